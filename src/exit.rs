@@ -1,0 +1,120 @@
+//! How a run ends, and which of several failures its exit status tells.
+
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, raise, signal, sigprocmask};
+
+/// How a run ended. The order is by rank: of several, the highest is told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Exit {
+    /// All done.
+    Done,
+    /// Some command exited with 1 to 254, or could not be given its item.
+    CommandFailed,
+    /// A command exited with 255, which asks to stop.
+    CommandStopped,
+    /// A command was killed by a signal.
+    CommandKilled,
+    /// The command was found but cannot be run.
+    CannotRun,
+    /// The command was not found.
+    NotFound,
+    /// The command line makes no sense.
+    Usage,
+    /// An error of our own, or of reading or writing.
+    Error,
+    /// Ended by the signal of this number.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The exit status, as a shell sees it.
+    pub fn status(self) -> i32 {
+        match self {
+            Exit::Done => 0,
+            Exit::Error => 1,
+            Exit::Usage => 2,
+            Exit::CommandFailed => 123,
+            Exit::CommandStopped => 124,
+            Exit::CommandKilled => 125,
+            Exit::CannotRun => 126,
+            Exit::NotFound => 127,
+            Exit::Signal(number) => 128 + number,
+        }
+    }
+
+    /// What a command's end means for the run.
+    pub fn of_command(code: Option<i32>) -> Exit {
+        match code {
+            Some(0) => Exit::Done,
+            Some(255) => Exit::CommandStopped,
+            Some(_) => Exit::CommandFailed,
+            None => Exit::CommandKilled,
+        }
+    }
+
+    /// Whether the user has to be told that it is over: a reader that went away wanted no more.
+    pub fn is_abrupt(self) -> bool {
+        self.ends_the_run() && self != Exit::Signal(Signal::SIGPIPE as i32)
+    }
+
+    /// Whether nothing more is to be started after it.
+    pub fn ends_the_run(self) -> bool {
+        !matches!(self, Exit::Done | Exit::CommandFailed | Exit::CommandKilled)
+    }
+
+    /// Ends the process. After a signal it dies of that signal, so that a shell or a parent sees it.
+    pub fn leave(self) -> ! {
+        if let Exit::Signal(number) = self {
+            die_of(number);
+        }
+        std::process::exit(self.status())
+    }
+}
+
+fn die_of(number: i32) {
+    let Ok(number) = Signal::try_from(number) else { return };
+    // SAFETY: the default action runs none of our code.
+    #[expect(unsafe_code)]
+    let _ = unsafe { signal(number, SigHandler::SigDfl) };
+    let _ = sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&SigSet::from(number)), None);
+    let _ = raise(number);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_ranking_failure_wins() {
+        let ranks = [
+            Exit::Done,
+            Exit::CommandFailed,
+            Exit::CommandStopped,
+            Exit::CommandKilled,
+            Exit::CannotRun,
+            Exit::NotFound,
+            Exit::Usage,
+            Exit::Error,
+            Exit::Signal(1),
+        ];
+        for pair in ranks.windows(2) {
+            assert_eq!(pair[0].max(pair[1]), pair[1]);
+        }
+        assert_eq!(ranks.map(Exit::status), [0, 123, 124, 125, 126, 127, 2, 1, 129]);
+    }
+
+    #[test]
+    fn what_a_commands_end_means() {
+        let table = [
+            (Some(0), 0, false),
+            (Some(1), 123, false),
+            (Some(125), 123, false),
+            (Some(254), 123, false),
+            (Some(255), 124, true),
+            (None, 125, false),
+        ];
+        for (code, status, ends) in table {
+            let exit = Exit::of_command(code);
+            assert_eq!((exit.status(), exit.ends_the_run()), (status, ends), "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The process as it was found, before the standard library's own start changes it.
+//!
+//! Before `main`, std opens /dev/null in place of a closed stdin, stdout or stderr, and ignores SIGPIPE.
+//! Both have to be known as they were: writing to a stdout that was closed is an error, not success, and
+//! commands are to get the signal dispositions that we got. So this looks earlier, when the program is loaded.
+
+use std::sync::OnceLock;
+
+use nix::libc;
+
+/// What was found at the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Found {
+    /// Descriptor 0 was not open.
+    pub stdin_closed: bool,
+    /// Descriptor 1 was not open.
+    pub stdout_closed: bool,
+    /// SIGPIPE was ignored.
+    pub sigpipe_ignored: bool,
+}
+
+static FOUND: OnceLock<Found> = OnceLock::new();
+
+/// What was found at the start.
+pub fn found() -> Found {
+    FOUND.get().copied().unwrap_or_default()
+}
+
+#[used]
+#[expect(unsafe_code)]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+#[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+static LOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    let found = Found {
+        stdin_closed: is_closed(libc::STDIN_FILENO),
+        stdout_closed: is_closed(libc::STDOUT_FILENO),
+        sigpipe_ignored: is_ignored(libc::SIGPIPE),
+    };
+    let _ = FOUND.set(found);
+}
+
+#[expect(unsafe_code)]
+fn is_closed(fd: i32) -> bool {
+    // SAFETY: only asks.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) == -1 }
+}
+
+/// Whether a signal is ignored now.
+#[expect(unsafe_code)]
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all zero is a valid sigaction, and a null action only asks for the present one.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}

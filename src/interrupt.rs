@@ -1,0 +1,55 @@
+//! A request to stop that reaches a thread wherever it is blocked.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::pthread::{Pthread, pthread_kill, pthread_self};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+/// Ignored by default, and sent by nobody else to a process that owns no socket.
+const NUDGE: Signal = Signal::SIGURG;
+
+/// Raised once the run is to stop.
+///
+/// A thread that waits on a channel hears of it there. One that is blocked in a system call, such as a write
+/// to a full pipe, has to be nudged out of it: the call returns EINTR, and the thread looks at the flag.
+pub struct Interrupt {
+    raised: AtomicBool,
+    heard: AtomicBool,
+    thread: Pthread,
+}
+
+impl Interrupt {
+    /// An interrupt for the calling thread.
+    pub fn for_this_thread() -> Self {
+        extern "C" fn nothing(_: i32) {}
+        // Without SA_RESTART, so that the interrupted call returns.
+        let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::empty(), SigSet::empty());
+        // SAFETY: the handler does nothing.
+        #[expect(unsafe_code)]
+        let _ = unsafe { sigaction(NUDGE, &action) };
+        Interrupt { raised: AtomicBool::new(false), heard: AtomicBool::new(false), thread: pthread_self() }
+    }
+
+    /// Whether the run is to stop.
+    pub fn is_raised(&self) -> bool {
+        self.raised.load(SeqCst)
+    }
+
+    /// Asks the thread to stop, and nudges it until it has heard. For another thread to call.
+    ///
+    /// Once is not enough: the nudge may come just before the call that then blocks.
+    pub fn raise(&self) {
+        self.raised.store(true, SeqCst);
+        while !self.heard.load(SeqCst) {
+            let _ = pthread_kill(self.thread, NUDGE);
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The thread knows.
+    pub fn hear(&self) {
+        self.heard.store(true, SeqCst);
+    }
+}

@@ -1,0 +1,70 @@
+//! What is told on stderr: `throttle: what: why`.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use anyhow::Error;
+use nix::sys::signal::Signal;
+
+use crate::exit::Exit;
+use crate::spec::{Rate, Report};
+use crate::stats::Stats;
+use crate::time::Time;
+
+/// Tells the user what is worth telling, at the level that was asked for.
+pub struct Reporter(Report);
+
+impl Reporter {
+    /// Tells as much as `level` says.
+    pub fn new(level: Report) -> Self {
+        Reporter(level)
+    }
+
+    /// An error, with its causes in one line.
+    pub fn error(&self, error: &Error) {
+        say(&format_args!("{error:#}"));
+    }
+
+    /// Something that was not done as one might expect; not told with `-q`.
+    pub fn notice(&self, text: &dyn Display) {
+        if self.0 != Report::Quiet {
+            say(text);
+        }
+    }
+
+    /// The limits, at the start of a run, with `-v`.
+    pub fn limits(&self, limits: &[Rate]) {
+        if self.0 == Report::Verbose {
+            limits.iter().for_each(|rate| say(&format_args!("limit {rate}")));
+        }
+    }
+
+    /// What was read in vain, when a run ends before its input does.
+    pub fn left(&self, exit: Exit, stats: &Stats) {
+        if let Exit::Signal(number) = exit
+            && exit.is_abrupt()
+        {
+            let name = Signal::try_from(number).map_or("a signal", Signal::as_str);
+            self.notice(&format_args!("ended by {name}: {} items read and not released", stats.left()));
+        } else if exit.is_abrupt() && stats.left() > 0 {
+            self.notice(&format_args!("ended early: {} items read and not released", stats.left()));
+        }
+    }
+
+    /// What was done, at the end of a run, with `-v`.
+    pub fn summary(&self, stats: &Stats, now: Time) {
+        if self.0 == Report::Verbose {
+            self.statistics(stats, now);
+        }
+    }
+
+    /// What was done so far, on request.
+    pub fn statistics(&self, stats: &Stats, now: Time) {
+        say(&stats.line(now));
+    }
+}
+
+/// One line, in one write. A stderr that cannot be written to is nothing to stop for.
+fn say(text: &dyn Display) {
+    let _ = io::stderr().write_all(format!("throttle: {text}\n").as_bytes());
+}

@@ -1,0 +1,126 @@
+//! Finding where records end.
+
+use memchr::memmem::Finder;
+
+/// What ends a record: one byte, or several.
+///
+/// Of delimiters that overlap, the first counts: records are cut from left to right.
+#[derive(Clone, Debug)]
+pub struct Delimiter {
+    finder: Finder<'static>,
+}
+
+impl Delimiter {
+    /// The bytes that end a record.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn new(bytes: &[u8]) -> Self {
+        assert!(!bytes.is_empty(), "records cannot end at nothing");
+        Delimiter { finder: Finder::new(bytes).into_owned() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.finder.needle()
+    }
+
+    /// The length of the delimiter in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// Calls `each` with the end of each record in `bytes`, its delimiter included, until it returns false.
+    fn ends(&self, bytes: &[u8], mut each: impl FnMut(usize) -> bool) {
+        let len = self.len();
+        match self.bytes() {
+            &[byte] => _ = memchr::memchr_iter(byte, bytes).take_while(|at| each(at + 1)).last(),
+            _ => _ = self.finder.find_iter(bytes).take_while(|at| each(at + len)).last(),
+        }
+    }
+
+    /// How many whole records `bytes` begins with, and how long they are together.
+    pub(crate) fn whole(&self, bytes: &[u8]) -> (u64, usize) {
+        if let &[byte] = self.bytes() {
+            let end = memchr::memrchr(byte, bytes).map_or(0, |at| at + 1);
+            return (memchr::memchr_iter(byte, &bytes[..end]).count() as u64, end);
+        }
+        let (mut records, mut length) = (0, 0);
+        self.ends(bytes, |end| {
+            (records, length) = (records + 1, end);
+            true
+        });
+        (records, length)
+    }
+
+    /// The length of the first `records` records, delimiters included; all of `bytes` if it has fewer.
+    pub(crate) fn length(&self, bytes: &[u8], records: u64) -> usize {
+        let (mut left, mut length) = (records, 0);
+        if left == 0 {
+            return 0;
+        }
+        self.ends(bytes, |end| {
+            left -= 1;
+            length = end;
+            left > 0
+        });
+        if left == 0 { length } else { bytes.len() }
+    }
+
+    /// The records in `bytes` with their delimiters.
+    pub(crate) fn split_inclusive<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = bytes;
+        std::iter::from_fn(move || {
+            let (record, tail) = rest.split_at(self.length(rest, 1));
+            rest = tail;
+            Some(record).filter(|record| !record.is_empty())
+        })
+    }
+
+    /// The records in `bytes` without their delimiters.
+    pub(crate) fn split<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        self.split_inclusive(bytes).map(|record| self.trim(record))
+    }
+
+    /// A record without its delimiter, if it has one.
+    pub(crate) fn trim<'a>(&self, record: &'a [u8]) -> &'a [u8] {
+        record.strip_suffix(self.bytes()).unwrap_or(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_cut_from_left_to_right() {
+        let table: [(&[u8], &[u8], &[&[u8]]); 6] = [
+            (b"\n", b"a\nb\n", &[b"a", b"b"]),
+            (b"\n", b"a\n\nb", &[b"a", b"", b"b"]),
+            (b"\n", b"", &[]),
+            (b"aa", b"xaaay", &[b"x", b"ay"]),
+            (b"\r\n", b"a\r\n\nb\r\n", &[b"a", b"\nb"]),
+            (b"\0", b"\0\0", &[b"", b""]),
+        ];
+        for (delimiter, bytes, records) in table {
+            let delimiter = Delimiter::new(delimiter);
+            assert_eq!(delimiter.split(bytes).collect::<Vec<_>>(), records, "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn whole_records_and_lengths() {
+        let table: [(&[u8], &[u8], u64, usize); 5] = [
+            (b"\n", b"a\nbb\nc", 2, 5),
+            (b"\n", b"abc", 0, 0),
+            (b"aa", b"xaaaay", 2, 5),
+            (b"aa", b"xaaay", 1, 3),
+            (b"--", b"-", 0, 0),
+        ];
+        for (delimiter, bytes, records, length) in table {
+            let delimiter = Delimiter::new(delimiter);
+            assert_eq!(delimiter.whole(bytes), (records, length), "{}", bytes.escape_ascii());
+            assert_eq!(delimiter.length(bytes, records), length);
+            assert_eq!(delimiter.length(bytes, records + 1), bytes.len());
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! From bytes to blocks of records.
+
+mod block;
+mod delimiter;
+mod reader;
+mod select;
+
+use std::fmt;
+use std::io;
+
+pub use block::Block;
+pub(crate) use block::Buffer;
+pub use delimiter::Delimiter;
+pub use reader::Reader;
+
+/// Why there is no more input, though its end was not reached.
+#[derive(Debug)]
+pub enum SourceError {
+    /// It cannot be read.
+    Read(io::Error),
+    /// A record is longer than allowed.
+    TooLong {
+        /// Its number, counted from 1.
+        record: u64,
+        /// Where it begins: bytes from the start of the input.
+        offset: u64,
+        /// What is allowed, in bytes.
+        max: usize,
+    },
+    /// A record does not say when it arrived, or says that it did before the one before it.
+    Arrival {
+        /// Its number, counted from 1.
+        record: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl std::error::Error for SourceError {}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SourceError::Read(error) => write!(f, "cannot read the input: {error}"),
+            SourceError::TooLong { record, offset, max } => write!(
+                f,
+                "item {record}, at byte {offset}, is longer than {max} bytes: raise --max-record, or check the delimiter"
+            ),
+            SourceError::Arrival { record, why } => write!(f, "item {record}: {why}"),
+        }
+    }
+}

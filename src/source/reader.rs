@@ -1,0 +1,252 @@
+//! Cutting a stream of bytes into blocks of whole records.
+
+use std::io::{self, Read};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::{Block, Buffer, Delimiter, SourceError};
+
+/// How much is asked of one `read`.
+const CHUNK: usize = 128 << 10;
+
+/// How many empty buffers are kept for filling again.
+const SHELF: usize = 4;
+
+/// Reads blocks of whole records, each as soon as its last byte is there.
+///
+/// What follows the last delimiter of a block is carried over to the next, so memory is bounded by the
+/// longest record allowed.
+pub struct Reader<R> {
+    input: R,
+    delimiter: Delimiter,
+    max_record: usize,
+    /// The start of a record whose end has not been read: the first `filled` bytes.
+    buffer: Vec<u8>,
+    filled: usize,
+    /// How much of it has been searched for a delimiter in vain.
+    searched: usize,
+    /// Records and bytes handed out so far.
+    records: u64,
+    offset: u64,
+    /// What stands after the block that was handed out last.
+    failed: Option<SourceError>,
+    ended: bool,
+    shelf: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
+}
+
+/// Ends with the input, or with the first error.
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Block, SourceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads from `input`; a record may have `max_record` bytes without its delimiter.
+    pub fn new(input: R, delimiter: Delimiter, max_record: usize) -> Self {
+        Reader {
+            input,
+            delimiter,
+            max_record,
+            buffer: vec![0; CHUNK],
+            filled: 0,
+            searched: 0,
+            records: 0,
+            offset: 0,
+            failed: None,
+            ended: false,
+            shelf: bounded(SHELF),
+        }
+    }
+
+    /// The next block; none at the end of the input.
+    fn read(&mut self) -> Result<Option<Block>, SourceError> {
+        loop {
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            self.fill().map_err(SourceError::Read)?;
+            let unsearched = &self.buffer[self.searched..self.filled];
+            let (records, length) = match self.delimiter.whole(unsearched) {
+                _ if self.ended => (u64::from(self.filled > 0), self.filled),
+                (0, _) => (0, 0),
+                (records, length) => (records, self.searched + length),
+            };
+            let (records, length) = self.check_lengths(records, length);
+            if records > 0 {
+                return Ok(Some(self.hand_out(records, length)));
+            }
+            if self.ended && self.failed.is_none() {
+                return Ok(None);
+            }
+            // A delimiter may have begun in the last bytes.
+            self.searched = (self.filled + 1).saturating_sub(self.delimiter.len()).max(self.searched);
+        }
+    }
+
+    /// Reads more, after making room for it. The end is asked for once: a terminal would go on after it.
+    fn fill(&mut self) -> io::Result<()> {
+        if self.ended {
+            return Ok(());
+        }
+        if self.filled == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        let read = self.input.read(&mut self.buffer[self.filled..])?;
+        self.filled += read;
+        self.ended = read == 0;
+        Ok(())
+    }
+
+    /// Notes the first record that is too long, and returns how many records stand before it.
+    fn check_lengths(&mut self, records: u64, length: usize) -> (u64, usize) {
+        let unfinished = self.filled - length;
+        if self.filled <= self.max_record {
+            return (records, length);
+        }
+        let (mut good, mut start) = (0, 0);
+        for record in self.delimiter.split(&self.buffer[..length]) {
+            if record.len() > self.max_record {
+                self.failed = Some(self.too_long(good, start));
+                return (good, start);
+            }
+            good += 1;
+            start += record.len() + self.delimiter.len();
+        }
+        // The last bytes may be the beginning of a delimiter.
+        if !self.ended && unfinished >= self.max_record.saturating_add(self.delimiter.len()) {
+            self.failed = Some(self.too_long(records, length));
+        }
+        (records, length)
+    }
+
+    fn too_long(&self, records: u64, length: usize) -> SourceError {
+        SourceError::TooLong {
+            record: self.records + records + 1,
+            offset: self.offset + length as u64,
+            max: self.max_record,
+        }
+    }
+
+    /// Parts with the first `length` bytes and keeps the rest.
+    fn hand_out(&mut self, records: u64, length: usize) -> Block {
+        self.records += records;
+        self.offset += length as u64;
+        let block = if length < CHUNK / 4 {
+            // Slow input must not pin a large buffer for each line.
+            let bytes = self.buffer[..length].to_vec();
+            self.buffer.copy_within(length..self.filled, 0);
+            Buffer::from(bytes)
+        } else {
+            let next = self.next_buffer(length);
+            Buffer::new(std::mem::replace(&mut self.buffer, next), self.shelf.0.clone())
+        };
+        self.filled -= length;
+        self.searched = 0;
+        Block::new(block, length, records)
+    }
+
+    /// A buffer that begins with what is kept after `length` bytes are handed out.
+    fn next_buffer(&self, length: usize) -> Vec<u8> {
+        let rest = &self.buffer[length..self.filled];
+        let mut next = self.shelf.1.try_recv().unwrap_or_default();
+        // A buffer that one long record has blown up is not kept.
+        if next.len() != CHUNK || rest.len() >= CHUNK {
+            next = vec![0; CHUNK.max(rest.len() + 1)];
+        }
+        next[..rest.len()].copy_from_slice(rest);
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives its bytes out a few at a time.
+    struct Trickle<'a>(&'a [u8], usize);
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = self.1.min(buffer.len()).min(self.0.len());
+            buffer[..length].copy_from_slice(&self.0[..length]);
+            self.0 = &self.0[length..];
+            Ok(length)
+        }
+    }
+
+    fn read_all(
+        input: &[u8],
+        step: usize,
+        delimiter: &[u8],
+        max: usize,
+    ) -> (Vec<Vec<u8>>, Option<SourceError>) {
+        let delimiter = Delimiter::new(delimiter);
+        let mut reader = Reader::new(Trickle(input, step), delimiter.clone(), max);
+        let mut records = Vec::new();
+        loop {
+            match reader.next() {
+                Some(Ok(block)) => {
+                    let before = records.len();
+                    records.extend(delimiter.split(block.bytes()).map(<[u8]>::to_vec));
+                    assert_eq!((records.len() - before) as u64, block.records());
+                }
+                None => return (records, None),
+                Some(Err(error)) => return (records, Some(error)),
+            }
+        }
+    }
+
+    #[test]
+    fn records_come_whole_however_they_trickle_in() {
+        let table: [(&[u8], &[u8], &[&[u8]]); 5] = [
+            (b"a\nbc\n\nd", b"\n", &[b"a", b"bc", b"", b"d"]),
+            (b"", b"\n", &[]),
+            (b"\n", b"\n", &[b""]),
+            (b"a\r\nb\nc\r\n", b"\r\n", &[b"a", b"b\nc"]),
+            (b"xaaay", b"aa", &[b"x", b"ay"]),
+        ];
+        for (input, delimiter, records) in table {
+            for step in 1..=input.len().max(1) {
+                let (read, error) = read_all(input, step, delimiter, 100);
+                assert!(error.is_none());
+                assert_eq!(read, records, "{} by {step}", input.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_too_long_is_an_error_with_its_place() {
+        // Input, records before the error, its record and offset.
+        let table: [(&[u8], usize, Option<(u64, u64)>); 5] = [
+            (b"abc\nabc\n", 2, None),
+            (b"abc\nabcd\nx\n", 1, Some((2, 4))),
+            (b"abcd", 0, Some((1, 0))),
+            (b"a\nb\nabcdefghijkl", 2, Some((3, 4))),
+            (b"abc", 1, None),
+        ];
+        for (input, good, place) in table {
+            for step in 1..=input.len() {
+                let (read, error) = read_all(input, step, b"\n", 3);
+                let found = error.map(|error| match error {
+                    SourceError::TooLong { record, offset, max: 3 } => (record, offset),
+                    other => panic!("{other:?}"),
+                });
+                assert_eq!((read.len(), found), (good, place), "{} by {step}", input.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn long_records_and_large_blocks_come_through() {
+        let mut input = vec![b'x'; 3 * CHUNK];
+        for at in [10, CHUNK, CHUNK + 1, 2 * CHUNK + 5] {
+            input[at] = b'\n';
+        }
+        let (records, error) = read_all(&input, usize::MAX, b"\n", 3 * CHUNK);
+        assert!(error.is_none());
+        assert_eq!(records.join(&b'\n'), input);
+    }
+}

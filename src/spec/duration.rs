@@ -1,0 +1,85 @@
+//! Durations: `500ms`, `1m30s`, `1.5h`, and bare seconds with decimals. In memory, whole nanoseconds.
+
+use anyhow::{Context, Result, bail};
+
+use super::quantity::parse_decimal;
+
+/// Parses a duration into nanoseconds. A fraction of a nanosecond is rounded up.
+///
+/// # Errors
+/// Not a duration, or one of 2^64 nanoseconds (584 years) and more.
+pub fn parse_duration(text: &str) -> Result<u64> {
+    let nanos = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        scale_up(parse_decimal(text)?)
+    } else {
+        match humantime::parse_duration(text) {
+            Ok(duration) => Some(duration.as_nanos()),
+            Err(humantime::DurationError::NumberOverflow) => None,
+            Err(_) => bail!("'{text}' is not a duration such as 500ms, 2s, 1m30s or 1h"),
+        }
+    };
+    let nanos = nanos.and_then(|nanos| u64::try_from(nanos).ok());
+    nanos.with_context(|| format!("'{text}' is too long, the most is 584 years"))
+}
+
+fn scale_up((digits, decimals): (u128, u32)) -> Option<u128> {
+    match decimals {
+        0..=9 => digits.checked_mul(10u128.pow(9 - decimals)),
+        _ => Some(digits.div_ceil(10u128.pow(decimals - 9))),
+    }
+}
+
+/// Writes nanoseconds so that [`parse_duration`] reads the same number back: `1m30s`.
+pub fn format_duration(nanos: u64) -> String {
+    let text = humantime::format_duration(std::time::Duration::from_nanos(nanos)).to_string();
+    text.replace(' ', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SECOND;
+
+    #[test]
+    fn durations() {
+        let good = [
+            ("1", SECOND),
+            ("0", 0),
+            ("0.1", SECOND / 10),
+            (".5", SECOND / 2),
+            ("1.000000001", SECOND + 1),
+            ("0.0000000001", 1),
+            ("500ms", SECOND / 2),
+            ("1m30s", 90 * SECOND),
+            ("1.1s", 1_100_000_000),
+            ("0.3s", 300_000_000),
+            ("2h", 7200 * SECOND),
+            ("1d", 86400 * SECOND),
+            ("9007199254740991ns", 9_007_199_254_740_991),
+        ];
+        for (text, nanos) in good {
+            assert_eq!(parse_duration(text).unwrap(), nanos, "{text}");
+        }
+        for text in [
+            "",
+            ".",
+            "s",
+            "-1",
+            "-1s",
+            "1e400",
+            "1x",
+            "600y",
+            "18446744073.709551616",
+            "99999999999999999999y",
+        ] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for nanos in [0, 1, 999, 1_500_000_000, 90 * SECOND, 9_007_199_254_740_991, u64::MAX] {
+            assert_eq!(parse_duration(&format_duration(nanos)).unwrap(), nanos, "{nanos}");
+        }
+    }
+}

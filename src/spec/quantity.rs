@@ -1,0 +1,79 @@
+//! Counts and sizes as people write them: `100`, `1k`, `2M`, `1.5G`, `4Ki`.
+
+use anyhow::{Context, Result, bail, ensure};
+
+const UNITS: [(&str, u64); 10] = [
+    ("", 1),
+    ("k", 1000),
+    ("K", 1000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+    ("T", 1_000_000_000_000),
+    ("Ki", 1 << 10),
+    ("Mi", 1 << 20),
+    ("Gi", 1 << 30),
+    ("Ti", 1 << 40),
+];
+
+/// Parses a whole number with an optional decimal (`k M G T`) or binary (`Ki Mi Gi Ti`) unit.
+///
+/// # Errors
+/// Not a number, an unknown unit, not whole, or 2^64 and more.
+pub fn parse_count(text: &str) -> Result<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    ensure!(!number.is_empty(), "a whole number is needed, such as 100, 1k or 4Ki");
+    let Some(&(_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        bail!("unknown unit '{unit}': use k, M, G or T, or Ki, Mi, Gi or Ti");
+    };
+    let (digits, decimals) = parse_decimal(number)?;
+    let total = digits.checked_mul(u128::from(scale)).context("too large, the most is 2^64-1")?;
+    ensure!(total % 10u128.pow(decimals) == 0, "not a whole number");
+    u64::try_from(total / 10u128.pow(decimals)).ok().context("too large, the most is 2^64-1")
+}
+
+/// As [`parse_count`], for bytes: a `B` may follow the unit.
+///
+/// # Errors
+/// As [`parse_count`].
+pub fn parse_size(text: &str) -> Result<u64> {
+    parse_count(text.strip_suffix('B').unwrap_or(text))
+}
+
+/// Parses an unsigned decimal exactly: all its digits as one number, and how many stood after the point.
+///
+/// # Errors
+/// Not a decimal, or too many digits to hold.
+pub fn parse_decimal(text: &str) -> Result<(u128, u32)> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = format!("{whole}{fraction}");
+    ensure!(!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()), "'{text}' is not a number");
+    ensure!(digits.len() <= 38, "'{text}' has too many digits");
+    Ok((digits.parse()?, u32::try_from(fraction.len())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities() {
+        let good = [
+            ("0", 0),
+            ("10", 10),
+            ("1k", 1000),
+            ("2M", 2_000_000),
+            ("4Ki", 4096),
+            ("1.5k", 1500),
+            ("18446744073709551615", u64::MAX),
+        ];
+        for (text, value) in good {
+            assert_eq!(parse_count(text).unwrap(), value, "{text}");
+        }
+        for text in ["", "k", "-1", "1.5", "1x", "1 k", "1e3", "1.0001k", "18446744073709551616", "99999999T"]
+        {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_size("64MiB").unwrap(), 64 << 20);
+    }
+}

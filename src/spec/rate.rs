@@ -1,0 +1,249 @@
+//! RATE: `N/[M]UNIT[,option=value]...`, such as `10/s`, `100/2m`, `5000/h,algo=bucket,burst=50`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Error, Result, bail, ensure};
+
+use super::duration::{format_duration, parse_duration};
+use super::quantity::parse_count;
+
+/// The rule by which a limit decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Algorithm {
+    /// At most N in any window of length P.
+    #[default]
+    Sliding,
+    /// Bursts up to B, then N per P on average.
+    Bucket,
+    /// At least P/N between two releases.
+    Interval,
+    /// At most N in each of a row of windows.
+    Fixed,
+}
+
+impl Algorithm {
+    const NAMES: [(&str, Algorithm); 4] = [
+        ("sliding", Algorithm::Sliding),
+        ("bucket", Algorithm::Bucket),
+        ("interval", Algorithm::Interval),
+        ("fixed", Algorithm::Fixed),
+    ];
+
+    /// The names, as they are typed.
+    pub fn names() -> [&'static str; 4] {
+        Self::NAMES.map(|(name, _)| name)
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
+        let (_, algorithm) = known.with_context(|| format!("there are {}", Self::names().join(", ")))?;
+        Ok(*algorithm)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, algorithm)| algorithm == self).map(|(name, _)| name);
+        f.write_str(name.unwrap_or(&""))
+    }
+}
+
+/// What a limit has done before the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Start {
+    /// Nothing: all of it is there to be used.
+    #[default]
+    Full,
+    /// It was fully used at the start of the run.
+    Empty,
+}
+
+/// What a limit is when its RATE does not say.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Defaults {
+    /// `-A`
+    pub algorithm: Algorithm,
+    /// `-b`; without it, the count.
+    pub burst: Option<u64>,
+    /// `--margin`, in nanoseconds.
+    pub margin: u64,
+}
+
+/// A RATE as it was written: what it leaves out is `None`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RateText {
+    count: u64,
+    period: u64,
+    algorithm: Option<Algorithm>,
+    burst: Option<u64>,
+    margin: Option<u64>,
+    start: Start,
+}
+
+impl RateText {
+    /// `count` per `period` nanoseconds, with nothing else said.
+    ///
+    /// # Errors
+    /// A count or a period of 0.
+    pub fn new(count: u64, period: u64) -> Result<Self> {
+        ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
+        ensure!(period > 0, "a period of 0 is no limit: the least is 1ns");
+        Ok(RateText { count, period, algorithm: None, burst: None, margin: None, start: Start::Full })
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "algo" => self.algorithm = Some(value.parse()?),
+            "burst" => self.burst = Some(parse_count(value)?),
+            "margin" => self.margin = Some(parse_duration(value)?),
+            "start" => self.start = parse_start(value)?,
+            _ => bail!("no such option: there are algo=, burst=, margin= and start="),
+        }
+        Ok(())
+    }
+
+    /// Fills in what was left out.
+    ///
+    /// # Errors
+    /// A burst on an algorithm that has none, or a period that the margin makes too long.
+    pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
+        let algorithm = self.algorithm.unwrap_or(defaults.algorithm);
+        let margin = self.margin.unwrap_or(defaults.margin);
+        let is_bucket = algorithm == Algorithm::Bucket;
+        ensure!(
+            is_bucket || self.burst.is_none(),
+            "burst= is for the token bucket: add algo=bucket, or leave it out"
+        );
+        ensure!(self.period.checked_add(margin).is_some(), "period and margin together exceed 584 years");
+        let burst = self.burst.or(defaults.burst).unwrap_or(self.count);
+        let burst = is_bucket.then_some(burst);
+        Ok(Rate { count: self.count, period: self.period, algorithm, burst, margin, start: self.start })
+    }
+}
+
+fn parse_start(text: &str) -> Result<Start> {
+    match text {
+        "full" => Ok(Start::Full),
+        "empty" => Ok(Start::Empty),
+        _ => bail!("there are full and empty"),
+    }
+}
+
+impl FromStr for RateText {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parts = text.split(',');
+        let rate = parts.next().unwrap_or_default();
+        let Some((count, period)) = rate.split_once('/').filter(|(_, period)| !period.is_empty()) else {
+            let rate = rate.trim_end_matches('/');
+            bail!("a rate says per what: try {rate}/s, {rate}/m or {rate}/500ms");
+        };
+        let count = parse_count(count)?;
+        let period = match period.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            true => parse_duration(period)?,
+            false => parse_duration(&format!("1{period}"))?,
+        };
+        let mut rate = RateText::new(count, period)?;
+        for option in parts {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            rate.set(name, value).with_context(|| format!("'{option}'"))?;
+        }
+        Ok(rate)
+    }
+}
+
+/// A limit with nothing left open. Prints as the RATE that means the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rate {
+    /// N: how much cost per period. Never 0.
+    pub count: u64,
+    /// P in nanoseconds, without the margin. Never 0.
+    pub period: u64,
+    /// The rule.
+    pub algorithm: Algorithm,
+    /// B, for the bucket only.
+    pub burst: Option<u64>,
+    /// Nanoseconds added to the period.
+    pub margin: u64,
+    /// What it had done before the run.
+    pub start: Start,
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{},algo={}", self.count, format_duration(self.period), self.algorithm)?;
+        if let Some(burst) = self.burst {
+            write!(f, ",burst={burst}")?;
+        }
+        if self.margin > 0 {
+            write!(f, ",margin={}", format_duration(self.margin))?;
+        }
+        if self.start == Start::Empty {
+            write!(f, ",start=empty")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SECOND;
+
+    fn resolved(text: &str) -> Rate {
+        text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+    }
+
+    #[test]
+    fn rates() {
+        let good = [
+            ("10/s", 10, SECOND),
+            ("100/2m", 100, 120 * SECOND),
+            ("1/500ms", 1, SECOND / 2),
+            ("1k/min", 1000, 60 * SECOND),
+            ("5/0.5s", 5, SECOND / 2),
+            ("19/1000000000ns", 19, SECOND),
+        ];
+        for (text, count, period) in good {
+            let rate = resolved(text);
+            assert_eq!((rate.count, rate.period), (count, period), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_reads_back() {
+        for text in ["10/s", "5000/h,algo=bucket,burst=50", "1/1m30s,margin=5ms,start=empty,algo=fixed"] {
+            let rate = resolved(text);
+            assert_eq!(resolved(&rate.to_string()), rate, "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_name_the_mend() {
+        let bad = [
+            ("10", "10/s"),
+            ("0/s", "least is 1"),
+            ("1/0s", "least is 1ns"),
+            ("/s", "whole number"),
+            ("1/", "1/s"),
+            ("1/x", "500ms"),
+            ("1/s,algo=magic", "sliding, bucket, interval, fixed"),
+            ("1/s,bust=3", "burst="),
+            ("1/s,start=half", "full and empty"),
+            ("1/s,burst=3", "algo=bucket"),
+            ("18446744073709551616/s", "2^64-1"),
+            ("1/584y,margin=584y", "584 years"),
+        ];
+        for (text, mend) in bad {
+            let rate = text.parse::<RateText>().and_then(|rate| rate.resolve(&Defaults::default()));
+            let error = format!("{:#}", rate.unwrap_err());
+            assert!(error.contains(mend), "{text}: {error}");
+        }
+    }
+}

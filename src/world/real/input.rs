@@ -1,0 +1,141 @@
+//! Reading, on a thread of its own, into a bounded channel.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result, bail};
+use crossbeam_channel::{Receiver, bounded};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{SFlag, fstat};
+use nix::unistd::{Whence, lseek};
+
+use super::Clock;
+use crate::found::found;
+use crate::source::{Block, Reader, SourceError};
+
+/// How many blocks may lie between the reader and the pump.
+const AHEAD: usize = 2;
+
+/// Where bytes come from.
+pub enum Input {
+    /// Standard input, without a buffer of std's.
+    Stdin,
+    /// A file named on the command line.
+    File(File),
+}
+
+impl Input {
+    /// The file at `path`, or else standard input.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or stdin was closed when the process started.
+    pub fn open(path: Option<&Path>) -> Result<Self> {
+        match path {
+            Some(path) => {
+                let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+                Ok(Input::File(file))
+            }
+            None if found().stdin_closed => {
+                bail!("standard input is closed: pipe items in, or name a file with -a")
+            }
+            None => Ok(Input::Stdin),
+        }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Input::Stdin => read(&io::stdin(), buffer),
+            Input::File(file) => read(file, buffer),
+        }
+    }
+}
+
+fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match nix::unistd::read(fd, buffer) {
+            Ok(read) => return Ok(read),
+            Err(Errno::EINTR) => {}
+            // Somebody else made the descriptor non-blocking.
+            Err(Errno::EAGAIN) => {
+                let _ = poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE);
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// The input as it arrives.
+pub(super) struct Feed {
+    blocks: Receiver<Result<Block, SourceError>>,
+    read: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+}
+
+impl Feed {
+    /// Starts reading. The arrival of a block is when its last byte had been read.
+    pub(super) fn start(reader: Reader<impl Read + Send + 'static>, clock: Clock) -> io::Result<Self> {
+        let (send, blocks) = bounded(AHEAD);
+        let read = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&read);
+        let thread = super::spawn("reader", move || {
+            for block in reader {
+                let block = block.map(|block| block.arrived(clock.now()));
+                let is_last = block.is_err();
+                count.fetch_add(block.as_ref().map_or(0, Block::records), Relaxed);
+                if send.send(block).is_err() || is_last {
+                    break;
+                }
+            }
+        })?;
+        Ok(Feed { blocks, read, thread })
+    }
+
+    pub(super) fn blocks(&self) -> &Receiver<Result<Block, SourceError>> {
+        &self.blocks
+    }
+
+    pub(super) fn items_read(&self) -> u64 {
+        self.read.load(Relaxed)
+    }
+
+    /// Ends the thread. Only for input that never blocks: it cannot be ended within a `read`.
+    pub(super) fn stop(self) {
+        drop(self.blocks);
+        let _ = self.thread.join();
+    }
+}
+
+/// Where standard input stood at the start, if it is a file that can be read from anywhere.
+///
+/// We read ahead; what was not released is left for whoever reads the file next, as POSIX asks of utilities.
+pub struct Position(Option<i64>);
+
+impl Position {
+    /// Where standard input stands.
+    pub fn of_stdin() -> Self {
+        let is_file =
+            fstat(io::stdin()).is_ok_and(|stat| stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFREG.bits());
+        let here = if is_file { lseek(io::stdin(), 0, Whence::SeekCur).ok() } else { None };
+        Position(here)
+    }
+
+    /// Whether it can be set.
+    pub fn is_known(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Sets standard input to `bytes` after where it stood.
+    pub fn advance(&self, bytes: u64) {
+        if let (Some(here), Ok(bytes)) = (self.0, i64::try_from(bytes)) {
+            let _ = lseek(io::stdin(), here + bytes, Whence::SeekSet);
+        }
+    }
+}

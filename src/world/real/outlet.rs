@@ -1,0 +1,33 @@
+//! Noticing that nobody reads stdout any more, also while there is nothing to write.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use crossbeam_channel::Sender;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{SFlag, fstat};
+
+use crate::pump::{Stop, Wake};
+
+/// Starts a thread that tells once the reader of stdout is gone, if stdout is a pipe or a socket.
+pub(super) fn watch(tell: &Sender<Wake>) -> io::Result<()> {
+    let kind = fstat(io::stdout())
+        .map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
+    if kind == SFlag::S_IFIFO || kind == SFlag::S_IFSOCK {
+        let tell = tell.clone();
+        super::spawn("outlet", move || {
+            wait_until_gone();
+            let _ = tell.send(Wake::Stop(Stop::ReaderGone));
+        })?;
+    }
+    Ok(())
+}
+
+fn wait_until_gone() {
+    let stdout = io::stdout();
+    // No event is asked for: errors and hang-ups are reported all the same.
+    while let Err(Errno::EINTR) =
+        poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::empty())], PollTimeout::NONE)
+    {}
+}

@@ -6,7 +6,10 @@
 
 use std::sync::OnceLock;
 
-use nix::libc;
+use nix::libc::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1, c_int};
+
+/// The signals whose actions we, or std, change.
+const CHANGED: [c_int; 5] = [SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1];
 
 /// What was found at the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,8 +18,8 @@ pub struct Found {
     pub stdin_closed: bool,
     /// Descriptor 1 was not open.
     pub stdout_closed: bool,
-    /// SIGPIPE was ignored.
-    pub sigpipe_ignored: bool,
+    /// Which of `CHANGED` were ignored.
+    ignored: [bool; CHANGED.len()],
 }
 
 static FOUND: OnceLock<Found> = OnceLock::new();
@@ -24,6 +27,18 @@ static FOUND: OnceLock<Found> = OnceLock::new();
 /// What was found at the start.
 pub fn found() -> Found {
     FOUND.get().copied().unwrap_or_default()
+}
+
+impl Found {
+    /// The signals that were ignored and no longer are, or that std would not leave ignored in a command.
+    pub(crate) fn ignored(self) -> impl Iterator<Item = c_int> {
+        CHANGED.into_iter().zip(self.ignored).filter(|(_, ignored)| *ignored).map(|(signal, _)| signal)
+    }
+
+    /// Whether `signal` was ignored.
+    pub(crate) fn ignores(self, signal: c_int) -> bool {
+        self.ignored().any(|ignored| ignored == signal)
+    }
 }
 
 #[used]
@@ -36,20 +51,19 @@ extern "C" fn look() {
     let found = Found {
         stdin_closed: is_closed(libc::STDIN_FILENO),
         stdout_closed: is_closed(libc::STDOUT_FILENO),
-        sigpipe_ignored: is_ignored(libc::SIGPIPE),
+        ignored: CHANGED.map(is_ignored),
     };
     let _ = FOUND.set(found);
 }
 
 #[expect(unsafe_code)]
-fn is_closed(fd: i32) -> bool {
+fn is_closed(fd: c_int) -> bool {
     // SAFETY: only asks.
     unsafe { libc::fcntl(fd, libc::F_GETFD) == -1 }
 }
 
-/// Whether a signal is ignored now.
 #[expect(unsafe_code)]
-pub(crate) fn is_ignored(signal: i32) -> bool {
+fn is_ignored(signal: c_int) -> bool {
     // SAFETY: all zero is a valid sigaction, and a null action only asks for the present one.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

@@ -59,7 +59,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 fn print(text: &str) -> Exit {
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(format!("{}\n", text.trim_end()).as_bytes()) {
         Ok(()) => Exit::Done,
         Err(_) => Exit::Error,
     }

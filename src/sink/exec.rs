@@ -107,9 +107,7 @@ impl<'a> Exec<'a> {
         if self.own_group {
             command.process_group(0);
         }
-        if found().sigpipe_ignored {
-            ignore_sigpipe(&mut command);
-        }
+        ignore_as_found(&mut command);
         command
     }
 
@@ -203,17 +201,23 @@ impl Sink for Exec<'_> {
     }
 }
 
-/// std gives commands the default action for SIGPIPE; we got another.
-fn ignore_sigpipe(command: &mut Command) {
-    let ignore = || {
-        // SAFETY: only sets an action that runs none of our code, which is allowed between fork and exec.
-        #[expect(unsafe_code)]
-        unsafe {
-            nix::sys::signal::signal(Signal::SIGPIPE, nix::sys::signal::SigHandler::SigIgn)?;
+/// Has the command ignore what we were told to ignore. Costs the faster way to start a command, so only if needed.
+fn ignore_as_found(command: &mut Command) {
+    let ignored: Vec<_> = found().ignored().collect();
+    if ignored.is_empty() {
+        return;
+    }
+    let ignore = move || {
+        for &signal in &ignored {
+            // SAFETY: an action that runs none of our code, set by a call that is allowed between fork and exec.
+            #[expect(unsafe_code)]
+            unsafe {
+                nix::libc::signal(signal, nix::libc::SIG_IGN);
+            }
         }
         Ok(())
     };
-    // SAFETY: as above.
+    // SAFETY: it only makes that call.
     #[expect(unsafe_code)]
     unsafe {
         command.pre_exec(ignore);

@@ -1,46 +1,40 @@
-//! Signals, told as events.
+//! Signals, told as events: INT is caught by ctrlc, the others by signal-hook.
 //!
-//! INT is caught by ctrlc. TERM, HUP and USR1 are blocked and waited for by a thread, so that their
-//! dispositions stay as they were found, and commands inherit them like that.
+//! They are caught, not blocked: a caught signal is back at its default in a command, a blocked one would stay
+//! blocked. One that was ignored is ignored again in commands, see [`crate::found`].
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use crossbeam_channel::Sender;
-use nix::libc;
-use nix::sys::signal::{SigSet, Signal};
+use nix::libc::{SIGHUP, SIGTERM, SIGUSR1, c_int};
+use nix::sys::signal::Signal;
+use signal_hook::iterator::Signals;
 
-use crate::found::is_ignored;
+use crate::found::found;
 use crate::interrupt::Interrupt;
 use crate::pump::{Stop, Wake};
 
-/// Starts listening. To be called before any other thread is started: they inherit the mask.
+/// Starts listening.
 pub(super) fn listen(tell: &Sender<Wake>, interrupt: &Arc<Interrupt>) -> Result<()> {
-    let mut awaited = SigSet::from_iter([Signal::SIGTERM, Signal::SIGUSR1]);
-    // Ignored by nohup, and then to stay ignored.
-    if !is_ignored(libc::SIGHUP) {
-        awaited.add(Signal::SIGHUP);
-    }
-    // Ignored in the background of a shell without job control, and then to stay so for commands.
-    let catch_int = !is_ignored(libc::SIGINT);
-    if !catch_int {
-        awaited.add(Signal::SIGINT);
-    }
-    awaited.thread_block().context("cannot block signals")?;
-    if catch_int {
-        let (tell, interrupt) = (tell.clone(), Arc::clone(interrupt));
-        ctrlc::set_handler(move || stop(Signal::SIGINT, &tell, &interrupt)).context("cannot catch SIGINT")?;
-    }
+    let (tell_int, interrupt_int) = (tell.clone(), Arc::clone(interrupt));
+    ctrlc::set_handler(move || stop(Signal::SIGINT, &tell_int, &interrupt_int))
+        .context("cannot catch SIGINT")?;
+    // nohup ignores HUP, and then it is to stay ignored.
+    let caught =
+        [SIGTERM, SIGUSR1, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !found().ignores(SIGHUP));
+    let mut signals = Signals::new(caught).context("cannot catch signals")?;
     let (tell, interrupt) = (tell.clone(), Arc::clone(interrupt));
-    super::spawn("signals", move || {
-        while let Ok(signal) = awaited.wait() {
-            match signal {
-                Signal::SIGUSR1 => _ = tell.send(Wake::Report),
-                signal => stop(signal, &tell, &interrupt),
-            }
-        }
-    })?;
+    super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &tell, &interrupt)))?;
     Ok(())
+}
+
+fn hear(signal: c_int, tell: &Sender<Wake>, interrupt: &Interrupt) {
+    match Signal::try_from(signal) {
+        Ok(Signal::SIGUSR1) => _ = tell.send(Wake::Report),
+        Ok(signal) => stop(signal, tell, interrupt),
+        Err(_) => {}
+    }
 }
 
 fn stop(signal: Signal, tell: &Sender<Wake>, interrupt: &Interrupt) {

@@ -1,14 +1,15 @@
 //! The command line as it is typed. Only this module knows clap.
 
 use std::ffi::OsString;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, error::ErrorKind};
 
 use crate::spec::{
-    Action, Algorithm, Batch, Defaults, Input, Rate, RateText, Report, Selector, Spec, parse_count,
-    parse_delimiter, parse_duration, parse_size,
+    Action, Algorithm, Batch, Defaults, Input, Limits, OnLimit, Queue, RateText, Report, Selector, Source,
+    Spec, parse_count, parse_delimiter, parse_duration, parse_size,
 };
 use crate::time::SECOND;
 
@@ -48,10 +49,11 @@ pub struct Cli {
 
     /// A limit in one word: 10/s, 100/2m, 5000/h,algo=bucket,burst=50
     ///
-    /// N/[M]UNIT, then options: algo=NAME, burst=N, margin=DUR, start=full|empty. May be given several times,
-    /// and together with -n and -p: an item is released when all limits admit it.
+    /// N/[M]UNIT, then options: algo=NAME, burst=N, margin=DUR, start=full|empty, cost=SEL, key=SEL, only=VALUE. May
+    /// be given several times, and together with -n and -p: an item is released when all limits admit it. @FILE reads
+    /// limits from a file, one RATE a line, and again whenever it changes; there, 0/s pauses.
     #[arg(short, long, value_name = "RATE", help_heading = "Limits")]
-    rate: Vec<RateText>,
+    rate: Vec<Source>,
 
     /// sliding (default), bucket, interval or fixed
     ///
@@ -66,6 +68,37 @@ pub struct Cli {
     /// For every bucket that has no burst= of its own. Default: its N.
     #[arg(short, long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
     burst: Option<u64>,
+
+    /// What an item costs: col:2, bytes, .path in JSON, 5 [1]
+    ///
+    /// SEL selects a whole number in the item: col:N (field N), bytes (its length), .path.to.value (in JSON), re:REGEX
+    /// (first group, or the match); or is a number. For every limit that has no cost= of its own.
+    #[arg(short, long, value_name = "SEL", help_heading = "Limits")]
+    cost: Option<Selector>,
+
+    /// One limit for each value of: col:1, host, .path, re:REGEX
+    ///
+    /// Items with different keys do not hold each other up. SEL is as for --cost; host is the host of a URL. An item
+    /// that has no such part has the empty key. For every limit that has no key= of its own.
+    #[arg(short = 'K', long, value_name = "SEL", help_heading = "Limits")]
+    key: Option<Selector>,
+
+    /// When an item cannot go at once: wait, drop, latest or fail
+    ///
+    /// wait (default): it waits. drop: it is discarded. latest: it waits until a newer one with the same keys takes its
+    /// place. fail: it ends the run with status 75.
+    #[arg(long, value_name = "WHAT", help_heading = "Limits")]
+    on_limit: Option<OnLimit>,
+
+    /// Keep the order of the input even among different keys
+    #[arg(long, help_heading = "Limits", hide_short_help = true)]
+    in_order: bool,
+
+    /// Hold at most N items that wait [1024]
+    ///
+    /// Then reading stops until one is released. Default: 1024.
+    #[arg(long, value_name = "N", value_parser = parse_lookahead, help_heading = "Limits", hide_short_help = true)]
+    lookahead: Option<NonZeroU64>,
 
     /// Lengthen every period by DUR, for jitter on the way
     ///
@@ -87,6 +120,12 @@ pub struct Cli {
     /// One or more bytes, with C escapes such as \t, \0 or \x1e. Default: newline.
     #[arg(short, long, value_name = "D", value_parser = parse_delimiter, help_heading = "Input")]
     delimiter: Option<Delimiter>,
+
+    /// What separates fields, for col:N [blanks]
+    ///
+    /// One or more bytes, with C escapes. Default: runs of blanks, as in awk.
+    #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, help_heading = "Input")]
+    field_separator: Option<Delimiter>,
 
     /// Longest item allowed [64Mi]
     ///
@@ -133,8 +172,14 @@ pub struct Cli {
     command: Vec<OsString>,
 }
 
-/// `-d`: a list of bytes, which clap would take for a list of values.
-type Delimiter = Box<[u8]>;
+const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
+
+fn parse_lookahead(text: &str) -> Result<NonZeroU64> {
+    NonZeroU64::new(parse_count(text)?).context("the least is 1")
+}
+
+/// Bytes that clap, which goes by the name of a type, is not to take for a list of values.
+type Delimiter = Vec<u8>;
 
 /// Why there is nothing to run.
 #[derive(Debug)]
@@ -164,39 +209,45 @@ impl Cli {
             (_, true) => Report::Quiet,
             _ => Report::Normal,
         };
+        let queue = Queue { in_order: self.in_order, lookahead: self.lookahead.unwrap_or(LOOKAHEAD) };
+        let on_limit = self.on_limit.unwrap_or_default();
         let action = self.action()?;
-        Ok(Spec { limits, input, batch, action, report })
+        Ok(Spec { limits, on_limit, queue, input, batch, action, report })
     }
 
-    fn limits(&self) -> Result<Vec<Rate>> {
+    fn limits(&self) -> Result<Limits> {
         let defaults = Defaults {
             algorithm: self.algorithm.unwrap_or_default(),
             burst: self.burst,
             margin: self.margin.unwrap_or(0),
+            cost: self.cost.clone(),
+            key: self.key.clone(),
         };
-        let mut limits = Vec::new();
+        let mut sources = Vec::new();
         if self.count.is_some() || self.period.is_some() {
-            limits.push(
-                RateText::new(self.count.unwrap_or(1), self.period.unwrap_or(SECOND))?.resolve(&defaults)?,
-            );
+            let rate = RateText::new(self.count.unwrap_or(1), self.period.unwrap_or(SECOND))?;
+            sources.push(Source::Rate(rate));
         }
-        for rate in &self.rate {
-            limits.push(rate.resolve(&defaults)?);
-        }
-        ensure!(!limits.is_empty(), "no limit given: add one, such as -n 10 -p 1m or -r 10/s");
-        let has_bucket = limits.iter().any(|rate| rate.algorithm == Algorithm::Bucket);
-        ensure!(self.burst.is_none() || has_bucket, "--burst is for the token bucket: add -A bucket");
+        sources.extend(self.rate.iter().cloned());
+        ensure!(!sources.is_empty(), "no limit given: add one, such as -n 10 -p 1m or -r 10/s");
+        let limits = Limits { sources, defaults };
+        limits.check()?;
+        ensure!(
+            self.burst.is_none() || limits.may_have_bucket(),
+            "--burst is for the token bucket: add -A bucket"
+        );
         Ok(limits)
     }
 
     fn input(&self) -> Result<Input> {
         let delimiter = match &self.delimiter {
-            Some(delimiter) => delimiter.to_vec(),
+            Some(delimiter) => delimiter.clone(),
             None if self.null => vec![0],
             None => vec![b'\n'],
         };
         let max_record = usize::try_from(self.max_record.unwrap_or(64 << 20))?;
-        Ok(Input { file: self.arg_file.clone(), delimiter, max_record })
+        let separator = self.field_separator.clone();
+        Ok(Input { file: self.arg_file.clone(), delimiter, separator, max_record })
     }
 
     fn action(self) -> Result<Action> {

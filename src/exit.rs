@@ -17,6 +17,8 @@ pub enum Exit {
     CannotRun,
     /// The command was not found.
     NotFound,
+    /// An item was refused, with `--on-limit fail`.
+    Refused,
     /// The command line makes no sense.
     Usage,
     /// An error of our own, or of reading or writing.
@@ -32,6 +34,7 @@ impl Exit {
             Exit::Done => 0,
             Exit::Error => 1,
             Exit::Usage => 2,
+            Exit::Refused => 75,
             Exit::CommandFailed => 123,
             Exit::CommandStopped => 124,
             Exit::CommandKilled => 125,
@@ -92,6 +95,7 @@ mod tests {
             Exit::CommandKilled,
             Exit::CannotRun,
             Exit::NotFound,
+            Exit::Refused,
             Exit::Usage,
             Exit::Error,
             Exit::Signal(1),
@@ -99,7 +103,7 @@ mod tests {
         for pair in ranks.windows(2) {
             assert_eq!(pair[0].max(pair[1]), pair[1]);
         }
-        assert_eq!(ranks.map(Exit::status), [0, 123, 124, 125, 126, 127, 2, 1, 129]);
+        assert_eq!(ranks.map(Exit::status), [0, 123, 124, 125, 126, 127, 75, 2, 1, 129]);
     }
 
     #[test]

@@ -37,7 +37,7 @@ use crate::pump::{Pump, World};
 use crate::report::Reporter;
 use crate::sink::{DryRun, Exec, Sink, Stdout, Template};
 use crate::source::{Delimiter, Reader};
-use crate::spec::{Action, Report, Selector, Spec};
+use crate::spec::{Action, Rate, Report, Selector, Spec};
 use crate::world::real::{Input, Position, Real};
 use crate::world::sim::{Clock, Sim, stamped};
 
@@ -66,27 +66,39 @@ fn print(text: &str) -> Exit {
 }
 
 fn execute(spec: &Spec, reporter: &Reporter) -> Result<Exit> {
-    reporter.limits(&spec.limits);
+    let rates = spec.limits.load()?;
+    reporter.limits(&rates);
     let input = Input::open(spec.input.file.as_deref())?;
     let delimiter = Delimiter::new(&spec.input.delimiter);
     let reader = Reader::new(input, delimiter, spec.input.max_record);
     match &spec.action {
-        Action::DryRun { arrivals } => Ok(dry_run(spec, arrivals.clone(), reader, reporter)),
-        Action::Pass | Action::Run { .. } => real_run(spec, reader, reporter),
+        Action::DryRun { arrivals } => Ok(dry_run(spec, rates, arrivals.clone(), reader, reporter)),
+        Action::Pass | Action::Run { .. } => real_run(spec, rates, reader, reporter),
     }
 }
 
-fn dry_run(spec: &Spec, arrivals: Option<Selector>, reader: Reader<Input>, reporter: &Reporter) -> Exit {
+fn dry_run(
+    spec: &Spec,
+    rates: Vec<Rate>,
+    arrivals: Option<Selector>,
+    reader: Reader<Input>,
+    reporter: &Reporter,
+) -> Exit {
     let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
-        Some(selector) => Box::new(stamped(reader, Delimiter::new(&spec.input.delimiter), selector)),
+        Some(selector) => Box::new(stamped(
+            reader,
+            Delimiter::new(&spec.input.delimiter),
+            selector,
+            spec.input.separator.as_deref(),
+        )),
     };
     let mut world = Sim::new(Clock::default(), arrivals);
     let mut sink = DryRun::new(Stdout::new(Arc::new(Interrupt::for_this_thread())));
-    pump(spec, &mut world, &mut sink, reporter).0
+    pump(spec, rates, &mut world, &mut sink, reporter).0
 }
 
-fn real_run(spec: &Spec, reader: Reader<Input>, reporter: &Reporter) -> Result<Exit> {
+fn real_run(spec: &Spec, rates: Vec<Rate>, reader: Reader<Input>, reporter: &Reporter) -> Result<Exit> {
     let position = Position::of_stdin();
     let mut world = Real::start(reader).context("cannot start")?;
     let mut sink: Box<dyn Sink> = match &spec.action {
@@ -97,7 +109,7 @@ fn real_run(spec: &Spec, reader: Reader<Input>, reporter: &Reporter) -> Result<E
         }
         Action::Pass | Action::DryRun { .. } => Box::new(Stdout::new(world.interrupt())),
     };
-    let (exit, consumed) = pump(spec, &mut world, sink.as_mut(), reporter);
+    let (exit, consumed) = pump(spec, rates, &mut world, sink.as_mut(), reporter);
     if spec.input.file.is_none() && position.is_known() {
         world.stop_reading();
         position.advance(consumed);
@@ -106,13 +118,17 @@ fn real_run(spec: &Spec, reader: Reader<Input>, reporter: &Reporter) -> Result<E
 }
 
 /// Returns how it ended, and how many bytes of the input are done with.
-fn pump(spec: &Spec, world: &mut dyn World, sink: &mut dyn Sink, reporter: &Reporter) -> (Exit, u64) {
-    let limits = spec::build(&spec.limits, world.now());
-    let delimiter = Delimiter::new(&spec.input.delimiter);
-    let mut pump = Pump::new(world, sink, reporter, limits, delimiter, spec.batch);
+fn pump(
+    spec: &Spec,
+    rates: Vec<Rate>,
+    world: &mut dyn World,
+    sink: &mut dyn Sink,
+    reporter: &Reporter,
+) -> (Exit, u64) {
+    let mut pump = Pump::new(world, sink, reporter, spec, rates);
     let exit = pump.run();
-    let stats = pump.stats();
+    let (stats, consumed) = (pump.stats(), pump.consumed());
     reporter.left(exit, &stats);
     reporter.summary(&stats, world.now());
-    (exit, stats.bytes)
+    (exit, consumed)
 }

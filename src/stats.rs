@@ -11,6 +11,8 @@ pub struct Stats {
     pub read: u64,
     /// Items released.
     pub released: u64,
+    /// Items refused: they could not go at their arrival, or gave way to a newer one.
+    pub refused: u64,
     /// Items whose command failed, or could not be given them.
     pub failed: u64,
     /// Items that left the lane, and their bytes with delimiters.
@@ -25,6 +27,12 @@ impl Stats {
         Stats { started, ..Stats::default() }
     }
 
+    /// Counts items that are refused.
+    pub(crate) fn refuse(&mut self, items: u64) {
+        self.refused += items;
+        self.consumed += items;
+    }
+
     /// Items that were read and not released.
     pub fn left(&self) -> u64 {
         self.read.saturating_sub(self.consumed)
@@ -32,13 +40,14 @@ impl Stats {
 
     /// As it is told at `now`.
     pub fn line(&self, now: Time) -> String {
-        let Stats { read, released, failed, bytes, .. } = *self;
+        let Stats { read, released, refused, failed, bytes, .. } = *self;
         let nanos = now.since(self.started);
         let rate = u128::from(released) * u128::from(SECOND) * 10 / u128::from(nanos.max(1));
         let seconds = format!("{}.{:03}s", nanos / SECOND, nanos % SECOND / 1_000_000);
-        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        let count = |items, what| if items > 0 { format!(", {items} {what}") } else { String::new() };
+        let (refused, failed) = (count(refused, "refused"), count(failed, "failed"));
         format!(
-            "{released} of {read} items released ({bytes} bytes) in {seconds}, {}.{}/s{failed}",
+            "{released} of {read} items released ({bytes} bytes) in {seconds}, {}.{}/s{refused}{failed}",
             rate / 10,
             rate % 10
         )

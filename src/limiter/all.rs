@@ -1,58 +1,172 @@
 //! Several limits at once.
 
-use super::{Ask, Limiter, Verdict};
+use super::{Ask, Key, Limiter, Verdict};
 use crate::time::Time;
 
-/// Allows what every one of its limits allows. With no limit at all, everything.
-#[derive(Default)]
-pub struct All(Vec<Box<dyn Limiter>>);
+/// What a release asks of a set of limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim<'a> {
+    /// When the item became next in line.
+    pub since: Time,
+    /// What each limit charges; 0 where it does not apply.
+    pub costs: &'a [u64],
+    /// The keys that limits go by.
+    pub keys: &'a [Key],
+}
 
-impl FromIterator<Box<dyn Limiter>> for All {
-    fn from_iter<I: IntoIterator<Item = Box<dyn Limiter>>>(limits: I) -> Self {
+/// One of several limits.
+pub struct Limit {
+    /// The rule.
+    pub rule: Box<dyn Limiter>,
+    /// Which of a claim's keys it goes by, if each key has a limiter of its own.
+    pub key: Option<usize>,
+}
+
+/// Allows what every one of its limits allows. With no limit at all, everything.
+///
+/// Its limits are of two kinds: *shared* ones, which all items use up together, and those that each key has for
+/// itself.
+#[derive(Default)]
+pub struct All(Vec<Limit>);
+
+impl FromIterator<Limit> for All {
+    fn from_iter<I: IntoIterator<Item = Limit>>(limits: I) -> Self {
         All(limits.into_iter().collect())
     }
 }
 
-impl Limiter for All {
-    fn earliest(&self, ask: &Ask) -> Verdict {
-        let answers = self.0.iter().map(|limit| limit.earliest(ask));
-        answers.max().unwrap_or(Verdict::At(ask.since))
+impl IntoIterator for All {
+    type Item = Limit;
+    type IntoIter = std::vec::IntoIter<Limit>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl All {
+    /// The first instant at which every limit allows the release.
+    pub fn earliest(&self, claim: &Claim) -> Verdict {
+        self.shared(claim).max(self.own(claim))
     }
 
-    fn room(&self, now: Time, ask: &Ask) -> u64 {
-        self.0.iter().map(|limit| limit.room(now, ask)).min().unwrap_or(u64::MAX)
+    /// The answer of the shared limits only.
+    pub fn shared(&self, claim: &Claim) -> Verdict {
+        self.strictest(claim, |limit| limit.key.is_none())
     }
 
-    fn commit(&mut self, now: Time, ask: &Ask) {
-        self.0.iter_mut().for_each(|limit| limit.commit(now, ask));
+    /// The answer of the limits that go by key only.
+    pub fn own(&self, claim: &Claim) -> Verdict {
+        self.strictest(claim, |limit| limit.key.is_some())
     }
 
-    fn drain(&mut self, at: Time) {
-        self.0.iter_mut().for_each(|limit| limit.drain(at));
+    /// What of `costs` and `since` the answer of [`All::shared`] depends on, apart from being no earlier.
+    ///
+    /// Claims that agree in it get the same answer.
+    pub fn shared_part(&self, claim: &Claim) -> (Box<[u64]>, Option<Time>) {
+        let shared = |(limit, &cost): (&Limit, &u64)| if limit.key.is_none() { cost } else { 0 };
+        let costs = self.0.iter().zip(claim.costs).map(shared).collect();
+        let minds = |(limit, &cost): (&Limit, &u64)| limit.key.is_none() && limit.rule.minds_since(cost);
+        let minds_since = self.0.iter().zip(claim.costs).any(minds);
+        (costs, Some(claim.since).filter(|_| minds_since))
     }
+
+    /// How many releases like it are allowed at `now`.
+    pub fn room(&self, now: Time, claim: &Claim) -> u64 {
+        let rooms = self.asks(claim).map(|(limit, ask)| limit.rule.room(now, &ask));
+        rooms.min().unwrap_or(u64::MAX)
+    }
+
+    /// Charges every limit with `releases` like it, which happened at `now`.
+    pub fn commit(&mut self, now: Time, claim: &Claim, releases: u64) {
+        for (limit, &cost) in self.0.iter_mut().zip(claim.costs).filter(|(_, cost)| **cost > 0) {
+            let cost = cost.saturating_mul(releases);
+            limit.rule.commit(now, &ask(claim, limit.key, cost));
+        }
+    }
+
+    /// When some limit would like to be tidied.
+    pub fn tidy_at(&self) -> Option<Time> {
+        self.0.iter().filter_map(|limit| limit.rule.tidy_at()).min()
+    }
+
+    /// Gives back, at `now`, the memory of what had settled by `horizon`. No later ask may be of a time before that.
+    pub fn tidy(&mut self, now: Time, horizon: Time) {
+        self.0.iter_mut().for_each(|limit| limit.rule.tidy(now, horizon));
+    }
+
+    fn asks<'a>(&'a self, claim: &'a Claim) -> impl Iterator<Item = (&'a Limit, Ask<'a>)> {
+        let charged = self.0.iter().zip(claim.costs).filter(|(_, cost)| **cost > 0);
+        charged.map(|(limit, &cost)| (limit, ask(claim, limit.key, cost)))
+    }
+
+    fn strictest(&self, claim: &Claim, which: impl Fn(&Limit) -> bool) -> Verdict {
+        let asks = self.asks(claim).filter(|(limit, _)| which(limit));
+        asks.map(|(limit, ask)| limit.rule.earliest(&ask)).fold(Verdict::At(claim.since), Verdict::max)
+    }
+}
+
+fn ask<'a>(claim: &'a Claim, key: Option<usize>, cost: u64) -> Ask<'a> {
+    Ask { since: claim.since, cost, key: key.map_or(&[], |key| claim.keys[key].as_slice()) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::instants;
-    use super::super::{Fixed, Interval, Sliding};
+    use super::super::table::terms;
+    use super::super::{Fixed, Interval, Keyed, Sliding};
     use super::*;
+
+    fn limit(rule: impl Limiter + 'static, key: Option<usize>) -> Limit {
+        Limit { rule: Box::new(rule), key }
+    }
+
+    fn claim<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Claim<'a> {
+        Claim { since: Time(since), costs, keys }
+    }
 
     #[test]
     fn the_latest_answer_counts_and_every_limit_is_charged() {
-        let mut limiter = All::from_iter([
-            Box::new(Interval::new(1, 2)) as Box<dyn Limiter>,
-            Box::new(Sliding::new(3, 100)),
+        let mut limits = All::from_iter([
+            limit(Interval::new(terms(1, 2)), None),
+            limit(Sliding::new(terms(3, 100)), None),
         ]);
-        assert_eq!(instants(&mut limiter, &[0; 7]), [0, 2, 4, 100, 102, 104, 200]);
+        let mut instants = Vec::new();
+        for _ in 0..7 {
+            let claim = claim(instants.last().copied().unwrap_or(0), &[1, 1], &[]);
+            let Verdict::At(at) = limits.earliest(&claim) else { panic!("never") };
+            limits.commit(at, &claim, 1);
+            instants.push(at.0);
+        }
+        assert_eq!(instants, [0, 2, 4, 100, 102, 104, 200]);
     }
 
     #[test]
     fn asking_never_charges() {
-        let limiter = All::from_iter([Box::new(Fixed::new(1, 10)) as Box<dyn Limiter>]);
-        let ask = Ask { since: Time(3), cost: 1 };
+        let limits = All::from_iter([limit(Fixed::new(terms(1, 10)), None)]);
         for _ in 0..5 {
-            assert_eq!(limiter.earliest(&ask), Verdict::At(Time(3)));
+            assert_eq!(limits.earliest(&claim(3, &[1], &[])), Verdict::At(Time(3)));
         }
+    }
+
+    #[test]
+    fn a_limit_that_costs_nothing_is_neither_asked_nor_charged() {
+        let mut limits = All::from_iter([limit(Interval::new(terms(1, 10)), None)]);
+        limits.commit(Time(0), &claim(0, &[1], &[]), 1);
+        assert_eq!(limits.earliest(&claim(1, &[0], &[])), Verdict::At(Time(1)));
+        limits.commit(Time(5), &claim(5, &[0], &[]), 1);
+        assert_eq!(limits.earliest(&claim(5, &[1], &[])), Verdict::At(Time(10)));
+    }
+
+    #[test]
+    fn shared_and_own_answers() {
+        let own = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        let mut limits = All::from_iter([limit(Sliding::new(terms(2, 100)), None), limit(own, Some(0))]);
+        let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+        limits.commit(Time(0), &claim(0, &[1, 1], &a), 1);
+        assert_eq!(limits.own(&claim(1, &[1, 1], &a)), Verdict::At(Time(10)));
+        assert_eq!(limits.own(&claim(1, &[1, 1], &b)), Verdict::At(Time(1)));
+        limits.commit(Time(1), &claim(1, &[1, 1], &b), 1);
+        assert_eq!(limits.shared(&claim(1, &[1, 1], &b)), Verdict::At(Time(100)));
+        assert_eq!(limits.own(&claim(1, &[1, 1], &b)), Verdict::At(Time(11)));
     }
 }

@@ -1,6 +1,6 @@
 //! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous exact refill.
 
-use super::{Ask, Limiter, Verdict};
+use super::{Ask, Limiter, Terms, Verdict};
 use crate::time::Time;
 
 /// Bursts of up to `burst`, then `count` per `period`: at most `burst + count·W/period` in any window W.
@@ -11,44 +11,50 @@ use crate::time::Time;
 /// While an item dearer than `burst` waits, the cap is its cost instead, so that it is served, later.
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    count: u64,
-    period: u64,
-    burst: u64,
+    terms: Terms,
     /// Grains at the instant `at`.
     level: u128,
     at: Time,
 }
 
 impl Bucket {
-    /// A full bucket of `burst` that refills with `count` per `period` nanoseconds. `count` is not 0.
-    pub fn new(count: u64, period: u64, burst: u64) -> Self {
-        let mut bucket = Bucket { count, period, burst, level: 0, at: Time::ZERO };
-        bucket.level = bucket.grains(burst);
+    /// Full.
+    pub fn new(terms: Terms) -> Self {
+        let mut bucket = Bucket { terms, level: 0, at: Time::ZERO };
+        bucket.level = bucket.grains(terms.burst);
         bucket
     }
 
     fn grains(&self, cost: u64) -> u128 {
-        u128::from(cost) * u128::from(self.period)
+        u128::from(cost) * u128::from(self.terms.period)
     }
 
     fn accrued(&self, level: u128, nanos: u64, cap: u64) -> u128 {
-        let sum = level.saturating_add(u128::from(self.count) * u128::from(nanos));
+        let sum = level.saturating_add(u128::from(self.terms.count) * u128::from(nanos));
         sum.min(self.grains(cap))
     }
 
     /// The level at `now`, while `ask` has been waiting since it became next in line.
     fn level(&self, now: Time, ask: &Ask) -> u128 {
         let since = ask.since.max(self.at);
-        let level = self.accrued(self.level, since.since(self.at), self.burst);
-        self.accrued(level, now.since(since), self.burst.max(ask.cost))
+        let level = self.accrued(self.level, since.since(self.at), self.terms.burst);
+        self.accrued(level, now.since(since), self.terms.burst.max(ask.cost))
+    }
+
+    /// When `lacking` grains will have accrued, from `at` on.
+    fn after(&self, at: Time, lacking: u128) -> Verdict {
+        match u128::from(self.terms.count) {
+            _ if lacking == 0 => Verdict::At(at),
+            0 => Verdict::Never,
+            count => Verdict::after(at, lacking.div_ceil(count)),
+        }
     }
 }
 
 impl Limiter for Bucket {
     fn earliest(&self, ask: &Ask) -> Verdict {
         let since = ask.since.max(self.at);
-        let lacking = self.grains(ask.cost).saturating_sub(self.level(since, ask));
-        Verdict::after(since, lacking.div_ceil(u128::from(self.count)))
+        self.after(since, self.grains(ask.cost).saturating_sub(self.level(since, ask)))
     }
 
     fn room(&self, now: Time, ask: &Ask) -> u64 {
@@ -62,9 +68,27 @@ impl Limiter for Bucket {
         self.at = now;
     }
 
+    fn settled(&self) -> Verdict {
+        self.after(self.at, self.grains(self.terms.burst).saturating_sub(self.level))
+    }
+
     fn drain(&mut self, at: Time) {
         self.level = 0;
         self.at = at;
+    }
+
+    fn minds_since(&self, cost: u64) -> bool {
+        cost > self.terms.burst
+    }
+
+    fn retune(&mut self, now: Time, terms: Terms) {
+        let now = now.max(self.at);
+        let level = self.accrued(self.level, now.since(self.at), self.terms.burst);
+        // What is in the bucket stays in it: whole units exactly, and the rest of one rounded down.
+        let (units, rest) = (level / self.grains(1), level % self.grains(1));
+        let rest = rest * u128::from(terms.period) / self.grains(1);
+        (self.terms, self.at) = (terms, now);
+        self.level = (units * self.grains(1) + rest).min(self.grains(terms.burst));
     }
 }
 
@@ -73,55 +97,76 @@ mod tests {
     use super::super::table::{instants, releases};
     use super::*;
 
+    fn bucket(count: u64, period: u64, burst: u64) -> Bucket {
+        Bucket::new(Terms { count, period, burst })
+    }
+
     #[test]
     fn starts_full_then_keeps_the_rate() {
-        let mut limiter = Bucket::new(1, 10, 3);
+        let mut limiter = bucket(1, 10, 3);
         assert_eq!(instants(&mut limiter, &[0, 0, 0, 0, 0]), [0, 0, 0, 10, 20]);
     }
 
     #[test]
     fn three_a_second_is_three_a_second() {
-        let mut limiter = Bucket::new(3, 1_000_000_000, 2);
+        let mut limiter = bucket(3, 1_000_000_000, 2);
         let at = instants(&mut limiter, &[0; 6]);
         assert_eq!(at, [0, 0, 333_333_334, 666_666_667, 1_000_000_000, 1_333_333_334]);
     }
 
     #[test]
     fn a_burst_below_two_has_no_place_for_what_rounding_up_leaves_over() {
-        let mut limiter = Bucket::new(3, 10, 1);
+        let mut limiter = bucket(3, 10, 1);
         assert_eq!(instants(&mut limiter, &[0; 4]), [0, 4, 8, 12]);
     }
 
     #[test]
     fn idling_fills_no_more_than_the_burst() {
-        let mut limiter = Bucket::new(1, 10, 2);
+        let mut limiter = bucket(1, 10, 2);
         assert_eq!(instants(&mut limiter, &[0, 0, 1000, 1000, 1000]), [0, 0, 1000, 1000, 1010]);
     }
 
     #[test]
     fn dearer_than_the_burst_is_served_later() {
-        let mut limiter = Bucket::new(1, 2, 10);
+        let mut limiter = bucket(1, 2, 10);
         let items = [(0, 5), (0, 20), (30, 1), (34, 1), (34, 1)];
         assert_eq!(releases(&mut limiter, &items), [0, 30, 32, 34, 36].map(Some));
     }
 
     #[test]
     fn without_a_burst_each_waits_for_its_own_tokens() {
-        let mut limiter = Bucket::new(1, 300, 0);
+        let mut limiter = bucket(1, 300, 0);
         assert_eq!(instants(&mut limiter, &[100, 450]), [400, 750]);
     }
 
     #[test]
     fn drained_starts_at_nothing() {
-        let mut limiter = Bucket::new(1, 10, 3);
+        let mut limiter = bucket(1, 10, 3);
         limiter.drain(Time(5));
         assert_eq!(instants(&mut limiter, &[5, 5]), [15, 25]);
     }
 
     #[test]
     fn the_largest_parameters_do_not_overflow() {
-        let mut limiter = Bucket::new(u64::MAX, u64::MAX, u64::MAX);
+        let mut limiter = bucket(u64::MAX, u64::MAX, u64::MAX);
         let items = [(0, u64::MAX), (0, 1), (u64::MAX - 1, u64::MAX)];
         assert_eq!(releases(&mut limiter, &items), [Some(0), Some(1), None]);
+    }
+
+    #[test]
+    fn other_terms_keep_what_is_in_it() {
+        let mut limiter = bucket(1, 10, 4);
+        assert_eq!(instants(&mut limiter, &[0, 0, 0]), [0, 0, 0]);
+        limiter.retune(Time(5), Terms { count: 1, period: 100, burst: 2 });
+        assert_eq!(instants(&mut limiter, &[5, 5]), [5, 55]);
+        limiter.retune(Time(55), Terms { count: 0, period: 1, burst: 1 });
+        assert_eq!(releases(&mut limiter, &[(60, 1)]), [None]);
+    }
+
+    #[test]
+    fn settled_once_it_is_full() {
+        let mut limiter = bucket(1, 10, 3);
+        instants(&mut limiter, &[0, 4]);
+        assert_eq!(limiter.settled(), Verdict::At(Time(20)));
     }
 }

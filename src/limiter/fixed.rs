@@ -1,6 +1,6 @@
 //! The fixed window counter.
 
-use super::{Ask, Limiter, Verdict};
+use super::{Ask, Limiter, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in each of its own windows of length `period`.
@@ -21,9 +21,9 @@ struct Window {
 }
 
 impl Fixed {
-    /// `count` per `period` nanoseconds.
-    pub fn new(count: u64, period: u64) -> Self {
-        Fixed { count, period, window: None }
+    /// With no history.
+    pub fn new(terms: Terms) -> Self {
+        Fixed { count: terms.count, period: terms.period, window: None }
     }
 
     fn window(&self, now: Time) -> Option<Window> {
@@ -52,39 +52,60 @@ impl Limiter for Fixed {
         self.window = Some(Window { used: window.used.saturating_add(ask.cost), ..window });
     }
 
+    fn settled(&self) -> Verdict {
+        self.window.map_or(Verdict::At(Time::ZERO), |window| Verdict::after(window.start, self.period))
+    }
+
     fn drain(&mut self, at: Time) {
         self.window = Some(Window { start: at, used: self.count });
+    }
+
+    fn retune(&mut self, now: Time, terms: Terms) {
+        // A window that is over must not come back to life under a longer period.
+        self.window = self.window(now);
+        (self.count, self.period) = (terms.count, terms.period);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{instants, releases};
+    use super::super::table::{instants, releases, terms};
     use super::*;
 
     #[test]
     fn a_window_starts_at_the_first_release_after_the_last_one() {
-        let mut limiter = Fixed::new(2, 10);
+        let mut limiter = Fixed::new(terms(2, 10));
         assert_eq!(instants(&mut limiter, &[3, 4, 5, 40, 49, 49]), [3, 4, 13, 40, 49, 50]);
     }
 
     #[test]
     fn the_weak_guarantee_lets_nearly_twice_the_count_through_at_a_boundary() {
-        let mut limiter = Fixed::new(3, 1000);
-        assert_eq!(instants(&mut limiter, &[0, 900, 900, 1050, 1050, 1050]), [0, 900, 900, 1050, 1050, 1050]);
+        let mut limiter = Fixed::new(terms(3, 1000));
+        let arrivals = [0, 900, 900, 1050, 1050, 1050];
+        assert_eq!(instants(&mut limiter, &arrivals), arrivals);
     }
 
     #[test]
     fn a_cost_that_does_not_fit_waits_for_the_next_window() {
-        let mut limiter = Fixed::new(5, 10);
+        let mut limiter = Fixed::new(terms(5, 10));
         let items = [(0, 3), (1, 3), (11, 2), (12, 6), (12, 1)];
         assert_eq!(releases(&mut limiter, &items), [Some(0), Some(10), Some(11), None, Some(20)]);
     }
 
     #[test]
     fn drained_is_silent_for_one_period() {
-        let mut limiter = Fixed::new(2, 10);
+        let mut limiter = Fixed::new(terms(2, 10));
         limiter.drain(Time(5));
         assert_eq!(instants(&mut limiter, &[6, 6, 6]), [15, 15, 25]);
+    }
+
+    #[test]
+    fn other_terms_keep_the_window() {
+        let mut limiter = Fixed::new(terms(2, 10));
+        assert_eq!(instants(&mut limiter, &[0, 1]), [0, 1]);
+        limiter.retune(Time(2), terms(3, 20));
+        assert_eq!(instants(&mut limiter, &[2, 3]), [2, 20]);
+        limiter.retune(Time(40), terms(3, 100));
+        assert_eq!(limiter.settled(), Verdict::At(Time(0)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Ask, Limiter, Verdict};
+use super::{Ask, Limiter, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -14,21 +14,32 @@ use crate::time::Time;
 pub struct Sliding {
     count: u64,
     period: u64,
-    /// The sum of the costs in `ring`.
+    /// The sum of the costs of all runs.
     used: u64,
-    ring: VecDeque<Run>,
+    /// The newest run; there is none if its cost is 0.
+    newest: Run,
+    /// The runs before it, oldest first. A limit of 1 a period never has any, so with a million keys the
+    /// indirection saves more than it costs.
+    #[expect(clippy::box_collection)]
+    older: Option<Box<VecDeque<Run>>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Run {
     at: Time,
     cost: u64,
 }
 
 impl Sliding {
-    /// `count` per `period` nanoseconds.
-    pub fn new(count: u64, period: u64) -> Self {
-        Sliding { count, period, used: 0, ring: VecDeque::new() }
+    /// With no history.
+    pub fn new(terms: Terms) -> Self {
+        Sliding { count: terms.count, period: terms.period, used: 0, newest: Run::default(), older: None }
+    }
+
+    /// All runs, oldest first.
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        let newest = Some(&self.newest).filter(|run| run.cost > 0);
+        self.older.iter().flat_map(|older| older.iter()).chain(newest)
     }
 
     fn is_over(&self, run: &Run, now: Time) -> bool {
@@ -36,9 +47,17 @@ impl Sliding {
     }
 
     fn forget_until(&mut self, now: Time) {
-        while let Some(run) = self.ring.front().filter(|run| self.is_over(run, now)) {
-            self.used -= run.cost;
-            self.ring.pop_front();
+        let mut older = self.older.take();
+        if let Some(runs) = &mut older {
+            while let Some(run) = runs.front().filter(|run| self.is_over(run, now)) {
+                self.used -= run.cost;
+                runs.pop_front();
+            }
+        }
+        self.older = older;
+        if self.is_over(&self.newest, now) {
+            self.used -= self.newest.cost;
+            self.newest.cost = 0;
         }
     }
 }
@@ -51,7 +70,7 @@ impl Limiter for Sliding {
         // Room has to be made by letting the oldest releases leave the window.
         let mut used = self.used;
         let mut at = Verdict::At(ask.since);
-        for run in &self.ring {
+        for run in self.runs() {
             if used <= self.count - ask.cost {
                 break;
             }
@@ -62,81 +81,115 @@ impl Limiter for Sliding {
     }
 
     fn room(&self, now: Time, ask: &Ask) -> u64 {
-        let over = self.ring.iter().take_while(|run| self.is_over(run, now));
+        let over = self.runs().take_while(|run| self.is_over(run, now));
         let used = self.used - over.map(|run| run.cost).sum::<u64>();
         self.count.saturating_sub(used) / ask.cost
     }
 
     fn commit(&mut self, now: Time, ask: &Ask) {
         self.forget_until(now);
-        self.used = self.used.saturating_add(ask.cost);
-        match self.ring.back_mut() {
-            Some(last) if last.at == now => last.cost = last.cost.saturating_add(ask.cost),
-            _ => self.ring.push_back(Run { at: now, cost: ask.cost }),
+        // What was released is known to fit; the bound only keeps the sum of the runs within a u64.
+        let cost = ask.cost.min(u64::MAX - self.used);
+        self.used += cost;
+        if self.newest.cost > 0 && self.newest.at != now {
+            self.older.get_or_insert_default().push_back(self.newest);
+            self.newest.cost = 0;
+        }
+        self.newest = Run { at: now, cost: self.newest.cost + cost };
+    }
+
+    fn settled(&self) -> Verdict {
+        match self.newest.cost {
+            0 => Verdict::At(Time::ZERO),
+            _ => Verdict::after(self.newest.at, self.period),
         }
     }
 
     fn drain(&mut self, at: Time) {
         let cost = self.count.saturating_sub(self.used);
         if cost > 0 {
-            self.commit(at, &Ask { since: at, cost });
+            self.commit(at, &Ask { since: at, cost, key: b"" });
         }
+    }
+
+    fn retune(&mut self, now: Time, terms: Terms) {
+        self.forget_until(now);
+        (self.count, self.period) = (terms.count, terms.period);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{instants, releases};
+    use super::super::table::{instants, one, releases, terms};
     use super::*;
 
     #[test]
     fn exactly_one_period_after_the_nth_last_is_allowed() {
-        let mut limiter = Sliding::new(2, 10);
+        let mut limiter = Sliding::new(terms(2, 10));
         assert_eq!(instants(&mut limiter, &[0, 3, 3, 3, 13]), [0, 3, 10, 13, 20]);
     }
 
     #[test]
     fn idling_earns_no_burst() {
-        let mut limiter = Sliding::new(2, 10);
+        let mut limiter = Sliding::new(terms(2, 10));
         assert_eq!(instants(&mut limiter, &[0, 100, 100, 100, 100]), [0, 100, 100, 110, 110]);
     }
 
     #[test]
     fn a_late_release_counts_from_when_it_happened() {
-        let mut limiter = Sliding::new(1, 10);
-        limiter.commit(Time(7), &Ask { since: Time(0), cost: 1 });
+        let mut limiter = Sliding::new(terms(1, 10));
+        limiter.commit(Time(7), &one(0));
         assert_eq!(instants(&mut limiter, &[8]), [17]);
     }
 
     #[test]
     fn costs_wait_for_enough_of_the_oldest_to_leave() {
-        let mut limiter = Sliding::new(10, 100);
+        let mut limiter = Sliding::new(terms(10, 100));
         let items = [(0, 4), (1, 4), (2, 3), (2, 10), (2, 11), (3, 1)];
         assert_eq!(releases(&mut limiter, &items), [Some(0), Some(1), Some(100), Some(200), None, Some(300)]);
     }
 
     #[test]
     fn drained_is_silent_for_one_period() {
-        let mut limiter = Sliding::new(3, 10);
+        let mut limiter = Sliding::new(terms(3, 10));
         limiter.drain(Time(5));
         assert_eq!(instants(&mut limiter, &[6, 6, 6, 6]), [15, 15, 15, 25]);
     }
 
     #[test]
     fn a_burst_takes_one_entry_and_a_huge_count_none() {
-        let mut limiter = Sliding::new(u64::MAX, 10);
-        let ask = Ask { since: Time(0), cost: 1 };
+        let mut limiter = Sliding::new(terms(u64::MAX, 10));
         for _ in 0..1000 {
-            limiter.commit(Time(3), &ask);
+            limiter.commit(Time(3), &one(0));
         }
-        assert_eq!((limiter.ring.len(), limiter.used), (1, 1000));
-        assert!(limiter.ring.capacity() < 10);
-        assert_eq!(limiter.room(Time(3), &ask), u64::MAX - 1000);
+        assert_eq!((limiter.runs().count(), limiter.used), (1, 1000));
+        assert!(limiter.older.is_none());
+        assert_eq!(limiter.room(Time(3), &one(0)), u64::MAX - 1000);
     }
 
     #[test]
     fn past_the_end_of_time_is_never() {
-        let mut limiter = Sliding::new(1, u64::MAX);
+        let mut limiter = Sliding::new(terms(1, u64::MAX));
         assert_eq!(releases(&mut limiter, &[(1, 1), (2, 1)]), [Some(1), None]);
+    }
+
+    #[test]
+    fn other_terms_keep_the_history() {
+        let mut raised = Sliding::new(terms(2, 10));
+        assert_eq!(instants(&mut raised, &[0, 0]), [0, 0]);
+        raised.retune(Time(1), terms(3, 10));
+        assert_eq!(instants(&mut raised, &[1, 1]), [1, 10]);
+        let mut lowered = Sliding::new(terms(2, 10));
+        assert_eq!(instants(&mut lowered, &[0, 1]), [0, 1]);
+        lowered.retune(Time(2), terms(1, 20));
+        assert_eq!(instants(&mut lowered, &[2]), [21]);
+    }
+
+    #[test]
+    fn settled_once_the_newest_has_left_the_window() {
+        let mut limiter = Sliding::new(terms(2, 10));
+        assert_eq!(limiter.settled(), Verdict::At(Time(0)));
+        instants(&mut limiter, &[0, 4]);
+        assert_eq!(limiter.settled(), Verdict::At(Time(14)));
     }
 }

@@ -9,17 +9,20 @@
 //! process stopped for an hour, it can only have made the distance longer.
 
 mod lane;
+mod lanes;
+mod rules;
 
 use anyhow::{Error, anyhow};
 use nix::sys::signal::Signal;
 
-use self::lane::Lane;
+use self::lanes::{Lanes, Turn};
+use self::rules::{Next, Rules};
 use crate::exit::Exit;
-use crate::limiter::{All, Ask, Limiter, Verdict};
+use crate::limiter::{Claim, Verdict};
 use crate::report::Reporter;
 use crate::sink::{Cause, Sent, Sink};
-use crate::source::{Block, Delimiter, SourceError};
-use crate::spec::Batch;
+use crate::source::{Block, Classifier, Delimiter, Intake, SourceError};
+use crate::spec::{self, OnLimit, Rate, Spec};
 use crate::stats::Stats;
 use crate::time::Time;
 
@@ -45,6 +48,8 @@ pub enum Wake {
     Due,
     /// Items have arrived.
     Input(Block),
+    /// The limits have changed.
+    Limits(Vec<Rate>),
     /// There will be no more, and why, if not for the end of the input.
     End(Option<SourceError>),
     /// A command has ended.
@@ -69,11 +74,14 @@ pub struct Pump<'a> {
     world: &'a mut dyn World,
     sink: &'a mut dyn Sink,
     reporter: &'a Reporter,
-    limits: All,
-    batch: Batch,
-    lane: Lane,
-    /// When the input ended.
-    ended: Option<Time>,
+    delimiter: Delimiter,
+    separator: Option<Vec<u8>>,
+    rates: Vec<Rate>,
+    rules: Rules,
+    intake: Intake,
+    lanes: Lanes,
+    /// The bytes of a batch.
+    gathered: Vec<u8>,
     /// Nothing more is released.
     stopping: bool,
     /// A signal has been passed on to the commands.
@@ -82,53 +90,56 @@ pub struct Pump<'a> {
     stats: Stats,
 }
 
-/// The next release, as far as it can be known now.
-#[derive(Clone, Copy)]
-struct Next {
-    ask: Ask,
-    at: Time,
-}
-
 impl<'a> Pump<'a> {
-    /// A pump that lets items from `world` pass to `sink` as `limits` allow.
+    /// A pump that lets items from `world` pass to `sink` as `rates` allow.
     pub fn new(
         world: &'a mut dyn World,
         sink: &'a mut dyn Sink,
         reporter: &'a Reporter,
-        limits: All,
-        delimiter: Delimiter,
-        batch: Batch,
+        spec: &Spec,
+        rates: Vec<Rate>,
     ) -> Self {
-        let stats = Stats::new(world.now());
+        let start = world.now();
+        let delimiter = Delimiter::new(&spec.input.delimiter);
+        let separator = spec.input.separator.clone();
+        let classifier = Classifier::new(&rates, separator.as_deref());
+        let limits = spec::build(&rates, start);
         Pump {
             world,
             sink,
             reporter,
-            limits,
-            batch,
-            lane: Lane::new(delimiter),
-            ended: None,
+            rules: Rules::new(&rates, limits, spec.on_limit, spec.batch),
+            intake: Intake::new(delimiter.clone(), classifier, spec.on_limit != OnLimit::Wait),
+            lanes: Lanes::new(spec.queue),
+            delimiter,
+            separator,
+            rates,
+            gathered: Vec::new(),
             stopping: false,
             interrupted: false,
             exit: Exit::Done,
-            stats,
+            stats: Stats::new(start),
         }
     }
 
     /// Runs until all items are released and all commands have ended, or the run is stopped.
     pub fn run(&mut self) -> Exit {
-        while !self.is_over() {
-            let next = self.ask();
-            match self.world.wait(next.map(|next| next.at), self.is_accepting()) {
-                Wake::Due => next.into_iter().for_each(|next| self.release(next.ask)),
-                Wake::Input(block) => self.lane.push(block),
+        loop {
+            self.fill_lanes();
+            if self.is_over() {
+                return self.exit;
+            }
+            let until = self.ask();
+            match self.world.wait(until, self.is_accepting()) {
+                Wake::Due => self.release(),
+                Wake::Input(block) => self.intake.put(block),
                 Wake::End(error) => self.end(error),
+                Wake::Limits(rates) => self.relimit(rates),
                 Wake::Exited => self.reap(),
                 Wake::Stop(stop) => self.stop(stop),
                 Wake::Report => self.reporter.statistics(&self.stats(), self.world.now()),
             }
         }
-        self.exit
     }
 
     /// What has been done so far.
@@ -136,57 +147,87 @@ impl<'a> Pump<'a> {
         Stats { read: self.world.items_read(), ..self.stats }
     }
 
+    /// How many bytes of the input are done with: all before the first item that was neither released nor refused.
+    pub fn consumed(&self) -> u64 {
+        self.lanes.offset().unwrap_or(u64::MAX).min(self.intake.offset())
+    }
+
     fn is_over(&self) -> bool {
-        let nothing_to_release = self.stopping || (self.ended.is_some() && self.lane.is_empty());
-        nothing_to_release && self.sink.running() == 0
+        let has_released_all = self.rules.ended.is_some() && self.intake.is_empty() && self.lanes.is_empty();
+        (self.stopping || has_released_all) && self.sink.running() == 0
     }
 
     fn is_accepting(&self) -> bool {
-        !self.stopping && self.ended.is_none() && self.lane.has_room(self.batch.items.get())
+        !self.stopping && self.rules.ended.is_none() && self.intake.is_empty() && self.has_room()
     }
 
-    /// When may the items in front go?
-    fn ask(&mut self) -> Option<Next> {
+    fn has_room(&self) -> bool {
+        self.lanes.has_room(&self.rules, self.intake.is_single())
+    }
+
+    /// Lets what was read join the lanes, as far as they have room.
+    fn fill_lanes(&mut self) {
+        while !self.stopping
+            && self.has_room()
+            && let Some(parcel) = self.intake.take()
+        {
+            match parcel {
+                Ok(parcel) => {
+                    let displaced = self.lanes.push(parcel, &self.rules);
+                    self.stats.refuse(displaced);
+                }
+                Err(error) => {
+                    self.intake.clear();
+                    self.end(Some(error));
+                }
+            }
+        }
+    }
+
+    /// Until when to wait for the next release: now, if something may go. `None` if nothing can.
+    fn ask(&mut self) -> Option<Time> {
         if self.stopping || !self.sink.is_free() {
             return None;
         }
-        let since = self.lane.since()?;
-        let ask = Ask { since: self.closes().map_or(since, |closes| closes.max(since)), cost: 1 };
-        match self.limits.earliest(&ask) {
-            Verdict::At(at) => Some(Next { ask, at }),
-            Verdict::Never => {
-                let item = self.stats.consumed + 1;
+        let now = self.world.now();
+        let tidy = self.rules.limits.tidy_at();
+        match self.lanes.turn(&self.rules, now) {
+            Turn::Of(_) => Some(now),
+            Turn::NotBefore(Verdict::At(at)) => Some(tidy.map_or(at, |tidy| tidy.min(at))),
+            Turn::NotBefore(Verdict::Never) if !self.may_change() => {
                 self.give_up(
                     Exit::Error,
-                    &anyhow!("item {item}: its turn is past the end of time: shorten the period"),
+                    &anyhow!("the next item's turn is past the end of time: shorten the period"),
                 );
                 None
             }
+            Turn::NotBefore(Verdict::Never) | Turn::Nobody => tidy,
         }
     }
 
-    /// When the batch in front is closed: it is full, has lingered long enough, or the input has ended.
-    /// `None` if its release closes it.
-    fn closes(&self) -> Option<Time> {
-        let linger = self.batch.linger?;
-        let first = self.lane.arrival(0)?;
-        let lingered = first.checked_add(linger.into()).unwrap_or(Time(u64::MAX));
-        let full = self.lane.arrival(self.batch.items.get() - 1);
-        Some([full, self.ended].into_iter().flatten().fold(lingered, Time::min))
+    /// Whether a limit pauses: only one from a file can, and may go on.
+    fn may_change(&self) -> bool {
+        self.rates.iter().any(|rate| rate.count == 0)
     }
 
     /// Sends what may go now, and charges it.
-    fn release(&mut self, ask: Ask) {
+    fn release(&mut self) {
         let start = self.world.now();
-        if !self.limits.earliest(&ask).allows(start) {
-            return;
+        self.tidy(start);
+        let Turn::Of(at) = self.lanes.turn(&self.rules, start) else { return };
+        let lane = self.lanes.lane(at);
+        let Some((front, next)) = lane.front().zip(self.rules.next(lane)) else { return };
+        let keys = front.class().keys.clone();
+        let claim = Claim { since: next.since, costs: &next.costs, keys: &keys };
+        if self.rules.on_limit.never_waits() && !self.rules.limits.earliest(&claim).allows(next.since) {
+            return self.refuse(at, next.records, front.first());
         }
-        let load = match self.batch.items.get() {
-            1 => self.lane.front(self.limits.room(start, &ask).min(self.sink.span())),
-            items => {
-                let closed = self.closes().unwrap_or(start);
-                self.lane.gather(self.lane.arrived(closed, items), self.sink.most_bytes())
-            }
+        let room = self.rules.limits.room(start, &claim).min(self.sink.span());
+        let Next { records, since, costs } = self.rules.complete(lane, next, start);
+        let is_single = self.rules.batch.items.get() == 1;
+        let load = match is_single {
+            true => lane.load(room, &self.delimiter),
+            false => lane.gather(records, self.sink.most_bytes(), &self.delimiter, &mut self.gathered),
         };
         let records = load.records;
         let sent = self.sink.send(start, &load);
@@ -194,8 +235,8 @@ impl<'a> Pump<'a> {
         let end = self.world.now();
         match sent {
             Ok(Sent::Released) => {
-                let cost = ask.cost * self.batch.releases(records);
-                self.limits.commit(end, &Ask { cost, ..ask });
+                let claim = Claim { since, costs: &costs, keys: &keys };
+                self.rules.limits.commit(end, &claim, if is_single { records } else { 1 });
                 self.stats.released += records;
             }
             Ok(Sent::Refused) => {
@@ -208,7 +249,40 @@ impl<'a> Pump<'a> {
             }
         }
         self.stats.consumed += gone;
-        self.stats.bytes += self.lane.advance(gone, end) as u64;
+        self.stats.bytes += self.lanes.advance(at, gone, end, &self.delimiter, &self.rules) as u64;
+    }
+
+    /// Has the limits forget what no item will ask about any more.
+    ///
+    /// An item that waits asks as of when it became next in line, so what had not settled by then is kept.
+    fn tidy(&mut self, now: Time) {
+        if self.rules.limits.tidy_at().is_some_and(|at| at <= now) {
+            let waiting = self.lanes.oldest(&self.rules).into_iter().chain(self.intake.arrival());
+            self.rules.limits.tidy(now, waiting.fold(now, Time::min));
+        }
+    }
+
+    /// What could not go at its arrival.
+    fn refuse(&mut self, at: usize, records: u64, first: u64) {
+        if self.rules.on_limit == OnLimit::Fail {
+            let error = anyhow!("item {first} came too early: a limit did not admit it at its arrival");
+            return self.give_up(Exit::Refused, &error);
+        }
+        self.stats.refuse(records);
+        let previous = self.lanes.lane(at).previous();
+        self.lanes.advance(at, records, previous, &self.delimiter, &self.rules);
+    }
+
+    /// Goes on under other limits, with what is known of past releases.
+    fn relimit(&mut self, rates: Vec<Rate>) {
+        let now = self.world.now();
+        let limits = std::mem::take(&mut self.rules.limits);
+        self.rules.limits = spec::rebuild(&self.rates, limits, &rates, now);
+        self.rules.set_sums(&rates);
+        let classifier = Classifier::new(&rates, self.separator.as_deref());
+        self.intake.put_back(self.lanes.take_all(), classifier);
+        self.rates = rates;
+        self.reporter.limits(&self.rates);
     }
 
     fn fail(&mut self, cause: Cause) {
@@ -229,7 +303,8 @@ impl<'a> Pump<'a> {
 
     /// No more input: what is there is released, whatever ended it.
     fn end(&mut self, error: Option<SourceError>) {
-        self.ended = Some(self.world.now());
+        self.rules.ended = Some(self.world.now());
+        self.lanes.seat_all(&self.rules);
         if let Some(error) = error {
             self.reporter.error(&error.into());
             self.exit = self.exit.max(Exit::Error);

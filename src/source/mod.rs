@@ -1,7 +1,9 @@
 //! From bytes to blocks of records.
 
 mod block;
+mod classify;
 mod delimiter;
+mod intake;
 mod reader;
 mod select;
 
@@ -10,8 +12,11 @@ use std::io;
 
 pub use block::Block;
 pub(crate) use block::Buffer;
+pub use classify::{Class, Classifier};
 pub use delimiter::Delimiter;
+pub use intake::{Intake, Parcel};
 pub use reader::Reader;
+pub use select::Extractor;
 
 /// Why there is no more input, though its end was not reached.
 #[derive(Debug)]
@@ -27,8 +32,8 @@ pub enum SourceError {
         /// What is allowed, in bytes.
         max: usize,
     },
-    /// A record does not say when it arrived, or says that it did before the one before it.
-    Arrival {
+    /// A record does not say what it should: when it arrived, or what it costs.
+    Item {
         /// Its number, counted from 1.
         record: u64,
         /// What is wrong with it.
@@ -46,7 +51,7 @@ impl fmt::Display for SourceError {
                 f,
                 "item {record}, at byte {offset}, is longer than {max} bytes: raise --max-record, or check the delimiter"
             ),
-            SourceError::Arrival { record, why } => write!(f, "item {record}: {why}"),
+            SourceError::Item { record, why } => write!(f, "item {record}: {why}"),
         }
     }
 }

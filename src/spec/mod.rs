@@ -1,7 +1,9 @@
 //! What the command line means: comparable, printable, and with nothing of the parser in it.
 
+mod build;
 mod delimiter;
 mod duration;
+mod limits;
 mod quantity;
 mod rate;
 mod selector;
@@ -13,20 +15,25 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
 
+pub(crate) use build::keys;
+pub use build::{build, rebuild};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
+pub use limits::{Limits, Source};
 pub use quantity::{parse_count, parse_decimal, parse_size};
 pub use rate::{Algorithm, Defaults, Rate, RateText, Start};
 pub use selector::Selector;
-
-use crate::limiter::{All, Bucket, Fixed, Interval, Limiter, Sliding};
-use crate::time::Time;
+pub(crate) use selector::compile;
 
 /// A whole run, as it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spec {
     /// What limits the releases.
-    pub limits: Vec<Rate>,
+    pub limits: Limits,
+    /// What happens to an item that cannot go at once.
+    pub on_limit: OnLimit,
+    /// How items wait.
+    pub queue: Queue,
     /// Where items come from.
     pub input: Input,
     /// How many items make one release.
@@ -44,8 +51,56 @@ pub struct Input {
     pub file: Option<PathBuf>,
     /// What ends a record. Not empty.
     pub delimiter: Vec<u8>,
+    /// What separates the fields of a record; without it, runs of blanks.
+    pub separator: Option<Vec<u8>>,
     /// The longest record allowed, in bytes without its delimiter.
     pub max_record: usize,
+}
+
+/// What happens to an item that cannot go at the instant of its arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnLimit {
+    /// It waits: shaping.
+    #[default]
+    Wait,
+    /// It is discarded: policing.
+    Drop,
+    /// It waits, but is discarded for a newer one.
+    Latest,
+    /// It ends the run.
+    Fail,
+}
+
+impl OnLimit {
+    const NAMES: [(&str, OnLimit); 4] = [
+        ("wait", OnLimit::Wait),
+        ("drop", OnLimit::Drop),
+        ("latest", OnLimit::Latest),
+        ("fail", OnLimit::Fail),
+    ];
+
+    /// Whether an item goes at its arrival or not at all.
+    pub(crate) fn never_waits(self) -> bool {
+        matches!(self, OnLimit::Drop | OnLimit::Fail)
+    }
+}
+
+impl FromStr for OnLimit {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
+        Ok(known.context("there are wait, drop, latest and fail")?.1)
+    }
+}
+
+/// How items wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queue {
+    /// In the order of the input, whatever their keys.
+    pub in_order: bool,
+    /// The most items that wait in lanes; then reading stops.
+    pub lookahead: NonZeroU64,
 }
 
 /// How many items make one release.
@@ -108,24 +163,4 @@ pub enum Report {
     Normal,
     /// The limits at the start and a summary at the end as well.
     Verbose,
-}
-
-/// Builds the limiters. `start` is the start of the run.
-pub fn build(limits: &[Rate], start: Time) -> All {
-    limits.iter().map(|rate| limiter(rate, start)).collect()
-}
-
-fn limiter(rate: &Rate, start: Time) -> Box<dyn Limiter> {
-    let &Rate { count, margin, .. } = rate;
-    let period = rate.period + margin;
-    let mut limiter: Box<dyn Limiter> = match rate.algorithm {
-        Algorithm::Sliding => Box::new(Sliding::new(count, period)),
-        Algorithm::Bucket => Box::new(Bucket::new(count, period, rate.burst.unwrap_or(count))),
-        Algorithm::Interval => Box::new(Interval::new(count, period)),
-        Algorithm::Fixed => Box::new(Fixed::new(count, period)),
-    };
-    if rate.start == Start::Empty {
-        limiter.drain(start);
-    }
-    limiter
 }

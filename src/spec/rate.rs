@@ -7,6 +7,7 @@ use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::{format_duration, parse_duration};
 use super::quantity::parse_count;
+use super::selector::Selector;
 
 /// The rule by which a limit decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -72,6 +73,10 @@ pub struct Defaults {
     pub burst: Option<u64>,
     /// `--margin`, in nanoseconds.
     pub margin: u64,
+    /// `-c`
+    pub cost: Option<Selector>,
+    /// `-K`
+    pub key: Option<Selector>,
 }
 
 /// A RATE as it was written: what it leaves out is `None`.
@@ -83,6 +88,9 @@ pub struct RateText {
     burst: Option<u64>,
     margin: Option<u64>,
     start: Start,
+    cost: Option<Selector>,
+    key: Option<Selector>,
+    only: Option<String>,
 }
 
 impl RateText {
@@ -92,8 +100,47 @@ impl RateText {
     /// A count or a period of 0.
     pub fn new(count: u64, period: u64) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
+        Self::pausing(count, period)
+    }
+
+    /// As [`RateText::new`], but the count may be 0.
+    fn pausing(count: u64, period: u64) -> Result<Self> {
         ensure!(period > 0, "a period of 0 is no limit: the least is 1ns");
-        Ok(RateText { count, period, algorithm: None, burst: None, margin: None, start: Start::Full })
+        Ok(RateText {
+            count,
+            period,
+            algorithm: None,
+            burst: None,
+            margin: None,
+            start: Start::Full,
+            cost: None,
+            key: None,
+            only: None,
+        })
+    }
+
+    /// Reads a RATE that may have a count of 0, which pauses until it is changed.
+    ///
+    /// # Errors
+    /// As for a RATE, but for that.
+    pub fn parse_pausing(text: &str) -> Result<Self> {
+        let (rate, options) = split_options(text);
+        let Some((count, period)) = rate.split_once('/').filter(|(_, period)| !period.is_empty()) else {
+            let rate = rate.trim_end_matches('/');
+            bail!("a rate says per what: try {rate}/s, {rate}/m or {rate}/500ms");
+        };
+        let count = parse_count(count)?;
+        let period = if period.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            parse_duration(period)?
+        } else {
+            parse_duration(&format!("1{period}"))?
+        };
+        let mut rate = RateText::pausing(count, period)?;
+        for option in options {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            rate.set(name, value).with_context(|| format!("'{option}'"))?;
+        }
+        Ok(rate)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
@@ -102,17 +149,25 @@ impl RateText {
             "burst" => self.burst = Some(parse_count(value)?),
             "margin" => self.margin = Some(parse_duration(value)?),
             "start" => self.start = parse_start(value)?,
-            _ => bail!("no such option: there are algo=, burst=, margin= and start="),
+            "cost" => self.cost = Some(value.parse()?),
+            "key" => self.key = Some(parse_key(value)?),
+            "only" => self.only = Some(value.to_owned()),
+            _ => bail!("no such option: there are {}=", OPTIONS.join("=, ")),
         }
         Ok(())
+    }
+
+    /// The algorithm, if only this is asked.
+    pub(crate) fn algorithm(&self, defaults: &Defaults) -> Algorithm {
+        self.algorithm.unwrap_or(defaults.algorithm)
     }
 
     /// Fills in what was left out.
     ///
     /// # Errors
-    /// A burst on an algorithm that has none, or a period that the margin makes too long.
+    /// A burst on an algorithm that has none, a period that the margin makes too long, or `only=` with no key.
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
-        let algorithm = self.algorithm.unwrap_or(defaults.algorithm);
+        let algorithm = self.algorithm(defaults);
         let margin = self.margin.unwrap_or(defaults.margin);
         let is_bucket = algorithm == Algorithm::Bucket;
         ensure!(
@@ -121,8 +176,47 @@ impl RateText {
         );
         ensure!(self.period.checked_add(margin).is_some(), "period and margin together exceed 584 years");
         let burst = self.burst.or(defaults.burst).unwrap_or(self.count);
-        let burst = is_bucket.then_some(burst);
-        Ok(Rate { count: self.count, period: self.period, algorithm, burst, margin, start: self.start })
+        let key = self.key.as_ref().or(defaults.key.as_ref());
+        ensure!(self.only.is_none() || key.is_some(), "only= needs to know what to compare: add key=");
+        Ok(Rate {
+            count: self.count,
+            period: self.period,
+            algorithm,
+            burst: is_bucket.then_some(burst),
+            margin,
+            start: self.start,
+            cost: self.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
+            key: key.cloned(),
+            only: self.only.clone(),
+        })
+    }
+}
+
+/// The names of all options.
+const OPTIONS: [&str; 7] = ["algo", "burst", "margin", "start", "cost", "key", "only"];
+
+/// Cuts at commas, but not within a regular expression or a value to compare, which may have commas of their own:
+/// there only before the name of an option.
+fn split_options(text: &str) -> (&str, Vec<&str>) {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(',') {
+        let (part, rest) = (&text[start..at], &text[at + 1..]);
+        let may_have_commas = part.contains("=re:") || part.starts_with("only=");
+        let is_option = rest.split_once('=').is_some_and(|(name, _)| OPTIONS.contains(&name));
+        if is_option || !may_have_commas {
+            parts.push(part);
+            start = at + 1;
+        }
+    }
+    parts.push(&text[start..]);
+    (parts[0], parts.split_off(1))
+}
+
+fn parse_key(text: &str) -> Result<Selector> {
+    match text.parse()? {
+        Selector::Constant(_) => bail!("a key is a part of the item, such as col:1"),
+        selector => Ok(selector),
     }
 }
 
@@ -138,22 +232,8 @@ impl FromStr for RateText {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let mut parts = text.split(',');
-        let rate = parts.next().unwrap_or_default();
-        let Some((count, period)) = rate.split_once('/').filter(|(_, period)| !period.is_empty()) else {
-            let rate = rate.trim_end_matches('/');
-            bail!("a rate says per what: try {rate}/s, {rate}/m or {rate}/500ms");
-        };
-        let count = parse_count(count)?;
-        let period = match period.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-            true => parse_duration(period)?,
-            false => parse_duration(&format!("1{period}"))?,
-        };
-        let mut rate = RateText::new(count, period)?;
-        for option in parts {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            rate.set(name, value).with_context(|| format!("'{option}'"))?;
-        }
+        let rate = RateText::parse_pausing(text)?;
+        ensure!(rate.count > 0, "a count of 0 would release nothing: the least is 1");
         Ok(rate)
     }
 }
@@ -173,6 +253,20 @@ pub struct Rate {
     pub margin: u64,
     /// What it had done before the run.
     pub start: Start,
+    /// What an item is charged; 1 without it.
+    pub cost: Option<Selector>,
+    /// What tells items apart: each value has a limit of its own.
+    pub key: Option<Selector>,
+    /// With `key`: the limit is for items with this value only.
+    pub only: Option<String>,
+}
+
+impl Rate {
+    /// The most that an item may ever cost, if there is such a bound.
+    pub fn most(&self) -> Option<u64> {
+        let is_window = matches!(self.algorithm, Algorithm::Sliding | Algorithm::Fixed);
+        Some(self.count).filter(|&count| is_window && count > 0)
+    }
 }
 
 impl fmt::Display for Rate {
@@ -186,6 +280,15 @@ impl fmt::Display for Rate {
         }
         if self.start == Start::Empty {
             write!(f, ",start=empty")?;
+        }
+        if let Some(cost) = &self.cost {
+            write!(f, ",cost={cost}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ",key={key}")?;
+        }
+        if let Some(only) = &self.only {
+            write!(f, ",only={only}")?;
         }
         Ok(())
     }
@@ -218,7 +321,12 @@ mod tests {
 
     #[test]
     fn what_is_printed_reads_back() {
-        for text in ["10/s", "5000/h,algo=bucket,burst=50", "1/1m30s,margin=5ms,start=empty,algo=fixed"] {
+        for text in [
+            "10/s",
+            "5000/h,algo=bucket,burst=50",
+            "1/1m30s,margin=5ms,start=empty,algo=fixed",
+            "9/s,cost=bytes,key=re:(a{1,2}),only=a,b",
+        ] {
             let rate = resolved(text);
             assert_eq!(resolved(&rate.to_string()), rate, "{text}");
         }
@@ -237,6 +345,9 @@ mod tests {
             ("1/s,bust=3", "burst="),
             ("1/s,start=half", "full and empty"),
             ("1/s,burst=3", "algo=bucket"),
+            ("1/s,only=x", "add key="),
+            ("1/s,key=3", "col:1"),
+            ("1/s,cost=col:x", "counted from 1"),
             ("18446744073709551616/s", "2^64-1"),
             ("1/584y,margin=584y", "584 years"),
         ];

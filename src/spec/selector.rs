@@ -4,29 +4,88 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, bail, ensure};
+use regex::bytes::Regex;
+
+use super::quantity::parse_count;
 
 /// A part of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Selector {
-    /// `col:N`: the N-th field, counted from 1, between runs of blanks.
+    /// `col:N`: the N-th field, counted from 1.
     Column(NonZeroUsize),
+    /// `bytes`: its length, with its delimiter.
+    Bytes,
+    /// `host`: the host of the URL that it is.
+    Host,
+    /// `.path.to.value` of the JSON that it is.
+    Path(Vec<String>),
+    /// `re:REGEX`: the first group of the first match, or all of the match if there is no group.
+    Regex(String),
+    /// A number, for a cost that is always the same.
+    Constant(u64),
 }
 
 impl FromStr for Selector {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let column = text.strip_prefix("col:").context("a selector is needed, such as col:1")?;
-        let column = column.parse().ok().context("columns are counted from 1, as in col:1")?;
-        Ok(Selector::Column(column))
+        if let Some(column) = text.strip_prefix("col:") {
+            let column = column.parse().ok().context("columns are counted from 1, as in col:1")?;
+            return Ok(Selector::Column(column));
+        }
+        if let Some(regex) = text.strip_prefix("re:") {
+            compile(regex)?;
+            return Ok(Selector::Regex(regex.to_owned()));
+        }
+        if let Some(path) = text.strip_prefix('.') {
+            let path: Vec<_> = path.split('.').map(str::to_owned).collect();
+            ensure!(path.iter().all(|name| !name.is_empty()), "a path is like .user.id or .items.0.price");
+            return Ok(Selector::Path(path));
+        }
+        match text {
+            "bytes" => Ok(Selector::Bytes),
+            "host" => Ok(Selector::Host),
+            _ if text.starts_with(|c: char| c.is_ascii_digit()) => Ok(Selector::Constant(parse_count(text)?)),
+            _ => bail!("there are col:N, bytes, host, .path.to.value and re:REGEX"),
+        }
     }
+}
+
+/// Compiles a regular expression; its error in one line.
+pub(crate) fn compile(regex: &str) -> Result<Regex> {
+    Regex::new(regex).map_err(|error| {
+        let text = error.to_string();
+        let why = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        Error::msg(format!("'{regex}' is not a regular expression: {why}"))
+    })
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Selector::Column(column) => write!(f, "col:{column}"),
+            Selector::Bytes => f.write_str("bytes"),
+            Selector::Host => f.write_str("host"),
+            Selector::Path(path) => write!(f, ".{}", path.join(".")),
+            Selector::Regex(regex) => write!(f, "re:{regex}"),
+            Selector::Constant(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_read_and_print_back() {
+        for text in ["col:1", "col:12", "bytes", "host", ".a", ".user.id.0", "re:^(\\w+) ", "re:a{1,2}", "7"]
+        {
+            assert_eq!(text.parse::<Selector>().unwrap().to_string(), text);
+        }
+        for text in ["", "col:", "col:0", "col:-1", ".", "..a", ".a.", "re:(", "hosts", "-1", "1.5"] {
+            assert!(text.parse::<Selector>().is_err(), "{text}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::iter::Peekable;
 use std::rc::Rc;
 
 use crate::pump::{Wake, World};
-use crate::source::{Block, Delimiter, Reader, SourceError};
+use crate::source::{Block, Delimiter, Extractor, Reader, SourceError};
 use crate::spec::{Selector, parse_decimal};
 use crate::time::Time;
 
@@ -94,14 +94,16 @@ pub fn stamped<R: Read>(
     reader: Reader<R>,
     delimiter: Delimiter,
     selector: Selector,
-) -> impl Iterator<Item = Result<Block, SourceError>> {
+    separator: Option<&[u8]>,
+) -> impl Iterator<Item = Result<Block, SourceError>> + use<R> {
+    let extractor = Extractor::new(&selector, separator);
     let records = reader.flat_map(move |block| split(block, &delimiter));
     let (mut number, mut previous) = (0, Time::ZERO);
     records.map(move |record| {
         let (bytes, trimmed) = record?;
         number += 1;
-        let arrival = arrival(&bytes[..trimmed], &selector, previous);
-        previous = arrival.map_err(|why| SourceError::Arrival { record: number, why })?;
+        let arrival = arrival(&bytes[..trimmed], &extractor, &selector, previous);
+        previous = arrival.map_err(|why| SourceError::Item { record: number, why })?;
         Ok(Block::of(bytes, 1, previous))
     })
 }
@@ -120,10 +122,15 @@ fn split(
     }
 }
 
-fn arrival(record: &[u8], selector: &Selector, previous: Time) -> Result<Time, String> {
-    let field = selector.select(record).ok_or_else(|| format!("has no {selector}"))?;
+fn arrival(
+    record: &[u8],
+    extractor: &Extractor,
+    selector: &Selector,
+    previous: Time,
+) -> Result<Time, String> {
+    let field = extractor.select(record, record.len()).ok_or_else(|| format!("has no {selector}"))?;
     let shown = field.escape_ascii();
-    let arrival = str::from_utf8(field).ok().and_then(parse_seconds);
+    let arrival = str::from_utf8(&field).ok().and_then(parse_seconds);
     let arrival =
         arrival.ok_or_else(|| format!("{selector} is '{shown}', not seconds with up to 9 decimals"))?;
     if arrival < previous {

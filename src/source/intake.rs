@@ -1,0 +1,147 @@
+//! From blocks, as they were read, to parcels, as they wait.
+
+use std::collections::VecDeque;
+
+use super::{Block, Class, Classifier, Delimiter, SourceError};
+use crate::time::Time;
+
+/// One or more records that arrived together and ask the same of the limits.
+#[derive(Debug)]
+pub struct Parcel {
+    block: Block,
+    class: Class,
+    first: u64,
+    offset: u64,
+}
+
+impl Parcel {
+    /// The records.
+    pub fn block(&self) -> &Block {
+        &self.block
+    }
+
+    /// What each of them asks of the limits.
+    pub fn class(&self) -> &Class {
+        &self.class
+    }
+
+    /// The number of the first one, counted from 1.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// How many bytes of the input stand before it.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// When it arrived.
+    pub fn arrival(&self) -> Time {
+        self.block.arrival()
+    }
+
+    /// How many records are left in it.
+    pub fn records(&self) -> u64 {
+        self.block.records()
+    }
+
+    /// Forgets the first `records` records, which are `length` bytes together.
+    pub(crate) fn advance(&mut self, records: u64, length: usize) {
+        self.block.advance(records, length);
+        self.first += records;
+        self.offset += length as u64;
+    }
+}
+
+/// What has been read and does not wait in a lane yet.
+pub struct Intake {
+    delimiter: Delimiter,
+    classifier: Classifier,
+    /// Records are told apart even if all ask the same.
+    singly: bool,
+    blocks: VecDeque<Raw>,
+    /// Records and bytes put in so far.
+    records: u64,
+    bytes: u64,
+}
+
+/// A block with its place in the input.
+struct Raw {
+    block: Block,
+    first: u64,
+    offset: u64,
+}
+
+impl Intake {
+    /// Empty.
+    pub fn new(delimiter: Delimiter, classifier: Classifier, singly: bool) -> Self {
+        Intake { delimiter, classifier, singly, blocks: VecDeque::new(), records: 0, bytes: 0 }
+    }
+
+    /// Takes what was read.
+    pub fn put(&mut self, block: Block) {
+        let (first, offset) = (self.records + 1, self.bytes);
+        self.records += block.records();
+        self.bytes += block.bytes().len() as u64;
+        self.blocks.push_back(Raw { block, first, offset });
+    }
+
+    /// Takes back what was taken before, in its order, to be classified by other limits.
+    pub fn put_back(&mut self, parcels: Vec<Parcel>, classifier: Classifier) {
+        for Parcel { block, first, offset, .. } in parcels.into_iter().rev() {
+            self.blocks.push_front(Raw { block, first, offset });
+        }
+        self.classifier = classifier;
+    }
+
+    /// Whether there is nothing to take.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Drops all that has not been taken.
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+    }
+
+    /// Whether records are taken one by one.
+    pub fn is_single(&self) -> bool {
+        self.singly || self.classifier.uniform().is_none()
+    }
+
+    /// When what can be taken next arrived.
+    pub fn arrival(&self) -> Option<Time> {
+        self.blocks.front().map(|raw| raw.block.arrival())
+    }
+
+    /// How many bytes of the input stand before what can be taken next.
+    pub fn offset(&self) -> u64 {
+        self.blocks.front().map_or(self.bytes, |raw| raw.offset)
+    }
+
+    /// Takes the next record, or all of a block if they need not be told apart.
+    pub fn take(&mut self) -> Option<Result<Parcel, SourceError>> {
+        if self.is_single() {
+            return self.take_record();
+        }
+        let class = self.classifier.uniform()?.clone();
+        let Raw { block, first, offset } = self.blocks.pop_front()?;
+        Some(Ok(Parcel { block, class, first, offset }))
+    }
+
+    fn take_record(&mut self) -> Option<Result<Parcel, SourceError>> {
+        let raw = self.blocks.front_mut()?;
+        let Raw { first, offset, .. } = *raw;
+        let length = self.delimiter.length(raw.block.bytes(), 1);
+        let record = &raw.block.bytes()[..length];
+        let class = self.classifier.classify(self.delimiter.trim(record), length);
+        let block = Block::of(record.to_vec(), 1, raw.block.arrival());
+        raw.block.advance(1, length);
+        (raw.first, raw.offset) = (first + 1, offset + length as u64);
+        if raw.block.records() == 0 {
+            self.blocks.pop_front();
+        }
+        let parcel = class.map(|class| Parcel { block, class, first, offset });
+        Some(parcel.map_err(|why| SourceError::Item { record: first, why }))
+    }
+}

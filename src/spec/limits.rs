@@ -1,0 +1,116 @@
+//! All limits of a run: some given on the command line, some in files that may change.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use super::rate::{Algorithm, Defaults, Rate, RateText};
+
+/// Where limits come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A RATE.
+    Rate(RateText),
+    /// `@FILE`: one RATE a line, `#` begins a comment.
+    File(PathBuf),
+}
+
+impl std::str::FromStr for Source {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.strip_prefix('@') {
+            Some(path) => {
+                ensure!(!path.is_empty(), "the name of a file is needed, as in @limits.conf");
+                Ok(Source::File(path.into()))
+            }
+            None => text.parse().map(Source::Rate),
+        }
+    }
+}
+
+/// All limits of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Where they come from; at least one.
+    pub sources: Vec<Source>,
+    /// What they are where they do not say.
+    pub defaults: Defaults,
+}
+
+impl Limits {
+    /// The limits as they are now; files are read.
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds no limit, or a limit that makes no sense, with its place.
+    pub fn load(&self) -> Result<Vec<Rate>> {
+        let mut rates = Vec::new();
+        for source in &self.sources {
+            match source {
+                Source::Rate(rate) => rates.push(rate.resolve(&self.defaults)?),
+                Source::File(path) => rates.extend(self.read(path)?),
+            }
+        }
+        Ok(rates)
+    }
+
+    /// Checks the limits that do not come from files.
+    ///
+    /// # Errors
+    /// One that makes no sense.
+    pub fn check(&self) -> Result<()> {
+        let mut rates = self.sources.iter().filter_map(|source| match source {
+            Source::Rate(rate) => Some(rate),
+            Source::File(_) => None,
+        });
+        rates.try_for_each(|rate| rate.resolve(&self.defaults).map(drop))
+    }
+
+    /// Whether a bucket is among them, or may be in a file.
+    pub fn may_have_bucket(&self) -> bool {
+        self.sources.iter().any(|source| match source {
+            Source::Rate(rate) => rate.algorithm(&self.defaults) == Algorithm::Bucket,
+            Source::File(_) => true,
+        })
+    }
+
+    /// The files among the sources.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.sources.iter().filter_map(|source| match source {
+            Source::Rate(_) => None,
+            Source::File(path) => Some(path.as_path()),
+        })
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<Rate>> {
+        let name = path.display();
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        let rates = self.parse(&text).with_context(|| name.to_string())?;
+        // It may just be being written; and with no limit at all everything would go at once.
+        ensure!(!rates.is_empty(), "{name} holds no RATE: to pause, write 0/s");
+        Ok(rates)
+    }
+
+    fn parse(&self, text: &str) -> Result<Vec<Rate>> {
+        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+        let rates = lines.zip(1..).filter(|(line, _)| !line.is_empty());
+        let parse = |line: &str| RateText::parse_pausing(line)?.resolve(&self.defaults);
+        rates.map(|(line, number)| parse(line).with_context(|| format!("line {number}"))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_hold_a_rate_a_line() {
+        let limits = Limits { sources: Vec::new(), defaults: Defaults::default() };
+        let rates = limits.parse("# policy\n10/s\n\n  100/m,algo=bucket # and\n0/s\n").unwrap();
+        let printed: Vec<_> = rates.iter().map(Rate::to_string).collect();
+        assert_eq!(printed, ["10/1s,algo=sliding", "100/1m,algo=bucket,burst=100", "0/1s,algo=sliding"]);
+        let error = limits.parse("10/s\n\n10\n").unwrap_err();
+        assert!(format!("{error:#}").starts_with("line 3: a rate says per what"), "{error:#}");
+    }
+}

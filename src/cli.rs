@@ -85,7 +85,7 @@ pub struct Cli {
     /// Items end at D [\n]
     ///
     /// One or more bytes, with C escapes such as \t, \0 or \x1e. Default: newline.
-    #[arg(short, long, value_name = "D", value_parser = parse_delimiter, help_heading = "Input")]
+    #[arg(short, long, value_name = "D", value_parser = delimiter, help_heading = "Input")]
     delimiter: Option<Delimiter>,
 
     /// Longest item allowed [64Mi]
@@ -135,6 +135,10 @@ pub struct Cli {
 
 /// `-d`: a list of bytes, which clap would take for a list of values.
 type Delimiter = Box<[u8]>;
+
+fn delimiter(text: &str) -> Result<Delimiter> {
+    Ok(parse_delimiter(text)?.into())
+}
 
 /// Why there is nothing to run.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueHint, error::ErrorKind};
 
 use crate::spec::{
-    Action, Algorithm, Batch, Defaults, Input, Rate, RateText, Report, Selector, Spec, parse_count,
-    parse_delimiter, parse_duration, parse_size,
+    self, Action, Algorithm, Batch, Defaults, Input, Rate, RateText, Report, Selector, Spec, parse_count,
+    parse_duration, parse_size,
 };
 use crate::time::SECOND;
 
@@ -84,7 +84,8 @@ pub struct Cli {
     /// Make every period longer by DUR, against jitter
     ///
     /// Items that leave here well apart may arrive closer together. A margin somewhat larger than the jitter
-    /// on the way keeps a strict receiver content. For every limit that has no margin= of its own.
+    /// on the way keeps a strict receiver content. With -A interval the margin is shared by the N gaps of a
+    /// period: say -n 1 -p 50ms rather than -n 20 -p 1s. For every limit that has no margin= of its own.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, help_heading = "Limits")]
     margin: Option<u64>,
 
@@ -101,7 +102,7 @@ pub struct Cli {
     /// Items end at D [default: \n]
     ///
     /// One or more bytes, with C escapes such as \t, \0 or \x1e.
-    #[arg(short, long, value_name = "D", value_parser = delimiter, help_heading = "Input")]
+    #[arg(short, long, value_name = "D", value_parser = parse_delimiter, help_heading = "Input")]
     delimiter: Option<Delimiter>,
 
     /// Longest item allowed [default: 64Mi]
@@ -126,8 +127,8 @@ pub struct Cli {
 
     /// Print when each item would be released, without waiting
     ///
-    /// Prints INSTANT<TAB>ITEM for each item: the instant of its release in seconds, with 9 decimals, counted
-    /// as --arrivals counts. No command is run.
+    /// Prints INSTANT<TAB>ITEM for each item: the instant of its release in seconds, with 9 decimals, on the
+    /// time line of --arrivals. No command is run.
     #[arg(long, help_heading = "Control")]
     dry_run: bool,
 
@@ -159,8 +160,8 @@ pub struct Cli {
 /// `-d`: a list of bytes, which clap would take for a list of values.
 type Delimiter = Box<[u8]>;
 
-fn delimiter(text: &str) -> Result<Delimiter> {
-    Ok(parse_delimiter(text)?.into())
+fn parse_delimiter(text: &str) -> Result<Delimiter> {
+    spec::parse_delimiter(text).map(Vec::into_boxed_slice)
 }
 
 /// Why there is nothing to run.

@@ -127,7 +127,7 @@ pub struct Cli {
 
     /// Print when each item would be released, without waiting
     ///
-    /// Prints INSTANT<TAB>ITEM for each item: the instant of its release in seconds, with 9 decimals, on the
+    /// Prints INSTANT, a tab and ITEM for each: the instant of its release in seconds, with 9 decimals, on the
     /// time line of --arrivals. No command is run.
     #[arg(long, help_heading = "Control")]
     dry_run: bool,

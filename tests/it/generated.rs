@@ -80,7 +80,7 @@ fn roff(render: impl Fn(&mut dyn io::Write) -> io::Result<()>) -> String {
     render(&mut out).unwrap();
     let text = String::from_utf8(out).unwrap().replace(r"\*(Aq", r"\(aq");
     let lines = text.lines().filter(|line| !line.starts_with(".ie") && !line.starts_with(".el"));
-    lines.map(|line| format!("{line}\n")).collect()
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The options under OPTIONS, with the headings of the help as subsections, and set as manual pages are:

@@ -52,9 +52,9 @@ pub struct Cli {
 
     /// A limit in one word, such as 10/s, 100/2m or 5000/h
     ///
-    /// N/[M]UNIT, then options, as in 5000/h,algo=bucket,burst=50. The options are algo=NAME, burst=N,
-    /// margin=DUR (as -A, -b and --margin, for this limit) and start=full|empty (empty: as though all of it
-    /// had been used when the run starts).
+    /// N/DUR, where 10/s is short for 10/1s, then options, as in 5000/h,algo=bucket,burst=50. The options are
+    /// algo=NAME, burst=N, margin=DUR (as -A, -b and --margin, for this limit) and start=full|empty (empty: as
+    /// though all of it had been used when the run starts).
     ///
     /// May be given several times, and together with -n and -p: an item is released when all limits admit it.
     #[arg(short, long, value_name = "RATE", help_heading = "Limits")]

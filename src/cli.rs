@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use clap::{Parser, error::ErrorKind};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Parser, ValueHint, error::ErrorKind};
 
 use crate::spec::{
     Action, Algorithm, Batch, Defaults, Input, Limits, OnLimit, Queue, RateText, Report, Selector, Source,
@@ -18,11 +19,14 @@ Examples:
   cat jobs | throttle -n 10 -p 1m -- curl -fsS    10 requests in any minute
   tail -F log | throttle -r 100/s | nc host 514   at most 100 lines a second";
 
-/// Pass items from stdin on to stdout, or run COMMAND for each, no faster than the limits allow
+/// Pass items on, or run a command for each, never faster than the limits allow
 ///
-/// Reads items (lines, by default) from standard input, holds each until every limit admits it, and writes it
-/// to standard output or, given a COMMAND, runs that with the item as its last argument. By default, in any
-/// window of length P no more than N items leave: never early, no burst after idling, no drift.
+/// Reads items (lines, by default) from standard input, holds each until every limit admits it, and releases
+/// it: writes it to standard output or, given a COMMAND, runs that with the item as its last argument, one
+/// at a time and without a shell.
+///
+/// At least one limit is needed: -n, -p or -r. By default, no more than N items are released in any window of
+/// length P: none early, no burst after idling, no drift.
 #[derive(Parser, Debug)]
 #[expect(clippy::struct_excessive_bools)]
 #[command(
@@ -30,84 +34,101 @@ Examples:
     version,
     after_help = EXAMPLES,
     override_usage = "throttle [OPTIONS] [--] [COMMAND [ARG]...]",
-    max_term_width = 100
+    term_width = 80
 )]
 pub struct Cli {
-    /// Release at most N items per period [1]
+    /// Release at most N items per period [default: 1]
     ///
-    /// N may carry a unit: 1k, 2M, 4Ki. Default: 1.
+    /// N may carry a unit, as in 1k, 2M or 4Ki.
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
     #[arg(allow_negative_numbers = true)]
     count: Option<u64>,
 
-    /// Length of the period: 500ms, 1m30s, seconds [1s]
+    /// Length of the period: 500ms, 2s, 1m30s [default: 1s]
     ///
-    /// As in 500ms, 2s, 1m30s, 1h or 1d; a bare number is seconds and may have decimals. Default: 1s.
+    /// Units are ns, us, ms, s, m, h, d and w; a bare number is seconds. Decimals are allowed.
     #[arg(short, long, value_name = "DUR", value_parser = parse_duration, help_heading = "Limits")]
     #[arg(allow_negative_numbers = true)]
     period: Option<u64>,
 
-    /// A limit in one word: 10/s, 100/2m, 5000/h,algo=bucket,burst=50
+    /// A limit in one word, such as 10/s, 100/2m or 5000/h
     ///
-    /// N/[M]UNIT, then options: algo=NAME, burst=N, margin=DUR, start=full|empty, cost=SEL, key=SEL, only=VALUE. May
-    /// be given several times, and together with -n and -p: an item is released when all limits admit it. @FILE reads
-    /// limits from a file, one RATE a line, and again whenever it changes; there, 0/s pauses.
+    /// N/DUR, where 10/s is short for 10/1s, then options, as in 5000/h,algo=bucket,burst=50. The options are
+    /// algo=NAME, burst=N, margin=DUR, cost=SEL, key=SEL (as -A, -b, --margin, -c and -K, for this limit),
+    /// only=VALUE (with a key: the limit is for items with this key only) and start=full|empty (empty: as though
+    /// all of it had been used when the run starts).
+    ///
+    /// May be given several times, and together with -n and -p: an item is released when all limits admit it.
+    ///
+    /// @FILE takes limits from a file, one RATE a line, and again whenever the file changes; there, 0/s pauses.
     #[arg(short, long, value_name = "RATE", help_heading = "Limits")]
     rate: Vec<Source>,
 
-    /// sliding (default), bucket, interval or fixed
+    /// Rule: sliding (default), bucket, interval or fixed
     ///
-    /// sliding: at most N in any window of length P. bucket: bursts up to the burst, then N per P. interval: at
-    /// least P/N from one to the next. fixed: at most N in each of its own windows, up to 2N across a boundary.
+    /// sliding: at most N in any window of length P.
+    ///
+    /// bucket: a burst of up to -b at once, then N per P; what is not used is saved up to the burst.
+    ///
+    /// interval: at least P/N from one release to the next.
+    ///
+    /// fixed: at most N in each of a row of windows of its own; up to 2N across the boundary of two.
+    ///
     /// For every limit that has no algo= of its own.
-    #[arg(short = 'A', long, value_name = "NAME", help_heading = "Limits")]
+    #[arg(short = 'A', long, value_name = "NAME", hide_possible_values = true, help_heading = "Limits")]
+    #[arg(value_parser = PossibleValuesParser::new(Algorithm::names()).try_map(|name| name.parse::<Algorithm>()))]
     algorithm: Option<Algorithm>,
 
-    /// How much a bucket holds [N]
+    /// The most that a bucket releases at once [default: N]
     ///
-    /// For every bucket that has no burst= of its own. Default: its N.
+    /// With -A bucket only. For every bucket that has no burst= of its own.
     #[arg(short, long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
     burst: Option<u64>,
 
-    /// What an item costs: col:2, bytes, .path in JSON, 5 [1]
+    /// What an item costs: 5, bytes, col:2, .json.path [default: 1]
     ///
-    /// SEL selects a whole number in the item: col:N (field N), bytes (its length), .path.to.value (in JSON), re:REGEX
-    /// (first group, or the match); or is a number. For every limit that has no cost= of its own.
+    /// SEL selects a whole number in the item: col:N (field N), bytes (its length), .path.to.value (in JSON) or
+    /// re:REGEX (the first group, or all of the match); or it is a number. For every limit that has no cost= of its
+    /// own.
     #[arg(short, long, value_name = "SEL", help_heading = "Limits")]
     cost: Option<Selector>,
 
-    /// One limit for each value of: col:1, host, .path, re:REGEX
+    /// A limit for each value of: col:1, host, .json.path
     ///
-    /// Items with different keys do not hold each other up. SEL is as for --cost; host is the host of a URL. An item
-    /// that has no such part has the empty key. For every limit that has no key= of its own.
+    /// Items with different keys do not hold each other up. SEL is as for --cost, or host: that of the URL that the
+    /// item is. An item that has no such part has the empty key. For every limit that has no key= of its own.
     #[arg(short = 'K', long, value_name = "SEL", help_heading = "Limits")]
     key: Option<Selector>,
 
-    /// When an item cannot go at once: wait, drop, latest or fail
+    /// When an item cannot go at once: wait, drop, latest, fail
     ///
-    /// wait (default): it waits. drop: it is discarded. latest: it waits until a newer one with the same keys takes its
-    /// place. fail: it ends the run with status 75.
-    #[arg(long, value_name = "WHAT", help_heading = "Limits")]
+    /// wait (default): it waits. drop: it is discarded. latest: it waits, until a newer one with the same keys takes
+    /// its place. fail: it ends the run with status 75.
+    #[arg(long, value_name = "WHAT", hide_possible_values = true, help_heading = "Limits")]
+    #[arg(value_parser = PossibleValuesParser::new(OnLimit::names()).try_map(|name| name.parse::<OnLimit>()))]
     on_limit: Option<OnLimit>,
 
     /// Keep the order of the input even among different keys
     #[arg(long, help_heading = "Limits", hide_short_help = true)]
     in_order: bool,
 
-    /// Hold at most N items that wait [1024]
+    /// Hold at most N items that wait [default: 1024]
     ///
-    /// Then reading stops until one is released. Default: 1024.
+    /// Then reading stops until one is released.
     #[arg(long, value_name = "N", value_parser = parse_lookahead, help_heading = "Limits", hide_short_help = true)]
     lookahead: Option<NonZeroU64>,
 
-    /// Lengthen every period by DUR, for jitter on the way
+    /// Make every period longer by DUR, against jitter
     ///
-    /// What leaves here evenly arrives unevenly; a margin a little larger than the jitter keeps a strict
-    /// receiver content. For every limit that has no margin= of its own.
+    /// Items that leave here well apart may arrive closer together. A margin somewhat larger than the jitter
+    /// on the way keeps a strict receiver content. With -A interval the margin is shared by the N gaps of a
+    /// period: say -n 1 -p 50ms rather than -n 20 -p 1s. For every limit that has no margin= of its own.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, help_heading = "Limits")]
     margin: Option<u64>,
 
-    /// Read items from FILE and leave stdin to the command
+    /// Read items from FILE and leave stdin to COMMAND
+    ///
+    /// Without it, the standard input of COMMAND is /dev/null.
     #[arg(short, long, value_name = "FILE", help_heading = "Input")]
     arg_file: Option<PathBuf>,
 
@@ -115,60 +136,67 @@ pub struct Cli {
     #[arg(short = '0', long, conflicts_with = "delimiter", help_heading = "Input")]
     null: bool,
 
-    /// Items end at D [\n]
+    /// Items end at D [default: \n]
     ///
-    /// One or more bytes, with C escapes such as \t, \0 or \x1e. Default: newline.
+    /// One or more bytes, with C escapes such as \t, \0 or \x1e.
     #[arg(short, long, value_name = "D", value_parser = parse_delimiter, help_heading = "Input")]
     delimiter: Option<Delimiter>,
 
-    /// What separates fields, for col:N [blanks]
+    /// What separates fields, for col:N [default: blanks]
     ///
-    /// One or more bytes, with C escapes. Default: runs of blanks, as in awk.
+    /// One or more bytes, with C escapes. Without it, runs of blanks, as in awk.
     #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, help_heading = "Input")]
     field_separator: Option<Delimiter>,
 
-    /// Longest item allowed [64Mi]
+    /// Longest item allowed [default: 64Mi]
     ///
-    /// In bytes, without its delimiter; a longer one is an error. Default: 64Mi.
+    /// In bytes, without its delimiter. A longer one is an error and ends the input.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true, help_heading = "Input")]
     max_record: Option<u64>,
 
-    /// What stands for the item in COMMAND [{}]
+    /// What stands for the item in COMMAND [default: {}]
     ///
-    /// It is replaced wherever it occurs in COMMAND and ARGs; if it does nowhere, the item is appended.
+    /// It is replaced wherever it occurs in COMMAND and its arguments. If it occurs nowhere, the item becomes
+    /// the last argument.
     #[arg(short = 'I', value_name = "STR", help_heading = "Commands")]
     placeholder: Option<OsString>,
 
-    /// Up to N items to a release; wait DUR for them
+    /// Release up to N items together, counted as one
     ///
-    /// A release of several items counts as one. Without DUR it takes what has arrived when its turn comes. With
-    /// DUR it waits until there are N, DUR has passed since the first of them, or the input ends.
+    /// COMMAND gets them as N arguments. Without DUR, a batch is what has arrived when its turn comes. With
+    /// DUR, it first waits until it has N items, DUR has passed since the first of them, or the input ends.
     #[arg(short = 'B', long, value_name = "N[,DUR]", help_heading = "Commands")]
     batch: Option<Batch>,
 
-    /// Print when each item would be released, at once
+    /// Print when each item would be released, without waiting
     ///
-    /// Prints INSTANT<TAB>ITEM for each: the instant of its release in seconds, computed without waiting.
+    /// Prints INSTANT, a tab and ITEM for each: the instant of its release in seconds, with 9 decimals, on the
+    /// time line of --arrivals. No command is run.
     #[arg(long, help_heading = "Control")]
     dry_run: bool,
 
-    /// With --dry-run: items say when they arrive, as in col:1
+    /// With --dry-run: where items tell when they arrive
     ///
-    /// SEL selects the part of an item that is its arrival in seconds, with up to 9 decimals; seconds since 1970
-    /// serve too. Arrivals must not decrease. Without it, all items arrive at 0.
+    /// SEL is col:N, the N-th field between blanks. It holds seconds, with up to 9 decimals; seconds since
+    /// 1970 serve too. Arrivals must not decrease. Without it, all items arrive at 0.
     #[arg(long, value_name = "SEL", requires = "dry_run", help_heading = "Control")]
     arrivals: Option<Selector>,
 
-    /// Tell the limits at the start and a summary at the end
+    /// Print the limits at the start, a summary at the end
+    ///
+    /// On standard error, as all messages.
     #[arg(short, long, conflicts_with = "quiet", help_heading = "Reports")]
     verbose: bool,
 
-    /// Tell of errors only
+    /// Print errors only
+    ///
+    /// Not what was left over when a run ends early, nor which items could not be given to COMMAND.
     #[arg(short, long, help_heading = "Reports")]
     quiet: bool,
 
     /// Run for each item, without a shell
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, hide = true)]
+    #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(trailing_var_arg = true, hide = true)]
     command: Vec<OsString>,
 }
 

@@ -7,7 +7,7 @@
 //!                   world: now(), wait(until) → wake
 //! ```
 //!
-//! One decision per release, in one loop, in [`pump`]: ask, wait, send, commit. The rules are in [`limiter`],
+//! One decision per release, in one loop, in [`mod@pump`]: ask, wait, send, commit. The rules are in [`limiter`],
 //! which sees no clock; the clock, real or simulated, is in [`world`].
 
 pub mod cli;

@@ -79,6 +79,11 @@ impl OnLimit {
         ("fail", OnLimit::Fail),
     ];
 
+    /// The names, as they are typed.
+    pub fn names() -> [&'static str; 4] {
+        Self::NAMES.map(|(name, _)| name)
+    }
+
     /// Whether an item goes at its arrival or not at all.
     pub(crate) fn never_waits(self) -> bool {
         matches!(self, OnLimit::Drop | OnLimit::Fail)

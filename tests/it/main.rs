@@ -1,1 +1,3 @@
 //! The whole program, as its users meet it.
+
+mod generated;

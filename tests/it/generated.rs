@@ -1,0 +1,96 @@
+//! The manual page and the completions are those of the command line as it is defined.
+//!
+//! `THROTTLE_WRITE_GENERATED=1 cargo test generated` writes them anew.
+
+use std::path::Path;
+use std::{env, fs, io};
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use clap_mangen::Man;
+use throttle::cli::Cli;
+
+const TEMPLATE: &str = include_str!("../../man/throttle.1.in");
+
+#[test]
+fn the_manual_page_is_up_to_date() {
+    check("man/throttle.1", &manual_page());
+}
+
+#[test]
+fn the_completions_are_up_to_date() {
+    let files = [
+        (Shell::Bash, "completions/throttle.bash"),
+        (Shell::Zsh, "completions/_throttle"),
+        (Shell::Fish, "completions/throttle.fish"),
+    ];
+    for (shell, path) in files {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "throttle", &mut script);
+        check(path, &String::from_utf8(script).unwrap());
+    }
+}
+
+#[test]
+fn the_manual_page_has_all_its_sections() {
+    let page = manual_page();
+    let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+    let wanted = [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "RATES",
+        "ALGORITHMS",
+        "EXIT STATUS",
+        "SIGNALS",
+        "ENVIRONMENT",
+        "EXAMPLES",
+        "BUGS",
+        "SEE ALSO",
+    ];
+    assert_eq!(sections, wanted);
+}
+
+/// Compares a file with what it should be, or makes it so.
+fn check(path: &str, wanted: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if env::var_os("THROTTLE_WRITE_GENERATED").is_some() {
+        fs::write(file, wanted).unwrap();
+        return;
+    }
+    let found = fs::read_to_string(file).unwrap_or_default();
+    assert!(found == wanted, "{path} is out of date: run THROTTLE_WRITE_GENERATED=1 cargo test generated");
+}
+
+fn manual_page() -> String {
+    let command = Cli::command();
+    let version = command.get_version().unwrap_or_default().to_owned();
+    let man = Man::new(command);
+    TEMPLATE
+        .replace("@VERSION@", &version)
+        .replace("@NAME@\n", &roff(|out| man.render_name_section(out)))
+        .replace("@SYNOPSIS@\n", &roff(|out| man.render_synopsis_section(out)))
+        .replace("@OPTIONS@\n", &as_one_section(&roff(|out| man.render_options_section(out))))
+}
+
+/// One section, without the definition of the apostrophe that would stand before each.
+fn roff(render: impl Fn(&mut dyn io::Write) -> io::Result<()>) -> String {
+    let mut out = Vec::new();
+    render(&mut out).unwrap();
+    let text = String::from_utf8(out).unwrap().replace(r"\*(Aq", r"\(aq");
+    let lines = text.lines().filter(|line| !line.starts_with(".ie") && !line.starts_with(".el"));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The options under OPTIONS, with the headings of the help as subsections, and set as manual pages are:
+/// metavariables without brackets, and paragraphs by a macro.
+fn as_one_section(options: &str) -> String {
+    let lines = options.lines().map(|line| match line.strip_prefix(".SH ") {
+        Some("OPTIONS") => line.to_owned(),
+        Some(heading) => format!(".SS {}{}", &heading[..1], heading[1..].to_lowercase()),
+        None if line.is_empty() => ".IP".to_owned(),
+        None => line.replace(r"\fI<", r"\fI").replace(r">\fR", r"\fR"),
+    });
+    lines.map(|line| line + "\n").collect()
+}

@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 use clap::{Parser, error::ErrorKind};
 
 use crate::spec::{
-    Action, Algorithm, Batch, Defaults, Input, Rate, RateText, Report, Selector, Spec, parse_count,
-    parse_delimiter, parse_duration, parse_size,
+    self, Action, Algorithm, Batch, Defaults, Input, Rate, RateText, Report, Selector, Spec, parse_count,
+    parse_duration, parse_size,
 };
 use crate::time::SECOND;
 
@@ -135,6 +135,10 @@ pub struct Cli {
 
 /// `-d`: a list of bytes, which clap would take for a list of values.
 type Delimiter = Box<[u8]>;
+
+fn parse_delimiter(text: &str) -> Result<Delimiter> {
+    spec::parse_delimiter(text).map(Vec::into_boxed_slice)
+}
 
 /// Why there is nothing to run.
 #[derive(Debug)]

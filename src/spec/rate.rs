@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::duration::{format_duration, parse_duration};
 use super::quantity::parse_count;
@@ -152,7 +152,8 @@ impl FromStr for RateText {
         let mut rate = RateText::new(count, period)?;
         for option in parts {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            rate.set(name, value).with_context(|| format!("'{option}'"))?;
+            // In one message, not a chain: clap tells no causes.
+            rate.set(name, value).map_err(|error| anyhow!("'{option}': {error}"))?;
         }
         Ok(rate)
     }

@@ -64,7 +64,8 @@ fn print(text: &str) -> Exit {
         Ok(()) => Exit::Done,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Signal(Signal::SIGPIPE as i32),
         Err(error) => {
-            Reporter::new(Report::Normal).error(&Error::new(error).context("cannot write to standard output"));
+            Reporter::new(Report::Normal)
+                .error(&Error::new(error).context("cannot write to standard output"));
             Exit::Error
         }
     }

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use predicates::prelude::*;
 
 use crate::support::{
-    Directory, Running, THROTTLE, UNLIMITED, noise, pipe, set_nonblocking, sh, text, throttle,
+    Directory, Running, THROTTLE, UNLIMITED, noise, numbers, pipe, set_nonblocking, sh, text, throttle,
 };
 
 #[test]
@@ -190,7 +190,7 @@ fn an_item_is_visible_before_the_next_ones_turn_comes() {
 #[test]
 fn a_seekable_stdin_is_left_just_after_the_last_item_released() {
     let directory = Directory::new();
-    let items: String = (1..=50_000).map(|number| format!("{number}\n")).collect();
+    let items = numbers(50_000);
     let mut file = File::open(directory.file("items", &items)).unwrap();
     file.seek(SeekFrom::Start(2)).unwrap();
     let mut command = Command::new(THROTTLE);

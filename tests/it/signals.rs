@@ -8,7 +8,8 @@ use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
 use nix::unistd::Pid;
 
 use crate::support::{
-    Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, is_alive, needs_program, sh, sh_command, text,
+    Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, is_alive, needs_program, numbers, sh,
+    sh_command, text,
 };
 
 /// One item an hour: the first has gone out, and the others wait.
@@ -111,7 +112,7 @@ fn usr1_prints_statistics_and_changes_nothing_else() {
 #[test]
 fn many_signals_that_change_nothing_lose_nothing() {
     let mut running = Running::throttle(&["-n1", "-p20ms"]);
-    let items: String = (0..20).map(|item| format!("{item}\n")).collect();
+    let items = numbers(20);
     running.write(&items);
     let mut printed = running.line();
     running.close_stdin();
@@ -208,7 +209,7 @@ fn head_ends_an_endless_run() {
 fn a_signal_ends_a_write_to_a_pipe_that_nobody_reads() {
     for args in [&[UNLIMITED][..], &[UNLIMITED, "-B100"], &["-A", "bucket", UNLIMITED]] {
         let mut running = Running::throttle(args);
-        let lines: String = (0..9000).map(|line| format!("{line}\n")).collect();
+        let lines = numbers(9000);
         running.fill(lines.as_bytes());
         let output = end_by(running, SIGTERM);
         assert_killed_by(SIGTERM, &output);
@@ -220,7 +221,7 @@ fn a_signal_ends_a_write_to_a_pipe_that_nobody_reads() {
 #[test]
 fn a_signal_that_changes_nothing_does_not_break_a_blocked_write() {
     let mut running = Running::throttle(&[UNLIMITED]);
-    let lines: String = (0..9000).map(|line| format!("{line}\n")).collect();
+    let lines = numbers(9000);
     let taken = running.fill(lines.as_bytes());
     for _ in 0..10 {
         // Those that come while one is waiting to be heard are lost; the line may only come after the write.

@@ -259,6 +259,11 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// The numbers from 1 to `last`, a line each.
+pub(crate) fn numbers(last: u32) -> String {
+    (1..=last).map(|number| format!("{number}\n")).collect::<Vec<_>>().concat()
+}
+
 /// `count` bytes that follow from `seed`.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);

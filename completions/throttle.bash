@@ -23,7 +23,7 @@ _throttle() {
 
     case "${cmd}" in
         throttle)
-            opts="-n -p -r -A -b -a -0 -d -I -B -v -q -h -V --count --period --rate --algorithm --burst --margin --arg-file --null --delimiter --max-record --batch --dry-run --arrivals --verbose --quiet --help --version"
+            opts="-n -p -r -A -b -c -K -a -0 -d -F -I -B -v -q -h -V --count --period --rate --algorithm --burst --cost --key --on-limit --in-order --lookahead --margin --arg-file --null --delimiter --field-separator --max-record --batch --dry-run --arrivals --verbose --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -69,6 +69,30 @@ _throttle() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --cost)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -K)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --on-limit)
+                    COMPREPLY=($(compgen -W "wait drop latest fail" -- "${cur}"))
+                    return 0
+                    ;;
+                --lookahead)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --margin)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -86,6 +110,14 @@ _throttle() {
                     return 0
                     ;;
                 -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --field-separator)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -F)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -6,13 +6,22 @@ bucket\t''
 interval\t''
 fixed\t''"
 complete -c throttle -s b -l burst -d 'The most that a bucket releases at once [default: N]' -r
+complete -c throttle -s c -l cost -d 'What an item costs: 5, bytes, col:2, .json.path [default: 1]' -r
+complete -c throttle -s K -l key -d 'A limit for each value of: col:1, host, .json.path' -r
+complete -c throttle -l on-limit -d 'When an item cannot go at once: wait, drop, latest, fail' -r -f -a "wait\t''
+drop\t''
+latest\t''
+fail\t''"
+complete -c throttle -l lookahead -d 'Hold at most N items that wait [default: 1024]' -r
 complete -c throttle -l margin -d 'Make every period longer by DUR, against jitter' -r
 complete -c throttle -s a -l arg-file -d 'Read items from FILE and leave stdin to COMMAND' -r -F
 complete -c throttle -s d -l delimiter -d 'Items end at D [default: \\n]' -r
+complete -c throttle -s F -l field-separator -d 'What separates fields, for col:N [default: blanks]' -r
 complete -c throttle -l max-record -d 'Longest item allowed [default: 64Mi]' -r
 complete -c throttle -s I -d 'What stands for the item in COMMAND [default: {}]' -r
 complete -c throttle -s B -l batch -d 'Release up to N items together, counted as one' -r
 complete -c throttle -l arrivals -d 'With --dry-run: where items tell when they arrive' -r
+complete -c throttle -l in-order -d 'Keep the order of the input even among different keys'
 complete -c throttle -s 0 -l null -d 'Items end at NUL, as from find -print0'
 complete -c throttle -l dry-run -d 'Print when each item would be released, without waiting'
 complete -c throttle -s v -l verbose -d 'Print the limits at the start, a summary at the end'

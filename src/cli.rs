@@ -298,9 +298,9 @@ fn usage(error: &clap::Error) -> Usage {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Usage::Asked(text);
     }
-    let lines = text.lines().map(str::trim);
-    let told: Vec<_> =
-        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
-    let told = told.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    // Paragraphs: what is wrong, and perhaps a tip.
+    let told = text.split("\n\n").filter(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
+    let told = told.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let told = told.collect::<Vec<_>>().join("; ");
     Usage::Wrong(format!("{}; try 'throttle --help'", told.strip_prefix("error: ").unwrap_or(&told)))
 }

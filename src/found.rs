@@ -6,10 +6,10 @@
 
 use std::sync::OnceLock;
 
-use nix::libc::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1, c_int};
+use nix::libc::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1, c_int};
 
 /// The signals whose actions we, or std, change.
-const CHANGED: [c_int; 5] = [SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1];
+const CHANGED: [c_int; 6] = [SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1];
 
 /// What was found at the start.
 #[derive(Clone, Copy, Debug, Default)]

@@ -28,7 +28,8 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
+use nix::sys::signal::Signal;
 
 use crate::cli::Usage;
 use crate::exit::Exit;
@@ -61,7 +62,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn print(text: &str) -> Exit {
     match io::stdout().write_all(format!("{}\n", text.trim_end()).as_bytes()) {
         Ok(()) => Exit::Done,
-        Err(_) => Exit::Error,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Signal(Signal::SIGPIPE as i32),
+        Err(error) => {
+            Reporter::new(Report::Normal)
+                .error(&Error::new(error).context("cannot write to standard output"));
+            Exit::Error
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use anyhow::Error;
+use anyhow::{Error, anyhow};
 use crossbeam_channel::Sender;
 use memchr::memmem;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -133,8 +133,8 @@ impl<'a> Exec<'a> {
         };
         let last = load.first + load.records - 1;
         match load.records {
-            1 => self.reporter.notice(&format_args!("item {last}: not run: {why}")),
-            _ => self.reporter.notice(&format_args!("items {} to {last}: not run: {why}", load.first)),
+            1 => self.reporter.error(&anyhow!("item {last}: not run: {why}")),
+            _ => self.reporter.error(&anyhow!("items {} to {last}: not run: {why}", load.first)),
         }
         Ok(Sent::Refused)
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::duration::{format_duration, parse_duration};
 use super::quantity::parse_count;
@@ -138,7 +138,8 @@ impl RateText {
         let mut rate = RateText::pausing(count, period)?;
         for option in options {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            rate.set(name, value).with_context(|| format!("'{option}'"))?;
+            // In one message, not a chain: clap tells no causes.
+            rate.set(name, value).map_err(|error| anyhow!("'{option}': {error:#}"))?;
         }
         Ok(rate)
     }

@@ -1,3 +1,14 @@
 //! The whole program, as its users meet it.
+//!
+//! What arithmetic can tell is tested on a virtual clock. A test on the real one asserts that something is *not
+//! earlier* than allowed, never that it is fast, but for guards against hanging that are far longer than need be.
 
+mod bytes;
+mod cli;
+mod exec;
 mod generated;
+mod referee;
+mod signals;
+mod strace;
+mod support;
+mod vectors;

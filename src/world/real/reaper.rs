@@ -5,6 +5,7 @@ use std::io;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::signal::{SigHandler, Signal, signal};
 
 use crate::pump::Wake;
 
@@ -13,9 +14,17 @@ use crate::pump::Wake;
 /// The command is not reaped here: until the pump's thread does that its number cannot be given to another
 /// process, so that thread may safely send signals to it.
 pub(super) fn start(tell: Sender<Wake>) -> io::Result<Sender<()>> {
+    heed_ends();
     let (ask, asked) = unbounded();
     super::spawn("reaper", move || run(&asked, &tell))?;
     Ok(ask)
+}
+
+/// A SIGCHLD that was ignored by whoever started us would have the kernel reap commands, and lose their statuses.
+fn heed_ends() {
+    // SAFETY: the default action runs none of our code.
+    #[expect(unsafe_code)]
+    let _ = unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) };
 }
 
 fn run(asked: &Receiver<()>, tell: &Sender<Wake>) {

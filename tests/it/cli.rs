@@ -1,0 +1,194 @@
+//! The command line: what it says of mistakes, and where options end.
+
+use predicates::prelude::*;
+
+use crate::support::{UNLIMITED, sh, text, throttle};
+
+/// Each mistake, and the part of the message that says how to mend it.
+#[test]
+fn a_usage_mistake_is_told_in_one_line_that_mends_it() {
+    let table: &[(&[&str], &str)] = &[
+        (&[], "-n 10 -p 1m"),
+        (&["-r", "10"], "try 10/s"),
+        (&["-r", "10/"], "try 10/s"),
+        (&["-n", "0"], "the least is 1"),
+        (&["-n", "1", "-p", "0"], "the least is 1ns"),
+        (&["-r", "0/s"], "the least is 1"),
+        (&["-r", "1/0s"], "the least is 1ns"),
+        (&["-p", "1e400"], "500ms, 2s"),
+        (&["-p", "600y"], "the most is 584 years"),
+        (&["-p", "584y", "--margin", "584y"], "584 years"),
+        (&["-p", "-5"], "500ms, 2s"),
+        (&["-n", "18446744073709551616"], "the most is 2^64-1"),
+        (&["-n", "99999999T"], "the most is 2^64-1"),
+        (&["-n", "-5"], "such as 100, 1k"),
+        (&["-n", "1.5"], "whole number"),
+        (&["-n", "5x"], "use k, M, G or T"),
+        (&["-n"], "a value is required for '--count <N>'"),
+        (&["-p"], "a value is required for '--period <DUR>'"),
+        (&["-r"], "a value is required for '--rate <RATE>'"),
+        (&["-n1", "-d"], "a value is required for '--delimiter <D>'"),
+        (&["-n1", "--arrivals", "col:1"], "--dry-run"),
+        (&["-n1", "--dry-run", "--arrivals", "first"], "such as col:1"),
+        (&["-n1", "--dry-run", "--arrivals", "col:0"], "counted from 1"),
+        (&["-n1", "--nonsense"], "try 'throttle --help'"),
+        (&["-n1", "-x"], "try 'throttle --help'"),
+        (&["-n1", "--cuont", "1"], "--count"),
+        (&["-n1", "-A", "leaky"], "sliding, bucket, interval, fixed"),
+        (&["-r", "1/s,algo=leaky"], "sliding, bucket, interval, fixed"),
+        (&["-r", "1/s,start=half"], "full and empty"),
+        (&["-r", "1/s,colour=red"], "algo=, burst=, margin= and start="),
+        (&["-r", "1/s,burst=5"], "add algo=bucket"),
+        (&["-r", "1/fortnight"], "500ms, 2s"),
+        (&["-n1", "-b", "5"], "add -A bucket"),
+        (&["-n1", "-0", "-d", "x"], "'--delimiter <D>'"),
+        (&["-n1", "-d", ""], "such as ','"),
+        (&["-n1", "-d", "\\q"], "C has \\n"),
+        (&["-n1", "-v", "-q"], "'--quiet'"),
+        (&["-n1", "-B", "0"], "at least 1"),
+        (&["-n1", "-I", "@"], "add one, such as -- echo"),
+        (&["-n1", "-I", "", "echo"], "such as {}"),
+        (&["-n1", "--max-record", "big"], "such as 100, 1k"),
+    ];
+    for (args, mend) in table {
+        throttle(args).write_stdin("1\n2\n").assert().code(2).stdout("").stderr(one_line(mend));
+    }
+}
+
+#[test]
+fn a_mistake_in_the_input_is_an_error_of_its_own() {
+    let table: &[(&[&str], &str, &str)] = &[
+        (&["--dry-run", "--arrivals", "col:1"], "2 a\n1 b\n", "sort the input by col:1"),
+        (&["--dry-run", "--arrivals", "col:1"], "2 a\nx\n", "item 2: col:1 is 'x'"),
+        (&["--dry-run", "--arrivals", "col:2"], "a 2\n1\n", "item 2: has no col:2"),
+        (&["--dry-run", "--arrivals", "col:1"], "2 a\n\u{1b}[31m\n", "\\x1b[31m"),
+        (&["-a", "/nonexistent/items"], "", "/nonexistent/items"),
+    ];
+    for (args, input, mend) in table {
+        throttle(&[&["-n1"], *args].concat()).write_stdin(*input).assert().code(1).stderr(one_line(mend));
+    }
+}
+
+fn one_line(mend: &str) -> impl Predicate<str> + use<> {
+    predicate::str::starts_with("throttle: ")
+        .and(predicate::str::contains(mend))
+        .and(predicate::str::ends_with("\n"))
+        .and(predicate::str::contains("\n").count(1))
+}
+
+#[test]
+fn what_was_read_before_a_mistake_is_released() {
+    let output =
+        throttle(&["-n1", "--dry-run", "--arrivals", "col:1"]).write_stdin("2\n1\n").output().unwrap();
+    assert_eq!(text(&output.stdout), "2.000000000\t2\n");
+}
+
+#[test]
+fn short_help_fits_one_screen() {
+    let output = throttle(&["-h"]).output().unwrap();
+    let help = text(&output.stdout);
+    assert!(output.status.success());
+    assert!(help.lines().count() <= 40, "{} lines", help.lines().count());
+    assert!(help.lines().all(|line| line.chars().count() <= 100));
+    assert!(help.contains("Usage: throttle [OPTIONS] [--] [COMMAND [ARG]...]"));
+}
+
+#[test]
+fn long_help_explains_every_flag() {
+    let output = throttle(&["--help"]).output().unwrap();
+    let help = text(&output.stdout);
+    let flags =
+        ["--count", "--period", "--rate", "--algorithm", "--burst", "--margin", "--arg-file", "--null"]
+            .into_iter()
+            .chain([
+                "--delimiter",
+                "--max-record",
+                "-I",
+                "--batch",
+                "--dry-run",
+                "--arrivals",
+                "--verbose",
+                "--quiet",
+            ]);
+    for flag in flags {
+        assert!(help.contains(flag), "{flag}");
+    }
+    assert!(help.lines().all(|line| line.chars().count() <= 100));
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let version = concat!("throttle ", env!("CARGO_PKG_VERSION"), "\n");
+    throttle(&["-V"]).assert().success().stdout(version);
+    throttle(&["--version"]).assert().success().stdout(version);
+}
+
+#[test]
+fn help_that_cannot_be_printed_is_an_error() {
+    sh("throttle --help > /dev/full").assert().code(1).stderr(one_line("cannot write"));
+}
+
+#[test]
+fn options_end_at_the_first_operand() {
+    let table: &[(&str, &str)] = &[
+        ("throttle -n9 echo -n -- x", "-- x i"),
+        ("throttle -n9 -- echo -p x", "-p x i\n"),
+        ("throttle -n9 echo --dry-run", "--dry-run i\n"),
+        ("throttle -n9 -I % -- echo --I={} %", "--I={} i\n"),
+    ];
+    for (script, printed) in table {
+        sh(script).write_stdin("i\n").assert().success().stdout(*printed).stderr("");
+    }
+}
+
+#[test]
+fn a_limit_may_be_said_in_several_ways() {
+    let table: &[&[&str]] = &[
+        &["-n2", "-p1m"],
+        &["--count=2", "--period=60"],
+        &["-r", "2/m"],
+        &["-r2/60s"],
+        &["-r", "9/s", "-r", "2/1m"],
+        &["-n2", "-p1m", "-r9/s"],
+        &["-n2", "-p59s", "--margin", "1s"],
+        &["-r2/59s,margin=1s"],
+    ];
+    for limit in table {
+        throttle(&[*limit, &["--dry-run"]].concat())
+            .write_stdin("a\nb\nc\n")
+            .assert()
+            .success()
+            .stdout("0.000000000\ta\n0.000000000\tb\n60.000000000\tc\n");
+    }
+}
+
+#[test]
+fn a_dry_run_says_what_the_algorithms_do() {
+    // The instants of five items that arrive together, in tenths of a second, at 2 per second.
+    let table: &[(&[&str], [u32; 5])] = &[
+        (&["-n2"], [0, 0, 10, 10, 20]),
+        (&["-n2", "-A", "bucket"], [0, 0, 5, 10, 15]),
+        (&["-n2", "-A", "bucket", "-b", "1"], [0, 5, 10, 15, 20]),
+        (&["-n2", "-A", "interval"], [0, 5, 10, 15, 20]),
+        (&["-n2", "-A", "fixed"], [0, 0, 10, 10, 20]),
+        (&["-r2/s,start=empty"], [10, 10, 20, 20, 30]),
+        (&["-n2", "-B2"], [0, 0, 0, 0, 10]),
+    ];
+    for (args, tenths) in table {
+        let printed = tenths.map(|tenth| format!("{}.{}00000000\tx\n", tenth / 10, tenth % 10)).concat();
+        throttle(&[*args, &["--dry-run"]].concat()).write_stdin("x\n".repeat(5)).assert().stdout(printed);
+    }
+}
+
+#[test]
+fn verbose_tells_the_limits_and_a_summary() {
+    throttle(&[UNLIMITED, "-r", "100/2m,algo=interval", "-v"])
+        .write_stdin("a\n")
+        .assert()
+        .success()
+        .stdout("a\n")
+        .stderr(
+            predicate::str::contains("throttle: limit 100/2m,algo=interval\n")
+                .and(predicate::str::contains("throttle: 1 of 1 items released (2 bytes) in ")),
+        );
+}

@@ -1,0 +1,247 @@
+//! Running a command for each item.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use predicates::prelude::*;
+
+use crate::support::{Directory, Running, UNLIMITED, needs_program, sh, text, throttle};
+
+/// A command that does as the item says: exits with it, or kills itself by the signal it names.
+const OBEY: [&str; 5] = ["--", "sh", "-c", "case $1 in *[A-Z]*) kill -$1 $$;; *) exit $1;; esac", "sh"];
+
+#[test]
+fn the_exit_status_tells_the_worst_that_happened() {
+    // Items, the status, and how many commands were run.
+    let table: &[(&[&str], i32, &str)] = &[
+        (&[], 0, "0 of 0"),
+        (&["0", "0"], 0, "2 of 2"),
+        (&["1"], 123, "1 of 1"),
+        (&["0", "125", "0"], 123, "3 of 3"),
+        (&["126"], 123, "1 of 1"),
+        (&["254", "0"], 123, "2 of 2"),
+        (&["255", "0", "0"], 124, "1 of 3"),
+        (&["1", "255", "0"], 124, "2 of 3"),
+        (&["KILL", "0", "1"], 125, "3 of 3"),
+        (&["1", "TERM", "0"], 125, "3 of 3"),
+        (&["INT", "255", "0"], 125, "2 of 3"),
+    ];
+    for (items, status, released) in table {
+        let input: String = items.iter().flat_map(|item| [item, "\n"]).collect();
+        throttle(&[&[UNLIMITED, "-v"], &OBEY[..]].concat())
+            .write_stdin(input)
+            .assert()
+            .code(*status)
+            .stderr(predicate::str::contains(format!("throttle: {released} items released")));
+    }
+}
+
+#[test]
+fn failed_items_are_counted() {
+    throttle(&[&[UNLIMITED, "-v"], &OBEY[..]].concat())
+        .write_stdin("0\n1\nTERM\n0\n3\n")
+        .assert()
+        .code(125)
+        .stderr(predicate::str::contains(", 3 failed\n"));
+}
+
+#[test]
+fn a_command_that_cannot_be_run_ends_the_run() {
+    let directory = Directory::new();
+    let plain = directory.file("plain", "#!/bin/sh\n");
+    std::fs::set_permissions(&plain, PermissionsExt::from_mode(0o644)).unwrap();
+    let table =
+        [(plain.to_str().unwrap(), 126), (".", 126), ("no-such-command-here", 127), ("./nor/here", 127)];
+    for (command, status) in table {
+        throttle(&[UNLIMITED, "--", command])
+            .write_stdin("a\nb\n")
+            .assert()
+            .code(status)
+            .stdout("")
+            .stderr(predicate::str::starts_with(format!("throttle: cannot run {command}: ")));
+    }
+}
+
+#[test]
+fn an_empty_input_runs_nothing() {
+    throttle(&["-n1", "--", "no-such-command-here"]).write_stdin("").assert().success().stdout("").stderr("");
+}
+
+#[test]
+fn items_become_arguments() {
+    let items = "a b\n$HOME\n*\n\n'\"\\\n;ls\n-n\n";
+    let table: &[(&[&str], &str)] = &[
+        // Each argument in brackets: no shell has seen it.
+        (&["printf", "[%s]"], "[a b][$HOME][*][]['\"\\][;ls][-n]"),
+        (&["printf", "[%s]", "{}", "x"], "[a b][x][$HOME][x][*][x][][x]['\"\\][x][;ls][x][-n][x]"),
+        (&["printf", "[%s]", "<{}{}>"], "[<a ba b>][<$HOME$HOME>][<**>][<>][<'\"\\'\"\\>][<;ls;ls>][<-n-n>]"),
+    ];
+    for (command, printed) in table {
+        throttle(&[&[UNLIMITED, "--"], *command].concat())
+            .write_stdin(items)
+            .assert()
+            .success()
+            .stdout(*printed);
+    }
+}
+
+#[test]
+fn arguments_need_not_be_text() {
+    let output =
+        throttle(&[UNLIMITED, "printf", "%s"]).write_stdin(&b"\xff\xfe\r\n\x1b[m"[..]).output().unwrap();
+    assert_eq!(output.stdout, b"\xff\xfe\r\x1b[m");
+}
+
+#[test]
+fn another_placeholder_may_stand_for_the_item() {
+    throttle(&[UNLIMITED, "-I", "@@", "echo", "{}", "x@@y"])
+        .write_stdin("1\n2\n")
+        .assert()
+        .stdout("{} x1y\n{} x2y\n");
+}
+
+#[test]
+fn a_placeholder_may_be_the_command() {
+    throttle(&[UNLIMITED, "{}", "x"]).write_stdin("echo\n").assert().stdout("x\n");
+}
+
+#[test]
+fn a_batch_becomes_several_arguments() {
+    let table: &[(&[&str], &str)] = &[
+        (&["-B2", "echo"], "1 2\n3 4\n5\n"),
+        (&["-B2,1h", "echo"], "1 2\n3 4\n5\n"),
+        (&["-B3", "echo", "a{}", "b"], "a1 a2 a3 b\na4 a5 b\n"),
+        (&["-B10", "-d,", "echo"], "1\n2\n3\n4\n5\n\n"),
+    ];
+    for (args, printed) in table {
+        throttle(&[&[UNLIMITED], *args].concat()).write_stdin("1\n2\n3\n4\n5\n").assert().stdout(*printed);
+    }
+}
+
+#[test]
+fn an_item_that_no_argument_can_hold_is_reported_and_the_run_goes_on() {
+    let long = "x".repeat(200_000);
+    throttle(&[UNLIMITED, "-d,", "echo"])
+        .write_stdin(format!("a,b\0c,d,{long},e"))
+        .assert()
+        .code(123)
+        .stdout("a\nd\ne\n")
+        .stderr(
+            predicate::str::contains("throttle: item 2: not run: it holds a NUL byte")
+                .and(predicate::str::contains("throttle: item 4: not run: it is too long")),
+        );
+}
+
+#[test]
+fn an_item_that_was_not_run_is_an_error_for_the_quiet_too() {
+    throttle(&[UNLIMITED, "-q", "-d,", "echo"])
+        .write_stdin("\0,b")
+        .assert()
+        .code(123)
+        .stdout("b\n")
+        .stderr(predicate::str::contains("item 1: not run"));
+}
+
+#[test]
+fn a_batch_stays_under_the_kernels_limit() {
+    let items = format!("{}\n", "x".repeat(1000)).repeat(5000);
+    let output = throttle(&[UNLIMITED, "-B5000", "echo"]).write_stdin(items.clone()).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    assert!(text(&output.stdout).replace(' ', "\n") == items);
+}
+
+#[test]
+fn commands_read_from_dev_null() {
+    throttle(&[UNLIMITED, "--", "sh", "-c", "cat; echo $0"]).write_stdin("1\n2\n").assert().stdout("1\n2\n");
+}
+
+#[test]
+fn with_a_file_of_items_commands_keep_our_stdin() {
+    let directory = Directory::new();
+    let items = directory.file("items", "1\n2\n");
+    throttle(&[UNLIMITED, "-a", items.to_str().unwrap(), "--", "sh", "-c", "read line; echo $0 $line"])
+        .write_stdin("from stdin\nand on\n")
+        .assert()
+        .stdout("1 from stdin\n2 and on\n");
+}
+
+#[test]
+fn commands_run_one_after_the_other() {
+    throttle(&[UNLIMITED, "--", "sh", "-c", "echo begin {}; sleep 0.05; echo end {}"])
+        .write_stdin("1\n2\n3\n")
+        .assert()
+        .stdout("begin 1\nend 1\nbegin 2\nend 2\nbegin 3\nend 3\n");
+}
+
+#[test]
+fn commands_are_paced() {
+    let started = Instant::now();
+    throttle(&["-n2", "-p200ms", "echo"]).write_stdin("1\n2\n3\n4\n5\n").assert().stdout("1\n2\n3\n4\n5\n");
+    assert!(started.elapsed() >= Duration::from_millis(400));
+}
+
+#[test]
+fn a_run_waits_for_its_last_command() {
+    throttle(&[UNLIMITED, "--", "sh", "-c", "sleep 0.2; exit 7"]).write_stdin("1").assert().code(123);
+}
+
+/// What a command finds must not depend on whether xargs or we have started it.
+#[test]
+fn commands_inherit_what_they_inherit_from_xargs() {
+    if needs_program("xargs").is_none() || !std::path::Path::new("/proc/self/fd").exists() {
+        return;
+    }
+    let looks = [
+        ("/proc/self/fd", "ls"),
+        // The last digits, 28 signals; further up are some of libc's own.
+        ("/proc/self/status", r"sed -nE 's/^(Sig(Blk|Ign|Cgt)).*(.{7})$/\1 \3/p'"),
+        ("A=1", "env"),
+        ("x", "sh -c umask"),
+        ("x", "pwd -P"),
+    ];
+    let starts = ["", "trap '' INT PIPE;", "trap '' HUP TERM;", "exec 7</dev/null;"];
+    for (item, command) in looks {
+        for start in starts {
+            let ran_by = |runner: &str| {
+                // The variable in which a shell keeps the last argument tells them apart.
+                let script = format!("{start} echo {item} | env -u _ {runner} {command}");
+                text(&sh(&script).output().unwrap().stdout)
+            };
+            let wanted = ran_by("xargs -n1");
+            assert!(!wanted.is_empty(), "{command}");
+            assert_eq!(ran_by("throttle -n1"), wanted, "{start} {command}");
+        }
+    }
+}
+
+/// Some supervisors leave it ignored, and then the kernel tells nothing of how commands end.
+#[test]
+fn an_ignored_sigchld_does_no_harm() {
+    if needs_program("bash").is_some() {
+        sh("bash -c \"trap '' CHLD; exec throttle -r 1T/s -- sh -c 'exit {}'\"")
+            .write_stdin("0\n3\n255\n0\n")
+            .assert()
+            .code(124);
+    }
+}
+
+/// What a shell started before it became us is not ours to count, or to wait for.
+#[test]
+fn children_that_are_not_ours_do_no_harm() {
+    let directory = Directory::new();
+    directory.file("items", "1\n2\n");
+    sh("(sleep 0.1; exit 255) & exec throttle -r 1T/s -- sh -c 'sleep 0.3; echo {}' < items")
+        .current_dir(directory.path())
+        .assert()
+        .success()
+        .stdout("1\n2\n");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_a_run_of_commands() {
+    let mut running = Running::throttle(&["-n1", "-p1h", "echo"]);
+    running.write("1\n2\n");
+    assert_eq!(running.line(), "1\n");
+    running.close_stdout();
+    running.wait();
+}

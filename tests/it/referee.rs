@@ -1,0 +1,198 @@
+//! Judges of their own mind: what counts is when requests arrive at a server, not when we think that we sent them.
+//!
+//! A request is on its way from the start of curl until the server has read it, and not always equally long: a
+//! few milliseconds on an idle machine, tens of them on a busy one. A margin makes up for the difference. It
+//! lengthens the period P; so between the releases of `interval`, which are P/N apart, it adds margin/N.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Directory, Running, eventually, needs_program, sh, text};
+
+/// Several at a time, so that requests come in quick succession even where curl is slow to start.
+const UNPACED: &str = "xargs -P4 -I{}";
+
+/// An nginx that admits 20 requests per second, and none sooner than 50 ms after the one before it.
+struct Nginx {
+    directory: Directory,
+    port: u16,
+    _server: Running,
+}
+
+impl Nginx {
+    fn start() -> Option<Self> {
+        let program = needs_program("nginx")?;
+        needs_program("curl")?;
+        let directory = Directory::new();
+        let port = free_port();
+        fs::create_dir(directory.path().join("www")).unwrap();
+        directory.file("www/index.html", "admitted\n");
+        let config = directory.file("nginx.conf", configuration(port));
+        let mut command = Command::new(program);
+        command.arg("-p").arg(directory.path()).arg("-c").arg(config).args(["-e", "error.log"]);
+        let server = Running::spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+        eventually("nginx listens", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        Some(Nginx { directory, port, _server: server })
+    }
+
+    /// Has `runner` run curl for each of `requests` items.
+    fn judge(&self, runner: &str, requests: usize) -> Judgement {
+        let log = self.directory.path().join("access.log");
+        fs::write(&log, "").unwrap();
+        // So that nothing is left of an earlier run.
+        thread::sleep(Duration::from_millis(200));
+        let output = curl_each(runner, requests, self.port);
+        // It is logged after it is answered.
+        let mut logged = String::new();
+        eventually("all is logged", || {
+            logged = fs::read_to_string(&log).unwrap();
+            logged.lines().count() >= requests
+        });
+        assert_eq!(output.lines().count(), requests, "{output}");
+        Judgement::of(&logged)
+    }
+}
+
+/// Everything in the directory, so that it needs neither root nor a name for itself.
+fn configuration(port: u16) -> String {
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let temporary = temporary.map(|kind| format!("{kind}_temp_path {kind};")).concat();
+    format!(
+        "daemon off; master_process off; pid pid; error_log error.log;
+        events {{ worker_connections 64; }}
+        http {{
+            {temporary}
+            limit_req_zone $binary_remote_addr zone=strict:1m rate=20r/s;
+            log_format instants '$msec $status';
+            access_log access.log instants;
+            server {{
+                listen 127.0.0.1:{port};
+                root www;
+                location / {{ limit_req zone=strict; }}
+            }}
+        }}"
+    )
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// Returns a line with the status for each request.
+fn curl_each(runner: &str, requests: usize, port: u16) -> String {
+    let curl =
+        format!("curl -qs --noproxy '*' -o /dev/null -w '%{{http_code}}\\n' 'http://127.0.0.1:{port}/?{{}}'");
+    let output = sh(&format!("seq {requests} | {runner} {curl}")).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What the server logged.
+#[derive(Debug)]
+struct Judgement {
+    refused: usize,
+    /// The shortest distances between arrivals in milliseconds.
+    #[expect(dead_code, reason = "told when a test fails")]
+    nearest: Vec<u64>,
+}
+
+impl Judgement {
+    fn of(log: &str) -> Self {
+        let refused = log.lines().filter(|line| line.ends_with(" 503")).count();
+        let millis = |line: &str| line.split(' ').next()?.replace('.', "").parse::<u64>().ok();
+        let arrivals: Vec<_> = log.lines().filter_map(millis).collect();
+        let mut nearest: Vec<_> = arrivals.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+        nearest.sort_unstable();
+        nearest.truncate(5);
+        Judgement { refused, nearest }
+    }
+}
+
+/// The same server, so that they do not disturb each other.
+#[test]
+fn nginx_admits_every_request_that_is_paced() {
+    let Some(nginx) = Nginx::start() else { return };
+    most_are_refused_without_pacing(&nginx);
+    none_is_refused_with_a_margin_that_covers_any_jitter(&nginx);
+    none_is_refused_with_a_margin_that_covers_the_usual_jitter(&nginx);
+}
+
+fn most_are_refused_without_pacing(nginx: &Nginx) {
+    let judgement = nginx.judge(UNPACED, 60);
+    assert!(judgement.refused > 20, "the referee is asleep: {judgement:?}");
+}
+
+/// 250 ms between two requests: one may be 200 ms later than the next.
+fn none_is_refused_with_a_margin_that_covers_any_jitter(nginx: &Nginx) {
+    let judgement = nginx.judge("throttle -A interval -n 20 -p 1s --margin 4s --", 12);
+    assert_eq!(judgement.refused, 0, "{judgement:?}");
+}
+
+/// 55 ms between two requests. An idle machine needs one attempt; a busy one may be unlucky in each.
+fn none_is_refused_with_a_margin_that_covers_the_usual_jitter(nginx: &Nginx) {
+    let mut attempts = Vec::new();
+    for _ in 0..4 {
+        attempts.push(nginx.judge("throttle -A interval -n 20 -p 1s --margin 100ms --", 60));
+        if attempts.last().is_some_and(|attempt| attempt.refused == 0) {
+            return;
+        }
+    }
+    eprintln!("this machine is too busy for an exact judgement: {attempts:?}");
+    // Without the margin, or with one release early in ten, there would be more in every attempt.
+    let least = attempts.iter().map(|attempt| attempt.refused).min();
+    assert!(least.is_some_and(|least| least <= 5), "{attempts:?}");
+}
+
+/// A server that notes when each request arrives.
+struct Counter {
+    port: u16,
+    arrivals: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Counter {
+    fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let counter = Counter { port: listener.local_addr().unwrap().port(), arrivals: Arc::default() };
+        let arrivals = Arc::clone(&counter.arrivals);
+        // It ends with the process.
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a connection");
+                arrivals.lock().unwrap().push(Instant::now());
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n");
+            }
+        });
+        counter
+    }
+
+    /// Has `runner` make `requests` requests, and returns how many came in the fullest window.
+    fn most_in(&self, window: Duration, runner: &str, requests: usize) -> usize {
+        self.arrivals.lock().unwrap().clear();
+        curl_each(runner, requests, self.port);
+        let arrivals = self.arrivals.lock().unwrap();
+        assert_eq!(arrivals.len(), requests);
+        let first_in = |end: &Instant| arrivals.partition_point(|arrival| *arrival + window <= *end);
+        let counts = arrivals.iter().enumerate().map(|(at, end)| at + 1 - first_in(end));
+        counts.max().unwrap_or(0)
+    }
+}
+
+#[test]
+fn no_window_at_a_server_is_over_the_limit() {
+    if needs_program("curl").is_none() {
+        return;
+    }
+    let server = Counter::start();
+    let window = Duration::from_millis(400);
+    let unpaced = server.most_in(window, UNPACED, 30);
+    assert!(unpaced > 5, "nothing to pace: only {unpaced} in a window");
+    // A request may be half a second longer on its way than the fifth after it.
+    let most = server.most_in(window, "throttle -n 5 -p 400ms --margin 500ms --", 20);
+    assert_eq!(most, 5);
+}

@@ -1,0 +1,269 @@
+//! Signals, and a reader that goes away: also in an hour's wait, and in a write that never returns.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
+use nix::unistd::Pid;
+
+use crate::support::{
+    Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, is_alive, needs_program, numbers, sh,
+    sh_command, text,
+};
+
+/// One item an hour: the first has gone out, and the others wait.
+fn in_an_hours_wait(args: &[&str]) -> Running {
+    let mut running = Running::throttle(&[&["-n1", "-p1h"], args].concat());
+    running.write("1\n2\n3\n");
+    assert_eq!(running.line(), "1\n");
+    running
+}
+
+/// How it ended after `signal`, which must not have taken it an hour.
+fn end_by(running: Running, signal: Signal) -> Output {
+    let started = Instant::now();
+    running.signal(signal);
+    let output = running.collect();
+    println!("ended {:?} after {signal}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    output
+}
+
+fn assert_killed_by(signal: Signal, output: &Output) {
+    assert_eq!(output.status.signal(), Some(signal as i32), "{output:?}");
+}
+
+#[test]
+fn a_signal_ends_an_hours_wait_and_the_shell_sees_it() {
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        if is_ignored(signal) {
+            eprintln!("skipped: {signal} is ignored by whoever started this test");
+            continue;
+        }
+        let output = end_by(in_an_hours_wait(&[]), signal);
+        assert_killed_by(signal, &output);
+        let message = format!("throttle: ended by {signal}: 2 items read and not released\n");
+        assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), message));
+    }
+}
+
+/// As when the tests are run under nohup.
+fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & 1 << (signal as u32 - 1) != 0
+}
+
+#[test]
+fn a_shell_sees_128_and_the_number() {
+    for (signal, status) in [("TERM", 143), ("INT", 130)] {
+        sh(&format!("yes | throttle -n1 -p1h > out & while ! test -s out; do sleep 0.01; done; kill -{signal} $!; wait $!"))
+            .current_dir(Directory::new().path())
+            .timeout(HANG)
+            .assert()
+            .code(status);
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_that_waits_for_input() {
+    let mut running = Running::throttle(&[UNLIMITED]);
+    running.write("1\n");
+    assert_eq!(running.line(), "1\n");
+    let output = end_by(running, SIGTERM);
+    assert_killed_by(SIGTERM, &output);
+    assert_eq!(text(&output.stderr), "throttle: ended by SIGTERM: 0 items read and not released\n");
+}
+
+#[test]
+fn the_quiet_end_without_a_word() {
+    let output = end_by(in_an_hours_wait(&["-q"]), SIGTERM);
+    assert_killed_by(SIGTERM, &output);
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn hup_stays_ignored_under_nohup() {
+    let mut running = Running::start(&mut sh_command("trap '' HUP; exec throttle -n1 -p1h"));
+    running.write("1\n2\n");
+    assert_eq!(running.line(), "1\n");
+    running.signal(SIGHUP);
+    running.signal(SIGUSR1);
+    assert!(running.error_line().starts_with("throttle: 1 of 2 items released"));
+    assert_killed_by(SIGTERM, &end_by(running, SIGTERM));
+}
+
+#[test]
+fn usr1_prints_statistics_and_changes_nothing_else() {
+    let started = Instant::now();
+    let mut running = Running::throttle(&["-n1", "-p300ms"]);
+    running.write("1\n2\n3\n");
+    assert_eq!(running.line(), "1\n");
+    running.signal(SIGUSR1);
+    assert!(running.error_line().starts_with("throttle: 1 of 3 items released (2 bytes) in "));
+    let output = running.finish();
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "2\n3\n".into()));
+    assert_eq!(text(&output.stderr), "");
+    assert!(started.elapsed() >= Duration::from_millis(600));
+}
+
+#[test]
+fn many_signals_that_change_nothing_lose_nothing() {
+    let mut running = Running::throttle(&["-n1", "-p20ms"]);
+    let items = numbers(20);
+    running.write(&items);
+    let mut printed = running.line();
+    running.close_stdin();
+    while printed.len() < items.len() {
+        running.signal(SIGUSR1);
+        printed += &running.line();
+    }
+    assert_eq!(printed, items);
+    assert!(running.finish().status.success());
+}
+
+/// A command that says when it is ready, and when it has ended in good order.
+const TIDY: &str = "trap 'sleep 0.2; echo tidied up; exit 0' TERM; echo $$; while :; do sleep 0.02; done";
+
+#[test]
+fn the_first_signal_is_passed_on_as_term_and_the_command_waited_for() {
+    for signal in [SIGTERM, SIGINT] {
+        let mut running = Running::throttle(&[UNLIMITED, "--", "sh", "-c", TIDY]);
+        running.write("1\n2\n");
+        let pid = pid_in(&running.line());
+        let output = end_by(running, signal);
+        assert_killed_by(signal, &output);
+        assert_eq!(text(&output.stdout), "tidied up\n");
+        assert!(text(&output.stderr).ends_with(": 1 items read and not released\n"));
+        assert!(!is_alive(pid));
+    }
+}
+
+#[test]
+fn the_second_signal_kills_a_command_that_does_not_heed_the_first() {
+    let stubborn = "trap '' TERM; echo $$; exec sleep 1000";
+    let mut running = Running::throttle(&[UNLIMITED, "--", "sh", "-c", stubborn]);
+    running.write("1\n");
+    let pid = pid_in(&running.line());
+    running.signal(SIGTERM);
+    // It is waited for, as long as there is no second one.
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(is_alive(pid));
+    let output = end_by(running, SIGTERM);
+    assert_killed_by(SIGTERM, &output);
+    assert!(!is_alive(pid));
+}
+
+/// Without a terminal, that is: on one, Ctrl-C reaches them all.
+#[test]
+fn signals_reach_what_a_command_has_started() {
+    let Some(setsid) = needs_program("setsid") else { return };
+    let stubborn = "trap '' TERM; sleep 1000 & echo $!; wait; wait";
+    for (command, is_stubborn) in [("sleep 1000 & echo $!; wait", false), (stubborn, true)] {
+        let mut start = Command::new(&setsid);
+        let mut running = Running::start(start.args([THROTTLE, UNLIMITED, "--", "sh", "-c", command]));
+        running.write("1\n");
+        let pid = pid_in(&running.line());
+        if is_stubborn {
+            // Two of the same at once would count as one.
+            running.signal(SIGINT);
+        }
+        assert_killed_by(SIGTERM, &end_by(running, SIGTERM));
+        eventually("what the command had started is gone", || !is_alive(pid));
+    }
+}
+
+fn pid_in(line: &str) -> Pid {
+    Pid::from_raw(line.trim().parse().expect("a number"))
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_an_hours_wait_quietly() {
+    let mut running = in_an_hours_wait(&[]);
+    running.close_stdout();
+    let output = running.collect();
+    assert_killed_by(SIGPIPE, &output);
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_a_wait_for_input_quietly() {
+    let mut running = Running::throttle(&[UNLIMITED]);
+    running.write("1\n");
+    assert_eq!(running.line(), "1\n");
+    running.close_stdout();
+    // Its input is open, and nothing comes.
+    assert_eq!(running.wait().signal(), Some(SIGPIPE as i32));
+}
+
+#[test]
+fn head_ends_an_endless_run() {
+    for limit in [UNLIMITED, "-r1/h"] {
+        sh(&format!("yes | throttle {limit} | head -n1")).assert().success().stdout("y\n").stderr("");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_write_to_a_pipe_that_nobody_reads() {
+    for args in [&[UNLIMITED][..], &[UNLIMITED, "-B100"], &["-A", "bucket", UNLIMITED]] {
+        let mut running = Running::throttle(args);
+        let lines = numbers(9000);
+        running.fill(lines.as_bytes());
+        let output = end_by(running, SIGTERM);
+        assert_killed_by(SIGTERM, &output);
+        assert!(lines.repeat(99).as_bytes().starts_with(&output.stdout), "{args:?}");
+        assert!(text(&output.stderr).contains("items read and not released"));
+    }
+}
+
+#[test]
+fn a_signal_that_changes_nothing_does_not_break_a_blocked_write() {
+    let mut running = Running::throttle(&[UNLIMITED]);
+    let lines = numbers(9000);
+    let taken = running.fill(lines.as_bytes());
+    for _ in 0..10 {
+        // Those that come while one is waiting to be heard are lost; the line may only come after the write.
+        running.signal(SIGUSR1);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let output = running.finish();
+    assert!(output.status.success());
+    assert!(output.stdout == lines.repeat(99).as_bytes()[..taken]);
+}
+
+#[test]
+fn a_run_that_is_killed_while_stopped_ends() {
+    let running = in_an_hours_wait(&[]);
+    running.signal(Signal::SIGSTOP);
+    running.signal(SIGTERM);
+    running.signal(Signal::SIGCONT);
+    assert_killed_by(SIGTERM, &running.collect());
+}
+
+/// A run that was stopped is not owed the time: it goes on at its own pace.
+#[test]
+fn time_spent_stopped_is_not_made_up_for() {
+    let mut running = Running::throttle(&["-n1", "-p200ms"]);
+    running.write("1\n2\n3\n4\n");
+    assert_eq!(running.line(), "1\n");
+    running.signal(Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(700));
+    running.signal(Signal::SIGCONT);
+    assert_eq!(running.line(), "2\n");
+    let started = Instant::now();
+    assert_eq!(running.line() + &running.line(), "3\n4\n");
+    // The first line was read some time after it was written; so much can be had for certain.
+    assert!(started.elapsed() >= Duration::from_millis(200));
+}
+
+#[test]
+fn an_orphan_is_not_left_by_a_reader_that_goes_away() {
+    let mut running = Running::throttle(&[UNLIMITED, "--", "sh", "-c", "echo $$; exec sleep 0.3"]);
+    running.write("1\n2\n");
+    let pid = pid_in(&running.line());
+    running.close_stdout();
+    running.wait();
+    assert!(!is_alive(pid));
+}

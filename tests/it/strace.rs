@@ -1,0 +1,149 @@
+//! System calls that fail or do half the work, as they may at any time and hardly ever do.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use predicates::prelude::*;
+
+use crate::support::{
+    Directory, HANG, Running, THROTTLE, UNLIMITED, needs_program, noise, pipe, set_nonblocking,
+};
+
+/// A run from one file to another under strace, which tampers only with what touches those files.
+struct Tampered {
+    directory: Directory,
+    strace: PathBuf,
+}
+
+impl Tampered {
+    fn new(input: &[u8]) -> Option<Self> {
+        let strace = needs_strace()?;
+        let directory = Directory::new();
+        directory.file("input", input);
+        directory.file("output", "");
+        Some(Tampered { directory, strace })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn run(&self, calls: &str, injection: &str) -> assert_cmd::assert::Assert {
+        let mut command = assert_cmd::Command::new("sh");
+        command.args(["-c", "exec \"$@\" < input > output", "sh"]).current_dir(self.directory.path());
+        command.arg(&self.strace).args(["-f", "-o", "trace", "-P"]).arg(self.path("input"));
+        command.arg("-P").arg(self.path("output")).args(["-e", &format!("trace={calls}")]);
+        command.args(["-e", &format!("inject={injection}"), THROTTLE, UNLIMITED]);
+        command.timeout(HANG).assert()
+    }
+
+    fn has_injected(&self) -> bool {
+        fs::read_to_string(self.path("trace")).unwrap().contains("(INJECTED)")
+    }
+}
+
+/// strace, if it may do its work here: some sandboxes forbid it.
+fn needs_strace() -> Option<PathBuf> {
+    let strace = needs_program("strace")?;
+    let works =
+        Command::new(&strace).args(["-o", "/dev/null", "true"]).status().is_ok_and(|status| status.success());
+    if !works {
+        assert!(std::env::var_os("CI").is_none(), "strace may not trace here, and is required under CI");
+        eprintln!("skipped: strace may not trace here");
+    }
+    works.then_some(strace)
+}
+
+#[test]
+fn calls_that_are_interrupted_or_would_block_lose_nothing() {
+    let input = noise(5, 600_000);
+    for call in ["read", "write"] {
+        for error in ["EINTR", "EAGAIN"] {
+            for when in ["1", "1+2", "1..5", "2+3"] {
+                let Some(tampered) = Tampered::new(&input) else { return };
+                let injection = format!("{call}:error={error}:when={when}");
+                tampered.run("read,write", &injection).success().stderr("");
+                assert!(tampered.has_injected(), "{injection}");
+                assert!(fs::read(tampered.path("output")).unwrap() == input, "{injection}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_write_that_fails_is_an_error_after_what_was_written() {
+    // Each error at the second write: what the first has written is told as released.
+    let table = [("ENOSPC", "No space left on device"), ("EIO", "I/O error"), ("EFBIG", "File too large")];
+    let input = b"a line\n".repeat(40_000);
+    for (error, why) in table {
+        let Some(tampered) = Tampered::new(&input) else { return };
+        let told = format!("throttle: cannot write to standard output: {why}\nthrottle: ended early: ");
+        tampered
+            .run("write", &format!("write:error={error}:when=2+"))
+            .code(1)
+            .stderr(predicate::str::starts_with(told));
+        let output = fs::read(tampered.path("output")).unwrap();
+        assert!(!output.is_empty() && input.starts_with(&output));
+    }
+}
+
+#[test]
+fn a_read_that_fails_is_an_error_after_what_was_read() {
+    let input = b"a line\n".repeat(40_000);
+    let Some(tampered) = Tampered::new(&input) else { return };
+    tampered
+        .run("read", "read:error=EIO:when=2+")
+        .code(1)
+        .stderr(predicate::str::starts_with("throttle: cannot read the input: "));
+    let output = fs::read(tampered.path("output")).unwrap();
+    assert!(!output.is_empty() && input.starts_with(&output) && output.ends_with(b"\n"));
+}
+
+/// strace cannot shorten a write: it can only claim that it was short. A non-blocking pipe with a slow reader
+/// does shorten them, and the trace proves it.
+#[test]
+fn short_writes_lose_nothing() {
+    let Some(strace) = needs_strace() else { return };
+    let directory = Directory::new();
+    let input = noise(6, 600_000);
+    let file = File::open(directory.file("input", &input)).unwrap();
+    let trace = directory.path().join("trace");
+    let (reader, writer) = pipe();
+    set_nonblocking(&writer);
+    let mut command = Command::new(strace);
+    command.arg("-f").arg("-o").arg(&trace).args(["-e", "trace=write", THROTTLE, UNLIMITED]);
+    let mut running = Running::spawn(command.stdin(file).stdout(writer));
+    // It holds the writing end.
+    drop(command);
+    assert!(read_slowly(reader) == input);
+    assert!(running.wait().success());
+    let (short, blocked) = short_writes(&trace);
+    assert!(short > 0 && blocked > 0, "{short} short writes, {blocked} that would have blocked");
+}
+
+fn read_slowly(mut from: impl Read) -> Vec<u8> {
+    let (mut all, mut chunk) = (Vec::new(), [0; 5000]);
+    while let read @ 1.. = from.read(&mut chunk).unwrap() {
+        all.extend_from_slice(&chunk[..read]);
+        thread::sleep(Duration::from_millis(1));
+    }
+    all
+}
+
+/// How many writes to stdout were short, and how many failed with EAGAIN: `1234 write(1, "..."..., 600) = 500`.
+fn short_writes(trace: &Path) -> (usize, usize) {
+    let trace = fs::read_to_string(trace).unwrap();
+    let writes = trace.lines().filter(|line| line.contains("write(1, "));
+    let ends = writes.filter_map(|line| line.rsplit_once(", ")?.1.split_once(") = "));
+    let (mut short, mut blocked) = (0, 0);
+    for (asked, written) in ends {
+        blocked += usize::from(written.starts_with("-1 EAGAIN"));
+        let both = asked.parse::<u64>().ok().zip(written.trim().parse::<u64>().ok());
+        short += usize::from(both.is_some_and(|(asked, written)| written < asked));
+    }
+    (short, blocked)
+}

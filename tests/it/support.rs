@@ -1,0 +1,271 @@
+//! What all tests need: the program, in a shell or at the end of pipes, and guards against hanging.
+
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{env, fs, io};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// The program under test.
+pub(crate) const THROTTLE: &str = env!("CARGO_BIN_EXE_throttle");
+
+/// A limit that holds nothing up.
+pub(crate) const UNLIMITED: &str = "-r1T/s";
+
+/// Only what hangs takes so long, however busy the machine is.
+pub(crate) const HANG: Duration = Duration::from_secs(30);
+
+/// Runs the program to its end.
+pub(crate) fn throttle(args: &[&str]) -> assert_cmd::Command {
+    let mut command = assert_cmd::Command::new(THROTTLE);
+    command.args(args).timeout(HANG);
+    command
+}
+
+/// Runs a shell script in which `throttle` is the program under test.
+pub(crate) fn sh(script: &str) -> assert_cmd::Command {
+    let mut command = assert_cmd::Command::from_std(sh_command(script));
+    command.timeout(HANG);
+    command
+}
+
+/// A shell script in which `throttle` is the program under test.
+pub(crate) fn sh_command(script: &str) -> Command {
+    let ours = Path::new(THROTTLE).parent().expect("a directory");
+    let inherited = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths([ours.to_owned()].into_iter().chain(env::split_paths(&inherited)));
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).env("PATH", path.expect("a path"));
+    command
+}
+
+/// Whether a program is there. A test that needs it may be skipped, but not under CI.
+pub(crate) fn needs_program(name: &str) -> Option<PathBuf> {
+    let inherited = env::var_os("PATH").unwrap_or_default();
+    // Servers are installed where only root looks.
+    let directories = env::split_paths(&inherited).chain([PathBuf::from("/usr/sbin")]);
+    let found = directories.map(|directory| directory.join(name)).find(|path| path.is_file());
+    if found.is_none() {
+        assert!(env::var_os("CI").is_none(), "{name} is missing, and required under CI");
+        eprintln!("skipped: {name} is missing");
+    }
+    found
+}
+
+/// Waits until `condition` holds.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < HANG, "still not: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A directory that is removed at the end of a test.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("it-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).expect("a directory");
+        Directory(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file and returns its path.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, content).expect("a file");
+        path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process whose streams are pipes to the test. It does not outlive the test.
+pub(crate) struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// The program under test.
+    pub(crate) fn throttle(args: &[&str]) -> Self {
+        Running::start(Command::new(THROTTLE).args(args))
+    }
+
+    /// Any program.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Running::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()))
+    }
+
+    /// Any program, with the streams that the command says.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        Running { child: command.spawn().expect("a process") }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).expect("it is running");
+    }
+
+    /// Writes to its standard input, which stays open.
+    pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        self.child.stdin.as_mut().expect("open").write_all(bytes.as_ref()).expect("it reads");
+    }
+
+    pub(crate) fn close_stdin(&mut self) {
+        self.child.stdin = None;
+    }
+
+    pub(crate) fn close_stdout(&mut self) {
+        self.child.stdout = None;
+    }
+
+    /// The next line on its standard output.
+    pub(crate) fn line(&mut self) -> String {
+        read_line(self.child.stdout.as_mut().expect("open"))
+    }
+
+    /// The next line on its standard error.
+    pub(crate) fn error_line(&mut self) -> String {
+        read_line(self.child.stderr.as_mut().expect("open"))
+    }
+
+    /// Feeds it with `chunk` over and over until it takes no more, and returns how many bytes it took.
+    pub(crate) fn fill(&mut self, chunk: &[u8]) -> usize {
+        let stdin = self.child.stdin.as_mut().expect("open");
+        set_nonblocking(&mut *stdin);
+        let (mut taken, mut last) = (0, Instant::now());
+        // A pause this long is no proof, but being wrong only makes the test milder.
+        while last.elapsed() < Duration::from_millis(400) {
+            match stdin.write(&chunk[taken % chunk.len()..]) {
+                Ok(written) => (taken, last) = (taken + written, Instant::now()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                Err(error) => panic!("cannot write after {taken} bytes: {error}"),
+            }
+            assert!(taken < 1 << 30, "it takes no end of input");
+        }
+        taken
+    }
+
+    /// Ends its input and waits for its end; returns what it wrote that was not read yet.
+    pub(crate) fn finish(mut self) -> Output {
+        self.close_stdin();
+        self.collect()
+    }
+
+    /// As [`finish`](Self::finish), with its input left open: it has other reasons to end.
+    pub(crate) fn collect(mut self) -> Output {
+        let stdout = self.child.stdout.take().map(drain);
+        let stderr = self.child.stderr.take().map(drain);
+        let status = self.wait();
+        let all = |reader: Option<JoinHandle<Vec<u8>>>| {
+            reader.map(|reader| reader.join().expect("read")).unwrap_or_default()
+        };
+        Output { status, stdout: all(stdout), stderr: all(stderr) }
+    }
+
+    /// Waits for its end without reading what it writes.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the process has ended", || {
+            status = self.child.try_wait().expect("a child");
+            status.is_some()
+        });
+        status.expect("ended")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads to the end on a thread.
+pub(crate) fn drain(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        from.read_to_end(&mut all).expect("readable");
+        all
+    })
+}
+
+/// Reads a line byte by byte: what follows it is left for the next reader.
+fn read_line(from: &mut (impl Read + AsFd)) -> String {
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') {
+        assert!(is_readable(from.as_fd(), HANG), "no whole line came, only '{}'", line.escape_ascii());
+        let mut byte = [0];
+        match from.read(&mut byte).expect("readable") {
+            0 => panic!("the end came after '{}'", line.escape_ascii()),
+            _ => line.push(byte[0]),
+        }
+    }
+    String::from_utf8(line).expect("text")
+}
+
+fn is_readable(fd: BorrowedFd, timeout: Duration) -> bool {
+    let timeout = PollTimeout::try_from(timeout).expect("not long");
+    poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], timeout).is_ok_and(|ready| ready > 0)
+}
+
+/// A pipe of which both ends block.
+pub(crate) fn pipe() -> (PipeReader, PipeWriter) {
+    io::pipe().expect("a pipe")
+}
+
+/// Makes whatever is at the other end of `fd`'s description non-blocking for all who share it.
+pub(crate) fn set_nonblocking(fd: impl AsFd) {
+    fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a descriptor");
+}
+
+/// Whether a process runs, and not merely waits for its parent to notice its end.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    let gone = kill(pid, None) == Err(Errno::ESRCH);
+    let state = fs::read_to_string(format!("/proc/{pid}/stat"));
+    let is_zombie =
+        state.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")));
+    !gone && !is_zombie
+}
+
+/// As text, for comparing.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The numbers from 1 to `last`, a line each.
+pub(crate) fn numbers(last: u32) -> String {
+    (1..=last).map(|number| format!("{number}\n")).collect::<Vec<_>>().concat()
+}
+
+/// `count` bytes that follow from `seed`.
+pub(crate) fn noise(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..count).map(|_| random.u8(..)).collect()
+}

@@ -1,0 +1,34 @@
+//! Cases taken from other rate limiters' tests, to the nanosecond.
+
+use serde_json::Value;
+
+use crate::support::{text, throttle};
+
+/// What the program can do so far. Vectors that need more are left out.
+const SUPPORTED: [&str; 1] = ["core"];
+
+#[test]
+fn every_vector_comes_out_to_the_nanosecond() {
+    let vectors: Vec<Value> = serde_json::from_str(include_str!("../vectors.json")).expect("JSON");
+    let supported = |vector: &&Value| SUPPORTED.iter().any(|needs| vector["needs"] == *needs);
+    let wrong: Vec<_> = vectors.iter().filter(supported).filter_map(check).collect();
+    assert!(vectors.iter().any(|vector| supported(&vector)));
+    assert!(wrong.is_empty(), "{} vectors differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What is wrong, if anything.
+fn check(vector: &Value) -> Option<String> {
+    let args = strings(&vector["args"]);
+    let output = throttle(&args).write_stdin(lines(&vector["stdin"])).output().expect("it runs");
+    let found = (output.status.code().map(i64::from), text(&output.stdout));
+    let wanted = (vector["exit"].as_i64(), lines(&vector["stdout"]));
+    (found != wanted).then(|| format!("{} {args:?}\nwanted {wanted:?}\nfound  {found:?}", vector["id"]))
+}
+
+fn strings(list: &Value) -> Vec<&str> {
+    list.as_array().expect("a list").iter().map(|item| item.as_str().expect("a string")).collect()
+}
+
+fn lines(list: &Value) -> String {
+    strings(list).into_iter().flat_map(|line| [line, "\n"]).collect()
+}

@@ -123,7 +123,7 @@ pub struct Cli {
     /// Items that leave here well apart may arrive closer together. A margin somewhat larger than the jitter
     /// on the way keeps a strict receiver content. With -A interval the margin is shared by the N gaps of a
     /// period: say -n 1 -p 50ms rather than -n 20 -p 1s. For every limit that has no margin= of its own.
-    #[arg(long, value_name = "DUR", value_parser = parse_duration, help_heading = "Limits")]
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
     margin: Option<u64>,
 
     /// Read items from FILE and leave stdin to COMMAND
@@ -145,7 +145,7 @@ pub struct Cli {
     /// What separates fields, for col:N [default: blanks]
     ///
     /// One or more bytes, with C escapes. Without it, runs of blanks, as in awk.
-    #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, help_heading = "Input")]
+    #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, hide_short_help = true, help_heading = "Input")]
     field_separator: Option<Delimiter>,
 
     /// Longest item allowed [default: 64Mi]

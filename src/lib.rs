@@ -107,6 +107,7 @@ fn dry_run(
 fn real_run(spec: &Spec, rates: Vec<Rate>, reader: Reader<Input>, reporter: &Reporter) -> Result<Exit> {
     let position = Position::of_stdin();
     let mut world = Real::start(reader).context("cannot start")?;
+    world.watch_limits(&spec.limits, &rates)?;
     let mut sink: Box<dyn Sink> = match &spec.action {
         Action::Run { command, placeholder } => {
             let template = Template::new(command.clone(), placeholder.clone());

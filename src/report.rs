@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 
 use crate::exit::Exit;
 use crate::spec::{Rate, Report};
-use crate::stats::Stats;
+use crate::stats::{Stats, items};
 use crate::time::Time;
 
 /// Tells the user what is worth telling, at the level that was asked for.
@@ -45,9 +45,9 @@ impl Reporter {
             && exit.is_abrupt()
         {
             let name = Signal::try_from(number).map_or("a signal", Signal::as_str);
-            self.notice(&format_args!("ended by {name}: {} items read and not released", stats.left()));
+            self.notice(&format_args!("ended by {name}: {} read and not released", items(stats.left())));
         } else if exit.is_abrupt() && stats.left() > 0 {
-            self.notice(&format_args!("ended early: {} items read and not released", stats.left()));
+            self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
         }
     }
 
@@ -66,5 +66,21 @@ impl Reporter {
 
 /// One line, in one write. A stderr that cannot be written to is nothing to stop for.
 fn say(text: &dyn Display) {
-    let _ = io::stderr().write_all(format!("throttle: {text}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("throttle: {}\n", escaped(&text.to_string())).as_bytes());
+}
+
+/// Names of files and commands, and items, may hold what a terminal would take for orders.
+fn escaped(text: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_control_character_passes() {
+        assert_eq!(escaped("a\x1b[2J\nb\u{9b}\u{e9}"), "a\\u{1b}[2J\\nb\\u{9b}\u{e9}");
+    }
 }

@@ -42,14 +42,43 @@ impl Stats {
     pub fn line(&self, now: Time) -> String {
         let Stats { read, released, refused, failed, bytes, .. } = *self;
         let nanos = now.since(self.started);
-        let rate = u128::from(released) * u128::from(SECOND) * 10 / u128::from(nanos.max(1));
+        let tenths = u128::from(released) * u128::from(SECOND) * 10 / u128::from(nanos.max(1));
+        // Of next to no time at all there is no rate worth telling.
+        let rate = match nanos >= SECOND / 1000 {
+            true => format!(", {}.{}/s", tenths / 10, tenths % 10),
+            false => String::new(),
+        };
         let seconds = format!("{}.{:03}s", nanos / SECOND, nanos % SECOND / 1_000_000);
         let count = |items, what| if items > 0 { format!(", {items} {what}") } else { String::new() };
         let (refused, failed) = (count(refused, "refused"), count(failed, "failed"));
         format!(
-            "{released} of {read} items released ({bytes} bytes) in {seconds}, {}.{}/s{refused}{failed}",
-            rate / 10,
-            rate % 10
+            "{released} of {} released ({}) in {seconds}{rate}{refused}{failed}",
+            items(read),
+            count_of(bytes, "byte")
         )
+    }
+}
+
+/// `1 item`, `2 items`.
+pub(crate) fn items(count: u64) -> String {
+    count_of(count, "item")
+}
+
+fn count_of(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_what_there_is_to_tell() {
+        let mut stats = Stats { read: 7, released: 6, bytes: 12, ..Stats::new(Time(SECOND)) };
+        assert_eq!(stats.line(Time(SECOND)), "6 of 7 items released (12 bytes) in 0.000s");
+        stats.refuse(1);
+        stats.failed = 2;
+        let line = "6 of 7 items released (12 bytes) in 4.000s, 1.5/s, 1 refused, 2 failed";
+        assert_eq!(stats.line(Time(5 * SECOND)), line);
     }
 }

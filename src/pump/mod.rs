@@ -48,8 +48,10 @@ pub enum Wake {
     Due,
     /// Items have arrived.
     Input(Block),
-    /// The limits have changed.
+    /// The limits have changed to these.
     Limits(Vec<Rate>),
+    /// They have changed to something that makes no sense.
+    BadLimits(Error),
     /// There will be no more, and why, if not for the end of the input.
     End(Option<SourceError>),
     /// A command has ended.
@@ -82,6 +84,8 @@ pub struct Pump<'a> {
     lanes: Lanes,
     /// The bytes of a batch.
     gathered: Vec<u8>,
+    /// What ended the input, if not its end.
+    bad_end: Option<SourceError>,
     /// Nothing more is released.
     stopping: bool,
     /// A signal has been passed on to the commands.
@@ -115,6 +119,7 @@ impl<'a> Pump<'a> {
             separator,
             rates,
             gathered: Vec::new(),
+            bad_end: None,
             stopping: false,
             interrupted: false,
             exit: Exit::Done,
@@ -126,6 +131,9 @@ impl<'a> Pump<'a> {
     pub fn run(&mut self) -> Exit {
         loop {
             self.fill_lanes();
+            if self.has_released_all() {
+                self.conclude();
+            }
             if self.is_over() {
                 return self.exit;
             }
@@ -135,6 +143,9 @@ impl<'a> Pump<'a> {
                 Wake::Input(block) => self.intake.put(block),
                 Wake::End(error) => self.end(error),
                 Wake::Limits(rates) => self.relimit(rates),
+                Wake::BadLimits(error) => {
+                    self.reporter.notice(&format_args!("{error:#}: the old limits stay"));
+                }
                 Wake::Exited => self.reap(),
                 Wake::Stop(stop) => self.stop(stop),
                 Wake::Report => self.reporter.statistics(&self.stats(), self.world.now()),
@@ -152,9 +163,12 @@ impl<'a> Pump<'a> {
         self.lanes.offset().unwrap_or(u64::MAX).min(self.intake.offset())
     }
 
+    fn has_released_all(&self) -> bool {
+        self.rules.ended.is_some() && self.intake.is_empty() && self.lanes.is_empty()
+    }
+
     fn is_over(&self) -> bool {
-        let has_released_all = self.rules.ended.is_some() && self.intake.is_empty() && self.lanes.is_empty();
-        (self.stopping || has_released_all) && self.sink.running() == 0
+        (self.stopping || self.has_released_all()) && self.sink.running() == 0
     }
 
     fn is_accepting(&self) -> bool {
@@ -301,13 +315,17 @@ impl<'a> Pump<'a> {
         self.stopping = true;
     }
 
-    /// No more input: what is there is released, whatever ended it.
+    /// No more input. What is there is released first, whatever ended it.
     fn end(&mut self, error: Option<SourceError>) {
         self.rules.ended = Some(self.world.now());
         self.lanes.seat_all(&self.rules);
-        if let Some(error) = error {
-            self.reporter.error(&error.into());
-            self.exit = self.exit.max(Exit::Error);
+        self.bad_end = error;
+    }
+
+    /// All that was read has gone: was that the end of the input?
+    fn conclude(&mut self) {
+        if let Some(error) = self.bad_end.take() {
+            self.give_up(Exit::Error, &error.into());
         }
     }
 

@@ -83,6 +83,7 @@ pub struct Exec<'a> {
 
 struct Running {
     pid: Pid,
+    first: u64,
     items: u64,
 }
 
@@ -109,6 +110,22 @@ impl<'a> Exec<'a> {
         }
         ignore_as_found(&mut command);
         command
+    }
+
+    /// Tells of ends that are not plain failures, as xargs does.
+    fn tell(&self, running: &Running, status: WaitStatus, exit: Exit) {
+        let name = self.template.command[0].to_string_lossy();
+        let item = running.first;
+        match status {
+            WaitStatus::Signaled(_, signal, _) => {
+                self.reporter.notice(&format_args!("item {item}: {name} was killed by {signal}"));
+            }
+            _ if exit == Exit::CommandStopped => {
+                self.reporter
+                    .notice(&format_args!("item {item}: {name} exited with 255, which ends the run"));
+            }
+            _ => {}
+        }
     }
 
     fn watch(&mut self) {
@@ -147,7 +164,7 @@ impl Sink for Exec<'_> {
         match self.command(&line).spawn() {
             Ok(child) => {
                 let pid = Pid::from_raw(child.id().cast_signed());
-                self.running.push(Running { pid, items: load.records });
+                self.running.push(Running { pid, first: load.first, items: load.records });
                 self.watch();
                 Ok(Sent::Released)
             }
@@ -185,6 +202,7 @@ impl Sink for Exec<'_> {
             if let Some(at) = self.running.iter().position(|running| running.pid == pid) {
                 let running = self.running.swap_remove(at);
                 let exit = Exit::of_command(code);
+                self.tell(&running, status, exit);
                 reaped.failed += if exit == Exit::Done { 0 } else { running.items };
                 reaped.exit = reaped.exit.max(exit);
             }

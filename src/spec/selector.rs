@@ -47,7 +47,7 @@ impl FromStr for Selector {
             "bytes" => Ok(Selector::Bytes),
             "host" => Ok(Selector::Host),
             _ if text.starts_with(|c: char| c.is_ascii_digit()) => Ok(Selector::Constant(parse_count(text)?)),
-            _ => bail!("there are col:N, bytes, host, .path.to.value and re:REGEX"),
+            _ => bail!("there are col:N, such as col:1, bytes, host, .path.to.value and re:REGEX"),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The real world: a monotonic clock, channels that tell what happens, and blocking sleep.
 
 mod input;
+mod limits;
+mod notices;
 mod outlet;
 mod reaper;
 mod signals;
@@ -17,6 +19,7 @@ pub use self::input::{Input, Position};
 use crate::interrupt::Interrupt;
 use crate::pump::{Wake, World};
 use crate::source::{Reader, SourceError};
+use crate::spec::{Limits, Rate};
 use crate::time::Time;
 
 /// The last stretch of a wait, which is slept through without listening: waking from a channel is less exact.
@@ -78,6 +81,14 @@ impl Real {
     /// A thread cannot be started.
     pub fn watch_commands(&self) -> anyhow::Result<Sender<()>> {
         Ok(reaper::start(self.tell.clone())?)
+    }
+
+    /// Tells of changes to the files among `limits`, which are `rates` now.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn watch_limits(&self, limits: &Limits, rates: &[Rate]) -> anyhow::Result<()> {
+        Ok(limits::watch(limits.clone(), rates.to_vec(), self.tell.clone())?)
     }
 
     /// Ends reading, and returns only when nothing more is read.

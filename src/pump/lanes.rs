@@ -21,6 +21,9 @@ const MOST_BYTES: usize = 64 << 20;
 /// How much may wait if items need not be told apart: enough to keep the reader busy.
 const MOST_BYTES_IN_BULK: usize = 256 << 10;
 
+/// So many lanes may keep memory that they do not need at the moment.
+const FEW_LANES: usize = 64;
+
 /// All lanes.
 pub(super) struct Lanes {
     queue: Queue,
@@ -43,6 +46,7 @@ type Seat = (u64, usize);
 /// What ready lanes with the same answer of the shared limits have in common.
 type Kind = (Box<[u64]>, Option<Time>);
 
+#[derive(Default)]
 struct Slot {
     name: Rc<[Key]>,
     lane: Lane,
@@ -50,7 +54,9 @@ struct Slot {
 }
 
 /// Where a lane is to be found.
+#[derive(Default)]
 enum Place {
+    #[default]
     Nowhere,
     Waiting(Verdict, Seat),
     Ready(Kind, Seat),
@@ -132,7 +138,7 @@ impl Lanes {
         if let Some(&at) = self.names.get(&name) {
             return at;
         }
-        let slot = Slot { name: Rc::clone(&name), lane: Lane::default(), place: Place::Nowhere };
+        let slot = Slot { name: Rc::clone(&name), ..Slot::default() };
         let at = self.free.pop().unwrap_or(self.slots.len());
         if at == self.slots.len() {
             self.slots.push(slot);
@@ -291,6 +297,10 @@ impl Lanes {
         let length = lane.advance(records, now, delimiter);
         self.parcels -= before - lane.len();
         if lane.front().is_none() {
+            // With many keys, most lanes hold one item, once.
+            if self.names.len() > FEW_LANES {
+                lane.empty();
+            }
             self.emptied.push_back((now, at));
         }
         self.count_out(records, length);
@@ -308,10 +318,9 @@ impl Lanes {
         while let Some(&(since, at)) = self.emptied.front().filter(|(since, _)| *since <= arrival) {
             self.emptied.pop_front();
             let slot = &mut self.slots[at];
-            if slot.lane.front().is_none()
-                && slot.lane.previous() == since
-                && self.names.remove(&slot.name).is_some()
-            {
+            let is_idle = slot.lane.front().is_none() && slot.lane.previous() == since;
+            if is_idle && self.names.remove(&slot.name).is_some() {
+                *slot = Slot::default();
                 self.free.push(at);
             }
         }

@@ -37,7 +37,7 @@ fn a_usage_mistake_is_told_in_one_line_that_mends_it() {
         (&["-n1", "-A", "leaky"], "sliding, bucket, interval, fixed"),
         (&["-r", "1/s,algo=leaky"], "sliding, bucket, interval, fixed"),
         (&["-r", "1/s,start=half"], "full and empty"),
-        (&["-r", "1/s,colour=red"], "algo=, burst=, margin= and start="),
+        (&["-r", "1/s,colour=red"], "algo=, burst=, margin=, start="),
         (&["-r", "1/s,burst=5"], "add algo=bucket"),
         (&["-r", "1/fortnight"], "500ms, 2s"),
         (&["-n1", "-b", "5"], "add -A bucket"),
@@ -189,6 +189,6 @@ fn verbose_tells_the_limits_and_a_summary() {
         .stdout("a\n")
         .stderr(
             predicate::str::contains("throttle: limit 100/2m,algo=interval\n")
-                .and(predicate::str::contains("throttle: 1 of 1 items released (2 bytes) in ")),
+                .and(predicate::str::contains("throttle: 1 of 1 item released (2 bytes) in ")),
         );
 }

@@ -32,7 +32,7 @@ fn the_exit_status_tells_the_worst_that_happened() {
             .write_stdin(input)
             .assert()
             .code(*status)
-            .stderr(predicate::str::contains(format!("throttle: {released} items released")));
+            .stderr(predicate::str::contains(format!("throttle: {released} item")));
     }
 }
 

@@ -136,7 +136,7 @@ fn the_first_signal_is_passed_on_as_term_and_the_command_waited_for() {
         let output = end_by(running, signal);
         assert_killed_by(signal, &output);
         assert_eq!(text(&output.stdout), "tidied up\n");
-        assert!(text(&output.stderr).ends_with(": 1 items read and not released\n"));
+        assert!(text(&output.stderr).ends_with(": 1 item read and not released\n"));
         assert!(!is_alive(pid));
     }
 }

@@ -24,7 +24,7 @@ fn the_exit_status_tells_the_worst_that_happened() {
         (&["1", "255", "0"], 124, "2 of 3"),
         (&["KILL", "0", "1"], 125, "3 of 3"),
         (&["1", "TERM", "0"], 125, "3 of 3"),
-        (&["INT", "255", "0"], 125, "2 of 3"),
+        (&["ALRM", "255", "0"], 125, "2 of 3"),
     ];
     for (items, status, released) in table {
         let input: String = items.iter().flat_map(|item| [item, "\n"]).collect();
@@ -54,6 +54,8 @@ fn a_command_that_cannot_be_run_ends_the_run() {
         [(plain.to_str().unwrap(), 126), (".", 126), ("no-such-command-here", 127), ("./nor/here", 127)];
     for (command, status) in table {
         throttle(&[UNLIMITED, "--", command])
+            // A directory that may not be searched would make "not found" a "cannot be run".
+            .env("PATH", "/usr/bin:/bin")
             .write_stdin("a\nb\n")
             .assert()
             .code(status)

@@ -1,16 +1,17 @@
 //! The command line as it is typed. Only this module knows clap.
 
 use std::ffi::OsString;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueHint, error::ErrorKind};
 
+use crate::progress::When;
 use crate::spec::{
-    Action, Algorithm, Batch, Defaults, Input, Limits, OnLimit, Queue, RateText, Report, Selector, Source,
-    Spec, parse_count, parse_delimiter, parse_duration, parse_size,
+    Action, Algorithm, Backoff, Batch, Defaults, Feed, Halt, Input, Limits, OnLimit, Output, Queue, RateText,
+    Report, Retry, Run, Selector, Source, Spec, parse_count, parse_delimiter, parse_duration, parse_size,
 };
 use crate::time::SECOND;
 
@@ -28,7 +29,7 @@ Examples:
 /// At least one limit is needed: -n, -p or -r. By default, no more than N items are released in any window of
 /// length P: none early, no burst after idling, no drift.
 #[derive(Parser, Debug)]
-#[expect(clippy::struct_excessive_bools)]
+#[expect(clippy::struct_excessive_bools, clippy::doc_markdown)]
 #[command(
     name = "throttle",
     version,
@@ -168,6 +169,63 @@ pub struct Cli {
     #[arg(short = 'B', long, value_name = "N[,DUR]", help_heading = "Commands")]
     batch: Option<Batch>,
 
+    /// Run up to N commands at once [default: 1]
+    ///
+    /// The limits still say when they start. With N over 1, what each prints is printed whole when it has ended.
+    #[arg(short, long, visible_short_alias = 'P', value_name = "N", value_parser = parse_jobs)]
+    #[arg(help_heading = "Commands")]
+    jobs: Option<NonZeroUsize>,
+
+    /// Print output in the order of the input
+    ///
+    /// What a command prints waits until all started before it have ended for good.
+    #[arg(short, long, help_heading = "Commands")]
+    keep_order: bool,
+
+    /// Let the outputs of commands mix
+    #[arg(short, long, conflicts_with = "keep_order", hide_short_help = true, help_heading = "Commands")]
+    ungrouped: bool,
+
+    /// Give the item to COMMAND on its stdin
+    ///
+    /// With its delimiter; of a batch, all items. A command need not read it all.
+    #[arg(long, conflicts_with = "placeholder", help_heading = "Commands")]
+    pipe: bool,
+
+    /// End a command that runs longer than DUR
+    ///
+    /// It, and what it started, get TERM, and KILL 2 seconds later. It counts as killed.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Commands")]
+    timeout: Option<u64>,
+
+    /// Try a failed item up to N times more
+    ///
+    /// Each time the limits admit it like a new one. While it backs off, nothing else is released (with keys: nothing
+    /// with its key). A command can say how long to wait: in the file named by $THROTTLE_RETRY_AFTER, as seconds, an HTTP
+    /// date, or HTTP headers with Retry-After.
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Commands")]
+    retries: Option<u64>,
+
+    /// How long to wait before a retry: [CODES=]MIN..MAX
+    ///
+    /// As in 1s..5m: a random time, of at least MIN and at most MIN doubled for each attempt, up to MAX. With CODES, as in
+    /// 22,75=1s..5m, only commands that exit with one of these are tried again.
+    #[arg(
+        long,
+        value_name = "WAIT",
+        requires = "retries",
+        hide_short_help = true,
+        help_heading = "Commands"
+    )]
+    backoff: Option<Backoff>,
+
+    /// When failures end the run: soon,fail=3 or now,fail=10%
+    ///
+    /// soon: no more commands are started. now: running ones are ended, too. fail=N: after N failed items. fail=N%: when
+    /// that share of at least three has failed.
+    #[arg(long, value_name = "WHEN", hide_short_help = true, help_heading = "Commands")]
+    halt: Option<Halt>,
+
     /// Print when each item would be released, without waiting
     ///
     /// Prints INSTANT, a tab and ITEM for each: the instant of its release in seconds, with 9 decimals, on the
@@ -182,6 +240,19 @@ pub struct Cli {
     #[arg(long, value_name = "SEL", requires = "dry_run", help_heading = "Control")]
     arrivals: Option<Selector>,
 
+    /// Note the end of each command in FILE
+    ///
+    /// Tab-separated, with a header: seq, start, wait, runtime, attempt, exit, signal, item. FILE is added to.
+    #[arg(long, value_name = "FILE", help_heading = "Control")]
+    log: Option<PathBuf>,
+
+    /// Do not run again what the log says is done
+    ///
+    /// Items are known by their content, so the list may have been edited. Those whose last run did not end with 0, or did
+    /// not end at all, are run.
+    #[arg(long, requires = "log", help_heading = "Control")]
+    resume: bool,
+
     /// Print the limits at the start, a summary at the end
     ///
     /// On standard error, as all messages.
@@ -194,6 +265,22 @@ pub struct Cli {
     #[arg(short, long, help_heading = "Reports")]
     quiet: bool,
 
+    /// Show how far the run has come, on a terminal
+    ///
+    /// Items released, failed and running, the rate, and the time left if the size of the input is known. With
+    /// --progress=always also where stderr is no terminal: a line each second.
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    #[arg(value_parser = PossibleValuesParser::new(["auto", "always"]).map(|when| parse_when(&when)))]
+    #[arg(hide_possible_values = true, hide_short_help = true, help_heading = "Reports")]
+    progress: Option<When>,
+
+    /// Print all numbers at the end as one JSON object
+    ///
+    /// On standard error, as the last line. json is the only format.
+    #[arg(long, value_name = "FORMAT", value_parser = ["json"], hide_possible_values = true, hide_short_help = true)]
+    #[arg(help_heading = "Reports")]
+    stats: Option<String>,
+
     /// Run for each item, without a shell
     #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     #[arg(trailing_var_arg = true, hide = true)]
@@ -204,6 +291,16 @@ const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
 
 fn parse_lookahead(text: &str) -> Result<NonZeroU64> {
     NonZeroU64::new(parse_count(text)?).context("the least is 1")
+}
+
+fn parse_jobs(text: &str) -> Result<NonZeroUsize> {
+    let jobs = usize::try_from(parse_count(text)?)?;
+    NonZeroUsize::new(jobs)
+        .context("at least 1 has to run; as many as there are items would be -j 1000 or so")
+}
+
+fn parse_when(text: &str) -> When {
+    if text == "always" { When::Always } else { When::Auto }
 }
 
 /// Bytes that clap, which goes by the name of a type, is not to take for a list of values.
@@ -239,8 +336,13 @@ impl Cli {
         };
         let queue = Queue { in_order: self.in_order, lookahead: self.lookahead.unwrap_or(LOOKAHEAD) };
         let on_limit = self.on_limit.unwrap_or_default();
+        let (progress, as_json) = (self.progress, self.stats.is_some());
+        ensure!(
+            !limits.count_exits() || !self.command.is_empty(),
+            "from=exit is for a command: add one, such as -- curl"
+        );
         let action = self.action()?;
-        Ok(Spec { limits, on_limit, queue, input, batch, action, report })
+        Ok(Spec { limits, on_limit, queue, input, batch, action, report, progress, as_json })
     }
 
     fn limits(&self) -> Result<Limits> {
@@ -279,16 +381,59 @@ impl Cli {
     }
 
     fn action(self) -> Result<Action> {
+        if self.command.is_empty()
+            && let Some(flag) = self.flag_for_commands()
+        {
+            bail!("{flag} is for a command: add one, such as -- echo {{}}");
+        }
         if self.dry_run {
             return Ok(Action::DryRun { arrivals: self.arrivals });
         }
         if self.command.is_empty() {
-            ensure!(self.placeholder.is_none(), "-I is for a command: add one, such as -- echo {{}}");
             return Ok(Action::Pass);
         }
+        let stdin = match (self.pipe, &self.arg_file) {
+            (true, _) => Feed::Items,
+            (false, Some(_)) => Feed::Ours,
+            (false, None) => Feed::Nothing,
+        };
+        let jobs = self.jobs.unwrap_or(NonZeroUsize::MIN);
+        let output = match (self.keep_order, self.ungrouped) {
+            _ if jobs == NonZeroUsize::MIN => Output::Shared,
+            (true, _) => Output::InOrder,
+            (_, true) => Output::Shared,
+            _ => Output::Whole,
+        };
         let placeholder = self.placeholder.unwrap_or_else(|| "{}".into());
         ensure!(!placeholder.is_empty(), "-I needs something that stands for the item, such as {{}}");
-        Ok(Action::Run { command: self.command, placeholder })
+        Ok(Action::Run(Box::new(Run {
+            command: self.command,
+            placeholder,
+            jobs,
+            output,
+            stdin,
+            timeout: self.timeout,
+            retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff },
+            halt: self.halt,
+            log: self.log,
+            resume: self.resume,
+        })))
+    }
+
+    /// A flag that makes no sense without a command.
+    fn flag_for_commands(&self) -> Option<&'static str> {
+        let flags = [
+            (self.placeholder.is_some(), "-I"),
+            (self.jobs.is_some(), "-j"),
+            (self.keep_order, "-k"),
+            (self.ungrouped, "-u"),
+            (self.pipe, "--pipe"),
+            (self.timeout.is_some(), "--timeout"),
+            (self.retries.is_some(), "--retries"),
+            (self.halt.is_some(), "--halt"),
+            (self.log.is_some(), "--log"),
+        ];
+        flags.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
     }
 }
 

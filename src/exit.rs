@@ -2,6 +2,8 @@
 
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, raise, signal, sigprocmask};
 
+use crate::sink::End;
+
 /// How a run ended. The order is by rank: of several, the highest is told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Exit {
@@ -45,12 +47,12 @@ impl Exit {
     }
 
     /// What a command's end means for the run.
-    pub fn of_command(code: Option<i32>) -> Exit {
-        match code {
-            Some(0) => Exit::Done,
-            Some(255) => Exit::CommandStopped,
-            Some(_) => Exit::CommandFailed,
-            None => Exit::CommandKilled,
+    pub fn of_command(end: End) -> Exit {
+        match end {
+            End::Exited(0) => Exit::Done,
+            End::Exited(255) => Exit::CommandStopped,
+            End::Exited(_) => Exit::CommandFailed,
+            End::Killed(_) => Exit::CommandKilled,
         }
     }
 
@@ -109,16 +111,16 @@ mod tests {
     #[test]
     fn what_a_commands_end_means() {
         let table = [
-            (Some(0), 0, false),
-            (Some(1), 123, false),
-            (Some(125), 123, false),
-            (Some(254), 123, false),
-            (Some(255), 124, true),
-            (None, 125, false),
+            (End::Exited(0), 0, false),
+            (End::Exited(1), 123, false),
+            (End::Exited(125), 123, false),
+            (End::Exited(254), 123, false),
+            (End::Exited(255), 124, true),
+            (End::Killed(9), 125, false),
         ];
-        for (code, status, ends) in table {
-            let exit = Exit::of_command(code);
-            assert_eq!((exit.status(), exit.ends_the_run()), (status, ends), "{code:?}");
+        for (end, status, ends) in table {
+            let exit = Exit::of_command(end);
+            assert_eq!((exit.status(), exit.ends_the_run()), (status, ends), "{end:?}");
         }
     }
 }

@@ -14,7 +14,9 @@ pub mod cli;
 pub mod exit;
 pub mod found;
 pub mod interrupt;
+pub mod joblog;
 pub mod limiter;
+pub mod progress;
 pub mod pump;
 pub mod report;
 pub mod sink;
@@ -34,11 +36,13 @@ use nix::sys::signal::Signal;
 use crate::cli::Usage;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::pump::{Pump, World};
+use crate::joblog::{Completed, JobLog};
+use crate::progress::Display;
+use crate::pump::Pump;
 use crate::report::Reporter;
-use crate::sink::{DryRun, Exec, Sink, Stdout, Template};
+use crate::sink::{DryRun, Exec, Sink, Stdout};
 use crate::source::{Delimiter, Reader};
-use crate::spec::{Action, Rate, Report, Selector, Spec};
+use crate::spec::{Action, Rate, Report, Run, Selector, Spec};
 use crate::world::real::{Input, Position, Real};
 use crate::world::sim::{Clock, Sim, stamped};
 
@@ -52,9 +56,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
             return Exit::Usage;
         }
     };
-    let reporter = Reporter::new(spec.report);
-    execute(&spec, &reporter).unwrap_or_else(|error| {
-        reporter.error(&error);
+    let reporter = Reporter::new(spec.report).with_json(spec.as_json);
+    execute(&spec, reporter).unwrap_or_else(|error| {
+        Reporter::new(Report::Normal).error(&error);
         Exit::Error
     })
 }
@@ -71,15 +75,18 @@ fn print(text: &str) -> Exit {
     }
 }
 
-fn execute(spec: &Spec, reporter: &Reporter) -> Result<Exit> {
+fn execute(spec: &Spec, reporter: Reporter) -> Result<Exit> {
     let rates = spec.limits.load()?;
     reporter.limits(&rates);
     let input = Input::open(spec.input.file.as_deref())?;
-    let delimiter = Delimiter::new(&spec.input.delimiter);
-    let reader = Reader::new(input, delimiter, spec.input.max_record);
+    let position = Position::of(&input);
+    let reader = Reader::new(input, Delimiter::new(&spec.input.delimiter), spec.input.max_record);
     match &spec.action {
-        Action::DryRun { arrivals } => Ok(dry_run(spec, rates, arrivals.clone(), reader, reporter)),
-        Action::Pass | Action::Run { .. } => real_run(spec, rates, reader, reporter),
+        Action::DryRun { arrivals } => Ok(dry_run(spec, rates, arrivals.clone(), reader, &reporter)),
+        Action::Pass | Action::Run(_) => {
+            let display = spec.progress.and_then(|when| Display::new(when, position.size_left()));
+            real_run(spec, rates, reader, &position, &reporter.with_display(display))
+        }
     }
 }
 
@@ -90,52 +97,62 @@ fn dry_run(
     reader: Reader<Input>,
     reporter: &Reporter,
 ) -> Exit {
+    let delimiter = Delimiter::new(&spec.input.delimiter);
     let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
-        Some(selector) => Box::new(stamped(
-            reader,
-            Delimiter::new(&spec.input.delimiter),
-            selector,
-            spec.input.separator.as_deref(),
-        )),
+        Some(selector) => Box::new(stamped(reader, delimiter, selector, spec.input.separator.as_deref())),
     };
     let mut world = Sim::new(Clock::default(), arrivals);
     let mut sink = DryRun::new(Stdout::new(Arc::new(Interrupt::for_this_thread())));
-    pump(spec, rates, &mut world, &mut sink, reporter).0
+    conclude(Pump::new(&mut world, &mut sink, reporter, spec, rates), reporter).0
 }
 
-fn real_run(spec: &Spec, rates: Vec<Rate>, reader: Reader<Input>, reporter: &Reporter) -> Result<Exit> {
-    let position = Position::of_stdin();
+fn real_run(
+    spec: &Spec,
+    rates: Vec<Rate>,
+    reader: Reader<Input>,
+    position: &Position,
+    reporter: &Reporter,
+) -> Result<Exit> {
+    let log = match &spec.action {
+        Action::Run(run) => open_log(run)?,
+        Action::Pass | Action::DryRun { .. } => None,
+    };
     let mut world = Real::start(reader).context("cannot start")?;
     world.watch_limits(&spec.limits, &rates)?;
+    let interrupt = world.interrupt();
     let mut sink: Box<dyn Sink> = match &spec.action {
-        Action::Run { command, placeholder } => {
-            let template = Template::new(command.clone(), placeholder.clone());
-            let share_stdin = spec.input.file.is_some();
-            Box::new(Exec::new(template, share_stdin, reporter, world.watch_commands()?))
+        Action::Run(run) => {
+            Box::new(Exec::new((**run).clone(), reporter, world.watch_commands()?, interrupt)?)
         }
-        Action::Pass | Action::DryRun { .. } => Box::new(Stdout::new(world.interrupt())),
+        Action::Pass | Action::DryRun { .. } => Box::new(Stdout::new(interrupt)),
     };
-    let (exit, consumed) = pump(spec, rates, &mut world, sink.as_mut(), reporter);
-    if spec.input.file.is_none() && position.is_known() {
+    let mut pump = Pump::new(&mut world, sink.as_mut(), reporter, spec, rates);
+    if let Action::Run(run) = &spec.action {
+        pump = pump.with_commands(run, fastrand::u64(..));
+    }
+    if let Some((log, completed)) = log {
+        pump = pump.with_log(log, completed);
+    }
+    let (exit, consumed) = conclude(pump, reporter);
+    if position.is_shared() {
         world.stop_reading();
         position.advance(consumed);
     }
     Ok(exit)
 }
 
-/// Returns how it ended, and how many bytes of the input are done with.
-fn pump(
-    spec: &Spec,
-    rates: Vec<Rate>,
-    world: &mut dyn World,
-    sink: &mut dyn Sink,
-    reporter: &Reporter,
-) -> (Exit, u64) {
-    let mut pump = Pump::new(world, sink, reporter, spec, rates);
+fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
+    let Some(path) = &run.log else { return Ok(None) };
+    let log = JobLog::open(path)?;
+    let completed = if run.resume { Some(log.completed()?) } else { None };
+    Ok(Some((log, completed)))
+}
+
+/// Runs it, and tells of it. Returns how it ended, and how many bytes of the input are done with.
+fn conclude(mut pump: Pump<'_>, reporter: &Reporter) -> (Exit, u64) {
     let exit = pump.run();
-    let (stats, consumed) = (pump.stats(), pump.consumed());
-    reporter.left(exit, &stats);
-    reporter.summary(&stats, world.now());
-    (exit, consumed)
+    let stats = pump.stats();
+    reporter.summary(&stats, pump.now(), exit);
+    (exit, pump.consumed())
 }

@@ -1,46 +1,80 @@
 //! What is told on stderr: `throttle: what: why`.
 
-use std::fmt::Display;
+use std::fmt;
 use std::io::{self, Write};
 
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
 use crate::exit::Exit;
+use crate::progress::{Display, Progress};
 use crate::spec::{Rate, Report};
 use crate::stats::{Stats, items};
 use crate::time::Time;
 
 /// Tells the user what is worth telling, at the level that was asked for.
-pub struct Reporter(Report);
+pub struct Reporter {
+    level: Report,
+    display: Option<Display>,
+    as_json: bool,
+}
 
 impl Reporter {
     /// Tells as much as `level` says.
     pub fn new(level: Report) -> Self {
-        Reporter(level)
+        Reporter { level, display: None, as_json: false }
+    }
+
+    /// Shows progress as well.
+    pub fn with_display(mut self, display: Option<Display>) -> Self {
+        self.display = display;
+        self
+    }
+
+    /// Tells the numbers at the end as JSON.
+    pub fn with_json(mut self, as_json: bool) -> Self {
+        self.as_json = as_json;
+        self
+    }
+
+    /// When progress is to be shown again, if it is shown.
+    pub fn redraw_at(&self) -> Option<Time> {
+        self.display.as_ref().and_then(Display::redraw_at)
+    }
+
+    /// Shows progress, if it is time.
+    pub fn redraw(&self, now: Time, progress: &Progress) {
+        self.display.iter().for_each(|display| display.redraw(now, progress, |line| say(&line)));
+    }
+
+    fn say(&self, text: &dyn fmt::Display) {
+        match &self.display {
+            Some(display) => display.suspend(|| say(text)),
+            None => say(text),
+        }
     }
 
     /// An error, with its causes in one line.
     pub fn error(&self, error: &Error) {
-        say(&format_args!("{error:#}"));
+        self.say(&format_args!("{error:#}"));
     }
 
     /// Something that was not done as one might expect; not told with `-q`.
-    pub fn notice(&self, text: &dyn Display) {
-        if self.0 != Report::Quiet {
-            say(text);
+    pub fn notice(&self, text: &dyn fmt::Display) {
+        if self.level != Report::Quiet {
+            self.say(text);
         }
     }
 
     /// The limits, at the start of a run, with `-v`.
     pub fn limits(&self, limits: &[Rate]) {
-        if self.0 == Report::Verbose {
-            limits.iter().for_each(|rate| say(&format_args!("limit {rate}")));
+        if self.level == Report::Verbose {
+            limits.iter().for_each(|rate| self.say(&format_args!("limit {rate}")));
         }
     }
 
     /// What was read in vain, when a run ends before its input does.
-    pub fn left(&self, exit: Exit, stats: &Stats) {
+    fn left(&self, exit: Exit, stats: &Stats) {
         if let Exit::Signal(number) = exit
             && exit.is_abrupt()
         {
@@ -51,21 +85,26 @@ impl Reporter {
         }
     }
 
-    /// What was done, at the end of a run, with `-v`.
-    pub fn summary(&self, stats: &Stats, now: Time) {
-        if self.0 == Report::Verbose {
+    /// What was done, at the end of a run, with `-v` or as JSON.
+    pub fn summary(&self, stats: &Stats, now: Time, exit: Exit) {
+        self.display.iter().for_each(Display::finish);
+        self.left(exit, stats);
+        if self.level == Report::Verbose {
             self.statistics(stats, now);
+        }
+        if self.as_json {
+            let _ = io::stderr().write_all(format!("{}\n", stats.json(now, exit)).as_bytes());
         }
     }
 
     /// What was done so far, on request.
     pub fn statistics(&self, stats: &Stats, now: Time) {
-        say(&stats.line(now));
+        self.say(&stats.line(now));
     }
 }
 
 /// One line, in one write. A stderr that cannot be written to is nothing to stop for.
-fn say(text: &dyn Display) {
+fn say(text: &dyn fmt::Display) {
     let _ = io::stderr().write_all(format!("throttle: {}\n", escaped(&text.to_string())).as_bytes());
 }
 

@@ -1,5 +1,8 @@
 //! What a run has done.
 
+use std::time::Duration;
+
+use crate::exit::Exit;
 use crate::time::{SECOND, Time};
 
 /// Counters of a run.
@@ -13,6 +16,10 @@ pub struct Stats {
     pub released: u64,
     /// Items refused: they could not go at their arrival, or gave way to a newer one.
     pub refused: u64,
+    /// Items passed over, since they had been completed before.
+    pub skipped: u64,
+    /// How often items were tried again.
+    pub retried: u64,
     /// Items whose command failed, or could not be given them.
     pub failed: u64,
     /// Items that left the lane, and their bytes with delimiters.
@@ -35,24 +42,46 @@ impl Stats {
 
     /// Items that were read and not released.
     pub fn left(&self) -> u64 {
-        self.read.saturating_sub(self.consumed)
+        self.read.saturating_sub(self.consumed + self.skipped)
+    }
+
+    /// How many items a second; nothing if it is of next to no time at all.
+    pub(crate) fn rate(&self, now: Time) -> Option<String> {
+        let nanos = now.since(self.started);
+        let tenths = u128::from(self.released) * u128::from(SECOND) * 10 / u128::from(nanos.max(1));
+        (nanos >= SECOND / 1000).then(|| format!("{}.{}/s", tenths / 10, tenths % 10))
+    }
+
+    /// All numbers, as one JSON object.
+    pub fn json(&self, now: Time, exit: Exit) -> String {
+        let Stats { started, read, released, refused, skipped, retried, failed, bytes, .. } = *self;
+        let seconds = Duration::from_nanos(now.since(started)).as_secs_f64();
+        serde_json::json!({
+            "read": read,
+            "released": released,
+            "refused": refused,
+            "skipped": skipped,
+            "retried": retried,
+            "failed": failed,
+            "left": self.left(),
+            "bytes": bytes,
+            "seconds": seconds,
+            "exit": exit.status(),
+        })
+        .to_string()
     }
 
     /// As it is told at `now`.
     pub fn line(&self, now: Time) -> String {
-        let Stats { read, released, refused, failed, bytes, .. } = *self;
+        let Stats { read, released, refused, skipped, retried, failed, bytes, .. } = *self;
         let nanos = now.since(self.started);
-        let tenths = u128::from(released) * u128::from(SECOND) * 10 / u128::from(nanos.max(1));
-        // Of next to no time at all there is no rate worth telling.
-        let rate = match nanos >= SECOND / 1000 {
-            true => format!(", {}.{}/s", tenths / 10, tenths % 10),
-            false => String::new(),
-        };
+        let rate = self.rate(now).map_or_else(String::new, |rate| format!(", {rate}"));
         let seconds = format!("{}.{:03}s", nanos / SECOND, nanos % SECOND / 1_000_000);
         let count = |items, what| if items > 0 { format!(", {items} {what}") } else { String::new() };
-        let (refused, failed) = (count(refused, "refused"), count(failed, "failed"));
+        let rest = [(refused, "refused"), (skipped, "done before"), (failed, "failed"), (retried, "retried")];
+        let rest = rest.map(|(items, what)| count(items, what)).concat();
         format!(
-            "{released} of {} released ({}) in {seconds}{rate}{refused}{failed}",
+            "{released} of {} released ({}) in {seconds}{rate}{rest}",
             items(read),
             count_of(bytes, "byte")
         )
@@ -77,8 +106,8 @@ mod tests {
         let mut stats = Stats { read: 7, released: 6, bytes: 12, ..Stats::new(Time(SECOND)) };
         assert_eq!(stats.line(Time(SECOND)), "6 of 7 items released (12 bytes) in 0.000s");
         stats.refuse(1);
-        stats.failed = 2;
-        let line = "6 of 7 items released (12 bytes) in 4.000s, 1.5/s, 1 refused, 2 failed";
+        (stats.failed, stats.retried, stats.skipped) = (2, 3, 4);
+        let line = "6 of 7 items released (12 bytes) in 4.000s, 1.5/s, 1 refused, 4 done before, 2 failed, 3 retried";
         assert_eq!(stats.line(Time(5 * SECOND)), line);
     }
 }

@@ -85,6 +85,13 @@ impl All {
         }
     }
 
+    /// A release that was charged has come to its end at `now`.
+    pub fn finish(&mut self, now: Time, claim: &Claim) {
+        for (limit, &cost) in self.0.iter_mut().zip(claim.costs).filter(|(_, cost)| **cost > 0) {
+            limit.rule.finish(now, &ask(claim, limit.key, cost));
+        }
+    }
+
     /// When some limit would like to be tidied.
     pub fn tidy_at(&self) -> Option<Time> {
         self.0.iter().filter_map(|limit| limit.rule.tidy_at()).min()

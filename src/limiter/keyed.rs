@@ -52,6 +52,12 @@ impl<L: Limiter + Clone> Limiter for Keyed<L> {
         }
     }
 
+    fn finish(&mut self, now: Time, ask: &Ask) {
+        if let Some(limiter) = self.limiters.get_mut(ask.key) {
+            limiter.finish(now, ask);
+        }
+    }
+
     fn settled(&self) -> Verdict {
         self.limiters.values().map(L::settled).fold(self.fresh.settled(), Verdict::max)
     }

@@ -7,6 +7,7 @@
 mod all;
 mod bucket;
 mod fixed;
+mod from_exit;
 mod interval;
 mod keyed;
 mod sliding;
@@ -14,6 +15,7 @@ mod sliding;
 pub use all::{All, Claim, Limit};
 pub use bucket::Bucket;
 pub use fixed::Fixed;
+pub use from_exit::FromExit;
 pub use interval::Interval;
 pub use keyed::{Key, Keyed};
 pub use sliding::Sliding;
@@ -77,6 +79,9 @@ pub trait Limiter {
 
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&mut self, now: Time, ask: &Ask);
+
+    /// Something that was committed has come to its end at `now`. Only [`FromExit`] minds.
+    fn finish(&mut self, _now: Time, _ask: &Ask) {}
 
     /// From then on, unless something is committed, it cannot be told from one without history.
     fn settled(&self) -> Verdict;

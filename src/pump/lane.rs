@@ -12,6 +12,8 @@ pub(super) struct Lane {
     parcels: VecDeque<Parcel>,
     /// When the last release happened.
     previous: Time,
+    /// It is backing off until then.
+    not_before: Time,
 }
 
 impl Lane {
@@ -38,6 +40,11 @@ impl Lane {
         std::mem::take(&mut self.parcels)
     }
 
+    /// When its front became next in line, having arrived at `arrival`.
+    pub(super) fn since(&self, arrival: Time) -> Time {
+        arrival.max(self.previous).max(self.not_before)
+    }
+
     /// When the last release happened.
     pub(super) fn previous(&self) -> Time {
         self.previous
@@ -45,11 +52,13 @@ impl Lane {
 
     /// Up to `records` of the records in front, as they lie in the first parcel.
     pub(super) fn load<'a>(&'a self, records: u64, delimiter: &'a Delimiter) -> Load<'a> {
-        let Some(parcel) = self.front() else { return Load { bytes: &[], records: 0, first: 0, delimiter } };
+        let Some(parcel) = self.front() else {
+            return Load { bytes: &[], records: 0, first: 0, attempt: 0, delimiter };
+        };
         let bytes = parcel.block().bytes();
         let records = records.min(parcel.records());
         let length = if records == parcel.records() { bytes.len() } else { delimiter.length(bytes, records) };
-        Load { bytes: &bytes[..length], records, first: parcel.first(), delimiter }
+        Load { bytes: &bytes[..length], records, first: parcel.first(), attempt: parcel.attempt(), delimiter }
     }
 
     /// Exactly `records` of the records in front, copied to `gathered`, or fewer where they would exceed
@@ -71,24 +80,54 @@ impl Lane {
             gathered.extend_from_slice(record);
             taken += 1;
         }
-        Load { bytes: gathered, records: taken, first: self.front().map_or(0, Parcel::first), delimiter }
+        let (first, attempt) = self.front().map_or((0, 0), |parcel| (parcel.first(), parcel.attempt()));
+        Load { bytes: gathered, records: taken, first, attempt, delimiter }
     }
 
     /// Forgets the first `records` records, which left at `at`. Returns their length.
-    pub(super) fn advance(&mut self, mut records: u64, at: Time, delimiter: &Delimiter) -> usize {
-        self.previous = at;
+    pub(super) fn advance(&mut self, records: u64, at: Time, delimiter: &Delimiter) -> usize {
         let mut total = 0;
+        self.each_part(records, at, delimiter, |parcel, taken, length| {
+            parcel.advance(taken, length);
+            total += length;
+        });
+        total
+    }
+
+    /// Takes out the first `records` records, which left at `at`.
+    pub(super) fn take(&mut self, records: u64, at: Time, delimiter: &Delimiter) -> Vec<Parcel> {
+        let mut parcels = Vec::new();
+        self.each_part(records, at, delimiter, |parcel, taken, length| {
+            parcels.push(parcel.split_off(taken, length));
+        });
+        parcels
+    }
+
+    /// Calls `part` with each parcel that holds some of the first `records` records, their number and length in it.
+    fn each_part(
+        &mut self,
+        mut records: u64,
+        at: Time,
+        delimiter: &Delimiter,
+        mut part: impl FnMut(&mut Parcel, u64, usize),
+    ) {
+        self.previous = at;
         while let Some(parcel) = self.parcels.front_mut().filter(|_| records > 0) {
             let taken = records.min(parcel.records());
             let bytes = parcel.block().bytes();
             let length = if taken == parcel.records() { bytes.len() } else { delimiter.length(bytes, taken) };
-            parcel.advance(taken, length);
+            part(parcel, taken, length);
             if parcel.records() == 0 {
                 self.parcels.pop_front();
             }
             records -= taken;
-            total += length;
         }
-        total
+    }
+
+    /// Puts a parcel back in its place, to go no sooner than `not_before`; nor does anything else until then.
+    pub(super) fn put_back(&mut self, parcel: Parcel, not_before: Time) {
+        let at = self.parcels.partition_point(|other| other.first() < parcel.first());
+        self.parcels.insert(at, parcel);
+        self.not_before = self.not_before.max(not_before);
     }
 }

@@ -101,7 +101,7 @@ impl Lanes {
             return self.records < lookahead.max(batch) && (self.bytes < MOST_BYTES || self.records == 0);
         }
         let is_small = self.bytes < MOST_BYTES_IN_BULK && self.parcels as u64 <= lookahead;
-        is_small || self.records < batch
+        is_small || (self.records < batch && self.bytes < MOST_BYTES)
     }
 
     /// Since when the item has been next in line that has been so for the longest.
@@ -122,9 +122,7 @@ impl Lanes {
             OnLimit::Latest => self.clear(at),
             _ => 0,
         };
-        self.records += parcel.records();
-        self.bytes += parcel.block().bytes().len();
-        self.parcels += 1;
+        self.count_in(&parcel);
         self.slots[at].lane.push(parcel);
         // A lane that is seated stays where it is, unless the parcel completes a batch.
         if matches!(self.slots[at].place, Place::Nowhere) || rules.batch.linger.is_some() {
@@ -291,10 +289,40 @@ impl Lanes {
         delimiter: &Delimiter,
         rules: &Rules,
     ) -> usize {
+        self.change(at, now, rules, |lane| {
+            let length = lane.advance(records, now, delimiter);
+            (length, records, length)
+        })
+    }
+
+    /// Takes out the first `records` of a lane, which left at `now`.
+    pub(super) fn take(
+        &mut self,
+        at: usize,
+        records: u64,
+        now: Time,
+        delimiter: &Delimiter,
+        rules: &Rules,
+    ) -> Vec<Parcel> {
+        self.change(at, now, rules, |lane| {
+            let parcels = lane.take(records, now, delimiter);
+            let length = parcels.iter().map(|parcel| parcel.block().bytes().len()).sum();
+            (parcels, records, length)
+        })
+    }
+
+    /// Lets `leave` remove something from a lane, and tell how many records and bytes, as of `now`.
+    fn change<T>(
+        &mut self,
+        at: usize,
+        now: Time,
+        rules: &Rules,
+        leave: impl FnOnce(&mut Lane) -> (T, u64, usize),
+    ) -> T {
         self.unseat(at);
         let lane = &mut self.slots[at].lane;
         let before = lane.len();
-        let length = lane.advance(records, now, delimiter);
+        let (left, records, bytes) = leave(lane);
         self.parcels -= before - lane.len();
         if lane.front().is_none() {
             // With many keys, most lanes hold one item, once.
@@ -303,9 +331,26 @@ impl Lanes {
             }
             self.emptied.push_back((now, at));
         }
-        self.count_out(records, length);
+        self.count_out(records, bytes);
         self.seat(at, rules);
-        length
+        left
+    }
+
+    /// Puts back what was taken out, to be sent again no sooner than `not_before`.
+    pub(super) fn put_back(&mut self, parcels: Vec<Parcel>, not_before: Time, rules: &Rules) {
+        for parcel in parcels {
+            let at = self.find(&parcel);
+            self.unseat(at);
+            self.count_in(&parcel);
+            self.slots[at].lane.put_back(parcel, not_before);
+            self.seat(at, rules);
+        }
+    }
+
+    fn count_in(&mut self, parcel: &Parcel) {
+        self.records += parcel.records();
+        self.bytes += parcel.block().bytes().len();
+        self.parcels += 1;
     }
 
     fn count_out(&mut self, records: u64, bytes: usize) {

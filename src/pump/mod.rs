@@ -8,23 +8,29 @@
 //! least P ago: start(k+N) ≥ end(k) + P. Whatever happened in between, a late wake-up, a slow write, a
 //! process stopped for an hour, it can only have made the distance longer.
 
+mod flights;
 mod lane;
 mod lanes;
 mod rules;
 
+use std::rc::Rc;
+
 use anyhow::{Error, anyhow};
 use nix::sys::signal::Signal;
 
+use self::flights::{Flight, Flights, Outcome};
 use self::lanes::{Lanes, Turn};
 use self::rules::{Next, Rules};
 use crate::exit::Exit;
+use crate::joblog::{Completed, Entry, JobLog};
 use crate::limiter::{Claim, Verdict};
+use crate::progress::Progress;
 use crate::report::Reporter;
-use crate::sink::{Cause, Sent, Sink};
-use crate::source::{Block, Classifier, Delimiter, Intake, SourceError};
-use crate::spec::{self, OnLimit, Rate, Spec};
-use crate::stats::Stats;
-use crate::time::Time;
+use crate::sink::{Cause, Ended, Load, Sent, Sink};
+use crate::source::{Block, Classifier, Delimiter, Intake, Parcel, SourceError};
+use crate::spec::{self, OnLimit, Rate, Run, Spec};
+use crate::stats::{Stats, items};
+use crate::time::{SECOND, Time};
 
 /// Where the pump lives: it tells the time and what happens.
 pub trait World {
@@ -71,6 +77,9 @@ pub enum Stop {
     ReaderGone,
 }
 
+/// How long to wait, in nanoseconds, when a command cannot be started for want of something that others use.
+const PAUSE: u64 = SECOND / 20;
+
 /// The loop with all that it needs.
 pub struct Pump<'a> {
     world: &'a mut dyn World,
@@ -82,6 +91,12 @@ pub struct Pump<'a> {
     rules: Rules,
     intake: Intake,
     lanes: Lanes,
+    flights: Flights,
+    log: Option<JobLog>,
+    /// The sink could not take more; it is not tried again until then.
+    not_before: Time,
+    /// When the next release may be, as far as it is known.
+    next: Option<Time>,
     /// The bytes of a batch.
     gathered: Vec<u8>,
     /// What ended the input, if not its end.
@@ -118,6 +133,10 @@ impl<'a> Pump<'a> {
             delimiter,
             separator,
             rates,
+            flights: Flights::default(),
+            log: None,
+            not_before: Time::ZERO,
+            next: None,
             gathered: Vec::new(),
             bad_end: None,
             stopping: false,
@@ -125,6 +144,19 @@ impl<'a> Pump<'a> {
             exit: Exit::Done,
             stats: Stats::new(start),
         }
+    }
+
+    /// Has the ends of commands judged by the rules of `run`. `seed` makes the jitter of backoffs.
+    pub fn with_commands(mut self, run: &Run, seed: u64) -> Self {
+        self.flights = Flights::new(run, seed);
+        self
+    }
+
+    /// Has commands noted in `log`, and passes over items that are `completed`.
+    pub fn with_log(mut self, log: JobLog, completed: Option<Completed>) -> Self {
+        self.log = Some(log);
+        completed.into_iter().for_each(|completed| self.intake.skip(completed));
+        self
     }
 
     /// Runs until all items are released and all commands have ended, or the run is stopped.
@@ -139,7 +171,7 @@ impl<'a> Pump<'a> {
             }
             let until = self.ask();
             match self.world.wait(until, self.is_accepting()) {
-                Wake::Due => self.release(),
+                Wake::Due => self.act(),
                 Wake::Input(block) => self.intake.put(block),
                 Wake::End(error) => self.end(error),
                 Wake::Limits(rates) => self.relimit(rates),
@@ -153,9 +185,15 @@ impl<'a> Pump<'a> {
         }
     }
 
+    /// The present instant.
+    pub fn now(&self) -> Time {
+        self.world.now()
+    }
+
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
-        Stats { read: self.world.items_read(), ..self.stats }
+        let skipped = self.intake.skipped();
+        Stats { read: self.world.items_read(), skipped, ..self.stats }
     }
 
     /// How many bytes of the input are done with: all before the first item that was neither released nor refused.
@@ -198,12 +236,17 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Until when to wait for the next release: now, if something may go. `None` if nothing can.
+    /// Until when to wait for something to do: now, if something may go. `None` if nothing can.
     fn ask(&mut self) -> Option<Time> {
-        if self.stopping || !self.sink.is_free() {
-            return None;
-        }
+        self.next = if self.stopping || !self.sink.is_free() { None } else { self.next_release() };
+        [self.next, self.sink.deadline(), self.reporter.redraw_at()].into_iter().flatten().min()
+    }
+
+    fn next_release(&mut self) -> Option<Time> {
         let now = self.world.now();
+        if self.not_before > now && !self.lanes.is_empty() {
+            return Some(self.not_before);
+        }
         let tidy = self.rules.limits.tidy_at();
         match self.lanes.turn(&self.rules, now) {
             Turn::Of(_) => Some(now),
@@ -219,51 +262,80 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Whether a limit pauses: only one from a file can, and may go on.
+    /// Whether what never comes may come yet: a limit from a file pauses, or counts what is running.
     fn may_change(&self) -> bool {
-        self.rates.iter().any(|rate| rate.count == 0)
+        self.sink.running() > 0 || self.rates.iter().any(|rate| rate.count == 0)
+    }
+
+    /// Does what is due.
+    fn act(&mut self) {
+        let now = self.world.now();
+        self.sink.enforce(now);
+        self.tidy(now);
+        self.redraw(now);
+        if !self.stopping && self.sink.is_free() && self.not_before <= now {
+            self.release();
+        }
     }
 
     /// Sends what may go now, and charges it.
     fn release(&mut self) {
         let start = self.world.now();
-        self.tidy(start);
         let Turn::Of(at) = self.lanes.turn(&self.rules, start) else { return };
         let lane = self.lanes.lane(at);
         let Some((front, next)) = lane.front().zip(self.rules.next(lane)) else { return };
-        let keys = front.class().keys.clone();
+        let keys = Rc::clone(&front.class().keys);
         let claim = Claim { since: next.since, costs: &next.costs, keys: &keys };
         if self.rules.on_limit.never_waits() && !self.rules.limits.earliest(&claim).allows(next.since) {
             return self.refuse(at, next.records, front.first());
         }
         let room = self.rules.limits.room(start, &claim).min(self.sink.span());
-        let Next { records, since, costs } = self.rules.complete(lane, next, start);
+        let next = self.rules.complete(lane, next, start);
         let is_single = self.rules.batch.items.get() == 1;
         let load = match is_single {
             true => lane.load(room, &self.delimiter),
-            false => lane.gather(records, self.sink.most_bytes(), &self.delimiter, &mut self.gathered),
+            false => lane.gather(next.records, self.sink.most_bytes(), &self.delimiter, &mut self.gathered),
         };
-        let records = load.records;
+        let Load { records, first, attempt, .. } = load;
         let sent = self.sink.send(start, &load);
         let gone = sent.as_ref().map_or_else(|error| load.records_in(error.written), |_| records);
         let end = self.world.now();
         match sent {
-            Ok(Sent::Released) => {
-                let claim = Claim { since, costs: &costs, keys: &keys };
-                self.rules.limits.commit(end, &claim, if is_single { records } else { 1 });
-                self.stats.released += records;
-            }
+            Ok(Sent::Later) => self.not_before = end.checked_add(PAUSE.into()).unwrap_or(end),
             Ok(Sent::Refused) => {
-                self.exit = self.exit.max(Exit::CommandFailed);
-                self.stats.failed += records;
+                self.stats.bytes += self.lanes.advance(at, records, end, &self.delimiter, &self.rules) as u64;
+                self.stats.consumed += records;
+                self.finish(first, records, Some(Exit::CommandFailed));
+            }
+            Ok(Sent::Released) => {
+                let claim = Claim { since: next.since, costs: &next.costs, keys: &keys };
+                self.rules.limits.commit(end, &claim, if is_single { records } else { 1 });
+                self.count_released(records, attempt);
+                if self.sink.runs_commands() {
+                    let parcels = self.lanes.take(at, records, end, &self.delimiter, &self.rules);
+                    let Next { since, costs, .. } = next;
+                    self.flights.take_off(first, Flight { parcels, since, started: start, costs, keys });
+                } else {
+                    self.rules.limits.finish(end, &claim);
+                    let bytes = self.lanes.advance(at, records, end, &self.delimiter, &self.rules);
+                    self.stats.bytes += bytes as u64;
+                }
             }
             Err(error) => {
-                self.stats.released += gone;
+                self.count_released(gone, attempt);
+                self.stats.bytes += self.lanes.advance(at, gone, end, &self.delimiter, &self.rules) as u64;
                 self.fail(error.cause);
             }
         }
-        self.stats.consumed += gone;
-        self.stats.bytes += self.lanes.advance(at, gone, end, &self.delimiter, &self.rules) as u64;
+    }
+
+    fn count_released(&mut self, items: u64, attempt: u64) {
+        if attempt > 1 {
+            self.stats.retried += items;
+        } else {
+            self.stats.released += items;
+            self.stats.consumed += items;
+        }
     }
 
     /// Has the limits forget what no item will ask about any more.
@@ -294,6 +366,13 @@ impl<'a> Pump<'a> {
         self.rules.limits = spec::rebuild(&self.rates, limits, &rates, now);
         self.rules.set_sums(&rates);
         let classifier = Classifier::new(&rates, self.separator.as_deref());
+        for flight in self.flights.iter_mut() {
+            let class =
+                flight.parcels.first().and_then(|parcel| parcel.reclassified(&classifier, &self.delimiter));
+            if let Some(class) = class {
+                (flight.costs, flight.keys) = (class.costs, class.keys);
+            }
+        }
         self.intake.put_back(self.lanes.take_all(), classifier);
         self.rates = rates;
         self.reporter.limits(&self.rates);
@@ -329,11 +408,75 @@ impl<'a> Pump<'a> {
         }
     }
 
+    /// Commands have ended.
     fn reap(&mut self) {
-        let reaped = self.sink.reap();
-        self.stats.failed += reaped.failed;
-        self.exit = self.exit.max(reaped.exit);
-        self.stopping |= reaped.exit.ends_the_run();
+        let now = self.world.now();
+        let reaped = self.sink.reap(now);
+        for ended in reaped.ended {
+            if let Some(flight) = self.flights.land(ended.first) {
+                self.land(now, ended, flight);
+            }
+        }
+        reaped.cause.into_iter().for_each(|cause| self.fail(cause));
+    }
+
+    /// A command has ended: it is noted, and its items are done with or tried again.
+    fn land(&mut self, now: Time, ended: Ended, flight: Flight) {
+        let claim = Claim { since: flight.since, costs: &flight.costs, keys: &flight.keys };
+        self.rules.limits.finish(now, &claim);
+        self.note(now, ended, &flight);
+        let records = flight.records();
+        match self.flights.outcome(&ended, flight.attempt()) {
+            Outcome::Again(wait) if !self.stopping => {
+                let not_before = now.checked_add(wait.into()).unwrap_or(Time(u64::MAX));
+                let parcels = flight.parcels.into_iter().map(Parcel::again).collect();
+                self.lanes.put_back(parcels, not_before, &self.rules);
+            }
+            Outcome::Done => self.conclude_flight(ended.first, records, &flight, None),
+            Outcome::Failed(exit) => self.conclude_flight(ended.first, records, &flight, Some(exit)),
+            Outcome::Again(_) => {
+                self.conclude_flight(ended.first, records, &flight, Some(Exit::of_command(ended.end)));
+            }
+        }
+    }
+
+    fn conclude_flight(&mut self, first: u64, records: u64, flight: &Flight, failure: Option<Exit>) {
+        self.stats.bytes +=
+            flight.parcels.iter().map(|parcel| parcel.block().bytes().len() as u64).sum::<u64>();
+        self.finish(first, records, failure);
+    }
+
+    /// Items are done with, well or not.
+    fn finish(&mut self, first: u64, records: u64, failure: Option<Exit>) {
+        if let Err(cause) = self.sink.settle(first) {
+            self.fail(cause);
+        }
+        if let Some(exit) = failure {
+            self.stats.failed += records;
+            self.exit = self.exit.max(exit);
+            self.stopping |= exit.ends_the_run();
+        }
+        if let Some(halt) = self.flights.count(records, failure.is_some()).filter(|_| !self.stopping) {
+            self.reporter.notice(&format_args!("{} failed: --halt ends the run", items(self.stats.failed)));
+            self.stopping = true;
+            if halt.now {
+                self.pass_on();
+            }
+        }
+    }
+
+    fn note(&mut self, now: Time, ended: Ended, flight: &Flight) {
+        let Some(log) = &self.log else { return };
+        let (wait, runtime) = (flight.started.since(flight.since), now.since(flight.started));
+        let items = flight.parcels.iter().flat_map(|parcel| {
+            let items = self.delimiter.split(parcel.block().bytes());
+            items.zip(parcel.first()..).map(|(item, seq)| (item, seq, parcel.attempt()))
+        });
+        let mut entries =
+            items.map(|(item, seq, attempt)| Entry { seq, wait, runtime, attempt, end: ended.end, item });
+        let noted = entries.try_for_each(|entry| log.note(&entry));
+        drop(entries);
+        noted.err().into_iter().for_each(|error| self.give_up(Exit::Error, &error));
     }
 
     /// The first stop lets running commands end, the second kills them.
@@ -341,12 +484,26 @@ impl<'a> Pump<'a> {
         let signal = match stop {
             Stop::ReaderGone => Signal::SIGPIPE,
             Stop::Signal(signal) => {
-                self.sink.signal(if self.interrupted { Signal::SIGKILL } else { Signal::SIGTERM });
-                self.interrupted = true;
+                self.pass_on();
                 signal
             }
         };
         self.exit = self.exit.max(Exit::Signal(signal as i32));
         self.stopping = true;
+    }
+
+    fn pass_on(&mut self) {
+        self.sink.signal(if self.interrupted { Signal::SIGKILL } else { Signal::SIGTERM });
+        self.interrupted = true;
+    }
+
+    fn redraw(&self, now: Time) {
+        let progress = Progress {
+            stats: self.stats(),
+            running: self.sink.running() as u64,
+            consumed: self.consumed(),
+            next: self.next,
+        };
+        self.reporter.redraw(now, &progress);
     }
 }

@@ -52,10 +52,10 @@ impl Rules {
     pub(super) fn next(&self, lane: &Lane) -> Option<Next> {
         let front = lane.front()?;
         let Some(closes) = self.closes(lane) else {
-            let since = front.arrival().max(lane.previous());
+            let since = lane.since(front.arrival());
             return Some(Next { records: 1, since, costs: Rc::clone(&front.class().costs) });
         };
-        let since = closes.max(lane.previous());
+        let since = lane.since(closes);
         let (records, costs) = self.fill(lane, closes, since, |verdict| verdict != Verdict::Never);
         Some(Next { records, since, costs: costs.into() })
     }
@@ -80,8 +80,9 @@ impl Rules {
     ) -> (u64, Vec<u64>) {
         let Some(front) = lane.front() else { return (0, Vec::new()) };
         let keys = &front.class().keys;
-        let arrived =
-            lane.parcels().take_while(|parcel| parcel.arrival() <= until && parcel.class().keys == *keys);
+        // What is tried again goes with its like.
+        let is_alike = |parcel: &&Parcel| parcel.class().keys == *keys && parcel.attempt() == front.attempt();
+        let arrived = lane.parcels().take_while(|parcel| parcel.arrival() <= until).take_while(is_alike);
         let (mut records, mut costs) = (1, front.class().costs.to_vec());
         let each = arrived.flat_map(|parcel| (0..parcel.records()).map(|_| &parcel.class().costs)).skip(1);
         for added in each.take(usize::try_from(self.batch.items.get() - 1).unwrap_or(usize::MAX)) {

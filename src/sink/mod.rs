@@ -1,5 +1,6 @@
 //! Where items go.
 
+mod descriptor;
 mod dry_run;
 mod exec;
 mod stdout;
@@ -38,18 +39,39 @@ pub trait Sink {
         true
     }
 
+    /// Whether what was sent runs on, and its end is told by [`Sink::reap`].
+    fn runs_commands(&self) -> bool {
+        false
+    }
+
     /// How many commands are running.
     fn running(&self) -> usize {
         0
     }
 
-    /// Collects the commands that have ended.
-    fn reap(&mut self) -> Reaped {
-        Reaped { failed: 0, exit: Exit::Done }
+    /// Collects the commands that have ended by `now`.
+    fn reap(&mut self, _now: Time) -> Reaped {
+        Reaped::default()
+    }
+
+    /// The item of this number is done with: it will not be sent again.
+    ///
+    /// # Errors
+    /// Its output, which had to wait for that, cannot be printed.
+    fn settle(&mut self, _first: u64) -> Result<(), Cause> {
+        Ok(())
     }
 
     /// Passes a signal on to what is running.
     fn signal(&mut self, _: Signal) {}
+
+    /// When something has to be done about a command that runs too long.
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    /// Does what has to be done by `now` about commands that run too long.
+    fn enforce(&mut self, _now: Time) {}
 }
 
 /// Items that leave together.
@@ -60,6 +82,8 @@ pub struct Load<'a> {
     pub records: u64,
     /// The number of the first, counted from 1.
     pub first: u64,
+    /// How often they have been sent, this time included.
+    pub attempt: u64,
     /// What ends an item.
     pub delimiter: &'a Delimiter,
 }
@@ -81,6 +105,8 @@ pub enum Sent {
     Released,
     /// It cannot be sent, and that was told; others can.
     Refused,
+    /// It cannot be sent just now, for want of something that others use.
+    Later,
 }
 
 /// Why nothing more can be sent.
@@ -105,10 +131,31 @@ pub enum Cause {
     Unable(Exit, Error),
 }
 
-/// What became of the commands that have ended.
+/// What became of commands.
+#[derive(Debug, Default)]
 pub struct Reaped {
-    /// How many items failed.
-    pub failed: u64,
-    /// The highest-ranking of their ends.
-    pub exit: Exit,
+    /// Those that have ended.
+    pub ended: Vec<Ended>,
+    /// Why their output cannot be printed.
+    pub cause: Option<Cause>,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// The number of its first item.
+    pub first: u64,
+    /// How it ended.
+    pub end: End,
+    /// How long it asks to wait before it is tried again, in nanoseconds.
+    pub retry_after: Option<u64>,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// With this exit code.
+    Exited(i32),
+    /// By the signal of this number; also if it was ended for running too long.
+    Killed(i32),
 }

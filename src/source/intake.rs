@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Block, Class, Classifier, Delimiter, SourceError};
+use crate::joblog::Completed;
 use crate::time::Time;
 
 /// One or more records that arrived together and ask the same of the limits.
@@ -12,6 +13,7 @@ pub struct Parcel {
     class: Class,
     first: u64,
     offset: u64,
+    attempt: u64,
 }
 
 impl Parcel {
@@ -35,6 +37,16 @@ impl Parcel {
         self.offset
     }
 
+    /// How often it will have been sent, the next time included.
+    pub fn attempt(&self) -> u64 {
+        self.attempt
+    }
+
+    /// The same, to be sent once more.
+    pub(crate) fn again(self) -> Self {
+        Parcel { attempt: self.attempt + 1, ..self }
+    }
+
     /// When it arrived.
     pub fn arrival(&self) -> Time {
         self.block.arrival()
@@ -43,6 +55,21 @@ impl Parcel {
     /// How many records are left in it.
     pub fn records(&self) -> u64 {
         self.block.records()
+    }
+
+    /// Takes off the first `records` records, which are `length` bytes together.
+    pub(crate) fn split_off(&mut self, records: u64, length: usize) -> Parcel {
+        let bytes = self.block.bytes()[..length].to_vec();
+        let block = Block::of(bytes, records, self.block.arrival());
+        let front = Parcel { block, class: self.class.clone(), ..*self };
+        self.advance(records, length);
+        front
+    }
+
+    /// What it asks of other limits; of several records, the first is looked at.
+    pub(crate) fn reclassified(&self, classifier: &Classifier, delimiter: &Delimiter) -> Option<Class> {
+        let record = &self.block.bytes()[..delimiter.length(self.block.bytes(), 1)];
+        classifier.classify(delimiter.trim(record), record.len()).ok()
     }
 
     /// Forgets the first `records` records, which are `length` bytes together.
@@ -60,6 +87,9 @@ pub struct Intake {
     /// Records are told apart even if all ask the same.
     singly: bool,
     blocks: VecDeque<Raw>,
+    /// What need not be taken.
+    completed: Option<Completed>,
+    skipped: u64,
     /// Records and bytes put in so far.
     records: u64,
     bytes: u64,
@@ -70,12 +100,25 @@ struct Raw {
     block: Block,
     first: u64,
     offset: u64,
+    attempt: u64,
 }
 
 impl Intake {
     /// Empty.
     pub fn new(delimiter: Delimiter, classifier: Classifier, singly: bool) -> Self {
-        Intake { delimiter, classifier, singly, blocks: VecDeque::new(), records: 0, bytes: 0 }
+        let (blocks, completed) = (VecDeque::new(), None);
+        Intake { delimiter, classifier, singly, blocks, completed, skipped: 0, records: 0, bytes: 0 }
+    }
+
+    /// Passes over the items that are `completed`.
+    pub fn skip(&mut self, completed: Completed) {
+        self.completed = Some(completed);
+        self.singly = true;
+    }
+
+    /// How many items were passed over.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
     }
 
     /// Takes what was read.
@@ -83,13 +126,13 @@ impl Intake {
         let (first, offset) = (self.records + 1, self.bytes);
         self.records += block.records();
         self.bytes += block.bytes().len() as u64;
-        self.blocks.push_back(Raw { block, first, offset });
+        self.blocks.push_back(Raw { block, first, offset, attempt: 1 });
     }
 
     /// Takes back what was taken before, in its order, to be classified by other limits.
     pub fn put_back(&mut self, parcels: Vec<Parcel>, classifier: Classifier) {
-        for Parcel { block, first, offset, .. } in parcels.into_iter().rev() {
-            self.blocks.push_front(Raw { block, first, offset });
+        for Parcel { block, first, offset, attempt, .. } in parcels.into_iter().rev() {
+            self.blocks.push_front(Raw { block, first, offset, attempt });
         }
         self.classifier = classifier;
     }
@@ -125,23 +168,30 @@ impl Intake {
             return self.take_record();
         }
         let class = self.classifier.uniform()?.clone();
-        let Raw { block, first, offset } = self.blocks.pop_front()?;
-        Some(Ok(Parcel { block, class, first, offset }))
+        let Raw { block, first, offset, attempt } = self.blocks.pop_front()?;
+        Some(Ok(Parcel { block, class, first, offset, attempt }))
     }
 
     fn take_record(&mut self) -> Option<Result<Parcel, SourceError>> {
-        let raw = self.blocks.front_mut()?;
-        let Raw { first, offset, .. } = *raw;
-        let length = self.delimiter.length(raw.block.bytes(), 1);
-        let record = &raw.block.bytes()[..length];
-        let class = self.classifier.classify(self.delimiter.trim(record), length);
-        let block = Block::of(record.to_vec(), 1, raw.block.arrival());
-        raw.block.advance(1, length);
-        (raw.first, raw.offset) = (first + 1, offset + length as u64);
-        if raw.block.records() == 0 {
-            self.blocks.pop_front();
+        loop {
+            let raw = self.blocks.front_mut()?;
+            let Raw { first, offset, attempt, .. } = *raw;
+            let length = self.delimiter.length(raw.block.bytes(), 1);
+            let block = Block::of(raw.block.bytes()[..length].to_vec(), 1, raw.block.arrival());
+            raw.block.advance(1, length);
+            (raw.first, raw.offset) = (first + 1, offset + length as u64);
+            if raw.block.records() == 0 {
+                self.blocks.pop_front();
+            }
+            let record = self.delimiter.trim(block.bytes());
+            // What was taken before has been looked for.
+            if attempt == 1 && self.completed.as_mut().is_some_and(|completed| completed.take(record)) {
+                self.skipped += 1;
+                continue;
+            }
+            let class = self.classifier.classify(record, length);
+            let parcel = class.map(|class| Parcel { block, class, first, offset, attempt });
+            return Some(parcel.map_err(|why| SourceError::Item { record: first, why }));
         }
-        let parcel = class.map(|class| Parcel { block, class, first, offset });
-        Some(parcel.map_err(|why| SourceError::Item { record: first, why }))
     }
 }

@@ -1,7 +1,7 @@
 //! From what was asked for to what runs: the one match over the algorithms.
 
-use super::rate::{Algorithm, Rate, Start};
-use crate::limiter::{All, Bucket, Fixed, Interval, Keyed, Limit, Limiter, Sliding, Terms};
+use super::rate::{Algorithm, From, Rate, Start};
+use crate::limiter::{All, Bucket, Fixed, FromExit, Interval, Keyed, Limit, Limiter, Sliding, Terms};
 use crate::time::Time;
 
 /// Builds the limiters. `start` is the start of the run.
@@ -32,7 +32,7 @@ pub fn rebuild(old: &[Rate], limits: All, new: &[Rate], now: Time) -> All {
 
 /// Whether what one limit remembers means the same to the other.
 fn has_same_history(a: &Rate, b: &Rate) -> bool {
-    (a.algorithm, &a.cost, &a.key, &a.only) == (b.algorithm, &b.cost, &b.key, &b.only)
+    (a.algorithm, a.from, &a.cost, &a.key, &a.only) == (b.algorithm, b.from, &b.cost, &b.key, &b.only)
 }
 
 /// For each limit, which of the [`keys`] it goes by, if each key has a limiter of its own.
@@ -64,6 +64,12 @@ fn terms(rate: &Rate) -> Terms {
 fn rule(rate: &Rate, start: Time) -> Box<dyn Limiter> {
     let terms = terms(rate);
     let mut rule: Box<dyn Limiter> = match rate.algorithm {
+        Algorithm::Sliding if rate.from == From::Exit => {
+            for_keys(rate, FromExit::overlapping(Sliding::new(terms)))
+        }
+        Algorithm::Interval if rate.from == From::Exit => {
+            for_keys(rate, FromExit::serial(Interval::new(terms)))
+        }
         Algorithm::Sliding => for_keys(rate, Sliding::new(terms)),
         Algorithm::Bucket => for_keys(rate, Bucket::new(terms)),
         Algorithm::Interval => for_keys(rate, Interval::new(terms)),

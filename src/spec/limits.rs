@@ -60,11 +60,7 @@ impl Limits {
     /// # Errors
     /// One that makes no sense.
     pub fn check(&self) -> Result<()> {
-        let mut rates = self.sources.iter().filter_map(|source| match source {
-            Source::Rate(rate) => Some(rate),
-            Source::File(_) => None,
-        });
-        rates.try_for_each(|rate| rate.resolve(&self.defaults).map(drop))
+        self.rates().try_for_each(|rate| rate.resolve(&self.defaults).map(drop))
     }
 
     /// Whether a bucket is among them, or may be in a file.
@@ -72,6 +68,18 @@ impl Limits {
         self.sources.iter().any(|source| match source {
             Source::Rate(rate) => rate.algorithm(&self.defaults) == Algorithm::Bucket,
             Source::File(_) => true,
+        })
+    }
+
+    /// Whether one that does not come from a file counts commands until they exit.
+    pub fn count_exits(&self) -> bool {
+        self.rates().any(RateText::counts_exits)
+    }
+
+    fn rates(&self) -> impl Iterator<Item = &RateText> {
+        self.sources.iter().filter_map(|source| match source {
+            Source::Rate(rate) => Some(rate),
+            Source::File(_) => None,
         })
     }
 

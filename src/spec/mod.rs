@@ -1,6 +1,7 @@
 //! What the command line means: comparable, printable, and with nothing of the parser in it.
 
 mod build;
+mod command;
 mod delimiter;
 mod duration;
 mod limits;
@@ -8,20 +9,22 @@ mod quantity;
 mod rate;
 mod selector;
 
-use std::ffi::OsString;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
 
+use crate::progress::When;
+
 pub(crate) use build::keys;
 pub use build::{build, rebuild};
+pub use command::{Backoff, Failures, Feed, Halt, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use limits::{Limits, Source};
 pub use quantity::{parse_count, parse_decimal, parse_size};
-pub use rate::{Algorithm, Defaults, Rate, RateText, Start};
+pub use rate::{Algorithm, Defaults, From, Rate, RateText, Start};
 pub use selector::Selector;
 pub(crate) use selector::compile;
 
@@ -42,6 +45,10 @@ pub struct Spec {
     pub action: Action,
     /// How much is told on stderr.
     pub report: Report,
+    /// Whether progress is shown.
+    pub progress: Option<When>,
+    /// Whether the numbers at the end are told as JSON.
+    pub as_json: bool,
 }
 
 /// Where items come from, and where one ends.
@@ -145,13 +152,8 @@ impl FromStr for Batch {
 pub enum Action {
     /// Writes the items to stdout.
     Pass,
-    /// Runs a command with the items as arguments.
-    Run {
-        /// The command and its arguments.
-        command: Vec<OsString>,
-        /// What stands for the item in them.
-        placeholder: OsString,
-    },
+    /// Runs a command with the items.
+    Run(Box<Run>),
     /// Releases nothing: prints when each item would have been released.
     DryRun {
         /// Where a record says when it arrived. Without it, all arrive at 0.

@@ -64,6 +64,16 @@ pub enum Start {
     Empty,
 }
 
+/// What a limit counts of a release.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum From {
+    /// Its start.
+    #[default]
+    Start,
+    /// All of its command's life, and its end.
+    Exit,
+}
+
 /// What a limit is when its RATE does not say.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Defaults {
@@ -88,6 +98,7 @@ pub struct RateText {
     burst: Option<u64>,
     margin: Option<u64>,
     start: Start,
+    from: From,
     cost: Option<Selector>,
     key: Option<Selector>,
     only: Option<String>,
@@ -113,6 +124,7 @@ impl RateText {
             burst: None,
             margin: None,
             start: Start::Full,
+            from: From::Start,
             cost: None,
             key: None,
             only: None,
@@ -150,12 +162,18 @@ impl RateText {
             "burst" => self.burst = Some(parse_count(value)?),
             "margin" => self.margin = Some(parse_duration(value)?),
             "start" => self.start = parse_start(value)?,
+            "from" => self.from = parse_from(value)?,
             "cost" => self.cost = Some(value.parse()?),
             "key" => self.key = Some(parse_key(value)?),
             "only" => self.only = Some(value.to_owned()),
             _ => bail!("no such option: there are {}=", OPTIONS.join("=, ")),
         }
         Ok(())
+    }
+
+    /// Whether it counts commands until they exit.
+    pub(crate) fn counts_exits(&self) -> bool {
+        self.from == From::Exit
     }
 
     /// The algorithm, if only this is asked.
@@ -175,6 +193,10 @@ impl RateText {
             is_bucket || self.burst.is_none(),
             "burst= is for the token bucket: add algo=bucket, or leave it out"
         );
+        ensure!(
+            self.from == From::Start || matches!(algorithm, Algorithm::Sliding | Algorithm::Interval),
+            "from=exit is for sliding and interval: a {algorithm} limit has given the place back before the command ends"
+        );
         ensure!(self.period.checked_add(margin).is_some(), "period and margin together exceed 584 years");
         let burst = self.burst.or(defaults.burst).unwrap_or(self.count);
         let key = self.key.as_ref().or(defaults.key.as_ref());
@@ -186,6 +208,7 @@ impl RateText {
             burst: is_bucket.then_some(burst),
             margin,
             start: self.start,
+            from: self.from,
             cost: self.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
             key: key.cloned(),
             only: self.only.clone(),
@@ -194,7 +217,7 @@ impl RateText {
 }
 
 /// The names of all options.
-const OPTIONS: [&str; 7] = ["algo", "burst", "margin", "start", "cost", "key", "only"];
+const OPTIONS: [&str; 8] = ["algo", "burst", "margin", "start", "from", "cost", "key", "only"];
 
 /// Cuts at commas, but not within a regular expression or a value to compare, which may have commas of their own:
 /// there only before the name of an option.
@@ -218,6 +241,14 @@ fn parse_key(text: &str) -> Result<Selector> {
     match text.parse()? {
         Selector::Constant(_) => bail!("a key is a part of the item, such as col:1"),
         selector => Ok(selector),
+    }
+}
+
+fn parse_from(text: &str) -> Result<From> {
+    match text {
+        "start" => Ok(From::Start),
+        "exit" => Ok(From::Exit),
+        _ => bail!("there are start and exit"),
     }
 }
 
@@ -254,6 +285,8 @@ pub struct Rate {
     pub margin: u64,
     /// What it had done before the run.
     pub start: Start,
+    /// What it counts.
+    pub from: From,
     /// What an item is charged; 1 without it.
     pub cost: Option<Selector>,
     /// What tells items apart: each value has a limit of its own.
@@ -281,6 +314,9 @@ impl fmt::Display for Rate {
         }
         if self.start == Start::Empty {
             write!(f, ",start=empty")?;
+        }
+        if self.from == From::Exit {
+            write!(f, ",from=exit")?;
         }
         if let Some(cost) = &self.cost {
             write!(f, ",cost={cost}")?;
@@ -326,6 +362,7 @@ mod tests {
             "10/s",
             "5000/h,algo=bucket,burst=50",
             "1/1m30s,margin=5ms,start=empty,algo=fixed",
+            "9/s,from=exit",
             "9/s,cost=bytes,key=re:(a{1,2}),only=a,b",
         ] {
             let rate = resolved(text);
@@ -347,6 +384,7 @@ mod tests {
             ("1/s,start=half", "full and empty"),
             ("1/s,burst=3", "algo=bucket"),
             ("1/s,only=x", "add key="),
+            ("1/s,from=exit,algo=bucket", "for sliding and interval"),
             ("1/s,key=3", "col:1"),
             ("1/s,cost=col:x", "counted from 1"),
             ("18446744073709551616/s", "2^64-1"),

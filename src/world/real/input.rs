@@ -113,29 +113,45 @@ impl Feed {
     }
 }
 
-/// Where standard input stood at the start, if it is a file that can be read from anywhere.
+/// Where the input stood at the start, if it is a file that can be read from anywhere.
 ///
-/// We read ahead; what was not released is left for whoever reads the file next, as POSIX asks of utilities.
-pub struct Position(Option<i64>);
+/// We read ahead of what is released. Of standard input, the rest is left for whoever reads the file next, as POSIX
+/// asks of utilities.
+pub struct Position {
+    is_stdin: bool,
+    /// Where it stood, and the size of the file.
+    place: Option<(i64, i64)>,
+}
 
 impl Position {
-    /// Where standard input stands.
-    pub fn of_stdin() -> Self {
-        let is_file =
-            fstat(io::stdin()).is_ok_and(|stat| stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFREG.bits());
-        let here = if is_file { lseek(io::stdin(), 0, Whence::SeekCur).ok() } else { None };
-        Position(here)
+    /// Where `input` stands.
+    pub fn of(input: &Input) -> Self {
+        match input {
+            Input::Stdin => Position { is_stdin: true, place: place(&io::stdin()) },
+            Input::File(file) => Position { is_stdin: false, place: place(file) },
+        }
     }
 
-    /// Whether it can be set.
-    pub fn is_known(&self) -> bool {
-        self.0.is_some()
+    /// How many bytes there are to read, if that is known.
+    pub fn size_left(&self) -> Option<u64> {
+        self.place.and_then(|(here, size)| u64::try_from(size - here).ok())
+    }
+
+    /// Whether what is not released has to be left for others.
+    pub fn is_shared(&self) -> bool {
+        self.is_stdin && self.place.is_some()
     }
 
     /// Sets standard input to `bytes` after where it stood.
     pub fn advance(&self, bytes: u64) {
-        if let (Some(here), Ok(bytes)) = (self.0, i64::try_from(bytes)) {
+        if let (Some((here, _)), Ok(bytes)) = (self.place, i64::try_from(bytes)) {
             let _ = lseek(io::stdin(), here + bytes, Whence::SeekSet);
         }
     }
+}
+
+fn place(fd: &impl AsFd) -> Option<(i64, i64)> {
+    let stat = fstat(fd).ok()?;
+    let is_file = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG;
+    if is_file { Some((lseek(fd, 0, Whence::SeekCur).ok()?, stat.st_size)) } else { None }
 }

@@ -1,0 +1,92 @@
+//! A command that runs, and what it owes to the process that starts it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nix::libc::{self, c_int};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use super::output::Capture;
+use crate::found::found;
+use crate::time::{SECOND, Time};
+
+/// How long a command that ran too long has to end in good order.
+const GRACE: u64 = 2 * SECOND;
+
+/// A command that runs.
+pub(super) struct Job {
+    pub(super) pid: Pid,
+    /// The number of its first item.
+    pub(super) first: u64,
+    pub(super) slot: usize,
+    pub(super) capture: Option<Capture>,
+    /// When it will have run too long.
+    pub(super) deadline: Option<Time>,
+    /// It did run too long.
+    pub(super) is_overdue: bool,
+}
+
+impl Job {
+    /// It has run too long: what to send it. The next deadline is set.
+    pub(super) fn overrun(&mut self, now: Time) -> Signal {
+        let is_first = !std::mem::replace(&mut self.is_overdue, true);
+        self.deadline = now.checked_add(GRACE.into()).filter(|_| is_first);
+        if is_first { Signal::SIGTERM } else { Signal::SIGKILL }
+    }
+}
+
+/// How commands are started, and reached by signals.
+///
+/// Where there is no controlling terminal, or where they are timed, each leads a process group of its own, so that a
+/// signal also reaches what it started. Otherwise it stays in ours: there the terminal's Ctrl-C reaches it, and it may
+/// go on asking for passwords on /dev/tty. In a group of its own it gets our Ctrl-C passed on.
+pub(super) struct Parent {
+    own_group: bool,
+    /// What commands are to ignore, as we were told to.
+    ignored: Vec<c_int>,
+}
+
+impl Parent {
+    pub(super) fn new(is_timed: bool) -> Self {
+        let has_terminal = File::open("/dev/tty").is_ok();
+        Parent { own_group: is_timed || !has_terminal, ignored: found().ignored().collect() }
+    }
+
+    pub(super) fn start(&self, mut command: Command) -> io::Result<Pid> {
+        if self.own_group {
+            command.process_group(0);
+        }
+        // It costs the faster way to start a command, so only if needed.
+        if !self.ignored.is_empty() {
+            ignore(&mut command, self.ignored.clone());
+        }
+        Ok(Pid::from_raw(command.spawn()?.id().cast_signed()))
+    }
+
+    /// Sends a signal to a command that was started here and not reaped, so that the number is still its own.
+    pub(super) fn signal(&self, pid: Pid, signal: Signal) {
+        let _ = if self.own_group { killpg(pid, signal) } else { kill(pid, signal) };
+    }
+}
+
+/// Has a command ignore these signals.
+fn ignore(command: &mut Command, signals: Vec<c_int>) {
+    let ignore = move || {
+        for &signal in &signals {
+            // SAFETY: an action that runs none of our code, set by a call that is allowed between fork and exec.
+            #[expect(unsafe_code)]
+            unsafe {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: it only makes that call.
+    #[expect(unsafe_code)]
+    unsafe {
+        command.pre_exec(ignore);
+    }
+}

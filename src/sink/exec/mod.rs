@@ -1,0 +1,303 @@
+//! Running a command for each release.
+
+mod job;
+mod output;
+mod retry_after;
+mod spool;
+mod template;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{Context, Error, Result, anyhow};
+use crossbeam_channel::Sender;
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+pub use self::template::Template;
+
+use self::job::{Job, Parent};
+use self::output::{Capture, Outputs};
+use self::spool::Spool;
+use super::descriptor::Writer;
+use super::{Cause, End, Ended, Load, Reaped, SendError, Sent, Sink};
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use crate::report::Reporter;
+use crate::spec::{Feed, Output, Run};
+use crate::time::Time;
+
+/// The most bytes of items in one command line with several: as xargs, well under every system's limit.
+const MOST_BYTES: usize = 128 << 10;
+
+/// The most that a pipe is sure to take without anybody reading it.
+const PIPE: usize = 4096;
+
+/// Runs commands.
+pub struct Exec<'a> {
+    template: Template,
+    run: Run,
+    reporter: &'a Reporter,
+    /// Each message asks to be told of the end of the next command.
+    watch: Sender<()>,
+    is_watching: bool,
+    parent: Parent,
+    jobs: Vec<Job>,
+    /// Which slots are taken.
+    slots: Vec<bool>,
+    spool: Spool,
+    outputs: Outputs,
+    /// Where commands say when to try again, a file for each slot.
+    advice: Option<TempDir>,
+}
+
+impl<'a> Exec<'a> {
+    /// Runs the command of `run` for what is released. Each message on `watch` asks that somebody wait for the end of
+    /// a command, without reaping it, and then have [`Sink::reap`] called. Printing ends early once `interrupt` is
+    /// raised.
+    ///
+    /// # Errors
+    /// There is no place for temporary files.
+    pub fn new(
+        run: Run,
+        reporter: &'a Reporter,
+        watch: Sender<()>,
+        interrupt: Arc<Interrupt>,
+    ) -> Result<Self> {
+        let advice = match run.retry.times {
+            0 => None,
+            _ => Some(
+                TempDir::with_prefix("throttle-").context("cannot make a directory for temporary files")?,
+            ),
+        };
+        Ok(Exec {
+            template: Template::new(run.command.clone(), run.placeholder.clone()),
+            reporter,
+            watch,
+            is_watching: false,
+            parent: Parent::new(run.timeout.is_some()),
+            jobs: Vec::new(),
+            slots: vec![false; run.jobs.get()],
+            spool: Spool::default(),
+            outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
+            advice,
+            run,
+        })
+    }
+
+    /// Starts the command for `load` in a slot.
+    fn start(&mut self, at: Time, load: &Load, slot: usize) -> io::Result<()> {
+        let mut command = self.command(load)?;
+        command.env("THROTTLE_SEQ", load.first.to_string());
+        command.env("THROTTLE_ATTEMPT", load.attempt.to_string());
+        command.env("THROTTLE_SLOT", (slot + 1).to_string());
+        if let Some(advice) = self.advice(slot) {
+            command.env("THROTTLE_RETRY_AFTER", advice);
+        }
+        let capture = match self.run.output {
+            Output::Shared => None,
+            Output::Whole | Output::InOrder => Some(Capture::of(&mut command, &mut self.spool)?),
+        };
+        match self.parent.start(command) {
+            Ok(pid) => {
+                let deadline = self.run.timeout.and_then(|timeout| at.checked_add(timeout.into()));
+                self.jobs.push(Job { pid, first: load.first, slot, capture, deadline, is_overdue: false });
+                Ok(())
+            }
+            Err(error) => {
+                capture.into_iter().for_each(|capture| capture.discard(&mut self.spool));
+                Err(error)
+            }
+        }
+    }
+
+    fn command(&mut self, load: &Load) -> io::Result<Command> {
+        let line: Vec<OsString> = match self.run.stdin {
+            Feed::Items => self.template.bare(),
+            Feed::Nothing | Feed::Ours => {
+                self.template.expand(&load.delimiter.split(load.bytes).collect::<Vec<_>>())
+            }
+        };
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]);
+        match self.run.stdin {
+            Feed::Nothing => _ = command.stdin(Stdio::null()),
+            Feed::Ours => {}
+            Feed::Items => _ = command.stdin(stdin_of(load.bytes)?),
+        }
+        Ok(command)
+    }
+
+    fn advice(&self, slot: usize) -> Option<PathBuf> {
+        self.advice.as_ref().map(|directory| directory.path().join((slot + 1).to_string()))
+    }
+
+    /// What the command in a slot said about when to try again.
+    fn take_advice(&self, slot: usize) -> Option<u64> {
+        let path = self.advice(slot)?;
+        let text = fs::read(&path).ok()?;
+        let _ = fs::remove_file(&path);
+        retry_after::parse(&String::from_utf8_lossy(&text), SystemTime::now())
+    }
+
+    /// A command that could not be started: can others be?
+    fn refuse(&self, load: &Load, error: io::Error) -> Result<Sent, SendError> {
+        let name = self.template.name();
+        let fatal = |exit, error: Error| Err(SendError { written: 0, cause: Cause::Unable(exit, error) });
+        let why = match error.kind() {
+            ErrorKind::InvalidInput => {
+                "it holds a NUL byte, which no argument can: use --null input, or filter it out"
+            }
+            ErrorKind::ArgumentListTooLong => "it is too long for an argument: the kernel takes 128 KiB",
+            ErrorKind::NotFound => {
+                return fatal(Exit::NotFound, Error::new(error).context(format!("cannot run {name}")));
+            }
+            _ if is_passing(&error) => return Ok(Sent::Later),
+            _ => return fatal(Exit::CannotRun, Error::new(error).context(format!("cannot run {name}"))),
+        };
+        let last = load.first + load.records - 1;
+        match load.records {
+            1 => self.reporter.error(&anyhow!("item {last}: not run: {why}")),
+            _ => self.reporter.error(&anyhow!("items {} to {last}: not run: {why}", load.first)),
+        }
+        Ok(Sent::Refused)
+    }
+
+    fn watch(&mut self) {
+        if !self.is_watching && !self.jobs.is_empty() {
+            self.is_watching = self.watch.send(()).is_ok();
+        }
+    }
+
+    /// A child has ended; it may be none of ours.
+    fn end(&mut self, pid: Pid, end: End, reaped: &mut Reaped) {
+        let Some(at) = self.jobs.iter().position(|job| job.pid == pid) else { return };
+        let job = self.jobs.swap_remove(at);
+        self.slots[job.slot] = false;
+        let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
+        self.tell(&job, end);
+        let retry_after = self.take_advice(job.slot);
+        reaped.ended.push(Ended { first: job.first, end, retry_after });
+        if let Some(capture) = job.capture
+            && let Err(cause) = self.outputs.take(job.first, capture, &mut self.spool)
+        {
+            reaped.cause.get_or_insert(cause);
+        }
+    }
+
+    /// Tells of ends that are not plain failures, as xargs does.
+    fn tell(&self, job: &Job, end: End) {
+        let (item, name) = (job.first, self.template.name());
+        match end {
+            End::Killed(_) if job.is_overdue => {
+                self.reporter
+                    .notice(&format_args!("item {item}: {name} ran longer than --timeout and was ended"));
+            }
+            End::Killed(number) => {
+                let signal = Signal::try_from(number).map_or("a signal", Signal::as_str);
+                self.reporter.notice(&format_args!("item {item}: {name} was killed by {signal}"));
+            }
+            End::Exited(255) => {
+                self.reporter
+                    .notice(&format_args!("item {item}: {name} exited with 255, which ends the run"));
+            }
+            End::Exited(_) => {}
+        }
+    }
+}
+
+/// A stdin that holds `bytes`. Nobody has to feed it, so nobody minds if it is not read.
+fn stdin_of(bytes: &[u8]) -> io::Result<Stdio> {
+    if bytes.len() <= PIPE {
+        let (read, mut write) = io::pipe()?;
+        io::Write::write_all(&mut write, bytes)?;
+        return Ok(read.into());
+    }
+    // Not from the shelf: the command, or what it leaves behind, may go on reading it.
+    Ok(Spool::default().take_with(bytes)?.into())
+}
+
+/// Whether it is for want of something that commands which end give back.
+fn is_passing(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE))
+}
+
+impl Sink for Exec<'_> {
+    fn send(&mut self, at: Time, load: &Load) -> Result<Sent, SendError> {
+        let Some(slot) = self.slots.iter().position(|is_taken| !is_taken) else { return Ok(Sent::Later) };
+        match self.start(at, load, slot) {
+            Ok(()) => {
+                self.slots[slot] = true;
+                self.outputs.open(load.first);
+                self.watch();
+                Ok(Sent::Released)
+            }
+            Err(error) => self.refuse(load, error),
+        }
+    }
+
+    fn span(&self) -> u64 {
+        1
+    }
+
+    fn most_bytes(&self) -> usize {
+        if self.run.stdin == Feed::Items { usize::MAX } else { MOST_BYTES }
+    }
+
+    fn is_free(&self) -> bool {
+        self.jobs.len() < self.slots.len() && self.outputs.has_room()
+    }
+
+    fn runs_commands(&self) -> bool {
+        true
+    }
+
+    fn running(&self) -> usize {
+        self.jobs.len()
+    }
+
+    fn reap(&mut self, _: Time) -> Reaped {
+        let mut reaped = Reaped::default();
+        self.is_watching = false;
+        // Others than ours may be among them: what this process had started before it became throttle.
+        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            match status {
+                WaitStatus::Exited(pid, code) => self.end(pid, End::Exited(code), &mut reaped),
+                WaitStatus::Signaled(pid, signal, _) => {
+                    self.end(pid, End::Killed(signal as i32), &mut reaped);
+                }
+                WaitStatus::StillAlive => break,
+                _ => {}
+            }
+        }
+        self.watch();
+        reaped
+    }
+
+    fn settle(&mut self, first: u64) -> Result<(), Cause> {
+        self.outputs.settle(first, &mut self.spool)
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.jobs.iter().for_each(|job| self.parent.signal(job.pid, signal));
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.jobs.iter().filter_map(|job| job.deadline).min()
+    }
+
+    fn enforce(&mut self, now: Time) {
+        for job in self.jobs.iter_mut().filter(|job| job.deadline.is_some_and(|deadline| deadline <= now)) {
+            self.parent.signal(job.pid, job.overrun(now));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! How commands are run.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::{Context, Error, Result, bail, ensure};
+
+use super::duration::parse_duration;
+
+/// How commands are run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// What stands for the item in them.
+    pub placeholder: OsString,
+    /// How many run at once at most.
+    pub jobs: NonZeroUsize,
+    /// What becomes of their output.
+    pub output: Output,
+    /// What they get as stdin.
+    pub stdin: Feed,
+    /// How long each may run, in nanoseconds.
+    pub timeout: Option<u64>,
+    /// What happens when one fails.
+    pub retry: Retry,
+    /// When failures end the run.
+    pub halt: Option<Halt>,
+    /// Where their ends are noted.
+    pub log: Option<PathBuf>,
+    /// Items that the log says are done are not run again.
+    pub resume: bool,
+}
+
+/// What becomes of the output of commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// It is ours, and may mix.
+    Shared,
+    /// It is printed whole when the command has ended.
+    Whole,
+    /// As `Whole`, and in the order of the input.
+    InOrder,
+}
+
+/// What commands get as stdin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Feed {
+    /// Nothing: `/dev/null`.
+    Nothing,
+    /// Ours.
+    Ours,
+    /// Their items, with delimiters.
+    Items,
+}
+
+/// What happens when a command fails.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Retry {
+    /// How often it is tried again.
+    pub times: u64,
+    /// How long to wait before.
+    pub backoff: Option<Backoff>,
+}
+
+/// How long to wait before an item is tried again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Backoff {
+    /// The exit codes that are worth another try; all, if there are none.
+    pub codes: Vec<i32>,
+    /// The shortest wait, in nanoseconds.
+    pub least: u64,
+    /// The longest, in nanoseconds.
+    pub most: u64,
+}
+
+impl FromStr for Backoff {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (codes, range) = match text.split_once('=') {
+            Some((codes, range)) => (codes.split(',').map(parse_code).collect::<Result<_>>()?, range),
+            None => (Vec::new(), text),
+        };
+        let (least, most) = range.split_once("..").context("a range is needed, such as 1s..5m")?;
+        let (least, most) = (parse_duration(least)?, parse_duration(most)?);
+        ensure!(least <= most, "the range is the wrong way round: the shorter wait comes first");
+        Ok(Backoff { codes, least, most })
+    }
+}
+
+fn parse_code(text: &str) -> Result<i32> {
+    let code = text.parse::<u8>().ok().filter(|&code| code > 0);
+    code.map(i32::from).context("exit codes are numbers from 1 to 255, as in 22,75=1s..5m")
+}
+
+/// When failures end the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Halt {
+    /// Running commands are ended as well.
+    pub now: bool,
+    /// How many failures it takes.
+    pub failures: Failures,
+}
+
+/// How many failures it takes to end the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failures {
+    /// So many.
+    Count(u64),
+    /// So many of a hundred that have ended, once three have.
+    Percent(u64),
+}
+
+impl FromStr for Halt {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (when, failures) =
+            text.split_once(",fail=").context("say when and at what, such as soon,fail=3 or now,fail=10%")?;
+        let now = match when {
+            "now" => true,
+            "soon" => false,
+            _ => bail!("there are now and soon"),
+        };
+        let number =
+            |text: &str| text.parse().ok().filter(|&number| number > 0).context("the least is fail=1");
+        let failures = match failures.strip_suffix('%') {
+            Some(percent) => Failures::Percent(number(percent)?),
+            None => Failures::Count(number(failures)?),
+        };
+        Ok(Halt { now, failures })
+    }
+}
+
+impl Halt {
+    /// Whether it is time, after so many failures among so many items that have ended.
+    pub fn is_reached(self, failed: u64, ended: u64) -> bool {
+        match self.failures {
+            Failures::Count(count) => failed >= count,
+            // As GNU parallel: one of one is no trend.
+            Failures::Percent(percent) => {
+                ended >= 3 && u128::from(failed) * 100 >= u128::from(ended) * u128::from(percent)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SECOND;
+
+    #[test]
+    fn backoffs() {
+        let backoff: Backoff = "22,75=1s..5m".parse().unwrap();
+        assert_eq!(backoff, Backoff { codes: vec![22, 75], least: SECOND, most: 300 * SECOND });
+        let backoff: Backoff = "0.5..2".parse().unwrap();
+        assert_eq!(backoff, Backoff { codes: vec![], least: SECOND / 2, most: 2 * SECOND });
+        for text in ["", "1s", "5s..1s", "x=1s..2s", "0=1s..2s", "256=1s..2s", "1s..x"] {
+            assert!(text.parse::<Backoff>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn halts() {
+        let table = [
+            ("now,fail=1", 0, 5, false),
+            ("now,fail=1", 1, 5, true),
+            ("soon,fail=3", 2, 5, false),
+            ("soon,fail=50%", 1, 1, false),
+            ("soon,fail=50%", 2, 4, true),
+            ("soon,fail=50%", 1, 3, false),
+        ];
+        for (text, failed, ended, is_reached) in table {
+            assert_eq!(text.parse::<Halt>().unwrap().is_reached(failed, ended), is_reached, "{text}");
+        }
+        for text in ["", "now", "later,fail=1", "now,fail=0", "now,fail=x", "now,success=1"] {
+            assert!(text.parse::<Halt>().is_err(), "{text}");
+        }
+    }
+}

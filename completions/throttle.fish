@@ -1,18 +1,18 @@
 complete -c throttle -s n -l count -d 'Release at most N items per period [default: 1]' -r
 complete -c throttle -s p -l period -d 'Length of the period: 500ms, 2s, 1m30s [default: 1s]' -r
-complete -c throttle -s r -l rate -d 'A limit in one word, such as 10/s, 100/2m or 5000/h' -r
+complete -c throttle -s r -l rate -d 'A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line' -r
 complete -c throttle -s A -l algorithm -d 'Rule: sliding (default), bucket, interval or fixed' -r -f -a "sliding\t''
 bucket\t''
 interval\t''
 fixed\t''"
 complete -c throttle -s b -l burst -d 'The most that a bucket releases at once [default: N]' -r
-complete -c throttle -s c -l cost -d 'What an item costs: 5, bytes, col:2, .json.path [default: 1]' -r
-complete -c throttle -s K -l key -d 'A limit for each value of: col:1, host, .json.path' -r
-complete -c throttle -l on-limit -d 'When an item cannot go at once: wait, drop, latest, fail' -r -f -a "wait\t''
+complete -c throttle -s c -l cost -d 'What an item costs: 5, bytes, col:2, .a.b [default: 1]' -r
+complete -c throttle -s K -l key -d 'One limit for each value of SEL: col:1, host, .user.id' -r
+complete -c throttle -l on-limit -d 'If an item cannot go at once: wait, drop, latest, fail' -r -f -a "wait\t''
 drop\t''
 latest\t''
 fail\t''"
-complete -c throttle -l lookahead -d 'Hold at most N items that wait [default: 1024]' -r
+complete -c throttle -l lookahead -d 'Look at most N items ahead for one that may go [default: 1024]' -r
 complete -c throttle -l margin -d 'Make every period longer by DUR, against jitter' -r
 complete -c throttle -s a -l arg-file -d 'Read items from FILE and leave stdin to COMMAND' -r -F
 complete -c throttle -s d -l delimiter -d 'Items end at D [default: \\n]' -r
@@ -21,7 +21,7 @@ complete -c throttle -l max-record -d 'Longest item allowed [default: 64Mi]' -r
 complete -c throttle -s I -d 'What stands for the item in COMMAND [default: {}]' -r
 complete -c throttle -s B -l batch -d 'Release up to N items together, counted as one' -r
 complete -c throttle -l arrivals -d 'With --dry-run: where items tell when they arrive' -r
-complete -c throttle -l in-order -d 'Keep the order of the input even among different keys'
+complete -c throttle -l in-order -d 'Keep the order of the input, also among different keys'
 complete -c throttle -s 0 -l null -d 'Items end at NUL, as from find -print0'
 complete -c throttle -l dry-run -d 'Print when each item would be released, without waiting'
 complete -c throttle -s v -l verbose -d 'Print the limits at the start, a summary at the end'

@@ -52,7 +52,7 @@ pub struct Cli {
     #[arg(allow_negative_numbers = true)]
     period: Option<u64>,
 
-    /// A limit in one word, such as 10/s, 100/2m or 5000/h
+    /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line
     ///
     /// N/DUR, where 10/s is short for 10/1s, then options, as in 5000/h,algo=bucket,burst=50. The options are
     /// algo=NAME, burst=N, margin=DUR, cost=SEL, key=SEL (as -A, -b, --margin, -c and -K, for this limit),
@@ -61,7 +61,8 @@ pub struct Cli {
     ///
     /// May be given several times, and together with -n and -p: an item is released when all limits admit it.
     ///
-    /// @FILE takes limits from a file, one RATE a line, and again whenever the file changes; there, 0/s pauses.
+    /// @FILE reads limits from a file, one RATE a line, and reads it again whenever it changes. In a file, 0/s
+    /// pauses.
     #[arg(short, long, value_name = "RATE", help_heading = "Limits")]
     rate: Vec<Source>,
 
@@ -86,36 +87,45 @@ pub struct Cli {
     #[arg(short, long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
     burst: Option<u64>,
 
-    /// What an item costs: 5, bytes, col:2, .json.path [default: 1]
+    /// What an item costs: 5, bytes, col:2, .a.b [default: 1]
     ///
-    /// SEL selects a whole number in the item: col:N (field N), bytes (its length), .path.to.value (in JSON) or
-    /// re:REGEX (the first group, or all of the match); or it is a number. For every limit that has no cost= of its
-    /// own.
-    #[arg(short, long, value_name = "SEL", help_heading = "Limits")]
+    /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter),
+    /// .path.to.value (in JSON) or re:REGEX (the first group, or all of the match). Or it is a number, the same for
+    /// all items. An item without a cost, or that costs more than a limit ever admits, is an error. For every limit
+    /// that has no cost= of its own.
+    #[arg(short, long, value_name = "SEL", allow_negative_numbers = true, help_heading = "Limits")]
     cost: Option<Selector>,
 
-    /// A limit for each value of: col:1, host, .json.path
+    /// One limit for each value of SEL: col:1, host, .user.id
     ///
-    /// Items with different keys do not hold each other up. SEL is as for --cost, or host: that of the URL that the
-    /// item is. An item that has no such part has the empty key. For every limit that has no key= of its own.
+    /// Items with different keys do not hold each other up. SEL is as for --cost, or host, which is that of the URL
+    /// that the item is. An item that has no such part has the empty key. For every limit that has no key= of its
+    /// own.
     #[arg(short = 'K', long, value_name = "SEL", help_heading = "Limits")]
     key: Option<Selector>,
 
-    /// When an item cannot go at once: wait, drop, latest, fail
+    /// If an item cannot go at once: wait, drop, latest, fail
     ///
-    /// wait (default): it waits. drop: it is discarded. latest: it waits, until a newer one with the same keys takes
-    /// its place. fail: it ends the run with status 75.
+    /// wait (default): it waits.
+    ///
+    /// drop: it is discarded.
+    ///
+    /// latest: it waits until a newer one with the same keys takes its place; then it is discarded.
+    ///
+    /// fail: it ends the run with status 75.
     #[arg(long, value_name = "WHAT", hide_possible_values = true, help_heading = "Limits")]
     #[arg(value_parser = PossibleValuesParser::new(OnLimit::names()).try_map(|name| name.parse::<OnLimit>()))]
     on_limit: Option<OnLimit>,
 
-    /// Keep the order of the input even among different keys
+    /// Keep the order of the input, also among different keys
+    ///
+    /// Then a key that is blocked holds up all that came after it.
     #[arg(long, help_heading = "Limits", hide_short_help = true)]
     in_order: bool,
 
-    /// Hold at most N items that wait [default: 1024]
+    /// Look at most N items ahead for one that may go [default: 1024]
     ///
-    /// Then reading stops until one is released.
+    /// At most so many wait in the lanes of their keys; then reading stops until one is released.
     #[arg(long, value_name = "N", value_parser = parse_lookahead, help_heading = "Limits", hide_short_help = true)]
     lookahead: Option<NonZeroU64>,
 
@@ -145,7 +155,8 @@ pub struct Cli {
 
     /// What separates fields, for col:N [default: blanks]
     ///
-    /// One or more bytes, with C escapes. Without it, runs of blanks, as in awk.
+    /// One or more bytes, with C escapes such as \t. Every one of them ends a field, so fields may be empty.
+    /// Without it, runs of blanks separate fields, as in awk.
     #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, hide_short_help = true, help_heading = "Input")]
     field_separator: Option<Delimiter>,
 
@@ -235,9 +246,9 @@ pub struct Cli {
 
     /// With --dry-run: where items tell when they arrive
     ///
-    /// SEL is col:N, the N-th field between blanks. It holds seconds, with up to 9 decimals; seconds since
-    /// 1970 serve too. Arrivals must not decrease. Without it, all items arrive at 0.
-    #[arg(long, value_name = "SEL", requires = "dry_run", help_heading = "Control")]
+    /// SEL, as for --cost, selects seconds, with up to 9 decimals; seconds since 1970 serve too. Arrivals must not
+    /// decrease. Without it, all items arrive at 0.
+    #[arg(long, value_name = "SEL", requires = "dry_run", hide_short_help = true, help_heading = "Control")]
     arrivals: Option<Selector>,
 
     /// Note the end of each command in FILE
@@ -256,13 +267,13 @@ pub struct Cli {
     /// Print the limits at the start, a summary at the end
     ///
     /// On standard error, as all messages.
-    #[arg(short, long, conflicts_with = "quiet", help_heading = "Reports")]
+    #[arg(short, long, conflicts_with = "quiet", help_heading = "Control")]
     verbose: bool,
 
     /// Print errors only
     ///
     /// Not what was left over when a run ends early, nor which items could not be given to COMMAND.
-    #[arg(short, long, help_heading = "Reports")]
+    #[arg(short, long, help_heading = "Control")]
     quiet: bool,
 
     /// Show how far the run has come, on a terminal

@@ -23,7 +23,7 @@ _throttle() {
 
     case "${cmd}" in
         throttle)
-            opts="-n -p -r -A -b -c -K -a -0 -d -F -I -B -v -q -h -V --count --period --rate --algorithm --burst --cost --key --on-limit --in-order --lookahead --margin --arg-file --null --delimiter --field-separator --max-record --batch --dry-run --arrivals --verbose --quiet --help --version"
+            opts="-n -p -r -A -b -c -K -a -0 -d -F -I -B -P -j -k -u -v -q -h -V --count --period --rate --algorithm --burst --cost --key --on-limit --in-order --lookahead --margin --arg-file --null --delimiter --field-separator --max-record --batch --jobs --keep-order --ungrouped --pipe --timeout --retries --backoff --halt --dry-run --arrivals --log --resume --verbose --quiet --progress --stats --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -137,8 +137,48 @@ _throttle() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --jobs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -j)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -P)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --retries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --backoff)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --halt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --arrivals)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --progress)
+                    COMPREPLY=($(compgen -W "auto always" -- "${cur}"))
+                    return 0
+                    ;;
+                --stats)
+                    COMPREPLY=($(compgen -W "json" -- "${cur}"))
                     return 0
                     ;;
                 *)

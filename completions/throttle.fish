@@ -20,10 +20,23 @@ complete -c throttle -s F -l field-separator -d 'What separates fields, for col:
 complete -c throttle -l max-record -d 'Longest item allowed [default: 64Mi]' -r
 complete -c throttle -s I -d 'What stands for the item in COMMAND [default: {}]' -r
 complete -c throttle -s B -l batch -d 'Release up to N items together, counted as one' -r
+complete -c throttle -s j -s P -l jobs -d 'Run up to N commands at once [default: 1]' -r
+complete -c throttle -l timeout -d 'End a command that runs longer than DUR' -r
+complete -c throttle -l retries -d 'Try a failed item up to N times more' -r
+complete -c throttle -l backoff -d 'How long to wait before a retry: [CODES=]MIN..MAX' -r
+complete -c throttle -l halt -d 'When failures end the run: soon,fail=3 or now,fail=10%' -r
 complete -c throttle -l arrivals -d 'With --dry-run: where items tell when they arrive' -r
+complete -c throttle -l log -d 'Note the end of each command in FILE' -r -F
+complete -c throttle -l progress -d 'Show how far the run has come, on a terminal' -r -f -a "auto\t''
+always\t''"
+complete -c throttle -l stats -d 'Print all numbers at the end as one JSON object' -r -f -a "json\t''"
 complete -c throttle -l in-order -d 'Keep the order of the input, also among different keys'
 complete -c throttle -s 0 -l null -d 'Items end at NUL, as from find -print0'
+complete -c throttle -s k -l keep-order -d 'Print output in the order of the input'
+complete -c throttle -s u -l ungrouped -d 'Let the outputs of commands mix'
+complete -c throttle -l pipe -d 'Give the item to COMMAND on its stdin'
 complete -c throttle -l dry-run -d 'Print when each item would be released, without waiting'
+complete -c throttle -l resume -d 'Do not run again what the log says is done'
 complete -c throttle -s v -l verbose -d 'Print the limits at the start, a summary at the end'
 complete -c throttle -s q -l quiet -d 'Print errors only'
 complete -c throttle -s h -l help -d 'Print help (see more with \'--help\')'

@@ -101,7 +101,7 @@ pub struct Cli {
     /// Items with different keys do not hold each other up. SEL is as for --cost, or host, which is that of the URL
     /// that the item is. An item that has no such part has the empty key. For every limit that has no key= of its
     /// own.
-    #[arg(short = 'K', long, value_name = "SEL", help_heading = "Limits")]
+    #[arg(short = 'K', long, value_name = "SEL", value_parser = Selector::parse_part, help_heading = "Limits")]
     key: Option<Selector>,
 
     /// If an item cannot go at once: wait, drop, latest, fail
@@ -248,7 +248,7 @@ pub struct Cli {
     ///
     /// SEL, as for --cost, selects seconds, with up to 9 decimals; seconds since 1970 serve too. Arrivals must not
     /// decrease. Without it, all items arrive at 0.
-    #[arg(long, value_name = "SEL", requires = "dry_run", hide_short_help = true, help_heading = "Control")]
+    #[arg(long, value_name = "SEL", value_parser = Selector::parse_part, requires = "dry_run", hide_short_help = true, help_heading = "Control")]
     arrivals: Option<Selector>,
 
     /// Note the end of each command in FILE
@@ -261,7 +261,7 @@ pub struct Cli {
     ///
     /// Items are known by their content, so the list may have been edited. Those whose last run did not end with 0, or did
     /// not end at all, are run.
-    #[arg(long, requires = "log", help_heading = "Control")]
+    #[arg(long, requires = "log", hide_short_help = true, help_heading = "Control")]
     resume: bool,
 
     /// Print the limits at the start, a summary at the end

@@ -38,13 +38,18 @@ impl Interrupt {
     }
 
     /// Asks the thread to stop, and nudges it until it has heard. For another thread to call.
-    ///
-    /// Once is not enough: the nudge may come just before the call that then blocks.
     pub fn raise(&self) {
         self.raised.store(true, SeqCst);
-        while !self.heard.load(SeqCst) {
+        self.nudge_while(|| !self.heard.load(SeqCst));
+    }
+
+    /// Nudges the thread out of a call, as long as it is in one.
+    ///
+    /// Once is not enough: the nudge may come just before the call that then blocks.
+    pub fn nudge_while(&self, is_in_call: impl Fn() -> bool) {
+        while is_in_call() {
             let _ = pthread_kill(self.thread, NUDGE);
-            thread::sleep(Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(1));
         }
     }
 

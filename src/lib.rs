@@ -30,7 +30,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, ensure};
 use nix::sys::signal::Signal;
 
 use crate::cli::Usage;
@@ -82,7 +82,7 @@ fn execute(spec: &Spec, reporter: Reporter) -> Result<Exit> {
     let position = Position::of(&input);
     let reader = Reader::new(input, Delimiter::new(&spec.input.delimiter), spec.input.max_record);
     match &spec.action {
-        Action::DryRun { arrivals } => Ok(dry_run(spec, rates, arrivals.clone(), reader, &reporter)),
+        Action::DryRun { arrivals } => dry_run(spec, rates, arrivals.clone(), reader, &reporter),
         Action::Pass | Action::Run(_) => {
             let display = spec.progress.and_then(|when| Display::new(when, position.size_left()));
             real_run(spec, rates, reader, &position, &reporter.with_display(display))
@@ -96,7 +96,8 @@ fn dry_run(
     arrivals: Option<Selector>,
     reader: Reader<Input>,
     reporter: &Reporter,
-) -> Exit {
+) -> Result<Exit> {
+    ensure!(rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so the dry run would never end");
     let delimiter = Delimiter::new(&spec.input.delimiter);
     let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
@@ -104,7 +105,7 @@ fn dry_run(
     };
     let mut world = Sim::new(Clock::default(), arrivals);
     let mut sink = DryRun::new(Stdout::new(Arc::new(Interrupt::for_this_thread())));
-    conclude(Pump::new(&mut world, &mut sink, reporter, spec, rates), reporter).0
+    Ok(conclude(Pump::new(&mut world, &mut sink, reporter, spec, rates), reporter).0)
 }
 
 fn real_run(
@@ -125,7 +126,10 @@ fn real_run(
         Action::Run(run) => {
             Box::new(Exec::new((**run).clone(), reporter, world.watch_commands()?, interrupt)?)
         }
-        Action::Pass | Action::DryRun { .. } => Box::new(Stdout::new(interrupt)),
+        Action::Pass | Action::DryRun { .. } => {
+            world.sharpen();
+            Box::new(Stdout::new(interrupt))
+        }
     };
     let mut pump = Pump::new(&mut world, sink.as_mut(), reporter, spec, rates);
     if let Action::Run(run) = &spec.action {

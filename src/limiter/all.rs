@@ -50,6 +50,13 @@ impl All {
         self.shared(claim).max(self.own(claim))
     }
 
+    /// Which of the limits does not allow the release at `now`; the first, if several do not.
+    pub fn refusing(&self, now: Time, claim: &Claim) -> Option<usize> {
+        self.0.iter().zip(claim.costs).position(|(limit, &cost)| {
+            cost > 0 && !limit.rule.earliest(&ask(claim, limit.key, cost)).allows(now)
+        })
+    }
+
     /// The answer of the shared limits only.
     pub fn shared(&self, claim: &Claim) -> Verdict {
         self.strictest(claim, |limit| limit.key.is_none())

@@ -87,8 +87,10 @@ impl Limiter for Bucket {
         // What is in the bucket stays in it: whole units exactly, and the rest of one rounded down.
         let (units, rest) = (level / self.grains(1), level % self.grains(1));
         let rest = rest * u128::from(terms.period) / self.grains(1);
-        (self.terms, self.at) = (terms, now);
-        self.level = (units * self.grains(1) + rest).min(self.grains(terms.burst));
+        // A pause is no smaller bucket.
+        let burst = if terms.count == 0 { self.terms.burst } else { terms.burst };
+        (self.terms, self.at) = (Terms { burst, ..terms }, now);
+        self.level = (units * self.grains(1) + rest).min(self.grains(burst));
     }
 }
 
@@ -159,8 +161,9 @@ mod tests {
         assert_eq!(instants(&mut limiter, &[0, 0, 0]), [0, 0, 0]);
         limiter.retune(Time(5), Terms { count: 1, period: 100, burst: 2 });
         assert_eq!(instants(&mut limiter, &[5, 5]), [5, 55]);
-        limiter.retune(Time(55), Terms { count: 0, period: 1, burst: 1 });
+        limiter.retune(Time(55), Terms { count: 0, period: 1, burst: 0 });
         assert_eq!(releases(&mut limiter, &[(60, 1)]), [None]);
+        assert_eq!(limiter.terms.burst, 2);
     }
 
     #[test]

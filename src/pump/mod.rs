@@ -210,7 +210,10 @@ impl<'a> Pump<'a> {
     }
 
     fn is_accepting(&self) -> bool {
-        !self.stopping && self.rules.ended.is_none() && self.intake.is_empty() && self.has_room()
+        // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it came.
+        let is_wanted = self.sink.is_free() || self.rules.on_limit != OnLimit::Wait;
+        let is_open = !self.stopping && self.rules.ended.is_none();
+        is_open && is_wanted && self.intake.is_empty() && self.has_room()
     }
 
     fn has_room(&self) -> bool {
@@ -286,8 +289,10 @@ impl<'a> Pump<'a> {
         let Some((front, next)) = lane.front().zip(self.rules.next(lane)) else { return };
         let keys = Rc::clone(&front.class().keys);
         let claim = Claim { since: next.since, costs: &next.costs, keys: &keys };
-        if self.rules.on_limit.never_waits() && !self.rules.limits.earliest(&claim).allows(next.since) {
-            return self.refuse(at, next.records, front.first());
+        if self.rules.on_limit.never_waits()
+            && let Some(limit) = self.rules.limits.refusing(next.since, &claim)
+        {
+            return self.refuse(at, next.records, front.first(), limit);
         }
         let room = self.rules.limits.room(start, &claim).min(self.sink.span());
         let next = self.rules.complete(lane, next, start);
@@ -349,9 +354,9 @@ impl<'a> Pump<'a> {
     }
 
     /// What could not go at its arrival.
-    fn refuse(&mut self, at: usize, records: u64, first: u64) {
+    fn refuse(&mut self, at: usize, records: u64, first: u64, limit: usize) {
         if self.rules.on_limit == OnLimit::Fail {
-            let error = anyhow!("item {first} came too early: a limit did not admit it at its arrival");
+            let error = anyhow!("item {first} came too early for the limit {}", self.rates[limit]);
             return self.give_up(Exit::Refused, &error);
         }
         self.stats.refuse(records);

@@ -101,11 +101,21 @@ impl Limits {
     }
 
     fn parse(&self, text: &str) -> Result<Vec<Rate>> {
-        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+        let lines = text.lines().map(|line| without_comment(line).trim());
         let rates = lines.zip(1..).filter(|(line, _)| !line.is_empty());
-        let parse = |line: &str| RateText::parse_pausing(line)?.resolve(&self.defaults);
+        let parse = |line: &str| {
+            ensure!(!line.starts_with('@'), "a file cannot name another: give each with its own -r");
+            RateText::parse_pausing(line)?.resolve(&self.defaults)
+        };
         rates.map(|(line, number)| parse(line).with_context(|| format!("line {number}"))).collect()
     }
+}
+
+/// A `#` begins a comment where a word could begin; in a regular expression it may be itself.
+fn without_comment(line: &str) -> &str {
+    let begins = |&(at, _): &(usize, &str)| line[..at].chars().next_back().is_none_or(char::is_whitespace);
+    let comment = line.match_indices('#').find(begins);
+    comment.map_or(line, |(at, _)| &line[..at])
 }
 
 #[cfg(test)]
@@ -115,9 +125,18 @@ mod tests {
     #[test]
     fn files_hold_a_rate_a_line() {
         let limits = Limits { sources: Vec::new(), defaults: Defaults::default() };
-        let rates = limits.parse("# policy\n10/s\n\n  100/m,algo=bucket # and\n0/s\n").unwrap();
+        let rates =
+            limits.parse("# policy\n10/s\n\n  100/m,algo=bucket # and\n0/s\n5/s,key=re:a#b\n").unwrap();
         let printed: Vec<_> = rates.iter().map(Rate::to_string).collect();
-        assert_eq!(printed, ["10/1s,algo=sliding", "100/1m,algo=bucket,burst=100", "0/1s,algo=sliding"]);
+        assert_eq!(
+            printed,
+            [
+                "10/1s,algo=sliding",
+                "100/1m,algo=bucket,burst=100",
+                "0/1s,algo=sliding",
+                "5/1s,algo=sliding,key=re:a#b"
+            ]
+        );
         let error = limits.parse("10/s\n\n10\n").unwrap_err();
         assert!(format!("{error:#}").starts_with("line 3: a rate says per what"), "{error:#}");
     }

@@ -148,8 +148,10 @@ impl RateText {
             parse_duration(&format!("1{period}"))?
         };
         let mut rate = RateText::pausing(count, period)?;
-        for option in options {
+        for (at, option) in options.iter().enumerate() {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            let is_repeated = options[..at].iter().any(|other| other.split('=').next() == Some(name));
+            ensure!(!is_repeated, "'{option}': {name}= was given before; several limits take several -r");
             // In one message, not a chain: clap tells no causes.
             rate.set(name, value).map_err(|error| anyhow!("'{option}': {error:#}"))?;
         }
@@ -164,7 +166,7 @@ impl RateText {
             "start" => self.start = parse_start(value)?,
             "from" => self.from = parse_from(value)?,
             "cost" => self.cost = Some(value.parse()?),
-            "key" => self.key = Some(parse_key(value)?),
+            "key" => self.key = Some(Selector::parse_part(value)?),
             "only" => self.only = Some(value.to_owned()),
             _ => bail!("no such option: there are {}=", OPTIONS.join("=, ")),
         }
@@ -235,13 +237,6 @@ fn split_options(text: &str) -> (&str, Vec<&str>) {
     }
     parts.push(&text[start..]);
     (parts[0], parts.split_off(1))
-}
-
-fn parse_key(text: &str) -> Result<Selector> {
-    match text.parse()? {
-        Selector::Constant(_) => bail!("a key is a part of the item, such as col:1"),
-        selector => Ok(selector),
-    }
 }
 
 fn parse_from(text: &str) -> Result<From> {
@@ -386,6 +381,7 @@ mod tests {
             ("1/s,only=x", "add key="),
             ("1/s,from=exit,algo=bucket", "for sliding and interval"),
             ("1/s,key=3", "col:1"),
+            ("1/s,key=col:1,key=col:2", "several -r"),
             ("1/s,cost=col:x", "counted from 1"),
             ("18446744073709551616/s", "2^64-1"),
             ("1/584y,margin=584y", "584 years"),

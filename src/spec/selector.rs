@@ -26,12 +26,26 @@ pub enum Selector {
     Constant(u64),
 }
 
+impl Selector {
+    /// As parsing, but for a number, which is no part of a record.
+    ///
+    /// # Errors
+    /// Not a selector, or a number.
+    pub fn parse_part(text: &str) -> Result<Self> {
+        match text.parse()? {
+            Selector::Constant(_) => bail!("a part of the item is needed, such as col:1"),
+            selector => Ok(selector),
+        }
+    }
+}
+
 impl FromStr for Selector {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         if let Some(column) = text.strip_prefix("col:") {
-            let column = column.parse().ok().context("columns are counted from 1, as in col:1")?;
+            let column =
+                column.parse().ok().context("a column is one number, counted from 1, as in col:1")?;
             return Ok(Selector::Column(column));
         }
         if let Some(regex) = text.strip_prefix("re:") {
@@ -47,7 +61,9 @@ impl FromStr for Selector {
             "bytes" => Ok(Selector::Bytes),
             "host" => Ok(Selector::Host),
             _ if text.starts_with(|c: char| c.is_ascii_digit()) => Ok(Selector::Constant(parse_count(text)?)),
-            _ => bail!("there are col:N, such as col:1, bytes, host, .path.to.value and re:REGEX"),
+            _ => bail!(
+                "there are col:N, such as col:1, bytes, host, .path.to.value, re:REGEX and, for a cost, a number"
+            ),
         }
     }
 }

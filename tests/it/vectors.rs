@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::{text, throttle};
 
 /// What the program can do so far. Vectors that need more are left out.
-const SUPPORTED: [&str; 1] = ["core"];
+const SUPPORTED: [&str; 2] = ["core", "limits"];
 
 #[test]
 fn every_vector_comes_out_to_the_nanosecond() {

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context, Error, Result, anyhow};
-use crossbeam_channel::Sender;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -34,6 +33,7 @@ use crate::interrupt::Interrupt;
 use crate::report::Reporter;
 use crate::spec::{Feed, Output, Run};
 use crate::time::Time;
+use crate::world::real::Running;
 
 /// The most bytes of items in one command line with several: as xargs, well under every system's limit.
 const MOST_BYTES: usize = 128 << 10;
@@ -46,9 +46,8 @@ pub struct Exec<'a> {
     template: Template,
     run: Run,
     reporter: &'a Reporter,
-    /// Each message asks to be told of the end of the next command.
-    watch: Sender<()>,
-    is_watching: bool,
+    /// Whether the world has to tell of the ends of commands.
+    running: Running,
     parent: Parent,
     jobs: Vec<Job>,
     /// Which slots are taken.
@@ -60,16 +59,15 @@ pub struct Exec<'a> {
 }
 
 impl<'a> Exec<'a> {
-    /// Runs the command of `run` for what is released. Each message on `watch` asks that somebody wait for the end of
-    /// a command, without reaping it, and then have [`Sink::reap`] called. Printing ends early once `interrupt` is
-    /// raised.
+    /// Runs the command of `run` for what is released. As long as `running` is set, [`Sink::reap`] has to be called when
+    /// a command has ended. Printing ends early once `interrupt` is raised.
     ///
     /// # Errors
     /// There is no place for temporary files.
     pub fn new(
         run: Run,
         reporter: &'a Reporter,
-        watch: Sender<()>,
+        running: Running,
         interrupt: Arc<Interrupt>,
     ) -> Result<Self> {
         let advice = match run.retry.times {
@@ -81,8 +79,7 @@ impl<'a> Exec<'a> {
         Ok(Exec {
             template: Template::new(run.command.clone(), run.placeholder.clone()),
             reporter,
-            watch,
-            is_watching: false,
+            running,
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
             slots: vec![false; run.jobs.get()],
@@ -171,12 +168,6 @@ impl<'a> Exec<'a> {
         Ok(Sent::Refused)
     }
 
-    fn watch(&mut self) {
-        if !self.is_watching && !self.jobs.is_empty() {
-            self.is_watching = self.watch.send(()).is_ok();
-        }
-    }
-
     /// A child has ended; it may be none of ours.
     fn end(&mut self, pid: Pid, end: End, reaped: &mut Reaped) {
         let Some(at) = self.jobs.iter().position(|job| job.pid == pid) else { return };
@@ -238,7 +229,7 @@ impl Sink for Exec<'_> {
             Ok(()) => {
                 self.slots[slot] = true;
                 self.outputs.open(load.first);
-                self.watch();
+                self.running.set(true);
                 Ok(Sent::Released)
             }
             Err(error) => self.refuse(load, error),
@@ -267,7 +258,6 @@ impl Sink for Exec<'_> {
 
     fn reap(&mut self, _: Time) -> Reaped {
         let mut reaped = Reaped::default();
-        self.is_watching = false;
         // Others than ours may be among them: what this process had started before it became throttle.
         while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             match status {
@@ -279,7 +269,7 @@ impl Sink for Exec<'_> {
                 _ => {}
             }
         }
-        self.watch();
+        self.running.set(!self.jobs.is_empty());
         reaped
     }
 

@@ -7,9 +7,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::Sender;
-
 use super::notices::Notices;
+use super::teller::Teller;
 use crate::pump::Wake;
 use crate::spec::{Limits, Rate};
 
@@ -20,14 +19,14 @@ const LOOK: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// Starts a thread that tells of changes to `rates`, which `limits` were when they were loaded last.
-pub(super) fn watch(limits: Limits, rates: Vec<Rate>, tell: Sender<Wake>) -> io::Result<()> {
+pub(super) fn watch(limits: Limits, rates: Vec<Rate>, teller: Teller) -> io::Result<()> {
     let files: Vec<_> = limits.files().map(Path::to_owned).collect();
     if files.is_empty() {
         return Ok(());
     }
     super::spawn("limits", move || {
         let notices = Notices::of(&files);
-        let mut watcher = Watcher { limits, rates, told: String::new(), tell };
+        let mut watcher = Watcher { limits, rates, told: String::new(), teller };
         let mut seen = Vec::new();
         loop {
             let now = files.iter().map(|file| Stamp::of(file)).collect();
@@ -51,7 +50,7 @@ struct Watcher {
     rates: Vec<Rate>,
     /// The error that was told last, unless all is well again.
     told: String,
-    tell: Sender<Wake>,
+    teller: Teller,
 }
 
 impl Watcher {
@@ -62,13 +61,13 @@ impl Watcher {
                 self.told.clear();
                 let is_new = rates != self.rates;
                 self.rates.clone_from(&rates);
-                !is_new || self.tell.send(Wake::Limits(rates)).is_ok()
+                !is_new || self.teller.tell(Wake::Limits(rates))
             }
             Err(error) => {
                 let text = format!("{error:#}");
                 let is_new = text != self.told;
                 self.told = text;
-                !is_new || self.tell.send(Wake::BadLimits(error)).is_ok()
+                !is_new || self.teller.tell(Wake::BadLimits(error))
             }
         }
     }

@@ -4,26 +4,28 @@ mod input;
 mod limits;
 mod notices;
 mod outlet;
+mod precise;
 mod reaper;
 mod signals;
+mod teller;
 
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, never, select, unbounded};
+use crossbeam_channel::{never, select};
 
 use self::input::Feed;
 pub use self::input::{Input, Position};
+use self::reaper::Reaper;
+pub use self::reaper::Running;
+use self::teller::{Hearer, Teller};
 
 use crate::interrupt::Interrupt;
 use crate::pump::{Wake, World};
 use crate::source::{Reader, SourceError};
 use crate::spec::{Limits, Rate};
 use crate::time::Time;
-
-/// The last stretch of a wait, which is slept through without listening: waking from a channel is less exact.
-const LAST_STRETCH: Duration = Duration::from_micros(500);
 
 /// The monotonic clock, counted from when it was made.
 ///
@@ -49,9 +51,11 @@ pub struct Real {
     feed: Feed,
     /// The input has not ended.
     is_fed: bool,
-    events: Receiver<Wake>,
-    tell: Sender<Wake>,
+    hearer: Hearer,
+    teller: Teller,
     interrupt: Arc<Interrupt>,
+    /// What waits for commands, if any are run.
+    reaper: Option<Reaper>,
 }
 
 impl Real {
@@ -61,13 +65,17 @@ impl Real {
     /// A thread cannot be started, or a signal handler cannot be set.
     pub fn start(reader: Reader<Input>) -> anyhow::Result<Self> {
         let clock = Clock::start();
-        let (tell, events) = unbounded();
         let interrupt = Arc::new(Interrupt::for_this_thread());
-        // First of all: the threads started after it inherit the mask of signals.
-        signals::listen(&tell, &interrupt)?;
-        outlet::watch(&tell)?;
+        let (teller, hearer) = teller::pair(Arc::clone(&interrupt));
+        signals::listen(&teller)?;
+        outlet::watch(&teller)?;
         let feed = Feed::start(reader, clock)?;
-        Ok(Real { clock, feed, is_fed: true, events, tell, interrupt })
+        Ok(Real { clock, feed, is_fed: true, hearer, teller, interrupt, reaper: None })
+    }
+
+    /// Waits as precisely as the system can. Commands would inherit some of that, so it is for runs without.
+    pub fn sharpen(&self) {
+        precise::sharpen();
     }
 
     /// Raised when the run is to stop.
@@ -75,12 +83,14 @@ impl Real {
         Arc::clone(&self.interrupt)
     }
 
-    /// For each message sent to what this returns, the end of one command will be told.
+    /// As long as what this returns is set, the ends of commands will be told.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn watch_commands(&self) -> anyhow::Result<Sender<()>> {
-        Ok(reaper::start(self.tell.clone())?)
+    pub fn watch_commands(&mut self) -> anyhow::Result<Running> {
+        let (reaper, running) = Reaper::start(self.teller.clone())?;
+        self.reaper = Some(reaper);
+        Ok(running)
     }
 
     /// Tells of changes to the files among `limits`, which are `rates` now.
@@ -88,7 +98,7 @@ impl Real {
     /// # Errors
     /// A thread cannot be started.
     pub fn watch_limits(&self, limits: &Limits, rates: &[Rate]) -> anyhow::Result<()> {
-        Ok(limits::watch(limits.clone(), rates.to_vec(), self.tell.clone())?)
+        Ok(limits::watch(limits.clone(), rates.to_vec(), self.teller.clone())?)
     }
 
     /// Ends reading, and returns only when nothing more is read.
@@ -98,13 +108,14 @@ impl Real {
 
     /// Waits up to `timeout` for something to happen.
     fn listen(&mut self, timeout: Duration, accepting: bool) -> Option<Wake> {
-        if let Ok(event) = self.events.try_recv() {
+        let events = self.hearer.events();
+        if let Ok(event) = events.try_recv() {
             return Some(event);
         }
         let nothing = never();
         let blocks = if accepting && self.is_fed { self.feed.blocks() } else { &nothing };
         select! {
-            recv(self.events) -> event => event.ok(),
+            recv(events) -> event => event.ok(),
             recv(blocks) -> block => Some(match block {
                 Ok(Ok(block)) => Wake::Input(block),
                 Ok(Err(error)) => self.end(Some(error)),
@@ -118,6 +129,30 @@ impl Real {
         self.is_fed = false;
         Wake::End(error)
     }
+
+    /// Waits for a command or another event, and for nothing else: the shortest way from one command to the next.
+    fn wait_for_a_command(&mut self) -> Wake {
+        loop {
+            if let Ok(event) = self.hearer.events().try_recv() {
+                return event;
+            }
+            let mut has_ended = false;
+            self.hearer.deafly(|| has_ended = Reaper::wait());
+            if has_ended {
+                return Wake::Exited;
+            }
+        }
+    }
+
+    fn wait_for_anything(&mut self, until: Option<Time>, accepting: bool) -> Wake {
+        let now = self.now();
+        let left = until.map_or(Duration::MAX, |until| Duration::from_nanos(until.since(now)));
+        let heard = self.listen(left.saturating_sub(precise::LAST_STRETCH), accepting);
+        heard.unwrap_or_else(|| {
+            until.into_iter().for_each(|until| precise::sleep(self.clock, now, until));
+            Wake::Due
+        })
+    }
 }
 
 impl World for Real {
@@ -126,19 +161,20 @@ impl World for Real {
     }
 
     fn wait(&mut self, until: Option<Time>, accepting: bool) -> Wake {
-        let left = |now: Time| until.map_or(Duration::MAX, |until| Duration::from_nanos(until.since(now)));
-        let heard = self.listen(left(self.now()).saturating_sub(LAST_STRETCH), accepting);
-        if let Some(Wake::Stop(_)) = heard {
-            self.interrupt.hear();
-        }
-        heard.unwrap_or_else(|| {
-            loop {
-                match left(self.now()) {
-                    Duration::ZERO => return Wake::Due,
-                    left => thread::sleep(left),
-                }
+        let wake = match self.reaper.as_mut().filter(|reaper| reaper.is_needed()) {
+            Some(_) if until.is_none() && !accepting => self.wait_for_a_command(),
+            Some(reaper) => {
+                reaper.listen();
+                self.wait_for_anything(until, accepting)
             }
-        })
+            None => self.wait_for_anything(until, accepting),
+        };
+        match wake {
+            Wake::Stop(_) => self.interrupt.hear(),
+            Wake::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
+            _ => {}
+        }
+        wake
     }
 
     fn items_read(&self) -> u64 {

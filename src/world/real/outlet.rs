@@ -3,22 +3,22 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use crossbeam_channel::Sender;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 
+use super::teller::Teller;
 use crate::pump::{Stop, Wake};
 
 /// Starts a thread that tells once the reader of stdout is gone, if stdout is a pipe or a socket.
-pub(super) fn watch(tell: &Sender<Wake>) -> io::Result<()> {
+pub(super) fn watch(teller: &Teller) -> io::Result<()> {
     let kind = fstat(io::stdout())
         .map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
     if kind == SFlag::S_IFIFO || kind == SFlag::S_IFSOCK {
-        let tell = tell.clone();
+        let teller = teller.clone();
         super::spawn("outlet", move || {
             wait_until_gone();
-            let _ = tell.send(Wake::Stop(Stop::ReaderGone));
+            teller.tell(Wake::Stop(Stop::ReaderGone));
         })?;
     }
     Ok(())

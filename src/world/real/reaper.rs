@@ -1,23 +1,70 @@
 //! Noticing that a command has ended.
 
+use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::{SigHandler, Signal, signal};
 
+use super::teller::Teller;
 use crate::pump::Wake;
 
-/// Starts a thread that waits for the end of one command for each message sent to what is returned.
+/// Waits for the end of commands, without reaping them.
 ///
-/// The command is not reaped here: until the pump's thread does that its number cannot be given to another
-/// process, so that thread may safely send signals to it.
-pub(super) fn start(tell: Sender<Wake>) -> io::Result<Sender<()>> {
-    heed_ends();
-    let (ask, asked) = unbounded();
-    super::spawn("reaper", move || run(&asked, &tell))?;
-    Ok(ask)
+/// Until the pump's thread reaps a command, its number cannot be given to another process, so that thread may safely
+/// send signals to it.
+pub(super) struct Reaper {
+    ask: Sender<()>,
+    /// The thread is waiting for an end that it has not told of.
+    is_asked: bool,
+    are_running: Rc<Cell<bool>>,
+}
+
+/// Whether commands are running; told by the sink, heeded by the world.
+#[derive(Clone, Default)]
+pub struct Running(Rc<Cell<bool>>);
+
+impl Running {
+    /// Tells it.
+    pub fn set(&self, are_running: bool) {
+        self.0.set(are_running);
+    }
+}
+
+impl Reaper {
+    /// Starts a thread that waits for the end of a command whenever it is asked to.
+    pub(super) fn start(teller: Teller) -> io::Result<(Self, Running)> {
+        heed_ends();
+        let running = Running::default();
+        let (ask, asked) = unbounded();
+        super::spawn("reaper", move || run(&asked, &teller))?;
+        Ok((Reaper { ask, is_asked: false, are_running: Rc::clone(&running.0) }, running))
+    }
+
+    /// Whether any end is to be told of.
+    pub(super) fn is_needed(&self) -> bool {
+        self.are_running.get()
+    }
+
+    /// Has the next end told as an event, for a wait that listens to others, too.
+    pub(super) fn listen(&mut self) {
+        if !self.is_asked {
+            self.is_asked = self.ask.send(()).is_ok();
+        }
+    }
+
+    /// An end was told as an event.
+    pub(super) fn has_told(&mut self) {
+        self.is_asked = false;
+    }
+
+    /// Blocks until a command ends, or a signal comes. Returns whether it was the former.
+    pub(super) fn wait() -> bool {
+        wait_for_an_end().is_ok()
+    }
 }
 
 /// A SIGCHLD that was ignored by whoever started us would have the kernel reap commands, and lose their statuses.
@@ -27,12 +74,10 @@ fn heed_ends() {
     let _ = unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) };
 }
 
-fn run(asked: &Receiver<()>, tell: &Sender<Wake>) {
+fn run(asked: &Receiver<()>, teller: &Teller) {
     for () in asked {
         while let Err(Errno::EINTR) = wait_for_an_end() {}
-        if tell.send(Wake::Exited).is_err() {
-            break;
-        }
+        teller.tell(Wake::Exited);
     }
 }
 

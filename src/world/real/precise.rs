@@ -1,0 +1,38 @@
+//! Waking up at an instant: late by as little as can be had for the price, and never early.
+
+use std::hint;
+use std::thread;
+use std::time::Duration;
+
+use super::Clock;
+use crate::time::Time;
+
+/// The last stretch of a wait, which is passed without listening: waking from a channel is less exact.
+pub(super) const LAST_STRETCH: Duration = Duration::from_micros(500);
+
+/// A sleep is over some tens of microseconds late. So much is not slept but spun through...
+const SPIN: Duration = Duration::from_micros(100);
+
+/// ... where the wait is so short that lateness adds up to a lower rate, and so long that spinning is a small part of
+/// it. A shorter one is spun through altogether.
+const WORTH_SPINNING: Duration = Duration::from_millis(20);
+
+/// Blocks until `until`, in a wait that began at `since`.
+pub(super) fn sleep(clock: Clock, since: Time, until: Time) {
+    let is_short = Duration::from_nanos(until.since(since)) <= WORTH_SPINNING;
+    let spin = if is_short { SPIN } else { Duration::ZERO };
+    loop {
+        let left = Duration::from_nanos(until.since(clock.now()));
+        match left.checked_sub(spin) {
+            _ if left.is_zero() => return,
+            Some(sleep) if !sleep.is_zero() => thread::sleep(sleep),
+            _ => hint::spin_loop(),
+        }
+    }
+}
+
+/// Has sleeps of this thread end as soon as the timer allows. Whatever it starts inherits that.
+pub(super) fn sharpen() {
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_timerslack(1);
+}

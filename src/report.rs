@@ -12,29 +12,36 @@ use crate::stats::{Stats, items};
 use crate::time::Time;
 
 /// Tells the user what is worth telling, at the level that was asked for.
-pub struct Reporter(Report);
+pub struct Reporter(Option<Report>);
 
 impl Reporter {
     /// Tells as much as `level` says.
     pub fn new(level: Report) -> Self {
-        Reporter(level)
+        Reporter(Some(level))
+    }
+
+    /// Tells nothing at all, not even errors.
+    pub fn silent() -> Self {
+        Reporter(None)
     }
 
     /// An error, with its causes in one line.
     pub fn error(&self, error: &Error) {
-        say(&format_args!("{error:#}"));
+        if self.0.is_some() {
+            say(&format_args!("{error:#}"));
+        }
     }
 
     /// Something that was not done as one might expect; not told with `-q`.
     pub fn notice(&self, text: &dyn Display) {
-        if self.0 != Report::Quiet {
+        if matches!(self.0, Some(Report::Normal | Report::Verbose)) {
             say(text);
         }
     }
 
     /// The limits, at the start of a run, with `-v`.
     pub fn limits(&self, limits: &[Rate]) {
-        if self.0 == Report::Verbose {
+        if self.0 == Some(Report::Verbose) {
             limits.iter().for_each(|rate| say(&format_args!("limit {rate}")));
         }
     }
@@ -53,14 +60,16 @@ impl Reporter {
 
     /// What was done, at the end of a run, with `-v`.
     pub fn summary(&self, stats: &Stats, now: Time) {
-        if self.0 == Report::Verbose {
+        if self.0 == Some(Report::Verbose) {
             self.statistics(stats, now);
         }
     }
 
     /// What was done so far, on request.
     pub fn statistics(&self, stats: &Stats, now: Time) {
-        say(&stats.line(now));
+        if self.0.is_some() {
+            say(&stats.line(now));
+        }
     }
 }
 

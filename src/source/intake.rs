@@ -63,6 +63,8 @@ pub struct Intake {
     /// Records and bytes put in so far.
     records: u64,
     bytes: u64,
+    /// When the newest of them arrived.
+    newest: Time,
 }
 
 /// A block with its place in the input.
@@ -75,7 +77,15 @@ struct Raw {
 impl Intake {
     /// Empty.
     pub fn new(delimiter: Delimiter, classifier: Classifier, singly: bool) -> Self {
-        Intake { delimiter, classifier, singly, blocks: VecDeque::new(), records: 0, bytes: 0 }
+        Intake {
+            delimiter,
+            classifier,
+            singly,
+            blocks: VecDeque::new(),
+            records: 0,
+            bytes: 0,
+            newest: Time::ZERO,
+        }
     }
 
     /// Takes what was read.
@@ -83,6 +93,7 @@ impl Intake {
         let (first, offset) = (self.records + 1, self.bytes);
         self.records += block.records();
         self.bytes += block.bytes().len() as u64;
+        self.newest = block.arrival();
         self.blocks.push_back(Raw { block, first, offset });
     }
 
@@ -112,6 +123,11 @@ impl Intake {
     /// When what can be taken next arrived.
     pub fn arrival(&self) -> Option<Time> {
         self.blocks.front().map(|raw| raw.block.arrival())
+    }
+
+    /// When the newest of all that was put in arrived: what is still to come did so no earlier.
+    pub fn newest(&self) -> Time {
+        self.newest
     }
 
     /// How many bytes of the input stand before what can be taken next.

@@ -93,6 +93,14 @@ fn a_blocked_key_holds_up_no_other() {
     assert_eq!(dry_run(small, items), "0 1 a; 1 2 a; 1 4 b; 1 5 c; 2 3 a");
 }
 
+/// What its key did before it arrived is not forgotten while it waits to be let in.
+#[test]
+fn an_item_for_which_there_is_no_room_finds_the_limits_as_they_were() {
+    let limit = &["-r1/s,algo=bucket,burst=1,cost=col:3,key=col:2", "--lookahead=1", "--arrivals=col:1"];
+    let items = &["0 a 1", "0 b 1", "0 b 2", "0 b 3", "0.5 a 7"];
+    assert_eq!(dry_run(limit, items), "0 0 a 1; 0 0 b 1; 2 0 b 2; 5 0 b 3; 7 0.5 a 7");
+}
+
 #[test]
 fn requests_and_tokens_are_limited_together() {
     let limits = &["-r", "2/s", "-r", "10/m,cost=col:1"];

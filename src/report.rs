@@ -14,7 +14,8 @@ use crate::time::Time;
 
 /// Tells the user what is worth telling, at the level that was asked for.
 pub struct Reporter {
-    level: Report,
+    /// `None` tells nothing at all.
+    level: Option<Report>,
     display: Option<Display>,
     as_json: bool,
 }
@@ -22,7 +23,12 @@ pub struct Reporter {
 impl Reporter {
     /// Tells as much as `level` says.
     pub fn new(level: Report) -> Self {
-        Reporter { level, display: None, as_json: false }
+        Reporter { level: Some(level), display: None, as_json: false }
+    }
+
+    /// Tells nothing at all, not even errors.
+    pub fn silent() -> Self {
+        Reporter { level: None, display: None, as_json: false }
     }
 
     /// Shows progress as well.
@@ -56,19 +62,21 @@ impl Reporter {
 
     /// An error, with its causes in one line.
     pub fn error(&self, error: &Error) {
-        self.say(&format_args!("{error:#}"));
+        if self.level.is_some() {
+            self.say(&format_args!("{error:#}"));
+        }
     }
 
     /// Something that was not done as one might expect; not told with `-q`.
     pub fn notice(&self, text: &dyn fmt::Display) {
-        if self.level != Report::Quiet {
+        if matches!(self.level, Some(Report::Normal | Report::Verbose)) {
             self.say(text);
         }
     }
 
     /// The limits, at the start of a run, with `-v`.
     pub fn limits(&self, limits: &[Rate]) {
-        if self.level == Report::Verbose {
+        if self.level == Some(Report::Verbose) {
             limits.iter().for_each(|rate| self.say(&format_args!("limit {rate}")));
         }
     }
@@ -89,7 +97,7 @@ impl Reporter {
     pub fn summary(&self, stats: &Stats, now: Time, exit: Exit) {
         self.display.iter().for_each(Display::finish);
         self.left(exit, stats);
-        if self.level == Report::Verbose {
+        if self.level == Some(Report::Verbose) {
             self.statistics(stats, now);
         }
         if self.as_json {

@@ -345,10 +345,14 @@ impl<'a> Pump<'a> {
 
     /// Has the limits forget what no item will ask about any more.
     ///
-    /// An item that waits asks as of when it became next in line, so what had not settled by then is kept.
+    /// An item that waits asks as of when it became next in line, so what had not settled by then is kept. While
+    /// none is accepted, there may be some that waits to be let in.
     fn tidy(&mut self, now: Time) {
         if self.rules.limits.tidy_at().is_some_and(|at| at <= now) {
-            let waiting = self.lanes.oldest(&self.rules).into_iter().chain(self.intake.arrival());
+            let is_waited_for = self.rules.ended.is_none() && !self.is_accepting();
+            let outside = Some(self.intake.newest()).filter(|_| is_waited_for);
+            let waiting =
+                self.lanes.oldest(&self.rules).into_iter().chain(self.intake.arrival()).chain(outside);
             self.rules.limits.tidy(now, waiting.fold(now, Time::min));
         }
     }

@@ -93,6 +93,8 @@ pub struct Intake {
     /// Records and bytes put in so far.
     records: u64,
     bytes: u64,
+    /// When the newest of them arrived.
+    newest: Time,
 }
 
 /// A block with its place in the input.
@@ -106,8 +108,17 @@ struct Raw {
 impl Intake {
     /// Empty.
     pub fn new(delimiter: Delimiter, classifier: Classifier, singly: bool) -> Self {
-        let (blocks, completed) = (VecDeque::new(), None);
-        Intake { delimiter, classifier, singly, blocks, completed, skipped: 0, records: 0, bytes: 0 }
+        Intake {
+            delimiter,
+            classifier,
+            singly,
+            blocks: VecDeque::new(),
+            completed: None,
+            skipped: 0,
+            records: 0,
+            bytes: 0,
+            newest: Time::ZERO,
+        }
     }
 
     /// Passes over the items that are `completed`.
@@ -126,6 +137,7 @@ impl Intake {
         let (first, offset) = (self.records + 1, self.bytes);
         self.records += block.records();
         self.bytes += block.bytes().len() as u64;
+        self.newest = block.arrival();
         self.blocks.push_back(Raw { block, first, offset, attempt: 1 });
     }
 
@@ -155,6 +167,11 @@ impl Intake {
     /// When what can be taken next arrived.
     pub fn arrival(&self) -> Option<Time> {
         self.blocks.front().map(|raw| raw.block.arrival())
+    }
+
+    /// When the newest of all that was put in arrived: what is still to come did so no earlier.
+    pub fn newest(&self) -> Time {
+        self.newest
     }
 
     /// How many bytes of the input stand before what can be taken next.

@@ -1,0 +1,96 @@
+//! What holds for any limits, arrivals and modes, on the simulated world.
+
+mod case;
+mod laws;
+mod model;
+
+use throttle::exit::Exit;
+use throttle::spec::{OnLimit, Start};
+
+use self::case::{Case, for_each_case};
+use self::model::{Expected, expected};
+use crate::simulated::{Outcome, Simulation};
+
+/// So many cases take a few seconds.
+const CASES: u64 = 1000;
+
+fn exact(case: &Case) -> Outcome {
+    Simulation::new(&case.args).run(case.singly())
+}
+
+fn found(case: &Case, outcome: &Outcome) -> Expected {
+    let number = |line: &String| case.item(line).number;
+    let releases = outcome.releases.iter();
+    let releases = releases.map(|release| (release.start, release.lines.iter().map(number).collect()));
+    Expected { releases: releases.collect(), refused: outcome.stats.refused, exit: outcome.exit }
+}
+
+#[test]
+fn each_item_goes_at_the_first_instant_that_all_limits_allow() {
+    for_each_case(CASES, |case| assert_eq!(found(case, &exact(case)), expected(case)));
+}
+
+#[test]
+fn no_limit_is_exceeded_and_nothing_is_lost_however_late_and_slow_the_world_is() {
+    for_each_case(CASES, |case| {
+        let mut random = case.random.clone();
+        let (late, slow) = (random.u64(0..=30), random.u64(0..=30));
+        for blocks in [case.singly(), case.in_blocks()] {
+            let world = Simulation::new(&case.args).late(random.u64(..), late).slow(random.u64(..), slow);
+            laws::check(case, &world.run(blocks));
+        }
+    });
+}
+
+#[test]
+fn items_that_are_read_in_one_go_are_paced_as_if_one_by_one() {
+    for_each_case(CASES, |case| {
+        let in_blocks = Simulation::new(&case.args).run(case.in_blocks());
+        assert_eq!(found(case, &in_blocks), found(case, &exact(case)));
+    });
+}
+
+/// Without the items that were dropped, all the others go when they went.
+#[test]
+fn what_is_refused_charges_nothing() {
+    let is_policed = |case: &Case| {
+        let starts_full = case.rates.iter().all(|rate| rate.start == Start::Full);
+        case.spec.on_limit == OnLimit::Drop && case.spec.batch.items.get() == 1 && starts_full
+    };
+    for_each_case(3 * CASES, |case| {
+        if is_policed(case) {
+            let all = exact(case);
+            let lines = all.releases.iter().flat_map(|release| &release.lines);
+            let kept: Vec<_> = lines.map(|line| case.item(line).number).collect();
+            let blocks = case.singly().into_iter().zip(0..).filter(|(_, number)| kept.contains(number));
+            let again = Simulation::new(&case.args).run(blocks.map(|(block, _)| block).collect());
+            assert_eq!((again.releases, again.stats.refused), (all.releases, 0));
+        }
+    });
+}
+
+/// On a time line on which limits last for seconds, what has settled is forgotten on the way.
+#[test]
+fn the_scale_of_time_does_not_matter() {
+    const SCALE: u64 = 400_000_000;
+    for_each_case(CASES, |case| {
+        if case.is_even {
+            let stretched = case.stretched(SCALE);
+            let mut expected = found(case, &exact(case));
+            expected.releases.iter_mut().for_each(|(at, _)| *at *= SCALE);
+            assert_eq!(found(&stretched, &exact(&stretched)), expected);
+        }
+    });
+}
+
+/// The cases are such that all of the above is put to the test.
+#[test]
+fn the_cases_are_of_all_kinds() {
+    let outcomes: Vec<_> = (1..=300).map(|seed| exact(&Case::new(seed))).collect();
+    let count = |is_so: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_so(outcome)).count();
+    assert!(count(|outcome| outcome.exit == Exit::Done) > 100);
+    assert!(count(|outcome| outcome.exit == Exit::Refused) > 20);
+    assert!(count(|outcome| outcome.exit == Exit::Error) > 10);
+    assert!(count(|outcome| outcome.stats.refused > 0) > 40);
+    assert!(count(|outcome| outcome.releases.iter().any(|release| release.lines.len() > 1)) > 40);
+}

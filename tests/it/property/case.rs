@@ -1,0 +1,264 @@
+//! Random cases: limits, modes and arrivals, small enough for ties and the edges of windows to be common.
+
+use std::env;
+use std::thread;
+
+use fastrand::Rng;
+use throttle::source::Block;
+use throttle::spec::{Algorithm, Rate, Spec};
+use throttle::{cli, time::Time};
+
+use crate::simulated::block;
+
+/// Where an item says when it arrives, what it costs, and by which keys it goes.
+const ARRIVAL: &str = "col:1";
+const COST: &str = "col:2";
+pub(super) const KEYS: [&str; 2] = ["col:3", "col:4"];
+
+/// A command line and its input.
+pub(super) struct Case {
+    pub(super) args: Vec<String>,
+    pub(super) spec: Spec,
+    pub(super) rates: Vec<Rate>,
+    pub(super) items: Vec<Item>,
+    /// Whether any instant is a whole number, with nothing to be rounded.
+    pub(super) is_even: bool,
+    pub(super) random: Rng,
+}
+
+/// A record of the input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Item {
+    pub(super) number: usize,
+    pub(super) arrival: u64,
+    pub(super) cost: u64,
+    pub(super) keys: [char; 2],
+}
+
+impl Item {
+    pub(super) fn line(&self) -> String {
+        let Item { number, arrival, cost, keys: [one, two] } = self;
+        format!("{} {cost} {one} {two} {number}", Time(*arrival))
+    }
+
+    /// What a limit charges for it; 0 if it does not apply.
+    pub(super) fn charge(&self, rate: &Rate) -> u64 {
+        let applies = rate.only.as_ref().is_none_or(|only| *only == self.key(rate));
+        match &rate.cost {
+            _ if !applies => 0,
+            None => 1,
+            Some(selector) if selector.to_string() == COST => self.cost,
+            Some(constant) => constant.to_string().parse().expect("a constant"),
+        }
+    }
+
+    /// Whose limit it is charged to.
+    pub(super) fn key(&self, rate: &Rate) -> String {
+        let selector = rate.key.as_ref().map(ToString::to_string);
+        let column = KEYS.iter().position(|key| selector.as_deref() == Some(key));
+        column.map_or(String::new(), |column| self.keys[column].to_string())
+    }
+
+    /// Whether some limit can never admit it.
+    pub(super) fn is_too_dear(&self, rates: &[Rate]) -> bool {
+        rates.iter().any(|rate| is_window(rate) && self.charge(rate) > rate.count)
+    }
+}
+
+/// Whether nothing that costs more than N ever goes.
+pub(super) fn is_window(rate: &Rate) -> bool {
+    matches!(rate.algorithm, Algorithm::Sliding | Algorithm::Fixed)
+}
+
+impl Case {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let is_even = random.bool();
+        let limits = times(&mut random, 1, 4, |random| rate(random, is_even));
+        let args =
+            [limits.into_iter().flat_map(|rate| ["-r".to_owned(), rate]).collect(), modes(&mut random)];
+        let args = args.concat();
+        let spec = parse(&args);
+        let rates = spec.limits.load().expect("limits");
+        let items = items(&mut random, &rates);
+        Case { args, spec, rates, items, is_even, random }
+    }
+
+    /// The name of an item's lane.
+    pub(super) fn lane(&self, item: &Item) -> Vec<String> {
+        if self.spec.queue.in_order { Vec::new() } else { self.keys(item) }
+    }
+
+    /// All the keys that limits go by.
+    pub(super) fn keys(&self, item: &Item) -> Vec<String> {
+        self.rates.iter().map(|rate| item.key(rate)).collect()
+    }
+
+    /// The items, each on its own.
+    pub(super) fn singly(&self) -> Vec<Block> {
+        self.items.iter().map(|item| block(item.arrival, &[item.line()])).collect()
+    }
+
+    /// The items, those that arrive together in blocks of random length.
+    pub(super) fn in_blocks(&self) -> Vec<Block> {
+        let mut random = self.random.clone();
+        let together = self.items.chunk_by(|a, b| a.arrival == b.arrival && random.u8(0..6) > 0);
+        let lines = |items: &[Item]| items.iter().map(Item::line).collect::<Vec<_>>();
+        together.map(|items| block(items[0].arrival, &lines(items))).collect()
+    }
+
+    /// The item of a line.
+    pub(super) fn item(&self, line: &str) -> &Item {
+        let number: usize = line.rsplit(' ').next().expect("a field").parse().expect("a number");
+        let item = &self.items[number];
+        assert_eq!(item.line(), line);
+        item
+    }
+
+    /// The same on a time line `scale` times as long.
+    pub(super) fn stretched(&self, scale: u64) -> Case {
+        let mut limits = self.rates.clone();
+        for rate in &mut limits {
+            rate.period *= scale;
+            rate.margin *= scale;
+        }
+        let mut args: Vec<_> = limits.iter().flat_map(|rate| ["-r".to_owned(), rate.to_string()]).collect();
+        args.extend(self.args.iter().skip(args.len()).map(|arg| stretched(arg, scale)));
+        let spec = parse(&args);
+        let rates = spec.limits.load().expect("limits");
+        let stretch = |item: &Item| Item { arrival: item.arrival * scale, ..item.clone() };
+        let items = self.items.iter().map(stretch).collect();
+        Case { args, spec, rates, items, random: self.random.clone(), ..*self }
+    }
+
+    /// How to see it from outside.
+    fn script(&self) -> String {
+        let input: String = self.items.iter().map(|item| item.line() + "\n").collect();
+        format!("throttle --dry-run --arrivals {ARRIVAL} {} <<'.'\n{input}.", self.args.join(" "))
+    }
+}
+
+fn parse(args: &[String]) -> Spec {
+    let args = ["throttle"].into_iter().chain(args.iter().map(String::as_str));
+    cli::parse(args.map(Into::into)).expect("a command line")
+}
+
+/// With `-B N,DUR`, DUR is a time.
+fn stretched(arg: &str, scale: u64) -> String {
+    match arg.strip_prefix("-B").and_then(|batch| batch.strip_suffix("ns")?.split_once(',')) {
+        Some((items, linger)) => {
+            format!("-B{items},{}ns", linger.parse::<u64>().expect("nanoseconds") * scale)
+        }
+        None => arg.to_owned(),
+    }
+}
+
+/// Between `least` and `most` times.
+fn times<T>(random: &mut Rng, least: u8, most: u8, mut make: impl FnMut(&mut Rng) -> T) -> Vec<T> {
+    (0..random.u8(least..=most)).map(|_| make(random)).collect()
+}
+
+fn chance(random: &mut Rng, percent: u8) -> bool {
+    random.u8(0..100) < percent
+}
+
+fn rate(random: &mut Rng, is_even: bool) -> String {
+    let count = random.u64(1..=5);
+    let step = if is_even { count } else { 1 };
+    let algorithm = random.choice(Algorithm::names()).expect("an algorithm");
+    let mut rate = format!("{count}/{}ns,algo={algorithm}", step * random.u64(1..=12));
+    let mut add = |random: &mut Rng, percent, option: String| {
+        if chance(random, percent) {
+            rate.push_str(&option);
+        }
+    };
+    let burst = format!(",burst={}", random.u8(0..=6));
+    add(random, if algorithm == "bucket" { 50 } else { 0 }, burst);
+    let margin = format!(",margin={}ns", step * random.u64(1..=3));
+    add(random, 15, margin);
+    add(random, 15, ",start=empty".to_owned());
+    let cost = if chance(random, 70) { COST.to_owned() } else { random.u64(0..=count).to_string() };
+    add(random, 50, format!(",cost={cost}"));
+    let key = KEYS[usize::from(chance(random, 20))];
+    let only = if chance(random, 25) { ",only=a" } else { "" };
+    add(random, 50, format!(",key={key}{only}"));
+    rate
+}
+
+fn modes(random: &mut Rng) -> Vec<String> {
+    let mut modes = Vec::new();
+    let mode = random.choice(["wait", "wait", "wait", "drop", "latest", "fail"]).expect("a mode");
+    modes.push(format!("--on-limit={mode}"));
+    if chance(random, 25) {
+        modes.push("--in-order".to_owned());
+    }
+    match (random.u8(0..10), random.u64(1..=4)) {
+        (0..2, items) => modes.push(format!("-B{items}")),
+        (2..4, items) => modes.push(format!("-B{items},{}ns", random.u8(1..=10))),
+        _ => {}
+    }
+    // What never waits is judged as of its arrival; let in later, for want of room, it would be judged in hindsight.
+    let hindsight = matches!(mode, "drop" | "fail") && modes.iter().any(|mode| mode.ends_with("ns"));
+    if chance(random, 30) && !hindsight {
+        modes.push(format!("--lookahead={}", random.u8(1..=4)));
+    }
+    modes
+}
+
+fn items(random: &mut Rng, rates: &[Rate]) -> Vec<Item> {
+    let most = rates.iter().filter(|rate| is_window(rate) && rate.cost.is_some());
+    let most = most.map(|rate| rate.count).min().unwrap_or(8);
+    let keys = &['a', 'b', 'c', 'd'][..random.usize(1..=4)];
+    let (mut arrival, mut number) = (random.u64(0..5), 0);
+    times(random, 1, 40, |random| {
+        let is_dearer = chance(random, 1);
+        let cost = if is_dearer { most + 1 } else { random.u64(0..=most) };
+        let keys = [(); 2].map(|()| random.choice(keys).copied().expect("a key"));
+        let item = Item { number, arrival, cost, keys };
+        number += 1;
+        arrival += gap(random, rates);
+        item
+    })
+}
+
+/// Often none, and often one that leads to the edge of a window.
+fn gap(random: &mut Rng, rates: &[Rate]) -> u64 {
+    let rate = random.choice(rates).expect("a limit");
+    match random.u8(0..20) {
+        0..9 => 0,
+        9..15 => random.u64(1..=3),
+        15..19 => rate.period + rate.margin + random.u64(0..=2) - 1,
+        _ => 60,
+    }
+}
+
+/// Checks so many cases, and says how to repeat the one that fails.
+///
+/// `THROTTLE_SEED` is the seed of the first one, `THROTTLE_CASES` their number.
+pub(super) fn for_each_case(count: u64, check: impl Fn(&Case)) {
+    let first = number("THROTTLE_SEED").unwrap_or(1);
+    for seed in (first..).take(number("THROTTLE_CASES").unwrap_or(count).try_into().expect("not many")) {
+        let case = Case::new(seed);
+        let _told = Told { seed, case: &case };
+        check(&case);
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
+}
+
+struct Told<'a> {
+    seed: u64,
+    case: &'a Case,
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let Told { seed, case } = self;
+            eprintln!("again with THROTTLE_SEED={seed} THROTTLE_CASES=1; the case is\n{}", case.script());
+        }
+    }
+}

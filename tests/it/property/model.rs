@@ -1,0 +1,276 @@
+//! What should happen, found in the simplest way: nanosecond by nanosecond, with all of history at hand.
+//!
+//! There is no computing of instants here, and so nothing in common with the limiters: at each tick of the clock the
+//! rule of section *algorithms* of the manual is asked whether it allows a release at this very instant.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use throttle::exit::Exit;
+use throttle::spec::{Algorithm, OnLimit, Rate, Start};
+
+use super::case::{Case, Item, is_window};
+
+/// What should happen.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Expected {
+    /// The instants, and the numbers of the items that leave together.
+    pub(super) releases: Vec<(u64, Vec<usize>)>,
+    pub(super) refused: u64,
+    pub(super) exit: Exit,
+}
+
+pub(super) fn expected(case: &Case) -> Expected {
+    let mut model = Model::new(case);
+    while !model.is_over() {
+        model.admit();
+        if !model.step() {
+            model.now += 1;
+        }
+        assert!(model.now < 1_000_000, "it never ends");
+    }
+    Expected { releases: model.releases, refused: model.refused, exit: model.exit }
+}
+
+struct Model<'a> {
+    case: &'a Case,
+    now: u64,
+    start: u64,
+    to_come: VecDeque<&'a Item>,
+    lanes: BTreeMap<Vec<String>, Lane<'a>>,
+    /// Of each limit and key.
+    histories: BTreeMap<(usize, String), Vec<Charge>>,
+    ended: Option<u64>,
+    releases: Vec<(u64, Vec<usize>)>,
+    refused: u64,
+    exit: Exit,
+}
+
+#[derive(Default)]
+struct Lane<'a> {
+    waiting: VecDeque<&'a Item>,
+    previous: u64,
+}
+
+/// Items that may leave together, what they cost, and since when they are next in line.
+struct Offer<'a> {
+    items: Vec<&'a Item>,
+    costs: Vec<u64>,
+    since: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Charge {
+    at: u64,
+    cost: u64,
+    /// What it left in the bucket, in N per nanosecond and P for one.
+    level: u64,
+}
+
+impl<'a> Model<'a> {
+    fn new(case: &'a Case) -> Self {
+        let start = case.items[0].arrival;
+        Model {
+            case,
+            now: start,
+            start,
+            to_come: case.items.iter().collect(),
+            lanes: BTreeMap::new(),
+            histories: BTreeMap::new(),
+            ended: None,
+            releases: Vec::new(),
+            refused: 0,
+            exit: Exit::Done,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.exit == Exit::Refused || self.ended.is_some() && self.held() == 0
+    }
+
+    fn held(&self) -> usize {
+        self.lanes.values().map(|lane| lane.waiting.len()).sum()
+    }
+
+    fn has_room(&self) -> bool {
+        let most = self.case.spec.queue.lookahead.max(self.case.spec.batch.items).get();
+        (self.held() as u64) < most
+    }
+
+    /// Lets in what has arrived, up to the first that no limit can ever admit.
+    fn admit(&mut self) {
+        while self.ended.is_none() && self.has_room() {
+            match self.to_come.front() {
+                Some(item) if item.arrival > self.now => break,
+                Some(item) if !item.is_too_dear(&self.case.rates) => self.join(),
+                next => {
+                    self.exit = if next.is_some() { Exit::Error } else { Exit::Done };
+                    self.ended = Some(self.now);
+                }
+            }
+        }
+    }
+
+    fn join(&mut self) {
+        let Some(item) = self.to_come.pop_front() else { return };
+        let waiting = &mut self.lanes.entry(self.case.lane(item)).or_default().waiting;
+        if self.case.spec.on_limit == OnLimit::Latest {
+            self.refused += waiting.len() as u64;
+            waiting.clear();
+        }
+        waiting.push_back(item);
+    }
+
+    /// One release, or one refusal, if there is one to be made now.
+    fn step(&mut self) -> bool {
+        let never_waits = matches!(self.case.spec.on_limit, OnLimit::Drop | OnLimit::Fail);
+        let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
+        let offers = offers.filter(|offer| never_waits || self.allows(offer, &offer.costs));
+        let Some(offer) = offers.min_by_key(|offer| offer.items[0].number) else { return false };
+        if self.allows(&offer, &offer.costs) {
+            self.release(&offer);
+        } else if self.case.spec.on_limit == OnLimit::Fail {
+            self.exit = Exit::Refused;
+        } else {
+            self.refused += self.take(&offer).len() as u64;
+        }
+        true
+    }
+
+    /// What a lane would release now, if the limits allowed it.
+    fn offer(&self, lane: &Lane<'a>) -> Option<Offer<'a>> {
+        let front = lane.waiting.front()?;
+        let Some(linger) = self.case.spec.batch.linger else {
+            let since = front.arrival.max(lane.previous);
+            let alone = Offer { items: vec![front], costs: self.costs(front), since };
+            return Some(self.joined(lane, alone, self.now, |offer, costs| self.allows(offer, costs)));
+        };
+        let full = lane.waiting.get(usize::try_from(self.case.spec.batch.items.get()).ok()? - 1);
+        let closes = [full.map(|item| item.arrival), self.ended].into_iter().flatten();
+        let closes = closes.fold(front.arrival + linger, u64::min);
+        let since = closes.max(lane.previous);
+        let alone = Offer { items: vec![front], costs: self.costs(front), since };
+        (since <= self.now).then(|| self.joined(lane, alone, closes, |_, costs| !self.is_impossible(costs)))
+    }
+
+    /// With all that joins the first of a batch.
+    fn joined(
+        &self,
+        lane: &Lane<'a>,
+        mut offer: Offer<'a>,
+        until: u64,
+        may_cost: impl Fn(&Offer, &[u64]) -> bool,
+    ) -> Offer<'a> {
+        let most = usize::try_from(self.case.spec.batch.items.get()).expect("a small number");
+        let keys = self.case.keys(offer.items[0]);
+        for item in lane.waiting.iter().take(most).skip(1) {
+            let costs = self.sum(&offer.costs, item);
+            if item.arrival > until || self.case.keys(item) != keys || !may_cost(&offer, &costs) {
+                break;
+            }
+            offer.items.push(item);
+            offer.costs = costs;
+        }
+        offer
+    }
+
+    fn costs(&self, item: &Item) -> Vec<u64> {
+        self.case.rates.iter().map(|rate| item.charge(rate)).collect()
+    }
+
+    /// A batch costs as much as its items together, where costs are asked for; otherwise as much as one.
+    fn sum(&self, costs: &[u64], item: &Item) -> Vec<u64> {
+        let sum = |(rate, cost): (&Rate, &u64)| cost + rate.cost.as_ref().map_or(0, |_| item.charge(rate));
+        self.case.rates.iter().zip(costs).map(sum).collect()
+    }
+
+    fn is_impossible(&self, costs: &[u64]) -> bool {
+        self.case.rates.iter().zip(costs).any(|(rate, cost)| is_window(rate) && *cost > rate.count)
+    }
+
+    fn allows(&self, offer: &Offer, costs: &[u64]) -> bool {
+        let charged = self.case.rates.iter().zip(costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
+        let mut charged =
+            charged.map(|(index, (rate, &cost))| (rate, self.history(index, offer.items[0]), cost));
+        charged.all(|(rate, history, cost)| allows(rate, &history, self.now, offer.since, cost))
+    }
+
+    fn history(&self, index: usize, item: &Item) -> Vec<Charge> {
+        let key = item.key(&self.case.rates[index]);
+        let known = self.histories.get(&(index, key)).cloned();
+        known.unwrap_or_else(|| before(&self.case.rates[index], self.start))
+    }
+
+    fn release(&mut self, offer: &Offer<'a>) {
+        for (index, (rate, &cost)) in self.case.rates.iter().zip(&offer.costs).enumerate() {
+            if cost > 0 {
+                let mut history = self.history(index, offer.items[0]);
+                let level = level(rate, &history, self.now, offer.since, cost);
+                let level = level.saturating_sub(cost * period(rate));
+                history.push(Charge { at: self.now, cost, level });
+                self.histories.insert((index, offer.items[0].key(rate)), history);
+            }
+        }
+        self.take(offer);
+        self.lanes.entry(self.case.lane(offer.items[0])).or_default().previous = self.now;
+        self.releases.push((self.now, offer.items.iter().map(|item| item.number).collect()));
+    }
+
+    fn take(&mut self, offer: &Offer<'a>) -> VecDeque<&'a Item> {
+        let lane = self.lanes.entry(self.case.lane(offer.items[0])).or_default();
+        let rest = lane.waiting.split_off(offer.items.len());
+        std::mem::replace(&mut lane.waiting, rest)
+    }
+}
+
+fn period(rate: &Rate) -> u64 {
+    rate.period + rate.margin
+}
+
+/// What a limit remembers when the run starts.
+fn before(rate: &Rate, start: u64) -> Vec<Charge> {
+    let cost = if rate.algorithm == Algorithm::Interval { 1 } else { rate.count };
+    match rate.start {
+        Start::Full => Vec::new(),
+        Start::Empty => vec![Charge { at: start, cost, level: 0 }],
+    }
+}
+
+/// The rules.
+fn allows(rate: &Rate, history: &[Charge], now: u64, since: u64, cost: u64) -> bool {
+    let period = period(rate);
+    match rate.algorithm {
+        Algorithm::Sliding => {
+            let in_window = history.iter().filter(|charge| charge.at + period > now);
+            in_window.map(|charge| charge.cost).sum::<u64>() + cost <= rate.count
+        }
+        Algorithm::Interval => {
+            history.last().is_none_or(|last| (now - last.at) * rate.count >= last.cost * period)
+        }
+        Algorithm::Fixed => used_of_window(history, period, now) + cost <= rate.count,
+        Algorithm::Bucket => level(rate, history, now, since, cost) >= cost * period,
+    }
+}
+
+/// What is used of the window that `now` is in.
+fn used_of_window(history: &[Charge], period: u64, now: u64) -> u64 {
+    let (mut start, mut used) = (None, 0);
+    for charge in history {
+        if start.is_none_or(|start| charge.at >= start + period) {
+            (start, used) = (Some(charge.at), 0);
+        }
+        used += charge.cost;
+    }
+    start.filter(|start| now < start + period).map_or(0, |_| used)
+}
+
+/// What is in the bucket, while an item that costs so much has been waiting since then.
+fn level(rate: &Rate, history: &[Charge], now: u64, since: u64, cost: u64) -> u64 {
+    let burst = rate.burst.unwrap_or(rate.count);
+    let full = Charge { at: 0, cost: 0, level: burst * period(rate) };
+    let Charge { at, mut level, .. } = *history.last().unwrap_or(&full);
+    for instant in at..now {
+        let cap = if instant >= since { burst.max(cost) } else { burst };
+        level = (level + rate.count).min(cap * period(rate));
+    }
+    level
+}

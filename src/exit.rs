@@ -2,7 +2,14 @@
 
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, raise, signal, sigprocmask};
 
-use crate::sink::End;
+/// How a command ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// With this exit code.
+    Exited(i32),
+    /// By the signal of this number; also if it was ended for running too long.
+    Killed(i32),
+}
 
 /// How a run ended. The order is by rank: of several, the highest is told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::sink::End;
+use crate::exit::End;
 use crate::time::SECOND;
 
 const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 
-use crate::exit::Exit;
+use crate::exit::End;
 use crate::limiter::Key;
-use crate::sink::{End, Ended};
+use crate::sink::Ended;
 use crate::source::Parcel;
 use crate::spec::{Backoff, Halt, Retry, Run};
 use crate::time::Time;
@@ -26,6 +26,11 @@ pub(super) struct Flight {
 impl Flight {
     pub(super) fn records(&self) -> u64 {
         self.parcels.iter().map(Parcel::records).sum()
+    }
+
+    /// How long they are, with delimiters.
+    pub(super) fn bytes(&self) -> u64 {
+        self.parcels.iter().map(|parcel| parcel.block().bytes().len() as u64).sum()
     }
 
     /// How often they have been tried, this time included.
@@ -54,7 +59,7 @@ pub(super) enum Outcome {
     /// Its items are tried again, after so many nanoseconds.
     Again(u64),
     /// Its items have failed for good.
-    Failed(Exit),
+    Failed,
 }
 
 impl Flights {
@@ -83,12 +88,11 @@ impl Flights {
 
     /// What follows from the end of a command that was tried for the `attempt`th time.
     pub(super) fn outcome(&mut self, ended: &Ended, attempt: u64) -> Outcome {
-        let exit = Exit::of_command(ended.end);
-        if exit == Exit::Done {
+        if ended.end == End::Exited(0) {
             return Outcome::Done;
         }
         if attempt > self.retry.times || !self.is_worth_a_retry(ended.end) {
-            return Outcome::Failed(exit);
+            return Outcome::Failed;
         }
         let backoff = self.retry.backoff.as_ref();
         let jitter = backoff.map_or(0, |backoff| backoff_after(attempt, backoff, &mut self.jitter));

@@ -9,6 +9,7 @@
 //! process stopped for an hour, it can only have made the distance longer.
 
 mod flights;
+mod landing;
 mod lane;
 mod lanes;
 mod rules;
@@ -18,18 +19,18 @@ use std::rc::Rc;
 use anyhow::{Error, anyhow};
 use nix::sys::signal::Signal;
 
-use self::flights::{Flight, Flights, Outcome};
+use self::flights::{Flight, Flights};
 use self::lanes::{Lanes, Turn};
 use self::rules::{Next, Rules};
 use crate::exit::Exit;
-use crate::joblog::{Completed, Entry, JobLog};
-use crate::limiter::{Claim, Verdict};
+use crate::joblog::{Completed, JobLog};
+use crate::limiter::{Claim, Key, Verdict};
 use crate::progress::Progress;
 use crate::report::Reporter;
-use crate::sink::{Cause, Ended, Load, Sent, Sink};
-use crate::source::{Block, Classifier, Delimiter, Intake, Parcel, SourceError};
+use crate::sink::{Cause, Load, Sent, Sink};
+use crate::source::{Block, Classifier, Delimiter, Intake, SourceError};
 use crate::spec::{self, OnLimit, Rate, Run, Spec};
-use crate::stats::{Stats, items};
+use crate::stats::Stats;
 use crate::time::{SECOND, Time};
 
 /// Where the pump lives: it tells the time and what happens.
@@ -107,6 +108,24 @@ pub struct Pump<'a> {
     interrupted: bool,
     exit: Exit,
     stats: Stats,
+}
+
+/// Items that were sent, or were to be.
+struct Departure {
+    lane: usize,
+    /// The number of the first, and how many there are.
+    first: u64,
+    records: u64,
+    /// How many releases they make.
+    releases: u64,
+    attempt: u64,
+    /// The instant that was checked, and the one that is charged.
+    start: Time,
+    end: Time,
+    /// What they ask of the limits.
+    since: Time,
+    costs: Rc<[u64]>,
+    keys: Rc<[Key]>,
 }
 
 impl<'a> Pump<'a> {
@@ -295,43 +314,56 @@ impl<'a> Pump<'a> {
             return self.refuse(at, next.records, front.first(), limit);
         }
         let room = self.rules.limits.room(start, &claim).min(self.sink.span());
-        let next = self.rules.complete(lane, next, start);
-        let is_single = self.rules.batch.items.get() == 1;
-        let load = match is_single {
-            true => lane.load(room, &self.delimiter),
-            false => lane.gather(next.records, self.sink.most_bytes(), &self.delimiter, &mut self.gathered),
+        let Next { records, since, costs } = self.rules.complete(lane, next, start);
+        let is_batch = self.rules.batch.items.get() > 1;
+        let load = match is_batch {
+            true => lane.gather(records, self.sink.most_bytes(), &self.delimiter, &mut self.gathered),
+            false => lane.load(room, &self.delimiter),
         };
         let Load { records, first, attempt, .. } = load;
-        let sent = self.sink.send(start, &load);
-        let gone = sent.as_ref().map_or_else(|error| load.records_in(error.written), |_| records);
+        let sent =
+            self.sink.send(start, &load).map_err(|error| (load.records_in(error.written), error.cause));
         let end = self.world.now();
+        let releases = if is_batch { 1 } else { records };
+        self.depart(
+            Departure { lane: at, first, records, releases, attempt, start, end, since, costs, keys },
+            sent,
+        );
+    }
+
+    /// What has left is charged, and leaves its lane.
+    fn depart(&mut self, departure: Departure, sent: Result<Sent, (u64, Cause)>) {
+        let Departure { lane, first, records, releases, attempt, start, end, since, costs, keys } = departure;
         match sent {
-            Ok(Sent::Later) => self.not_before = end.checked_add(PAUSE.into()).unwrap_or(end),
-            Ok(Sent::Refused) => {
-                self.stats.bytes += self.lanes.advance(at, records, end, &self.delimiter, &self.rules) as u64;
-                self.stats.consumed += records;
-                self.finish(first, records, Some(Exit::CommandFailed));
-            }
             Ok(Sent::Released) => {
-                let claim = Claim { since: next.since, costs: &next.costs, keys: &keys };
-                self.rules.limits.commit(end, &claim, if is_single { records } else { 1 });
+                let claim = Claim { since, costs: &costs, keys: &keys };
+                self.rules.limits.commit(end, &claim, releases);
                 self.count_released(records, attempt);
                 if self.sink.runs_commands() {
-                    let parcels = self.lanes.take(at, records, end, &self.delimiter, &self.rules);
-                    let Next { since, costs, .. } = next;
+                    let parcels = self.lanes.take(lane, records, end, &self.delimiter, &self.rules);
                     self.flights.take_off(first, Flight { parcels, since, started: start, costs, keys });
                 } else {
                     self.rules.limits.finish(end, &claim);
-                    let bytes = self.lanes.advance(at, records, end, &self.delimiter, &self.rules);
-                    self.stats.bytes += bytes as u64;
+                    self.forget(lane, records, end);
                 }
             }
-            Err(error) => {
+            Ok(Sent::Refused) => {
+                self.forget(lane, records, end);
+                self.stats.consumed += records;
+                self.finish(first, records, Some(Exit::CommandFailed));
+            }
+            Ok(Sent::Later) => self.not_before = end.checked_add(PAUSE.into()).unwrap_or(end),
+            Err((gone, cause)) => {
                 self.count_released(gone, attempt);
-                self.stats.bytes += self.lanes.advance(at, gone, end, &self.delimiter, &self.rules) as u64;
-                self.fail(error.cause);
+                self.forget(lane, gone, end);
+                self.fail(cause);
             }
         }
+    }
+
+    /// The first `records` of a lane are done with.
+    fn forget(&mut self, lane: usize, records: u64, at: Time) {
+        self.stats.bytes += self.lanes.advance(lane, records, at, &self.delimiter, &self.rules) as u64;
     }
 
     fn count_released(&mut self, items: u64, attempt: u64) {
@@ -353,7 +385,9 @@ impl<'a> Pump<'a> {
             let outside = Some(self.intake.newest()).filter(|_| is_waited_for);
             let waiting =
                 self.lanes.oldest(&self.rules).into_iter().chain(self.intake.arrival()).chain(outside);
-            self.rules.limits.tidy(now, waiting.fold(now, Time::min));
+            // What has arrived may not have been told yet: a wake-up can be late by some of a second, not by all.
+            let untold = Time(now.0.saturating_sub(SECOND));
+            self.rules.limits.tidy(now, waiting.fold(untold, Time::min));
         }
     }
 
@@ -415,77 +449,6 @@ impl<'a> Pump<'a> {
         if let Some(error) = self.bad_end.take() {
             self.give_up(Exit::Error, &error.into());
         }
-    }
-
-    /// Commands have ended.
-    fn reap(&mut self) {
-        let now = self.world.now();
-        let reaped = self.sink.reap(now);
-        for ended in reaped.ended {
-            if let Some(flight) = self.flights.land(ended.first) {
-                self.land(now, ended, flight);
-            }
-        }
-        reaped.cause.into_iter().for_each(|cause| self.fail(cause));
-    }
-
-    /// A command has ended: it is noted, and its items are done with or tried again.
-    fn land(&mut self, now: Time, ended: Ended, flight: Flight) {
-        let claim = Claim { since: flight.since, costs: &flight.costs, keys: &flight.keys };
-        self.rules.limits.finish(now, &claim);
-        self.note(now, ended, &flight);
-        let records = flight.records();
-        match self.flights.outcome(&ended, flight.attempt()) {
-            Outcome::Again(wait) if !self.stopping => {
-                let not_before = now.checked_add(wait.into()).unwrap_or(Time(u64::MAX));
-                let parcels = flight.parcels.into_iter().map(Parcel::again).collect();
-                self.lanes.put_back(parcels, not_before, &self.rules);
-            }
-            Outcome::Done => self.conclude_flight(ended.first, records, &flight, None),
-            Outcome::Failed(exit) => self.conclude_flight(ended.first, records, &flight, Some(exit)),
-            Outcome::Again(_) => {
-                self.conclude_flight(ended.first, records, &flight, Some(Exit::of_command(ended.end)));
-            }
-        }
-    }
-
-    fn conclude_flight(&mut self, first: u64, records: u64, flight: &Flight, failure: Option<Exit>) {
-        self.stats.bytes +=
-            flight.parcels.iter().map(|parcel| parcel.block().bytes().len() as u64).sum::<u64>();
-        self.finish(first, records, failure);
-    }
-
-    /// Items are done with, well or not.
-    fn finish(&mut self, first: u64, records: u64, failure: Option<Exit>) {
-        if let Err(cause) = self.sink.settle(first) {
-            self.fail(cause);
-        }
-        if let Some(exit) = failure {
-            self.stats.failed += records;
-            self.exit = self.exit.max(exit);
-            self.stopping |= exit.ends_the_run();
-        }
-        if let Some(halt) = self.flights.count(records, failure.is_some()).filter(|_| !self.stopping) {
-            self.reporter.notice(&format_args!("{} failed: --halt ends the run", items(self.stats.failed)));
-            self.stopping = true;
-            if halt.now {
-                self.pass_on();
-            }
-        }
-    }
-
-    fn note(&mut self, now: Time, ended: Ended, flight: &Flight) {
-        let Some(log) = &self.log else { return };
-        let (wait, runtime) = (flight.started.since(flight.since), now.since(flight.started));
-        let items = flight.parcels.iter().flat_map(|parcel| {
-            let items = self.delimiter.split(parcel.block().bytes());
-            items.zip(parcel.first()..).map(|(item, seq)| (item, seq, parcel.attempt()))
-        });
-        let mut entries =
-            items.map(|(item, seq, attempt)| Entry { seq, wait, runtime, attempt, end: ended.end, item });
-        let noted = entries.try_for_each(|entry| log.note(&entry));
-        drop(entries);
-        noted.err().into_iter().for_each(|error| self.give_up(Exit::Error, &error));
     }
 
     /// The first stop lets running commands end, the second kills them.

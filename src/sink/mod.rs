@@ -12,7 +12,7 @@ pub use dry_run::DryRun;
 pub use exec::{Exec, Template};
 pub use stdout::Stdout;
 
-use crate::exit::Exit;
+use crate::exit::{End, Exit};
 use crate::source::Delimiter;
 use crate::time::Time;
 
@@ -149,13 +149,4 @@ pub struct Ended {
     pub end: End,
     /// How long it asks to wait before it is tried again, in nanoseconds.
     pub retry_after: Option<u64>,
-}
-
-/// How a command ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// With this exit code.
-    Exited(i32),
-    /// By the signal of this number; also if it was ended for running too long.
-    Killed(i32),
 }

@@ -16,6 +16,7 @@ pub mod found;
 pub mod interrupt;
 pub mod joblog;
 pub mod limiter;
+mod pipe;
 pub mod progress;
 pub mod pump;
 pub mod report;

@@ -17,13 +17,21 @@ use nix::unistd::{Whence, lseek};
 
 use super::Clock;
 use crate::found::found;
+use crate::pipe;
 use crate::source::{Block, Reader, SourceError};
 
 /// How many blocks may lie between the reader and the pump.
 const AHEAD: usize = 2;
 
 /// Where bytes come from.
-pub enum Input {
+pub struct Input {
+    from: From,
+    /// So much has come at once that a larger pipe was asked for.
+    is_fast: bool,
+}
+
+/// Where bytes come from.
+enum From {
     /// Standard input, without a buffer of std's.
     Stdin,
     /// A file named on the command line.
@@ -39,22 +47,29 @@ impl Input {
         match path {
             Some(path) => {
                 let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-                Ok(Input::File(file))
+                Ok(Input { from: From::File(file), is_fast: false })
             }
             None if found().stdin_closed => {
                 bail!("standard input is closed: pipe items in, or name a file with -a")
             }
-            None => Ok(Input::Stdin),
+            None => Ok(Input { from: From::Stdin, is_fast: false }),
         }
     }
 }
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Input::Stdin => read(&io::stdin(), buffer),
-            Input::File(file) => read(file, buffer),
+        let read = match &self.from {
+            From::Stdin => read(&io::stdin(), buffer),
+            From::File(file) => read(file, buffer),
+        }?;
+        if read >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
+            match &self.from {
+                From::Stdin => pipe::enlarge(io::stdin()),
+                From::File(file) => pipe::enlarge(file),
+            }
         }
+        Ok(read)
     }
 }
 
@@ -126,9 +141,9 @@ pub struct Position {
 impl Position {
     /// Where `input` stands.
     pub fn of(input: &Input) -> Self {
-        match input {
-            Input::Stdin => Position { is_stdin: true, place: place(&io::stdin()) },
-            Input::File(file) => Position { is_stdin: false, place: place(file) },
+        match &input.from {
+            From::Stdin => Position { is_stdin: true, place: place(&io::stdin()) },
+            From::File(file) => Position { is_stdin: false, place: place(file) },
         }
     }
 

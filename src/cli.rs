@@ -23,8 +23,8 @@ Examples:
 /// Pass items on, or run a command for each, never faster than the limits allow
 ///
 /// Reads items (lines, by default) from standard input, holds each until every limit admits it, and releases
-/// it: writes it to standard output or, given a COMMAND, runs that with the item as its last argument, one
-/// at a time and without a shell.
+/// it: writes it to standard output or, given a COMMAND, runs that with the item as its last argument, without a
+/// shell, and one at a time unless -j allows more.
 ///
 /// At least one limit is needed: -n, -p or -r. By default, no more than N items are released in any window of
 /// length P: none early, no burst after idling, no drift.
@@ -56,8 +56,9 @@ pub struct Cli {
     ///
     /// N/DUR, where 10/s is short for 10/1s, then options, as in 5000/h,algo=bucket,burst=50. The options are
     /// algo=NAME, burst=N, margin=DUR, cost=SEL, key=SEL (as -A, -b, --margin, -c and -K, for this limit),
-    /// only=VALUE (with a key: the limit is for items with this key only) and start=full|empty (empty: as though
-    /// all of it had been used when the run starts).
+    /// only=VALUE (with a key: the limit is for items with this key only), start=full|empty (empty: as though
+    /// all of it had been used when the run starts) and from=start|exit (exit: a command counts from its start until
+    /// the period after its end).
     ///
     /// May be given several times, and together with -n and -p: an item is released when all limits admit it.
     ///
@@ -182,45 +183,49 @@ pub struct Cli {
 
     /// Run up to N commands at once [default: 1]
     ///
-    /// The limits still say when they start. With N over 1, what each prints is printed whole when it has ended.
+    /// The limits still say when they start. With N over 1, the output of each is printed whole when it has ended.
     #[arg(short, long, visible_short_alias = 'P', value_name = "N", value_parser = parse_jobs)]
     #[arg(help_heading = "Commands")]
     jobs: Option<NonZeroUsize>,
 
     /// Print output in the order of the input
     ///
-    /// What a command prints waits until all started before it have ended for good.
+    /// The output of a command waits until the items before it that were started are done with, retries included.
     #[arg(short, long, help_heading = "Commands")]
     keep_order: bool,
 
     /// Let the outputs of commands mix
+    ///
+    /// With -j: commands write at once and themselves.
     #[arg(short, long, conflicts_with = "keep_order", hide_short_help = true, help_heading = "Commands")]
     ungrouped: bool,
 
     /// Give the item to COMMAND on its stdin
     ///
-    /// With its delimiter; of a batch, all items. A command need not read it all.
+    /// With its delimiter; of a batch, all items. COMMAND is run as it stands, without a placeholder. It need not read
+    /// all that it is given.
     #[arg(long, conflicts_with = "placeholder", help_heading = "Commands")]
     pipe: bool,
 
     /// End a command that runs longer than DUR
     ///
-    /// It, and what it started, get TERM, and KILL 2 seconds later. It counts as killed.
+    /// It, and what it started, get TERM, and KILL if it is still there 2 seconds later. It counts as killed.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Commands")]
     timeout: Option<u64>,
 
     /// Try a failed item up to N times more
     ///
-    /// Each time the limits admit it like a new one. While it backs off, nothing else is released (with keys: nothing
-    /// with its key). A command can say how long to wait: in the file named by $THROTTLE_RETRY_AFTER, as seconds, an HTTP
-    /// date, or HTTP headers with Retry-After.
+    /// Every attempt waits for the limits like a new item, and is charged to them. A command can say how long to wait
+    /// before the next one: in the file named by $THROTTLE_RETRY_AFTER, as seconds, an HTTP date, or HTTP headers with
+    /// Retry-After, as from curl -D "$THROTTLE_RETRY_AFTER".
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Commands")]
     retries: Option<u64>,
 
     /// How long to wait before a retry: [CODES=]MIN..MAX
     ///
-    /// As in 1s..5m: a random time, of at least MIN and at most MIN doubled for each attempt, up to MAX. With CODES, as in
-    /// 22,75=1s..5m, only commands that exit with one of these are tried again.
+    /// As in 1s..5m: a random time between MIN and twice MIN, then four times MIN, and so on up to MAX. Meanwhile nothing
+    /// else is released (with keys: nothing with its key). With CODES, as in 22,75=1s..5m, only commands that exit with
+    /// one of these are tried again, and none that was killed. Without --backoff, a retry goes when the limits admit it.
     #[arg(
         long,
         value_name = "WAIT",
@@ -232,8 +237,8 @@ pub struct Cli {
 
     /// When failures end the run: soon,fail=3 or now,fail=10%
     ///
-    /// soon: no more commands are started. now: running ones are ended, too. fail=N: after N failed items. fail=N%: when
-    /// that share of at least three has failed.
+    /// soon: no more commands are started. now: running ones get TERM, too. fail=N: when N items have failed, after all
+    /// their retries. fail=N%: when N of a hundred have, once three or more are done with.
     #[arg(long, value_name = "WHEN", hide_short_help = true, help_heading = "Commands")]
     halt: Option<Halt>,
 
@@ -253,14 +258,15 @@ pub struct Cli {
 
     /// Note the end of each command in FILE
     ///
-    /// Tab-separated, with a header: seq, start, wait, runtime, attempt, exit, signal, item. FILE is added to.
+    /// A line for each item and attempt, tab-separated, with a header: seq, start, wait, runtime, attempt, exit, signal,
+    /// item. What FILE holds is kept.
     #[arg(long, value_name = "FILE", help_heading = "Control")]
     log: Option<PathBuf>,
 
     /// Do not run again what the log says is done
     ///
-    /// Items are known by their content, so the list may have been edited. Those whose last run did not end with 0, or did
-    /// not end at all, are run.
+    /// Items that the log of --log has with exit 0 are passed over; all others are run. They are known by their content,
+    /// so the list may have been edited. Each time that an item was completed counts for one of its kind.
     #[arg(long, requires = "log", hide_short_help = true, help_heading = "Control")]
     resume: bool,
 
@@ -278,8 +284,8 @@ pub struct Cli {
 
     /// Show how far the run has come, on a terminal
     ///
-    /// Items released, failed and running, the rate, and the time left if the size of the input is known. With
-    /// --progress=always also where stderr is no terminal: a line each second.
+    /// Items released, failed and running, the rate, when the next may go, and the time left if the size of the input is
+    /// known. With --progress=always also where standard error is no terminal, as lines. Drawn once a second.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     #[arg(value_parser = PossibleValuesParser::new(["auto", "always"]).map(|when| parse_when(&when)))]
     #[arg(hide_possible_values = true, hide_short_help = true, help_heading = "Reports")]

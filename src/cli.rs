@@ -184,7 +184,7 @@ pub struct Cli {
     /// Run up to N commands at once [default: 1]
     ///
     /// The limits still say when they start. With N over 1, the output of each is printed whole when it has ended.
-    #[arg(short, long, visible_short_alias = 'P', value_name = "N", value_parser = parse_jobs)]
+    #[arg(short, long, visible_short_alias = 'P', value_name = "N", value_parser = parse_jobs, allow_negative_numbers = true)]
     #[arg(help_heading = "Commands")]
     jobs: Option<NonZeroUsize>,
 
@@ -210,7 +210,7 @@ pub struct Cli {
     /// End a command that runs longer than DUR
     ///
     /// It, and what it started, get TERM, and KILL if it is still there 2 seconds later. It counts as killed.
-    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Commands")]
+    #[arg(long, value_name = "DUR", value_parser = parse_timeout, hide_short_help = true, help_heading = "Commands")]
     timeout: Option<u64>,
 
     /// Try a failed item up to N times more
@@ -218,7 +218,7 @@ pub struct Cli {
     /// Every attempt waits for the limits like a new item, and is charged to them. A command can say how long to wait
     /// before the next one: in the file named by $THROTTLE_RETRY_AFTER, as seconds, an HTTP date, or HTTP headers with
     /// Retry-After, as from curl -D "$THROTTLE_RETRY_AFTER".
-    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Commands")]
+    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true, help_heading = "Commands")]
     retries: Option<u64>,
 
     /// How long to wait before a retry: [CODES=]MIN..MAX
@@ -314,6 +314,12 @@ fn parse_jobs(text: &str) -> Result<NonZeroUsize> {
     let jobs = usize::try_from(parse_count(text)?)?;
     NonZeroUsize::new(jobs)
         .context("at least 1 has to run; as many as there are items would be -j 1000 or so")
+}
+
+fn parse_timeout(text: &str) -> Result<u64> {
+    let timeout = parse_duration(text)?;
+    ensure!(timeout > 0, "a timeout of 0 would end every command: leave it out for none");
+    Ok(timeout)
 }
 
 fn parse_when(text: &str) -> When {
@@ -416,9 +422,9 @@ impl Cli {
         };
         let jobs = self.jobs.unwrap_or(NonZeroUsize::MIN);
         let output = match (self.keep_order, self.ungrouped) {
-            _ if jobs == NonZeroUsize::MIN => Output::Shared,
             (true, _) => Output::InOrder,
             (_, true) => Output::Shared,
+            _ if jobs == NonZeroUsize::MIN => Output::Shared,
             _ => Output::Whole,
         };
         let placeholder = self.placeholder.unwrap_or_else(|| "{}".into());

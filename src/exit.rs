@@ -11,6 +11,16 @@ pub enum End {
     Killed(i32),
 }
 
+impl End {
+    /// The exit code, as a shell tells it: 128 and more for a signal.
+    pub fn code(self) -> i32 {
+        match self {
+            End::Exited(code) => code,
+            End::Killed(signal) => 128 + signal,
+        }
+    }
+}
+
 /// How a run ended. The order is by rank: of several, the highest is told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Exit {

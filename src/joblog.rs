@@ -80,10 +80,8 @@ impl JobLog {
     pub fn note(&self, entry: &Entry) -> Result<()> {
         let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let start = start.saturating_sub(entry.runtime.into());
-        let (exit, signal) = match entry.end {
-            End::Exited(code) => (code, 0),
-            End::Killed(signal) => (128 + signal, signal),
-        };
+        let exit = entry.end.code();
+        let signal = if let End::Killed(signal) = entry.end { signal } else { 0 };
         let Entry { seq, wait, runtime, attempt, item, .. } = *entry;
         let line = format!(
             "{seq}\t{}\t{}\t{}\t{attempt}\t{exit}\t{signal}\t{}\n",

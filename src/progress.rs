@@ -77,7 +77,7 @@ impl Display {
     }
 
     /// Takes the line off the screen while something else is printed.
-    pub fn suspend(&self, print: impl FnOnce()) {
+    pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(print),
             None => print(),

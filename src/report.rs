@@ -53,11 +53,16 @@ impl Reporter {
         self.display.iter().for_each(|display| display.redraw(now, progress, |line| say(&line)));
     }
 
-    fn say(&self, text: &dyn fmt::Display) {
+    /// Has something else printed, with no progress in its way.
+    pub fn make_way<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.display {
-            Some(display) => display.suspend(|| say(text)),
-            None => say(text),
+            Some(display) => display.suspend(print),
+            None => print(),
         }
+    }
+
+    fn say(&self, text: &dyn fmt::Display) {
+        self.make_way(|| say(text));
     }
 
     /// An error, with its causes in one line.
@@ -88,7 +93,7 @@ impl Reporter {
         {
             let name = Signal::try_from(number).map_or("a signal", Signal::as_str);
             self.notice(&format_args!("ended by {name}: {} read and not released", items(stats.left())));
-        } else if exit.is_abrupt() && stats.left() > 0 {
+        } else if exit != Exit::Signal(Signal::SIGPIPE as i32) && stats.left() > 0 {
             self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
         }
     }

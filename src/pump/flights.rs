@@ -100,13 +100,9 @@ impl Flights {
     }
 
     fn is_worth_a_retry(&self, end: End) -> bool {
-        match (end, &self.retry.backoff) {
-            (End::Exited(code), Some(backoff)) if !backoff.codes.is_empty() => backoff.codes.contains(&code),
-            (End::Killed(_), Some(backoff)) => backoff.codes.is_empty(),
-            // 255 asks to stop, unless it is among the codes.
-            (End::Exited(code), _) => code != 255,
-            (End::Killed(_), None) => true,
-        }
+        let codes = self.retry.backoff.as_ref().map_or(&[][..], |backoff| &backoff.codes);
+        // 255 asks to stop, unless it is among the codes.
+        if codes.is_empty() { end != End::Exited(255) } else { codes.contains(&end.code()) }
     }
 
     /// Counts items that are done with. Returns what is to be done if that ends the run.
@@ -149,6 +145,7 @@ mod tests {
             (2, Some("22=1..2"), End::Exited(22), 1, true),
             (2, Some("22=1..2"), End::Exited(1), 1, false),
             (2, Some("22=1..2"), End::Killed(9), 1, false),
+            (2, Some("137=1..2"), End::Killed(9), 1, true),
             (2, Some("255=1..2"), End::Exited(255), 1, true),
             (2, Some("1..2"), End::Exited(255), 1, false),
             (2, Some("1..2"), End::Killed(15), 1, true),

@@ -40,6 +40,13 @@ impl Lane {
         std::mem::take(&mut self.parcels)
     }
 
+    /// Gives up what waits to be sent for the first time.
+    pub(super) fn take_fresh(&mut self) -> Vec<Parcel> {
+        let (fresh, again): (Vec<_>, _) = self.parcels.drain(..).partition(|parcel| parcel.attempt() == 1);
+        self.parcels = again.into();
+        fresh
+    }
+
     /// When its front became next in line, having arrived at `arrival`.
     pub(super) fn since(&self, arrival: Time) -> Time {
         arrival.max(self.previous).max(self.not_before)

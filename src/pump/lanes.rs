@@ -150,7 +150,7 @@ impl Lanes {
     /// Empties a lane, as an item that is newer takes the place of all in it.
     fn clear(&mut self, at: usize) -> u64 {
         self.unseat(at);
-        let gone = self.slots[at].lane.empty();
+        let gone = self.slots[at].lane.take_fresh();
         self.count_out(
             gone.iter().map(Parcel::records).sum(),
             gone.iter().map(|p| p.block().bytes().len()).sum(),
@@ -253,7 +253,7 @@ impl Lanes {
     fn ask(&self, (_, at): Seat, rules: &Rules, limits: impl Fn(&All, &Claim) -> Verdict) -> Verdict {
         let lane = &self.slots[at].lane;
         let Some((front, next)) = lane.front().zip(rules.next(lane)) else { return Verdict::Never };
-        match rules.on_limit.never_waits() {
+        match rules.judges(front) {
             // It is judged as soon as it is complete.
             true => Verdict::At(next.since),
             false => limits(
@@ -265,7 +265,7 @@ impl Lanes {
 
     fn kind(&self, (_, at): Seat, rules: &Rules) -> Kind {
         let lane = &self.slots[at].lane;
-        match lane.front().zip(rules.next(lane)).filter(|_| !rules.on_limit.never_waits()) {
+        match lane.front().zip(rules.next(lane)).filter(|(front, _)| !rules.judges(front)) {
             None => Kind::default(),
             Some((front, next)) => rules.limits.shared_part(&Claim {
                 since: next.since,

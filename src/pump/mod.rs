@@ -308,7 +308,7 @@ impl<'a> Pump<'a> {
         let Some((front, next)) = lane.front().zip(self.rules.next(lane)) else { return };
         let keys = Rc::clone(&front.class().keys);
         let claim = Claim { since: next.since, costs: &next.costs, keys: &keys };
-        if self.rules.on_limit.never_waits()
+        if self.rules.judges(front)
             && let Some(limit) = self.rules.limits.refusing(next.since, &claim)
         {
             return self.refuse(at, next.records, front.first(), limit);

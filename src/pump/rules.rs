@@ -33,6 +33,11 @@ impl Rules {
         rules
     }
 
+    /// Whether what is in front of a lane goes as of its arrival or not at all. What is tried again did go, and waits.
+    pub(super) fn judges(&self, front: &Parcel) -> bool {
+        self.on_limit.never_waits() && front.attempt() == 1
+    }
+
     pub(super) fn set_sums(&mut self, rates: &[Rate]) {
         self.sums = rates.iter().map(|rate| rate.cost.is_some()).collect();
     }

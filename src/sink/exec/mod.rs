@@ -91,17 +91,19 @@ impl<'a> Exec<'a> {
     }
 
     /// Starts the command for `load` in a slot.
-    fn start(&mut self, at: Time, load: &Load, slot: usize) -> io::Result<()> {
-        let mut command = self.command(load)?;
+    fn start(&mut self, at: Time, load: &Load, slot: usize) -> Result<(), Trouble> {
+        let mut command = self.command(load).map_err(Trouble::Spool)?;
         command.env("THROTTLE_SEQ", load.first.to_string());
         command.env("THROTTLE_ATTEMPT", load.attempt.to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
-        if let Some(advice) = self.advice(slot) {
-            command.env("THROTTLE_RETRY_AFTER", advice);
-        }
+        // Always set: there are programs that do not survive an empty file name.
+        let advice = self.advice(slot).unwrap_or_else(|| "/dev/null".into());
+        command.env("THROTTLE_RETRY_AFTER", advice);
         let capture = match self.run.output {
             Output::Shared => None,
-            Output::Whole | Output::InOrder => Some(Capture::of(&mut command, &mut self.spool)?),
+            Output::Whole | Output::InOrder => {
+                Some(Capture::of(&mut command, &mut self.spool).map_err(Trouble::Spool)?)
+            }
         };
         match self.parent.start(command) {
             Ok(pid) => {
@@ -111,7 +113,7 @@ impl<'a> Exec<'a> {
             }
             Err(error) => {
                 capture.into_iter().for_each(|capture| capture.discard(&mut self.spool));
-                Err(error)
+                Err(Trouble::Command(error))
             }
         }
     }
@@ -146,9 +148,18 @@ impl<'a> Exec<'a> {
     }
 
     /// A command that could not be started: can others be?
-    fn refuse(&self, load: &Load, error: io::Error) -> Result<Sent, SendError> {
+    fn refuse(&self, load: &Load, trouble: Trouble) -> Result<Sent, SendError> {
         let name = self.template.name();
         let fatal = |exit, error: Error| Err(SendError { written: 0, cause: Cause::Unable(exit, error) });
+        let error = match trouble {
+            Trouble::Spool(error) | Trouble::Command(error) if is_passing(&error) => return Ok(Sent::Later),
+            Trouble::Spool(error) => {
+                let error = Error::new(error)
+                    .context("cannot make a temporary file: set TMPDIR to where there is room");
+                return fatal(Exit::Error, error);
+            }
+            Trouble::Command(error) => error,
+        };
         let why = match error.kind() {
             ErrorKind::InvalidInput => {
                 "it holds a NUL byte, which no argument can: use --null input, or filter it out"
@@ -157,7 +168,6 @@ impl<'a> Exec<'a> {
             ErrorKind::NotFound => {
                 return fatal(Exit::NotFound, Error::new(error).context(format!("cannot run {name}")));
             }
-            _ if is_passing(&error) => return Ok(Sent::Later),
             _ => return fatal(Exit::CannotRun, Error::new(error).context(format!("cannot run {name}"))),
         };
         let last = load.first + load.records - 1;
@@ -173,12 +183,20 @@ impl<'a> Exec<'a> {
         let Some(at) = self.jobs.iter().position(|job| job.pid == pid) else { return };
         let job = self.jobs.swap_remove(at);
         self.slots[job.slot] = false;
-        let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
+        let end = match job.is_overdue {
+            true => {
+                // What it has started may not have heeded the TERM.
+                self.parent.signal(job.pid, Signal::SIGKILL);
+                End::Killed(Signal::SIGTERM as i32)
+            }
+            false => end,
+        };
         self.tell(&job, end);
         let retry_after = self.take_advice(job.slot);
         reaped.ended.push(Ended { first: job.first, end, retry_after });
         if let Some(capture) = job.capture
-            && let Err(cause) = self.outputs.take(job.first, capture, &mut self.spool)
+            && let Err(cause) =
+                self.reporter.make_way(|| self.outputs.take(job.first, capture, &mut self.spool))
         {
             reaped.cause.get_or_insert(cause);
         }
@@ -216,6 +234,14 @@ fn stdin_of(bytes: &[u8]) -> io::Result<Stdio> {
     Ok(Spool::default().take_with(bytes)?.into())
 }
 
+/// Why a command was not started.
+enum Trouble {
+    /// There is no file for what it is given or prints.
+    Spool(io::Error),
+    /// The system would not start it.
+    Command(io::Error),
+}
+
 /// Whether it is for want of something that commands which end give back.
 fn is_passing(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
@@ -232,7 +258,7 @@ impl Sink for Exec<'_> {
                 self.running.set(true);
                 Ok(Sent::Released)
             }
-            Err(error) => self.refuse(load, error),
+            Err(trouble) => self.refuse(load, trouble),
         }
     }
 
@@ -274,7 +300,7 @@ impl Sink for Exec<'_> {
     }
 
     fn settle(&mut self, first: u64) -> Result<(), Cause> {
-        self.outputs.settle(first, &mut self.spool)
+        self.reporter.make_way(|| self.outputs.settle(first, &mut self.spool))
     }
 
     fn signal(&mut self, signal: Signal) {

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Compares throttle with the peers that are present: pairs of runs, medians, ratios.
+
+    cargo build --release && benches/compare.py [-n PAIRS] [NAME...]
+
+Installs nothing. A peer that is missing is left out. On a busy machine the figures say little; the ratios say more,
+since the two runs of a pair are made one right after the other. All commands are printed.
+"""
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+THROTTLE = os.environ.get("THROTTLE", os.path.join(HERE, "..", "target", "release", "throttle"))
+LINE = b"abcdefghijklmnopqrstuvwxyz012345678\n"
+UNLIMITED = "-r 1T/s"
+
+
+def seconds(command):
+    """How long a shell command takes."""
+    start = time.monotonic()
+    subprocess.run(command, shell=True, check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - start
+
+
+def paired(pairs, ours, theirs):
+    """The median of their time over ours."""
+    seconds(ours)
+    return statistics.median(seconds(theirs) / seconds(ours) for _ in range(pairs))
+
+
+def usage_of(command, stdin=None):
+    """Wall and CPU seconds, and peak memory in MiB, of one process."""
+    start = time.monotonic()
+    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, command
+    return time.monotonic() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def arrivals(command, stdin):
+    """The instants, in ns, at which lines come out of a command; a read stamps all that it gets."""
+    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE)
+    stamps, total = [], 0
+    while chunk := os.read(process.stdout.fileno(), 1 << 20):
+        count = chunk.count(b"\n")
+        total += count
+        stamps.append((time.monotonic_ns(), count))
+    assert process.wait() == 0
+    return stamps, total
+
+
+def latency(command, lines=300):
+    """The median time of a line through a command, in microseconds."""
+    process = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    taken = []
+
+    def read():
+        while line := process.stdout.readline():
+            taken.append(time.monotonic_ns() - int(line))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(lines):
+        time.sleep(0.003)
+        os.write(process.stdin.fileno(), b"%d\n" % time.monotonic_ns())
+    process.stdin.close()
+    reader.join()
+    process.wait()
+    return statistics.median(taken) / 1000
+
+
+class Comparison:
+    def __init__(self, pairs, directory):
+        self.pairs = pairs
+        self.lines = os.path.join(directory, "lines")
+        self.few = os.path.join(directory, "few")
+        self.million = os.path.join(directory, "million")
+        with open(self.lines, "wb") as file:
+            for _ in range(100):
+                file.write(LINE * 100_000)
+        with open(self.few, "wb") as file:
+            file.write(b"x\n" * 1000)
+        with open(self.million, "wb") as file:
+            file.write(b"x\n" * 3_000_000)
+
+    def row(self, what, target, value, command):
+        print(f"| {what} | {target} | {value} | `{command}` |", flush=True)
+
+    def ratio(self, what, target, ours, peer, theirs):
+        if shutil.which(peer) is None:
+            return self.row(what, target, f"{peer} is not here", "")
+        self.row(what, target, f"{paired(self.pairs, ours, theirs):.2f}", theirs.replace(self.lines, "lines").replace(self.few, "few"))
+
+    def passthrough(self):
+        """10 M lines between two pipes, the limit not binding."""
+        through = f"cat {self.lines} | %s | cat > /dev/null"
+        ours = through % f"{THROTTLE} {UNLIMITED}"
+        for peer, command, target in [("pv", "pv -ql -L 1000000000", "2.5"), ("cat", "cat", "2")]:
+            self.ratio(f"lines/s over {peer}'s", f">= {target}", ours, peer, through % command)
+
+    def commands(self):
+        """1000 times /bin/true."""
+        for jobs, xargs, what in [("", "", "serial"), ("-j2", "-P2", "two at once")]:
+            ours = f"{THROTTLE} {UNLIMITED} {jobs} -- /bin/true < {self.few}"
+            theirs = f"xargs -n1 {xargs} /bin/true < {self.few}"
+            self.ratio(f"commands/s over xargs', {what}", ">= 1.3", ours, "xargs", theirs)
+
+    def startup(self):
+        """Start and exit on empty input, 50 times."""
+        repeat = "for i in 1 2 3 4 5 6 7 8 9 10; do for j in 1 2 3 4 5; do %s < /dev/null; done; done"
+        inverse = paired(self.pairs, repeat % f"{THROTTLE} -n 1", repeat % "cat")
+        self.row("start-up over cat's", "<= 1.5", f"{1 / inverse:.2f}", repeat % "cat")
+
+    def transit(self):
+        """A single line that may go, 300 times."""
+        ratios = [latency(f"{THROTTLE} {UNLIMITED}") / latency("cat") for _ in range(self.pairs)]
+        self.row("transit of a line over cat's, p50", "<= 1.5", f"{statistics.median(ratios):.2f}", f"throttle {UNLIMITED}")
+
+    def rate(self):
+        """1 000 000 lines a second, as 1000 in any millisecond, of 3 M lines."""
+        command = [THROTTLE, "-n", "1000", "-p", "1ms"]
+        shares = []
+        for _ in range(self.pairs):
+            with open(self.million, "rb") as stdin:
+                stamps, total = arrivals(command, stdin)
+            span = (stamps[-1][0] - stamps[0][0]) / 1e9
+            shares.append((total - stamps[0][1]) / span / 1e6)
+        self.row("1 000 000 lines/s: share of the limit", ">= 99.9 %", f"{100 * statistics.median(shares):.2f} %", "throttle -n 1000 -p 1ms")
+        command = [THROTTLE, "-n", "1M", "-p", "1s"]
+        with open(self.million, "rb") as stdin:
+            stamps, total = arrivals(command, stdin)
+        # All of one second's lines leave at once: what counts is when the last of three bursts begins.
+        done = 0
+        for at, count in stamps:
+            if done + count > 2_000_000:
+                break
+            done += count
+        span = (at - stamps[0][0]) / 1e9
+        self.row("1 000 000 in any second: share of the limit", ">= 99.9 %", f"{100 * 2 / span:.2f} %", "throttle -n 1M -p 1s")
+
+    def interval(self):
+        """A minimum gap of 1 ms and of 0.1 ms, for two seconds."""
+        for hertz in (1000, 10_000):
+            lines = b"x\n" * (2 * hertz)
+            command = [THROTTLE, "-A", "interval", "-r", f"{hertz}/s"]
+            shares, loads = [], []
+            for _ in range(self.pairs):
+                with tempfile.TemporaryFile() as stdin:
+                    stdin.write(lines)
+                    stdin.seek(0)
+                    wall, cpu, _ = usage_of(command, stdin)
+                shares.append((2 * hertz - 1) / wall / hertz)
+                loads.append(cpu / wall)
+            text = f"{100 * statistics.median(shares):.2f} %, {100 * statistics.median(loads):.0f} % CPU"
+            bound = ">= 99.5 %" + (", CPU <= 15 %" if hertz == 1000 else "")
+            self.row(f"gaps at {hertz} Hz: share of the limit, CPU", bound, text, " ".join(["throttle"] + command[1:]))
+
+    def memory(self):
+        """Peak resident memory."""
+        with open(self.lines, "rb") as stdin:
+            _, _, peak = usage_of([THROTTLE, "-r", "1T/s"], stdin)
+        self.row("memory, pass-through", "<= 8 MiB", f"{peak:.1f} MiB", "throttle -r 1T/s")
+        # 100 000 lines a second for ten seconds, each with an entry of its own in the window of an hour.
+        command = [THROTTLE, "-A", "interval", "-r", "200k/s", "-r", "2M/h,algo=sliding"]
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(b"x\n" * 1_000_000)
+            stdin.seek(0)
+            _, _, peak = usage_of(command, stdin)
+        what = "memory, 1 000 000 releases in the window"
+        self.row(what, "<= 24 MiB", f"{peak:.1f} MiB", "throttle " + " ".join(command[1:]))
+
+
+NAMES = ["passthrough", "rate", "interval", "transit", "startup", "commands", "memory"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("-n", dest="pairs", type=int, default=7, help="pairs of runs for each figure")
+    parser.add_argument("names", nargs="*", help="what to compare; all of it by default")
+    args = parser.parse_args()
+    print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, medians of {args.pairs} pairs\n")
+    print("| what | target | figure | against |\n|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as directory:
+        comparison = Comparison(args.pairs, directory)
+        for name in args.names or NAMES:
+            getattr(comparison, name)()
+
+
+main()

@@ -31,6 +31,8 @@ pub struct Reader<R> {
     /// What stands after the block that was handed out last.
     failed: Option<SourceError>,
     ended: bool,
+    /// There is something that was read ahead.
+    has_unseen: bool,
     shelf: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
 }
 
@@ -57,8 +59,24 @@ impl<R: Read> Reader<R> {
             offset: 0,
             failed: None,
             ended: false,
+            has_unseen: false,
             shelf: bounded(SHELF),
         }
+    }
+
+    /// What it reads from.
+    pub fn input(&self) -> &R {
+        &self.input
+    }
+
+    /// Reads once, ahead of the first block. Returns whether there will be none.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub fn is_empty(&mut self) -> Result<bool, SourceError> {
+        self.fill().map_err(SourceError::Read)?;
+        self.has_unseen = self.filled > 0;
+        Ok(self.ended && self.filled == 0)
     }
 
     /// The next block; none at the end of the input.
@@ -87,8 +105,10 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads more, after making room for it. The end is asked for once: a terminal would go on after it.
+    ///
+    /// What was read ahead counts as read now.
     fn fill(&mut self) -> io::Result<()> {
-        if self.ended {
+        if self.ended || std::mem::take(&mut self.has_unseen) {
             return Ok(());
         }
         if self.filled == self.buffer.len() {

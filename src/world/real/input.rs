@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -57,6 +57,18 @@ impl Input {
     }
 }
 
+impl Input {
+    /// Whether reading would not block.
+    pub(super) fn is_ready(&self) -> bool {
+        let is_ready = |fd: BorrowedFd| poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO);
+        let ready = match &self.from {
+            From::Stdin => is_ready(io::stdin().as_fd()),
+            From::File(file) => is_ready(file.as_fd()),
+        };
+        ready.is_ok_and(|ready| ready > 0)
+    }
+}
+
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = match &self.from {
@@ -91,7 +103,7 @@ fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 pub(super) struct Feed {
     blocks: Receiver<Result<Block, SourceError>>,
     read: Arc<AtomicU64>,
-    thread: JoinHandle<()>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Feed {
@@ -110,7 +122,17 @@ impl Feed {
                 }
             }
         })?;
-        Ok(Feed { blocks, read, thread })
+        Ok(Feed { blocks, read, thread: Some(thread) })
+    }
+
+    /// An input that is over.
+    pub(super) fn over() -> Self {
+        Feed { blocks: bounded(0).1, read: Arc::default(), thread: None }
+    }
+
+    /// Whether it never had anything.
+    pub(super) fn is_over(&self) -> bool {
+        self.thread.is_none()
     }
 
     pub(super) fn blocks(&self) -> &Receiver<Result<Block, SourceError>> {
@@ -124,7 +146,7 @@ impl Feed {
     /// Ends the thread. Only for input that never blocks: it cannot be ended within a `read`.
     pub(super) fn stop(self) {
         drop(self.blocks);
-        let _ = self.thread.join();
+        self.thread.into_iter().for_each(|thread| _ = thread.join());
     }
 }
 

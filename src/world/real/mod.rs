@@ -59,17 +59,22 @@ pub struct Real {
 }
 
 impl Real {
-    /// Listens to signals and for the end of stdout's reader, and starts reading.
+    /// Listens to signals and for the end of stdout's reader, and starts reading; but if there is nothing to read, as
+    /// it is told at once, none of that is worth its while.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
-    pub fn start(reader: Reader<Input>) -> anyhow::Result<Self> {
+    pub fn start(mut reader: Reader<Input>) -> anyhow::Result<Self> {
         let clock = Clock::start();
         let interrupt = Arc::new(Interrupt::for_this_thread());
         let (teller, hearer) = teller::pair(Arc::clone(&interrupt));
-        signals::listen(&teller)?;
-        outlet::watch(&teller)?;
-        let feed = Feed::start(reader, clock)?;
+        let feed = if reader.input().is_ready() && reader.is_empty()? {
+            Feed::over()
+        } else {
+            signals::listen(&teller)?;
+            outlet::watch(&teller)?;
+            Feed::start(reader, clock)?
+        };
         Ok(Real { clock, feed, is_fed: true, hearer, teller, interrupt, reaper: None })
     }
 
@@ -88,6 +93,9 @@ impl Real {
     /// # Errors
     /// A thread cannot be started.
     pub fn watch_commands(&mut self) -> anyhow::Result<Running> {
+        if self.feed.is_over() {
+            return Ok(Running::default());
+        }
         let (reaper, running) = Reaper::start(self.teller.clone())?;
         self.reaper = Some(reaper);
         Ok(running)

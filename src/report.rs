@@ -88,7 +88,7 @@ impl Reporter {
         {
             let name = Signal::try_from(number).map_or("a signal", Signal::as_str);
             self.notice(&format_args!("ended by {name}: {} read and not released", items(stats.left())));
-        } else if exit.is_abrupt() && stats.left() > 0 {
+        } else if exit != Exit::Signal(Signal::SIGPIPE as i32) && stats.left() > 0 {
             self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
         }
     }

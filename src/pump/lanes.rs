@@ -183,6 +183,13 @@ impl Lanes {
         (0..self.slots.len()).for_each(|at| self.seat(at, rules));
     }
 
+    /// Something has come to its end: asks again those who were told to wait until then, not for an instant.
+    pub(super) fn call_back(&mut self, rules: &Rules) {
+        let is_told = |(verdict, _): &&(Verdict, Seat)| *verdict == Verdict::Never;
+        let told: Vec<_> = self.waiting.iter().rev().take_while(is_told).map(|(_, (_, at))| *at).collect();
+        told.into_iter().for_each(|at| self.seat(at, rules));
+    }
+
     fn unseat(&mut self, at: usize) {
         match std::mem::replace(&mut self.slots[at].place, Place::Nowhere) {
             Place::Nowhere => {}
@@ -336,13 +343,13 @@ impl Lanes {
         left
     }
 
-    /// Puts back what was taken out, to be sent again no sooner than `not_before`.
-    pub(super) fn put_back(&mut self, parcels: Vec<Parcel>, not_before: Time, rules: &Rules) {
+    /// Puts back what was taken out, to be sent again.
+    pub(super) fn put_back(&mut self, parcels: Vec<Parcel>, rules: &Rules) {
         for parcel in parcels {
             let at = self.find(&parcel);
             self.unseat(at);
             self.count_in(&parcel);
-            self.slots[at].lane.put_back(parcel, not_before);
+            self.slots[at].lane.put_back(parcel);
             self.seat(at, rules);
         }
     }

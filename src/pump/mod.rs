@@ -167,6 +167,7 @@ impl<'a> Pump<'a> {
                 self.conclude();
             }
             if self.is_over() {
+                self.sink.finish().err().into_iter().for_each(|cause| self.fail(cause));
                 return self.exit;
             }
             let until = self.ask();
@@ -259,7 +260,8 @@ impl<'a> Pump<'a> {
                     Exit::Error,
                     &anyhow!("the next item's turn is past the end of time: shorten the period"),
                 );
-                None
+                // There is nothing to wait for any more.
+                Some(now)
             }
             Turn::NotBefore(Verdict::Never) | Turn::Nobody => tidy,
         }
@@ -376,9 +378,9 @@ impl<'a> Pump<'a> {
         self.rules.set_sums(&rates);
         let classifier = Classifier::new(&rates, self.separator.as_deref());
         for flight in self.flights.iter_mut() {
-            let class =
-                flight.parcels.first().and_then(|parcel| parcel.reclassified(&classifier, &self.delimiter));
-            if let Some(class) = class {
+            let parcels = flight.parcels.iter();
+            let classes = parcels.flat_map(|parcel| parcel.reclassified(&classifier, &self.delimiter));
+            if let Some(class) = self.rules.sum(classes) {
                 (flight.costs, flight.keys) = (class.costs, class.keys);
             }
         }
@@ -433,13 +435,14 @@ impl<'a> Pump<'a> {
     fn land(&mut self, now: Time, ended: Ended, flight: Flight) {
         let claim = Claim { since: flight.since, costs: &flight.costs, keys: &flight.keys };
         self.rules.limits.finish(now, &claim);
+        self.lanes.call_back(&self.rules);
         self.note(now, ended, &flight);
         let records = flight.records();
         match self.flights.outcome(&ended, flight.attempt()) {
             Outcome::Again(wait) if !self.stopping => {
                 let not_before = now.checked_add(wait.into()).unwrap_or(Time(u64::MAX));
-                let parcels = flight.parcels.into_iter().map(Parcel::again).collect();
-                self.lanes.put_back(parcels, not_before, &self.rules);
+                let again = |parcel: Parcel| parcel.again(ended.first, not_before);
+                self.lanes.put_back(flight.parcels.into_iter().map(again).collect(), &self.rules);
             }
             Outcome::Done => self.conclude_flight(ended.first, records, &flight, None),
             Outcome::Failed(exit) => self.conclude_flight(ended.first, records, &flight, Some(exit)),

@@ -62,6 +62,14 @@ pub trait Sink {
         Ok(())
     }
 
+    /// Nothing more will be sent, nor is anything running.
+    ///
+    /// # Errors
+    /// Output that had to wait for something else cannot be printed.
+    fn finish(&mut self) -> Result<(), Cause> {
+        Ok(())
+    }
+
     /// Passes a signal on to what is running.
     fn signal(&mut self, _: Signal) {}
 

@@ -50,7 +50,7 @@ pub struct Exec<'a> {
     running: Running,
     parent: Parent,
     jobs: Vec<Job>,
-    /// Which slots are taken.
+    /// Which slots are taken, of those that ever were.
     slots: Vec<bool>,
     spool: Spool,
     outputs: Outputs,
@@ -82,7 +82,7 @@ impl<'a> Exec<'a> {
             running,
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
-            slots: vec![false; run.jobs.get()],
+            slots: Vec::new(),
             spool: Spool::default(),
             outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
             advice,
@@ -101,7 +101,9 @@ impl<'a> Exec<'a> {
         }
         let capture = match self.run.output {
             Output::Shared => None,
-            Output::Whole | Output::InOrder => Some(Capture::of(&mut command, &mut self.spool)?),
+            Output::Whole | Output::InOrder => {
+                Some(Capture::of(&mut command, &mut self.spool).map_err(no_temporary_file)?)
+            }
         };
         match self.parent.start(command) {
             Ok(pid) => {
@@ -128,7 +130,7 @@ impl<'a> Exec<'a> {
         match self.run.stdin {
             Feed::Nothing => _ = command.stdin(Stdio::null()),
             Feed::Ours => {}
-            Feed::Items => _ = command.stdin(stdin_of(load.bytes)?),
+            Feed::Items => _ = command.stdin(stdin_of(load.bytes).map_err(no_temporary_file)?),
         }
         Ok(command)
     }
@@ -157,6 +159,7 @@ impl<'a> Exec<'a> {
             ErrorKind::NotFound => {
                 return fatal(Exit::NotFound, Error::new(error).context(format!("cannot run {name}")));
             }
+            ErrorKind::Other => return fatal(Exit::Error, Error::new(error)),
             _ if is_passing(&error) => return Ok(Sent::Later),
             _ => return fatal(Exit::CannotRun, Error::new(error).context(format!("cannot run {name}"))),
         };
@@ -173,6 +176,10 @@ impl<'a> Exec<'a> {
         let Some(at) = self.jobs.iter().position(|job| job.pid == pid) else { return };
         let job = self.jobs.swap_remove(at);
         self.slots[job.slot] = false;
+        if job.is_overdue {
+            // What it had started and left behind; the group's number is taken as long as there is any.
+            self.parent.signal(job.pid, Signal::SIGKILL);
+        }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
         self.tell(&job, end);
         let retry_after = self.take_advice(job.slot);
@@ -216,6 +223,14 @@ fn stdin_of(bytes: &[u8]) -> io::Result<Stdio> {
     Ok(Spool::default().take_with(bytes)?.into())
 }
 
+/// It is not the command that cannot be found, or run.
+fn no_temporary_file(error: io::Error) -> io::Error {
+    if is_passing(&error) {
+        return error;
+    }
+    io::Error::other(format!("cannot make a temporary file, see TMPDIR: {error}"))
+}
+
 /// Whether it is for want of something that commands which end give back.
 fn is_passing(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
@@ -224,9 +239,10 @@ fn is_passing(error: &io::Error) -> bool {
 
 impl Sink for Exec<'_> {
     fn send(&mut self, at: Time, load: &Load) -> Result<Sent, SendError> {
-        let Some(slot) = self.slots.iter().position(|is_taken| !is_taken) else { return Ok(Sent::Later) };
+        let slot = self.slots.iter().position(|is_taken| !is_taken).unwrap_or(self.slots.len());
         match self.start(at, load, slot) {
             Ok(()) => {
+                self.slots.resize(self.slots.len().max(slot + 1), false);
                 self.slots[slot] = true;
                 self.outputs.open(load.first);
                 self.running.set(true);
@@ -245,7 +261,8 @@ impl Sink for Exec<'_> {
     }
 
     fn is_free(&self) -> bool {
-        self.jobs.len() < self.slots.len() && self.outputs.has_room()
+        // With nothing running, what all the others wait for is itself yet to be started.
+        self.jobs.len() < self.run.jobs.get() && (self.outputs.has_room() || self.jobs.is_empty())
     }
 
     fn runs_commands(&self) -> bool {
@@ -275,6 +292,10 @@ impl Sink for Exec<'_> {
 
     fn settle(&mut self, first: u64) -> Result<(), Cause> {
         self.outputs.settle(first, &mut self.spool)
+    }
+
+    fn finish(&mut self) -> Result<(), Cause> {
+        self.outputs.finish(&mut self.spool)
     }
 
     fn signal(&mut self, signal: Signal) {

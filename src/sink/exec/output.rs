@@ -107,6 +107,12 @@ impl Outputs {
         Ok(())
     }
 
+    /// All that is still held will not wait any longer.
+    pub(super) fn finish(&mut self, spool: &mut Spool) -> Result<(), Cause> {
+        self.open.clear();
+        self.settle(0, spool)
+    }
+
     fn print(&self, printed: [Printed; 2], spool: &mut Spool) -> Result<(), Cause> {
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(printed) {
             let write = |bytes: &[u8]| {

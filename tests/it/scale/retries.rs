@@ -1,12 +1,13 @@
 //! Failed commands are tried again, within the limits.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::{run, start, stretches, timed};
-use crate::support::{UNLIMITED, needs_program, numbers, text};
+use crate::support::{Directory, Running, UNLIMITED, needs_program, numbers, text};
 
 /// How often commands were tried that end as `script` says, and the status of the run.
 fn attempts(args: &[&str], script: &str) -> (usize, Option<i32>) {
@@ -59,6 +60,21 @@ fn with_keys_nothing_of_that_key_is_released_while_one_backs_off() {
     let script = "echo $1; test \"$1\" != 'a 1' -o $THROTTLE_ATTEMPT = 2";
     let args = ["-r1/100ms,key=col:1", "-j3", "--retries=1", "--backoff=1s..2s"];
     assert_eq!(run(&args, script, "a 1\na 2\nb 1\nb 2\n"), "a 1\nb 1\nb 2\na 1\na 2\n");
+}
+
+#[test]
+fn one_that_backs_off_goes_on_doing_so_under_new_limits() {
+    let directory = Directory::new();
+    let limits = directory.file("limits", "1k/s");
+    let from = format!("-r@{}", limits.display());
+    let script = timed("true") + "; test $THROTTLE_ATTEMPT = 2";
+    let args = [&from, "-j2", "--retries=1", "--backoff=1s..1s", "--", "sh", "-c", &script];
+    let mut running = Running::throttle(&args);
+    running.write("1\n");
+    let first = running.line();
+    fs::write(&limits, "2k/s").unwrap();
+    let stretches = stretches(&(first + &running.line()));
+    assert!(stretches[1].start >= stretches[0].end + 1_000_000_000, "{stretches:?}");
 }
 
 /// The waits that commands asked for, as they saw them themselves.

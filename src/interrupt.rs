@@ -37,9 +37,13 @@ impl Interrupt {
         self.raised.load(SeqCst)
     }
 
-    /// Asks the thread to stop, and nudges it until it has heard. For another thread to call.
+    /// Asks the thread to stop.
     pub fn raise(&self) {
         self.raised.store(true, SeqCst);
+    }
+
+    /// Nudges the thread until it has heard. For another thread to call.
+    pub fn nudge_until_heard(&self) {
         self.nudge_while(|| !self.heard.load(SeqCst));
     }
 

@@ -28,14 +28,15 @@ impl Pump<'_> {
     fn land(&mut self, now: Time, ended: Ended, flight: Flight) {
         let claim = Claim { since: flight.since, costs: &flight.costs, keys: &flight.keys };
         self.rules.limits.finish(now, &claim);
+        self.lanes.call_back(&self.rules);
         self.note(now, ended, &flight);
         let outcome = self.flights.outcome(&ended, flight.attempt());
         if let Outcome::Again(wait) = outcome
             && !self.stopping
         {
             let not_before = now.checked_add(wait.into()).unwrap_or(Time(u64::MAX));
-            let parcels = flight.parcels.into_iter().map(Parcel::again).collect();
-            return self.lanes.put_back(parcels, not_before, &self.rules);
+            let again = |parcel: Parcel| parcel.again(ended.first, not_before);
+            return self.lanes.put_back(flight.parcels.into_iter().map(again).collect(), &self.rules);
         }
         self.stats.bytes += flight.bytes();
         let exit = Exit::of_command(ended.end);
@@ -44,9 +45,7 @@ impl Pump<'_> {
 
     /// Items are done with, well or not.
     pub(super) fn finish(&mut self, first: u64, records: u64, failure: Option<Exit>) {
-        if let Err(cause) = self.sink.settle(first) {
-            self.fail(cause);
-        }
+        self.settle(first);
         if let Some(exit) = failure {
             self.stats.failed += records;
             self.exit = self.exit.max(exit);
@@ -58,6 +57,14 @@ impl Pump<'_> {
             if halt.now {
                 self.pass_on();
             }
+        }
+    }
+
+    /// Tells the sink how far all items are done with, or running.
+    pub(super) fn settle(&mut self, first: u64) {
+        let next = self.lanes.first().unwrap_or(u64::MAX).min(self.intake.first());
+        if let Err(cause) = self.sink.settle(first, next) {
+            self.fail(cause);
         }
     }
 

@@ -18,6 +18,7 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn push(&mut self, parcel: Parcel) {
+        self.not_before = self.not_before.max(parcel.not_before());
         self.parcels.push_back(parcel);
     }
 
@@ -131,10 +132,10 @@ impl Lane {
         }
     }
 
-    /// Puts a parcel back in its place, to go no sooner than `not_before`; nor does anything else until then.
-    pub(super) fn put_back(&mut self, parcel: Parcel, not_before: Time) {
+    /// Puts a parcel back in its place. Until it may go, nothing else does.
+    pub(super) fn put_back(&mut self, parcel: Parcel) {
+        self.not_before = self.not_before.max(parcel.not_before());
         let at = self.parcels.partition_point(|other| other.first() < parcel.first());
         self.parcels.insert(at, parcel);
-        self.not_before = self.not_before.max(not_before);
     }
 }

@@ -109,6 +109,11 @@ impl Lanes {
         self.slots.iter().filter_map(|slot| rules.next(&slot.lane)).map(|next| next.since).min()
     }
 
+    /// The number of the first item that waits.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.slots.iter().filter_map(|slot| slot.lane.front()).map(Parcel::first).min()
+    }
+
     /// How many bytes of the input stand before the first item that waits.
     pub(super) fn offset(&self) -> Option<u64> {
         self.slots.iter().filter_map(|slot| slot.lane.front()).map(Parcel::offset).min()
@@ -181,6 +186,13 @@ impl Lanes {
     /// Finds all lanes their places anew.
     pub(super) fn seat_all(&mut self, rules: &Rules) {
         (0..self.slots.len()).for_each(|at| self.seat(at, rules));
+    }
+
+    /// Something has come to its end: asks again those who were told to wait until then, not for an instant.
+    pub(super) fn call_back(&mut self, rules: &Rules) {
+        let is_told = |(verdict, _): &&(Verdict, Seat)| *verdict == Verdict::Never;
+        let told: Vec<_> = self.waiting.iter().rev().take_while(is_told).map(|(_, (_, at))| *at).collect();
+        told.into_iter().for_each(|at| self.seat(at, rules));
     }
 
     fn unseat(&mut self, at: usize) {
@@ -336,13 +348,13 @@ impl Lanes {
         left
     }
 
-    /// Puts back what was taken out, to be sent again no sooner than `not_before`.
-    pub(super) fn put_back(&mut self, parcels: Vec<Parcel>, not_before: Time, rules: &Rules) {
+    /// Puts back what was taken out, to be sent again.
+    pub(super) fn put_back(&mut self, parcels: Vec<Parcel>, rules: &Rules) {
         for parcel in parcels {
             let at = self.find(&parcel);
             self.unseat(at);
             self.count_in(&parcel);
-            self.slots[at].lane.put_back(parcel, not_before);
+            self.slots[at].lane.put_back(parcel);
             self.seat(at, rules);
         }
     }

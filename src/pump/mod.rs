@@ -186,6 +186,7 @@ impl<'a> Pump<'a> {
                 self.conclude();
             }
             if self.is_over() {
+                self.sink.finish().err().into_iter().for_each(|cause| self.fail(cause));
                 return self.exit;
             }
             let until = self.ask();
@@ -278,7 +279,8 @@ impl<'a> Pump<'a> {
                     Exit::Error,
                     &anyhow!("the next item's turn is past the end of time: shorten the period"),
                 );
-                None
+                // There is nothing to wait for any more.
+                Some(now)
             }
             Turn::NotBefore(Verdict::Never) | Turn::Nobody => tidy,
         }
@@ -400,6 +402,7 @@ impl<'a> Pump<'a> {
         self.stats.refuse(records);
         let previous = self.lanes.lane(at).previous();
         self.lanes.advance(at, records, previous, &self.delimiter, &self.rules);
+        self.settle(first);
     }
 
     /// Goes on under other limits, with what is known of past releases.
@@ -410,9 +413,9 @@ impl<'a> Pump<'a> {
         self.rules.set_sums(&rates);
         let classifier = Classifier::new(&rates, self.separator.as_deref());
         for flight in self.flights.iter_mut() {
-            let class =
-                flight.parcels.first().and_then(|parcel| parcel.reclassified(&classifier, &self.delimiter));
-            if let Some(class) = class {
+            let parcels = flight.parcels.iter();
+            let classes = parcels.flat_map(|parcel| parcel.reclassified(&classifier, &self.delimiter));
+            if let Some(class) = self.rules.sum(classes) {
                 (flight.costs, flight.keys) = (class.costs, class.keys);
             }
         }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::lane::Lane;
 use crate::limiter::{All, Claim, Verdict};
-use crate::source::Parcel;
+use crate::source::{Class, Parcel};
 use crate::spec::{Batch, OnLimit, Rate};
 use crate::time::Time;
 
@@ -85,8 +85,7 @@ impl Rules {
     ) -> (u64, Vec<u64>) {
         let Some(front) = lane.front() else { return (0, Vec::new()) };
         let keys = &front.class().keys;
-        // What is tried again goes with its like.
-        let is_alike = |parcel: &&Parcel| parcel.class().keys == *keys && parcel.attempt() == front.attempt();
+        let is_alike = |parcel: &&Parcel| parcel.may_join(front);
         let arrived = lane.parcels().take_while(|parcel| parcel.arrival() <= until).take_while(is_alike);
         let (mut records, mut costs) = (1, front.class().costs.to_vec());
         let each = arrived.flat_map(|parcel| (0..parcel.records()).map(|_| &parcel.class().costs)).skip(1);
@@ -99,6 +98,11 @@ impl Rules {
             (records, costs) = (records + 1, sum);
         }
         (records, costs)
+    }
+
+    /// What records cost that are released together.
+    pub(super) fn sum(&self, classes: impl Iterator<Item = Class>) -> Option<Class> {
+        classes.reduce(|sum, class| Class { costs: self.add(&sum.costs, &class.costs).into(), ..sum })
     }
 
     fn add(&self, costs: &[u64], added: &[u64]) -> Vec<u64> {

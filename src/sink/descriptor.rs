@@ -17,6 +17,9 @@ use crate::interrupt::Interrupt;
 /// How long an interrupted write may take to finish what it is in.
 const GRACE: Duration = Duration::from_millis(50);
 
+/// What a pipe that is writable takes without blocking, everywhere.
+const CERTAIN: usize = 512;
+
 /// Which of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
@@ -72,10 +75,16 @@ impl Writer {
                     return Err(Cause::Interrupted);
                 }
             }
-            match write_to(target, &bytes[*written..end]) {
+            let next = match give_up {
+                None => &bytes[*written..end],
+                // Nobody may be there to end another write that blocks.
+                Some(_) if !is_writable(target) => continue,
+                Some(_) => &bytes[*written..end.min(*written + CERTAIN)],
+            };
+            match write_to(target, next) {
                 Ok(length) => *written += length,
                 Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => wait_until_writable(target, give_up.is_some())?,
+                Err(Errno::EAGAIN) => _ = wait_until_writable(target, PollTimeout::NONE)?,
                 Err(Errno::EPIPE) => return Err(Cause::ReaderGone),
                 Err(errno) => return Err(failed(target, errno)),
             }
@@ -91,13 +100,18 @@ fn write_to(target: Target, bytes: &[u8]) -> nix::Result<usize> {
     }
 }
 
-/// For a descriptor that somebody else made non-blocking.
-fn wait_until_writable(target: Target, is_interrupted: bool) -> Result<(), Cause> {
+/// Whether something can be written within a short time.
+fn is_writable(target: Target) -> bool {
+    wait_until_writable(target, PollTimeout::from(5u8)).unwrap_or(true)
+}
+
+/// Needed for a descriptor that somebody else made non-blocking.
+fn wait_until_writable(target: Target, timeout: PollTimeout) -> Result<bool, Cause> {
     let (stdout, stderr) = (io::stdout(), io::stderr());
     let fd = if target == Target::Stdout { stdout.as_fd() } else { stderr.as_fd() };
-    let timeout = if is_interrupted { PollTimeout::from(5u8) } else { PollTimeout::NONE };
     match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], timeout) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::EINTR) => Ok(false),
         Err(errno) => Err(failed(target, errno)),
     }
 }

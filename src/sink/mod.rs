@@ -54,11 +54,20 @@ pub trait Sink {
         Reaped::default()
     }
 
-    /// The item of this number is done with: it will not be sent again.
+    /// The item of this number is done with: it will not be sent again. Nor will any before `next` be that is not
+    /// running.
     ///
     /// # Errors
     /// Its output, which had to wait for that, cannot be printed.
-    fn settle(&mut self, _first: u64) -> Result<(), Cause> {
+    fn settle(&mut self, _first: u64, _next: u64) -> Result<(), Cause> {
+        Ok(())
+    }
+
+    /// Nothing more will be sent, nor is anything running.
+    ///
+    /// # Errors
+    /// Output that had to wait for something else cannot be printed.
+    fn finish(&mut self) -> Result<(), Cause> {
         Ok(())
     }
 

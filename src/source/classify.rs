@@ -83,10 +83,21 @@ impl Classifier {
         if let Some(class) = &self.uniform {
             return Ok(class.clone());
         }
-        let key = |key: &Extractor| Key::from_slice(&key.select(record, length).unwrap_or_default());
-        let keys: Rc<[Key]> = self.keys.iter().map(key).collect();
+        let keys = self.keys(record, length);
         let costs = self.limits.iter().map(|rule| rule.cost(&keys, record, length));
         Ok(Class { costs: costs.collect::<Result<_, _>>()?, keys })
+    }
+
+    /// As [`Classifier::classify`], for what cannot be refused any more: it costs nothing where it should be.
+    pub(crate) fn classify_leniently(&self, record: &[u8], length: usize) -> Class {
+        let keys = self.keys(record, length);
+        let costs = self.limits.iter().map(|rule| rule.cost(&keys, record, length).unwrap_or(0));
+        Class { costs: costs.collect(), keys }
+    }
+
+    fn keys(&self, record: &[u8], length: usize) -> Rc<[Key]> {
+        let key = |key: &Extractor| Key::from_slice(&key.select(record, length).unwrap_or_default());
+        self.keys.iter().map(key).collect()
     }
 }
 

@@ -13,7 +13,22 @@ pub struct Parcel {
     class: Class,
     first: u64,
     offset: u64,
+    trial: Trial,
+}
+
+/// How often something has been sent, and what follows from that for the next time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Trial {
+    /// How often it will have been sent, the next time included.
     attempt: u64,
+    /// The number of the first item that it was sent together with; 0 if it was not.
+    batch: u64,
+    /// When it may be sent again.
+    not_before: Time,
+}
+
+impl Trial {
+    const FIRST: Trial = Trial { attempt: 1, batch: 0, not_before: Time::ZERO };
 }
 
 impl Parcel {
@@ -39,12 +54,24 @@ impl Parcel {
 
     /// How often it will have been sent, the next time included.
     pub fn attempt(&self) -> u64 {
-        self.attempt
+        self.trial.attempt
     }
 
-    /// The same, to be sent once more.
-    pub(crate) fn again(self) -> Self {
-        Parcel { attempt: self.attempt + 1, ..self }
+    /// When it may be sent: at once, unless it is backing off.
+    pub fn not_before(&self) -> Time {
+        self.trial.not_before
+    }
+
+    /// Whether they may be in one batch. What was sent together stays together, apart from all else.
+    pub(crate) fn may_join(&self, other: &Parcel) -> bool {
+        let batch = |parcel: &Parcel| (parcel.trial.attempt, parcel.trial.batch);
+        self.class.keys == other.class.keys && batch(self) == batch(other)
+    }
+
+    /// The same, to be sent once more, with those of the batch whose first item has this number.
+    pub(crate) fn again(self, batch: u64, not_before: Time) -> Self {
+        let attempt = self.trial.attempt + 1;
+        Parcel { trial: Trial { attempt, batch, not_before }, ..self }
     }
 
     /// When it arrived.
@@ -66,10 +93,14 @@ impl Parcel {
         front
     }
 
-    /// What it asks of other limits; of several records, the first is looked at.
-    pub(crate) fn reclassified(&self, classifier: &Classifier, delimiter: &Delimiter) -> Option<Class> {
-        let record = &self.block.bytes()[..delimiter.length(self.block.bytes(), 1)];
-        classifier.classify(delimiter.trim(record), record.len()).ok()
+    /// What each of its records asks of other limits, though they may not admit it.
+    pub(crate) fn reclassified<'a>(
+        &'a self,
+        classifier: &'a Classifier,
+        delimiter: &'a Delimiter,
+    ) -> impl Iterator<Item = Class> + 'a {
+        let records = delimiter.split_inclusive(self.block.bytes());
+        records.map(|record| classifier.classify_leniently(delimiter.trim(record), record.len()))
     }
 
     /// Forgets the first `records` records, which are `length` bytes together.
@@ -102,7 +133,7 @@ struct Raw {
     block: Block,
     first: u64,
     offset: u64,
-    attempt: u64,
+    trial: Trial,
 }
 
 impl Intake {
@@ -138,13 +169,13 @@ impl Intake {
         self.records += block.records();
         self.bytes += block.bytes().len() as u64;
         self.newest = block.arrival();
-        self.blocks.push_back(Raw { block, first, offset, attempt: 1 });
+        self.blocks.push_back(Raw { block, first, offset, trial: Trial::FIRST });
     }
 
     /// Takes back what was taken before, in its order, to be classified by other limits.
     pub fn put_back(&mut self, parcels: Vec<Parcel>, classifier: Classifier) {
-        for Parcel { block, first, offset, attempt, .. } in parcels.into_iter().rev() {
-            self.blocks.push_front(Raw { block, first, offset, attempt });
+        for Parcel { block, first, offset, trial, .. } in parcels.into_iter().rev() {
+            self.blocks.push_front(Raw { block, first, offset, trial });
         }
         self.classifier = classifier;
     }
@@ -174,6 +205,11 @@ impl Intake {
         self.newest
     }
 
+    /// The number of the item that can be taken next, or of the next one that is put in.
+    pub fn first(&self) -> u64 {
+        self.blocks.front().map_or(self.records + 1, |raw| raw.first)
+    }
+
     /// How many bytes of the input stand before what can be taken next.
     pub fn offset(&self) -> u64 {
         self.blocks.front().map_or(self.bytes, |raw| raw.offset)
@@ -185,14 +221,14 @@ impl Intake {
             return self.take_record();
         }
         let class = self.classifier.uniform()?.clone();
-        let Raw { block, first, offset, attempt } = self.blocks.pop_front()?;
-        Some(Ok(Parcel { block, class, first, offset, attempt }))
+        let Raw { block, first, offset, trial } = self.blocks.pop_front()?;
+        Some(Ok(Parcel { block, class, first, offset, trial }))
     }
 
     fn take_record(&mut self) -> Option<Result<Parcel, SourceError>> {
         loop {
             let raw = self.blocks.front_mut()?;
-            let Raw { first, offset, attempt, .. } = *raw;
+            let Raw { first, offset, trial, .. } = *raw;
             let length = self.delimiter.length(raw.block.bytes(), 1);
             let block = Block::of(raw.block.bytes()[..length].to_vec(), 1, raw.block.arrival());
             raw.block.advance(1, length);
@@ -202,12 +238,14 @@ impl Intake {
             }
             let record = self.delimiter.trim(block.bytes());
             // What was taken before has been looked for.
-            if attempt == 1 && self.completed.as_mut().is_some_and(|completed| completed.take(record)) {
+            if trial == Trial::FIRST
+                && self.completed.as_mut().is_some_and(|completed| completed.take(record))
+            {
                 self.skipped += 1;
                 continue;
             }
             let class = self.classifier.classify(record, length);
-            let parcel = class.map(|class| Parcel { block, class, first, offset, attempt });
+            let parcel = class.map(|class| Parcel { block, class, first, offset, trial });
             return Some(parcel.map_err(|why| SourceError::Item { record: first, why }));
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! On its own the world is exact. It can be made to wake late, what is sent to take its time, and events to happen.
 
+pub(crate) mod commands;
+
 use std::collections::VecDeque;
 
 use fastrand::Rng;

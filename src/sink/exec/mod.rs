@@ -50,7 +50,7 @@ pub struct Exec<'a> {
     running: Running,
     parent: Parent,
     jobs: Vec<Job>,
-    /// Which slots are taken.
+    /// Which slots are taken, of those that ever were.
     slots: Vec<bool>,
     spool: Spool,
     outputs: Outputs,
@@ -82,7 +82,7 @@ impl<'a> Exec<'a> {
             running,
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
-            slots: vec![false; run.jobs.get()],
+            slots: Vec::new(),
             spool: Spool::default(),
             outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
             advice,
@@ -183,14 +183,11 @@ impl<'a> Exec<'a> {
         let Some(at) = self.jobs.iter().position(|job| job.pid == pid) else { return };
         let job = self.jobs.swap_remove(at);
         self.slots[job.slot] = false;
-        let end = match job.is_overdue {
-            true => {
-                // What it has started may not have heeded the TERM.
-                self.parent.signal(job.pid, Signal::SIGKILL);
-                End::Killed(Signal::SIGTERM as i32)
-            }
-            false => end,
-        };
+        if job.is_overdue {
+            // What it had started and left behind; the group's number is taken as long as there is any.
+            self.parent.signal(job.pid, Signal::SIGKILL);
+        }
+        let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
         self.tell(&job, end);
         let retry_after = self.take_advice(job.slot);
         reaped.ended.push(Ended { first: job.first, end, retry_after });
@@ -250,9 +247,10 @@ fn is_passing(error: &io::Error) -> bool {
 
 impl Sink for Exec<'_> {
     fn send(&mut self, at: Time, load: &Load) -> Result<Sent, SendError> {
-        let Some(slot) = self.slots.iter().position(|is_taken| !is_taken) else { return Ok(Sent::Later) };
+        let slot = self.slots.iter().position(|is_taken| !is_taken).unwrap_or(self.slots.len());
         match self.start(at, load, slot) {
             Ok(()) => {
+                self.slots.resize(self.slots.len().max(slot + 1), false);
                 self.slots[slot] = true;
                 self.outputs.open(load.first);
                 self.running.set(true);
@@ -271,7 +269,8 @@ impl Sink for Exec<'_> {
     }
 
     fn is_free(&self) -> bool {
-        self.jobs.len() < self.slots.len() && self.outputs.has_room()
+        // With nothing running, what all the others wait for is itself yet to be started.
+        self.jobs.len() < self.run.jobs.get() && (self.outputs.has_room() || self.jobs.is_empty())
     }
 
     fn runs_commands(&self) -> bool {
@@ -299,8 +298,12 @@ impl Sink for Exec<'_> {
         reaped
     }
 
-    fn settle(&mut self, first: u64) -> Result<(), Cause> {
-        self.reporter.make_way(|| self.outputs.settle(first, &mut self.spool))
+    fn settle(&mut self, first: u64, next: u64) -> Result<(), Cause> {
+        self.reporter.make_way(|| self.outputs.settle(first, next, &mut self.spool))
+    }
+
+    fn finish(&mut self) -> Result<(), Cause> {
+        self.reporter.make_way(|| self.outputs.finish(&mut self.spool))
     }
 
     fn signal(&mut self, signal: Signal) {

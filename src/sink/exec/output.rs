@@ -94,17 +94,22 @@ impl Outputs {
         self.print(printed, spool)
     }
 
-    /// The item of this number is done with.
-    pub(super) fn settle(&mut self, first: u64, spool: &mut Spool) -> Result<(), Cause> {
+    /// The item of this number is done with; none before `next` is still to be started.
+    pub(super) fn settle(&mut self, first: u64, next: u64, spool: &mut Spool) -> Result<(), Cause> {
         self.open.remove(&first);
-        while let Some(held) =
-            self.held.first_entry().filter(|held| self.open.first().is_none_or(|open| held.key() < open))
-        {
+        let next = self.open.first().map_or(next, |open| next.min(*open));
+        while let Some(held) = self.held.first_entry().filter(|held| *held.key() < next) {
             for printed in held.remove() {
                 self.print(printed, spool)?;
             }
         }
         Ok(())
+    }
+
+    /// All that is still held will not wait any longer.
+    pub(super) fn finish(&mut self, spool: &mut Spool) -> Result<(), Cause> {
+        self.open.clear();
+        self.settle(0, u64::MAX, spool)
     }
 
     fn print(&self, printed: [Printed; 2], spool: &mut Spool) -> Result<(), Cause> {

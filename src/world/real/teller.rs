@@ -42,8 +42,10 @@ impl Teller {
 
     /// Tells that the run is to stop, and has whatever call the thread is in end.
     pub(super) fn stop(&self, event: Wake) {
-        self.tell(event);
+        // Before it is told: whoever has heard of it must not begin a write as though nothing had happened.
         self.interrupt.raise();
+        self.tell(event);
+        self.interrupt.nudge_until_heard();
     }
 }
 

@@ -1,0 +1,68 @@
+//! What many commands need, and what is left of it.
+
+use std::fs;
+use std::process::Command;
+
+use nix::unistd::Pid;
+use predicates::prelude::*;
+
+use crate::support::{
+    Directory, Running, UNLIMITED, eventually, needs_program, numbers, sh_command, text, throttle,
+};
+
+/// Items for which there are no descriptors wait until there are.
+#[test]
+fn no_item_is_lost_for_want_of_descriptors() {
+    for args in ["-j50", "-kj50", "-j50 --pipe"] {
+        let script =
+            format!("ulimit -n 60; exec throttle -r1T/s {args} -- sh -c 'cat; sleep 0.1; echo $1' sh .");
+        let mut running = Running::start(&mut sh_command(&script));
+        running.write(numbers(200));
+        let output = running.finish();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let done = text(&output.stdout).lines().filter(|line| line.starts_with('.')).count();
+        assert_eq!((done, text(&output.stderr)), (200, String::new()), "{args}");
+    }
+}
+
+#[test]
+fn a_directory_for_temporary_files_that_is_missing_is_named() {
+    for args in [&["-j2"][..], &["--retries=1"]] {
+        throttle(&[&[UNLIMITED], args, &["echo"]].concat())
+            .env("TMPDIR", Directory::new().path().join("none"))
+            .write_stdin("1\n")
+            .assert()
+            .code(1)
+            .stderr(predicate::str::contains("cannot make a"));
+    }
+}
+
+fn descriptors(pid: Pid) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+fn zombies(parent: Pid) -> usize {
+    let output = Command::new("ps").args(["-o", "stat=", "--ppid", &parent.to_string()]).output().unwrap();
+    text(&output.stdout).lines().filter(|state| state.starts_with('Z')).count()
+}
+
+#[test]
+fn many_commands_leave_nothing_behind() {
+    if needs_program("ps").is_none() || !std::path::Path::new("/proc/self/fd").exists() {
+        return;
+    }
+    let mut running = Running::throttle(&[UNLIMITED, "-j50", "echo"]);
+    running.write(numbers(2000));
+    for count in 1..=2000 {
+        running.line();
+        if count % 400 == 0 {
+            let (descriptors, zombies) = (descriptors(running.pid()), zombies(running.pid()));
+            // Two files for each that runs, the shelf, and our own.
+            assert!(descriptors < 200, "{descriptors} descriptors after {count}");
+            assert!(zombies <= 50, "{zombies} zombies after {count}");
+        }
+    }
+    eventually("all are reaped", || zombies(running.pid()) == 0);
+    assert!(descriptors(running.pid()) < 60);
+    assert!(running.finish().status.success());
+}

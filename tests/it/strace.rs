@@ -109,7 +109,7 @@ fn a_read_that_fails_is_an_error_after_what_was_read() {
 fn short_writes_lose_nothing() {
     let Some(strace) = needs_strace() else { return };
     let directory = Directory::new();
-    let input = noise(6, 600_000);
+    let input = noise(6, 3_000_000);
     let file = File::open(directory.file("input", &input)).unwrap();
     let trace = directory.path().join("trace");
     let (reader, writer) = pipe();
@@ -126,7 +126,7 @@ fn short_writes_lose_nothing() {
 }
 
 fn read_slowly(mut from: impl Read) -> Vec<u8> {
-    let (mut all, mut chunk) = (Vec::new(), [0; 5000]);
+    let (mut all, mut chunk) = (Vec::new(), [0; 20_000]);
     while let read @ 1.. = from.read(&mut chunk).unwrap() {
         all.extend_from_slice(&chunk[..read]);
         thread::sleep(Duration::from_millis(1));

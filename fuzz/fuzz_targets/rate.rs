@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| throttle_fuzz::rate(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::rate(data));

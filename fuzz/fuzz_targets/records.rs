@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| throttle_fuzz::records(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::records(data));

@@ -77,7 +77,7 @@ impl Delimiter {
     }
 
     /// The records in `bytes` without their delimiters.
-    pub(crate) fn split<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    pub fn split<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.split_inclusive(bytes).map(|record| self.trim(record))
     }
 

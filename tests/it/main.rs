@@ -3,9 +3,11 @@
 //! What arithmetic can tell is tested on a virtual clock. A test on the real one asserts that something is *not
 //! earlier* than allowed, never that it is fast, but for guards against hanging that are far longer than need be.
 
+mod audit;
 mod bytes;
 mod cli;
 mod exec;
+mod fuzz;
 mod generated;
 mod limits;
 mod live;

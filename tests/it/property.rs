@@ -5,7 +5,7 @@ mod laws;
 mod model;
 
 use throttle::exit::Exit;
-use throttle::spec::{OnLimit, Start};
+use throttle::spec::{Algorithm, OnLimit, Start};
 
 use self::case::{Case, for_each_case};
 use self::model::{Expected, expected};
@@ -86,7 +86,12 @@ fn the_scale_of_time_does_not_matter() {
 /// The cases are such that all of the above is put to the test.
 #[test]
 fn the_cases_are_of_all_kinds() {
-    let outcomes: Vec<_> = (1..=300).map(|seed| exact(&Case::new(seed))).collect();
+    let cases: Vec<_> = (1..=300).map(Case::new).collect();
+    for algorithm in Algorithm::names() {
+        let has_it = |case: &&Case| case.rates.iter().any(|rate| rate.algorithm.to_string() == algorithm);
+        assert!(cases.iter().filter(has_it).count() > 120, "{algorithm}");
+    }
+    let outcomes: Vec<_> = cases.iter().map(exact).collect();
     let count = |is_so: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_so(outcome)).count();
     assert!(count(|outcome| outcome.exit == Exit::Done) > 100);
     assert!(count(|outcome| outcome.exit == Exit::Refused) > 20);

@@ -47,7 +47,7 @@ impl Tampered {
 }
 
 /// strace, if it may do its work here: some sandboxes forbid it.
-fn needs_strace() -> Option<PathBuf> {
+pub(crate) fn needs_strace() -> Option<PathBuf> {
     let strace = needs_program("strace")?;
     let works =
         Command::new(&strace).args(["-o", "/dev/null", "true"]).status().is_ok_and(|status| status.success());

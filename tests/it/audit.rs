@@ -1,0 +1,221 @@
+//! No window is exceeded where items really leave: start(k+N) ≥ end(k) + P, on a busy machine, with the program
+//! stopped now and then, and with whoever reads it being slow.
+
+mod trace;
+
+use std::fs;
+use std::io::{PipeReader, Read};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use throttle::spec::Algorithm;
+
+use self::trace::{Span, Traced, started, written};
+use crate::support::{Directory, Running, THROTTLE, is_alive, needs_program};
+
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MILLISECOND;
+
+/// Two busy loops, until it is dropped.
+struct Load {
+    is_over: Arc<AtomicBool>,
+    loops: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    fn start() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let busy = || {
+            let is_over = Arc::clone(&is_over);
+            thread::spawn(move || while !is_over.load(Relaxed) {})
+        };
+        Load { loops: vec![busy(), busy()], is_over }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        self.loops.drain(..).for_each(|busy| _ = busy.join());
+    }
+}
+
+/// Between any release and the one `distance` later, there are `wait` nanoseconds.
+struct Promise {
+    distance: usize,
+    wait: u64,
+}
+
+impl Promise {
+    #[track_caller]
+    fn check(&self, releases: &[Span]) {
+        let later = releases.iter().skip(self.distance);
+        for (k, (early, late)) in releases.iter().zip(later).enumerate() {
+            let free = early.end + self.wait;
+            assert!(free <= late.start, "{k} + {}: {} ns early", self.distance, free - late.start);
+        }
+    }
+}
+
+/// Lines of eight bytes.
+const SIZE: u64 = 8;
+
+fn lines(count: u64) -> Vec<u8> {
+    (0..count).flat_map(|number| format!("{number:07}\n").into_bytes()).collect()
+}
+
+/// Feeds it in pieces of any length, a little later now and then, and stops it again and again until its end.
+fn feed_and_stop(traced: &mut Traced, input: &[u8]) {
+    let mut random = Rng::with_seed(7);
+    let mut rest = input;
+    while !rest.is_empty() {
+        let length = rest.len().min(random.usize(1..=input.len() / 10));
+        traced.running.write(&rest[..length]);
+        rest = &rest[length..];
+        pause(&mut random);
+        if random.bool() {
+            traced.stopped(|_| pause(&mut random));
+        }
+    }
+    traced.running.close_stdin();
+    while is_alive(traced.running.pid()) {
+        pause(&mut random);
+        traced.stopped(|_| pause(&mut random));
+    }
+}
+
+fn pause(random: &mut Rng) {
+    thread::sleep(Duration::from_millis(random.u64(0..=60)));
+}
+
+#[track_caller]
+fn no_window_is_exceeded(per_second: u64, count: u64) {
+    let Some(mut traced) = Traced::start(&[&format!("-r{per_second}/s")]) else { return };
+    let _load = Load::start();
+    feed_and_stop(&mut traced, &lines(count));
+    let releases = written(&traced.finish(), SIZE);
+    assert_eq!(releases.len() as u64, count);
+    let distance = usize::try_from(per_second).unwrap();
+    Promise { distance, wait: SECOND }.check(&releases);
+}
+
+#[test]
+fn no_window_is_exceeded_at_10_per_second() {
+    no_window_is_exceeded(10, 35);
+}
+
+#[test]
+fn no_window_is_exceeded_at_1000_per_second() {
+    no_window_is_exceeded(1000, 3500);
+}
+
+#[test]
+fn no_window_is_exceeded_at_100_000_per_second() {
+    no_window_is_exceeded(100_000, 350_000);
+}
+
+/// As above, where most writes take as long as it takes the reader to make room for them.
+#[test]
+fn no_window_is_exceeded_however_slow_the_reader() {
+    const COUNT: u64 = 300_000;
+    let Some((reader, mut traced)) = Traced::start_unread(&["-r100000/s"]) else { return };
+    let _load = Load::start();
+    let reading = thread::spawn(|| read_slowly(reader));
+    traced.running.write(lines(COUNT));
+    let releases = written(&traced.finish(), SIZE);
+    assert!(reading.join().unwrap() == lines(COUNT));
+    let slow = releases.iter().filter(|release| release.end - release.start > 5 * MILLISECOND).count();
+    assert!(slow > 1000, "the reader was not slow: it held up {slow}");
+    Promise { distance: 100_000, wait: SECOND }.check(&releases);
+}
+
+/// At most 600 KB a second.
+fn read_slowly(mut from: PipeReader) -> Vec<u8> {
+    let (mut all, mut chunk) = (Vec::new(), vec![0; 6000]);
+    while let read @ 1.. = from.read(&mut chunk).unwrap() {
+        all.extend_from_slice(&chunk[..read]);
+        thread::sleep(Duration::from_millis(10));
+    }
+    all
+}
+
+#[test]
+fn no_window_is_exceeded_by_commands() {
+    for jobs in ["-j1", "-j3"] {
+        let Some(mut traced) = Traced::start(&["-r10/200ms", jobs, "--", "true"]) else { return };
+        let _load = Load::start();
+        feed_and_stop(&mut traced, &lines(60));
+        let starts = started(&traced.finish());
+        assert_eq!(starts.len(), 60);
+        Promise { distance: 10, wait: 200 * MILLISECOND }.check(&starts);
+    }
+}
+
+/// What each algorithm promises at 10 per 200 ms of the time between releases, a run of `count` long.
+fn promises(algorithm: Algorithm, count: usize) -> Vec<Promise> {
+    let (distance, wait) = (10, 200 * MILLISECOND);
+    match algorithm {
+        Algorithm::Sliding => vec![Promise { distance, wait }],
+        Algorithm::Interval => vec![Promise { distance: 1, wait: wait / 10 }],
+        // Of three windows that follow each other, the one in the middle is whole.
+        Algorithm::Fixed => vec![Promise { distance: 2 * distance, wait }],
+        // What is beyond the burst has to accrue.
+        Algorithm::Bucket => (distance..count)
+            .map(|distance| Promise { distance, wait: (distance as u64 - 9) * wait / 10 })
+            .collect(),
+    }
+}
+
+#[test]
+fn there_is_no_burst_to_catch_up_after_having_been_stopped() {
+    let algorithms = Algorithm::names().map(|name| name.parse().expect("a name"));
+    let stopped = algorithms.map(|algorithm| thread::spawn(move || is_stopped_for_seconds(algorithm)));
+    stopped.into_iter().for_each(|stopped| stopped.join().unwrap());
+}
+
+fn is_stopped_for_seconds(algorithm: Algorithm) {
+    const STOP: Duration = Duration::from_secs(2);
+    let Some(mut traced) = Traced::start(&["-r10/200ms", "-A", &algorithm.to_string()]) else { return };
+    traced.running.write(lines(40));
+    thread::sleep(Duration::from_millis(500));
+    traced.stopped(|running| {
+        running.write(lines(40));
+        thread::sleep(STOP);
+    });
+    let releases = written(&traced.finish(), SIZE);
+    assert_eq!(releases.len(), 80);
+    let is_stop = |pair: &[Span]| pair[1].start.saturating_sub(pair[0].end) > SECOND;
+    assert!(releases.windows(2).any(is_stop), "{algorithm} was not stopped");
+    promises(algorithm, 80).iter().for_each(|promise| promise.check(&releases));
+}
+
+/// A wall clock that is an hour further on, or back, each time that it is looked at.
+#[test]
+fn a_wall_clock_that_jumps_changes_nothing() {
+    let Some(faketime) = needs_program("faketime") else { return };
+    for (jump, direction) in [("+0 i3600", 1.0), ("+0 i-3600", -1.0)] {
+        let directory = Directory::new();
+        let log = directory.path().join("log");
+        let mut command = Command::new(&faketime);
+        command.args(["--exclude-monotonic", "-f", jump, THROTTLE, "-r1/200ms", "--log"]);
+        let begun = Instant::now();
+        let mut running = Running::start(command.arg(&log).arg("true"));
+        running.write(lines(4));
+        assert!(running.finish().status.success());
+        assert!(begun.elapsed() >= Duration::from_millis(600));
+        // It did see them: it logs when commands started by that clock.
+        let starts = wall_clock_starts(&log);
+        assert!(starts.windows(2).all(|pair| (pair[1] - pair[0]) * direction > 3000.0), "{starts:?}");
+    }
+}
+
+fn wall_clock_starts(log: &Path) -> Vec<f64> {
+    let log = fs::read_to_string(log).unwrap();
+    let starts = log.lines().skip(1).map(|line| line.split('\t').nth(1).unwrap().parse().unwrap());
+    starts.collect()
+}

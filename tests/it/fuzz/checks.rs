@@ -1,0 +1,114 @@
+//! What holds for any bytes. The fuzz targets search for some for which it does not; the tests check it for those in
+//! the corpus.
+
+use std::io::{self, Read};
+
+use throttle::source::{Delimiter, Reader, SourceError};
+use throttle::spec::{Defaults, Rate, RateText};
+
+/// A RATE is understood or it is not; what was understood is printed such that it means the same.
+///
+/// # Panics
+/// If that is not so.
+pub fn rate(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    if let Some(rate) = resolved(text) {
+        let printed = rate.to_string();
+        assert_eq!(resolved(&printed), Some(rate), "{text:?} is printed as {printed:?}");
+    }
+}
+
+fn resolved(text: &str) -> Option<Rate> {
+    RateText::parse_pausing(text).ok()?.resolve(&Defaults::default()).ok()
+}
+
+/// However the input trickles in, its records are those that one would cut by hand, up to the first that is too long.
+///
+/// # Panics
+/// If that is not so.
+pub fn records(data: &[u8]) {
+    let Some(case) = Case::new(data) else { return };
+    assert_eq!(case.read(), case.cut(), "delimiter {}", case.delimiter.escape_ascii());
+}
+
+/// What is read, and how.
+struct Case {
+    delimiter: Vec<u8>,
+    max_record: usize,
+    /// How much each `read` gives; the first again after the last.
+    steps: Vec<usize>,
+    input: Vec<u8>,
+}
+
+/// The records, and where the first one begins that is too long: its number, and the offset in bytes.
+type Records = (Vec<Vec<u8>>, Option<(u64, u64)>);
+
+impl Case {
+    /// Few bytes also make inputs that are longer than what is read in one go.
+    const MOST: usize = 400_000;
+
+    fn new(data: &[u8]) -> Option<Self> {
+        let (&[delimiter, max_record, steps, repeat], rest) = data.split_first_chunk()?;
+        let (delimiter, rest) = rest.split_at_checked(1 + usize::from(delimiter % 3))?;
+        let (steps, input) = rest.split_at_checked(1 + usize::from(steps % 8))?;
+        let most = Self::MOST / input.len().max(1);
+        Some(Case {
+            delimiter: delimiter.to_vec(),
+            max_record: square(max_record),
+            steps: steps.iter().map(|&step| square(step)).collect(),
+            input: input.repeat(square(repeat).min(most.max(1))),
+        })
+    }
+
+    fn read(&self) -> Records {
+        let delimiter = Delimiter::new(&self.delimiter);
+        let input = Trickle { rest: &self.input, steps: self.steps.iter().cycle() };
+        let mut records = Vec::new();
+        for block in Reader::new(input, delimiter.clone(), self.max_record) {
+            match block {
+                Ok(block) => {
+                    let before = records.len() as u64;
+                    records.extend(delimiter.split(block.bytes()).map(<[u8]>::to_vec));
+                    assert_eq!(before + block.records(), records.len() as u64);
+                }
+                Err(SourceError::TooLong { record, offset, .. }) => return (records, Some((record, offset))),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        (records, None)
+    }
+
+    fn cut(&self) -> Records {
+        let (mut records, mut start) = (Vec::new(), 0);
+        while start < self.input.len() {
+            let rest = &self.input[start..];
+            let end = rest.windows(self.delimiter.len()).position(|bytes| bytes == self.delimiter);
+            let record = &rest[..end.unwrap_or(rest.len())];
+            if record.len() > self.max_record {
+                let number = records.len() as u64 + 1;
+                return (records, Some((number, start as u64)));
+            }
+            records.push(record.to_vec());
+            start += record.len() + self.delimiter.len();
+        }
+        (records, None)
+    }
+}
+
+fn square(byte: u8) -> usize {
+    usize::from(byte).pow(2).max(1)
+}
+
+/// Gives its bytes out a few at a time.
+struct Trickle<'a, S> {
+    rest: &'a [u8],
+    steps: S,
+}
+
+impl<'a, S: Iterator<Item = &'a usize>> Read for Trickle<'_, S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let step = self.steps.next().copied().unwrap_or(1);
+        let length = step.min(buffer.len());
+        self.rest.read(&mut buffer[..length])
+    }
+}

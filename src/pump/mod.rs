@@ -473,6 +473,9 @@ impl<'a> Pump<'a> {
     }
 
     fn redraw(&self, now: Time) {
+        if self.reporter.redraw_at().is_none() {
+            return;
+        }
         let progress = Progress {
             stats: self.stats(),
             running: self.sink.running() as u64,

@@ -126,7 +126,7 @@ fn short_writes_lose_nothing() {
 }
 
 fn read_slowly(mut from: impl Read) -> Vec<u8> {
-    let (mut all, mut chunk) = (Vec::new(), [0; 20_000]);
+    let (mut all, mut chunk) = (Vec::new(), vec![0; 20_000]);
     while let read @ 1.. = from.read(&mut chunk).unwrap() {
         all.extend_from_slice(&chunk[..read]);
         thread::sleep(Duration::from_millis(1));

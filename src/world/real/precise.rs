@@ -17,13 +17,21 @@ const SPIN: Duration = Duration::from_micros(100);
 /// it. A shorter one is spun through altogether.
 const WORTH_SPINNING: Duration = Duration::from_millis(20);
 
-/// Blocks until `until`, in a wait that began at `since`.
+/// After a long wait there is no hurry. A receiver stamps what it gets some tens of microseconds late, and not always by
+/// as much, so it would see bursts that are a period apart to the microsecond now and then closer than that. A
+/// thousandth of the wait, up to this, keeps them apart for it, too.
+const COURTESY: Duration = Duration::from_micros(300);
+
+/// Blocks until `until`, in a wait that began at `since`; after a long one, a little longer.
 pub(super) fn sleep(clock: Clock, since: Time, until: Time) {
-    let is_short = Duration::from_nanos(until.since(since)) <= WORTH_SPINNING;
-    let spin = if is_short { SPIN } else { Duration::ZERO };
+    let wait = Duration::from_nanos(until.since(since));
+    if wait > WORTH_SPINNING {
+        let left = Duration::from_nanos(until.since(clock.now()));
+        return thread::sleep(left + (wait / 1000).min(COURTESY));
+    }
     loop {
         let left = Duration::from_nanos(until.since(clock.now()));
-        match left.checked_sub(spin) {
+        match left.checked_sub(SPIN) {
             _ if left.is_zero() => return,
             Some(sleep) if !sleep.is_zero() => thread::sleep(sleep),
             _ => hint::spin_loop(),

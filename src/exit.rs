@@ -73,11 +73,6 @@ impl Exit {
         }
     }
 
-    /// Whether the user has to be told that it is over: a reader that went away wanted no more.
-    pub fn is_abrupt(self) -> bool {
-        self.ends_the_run() && self != Exit::Signal(Signal::SIGPIPE as i32)
-    }
-
     /// Whether nothing more is to be started after it.
     pub fn ends_the_run(self) -> bool {
         !matches!(self, Exit::Done | Exit::CommandFailed | Exit::CommandKilled)

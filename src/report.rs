@@ -88,12 +88,12 @@ impl Reporter {
 
     /// What was read in vain, when a run ends before its input does.
     fn left(&self, exit: Exit, stats: &Stats) {
-        if let Exit::Signal(number) = exit
-            && exit.is_abrupt()
-        {
+        if exit == Exit::Signal(Signal::SIGPIPE as i32) {
+            // A reader that went away wanted no more.
+        } else if let Exit::Signal(number) = exit {
             let name = Signal::try_from(number).map_or("a signal", Signal::as_str);
             self.notice(&format_args!("ended by {name}: {} read and not released", items(stats.left())));
-        } else if exit != Exit::Signal(Signal::SIGPIPE as i32) && stats.left() > 0 {
+        } else if stats.left() > 0 {
             self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
         }
     }

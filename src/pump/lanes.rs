@@ -263,28 +263,28 @@ impl Lanes {
 
     /// What some of the limits answer to the lane of a seat.
     fn ask(&self, (_, at): Seat, rules: &Rules, limits: impl Fn(&All, &Claim) -> Verdict) -> Verdict {
-        let lane = &self.slots[at].lane;
-        let Some((front, next)) = lane.front().zip(rules.next(lane)) else { return Verdict::Never };
-        match rules.judges(front) {
+        let answer = self.with_claim(at, rules, |is_judged, claim| match is_judged {
             // It is judged as soon as it is complete.
-            true => Verdict::At(next.since),
-            false => limits(
-                &rules.limits,
-                &Claim { since: next.since, costs: &next.costs, keys: &front.class().keys },
-            ),
-        }
+            true => Verdict::At(claim.since),
+            false => limits(&rules.limits, claim),
+        });
+        answer.unwrap_or(Verdict::Never)
     }
 
     fn kind(&self, (_, at): Seat, rules: &Rules) -> Kind {
+        let kind = self.with_claim(at, rules, |is_judged, claim| match is_judged {
+            true => Kind::default(),
+            false => rules.limits.shared_part(claim),
+        });
+        kind.unwrap_or_default()
+    }
+
+    /// Hands on what a lane would release next, and whether that is judged instead of made to wait.
+    fn with_claim<T>(&self, at: usize, rules: &Rules, f: impl FnOnce(bool, &Claim) -> T) -> Option<T> {
         let lane = &self.slots[at].lane;
-        match lane.front().zip(rules.next(lane)).filter(|(front, _)| !rules.judges(front)) {
-            None => Kind::default(),
-            Some((front, next)) => rules.limits.shared_part(&Claim {
-                since: next.since,
-                costs: &next.costs,
-                keys: &front.class().keys,
-            }),
-        }
+        let (front, next) = lane.front().zip(rules.next(lane))?;
+        let claim = Claim { since: next.since, costs: &next.costs, keys: &front.class().keys };
+        Some(f(rules.judges(front), &claim))
     }
 
     /// The lane whose turn it is.

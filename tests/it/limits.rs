@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
 use predicates::prelude::*;
 
-use crate::support::{Directory, Running, UNLIMITED, numbers, sh, text, throttle};
+use crate::support::{
+    Directory, Running, UNLIMITED, keeps_its_pace_after_a_stop, numbers, sh, text, throttle,
+};
 
 /// What a dry run prints: `INSTANT ITEM; INSTANT ITEM`, with no more decimals than need be.
 fn dry_run(args: &[&str], items: &[&str]) -> String {
@@ -200,16 +201,7 @@ mod ancestors {
         let idle = &["0 a", "10 b", "10 c", "10 d", "10 e"];
         let wanted = "0 0 a; 10 10 b; 10 10 c; 11 10 d; 11 10 e";
         assert_eq!(dry_run(&["-n2", "-Afixed", "--arrivals", "col:1"], idle), wanted);
-        let mut running = Running::throttle(&["-n1", "-p200ms", "-Afixed"]);
-        running.write("1\n2\n3\n4\n");
-        assert_eq!(running.line(), "1\n");
-        running.signal(Signal::SIGSTOP);
-        std::thread::sleep(Duration::from_millis(700));
-        running.signal(Signal::SIGCONT);
-        assert_eq!(running.line(), "2\n");
-        let started = Instant::now();
-        assert_eq!(running.line() + &running.line(), "3\n4\n");
-        assert!(started.elapsed() >= Duration::from_millis(200));
+        keeps_its_pace_after_a_stop(&["-n1", "-p200ms", "-Afixed"]);
     }
 }
 

@@ -8,8 +8,8 @@ use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
 use nix::unistd::Pid;
 
 use crate::support::{
-    Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, is_alive, needs_program, numbers, sh,
-    sh_command, text,
+    Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, is_alive, keeps_its_pace_after_a_stop,
+    needs_program, numbers, sh, sh_command, text,
 };
 
 /// One item an hour: the first has gone out, and the others wait.
@@ -245,17 +245,7 @@ fn a_run_that_is_killed_while_stopped_ends() {
 /// A run that was stopped is not owed the time: it goes on at its own pace.
 #[test]
 fn time_spent_stopped_is_not_made_up_for() {
-    let mut running = Running::throttle(&["-n1", "-p200ms"]);
-    running.write("1\n2\n3\n4\n");
-    assert_eq!(running.line(), "1\n");
-    running.signal(Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(700));
-    running.signal(Signal::SIGCONT);
-    assert_eq!(running.line(), "2\n");
-    let started = Instant::now();
-    assert_eq!(running.line() + &running.line(), "3\n4\n");
-    // The first line was read some time after it was written; so much can be had for certain.
-    assert!(started.elapsed() >= Duration::from_millis(200));
+    keeps_its_pace_after_a_stop(&["-n1", "-p200ms"]);
 }
 
 #[test]

@@ -269,3 +269,18 @@ pub(crate) fn noise(seed: u64, count: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..count).map(|_| random.u8(..)).collect()
 }
+
+/// Stops a run of one line per 200 ms for longer than that: what it has missed is not made up for.
+pub(crate) fn keeps_its_pace_after_a_stop(args: &[&str]) {
+    let mut running = Running::throttle(args);
+    running.write("1\n2\n3\n4\n");
+    assert_eq!(running.line(), "1\n");
+    running.signal(Signal::SIGSTOP);
+    thread::sleep(Duration::from_millis(700));
+    running.signal(Signal::SIGCONT);
+    assert_eq!(running.line(), "2\n");
+    let started = Instant::now();
+    assert_eq!(running.line() + &running.line(), "3\n4\n");
+    // The first line was read some time after it was written; so much can be had for certain.
+    assert!(started.elapsed() >= Duration::from_millis(200));
+}

@@ -36,8 +36,12 @@ pub enum Exit {
     CannotRun,
     /// The command was not found.
     NotFound,
-    /// An item was refused, with `--on-limit fail`.
+    /// An item was refused, with `--on-limit fail`; or the store of limits cannot be reached.
     Refused,
+    /// The state of shared limits is damaged, or is that of other limits.
+    BadState,
+    /// The store of limits will not serve us: a password, a permission, a certificate.
+    BadStore,
     /// The command line makes no sense.
     Usage,
     /// An error of our own, or of reading or writing.
@@ -54,6 +58,8 @@ impl Exit {
             Exit::Error => 1,
             Exit::Usage => 2,
             Exit::Refused => 75,
+            Exit::BadState => 65,
+            Exit::BadStore => 78,
             Exit::CommandFailed => 123,
             Exit::CommandStopped => 124,
             Exit::CommandKilled => 125,
@@ -110,6 +116,8 @@ mod tests {
             Exit::CannotRun,
             Exit::NotFound,
             Exit::Refused,
+            Exit::BadState,
+            Exit::BadStore,
             Exit::Usage,
             Exit::Error,
             Exit::Signal(1),
@@ -117,7 +125,7 @@ mod tests {
         for pair in ranks.windows(2) {
             assert_eq!(pair[0].max(pair[1]), pair[1]);
         }
-        assert_eq!(ranks.map(Exit::status), [0, 123, 124, 125, 126, 127, 75, 2, 1, 129]);
+        assert_eq!(ranks.map(Exit::status), [0, 123, 124, 125, 126, 127, 75, 65, 78, 2, 1, 129]);
     }
 
     #[test]

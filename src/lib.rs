@@ -24,6 +24,7 @@ pub mod sink;
 pub mod source;
 pub mod spec;
 pub mod stats;
+pub mod store;
 pub mod time;
 pub mod world;
 

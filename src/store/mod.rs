@@ -1,0 +1,112 @@
+//! Limits that outlive a run, and that several runs share: one log of *slots*, kept by a store.
+//!
+//! # The promise
+//!
+//! In any window of length P, no more than N releases start, over all processes that use the same state; none is
+//! early. If the state is lost, there is silence for one window, never a burst.
+//!
+//! # Slots with a deadline
+//!
+//! A process that looks at the log and, finding room, releases and then notes it, races with others that look at the
+//! same time. One that *books*, as it is done here, notes a future instant, its slot, and then sleeps until it. That
+//! alone is not enough: it wakes up late by as much as the machine likes, and what was noted is not what happened.
+//! Measured with eight processes on an exact log of 100 per 200 ms, up to 129 releases fell into a window.
+//!
+//! So a slot is good only until its deadline, D after it. A process that wakes later than that drops the slot, and
+//! books another; and the log is kept for P + D. Let release k have the slot s(k), and really start at e(k):
+//!
+//! ```text
+//! s(k) ≤ e(k) ≤ s(k) + D          checked against the clock right before it leaves
+//! s(k+N) ≥ s(k) + P + D           kept by the store
+//! e(k+N) ≥ s(k+N) ≥ s(k) + P + D ≥ e(k) + P
+//! ```
+//!
+//! A slot that is dropped stays in the log: that costs throughput, never the limit. `margin=` is this same reserve: it
+//! says what D is. [`Policy`] knows what it comes to for each algorithm.
+//!
+//! # Who does what
+//!
+//! A [`Store`] answers one question: [`Store::book`]. All limits of a run are booked as one, so that a release has one
+//! slot. The pump asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
+//! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
+//! `limiter::Booked`, which is pure, like all limiters.
+//!
+//! Slots are given out in the order of the asking, so there is neither polling nor a herd, and nobody starves. None is
+//! given out further ahead than the *horizon*: what dead processes have booked is over soon. Whoever would have to wait
+//! longer is told when to ask again.
+//!
+//! # What is not promised
+//!
+//! - A process that is stopped between its last look at the clock and the system call that releases is late
+//!   unnoticed, by as long as it is stopped.
+//! - A process that starts after the state was lost, and before one that knew it has asked again, cannot know that
+//!   there ever was one.
+//!
+//! # On the way to internet scale
+//!
+//! One key of one server serves some ten thousands of bookings a second, and the round trip is hidden as long as a
+//! batch lasts longer than it: n slots at N per P last n·P/N, so n ≥ N·RTT/P. With N = 10 000/s and 100 ms that is
+//! 1000 at a time. Beyond one server, names spread over a cluster by their hash tag, one name never over two. Beyond
+//! one region, the quota itself is leased: a region holds n of N for a term T, returns what it does not use, and a
+//! lease that is not renewed is dead only T + D later, which is how long its share lies idle after a failure.
+
+use anyhow::Error;
+
+use crate::exit::Exit;
+use crate::limiter::Key;
+use crate::time::Time;
+
+mod policy;
+
+pub use policy::{Policy, Quota, Reserve};
+
+/// What is asked of a store: slots for some releases that are alike.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// The key whose limits are charged; empty if the limits go by no key.
+    pub key: Key,
+    /// What each limit of the policy charges for one release. At least one is not 0.
+    pub costs: Box<[u64]>,
+    /// So many slots are of use. At least 1, at most [`Policy::span`].
+    pub count: u64,
+}
+
+/// When a release may happen, on the clock of the process that booked it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// Not before.
+    pub at: Time,
+    /// Not after.
+    pub until: Time,
+}
+
+/// What a store says to an order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Answer {
+    /// The slots that were booked, earliest first; fewer than asked for, or none, if the others are beyond the horizon.
+    pub slots: Vec<Slot>,
+    /// With fewer slots than asked for: when it makes sense to ask for more.
+    pub ask_again: Option<Time>,
+    /// Something that the user should hear of, such as that state was lost.
+    pub warning: Option<String>,
+}
+
+/// Why a store cannot be asked any more.
+#[derive(Debug)]
+pub struct StoreError {
+    /// What the run ends with.
+    pub exit: Exit,
+    /// Why, and what to do about it. Holds no secret.
+    pub error: Error,
+}
+
+/// Keeps the log of slots.
+pub trait Store: Send {
+    /// Books slots, each the first one that all limits allow, and no two the same unless they do.
+    ///
+    /// Blocks, for as long as there is hope.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
+}

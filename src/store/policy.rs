@@ -1,0 +1,197 @@
+//! What a store is told of the limits, with the reserve that late wake-ups need.
+
+use crate::spec::{Algorithm, Rate, Start};
+use crate::time::SECOND;
+
+const MILLISECOND: u64 = SECOND / 1000;
+
+/// How much later than its slot a release may be, unless `margin=` says so: a share of the period, within bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reserve {
+    /// One part in so many of the period.
+    pub part: u64,
+    /// At least, in nanoseconds.
+    pub least: u64,
+    /// At most, in nanoseconds.
+    pub most: u64,
+}
+
+impl Reserve {
+    /// On one machine, where only wake-ups are late.
+    pub const LOCAL: Reserve = Reserve { part: 100, least: MILLISECOND, most: 50 * MILLISECOND };
+    /// Over a network, where the clocks are known to no more than a round trip.
+    pub const REMOTE: Reserve = Reserve { part: 50, least: 5 * MILLISECOND, most: 250 * MILLISECOND };
+
+    fn of(self, period: u64) -> u64 {
+        (period / self.part).clamp(self.least, self.most)
+    }
+}
+
+/// One limit, as a store keeps it: the terms hold for slots, and so have the reserve in them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quota {
+    /// The rule.
+    pub algorithm: Algorithm,
+    /// N.
+    pub count: u64,
+    /// P in nanoseconds, with the reserve.
+    pub period: u64,
+    /// B, for the bucket, less the reserve: at least 1. Otherwise 0.
+    pub burst: u64,
+    /// Whether a new state begins as though all of it had just been used.
+    pub starts_empty: bool,
+}
+
+/// All limits of a run, as a store keeps them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// The limits, in their order. At least one.
+    pub quotas: Vec<Quota>,
+    /// D: how long a slot is good, in nanoseconds.
+    pub deadline: u64,
+    /// How far ahead slots are given out, in nanoseconds.
+    pub horizon: u64,
+    /// How many slots one order may ask for at most.
+    pub span: u64,
+    /// The limits in words. Processes that share a state have to agree on it.
+    pub text: String,
+}
+
+/// The most slots that are booked at once are those for so much time...
+const SPAN: u64 = 50 * MILLISECOND;
+
+/// ... and no more than this, whatever the rate: a store serves one order at a time.
+const MOST: u64 = 1000;
+
+impl Policy {
+    /// For these limits, of which there is at least one, with a `reserve` where they do not say.
+    pub fn new(rates: &[Rate], reserve: Reserve) -> Self {
+        let reserves: Vec<_> = rates.iter().map(|rate| reserve_of(rate, reserve)).collect();
+        let texts: Vec<_> = rates.iter().zip(&reserves).map(|(rate, &margin)| text(rate, margin)).collect();
+        let quotas: Vec<_> = rates.iter().zip(&reserves).map(|(rate, &margin)| quota(rate, margin)).collect();
+        Policy {
+            deadline: reserves.iter().copied().min().unwrap_or(0),
+            horizon: rates.iter().map(|rate| rate.period).max().unwrap_or(0).clamp(SECOND, 60 * SECOND),
+            span: rates.iter().map(span).min().unwrap_or(1),
+            text: texts.join(" "),
+            quotas,
+        }
+    }
+}
+
+/// D, as far as this limit is concerned.
+fn reserve_of(rate: &Rate, reserve: Reserve) -> u64 {
+    match (rate.margin, rate.algorithm) {
+        (0, Algorithm::Interval) => reserve.of(rate.period / rate.count.max(1)),
+        (0, _) => reserve.of(rate.period),
+        (margin, _) => margin,
+    }
+}
+
+/// The limit in words, as far as processes that share it have to agree.
+fn text(rate: &Rate, margin: u64) -> String {
+    Rate { margin, start: Start::Full, ..rate.clone() }.to_string()
+}
+
+/// The terms that slots have to keep so that releases, which may be `late` after them, keep those of `rate`.
+fn quota(rate: &Rate, late: u64) -> Quota {
+    let &Rate { count, period, algorithm, .. } = rate;
+    let (period, late) = (u128::from(period), u128::from(late));
+    let accruing = u128::from(count) * late;
+    let (period, burst) = match algorithm {
+        Algorithm::Sliding | Algorithm::Fixed => (period + late, 0),
+        Algorithm::Interval => (period + accruing, 0),
+        Algorithm::Bucket => {
+            // What accrues while a release may be late is held back. Where the bucket does not hold as much, the first
+            // release beyond it has to come later, and so all others.
+            let burst = rate.burst.unwrap_or(count).max(1);
+            let held_back = accruing.div_ceil(period).min(u128::from(burst) - 1);
+            let lengthened = (period + accruing).div_ceil(held_back + 1).max(period);
+            (lengthened, u128::from(burst) - held_back)
+        }
+    };
+    let whole = |number| u64::try_from(number).unwrap_or(u64::MAX);
+    Quota {
+        algorithm,
+        count,
+        period: whole(period),
+        burst: whole(burst),
+        starts_empty: rate.start == Start::Empty,
+    }
+}
+
+fn span(rate: &Rate) -> u64 {
+    let in_time = u128::from(rate.count) * u128::from(SPAN) / u128::from(rate.period);
+    u64::try_from(in_time).unwrap_or(MOST).min(rate.count / 4).clamp(1, MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Defaults, RateText};
+
+    fn policy(rates: &[&str]) -> Policy {
+        let resolve = |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        Policy::new(&rates.iter().map(resolve).collect::<Vec<_>>(), Reserve::LOCAL)
+    }
+
+    #[test]
+    fn slots_are_kept_apart_by_so_much_more_as_releases_may_be_late() {
+        let ms = MILLISECOND;
+        // Rate, D, then P and B as slots have to keep them.
+        let table = [
+            ("10/s", 10 * ms, 1010 * ms, 0),
+            ("10/50ms", ms, 51 * ms, 0),
+            ("10/h", 50 * ms, 3_600_050 * ms, 0),
+            ("10/s,margin=20ms", 20 * ms, 1020 * ms, 0),
+            ("10/s,algo=fixed", 10 * ms, 1010 * ms, 0),
+            ("10/s,algo=interval", ms, 1010 * ms, 0),
+            ("10/s,algo=bucket", 10 * ms, 1000 * ms, 9),
+            ("1000/s,algo=bucket,burst=50", 10 * ms, 1000 * ms, 40),
+            // One of the ten that would be held back is not there.
+            ("1000/s,algo=bucket,burst=10", 10 * ms, 1100 * ms, 1),
+            ("10/s,algo=bucket,burst=1", 10 * ms, 1100 * ms, 1),
+        ];
+        for (rate, deadline, period, burst) in table {
+            let policy = policy(&[rate]);
+            let quota = &policy.quotas[0];
+            assert_eq!((policy.deadline, quota.period, quota.burst), (deadline, period, burst), "{rate}");
+        }
+    }
+
+    /// Of a bucket: for any number of releases in a row, as far apart as slots allow, the limit holds for releases of
+    /// which the first is late and the last is not.
+    #[test]
+    fn a_bucket_of_slots_keeps_the_bucket_of_releases() {
+        for (count, period, burst, late) in
+            [(10, 1000, 10, 10), (1000, 1000, 50, 10), (7, 100, 1, 3), (3, 100, 2, 99)]
+        {
+            let rate = format!("{count}/{period}ns,algo=bucket,burst={burst}");
+            let rate = rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+            let quota = quota(&rate, late);
+            for row in 1..200u64 {
+                // In units of 1/count nanoseconds.
+                let apart = row.saturating_sub(quota.burst) * quota.period;
+                let needed = row.saturating_sub(burst) * period;
+                assert!(row <= burst || apart >= needed + late * count, "{rate:?}: {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_policy_is_the_same_for_all_who_mean_the_same() {
+        assert_eq!(policy(&["10/s"]).text, policy(&["10/1000ms,margin=10ms,start=empty"]).text);
+        assert_ne!(policy(&["10/s"]).text, policy(&["10/s,margin=20ms"]).text);
+        let both = policy(&["10/s", "600/m"]);
+        assert_eq!((both.deadline, both.horizon, both.span), (10 * MILLISECOND, 60 * SECOND, 1));
+        assert_eq!(both.text, "10/1s,algo=sliding,margin=10ms 600/1m,algo=sliding,margin=50ms");
+    }
+
+    #[test]
+    fn no_more_than_a_quarter_and_50_ms_worth_is_booked_at_once() {
+        let table = [("1/s", 1), ("10/s", 1), ("100/s", 5), ("100/200ms", 25), ("1M/s", 1000), ("8/ms", 2)];
+        for (rate, span) in table {
+            assert_eq!(policy(&[rate]).span, span, "{rate}");
+        }
+    }
+}

@@ -56,8 +56,11 @@ use crate::exit::Exit;
 use crate::limiter::Key;
 use crate::time::Time;
 
+pub mod ledger;
+mod memory;
 mod policy;
 
+pub use memory::Memory;
 pub use policy::{Policy, Quota, Reserve};
 
 /// What is asked of a store: slots for some releases that are alike.

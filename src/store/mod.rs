@@ -56,10 +56,12 @@ use crate::exit::Exit;
 use crate::limiter::Key;
 use crate::time::Time;
 
+mod file;
 pub mod ledger;
 mod memory;
 mod policy;
 
+pub use file::{FileStore, place};
 pub use memory::Memory;
 pub use policy::{Policy, Quota, Reserve};
 

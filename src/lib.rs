@@ -45,7 +45,8 @@ use crate::report::Reporter;
 use crate::sink::{DryRun, Exec, Sink, Stdout};
 use crate::source::{Delimiter, Reader};
 use crate::spec::{Action, Rate, Report, Run, Selector, Spec};
-use crate::world::real::{Input, Position, Real};
+use crate::store::StoreError;
+use crate::world::real::{Clock as RealClock, Input, Position, Real};
 use crate::world::sim::{Clock, Sim, stamped};
 
 /// Runs the program with these arguments, of which the first is its name.
@@ -59,10 +60,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         }
     };
     let reporter = Reporter::new(spec.report).with_json(spec.as_json);
+    if let (Action::Reset, Some(shared)) = (&spec.action, &spec.shared) {
+        return store::reset(&shared.state).map_or_else(refused, |()| Exit::Done);
+    }
     execute(&spec, reporter).unwrap_or_else(|error| {
         Reporter::new(Report::Normal).error(&error);
         Exit::Error
     })
+}
+
+/// A store that says no says what the run ends with.
+fn refused(StoreError { exit, error }: StoreError) -> Exit {
+    Reporter::new(Report::Normal).error(&error);
+    exit
 }
 
 fn print(text: &str) -> Exit {
@@ -85,7 +95,7 @@ fn execute(spec: &Spec, reporter: Reporter) -> Result<Exit> {
     let reader = Reader::new(input, Delimiter::new(&spec.input.delimiter), spec.input.max_record);
     match &spec.action {
         Action::DryRun { arrivals } => dry_run(spec, rates, arrivals.clone(), reader, &reporter),
-        Action::Pass | Action::Run(_) => {
+        Action::Pass | Action::Run(_) | Action::Reset => {
             let display = spec.progress.and_then(|when| Display::new(when, position.size_left()));
             real_run(spec, rates, reader, &position, &reporter.with_display(display))
         }
@@ -119,21 +129,30 @@ fn real_run(
 ) -> Result<Exit> {
     let log = match &spec.action {
         Action::Run(run) => open_log(run)?,
-        Action::Pass | Action::DryRun { .. } => None,
+        _ => None,
     };
-    let mut world = Real::start(reader).context("cannot start")?;
+    let clock = if spec.shared.is_some() { RealClock::Boot } else { RealClock::start() };
+    let store = match spec.shared.as_ref().map(|shared| store::open(shared, &rates, clock)) {
+        Some(Err(error)) => return Ok(refused(error)),
+        store => store.and_then(Result::ok),
+    };
+    let mut world = Real::start(reader, clock).context("cannot start")?;
     world.watch_limits(&spec.limits, &rates)?;
     let interrupt = world.interrupt();
     let mut sink: Box<dyn Sink> = match &spec.action {
         Action::Run(run) => {
             Box::new(Exec::new((**run).clone(), reporter, world.watch_commands()?, interrupt)?)
         }
-        Action::Pass | Action::DryRun { .. } => {
+        _ => {
             world.sharpen();
             Box::new(Stdout::new(interrupt))
         }
     };
+    let policy = store.map(|(store, policy)| world.book_with(store).map(|()| policy)).transpose()?;
     let mut pump = Pump::new(&mut world, sink.as_mut(), reporter, spec, rates);
+    if let Some(policy) = policy {
+        pump = pump.with_bookings(policy);
+    }
     if let Action::Run(run) = &spec.action {
         pump = pump.with_commands(run, fastrand::u64(..));
     }

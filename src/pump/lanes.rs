@@ -287,6 +287,11 @@ impl Lanes {
         Some(f(rules.judges(front), &claim))
     }
 
+    /// All lanes, empty ones as well.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Lane> {
+        self.slots.iter().map(|slot| &slot.lane)
+    }
+
     /// The lane whose turn it is.
     pub(super) fn lane(&self, at: usize) -> &Lane {
         &self.slots[at].lane

@@ -29,7 +29,7 @@
 //! A [`Store`] answers one question: [`Store::book`]. All limits of a run are booked as one, so that a release has one
 //! slot. The pump asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
 //! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
-//! `limiter::Booked`, which is pure, like all limiters.
+//! [`crate::limiter::Booked`], which is pure, like all limiters.
 //!
 //! Slots are given out in the order of the asking, so there is neither polling nor a herd, and nobody starves. None is
 //! given out further ahead than the *horizon*: what dead processes have booked is over soon. Whoever would have to wait
@@ -54,10 +54,15 @@ use anyhow::Error;
 
 use crate::exit::Exit;
 use crate::limiter::Key;
+pub use crate::limiter::Slot;
 use crate::time::Time;
 
+mod absent;
+mod open;
 mod policy;
 
+pub use absent::Server;
+pub use open::{open, reset};
 pub use policy::{Policy, Quota, Reserve};
 
 /// What is asked of a store: slots for some releases that are alike.
@@ -69,15 +74,6 @@ pub struct Order {
     pub costs: Box<[u64]>,
     /// So many slots are of use. At least 1, at most [`Policy::span`].
     pub count: u64,
-}
-
-/// When a release may happen, on the clock of the process that booked it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slot {
-    /// Not before.
-    pub at: Time,
-    /// Not after.
-    pub until: Time,
 }
 
 /// What a store says to an order.

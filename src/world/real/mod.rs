@@ -1,5 +1,6 @@
 //! The real world: a monotonic clock, channels that tell what happens, and blocking sleep.
 
+mod clock;
 mod input;
 mod limits;
 mod notices;
@@ -7,43 +8,29 @@ mod outlet;
 mod precise;
 mod reaper;
 mod signals;
+mod store;
 mod teller;
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{never, select};
 
+pub use self::clock::Clock;
 use self::input::Feed;
 pub use self::input::{Input, Position};
 use self::reaper::Reaper;
 pub use self::reaper::Running;
+use self::store::Desk;
 use self::teller::{Hearer, Teller};
 
 use crate::interrupt::Interrupt;
 use crate::pump::{Wake, World};
 use crate::source::{Reader, SourceError};
 use crate::spec::{Limits, Rate};
+use crate::store::{Order, Store};
 use crate::time::Time;
-
-/// The monotonic clock, counted from when it was made.
-///
-/// It does not count the time that the machine is suspended, so a suspend can only make us later.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
-
-impl Clock {
-    /// A clock that shows 0 now.
-    pub fn start() -> Self {
-        Clock(Instant::now())
-    }
-
-    /// The present instant.
-    pub fn now(self) -> Time {
-        Time(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-}
 
 /// The real world.
 pub struct Real {
@@ -56,16 +43,17 @@ pub struct Real {
     interrupt: Arc<Interrupt>,
     /// What waits for commands, if any are run.
     reaper: Option<Reaper>,
+    /// Where slots are booked, if limits are shared.
+    desk: Option<Desk>,
 }
 
 impl Real {
-    /// Listens to signals and for the end of stdout's reader, and starts reading; but if there is nothing to read, as
+    /// Goes by `clock`. Listens to signals and for the end of stdout's reader, and starts reading; but if there is nothing to read, as
     /// it is told at once, none of that is worth its while.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
-    pub fn start(mut reader: Reader<Input>) -> anyhow::Result<Self> {
-        let clock = Clock::start();
+    pub fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
         let interrupt = Arc::new(Interrupt::for_this_thread());
         let (teller, hearer) = teller::pair(Arc::clone(&interrupt));
         let feed = if reader.input().is_ready() && reader.is_empty()? {
@@ -75,7 +63,7 @@ impl Real {
             outlet::watch(&teller)?;
             Feed::start(reader, clock)?
         };
-        Ok(Real { clock, feed, is_fed: true, hearer, teller, interrupt, reaper: None })
+        Ok(Real { clock, feed, is_fed: true, hearer, teller, interrupt, reaper: None, desk: None })
     }
 
     /// Waits as precisely as the system can. Commands would inherit some of that, so it is for runs without.
@@ -107,6 +95,17 @@ impl Real {
     /// A thread cannot be started.
     pub fn watch_limits(&self, limits: &Limits, rates: &[Rate]) -> anyhow::Result<()> {
         Ok(limits::watch(limits.clone(), rates.to_vec(), self.teller.clone())?)
+    }
+
+    /// Books slots with `store` from now on.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn book_with(&mut self, store: Box<dyn Store>) -> anyhow::Result<()> {
+        if !self.feed.is_over() {
+            self.desk = Some(Desk::open(store, self.teller.clone())?);
+        }
+        Ok(())
     }
 
     /// Ends reading, and returns only when nothing more is read.
@@ -188,9 +187,24 @@ impl World for Real {
     fn items_read(&self) -> u64 {
         self.feed.items_read()
     }
+
+    fn book(&mut self, order: Order) {
+        if let Some(desk) = &self.desk {
+            desk.take(order);
+        }
+    }
 }
 
 /// Starts a thread that runs until the process ends.
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<thread::JoinHandle<()>> {
-    thread::Builder::new().name(name.to_owned()).stack_size(64 << 10).spawn(run)
+    spawn_with(64 << 10, name, run)
+}
+
+/// As [`spawn`], with so many bytes of stack.
+fn spawn_with(
+    stack: usize,
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run)
 }

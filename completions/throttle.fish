@@ -26,6 +26,8 @@ complete -c throttle -l retries -d 'Try a failed item up to N times more' -r
 complete -c throttle -l backoff -d 'How long to wait before a retry: [CODES=]MIN..MAX' -r
 complete -c throttle -l halt -d 'When failures end the run: soon,fail=3 or now,fail=10%' -r
 complete -c throttle -l arrivals -d 'With --dry-run: where items tell when they arrive' -r
+complete -c throttle -s s -l state -d 'Share the limits with all runs that name this STATE' -r
+complete -c throttle -l store-timeout -d 'Wait at most DUR for a server that is away [default: 1m]' -r
 complete -c throttle -l log -d 'Note the end of each command in FILE' -r -F
 complete -c throttle -l progress -d 'Show how far the run has come, on a terminal' -r -f -a "auto\t''
 always\t''"
@@ -36,6 +38,7 @@ complete -c throttle -s k -l keep-order -d 'Print output in the order of the inp
 complete -c throttle -s u -l ungrouped -d 'Let the outputs of commands mix'
 complete -c throttle -l pipe -d 'Give the item to COMMAND on its stdin'
 complete -c throttle -l dry-run -d 'Print when each item would be released, without waiting'
+complete -c throttle -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
 complete -c throttle -l resume -d 'Do not run again what the log says is done'
 complete -c throttle -s v -l verbose -d 'Print the limits at the start, a summary at the end'
 complete -c throttle -s q -l quiet -d 'Print errors only'

@@ -44,8 +44,8 @@ use crate::pump::Pump;
 use crate::report::Reporter;
 use crate::sink::{DryRun, Exec, Sink, Stdout};
 use crate::source::{Delimiter, Reader};
-use crate::spec::{Action, Rate, Report, Run, Selector, Spec};
-use crate::store::StoreError;
+use crate::spec::{Action, Rate, Report, Run, Selector, Shared, Spec};
+use crate::store::{Policy, StoreError};
 use crate::world::real::{Clock as RealClock, Input, Position, Real};
 use crate::world::sim::{Clock, Sim, stamped};
 
@@ -60,19 +60,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         }
     };
     let reporter = Reporter::new(spec.report).with_json(spec.as_json);
-    if let (Action::Reset, Some(shared)) = (&spec.action, &spec.shared) {
-        return store::reset(&shared.state).map_or_else(refused, |()| Exit::Done);
-    }
     execute(&spec, reporter).unwrap_or_else(|error| {
         Reporter::new(Report::Normal).error(&error);
-        Exit::Error
+        error.downcast_ref::<StoreError>().map_or(Exit::Error, |error| error.exit)
     })
-}
-
-/// A store that says no says what the run ends with.
-fn refused(StoreError { exit, error }: StoreError) -> Exit {
-    Reporter::new(Report::Normal).error(&error);
-    exit
 }
 
 fn print(text: &str) -> Exit {
@@ -88,6 +79,10 @@ fn print(text: &str) -> Exit {
 }
 
 fn execute(spec: &Spec, reporter: Reporter) -> Result<Exit> {
+    if let (Action::Reset, Some(shared)) = (&spec.action, &spec.shared) {
+        store::reset(&shared.state)?;
+        return Ok(Exit::Done);
+    }
     let rates = spec.limits.load()?;
     reporter.limits(&rates);
     let input = Input::open(spec.input.file.as_deref())?;
@@ -132,23 +127,11 @@ fn real_run(
         _ => None,
     };
     let clock = if spec.shared.is_some() { RealClock::Boot } else { RealClock::start() };
-    let store = match spec.shared.as_ref().map(|shared| store::open(shared, &rates, clock)) {
-        Some(Err(error)) => return Ok(refused(error)),
-        store => store.and_then(Result::ok),
-    };
     let mut world = Real::start(reader, clock).context("cannot start")?;
     world.watch_limits(&spec.limits, &rates)?;
-    let interrupt = world.interrupt();
-    let mut sink: Box<dyn Sink> = match &spec.action {
-        Action::Run(run) => {
-            Box::new(Exec::new((**run).clone(), reporter, world.watch_commands()?, interrupt)?)
-        }
-        _ => {
-            world.sharpen();
-            Box::new(Stdout::new(interrupt))
-        }
-    };
-    let policy = store.map(|(store, policy)| world.book_with(store).map(|()| policy)).transpose()?;
+    let policy =
+        spec.shared.as_ref().map(|shared| share(shared, &rates, &mut world, reporter)).transpose()?;
+    let mut sink = sink(spec, &mut world, reporter)?;
     let mut pump = Pump::new(&mut world, sink.as_mut(), reporter, spec, rates);
     if let Some(policy) = policy {
         pump = pump.with_bookings(policy);
@@ -165,6 +148,23 @@ fn real_run(
         position.advance(consumed);
     }
     Ok(exit)
+}
+
+fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter) -> Result<Policy> {
+    let (store, policy) = store::open(shared, rates, world.clock())?;
+    reporter.shared(&shared.state, &policy);
+    world.book_with(store)?;
+    Ok(policy)
+}
+
+fn sink<'a>(spec: &Spec, world: &mut Real, reporter: &'a Reporter) -> Result<Box<dyn Sink + 'a>> {
+    let interrupt = world.interrupt();
+    if let Action::Run(run) = &spec.action {
+        let running = world.watch_commands()?;
+        return Ok(Box::new(Exec::new((**run).clone(), reporter, running, interrupt)?));
+    }
+    world.sharpen();
+    Ok(Box::new(Stdout::new(interrupt)))
 }
 
 fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {

@@ -54,7 +54,7 @@ impl All {
     }
 
     /// Takes slots that were booked for a key and these costs.
-    pub fn put(&mut self, key: &Key, costs: &[u64], slots: Vec<Slot>) {
+    pub fn put(&mut self, key: &Key, costs: &[u64], slots: &[Slot]) {
         self.booked.iter_mut().for_each(|booked| booked.put(key, costs, slots.iter().copied()));
     }
 

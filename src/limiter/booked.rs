@@ -20,12 +20,12 @@ pub struct Slot {
 /// certain costs; another claim has none, and is told *never*: not before more slots have come.
 #[derive(Debug, Default)]
 pub struct Booked {
-    shelves: HashMap<Key, Shelf>,
+    held: HashMap<Key, Row>,
 }
 
 /// The slots of a key, earliest first.
 #[derive(Debug, Default)]
-struct Shelf {
+struct Row {
     costs: Box<[u64]>,
     slots: VecDeque<Slot>,
 }
@@ -33,23 +33,23 @@ struct Shelf {
 impl Booked {
     /// Takes slots that were booked for a key and these costs. Any for other costs are given up.
     pub fn put(&mut self, key: &Key, costs: &[u64], slots: impl IntoIterator<Item = Slot>) {
-        let shelf = self.shelves.entry(key.clone()).or_default();
-        if *shelf.costs != *costs {
-            *shelf = Shelf { costs: costs.into(), slots: VecDeque::new() };
+        let row = self.held.entry(key.clone()).or_default();
+        if *row.costs != *costs {
+            *row = Row { costs: costs.into(), slots: VecDeque::new() };
         }
-        shelf.slots.extend(slots);
+        row.slots.extend(slots);
     }
 
     /// The slots for claims like this, earliest first.
     pub fn slots(&self, claim: &Claim) -> impl DoubleEndedIterator<Item = Slot> {
-        let shelf = self.shelves.get(key(claim)).filter(|shelf| *shelf.costs == *claim.costs);
-        shelf.into_iter().flat_map(|shelf| shelf.slots.iter().copied())
+        let row = self.held.get(key(claim)).filter(|row| *row.costs == *claim.costs);
+        row.into_iter().flat_map(|row| row.slots.iter().copied())
     }
 
     /// How many slots there are, for whatever claims, that are not after `at`.
     pub(super) fn until(&self, at: Time) -> u64 {
         let is_due = |slot: &&Slot| slot.at <= at;
-        self.shelves.values().map(|shelf| shelf.slots.iter().take_while(is_due).count() as u64).sum()
+        self.held.values().map(|row| row.slots.iter().take_while(is_due).count() as u64).sum()
     }
 
     /// When the first of them is. What costs nothing needs none.
@@ -68,9 +68,9 @@ impl Booked {
 
     /// So many have been used.
     pub(super) fn commit(&mut self, claim: &Claim, releases: u64) {
-        if let Some(shelf) = self.shelves.get_mut(key(claim)).filter(|_| !is_free(claim)) {
-            let used = usize::try_from(releases).unwrap_or(usize::MAX).min(shelf.slots.len());
-            shelf.slots.drain(..used);
+        if let Some(row) = self.held.get_mut(key(claim)).filter(|_| !is_free(claim)) {
+            let used = usize::try_from(releases).unwrap_or(usize::MAX).min(row.slots.len());
+            row.slots.drain(..used);
             self.forget_empty();
         }
     }
@@ -78,14 +78,14 @@ impl Booked {
     /// Gives up the slots that were not used in time.
     pub(super) fn expire(&mut self, now: Time) {
         let is_over = |slot: &Slot| slot.until < now;
-        if self.shelves.values().any(|shelf| shelf.slots.front().is_some_and(is_over)) {
-            self.shelves.values_mut().for_each(|shelf| shelf.slots.retain(|slot| !is_over(slot)));
+        if self.held.values().any(|row| row.slots.front().is_some_and(is_over)) {
+            self.held.values_mut().for_each(|row| row.slots.retain(|slot| !is_over(slot)));
             self.forget_empty();
         }
     }
 
     fn forget_empty(&mut self) {
-        self.shelves.retain(|_, shelf| !shelf.slots.is_empty());
+        self.held.retain(|_, row| !row.slots.is_empty());
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
         booked.expire(Time(8));
         assert_eq!(booked.earliest(&ask), Verdict::At(Time(9)));
         booked.commit(&ask, 1);
-        assert_eq!((booked.earliest(&ask), booked.shelves.len()), (Verdict::Never, 0));
+        assert_eq!((booked.earliest(&ask), booked.held.len()), (Verdict::Never, 0));
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Pump<'_> {
             Ok(answer) => {
                 self.bookings.iter_mut().for_each(|bookings| bookings.note(now, order, &answer));
                 answer.warning.iter().for_each(|warning| self.reporter.notice(warning));
-                self.rules.limits.put(&order.key, &order.costs, answer.slots);
+                self.rules.limits.put(&order.key, &order.costs, &answer.slots);
                 self.lanes.call_back(&self.rules);
             }
             Err(StoreError { exit, error }) => {

@@ -1,5 +1,6 @@
 //! STATE: where limits are kept that several runs share, and which limits can be.
 
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
@@ -66,6 +67,17 @@ impl State {
             "a name is of letters, digits and -_.+@, a path has a slash, and a server is like redis://host/NAME"
         );
         Ok(State::Name(text.to_owned()))
+    }
+}
+
+/// Without any password.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::Name(name) => f.write_str(name),
+            State::File(path) => write!(f, "{}", path.display()),
+            State::Server(server) => write!(f, "{server}"),
+        }
     }
 }
 

@@ -50,6 +50,8 @@
 //! one region, the quota itself is leased: a region holds n of N for a term T, returns what it does not use, and a
 //! lease that is not renewed is dead only T + D later, which is how long its share lies idle after a failure.
 
+use std::fmt;
+
 use anyhow::Error;
 
 use crate::exit::Exit;
@@ -58,10 +60,13 @@ pub use crate::limiter::Slot;
 use crate::time::Time;
 
 mod absent;
+pub mod ledger;
+mod memory;
 mod open;
 mod policy;
 
 pub use absent::Server;
+pub use memory::Memory;
 pub use open::{open, reset};
 pub use policy::{Policy, Quota, Reserve};
 
@@ -94,6 +99,15 @@ pub struct StoreError {
     pub exit: Exit,
     /// Why, and what to do about it. Holds no secret.
     pub error: Error,
+}
+
+impl std::error::Error for StoreError {}
+
+/// With all causes.
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.error)
+    }
 }
 
 /// Keeps the log of slots.

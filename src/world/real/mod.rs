@@ -71,6 +71,11 @@ impl Real {
         precise::sharpen();
     }
 
+    /// What it goes by.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Raised when the run is to stop.
     pub fn interrupt(&self) -> Arc<Interrupt> {
         Arc::clone(&self.interrupt)

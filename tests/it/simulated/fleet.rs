@@ -184,10 +184,10 @@ impl Ship {
         if self.death.take_if(|death| *death <= now).is_some() {
             return Some(Wake::Stop(Stop::Signal(Signal::SIGTERM)));
         }
-        while let Some((_, order)) = self.orders.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((_, order)) = pop_due(&mut self.orders, |(at, _)| *at <= now) {
             self.deliver(order);
         }
-        if let Some((_, answer)) = self.answers.pop_front_if(|(at, _)| *at <= now) {
+        if let Some((_, answer)) = pop_due(&mut self.answers, |(at, _)| *at <= now) {
             return Some(answer);
         }
         if !accepting || self.has_ended {
@@ -197,7 +197,7 @@ impl Ship {
             self.has_ended = true;
             return Some(Wake::End(None));
         }
-        let block = self.arrivals.pop_front_if(|block| block.arrival().0 <= now)?;
+        let block = pop_due(&mut self.arrivals, |block| block.arrival().0 <= now)?;
         self.read += 1;
         Some(Wake::Input(block))
     }
@@ -265,4 +265,9 @@ impl Sink for Log {
         self.leaves.extend((0..load.records).map(|_| leave));
         Ok(Sent::Released)
     }
+}
+
+/// Takes the first, if it is due.
+fn pop_due<T>(queue: &mut VecDeque<T>, is_due: impl Fn(&T) -> bool) -> Option<T> {
+    if queue.front().is_some_and(is_due) { queue.pop_front() } else { None }
 }

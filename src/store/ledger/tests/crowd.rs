@@ -1,0 +1,156 @@
+//! Many processes that wake up late, drop slots, and die; on virtual time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use fastrand::Rng;
+
+use super::audit::{Release, is_kept};
+use super::{ALGORITHMS, for_each_seed, order};
+use crate::spec::{Algorithm, Defaults, Rate, RateText};
+use crate::store::{Memory, Policy, Reserve, Slot, Store};
+use crate::time::Time;
+
+const RESERVE: Reserve = Reserve { part: 10, least: 1, most: 1000 };
+
+/// What the processes are like.
+struct Habits {
+    /// A slot is dropped if its deadline has passed.
+    keep_deadlines: bool,
+    /// One of so many wake-ups is late by up to three times the deadline; others by up to half of it.
+    late: u64,
+    /// One of so many wake-ups is the last one of a process. Another takes its place.
+    deadly: u64,
+    /// How long, at most, there may be nothing to release.
+    idle: u64,
+}
+
+struct Process {
+    slots: Vec<Slot>,
+    wakes: u64,
+}
+
+/// What has happened.
+struct History {
+    releases: Vec<Release>,
+    /// When each slot was, and what it cost, in the order in which they were given out.
+    booked: Vec<Release>,
+    dropped: u64,
+}
+
+/// Lets eight processes release as much as they can.
+fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
+    let policy = Policy::new(rates, RESERVE);
+    let clock = Arc::new(AtomicU64::new(0));
+    let mut store = Memory::new(policy.clone(), {
+        let clock = Arc::clone(&clock);
+        move || Time(clock.load(Relaxed))
+    });
+    let mut processes: Vec<_> = (0..8).map(|wakes| Process { slots: Vec::new(), wakes }).collect();
+    let mut history = History { releases: Vec::new(), booked: Vec::new(), dropped: 0 };
+    while history.releases.len() < 150 {
+        let process = processes.iter_mut().min_by_key(|process| process.wakes).expect("one");
+        let now = process.wakes;
+        clock.store(now, Relaxed);
+        let due = process.slots.partition_point(|slot| slot.at.0 <= now);
+        for slot in process.slots.drain(..due) {
+            if slot.until.0 < now && habits.keep_deadlines {
+                history.dropped += 1;
+            } else {
+                history.releases.push(Release { at: now, cost: 1 });
+            }
+        }
+        if random.u64(0..habits.deadly) == 0 {
+            process.slots.clear();
+        }
+        let mut again = None;
+        if habits.idle > 0 && process.slots.is_empty() && random.bool() {
+            again = Some(Time(now + random.u64(1..=habits.idle)));
+        } else if process.slots.is_empty() {
+            let costs = vec![1; rates.len()];
+            let answer = store.book(&order(&costs, random.u64(1..=policy.span))).expect("booked");
+            let in_time = |slot: &Slot| slot.at.0 >= now && slot.at.0 <= now + policy.horizon;
+            assert!(answer.slots.iter().all(in_time));
+            history.booked.extend(answer.slots.iter().map(|slot| Release { at: slot.at.0, cost: 1 }));
+            (process.slots, again) = (answer.slots, answer.ask_again);
+        }
+        let next = process.slots.first().map(|slot| slot.at).or(again).expect("something to wait for");
+        let late = if random.u64(0..habits.late) == 0 { 3 * policy.deadline } else { policy.deadline / 2 };
+        process.wakes = next.0.max(now) + random.u64(0..=late);
+    }
+    history
+}
+
+/// When the windows of a fixed limit began, as far as they can be told from the slots.
+fn windows(booked: &[Release], length: u64) -> Vec<u64> {
+    let mut windows: Vec<u64> = Vec::new();
+    for slot in booked {
+        if windows.last().is_none_or(|start| slot.at >= start + length) {
+            windows.push(slot.at);
+        }
+    }
+    windows
+}
+
+fn rate(random: &mut Rng, algorithm: Algorithm) -> Rate {
+    let (count, period) = (random.u64(1..=20), random.u64(500..=2000));
+    let text = format!("{count}/{period}ns,algo={algorithm}");
+    let burst = random.u64(1..=20);
+    let text = if algorithm == Algorithm::Bucket { format!("{text},burst={burst}") } else { text };
+    text.parse::<RateText>().expect("a rate").resolve(&Defaults::default()).expect("resolved")
+}
+
+/// Such that a limit is used up at times, and at times not.
+fn some_idleness(random: &mut Rng, rate: &Rate) -> u64 {
+    random.u64(0..=40 * rate.period / rate.count)
+}
+
+fn all_are_kept(rates: &[Rate], history: &History) -> bool {
+    let quotas = Policy::new(rates, RESERVE).quotas;
+    rates
+        .iter()
+        .zip(quotas)
+        .all(|(rate, quota)| is_kept(rate, &history.releases, &windows(&history.booked, quota.period)))
+}
+
+const HABITS: Habits = Habits { keep_deadlines: true, late: 5, deadly: 20, idle: 0 };
+
+#[test]
+fn no_limit_is_exceeded_however_late_processes_wake_up_and_however_many_die() {
+    for_each_seed(400, |random| {
+        let rates: Vec<_> = (0..random.u64(1..=3))
+            .map(|_| {
+                let algorithm = random.choice(ALGORITHMS).expect("one");
+                rate(random, algorithm)
+            })
+            .collect();
+        let idle = some_idleness(random, &rates[0]);
+        let history = crowd(random, &rates, &Habits { idle, ..HABITS });
+        assert!(all_are_kept(&rates, &history), "{rates:?}: {:?}", history.releases);
+    });
+}
+
+#[test]
+fn slots_are_dropped_and_few_are_wasted_on_those_who_wake_up_in_time() {
+    for_each_seed(100, |random| {
+        let rates = [rate(random, Algorithm::Sliding)];
+        assert!(crowd(random, &rates, &HABITS).dropped > 0);
+        let punctual = Habits { late: u64::MAX, deadly: u64::MAX, ..HABITS };
+        assert_eq!(crowd(random, &rates, &punctual).dropped, 0);
+    });
+}
+
+/// Or else the audit would be no audit.
+#[test]
+fn without_deadlines_each_limit_is_exceeded() {
+    for algorithm in ALGORITHMS {
+        let is_exceeded = (1..=200).any(|seed| {
+            let mut random = Rng::with_seed(seed);
+            let rates = [rate(&mut random, algorithm)];
+            let idle = if algorithm == Algorithm::Fixed { some_idleness(&mut random, &rates[0]) } else { 0 };
+            let history = crowd(&mut random, &rates, &Habits { keep_deadlines: false, idle, ..HABITS });
+            !all_are_kept(&rates, &history)
+        });
+        assert!(is_exceeded, "{algorithm} is kept all the same");
+    }
+}

@@ -1,0 +1,306 @@
+//! The rules of booking against those in `limiter`, and against what a crowd of processes makes of them.
+
+mod audit;
+mod crowd;
+
+use fastrand::Rng;
+
+use super::*;
+use crate::limiter::{Ask, Bucket, Fixed, Interval, Key, Limiter, Sliding, Terms, Verdict};
+
+/// Calls `check` with random numbers, over and over; says which they were if it fails.
+pub(super) fn for_each_seed(count: u64, check: impl Fn(&mut Rng)) {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let first: u64 = number("THROTTLE_SEED").unwrap_or(1);
+    for seed in (first..).take(number("THROTTLE_CASES").unwrap_or(count).try_into().expect("not many")) {
+        let _told = Told(seed);
+        check(&mut Rng::with_seed(seed));
+    }
+}
+
+struct Told(u64);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("again with THROTTLE_SEED={} THROTTLE_CASES=1", self.0);
+        }
+    }
+}
+
+const ALGORITHMS: [Algorithm; 4] =
+    [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Interval, Algorithm::Fixed];
+
+fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
+    let burst = if algorithm == Algorithm::Bucket { count } else { 0 };
+    Quota { algorithm, count, period, burst, starts_empty: false }
+}
+
+/// No horizon, and no lateness to speak of.
+fn policy(quotas: &[Quota]) -> Policy {
+    Policy { quotas: quotas.into(), deadline: 0, horizon: u64::MAX, span: 1000, text: "a limit".to_owned() }
+}
+
+fn order(costs: &[u64], count: u64) -> Order {
+    Order { key: Key::new(), costs: costs.into(), count }
+}
+
+/// A state with its rules and its marks.
+#[derive(Clone)]
+struct State {
+    rules: Rules,
+    ledger: Ledger,
+    marks: Vec<u64>,
+}
+
+impl State {
+    fn new(policy: Policy) -> Self {
+        let rules = Rules::new(policy);
+        State { ledger: rules.begin(Time(0)), rules, marks: Vec::new() }
+    }
+
+    fn book(&mut self, now: u64, order: &Order) -> Answer {
+        self.rules
+            .book(&mut self.ledger, &mut self.marks, Time(now), order)
+            .expect("an order that can be filled")
+    }
+
+    /// When slots are, each booked on its own at an instant.
+    fn slots(&mut self, asks: &[(u64, u64)]) -> Vec<u64> {
+        asks.iter().map(|&(now, cost)| self.book(now, &order(&[cost], 1)).slots[0].at.0).collect()
+    }
+}
+
+fn limiter(quota: &Quota) -> Box<dyn Limiter> {
+    let terms = Terms { count: quota.count, period: quota.period, burst: quota.burst };
+    match quota.algorithm {
+        Algorithm::Sliding => Box::new(Sliding::new(terms)),
+        Algorithm::Bucket => Box::new(Bucket::new(terms)),
+        Algorithm::Interval => Box::new(Interval::new(terms)),
+        Algorithm::Fixed => Box::new(Fixed::new(terms)),
+    }
+}
+
+/// Some limits of all kinds.
+fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
+    let quota = |_| {
+        let algorithm = random.choice(ALGORITHMS).expect("one");
+        let quota = quota(algorithm, random.u64(1..=12), random.u64(1..=100));
+        let burst = if algorithm == Algorithm::Bucket { random.u64(1..=12) } else { 0 };
+        Quota { burst, starts_empty, ..quota }
+    };
+    (0..3).map(quota).collect()
+}
+
+/// A cost for each limit, of which one at least is not 0, and each is such that it can be admitted.
+fn costs(random: &mut Rng, quotas: &[Quota]) -> Vec<u64> {
+    let mut costs: Vec<_> = quotas.iter().map(|quota| random.u64(0..=account::most(quota).min(12))).collect();
+    costs[0] = costs[0].max(1);
+    costs
+}
+
+#[test]
+fn slots_are_the_instants_at_which_the_limiters_would_release() {
+    for_each_seed(2000, |random| {
+        let starts_empty = random.bool();
+        let quotas = &quotas(random, starts_empty)[..random.usize(1..=3)];
+        let mut state = State::new(policy(quotas));
+        let mut limiters: Vec<_> = quotas.iter().map(limiter).collect();
+        if starts_empty {
+            limiters.iter_mut().for_each(|limiter| limiter.drain(Time(0)));
+        }
+        let (mut now, mut previous) = (0, Time(0));
+        for _ in 0..60 {
+            let most = random.choice([0, 3, 30, 300]).expect("one");
+            now += random.u64(0..=most);
+            let costs = costs(random, quotas);
+            let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost, key: b"" };
+            let charged = || costs.iter().enumerate().filter(|(_, cost)| **cost > 0);
+            let answers = charged().map(|(limit, &cost)| limiters[limit].earliest(&ask(cost)));
+            let Some(Verdict::At(at)) = answers.max() else { panic!("never") };
+            assert_eq!(state.book(now, &order(&costs, 1)).slots, [Slot { at, until: at }]);
+            charged().for_each(|(limit, &cost)| limiters[limit].commit(at, &ask(cost)));
+            previous = at;
+        }
+    });
+}
+
+#[test]
+fn several_at_once_are_the_same_as_one_by_one() {
+    for_each_seed(500, |random| {
+        let quotas = quotas(random, false);
+        let policy = Policy { deadline: 3, horizon: 50, ..policy(&quotas) };
+        let (mut at_once, mut singly) = (State::new(policy.clone()), State::new(policy));
+        for now in (0..400).step_by(20) {
+            let costs = costs(random, &quotas);
+            let several = at_once.book(now, &order(&costs, random.u64(1..=6)));
+            for slot in &several.slots {
+                assert_eq!(singly.book(now, &order(&costs, 1)).slots, [*slot]);
+            }
+            if several.ask_again.is_some() && several.slots.is_empty() {
+                assert_eq!(singly.book(now, &order(&costs, 1)), several);
+            }
+        }
+    });
+}
+
+#[test]
+fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
+    for algorithm in ALGORITHMS {
+        let horizon = 2 * SECOND;
+        let quota = quota(algorithm, 10, 10 * SECOND);
+        let mut state = State::new(Policy { horizon, ..policy(&[quota]) });
+        let (mut now, mut booked) = (0, 0);
+        while booked < 30 {
+            let answer = state.book(now, &order(&[1], 4));
+            assert!(answer.slots.iter().all(|slot| slot.at.0 >= now && slot.at.0 <= now + horizon));
+            booked += answer.slots.len();
+            assert_eq!(answer.ask_again.is_some(), answer.slots.len() < 4);
+            if let Some(again) = answer.ask_again {
+                assert!(again >= Time(now + PAUSE));
+                now = again.0;
+                // The first slot that is not there yet is just within the horizon, then.
+                let slot = state.clone().book(now, &order(&[1], 1)).slots[0];
+                assert!(slot.at.0 >= now + horizon - PAUSE, "{algorithm}: {slot:?} at {now}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slot_is_good_until_its_deadline() {
+    let mut state = State::new(Policy { deadline: 7, ..policy(&[quota(Algorithm::Interval, 1, 10)]) });
+    let slot = |at| Slot { at: Time(at), until: Time(at + 7) };
+    assert_eq!(state.book(5, &order(&[1], 3)).slots, [5, 15, 25].map(slot));
+}
+
+/// The slots of a window of 100 end 10 before it, so that what is released late is still in it.
+#[test]
+fn what_is_released_late_is_still_in_its_fixed_window() {
+    let fixed = || Policy { deadline: 10, ..policy(&[quota(Algorithm::Fixed, 3, 100)]) };
+    assert_eq!(State::new(fixed()).slots(&[(0, 1), (89, 1), (90, 1)]), [0, 89, 100]);
+    // A limit that would do later than asked, together with it, ends up in a window of its own.
+    let mut both = fixed();
+    both.quotas.push(quota(Algorithm::Interval, 1, 95));
+    let mut both = State::new(both);
+    assert_eq!(
+        both.book(0, &order(&[1, 1], 3)).slots.iter().map(|slot| slot.at.0).collect::<Vec<_>>(),
+        [0, 100, 195 + 5]
+    );
+}
+
+#[test]
+fn lost_state_is_silent_for_one_window() {
+    let table = [
+        (Algorithm::Sliding, [105, 105, 205]),
+        (Algorithm::Bucket, [55, 105, 155]),
+        (Algorithm::Interval, [105, 155, 205]),
+        (Algorithm::Fixed, [105, 105, 205]),
+    ];
+    for (algorithm, slots) in table {
+        let mut state = State::new(policy(&[quota(algorithm, 2, 100)]));
+        state.slots(&[(0, 1), (1, 1), (2, 1)]);
+        state.ledger = state.rules.silence(Time(5));
+        assert_eq!(state.slots(&[(3, 1), (4, 1), (4, 1)]), slots, "{algorithm}");
+    }
+}
+
+#[test]
+fn what_can_never_be_admitted_is_an_error() {
+    for (algorithm, cost) in [(Algorithm::Sliding, 11), (Algorithm::Bucket, 11), (Algorithm::Fixed, 11)] {
+        let mut state = State::new(policy(&[quota(algorithm, 10, 100)]));
+        let asked = state.rules.book(&mut state.ledger, &mut state.marks, Time(0), &order(&[cost], 1));
+        let error = asked.expect_err("too dear");
+        assert_eq!(error.exit, Exit::Error);
+        assert!(error.error.to_string().contains("costs 11, which 'a limit' never admits"));
+        assert_eq!(state.slots(&[(0, 10)]), [0], "{algorithm}");
+    }
+    assert_eq!(
+        State::new(policy(&[quota(Algorithm::Interval, 10, 100)])).slots(&[(0, 11), (0, 1)]),
+        [0, 110]
+    );
+}
+
+#[test]
+fn the_largest_numbers_do_not_overflow() {
+    for algorithm in ALGORITHMS {
+        let mut state = State::new(policy(&[quota(algorithm, u64::MAX, u64::MAX)]));
+        let slots = state.slots(&[(0, u64::MAX), (u64::MAX - 1, 1), (u64::MAX, u64::MAX)]);
+        assert!(slots.is_sorted(), "{algorithm}: {slots:?}");
+    }
+}
+
+/// What is marked and then not noted in the ledger, as by someone who is killed in between, changes nothing.
+#[test]
+fn a_booking_that_is_not_completed_leaves_no_trace() {
+    for_each_seed(500, |random| {
+        let quotas = [quota(Algorithm::Sliding, random.u64(1..=20), 100), quota(Algorithm::Sliding, 7, 30)];
+        let mut undisturbed = State::new(policy(&quotas));
+        let mut disturbed = undisturbed.clone();
+        for now in (0..1000).step_by(10) {
+            let ask = order(&costs(random, &quotas), random.u64(1..=5));
+            let killed = order(&costs(random, &quotas), random.u64(1..=5));
+            let mut forgotten = disturbed.clone();
+            forgotten.book(now, &killed);
+            disturbed.marks = forgotten.marks;
+            let (expected, found) = (undisturbed.book(now, &ask), disturbed.book(now, &ask));
+            assert_eq!(found, expected);
+        }
+    });
+}
+
+/// An order that would overwrite what it must not is filled in part, never not at all.
+#[test]
+fn an_order_for_more_than_there_are_places_is_filled_bit_by_bit() {
+    let mut state = State::new(policy(&[quota(Algorithm::Sliding, 8, 10)]));
+    let first = state.book(0, &order(&[8], 1000));
+    assert_eq!(first.slots.iter().map(|slot| slot.at.0).collect::<Vec<_>>(), [0, 10]);
+    assert_eq!(first.ask_again, Some(Time(PAUSE)));
+    assert_eq!(state.book(PAUSE, &order(&[8], 1)).slots[0].at, Time(PAUSE));
+}
+
+struct Counted(Vec<u64>, u64);
+
+impl Marks for Counted {
+    fn get(&mut self, place: u64) -> Result<u64, StoreError> {
+        self.0.get(place)
+    }
+
+    fn set(&mut self, place: u64, mark: u64) -> Result<(), StoreError> {
+        self.1 += 1;
+        self.0.set(place, mark)
+    }
+}
+
+/// Of a large count, units share a mark: they may have to wait longer, but are never early; nor is a dear one long work.
+#[test]
+fn a_large_count_is_kept_in_few_marks() {
+    for_each_seed(20, |random| {
+        let (count, period) = (random.u64(65_537..3_000_000), SECOND);
+        let most = random.choice([count, count / 7, count / 100]).expect("one");
+        let rules = Rules::new(policy(&[quota(Algorithm::Sliding, count, period)]));
+        assert!(rules.places() <= 2 * 65_538);
+        let (mut ledger, mut marks) = (rules.begin(Time(0)), Counted(Vec::new(), 0));
+        let mut limiter = Sliding::new(Terms { count, period, burst: 0 });
+        for _ in 0..300 {
+            let cost = random.u64(1..=most);
+            marks.1 = 0;
+            let answer = rules.book(&mut ledger, &mut marks, Time(0), &order(&[cost], 1)).expect("booked");
+            assert!(marks.1 <= 65_538, "{} marks for {cost} of {count}", marks.1);
+            let ask = Ask { since: answer.slots[0].at, cost, key: b"" };
+            assert!(limiter.earliest(&ask).allows(ask.since), "{cost} of {count} is early");
+            limiter.commit(ask.since, &ask);
+        }
+    });
+}
+
+/// All but one in 65 536 of a large count can be used.
+#[test]
+fn a_large_count_loses_next_to_nothing() {
+    let (count, cost) = (1_000_003, 1009);
+    let mut state = State::new(policy(&[quota(Algorithm::Sliding, count, SECOND)]));
+    let releases = 30 * count / cost;
+    let last = (0..releases).map(|_| state.slots(&[(0, cost)])[0]).last();
+    let whole_windows = releases * cost / (count - cost);
+    assert_eq!(last, Some(whole_windows * SECOND));
+}

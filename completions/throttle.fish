@@ -14,6 +14,8 @@ latest\t''
 fail\t''"
 complete -c throttle -l lookahead -d 'Look at most N items ahead for one that may go [default: 1024]' -r
 complete -c throttle -l margin -d 'Make every period longer by DUR, against jitter' -r
+complete -c throttle -s s -l state -d 'Share the limits with all runs that name this STATE' -r
+complete -c throttle -l store-timeout -d 'Wait at most DUR for a server that is away [default: 1m]' -r
 complete -c throttle -s a -l arg-file -d 'Read items from FILE and leave stdin to COMMAND' -r -F
 complete -c throttle -s d -l delimiter -d 'Items end at D [default: \\n]' -r
 complete -c throttle -s F -l field-separator -d 'What separates fields, for col:N [default: blanks]' -r
@@ -26,19 +28,17 @@ complete -c throttle -l retries -d 'Try a failed item up to N times more' -r
 complete -c throttle -l backoff -d 'How long to wait before a retry: [CODES=]MIN..MAX' -r
 complete -c throttle -l halt -d 'When failures end the run: soon,fail=3 or now,fail=10%' -r
 complete -c throttle -l arrivals -d 'With --dry-run: where items tell when they arrive' -r
-complete -c throttle -s s -l state -d 'Share the limits with all runs that name this STATE' -r
-complete -c throttle -l store-timeout -d 'Wait at most DUR for a server that is away [default: 1m]' -r
 complete -c throttle -l log -d 'Note the end of each command in FILE' -r -F
 complete -c throttle -l progress -d 'Show how far the run has come, on a terminal' -r -f -a "auto\t''
 always\t''"
 complete -c throttle -l stats -d 'Print all numbers at the end as one JSON object' -r -f -a "json\t''"
 complete -c throttle -l in-order -d 'Keep the order of the input, also among different keys'
+complete -c throttle -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
 complete -c throttle -s 0 -l null -d 'Items end at NUL, as from find -print0'
 complete -c throttle -s k -l keep-order -d 'Print output in the order of the input'
 complete -c throttle -s u -l ungrouped -d 'Let the outputs of commands mix'
 complete -c throttle -l pipe -d 'Give the item to COMMAND on its stdin'
 complete -c throttle -l dry-run -d 'Print when each item would be released, without waiting'
-complete -c throttle -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
 complete -c throttle -l resume -d 'Do not run again what the log says is done'
 complete -c throttle -s v -l verbose -d 'Print the limits at the start, a summary at the end'
 complete -c throttle -s q -l quiet -d 'Print errors only'

@@ -144,7 +144,6 @@ fn real_run(
     }
     let (exit, consumed) = conclude(pump, reporter);
     if position.is_shared() {
-        world.stop_reading();
         position.advance(consumed);
     }
     Ok(exit)

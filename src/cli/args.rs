@@ -137,6 +137,26 @@ pub struct Cli {
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
     pub(super) margin: Option<u64>,
 
+    /// Share the limits with all runs that name this STATE
+    ///
+    /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a file,
+    /// for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME and unix:///SOCKET?name=NAME are for runs on many. @FILE
+    /// reads one of these from FILE. Without -s, $THROTTLE_STATE counts. All runs have to give the same limits.
+    #[arg(short, long, value_name = "STATE", value_parser = State::parse_public, help_heading = "Limits")]
+    pub(super) state: Option<State>,
+
+    /// Wait at most DUR for a server that is away [default: 1m]
+    ///
+    /// Then the run ends with status 75.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
+    pub(super) store_timeout: Option<u64>,
+
+    /// Forget what STATE has recorded, and do nothing else
+    ///
+    /// Needed after damage, or to use it with other limits. The next run begins as though nothing had been released.
+    #[arg(long, conflicts_with = "command", hide_short_help = true, help_heading = "Limits")]
+    pub(super) reset_state: bool,
+
     /// Read items from FILE and leave stdin to COMMAND
     ///
     /// Without it, the standard input of COMMAND is /dev/null.
@@ -254,26 +274,6 @@ pub struct Cli {
     /// decrease. Without it, all items arrive at 0.
     #[arg(long, value_name = "SEL", value_parser = Selector::parse_part, requires = "dry_run", hide_short_help = true, help_heading = "Control")]
     pub(super) arrivals: Option<Selector>,
-
-    /// Share the limits with all runs that name this STATE
-    ///
-    /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a file,
-    /// for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME and unix:///SOCKET?name=NAME are for runs on many. @FILE
-    /// reads one of these from FILE. Without -s, $THROTTLE_STATE counts. All runs have to give the same limits.
-    #[arg(short, long, value_name = "STATE", value_parser = State::parse_public, help_heading = "Shared limits")]
-    pub(super) state: Option<State>,
-
-    /// Wait at most DUR for a server that is away [default: 1m]
-    ///
-    /// Then the run ends with status 75.
-    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Shared limits")]
-    pub(super) store_timeout: Option<u64>,
-
-    /// Forget what STATE has recorded, and do nothing else
-    ///
-    /// Needed after damage, or to use it with other limits. The next run begins as though nothing had been released.
-    #[arg(long, conflicts_with = "command", hide_short_help = true, help_heading = "Shared limits")]
-    pub(super) reset_state: bool,
 
     /// Note the end of each command in FILE
     ///

@@ -1,4 +1,7 @@
-//! The real world: a monotonic clock, channels that tell what happens, and blocking sleep.
+//! The real world: a monotonic clock, input, a channel that tells what else happens, and blocking sleep.
+//!
+//! The input is read by the thread that waits, for that is the shortest way for an item: from a thread of its own it
+//! would have to be handed over. Whatever happens meanwhile is told by other threads, which interrupt the wait.
 
 mod clock;
 mod input;
@@ -6,6 +9,7 @@ mod limits;
 mod notices;
 mod outlet;
 mod precise;
+mod readable;
 mod reaper;
 mod signals;
 mod store;
@@ -15,10 +19,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{never, select};
-
 pub use self::clock::Clock;
-use self::input::Feed;
 pub use self::input::{Input, Position};
 use self::reaper::Reaper;
 pub use self::reaper::Running;
@@ -35,9 +36,10 @@ use crate::time::Time;
 /// The real world.
 pub struct Real {
     clock: Clock,
-    feed: Feed,
+    reader: Reader<Input>,
     /// The input has not ended.
     is_fed: bool,
+    items_read: u64,
     hearer: Hearer,
     teller: Teller,
     interrupt: Arc<Interrupt>,
@@ -48,22 +50,30 @@ pub struct Real {
 }
 
 impl Real {
-    /// Goes by `clock`. Listens to signals and for the end of stdout's reader, and starts reading; but if there is nothing to read, as
-    /// it is told at once, none of that is worth its while.
+    /// Goes by `clock`. Listens to signals and for the end of stdout's reader; but if there is nothing to read, as it is told at once,
+    /// that is not worth its while.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
     pub fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
         let interrupt = Arc::new(Interrupt::for_this_thread());
         let (teller, hearer) = teller::pair(Arc::clone(&interrupt));
-        let feed = if reader.input().is_ready() && reader.is_empty()? {
-            Feed::over()
-        } else {
+        let is_over = reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
+        if !is_over {
             signals::listen(&teller)?;
             outlet::watch(&teller)?;
-            Feed::start(reader, clock)?
-        };
-        Ok(Real { clock, feed, is_fed: true, hearer, teller, interrupt, reaper: None, desk: None })
+        }
+        Ok(Real {
+            clock,
+            reader,
+            is_fed: true,
+            items_read: 0,
+            hearer,
+            teller,
+            interrupt,
+            reaper: None,
+            desk: None,
+        })
     }
 
     /// Waits as precisely as the system can. Commands would inherit some of that, so it is for runs without.
@@ -86,7 +96,7 @@ impl Real {
     /// # Errors
     /// A thread cannot be started.
     pub fn watch_commands(&mut self) -> anyhow::Result<Running> {
-        if self.feed.is_over() {
+        if self.reader.is_over() {
             return Ok(Running::default());
         }
         let (reaper, running) = Reaper::start(self.teller.clone())?;
@@ -107,33 +117,49 @@ impl Real {
     /// # Errors
     /// A thread cannot be started.
     pub fn book_with(&mut self, store: Box<dyn Store>) -> anyhow::Result<()> {
-        if !self.feed.is_over() {
+        if !self.reader.is_over() {
             self.desk = Some(Desk::open(store, self.teller.clone())?);
         }
         Ok(())
     }
 
-    /// Ends reading, and returns only when nothing more is read.
-    pub fn stop_reading(self) {
-        self.feed.stop();
+    /// Listens until an instant, also to the input if it is `accepting` any.
+    fn listen(&mut self, until: Option<Time>, accepting: bool) -> Option<Wake> {
+        loop {
+            if let Ok(event) = self.hearer.events().try_recv() {
+                return Some(event);
+            }
+            let left = until.map(|until| Duration::from_nanos(until.since(self.now())));
+            let is_due = left == Some(Duration::ZERO);
+            if accepting && self.is_fed {
+                if let Some(wake) = self.read_within(left) {
+                    return Some(wake);
+                }
+            } else if !is_due {
+                self.hearer.deafly(|| _ = readable::wait(None, left));
+            }
+            if is_due {
+                return None;
+            }
+        }
     }
 
-    /// Waits up to `timeout` for something to happen.
-    fn listen(&mut self, timeout: Duration, accepting: bool) -> Option<Wake> {
-        let events = self.hearer.events();
-        if let Ok(event) = events.try_recv() {
-            return Some(event);
-        }
-        let nothing = never();
-        let blocks = if accepting && self.is_fed { self.feed.blocks() } else { &nothing };
-        select! {
-            recv(events) -> event => event.ok(),
-            recv(blocks) -> block => Some(match block {
-                Ok(Ok(block)) => Wake::Input(block),
-                Ok(Err(error)) => self.end(Some(error)),
-                Err(_) => self.end(None),
-            }),
-            default(timeout) => None,
+    /// Reads once, if there is something to read or will be within `left`.
+    fn read_within(&mut self, left: Option<Duration>) -> Option<Wake> {
+        let (reader, mut read) = (&mut self.reader, Ok(None));
+        self.hearer.deafly(|| {
+            if !reader.is_waiting() || reader.input().wait(left) {
+                read = reader.read_once();
+            }
+        });
+        match read {
+            Ok(Some(block)) => {
+                self.items_read += block.records();
+                Some(Wake::Input(block.arrived(self.now())))
+            }
+            Ok(None) if !self.reader.is_over() => None,
+            Ok(None) => Some(self.end(None)),
+            Err(error) => Some(self.end(Some(error))),
         }
     }
 
@@ -157,11 +183,10 @@ impl Real {
     }
 
     fn wait_for_anything(&mut self, until: Option<Time>, accepting: bool) -> Wake {
-        let now = self.now();
-        let left = until.map_or(Duration::MAX, |until| Duration::from_nanos(until.since(now)));
-        let heard = self.listen(left.saturating_sub(precise::LAST_STRETCH), accepting);
+        let began = self.now();
+        let heard = self.listen(until.map(precise::last_stretch), accepting);
         heard.unwrap_or_else(|| {
-            until.into_iter().for_each(|until| precise::sleep(self.clock, now, until));
+            until.into_iter().for_each(|until| precise::sleep(self.clock, began, until));
             Wake::Due
         })
     }
@@ -190,7 +215,7 @@ impl World for Real {
     }
 
     fn items_read(&self) -> u64 {
-        self.feed.items_read()
+        self.items_read
     }
 
     fn book(&mut self, order: Order) {

@@ -223,7 +223,7 @@ pub struct Cli {
     ///
     /// With its delimiter; of a batch, all items. COMMAND is run as it stands, without a placeholder. It need not read
     /// all that it is given.
-    #[arg(long, conflicts_with = "placeholder", help_heading = "Commands")]
+    #[arg(long, conflicts_with = "placeholder", hide_short_help = true, help_heading = "Commands")]
     pub(super) pipe: bool,
 
     /// End a command that runs longer than DUR

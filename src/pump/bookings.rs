@@ -174,3 +174,80 @@ fn admits(policy: &Policy, front: &Parcel, claim: &Claim) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Defaults, RateText};
+    use crate::store::Reserve;
+
+    const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
+
+    /// 400 per second, of which at most 20 are booked at once.
+    fn bookings() -> Bookings {
+        let rate = "400/s".parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        Bookings::new(Policy::new(&[rate], Reserve::LOCAL))
+    }
+
+    fn claim(since: Time) -> Claim<'static> {
+        Claim { since, costs: &[1], keys: &[] }
+    }
+
+    fn slots(instants: &[Time]) -> impl DoubleEndedIterator<Item = Slot> {
+        instants.iter().map(|&at| Slot { at, until: at })
+    }
+
+    /// How many are asked for at an instant, or when to look again.
+    fn plan(
+        bookings: &mut Bookings,
+        now: Time,
+        wanted: u64,
+        vacancies: u64,
+        held: &[Time],
+    ) -> Result<u64, Option<Time>> {
+        match bookings.plan(now, &claim(SECONDS[1]), wanted, vacancies, slots(held)) {
+            Plan::Ask(order) => Ok(order.count),
+            Plan::Later(at) => Err(Some(at)),
+            Plan::Nothing => Err(None),
+        }
+    }
+
+    #[test]
+    fn no_more_is_booked_than_can_be_used() {
+        let [zero, one, two, _] = SECONDS;
+        let table: [(Time, u64, u64, &[Time], Result<u64, Option<Time>>); 8] = [
+            (one, 3, 9, &[], Ok(3)),
+            (one, 99, 99, &[], Ok(20)),
+            // Commands run, and more cannot be started.
+            (one, 3, 0, &[], Err(None)),
+            (one, 3, 2, &[], Ok(2)),
+            (one, 1, 9, &[one], Err(None)),
+            // The last slot is a while off; the next is asked for shortly before.
+            (one, 3, 9, &[two], Err(Some(Time(two.0 - LEAD)))),
+            (two, 3, 9, &[two], Ok(2)),
+            // It backs off.
+            (zero, 3, 9, &[], Err(Some(one))),
+        ];
+        for (now, wanted, vacancies, held, expected) in table {
+            let found = plan(&mut bookings(), now, wanted, vacancies, held);
+            assert_eq!(found, expected, "{wanted} of {vacancies}, {held:?}");
+        }
+    }
+
+    #[test]
+    fn one_order_at_a_time_and_none_before_it_makes_sense() {
+        let [_, one, two, three] = SECONDS;
+        let mut bookings = bookings();
+        let order = Order { key: Key::new(), costs: [1].into(), count: 3 };
+        assert_eq!(plan(&mut bookings, one, 3, 9, &[]), Ok(3));
+        assert_eq!((plan(&mut bookings, one, 9, 9, &[]), bookings.coming()), (Err(None), 3));
+        bookings.note(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });
+        assert_eq!(plan(&mut bookings, two, 3, 9, &[]), Err(Some(three)));
+        assert_eq!(plan(&mut bookings, three, 3, 9, &[]), Ok(3));
+        // An answer that is of no use is not asked for again at once.
+        bookings.note(three, &order, &Answer::default());
+        assert_eq!(plan(&mut bookings, three, 3, 9, &[]), Err(Some(Time(three.0 + PAUSE))));
+        // That the first answer took a second is no longer of concern.
+        assert_eq!((bookings.took, bookings.lead()), (0, LEAD));
+    }
+}

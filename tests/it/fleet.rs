@@ -70,6 +70,21 @@ fn gaps_and_buckets_are_kept_together() {
     });
 }
 
+/// Each process has items of one key; two have the same.
+#[test]
+fn keys_have_slots_of_their_own() {
+    for_each_case(50, |seed, random| {
+        let (count, period) = (random.u64(1..10), random.u64(50..300));
+        let rate = format!("-r{count}/{period}ms,key=col:2");
+        let leaves = sail(&[&rate], 6, 20, 300 * MILLI, seed, weather(random));
+        for key in 0..3 {
+            let of_key: Vec<_> = leaves.iter().filter(|leave| leave.process % 3 == key).copied().collect();
+            let most = most_within(&of_key, period * MILLI);
+            assert!(most as u64 <= count, "{most} of key {key} in {period} ms, {count} are allowed");
+        }
+    });
+}
+
 #[test]
 fn in_fair_weather_all_goes_at_the_full_rate() {
     let calm = Weather { delay: 0, loss: u64::MAX, lateness: 0, death: u64::MAX };

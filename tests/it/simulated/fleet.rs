@@ -41,7 +41,7 @@ pub(crate) struct Leave {
     pub(crate) process: usize,
 }
 
-/// Runs `processes` with these arguments, each on items that arrive at random within `span`, and returns what they
+/// Runs `processes` with these arguments, each on items of one key of three that arrive at random within `span`, and returns what they
 /// released, in the order of time.
 pub(crate) fn sail(
     args: &[&str],
@@ -59,13 +59,14 @@ pub(crate) fn sail(
     let voyages = (0..processes).map(|process| {
         let mut arrivals: Vec<_> = (0..items).map(|_| random.u64(0..=span)).collect();
         arrivals.sort_unstable();
+        let item = format!("item {}", process % 3);
         let death = (random.u64(0..weather.death) == 0).then(|| random.u64(0..=span));
         let ship = Ship {
             sea: Arc::clone(&sea),
             process,
             random: random.fork(),
             weather,
-            arrivals: arrivals.into_iter().map(|at| block(at, &["item"])).collect(),
+            arrivals: arrivals.into_iter().map(|at| block(at, &[&item])).collect(),
             orders: VecDeque::new(),
             answers: VecDeque::new(),
             death,

@@ -14,6 +14,8 @@ latest\t''
 fail\t''"
 complete -c throttle -l lookahead -d 'Look at most N items ahead for one that may go [default: 1024]' -r
 complete -c throttle -l margin -d 'Make every period longer by DUR, against jitter' -r
+complete -c throttle -s s -l state -d 'Share the limits with all runs that name this STATE' -r
+complete -c throttle -l store-timeout -d 'Wait at most DUR for a server that is away [default: 1m]' -r
 complete -c throttle -s a -l arg-file -d 'Read items from FILE and leave stdin to COMMAND' -r -F
 complete -c throttle -s d -l delimiter -d 'Items end at D [default: \\n]' -r
 complete -c throttle -s F -l field-separator -d 'What separates fields, for col:N [default: blanks]' -r
@@ -31,6 +33,7 @@ complete -c throttle -l progress -d 'Show how far the run has come, on a termina
 always\t''"
 complete -c throttle -l stats -d 'Print all numbers at the end as one JSON object' -r -f -a "json\t''"
 complete -c throttle -l in-order -d 'Keep the order of the input, also among different keys'
+complete -c throttle -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
 complete -c throttle -s 0 -l null -d 'Items end at NUL, as from find -print0'
 complete -c throttle -s k -l keep-order -d 'Print output in the order of the input'
 complete -c throttle -s u -l ungrouped -d 'Let the outputs of commands mix'

@@ -10,6 +10,10 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 /// Ignored by default, and sent by nobody else to a process that owns no socket.
 const NUDGE: Signal = Signal::SIGURG;
 
+/// How long a nudge is given at first, and at last.
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
+const LAST_PAUSE: Duration = Duration::from_millis(1);
+
 /// Raised once the run is to stop.
 ///
 /// A thread that waits on a channel hears of it there. One that is blocked in a system call, such as a write
@@ -51,9 +55,11 @@ impl Interrupt {
     ///
     /// Once is not enough: the nudge may come just before the call that then blocks.
     pub fn nudge_while(&self, is_in_call: impl Fn() -> bool) {
+        let mut pause = FIRST_PAUSE;
         while is_in_call() {
             let _ = pthread_kill(self.thread, NUDGE);
-            thread::sleep(Duration::from_millis(1));
+            thread::sleep(pause);
+            pause = (pause * 2).min(LAST_PAUSE);
         }
     }
 

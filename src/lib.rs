@@ -44,8 +44,9 @@ use crate::pump::Pump;
 use crate::report::Reporter;
 use crate::sink::{DryRun, Exec, Sink, Stdout};
 use crate::source::{Delimiter, Reader};
-use crate::spec::{Action, Rate, Report, Run, Selector, Spec};
-use crate::world::real::{Input, Position, Real};
+use crate::spec::{Action, Rate, Report, Run, Selector, Shared, Spec};
+use crate::store::{Policy, StoreError};
+use crate::world::real::{Clock as RealClock, Input, Position, Real};
 use crate::world::sim::{Clock, Sim, stamped};
 
 /// Runs the program with these arguments, of which the first is its name.
@@ -61,7 +62,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let reporter = Reporter::new(spec.report).with_json(spec.as_json);
     execute(&spec, reporter).unwrap_or_else(|error| {
         Reporter::new(Report::Normal).error(&error);
-        Exit::Error
+        error.downcast_ref::<StoreError>().map_or(Exit::Error, |error| error.exit)
     })
 }
 
@@ -78,6 +79,10 @@ fn print(text: &str) -> Exit {
 }
 
 fn execute(spec: &Spec, reporter: Reporter) -> Result<Exit> {
+    if let (Action::Reset, Some(shared)) = (&spec.action, &spec.shared) {
+        store::reset(&shared.state)?;
+        return Ok(Exit::Done);
+    }
     let rates = spec.limits.load()?;
     reporter.limits(&rates);
     let input = Input::open(spec.input.file.as_deref())?;
@@ -85,7 +90,7 @@ fn execute(spec: &Spec, reporter: Reporter) -> Result<Exit> {
     let reader = Reader::new(input, Delimiter::new(&spec.input.delimiter), spec.input.max_record);
     match &spec.action {
         Action::DryRun { arrivals } => dry_run(spec, rates, arrivals.clone(), reader, &reporter),
-        Action::Pass | Action::Run(_) => {
+        Action::Pass | Action::Run(_) | Action::Reset => {
             let display = spec.progress.and_then(|when| Display::new(when, position.size_left()));
             real_run(spec, rates, reader, &position, &reporter.with_display(display))
         }
@@ -119,21 +124,18 @@ fn real_run(
 ) -> Result<Exit> {
     let log = match &spec.action {
         Action::Run(run) => open_log(run)?,
-        Action::Pass | Action::DryRun { .. } => None,
+        _ => None,
     };
-    let mut world = Real::start(reader).context("cannot start")?;
+    let clock = if spec.shared.is_some() { RealClock::Boot } else { RealClock::start() };
+    let mut world = Real::start(reader, clock).context("cannot start")?;
     world.watch_limits(&spec.limits, &rates)?;
-    let interrupt = world.interrupt();
-    let mut sink: Box<dyn Sink> = match &spec.action {
-        Action::Run(run) => {
-            Box::new(Exec::new((**run).clone(), reporter, world.watch_commands()?, interrupt)?)
-        }
-        Action::Pass | Action::DryRun { .. } => {
-            world.sharpen();
-            Box::new(Stdout::new(interrupt))
-        }
-    };
+    let policy =
+        spec.shared.as_ref().map(|shared| share(shared, &rates, &mut world, reporter)).transpose()?;
+    let mut sink = sink(spec, &mut world, reporter)?;
     let mut pump = Pump::new(&mut world, sink.as_mut(), reporter, spec, rates);
+    if let Some(policy) = policy {
+        pump = pump.with_bookings(policy);
+    }
     if let Action::Run(run) = &spec.action {
         pump = pump.with_commands(run, fastrand::u64(..));
     }
@@ -142,10 +144,26 @@ fn real_run(
     }
     let (exit, consumed) = conclude(pump, reporter);
     if position.is_shared() {
-        world.stop_reading();
         position.advance(consumed);
     }
     Ok(exit)
+}
+
+fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter) -> Result<Policy> {
+    let (store, policy) = store::open(shared, rates, world.clock())?;
+    reporter.shared(&shared.state, &policy);
+    world.book_with(store)?;
+    Ok(policy)
+}
+
+fn sink<'a>(spec: &Spec, world: &mut Real, reporter: &'a Reporter) -> Result<Box<dyn Sink + 'a>> {
+    let interrupt = world.interrupt();
+    if let Action::Run(run) = &spec.action {
+        let running = world.watch_commands()?;
+        return Ok(Box::new(Exec::new((**run).clone(), reporter, running, interrupt)?));
+    }
+    world.sharpen();
+    Ok(Box::new(Stdout::new(interrupt)))
 }
 
 fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {

@@ -8,8 +8,9 @@ use nix::sys::signal::Signal;
 
 use crate::exit::Exit;
 use crate::progress::{Display, Progress};
-use crate::spec::{Rate, Report};
+use crate::spec::{Rate, Report, State, format_duration};
 use crate::stats::{Stats, items};
+use crate::store::Policy;
 use crate::time::Time;
 
 /// Tells the user what is worth telling, at the level that was asked for.
@@ -83,6 +84,14 @@ impl Reporter {
     pub fn limits(&self, limits: &[Rate]) {
         if self.level == Some(Report::Verbose) {
             limits.iter().for_each(|rate| self.say(&format_args!("limit {rate}")));
+        }
+    }
+
+    /// Where limits are shared, at the start of a run, with `-v`.
+    pub fn shared(&self, state: &State, policy: &Policy) {
+        if self.level == Some(Report::Verbose) {
+            let deadline = format_duration(policy.deadline);
+            self.say(&format_args!("shared by {state}, slots are good for {deadline}"));
         }
     }
 

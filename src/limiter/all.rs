@@ -1,6 +1,6 @@
 //! Several limits at once.
 
-use super::{Ask, Key, Limiter, Verdict};
+use super::{Ask, Booked, Key, Limiter, Slot, Verdict};
 use crate::time::Time;
 
 /// What a release asks of a set of limits.
@@ -25,13 +25,16 @@ pub struct Limit {
 /// Allows what every one of its limits allows. With no limit at all, everything.
 ///
 /// Its limits are of two kinds: *shared* ones, which all items use up together, and those that each key has for
-/// itself.
+/// itself. Besides, slots may have to be booked: then a release goes in one of them, too.
 #[derive(Default)]
-pub struct All(Vec<Limit>);
+pub struct All {
+    limits: Vec<Limit>,
+    booked: Option<Booked>,
+}
 
 impl FromIterator<Limit> for All {
     fn from_iter<I: IntoIterator<Item = Limit>>(limits: I) -> Self {
-        All(limits.into_iter().collect())
+        All { limits: limits.into_iter().collect(), booked: None }
     }
 }
 
@@ -40,11 +43,36 @@ impl IntoIterator for All {
     type IntoIter = std::vec::IntoIter<Limit>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.limits.into_iter()
     }
 }
 
 impl All {
+    /// No limit but that releases need slots, which are kept elsewhere.
+    pub fn booked() -> Self {
+        All { limits: Vec::new(), booked: Some(Booked::default()) }
+    }
+
+    /// Takes slots that were booked for a key and these costs.
+    pub fn put(&mut self, key: &Key, costs: &[u64], slots: &[Slot]) {
+        self.booked.iter_mut().for_each(|booked| booked.put(key, costs, slots.iter().copied()));
+    }
+
+    /// The slots that are held for claims like this, earliest first.
+    pub fn slots(&self, claim: &Claim) -> impl DoubleEndedIterator<Item = Slot> {
+        self.booked.iter().flat_map(|booked| booked.slots(claim))
+    }
+
+    /// How many slots are held, for whatever claims, that are not after `at`.
+    pub fn slots_until(&self, at: Time) -> u64 {
+        self.booked.iter().map(|booked| booked.until(at)).sum()
+    }
+
+    /// Gives up the slots that were not used in time.
+    pub fn expire(&mut self, now: Time) {
+        self.booked.iter_mut().for_each(|booked| booked.expire(now));
+    }
+
     /// The first instant at which every limit allows the release.
     pub fn earliest(&self, claim: &Claim) -> Verdict {
         self.shared(claim).max(self.own(claim))
@@ -52,7 +80,7 @@ impl All {
 
     /// Which of the limits does not allow the release at `now`; the first, if several do not.
     pub fn refusing(&self, now: Time, claim: &Claim) -> Option<usize> {
-        self.0.iter().zip(claim.costs).position(|(limit, &cost)| {
+        self.limits.iter().zip(claim.costs).position(|(limit, &cost)| {
             cost > 0 && !limit.rule.earliest(&ask(claim, limit.key, cost)).allows(now)
         })
     }
@@ -62,9 +90,10 @@ impl All {
         self.strictest(claim, |limit| limit.key.is_none())
     }
 
-    /// The answer of the limits that go by key only.
+    /// The answer of the limits that go by key only, and of the slots.
     pub fn own(&self, claim: &Claim) -> Verdict {
-        self.strictest(claim, |limit| limit.key.is_some())
+        let booked = self.booked.iter().map(|booked| booked.earliest(claim));
+        booked.fold(self.strictest(claim, |limit| limit.key.is_some()), Verdict::max)
     }
 
     /// What of `costs` and `since` the answer of [`All::shared`] depends on, apart from being no earlier.
@@ -72,45 +101,47 @@ impl All {
     /// Claims that agree in it get the same answer.
     pub fn shared_part(&self, claim: &Claim) -> (Box<[u64]>, Option<Time>) {
         let shared = |(limit, &cost): (&Limit, &u64)| if limit.key.is_none() { cost } else { 0 };
-        let costs = self.0.iter().zip(claim.costs).map(shared).collect();
+        let costs = self.limits.iter().zip(claim.costs).map(shared).collect();
         let minds = |(limit, &cost): (&Limit, &u64)| limit.key.is_none() && limit.rule.minds_since(cost);
-        let minds_since = self.0.iter().zip(claim.costs).any(minds);
+        let minds_since = self.limits.iter().zip(claim.costs).any(minds);
         (costs, Some(claim.since).filter(|_| minds_since))
     }
 
     /// How many releases like it are allowed at `now`.
     pub fn room(&self, now: Time, claim: &Claim) -> u64 {
         let rooms = self.asks(claim).map(|(limit, ask)| limit.rule.room(now, &ask));
-        rooms.min().unwrap_or(u64::MAX)
+        let slots = self.booked.iter().map(|booked| booked.room(now, claim));
+        rooms.chain(slots).min().unwrap_or(u64::MAX)
     }
 
     /// Charges every limit with `releases` like it, which happened at `now`.
     pub fn commit(&mut self, now: Time, claim: &Claim, releases: u64) {
-        for (limit, &cost) in self.0.iter_mut().zip(claim.costs).filter(|(_, cost)| **cost > 0) {
+        for (limit, &cost) in self.limits.iter_mut().zip(claim.costs).filter(|(_, cost)| **cost > 0) {
             let cost = cost.saturating_mul(releases);
             limit.rule.commit(now, &ask(claim, limit.key, cost));
         }
+        self.booked.iter_mut().for_each(|booked| booked.commit(claim, releases));
     }
 
     /// A release that was charged has come to its end at `now`.
     pub fn finish(&mut self, now: Time, claim: &Claim) {
-        for (limit, &cost) in self.0.iter_mut().zip(claim.costs).filter(|(_, cost)| **cost > 0) {
+        for (limit, &cost) in self.limits.iter_mut().zip(claim.costs).filter(|(_, cost)| **cost > 0) {
             limit.rule.finish(now, &ask(claim, limit.key, cost));
         }
     }
 
     /// When some limit would like to be tidied.
     pub fn tidy_at(&self) -> Option<Time> {
-        self.0.iter().filter_map(|limit| limit.rule.tidy_at()).min()
+        self.limits.iter().filter_map(|limit| limit.rule.tidy_at()).min()
     }
 
     /// Gives back, at `now`, the memory of what had settled by `horizon`. No later ask may be of a time before that.
     pub fn tidy(&mut self, now: Time, horizon: Time) {
-        self.0.iter_mut().for_each(|limit| limit.rule.tidy(now, horizon));
+        self.limits.iter_mut().for_each(|limit| limit.rule.tidy(now, horizon));
     }
 
     fn asks<'a>(&'a self, claim: &'a Claim) -> impl Iterator<Item = (&'a Limit, Ask<'a>)> {
-        let charged = self.0.iter().zip(claim.costs).filter(|(_, cost)| **cost > 0);
+        let charged = self.limits.iter().zip(claim.costs).filter(|(_, cost)| **cost > 0);
         charged.map(|(limit, &cost)| (limit, ask(claim, limit.key, cost)))
     }
 

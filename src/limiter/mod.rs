@@ -5,6 +5,7 @@
 //! computed instant is rounded up to the next nanosecond, so that no answer is ever early.
 
 mod all;
+mod booked;
 mod bucket;
 mod fixed;
 mod from_exit;
@@ -13,6 +14,7 @@ mod keyed;
 mod sliding;
 
 pub use all::{All, Claim, Limit};
+pub use booked::{Booked, Slot};
 pub use bucket::Bucket;
 pub use fixed::Fixed;
 pub use from_exit::FromExit;

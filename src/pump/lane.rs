@@ -32,6 +32,19 @@ impl Lane {
         self.parcels.len()
     }
 
+    /// How many records from the front on ask the same of the limits, up to `most`.
+    pub(super) fn alike(&self, most: u64) -> u64 {
+        let Some(front) = self.front() else { return 0 };
+        let mut records = 0;
+        for parcel in self.parcels.iter().take_while(|parcel| parcel.class() == front.class()) {
+            records += parcel.records();
+            if records >= most {
+                return most;
+            }
+        }
+        records
+    }
+
     pub(super) fn parcels(&self) -> impl Iterator<Item = &Parcel> {
         self.parcels.iter()
     }

@@ -18,8 +18,8 @@ use crate::time::Time;
 /// How much may wait in lanes, but for a single item that is larger.
 const MOST_BYTES: usize = 64 << 20;
 
-/// How much may wait if items need not be told apart: enough to keep the reader busy.
-const MOST_BYTES_IN_BULK: usize = 256 << 10;
+/// How much may wait if items need not be told apart: what was read last is written while it is in the cache.
+const MOST_BYTES_IN_BULK: usize = 64 << 10;
 
 /// So many lanes may keep memory that they do not need at the moment.
 const FEW_LANES: usize = 64;
@@ -285,6 +285,11 @@ impl Lanes {
         let (front, next) = lane.front().zip(rules.next(lane))?;
         let claim = Claim { since: next.since, costs: &next.costs, keys: &front.class().keys };
         Some(f(rules.judges(front), &claim))
+    }
+
+    /// All lanes, empty ones as well.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Lane> {
+        self.slots.iter().map(|slot| &slot.lane)
     }
 
     /// The lane whose turn it is.

@@ -8,75 +8,34 @@
 //! least P ago: start(k+N) ≥ end(k) + P. Whatever happened in between, a late wake-up, a slow write, a
 //! process stopped for an hour, it can only have made the distance longer.
 
+mod bookings;
 mod flights;
 mod landing;
 mod lane;
 mod lanes;
 mod rules;
+mod world;
 
 use std::rc::Rc;
 
 use anyhow::{Error, anyhow};
 use nix::sys::signal::Signal;
 
+use self::bookings::Bookings;
 use self::flights::{Flight, Flights};
 use self::lanes::{Lanes, Turn};
 use self::rules::{Next, Rules};
+pub use self::world::{Stop, Wake, World};
 use crate::exit::Exit;
 use crate::joblog::{Completed, JobLog};
 use crate::limiter::{Claim, Key, Verdict};
 use crate::progress::Progress;
 use crate::report::Reporter;
 use crate::sink::{Cause, Load, Sent, Sink};
-use crate::source::{Block, Classifier, Delimiter, Intake, SourceError};
+use crate::source::{Classifier, Delimiter, Intake, SourceError};
 use crate::spec::{self, OnLimit, Rate, Run, Spec};
 use crate::stats::Stats;
 use crate::time::{SECOND, Time};
-
-/// Where the pump lives: it tells the time and what happens.
-pub trait World {
-    /// The present instant. Never decreases.
-    fn now(&self) -> Time;
-
-    /// Waits for whatever comes first: `until`, input if it is `accepting` any, or something else to hear of.
-    ///
-    /// What has already happened is told before [`Wake::Due`]; so, what has arrived by an instant is in the
-    /// lane before a release at that instant is chosen. With no `until` it waits as long as it takes.
-    fn wait(&mut self, until: Option<Time>, accepting: bool) -> Wake;
-
-    /// How many items have been read, whether or not they were accepted yet.
-    fn items_read(&self) -> u64;
-}
-
-/// Why a wait is over.
-#[derive(Debug)]
-pub enum Wake {
-    /// The instant has come.
-    Due,
-    /// Items have arrived.
-    Input(Block),
-    /// The limits have changed to these.
-    Limits(Vec<Rate>),
-    /// They have changed to something that makes no sense.
-    BadLimits(Error),
-    /// There will be no more, and why, if not for the end of the input.
-    End(Option<SourceError>),
-    /// A command has ended.
-    Exited,
-    /// The run is to end.
-    Stop(Stop),
-    /// Statistics are asked for.
-    Report,
-}
-
-/// Why a run ends before its input does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stop {
-    /// A signal that asks for it.
-    Signal(Signal),
-    /// Nobody reads what is written.
-    ReaderGone,
-}
 
 /// How long to wait, in nanoseconds, when a command cannot be started for want of something that others use.
 const PAUSE: u64 = SECOND / 20;
@@ -93,6 +52,8 @@ pub struct Pump<'a> {
     intake: Intake,
     lanes: Lanes,
     flights: Flights,
+    /// What has been booked, if limits are shared.
+    bookings: Option<Bookings>,
     log: Option<JobLog>,
     /// The sink could not take more; it is not tried again until then.
     not_before: Time,
@@ -153,6 +114,7 @@ impl<'a> Pump<'a> {
             separator,
             rates,
             flights: Flights::default(),
+            bookings: None,
             log: None,
             not_before: Time::ZERO,
             next: None,
@@ -198,6 +160,7 @@ impl<'a> Pump<'a> {
                 Wake::BadLimits(error) => {
                     self.reporter.notice(&format_args!("{error:#}: the old limits stay"));
                 }
+                Wake::Booked(order, answer) => self.booked(&order, answer),
                 Wake::Exited => self.reap(),
                 Wake::Stop(stop) => self.stop(stop),
                 Wake::Report => self.reporter.statistics(&self.stats(), self.world.now()),
@@ -262,7 +225,15 @@ impl<'a> Pump<'a> {
     /// Until when to wait for something to do: now, if something may go. `None` if nothing can.
     fn ask(&mut self) -> Option<Time> {
         self.next = if self.stopping || !self.sink.is_free() { None } else { self.next_release() };
-        [self.next, self.sink.deadline(), self.reporter.redraw_at()].into_iter().flatten().min()
+        let booking = if self.stopping { None } else { self.next_booking() };
+        [self.next, booking, self.sink.deadline(), self.reporter.redraw_at()].into_iter().flatten().min()
+    }
+
+    fn next_booking(&mut self) -> Option<Time> {
+        self.book().unwrap_or_else(|error| {
+            self.give_up(Exit::Error, &error);
+            Some(self.world.now())
+        })
     }
 
     fn next_release(&mut self) -> Option<Time> {
@@ -270,6 +241,7 @@ impl<'a> Pump<'a> {
         if self.not_before > now && !self.lanes.is_empty() {
             return Some(self.not_before);
         }
+        self.rules.limits.expire(now);
         let tidy = self.rules.limits.tidy_at();
         match self.lanes.turn(&self.rules, now) {
             Turn::Of(_) => Some(now),
@@ -286,9 +258,9 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Whether what never comes may come yet: a limit from a file pauses, or counts what is running.
+    /// Whether what never comes may come yet: a limit from a file pauses, or counts what is running, or slots are booked.
     fn may_change(&self) -> bool {
-        self.sink.running() > 0 || self.rates.iter().any(|rate| rate.count == 0)
+        self.sink.running() > 0 || self.bookings.is_some() || self.rates.iter().any(|rate| rate.count == 0)
     }
 
     /// Does what is due.
@@ -305,6 +277,7 @@ impl<'a> Pump<'a> {
     /// Sends what may go now, and charges it.
     fn release(&mut self) {
         let start = self.world.now();
+        self.rules.limits.expire(start);
         let Turn::Of(at) = self.lanes.turn(&self.rules, start) else { return };
         let lane = self.lanes.lane(at);
         let Some((front, next)) = lane.front().zip(self.rules.next(lane)) else { return };

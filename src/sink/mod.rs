@@ -34,9 +34,14 @@ pub trait Sink {
         usize::MAX
     }
 
-    /// Whether it can take something now. If not, it can after some command has ended.
+    /// How many releases it can take now. If none, it can after some command has ended.
+    fn vacancies(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Whether it can take something now.
     fn is_free(&self) -> bool {
-        true
+        self.vacancies() > 0
     }
 
     /// Whether what was sent runs on, and its end is told by [`Sink::reap`].

@@ -41,7 +41,12 @@ impl<R: Read> Iterator for Reader<R> {
     type Item = Result<Block, SourceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.read().transpose()
+        while !self.is_over() {
+            if let Some(block) = self.read_once().transpose() {
+                return Some(block);
+            }
+        }
+        None
     }
 }
 
@@ -69,6 +74,16 @@ impl<R: Read> Reader<R> {
         &self.input
     }
 
+    /// Whether all has been handed out.
+    pub fn is_over(&self) -> bool {
+        self.ended && self.filled == 0 && self.failed.is_none()
+    }
+
+    /// Whether what comes next depends on what is still to be read.
+    pub fn is_waiting(&self) -> bool {
+        !self.ended && !self.has_unseen && self.failed.is_none()
+    }
+
     /// Reads once, ahead of the first block. Returns whether there will be none.
     ///
     /// # Errors
@@ -76,32 +91,31 @@ impl<R: Read> Reader<R> {
     pub fn is_empty(&mut self) -> Result<bool, SourceError> {
         self.fill().map_err(SourceError::Read)?;
         self.has_unseen = self.filled > 0;
-        Ok(self.ended && self.filled == 0)
+        Ok(self.is_over())
     }
 
-    /// The next block; none at the end of the input.
-    fn read(&mut self) -> Result<Option<Block>, SourceError> {
-        loop {
-            if let Some(error) = self.failed.take() {
-                return Err(error);
-            }
-            self.fill().map_err(SourceError::Read)?;
-            let unsearched = &self.buffer[self.searched..self.filled];
-            let (records, length) = match self.delimiter.whole(unsearched) {
-                _ if self.ended => (u64::from(self.filled > 0), self.filled),
-                (0, _) => (0, 0),
-                (records, length) => (records, self.searched + length),
-            };
-            let (records, length) = self.check_lengths(records, length);
-            if records > 0 {
-                return Ok(Some(self.hand_out(records, length)));
-            }
-            if self.ended && self.failed.is_none() {
-                return Ok(None);
-            }
-            // A delimiter may have begun in the last bytes.
-            self.searched = (self.filled + 1).saturating_sub(self.delimiter.len()).max(self.searched);
+    /// The next block, if that takes no more than one `read`.
+    ///
+    /// # Errors
+    /// Nothing more can be read, or be made sense of.
+    pub fn read_once(&mut self) -> Result<Option<Block>, SourceError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
         }
+        self.fill().map_err(SourceError::Read)?;
+        let unsearched = &self.buffer[self.searched..self.filled];
+        let (records, length) = match self.delimiter.whole(unsearched) {
+            _ if self.ended => (u64::from(self.filled > 0), self.filled),
+            (0, _) => (0, 0),
+            (records, length) => (records, self.searched + length),
+        };
+        let (records, length) = self.check_lengths(records, length);
+        if records > 0 {
+            return Ok(Some(self.hand_out(records, length)));
+        }
+        // A delimiter may have begun in the last bytes.
+        self.searched = (self.filled + 1).saturating_sub(self.delimiter.len()).max(self.searched);
+        Ok(None)
     }
 
     /// Reads more, after making room for it. The end is asked for once: a terminal would go on after it.
@@ -114,9 +128,14 @@ impl<R: Read> Reader<R> {
         if self.filled == self.buffer.len() {
             self.buffer.resize(self.buffer.len() * 2, 0);
         }
-        let read = self.input.read(&mut self.buffer[self.filled..])?;
-        self.filled += read;
-        self.ended = read == 0;
+        match self.input.read(&mut self.buffer[self.filled..]) {
+            Ok(read) => {
+                self.filled += read;
+                self.ended = read == 0;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod limits;
 mod quantity;
 mod rate;
 mod selector;
+mod state;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -27,12 +28,15 @@ pub use quantity::{parse_count, parse_decimal, parse_size};
 pub use rate::{Algorithm, Defaults, From, Rate, RateText, Start};
 pub use selector::Selector;
 pub(crate) use selector::compile;
+pub use state::{Shared, State, check_shareable};
 
 /// A whole run, as it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spec {
     /// What limits the releases.
     pub limits: Limits,
+    /// Where limits are kept that are shared with other runs.
+    pub shared: Option<Shared>,
     /// What happens to an item that cannot go at once.
     pub on_limit: OnLimit,
     /// How items wait.
@@ -159,6 +163,8 @@ pub enum Action {
         /// Where a record says when it arrived. Without it, all arrive at 0.
         arrivals: Option<Selector>,
     },
+    /// Makes the state of shared limits anew.
+    Reset,
 }
 
 /// How much is told on stderr.

@@ -29,7 +29,7 @@
 //! A [`Store`] answers one question: [`Store::book`]. All limits of a run are booked as one, so that a release has one
 //! slot. The pump asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
 //! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
-//! `limiter::Booked`, which is pure, like all limiters.
+//! [`crate::limiter::Booked`], which is pure, like all limiters.
 //!
 //! Slots are given out in the order of the asking, so there is neither polling nor a herd, and nobody starves. None is
 //! given out further ahead than the *horizon*: what dead processes have booked is over soon. Whoever would have to wait
@@ -50,19 +50,26 @@
 //! one region, the quota itself is leased: a region holds n of N for a term T, returns what it does not use, and a
 //! lease that is not renewed is dead only T + D later, which is how long its share lies idle after a failure.
 
+use std::fmt;
+
 use anyhow::Error;
 
 use crate::exit::Exit;
 use crate::limiter::Key;
+pub use crate::limiter::Slot;
 use crate::time::Time;
 
+mod absent;
 mod file;
 pub mod ledger;
 mod memory;
+mod open;
 mod policy;
 
+pub use absent::Server;
 pub use file::{FileStore, place};
 pub use memory::Memory;
+pub use open::{open, reset};
 pub use policy::{Policy, Quota, Reserve};
 
 /// What is asked of a store: slots for some releases that are alike.
@@ -74,15 +81,6 @@ pub struct Order {
     pub costs: Box<[u64]>,
     /// So many slots are of use. At least 1, at most [`Policy::span`].
     pub count: u64,
-}
-
-/// When a release may happen, on the clock of the process that booked it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slot {
-    /// Not before.
-    pub at: Time,
-    /// Not after.
-    pub until: Time,
 }
 
 /// What a store says to an order.
@@ -103,6 +101,15 @@ pub struct StoreError {
     pub exit: Exit,
     /// Why, and what to do about it. Holds no secret.
     pub error: Error,
+}
+
+impl std::error::Error for StoreError {}
+
+/// With all causes.
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.error)
+    }
 }
 
 /// Keeps the log of slots.

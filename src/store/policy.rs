@@ -42,6 +42,17 @@ pub struct Quota {
     pub starts_empty: bool,
 }
 
+impl Quota {
+    /// The most that one release may cost.
+    pub fn most(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::Sliding | Algorithm::Fixed => self.count,
+            Algorithm::Bucket => self.burst,
+            Algorithm::Interval => u64::MAX,
+        }
+    }
+}
+
 /// All limits of a run, as a store keeps them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
@@ -71,7 +82,7 @@ impl Policy {
         let quotas: Vec<_> = rates.iter().zip(&reserves).map(|(rate, &margin)| quota(rate, margin)).collect();
         Policy {
             deadline: reserves.iter().copied().min().unwrap_or(0),
-            horizon: rates.iter().map(|rate| rate.period).max().unwrap_or(0).clamp(SECOND, 60 * SECOND),
+            horizon: rates.iter().map(horizon).max().unwrap_or(0),
             span: rates.iter().map(span).min().unwrap_or(1),
             text: texts.join(" "),
             quotas,
@@ -118,6 +129,12 @@ fn quota(rate: &Rate, late: u64) -> Quota {
         burst: whole(burst),
         starts_empty: rate.start == Start::Empty,
     }
+}
+
+/// A few periods, so that a fleet that waits is served in its order, but not so many that a crash of it is remembered for
+/// long: so much may have been booked that nobody knows of, once the state is lost.
+fn horizon(rate: &Rate) -> u64 {
+    rate.period.saturating_mul(5).clamp(SECOND, 3600 * SECOND)
 }
 
 fn span(rate: &Rate) -> u64 {
@@ -183,7 +200,7 @@ mod tests {
         assert_eq!(policy(&["10/s"]).text, policy(&["10/1000ms,margin=10ms,start=empty"]).text);
         assert_ne!(policy(&["10/s"]).text, policy(&["10/s,margin=20ms"]).text);
         let both = policy(&["10/s", "600/m"]);
-        assert_eq!((both.deadline, both.horizon, both.span), (10 * MILLISECOND, 60 * SECOND, 1));
+        assert_eq!((both.deadline, both.horizon, both.span), (10 * MILLISECOND, 300 * SECOND, 1));
         assert_eq!(both.text, "10/1s,algo=sliding,margin=10ms 600/1m,algo=sliding,margin=50ms");
     }
 

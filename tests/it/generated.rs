@@ -45,6 +45,7 @@ fn the_manual_page_has_all_its_sections() {
         "KEYS AND LANES",
         "WHEN AN ITEM CANNOT GO AT ONCE",
         "LIMITS IN FILES",
+        "SHARED LIMITS",
         "ALGORITHMS",
         "COMMANDS",
         "FAILURES AND RETRIES",

@@ -3,6 +3,7 @@
 //! On its own the world is exact. It can be made to wake late, what is sent to take its time, and events to happen.
 
 pub(crate) mod commands;
+pub(crate) mod fleet;
 
 use std::collections::VecDeque;
 

@@ -268,9 +268,10 @@ impl Sink for Exec<'_> {
         if self.run.stdin == Feed::Items { usize::MAX } else { MOST_BYTES }
     }
 
-    fn is_free(&self) -> bool {
+    fn vacancies(&self) -> u64 {
         // With nothing running, what all the others wait for is itself yet to be started.
-        self.jobs.len() < self.run.jobs.get() && (self.outputs.has_room() || self.jobs.is_empty())
+        let has_room = self.outputs.has_room() || self.jobs.is_empty();
+        if has_room { (self.run.jobs.get() - self.jobs.len()) as u64 } else { 0 }
     }
 
     fn runs_commands(&self) -> bool {

@@ -136,7 +136,7 @@ impl Rules {
 
     fn check(&self, order: &Order) -> Result<(), StoreError> {
         for (cost, limit) in self.charged(order) {
-            if cost > account::most(&limit.quota) {
+            if cost > limit.quota.most() {
                 let text = &self.policy.text;
                 let error = anyhow!("an item costs {cost}, which '{text}' never admits: raise the limit");
                 return Err(StoreError { exit: Exit::Error, error });

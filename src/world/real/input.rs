@@ -1,27 +1,20 @@
-//! Reading, on a thread of its own, into a bounded channel.
+//! Where items are read from.
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use crossbeam_channel::{Receiver, bounded};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::{Whence, lseek};
 
-use super::Clock;
+use super::readable;
 use crate::found::found;
 use crate::pipe;
-use crate::source::{Block, Reader, SourceError};
-
-/// How many blocks may lie between the reader and the pump.
-const AHEAD: usize = 2;
 
 /// Where bytes come from.
 pub struct Input {
@@ -58,14 +51,13 @@ impl Input {
 }
 
 impl Input {
-    /// Whether reading would not block.
-    pub(super) fn is_ready(&self) -> bool {
-        let is_ready = |fd: BorrowedFd| poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO);
-        let ready = match &self.from {
-            From::Stdin => is_ready(io::stdin().as_fd()),
-            From::File(file) => is_ready(file.as_fd()),
-        };
-        ready.is_ok_and(|ready| ready > 0)
+    /// Waits until reading would not block, or a signal comes, or for as long as `timeout`. Returns whether it was the
+    /// first.
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
+        match &self.from {
+            From::Stdin => readable::wait(Some(io::stdin().as_fd()), timeout),
+            From::File(file) => readable::wait(Some(file.as_fd()), timeout),
+        }
     }
 }
 
@@ -89,64 +81,12 @@ fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match nix::unistd::read(fd, buffer) {
             Ok(read) => return Ok(read),
-            Err(Errno::EINTR) => {}
             // Somebody else made the descriptor non-blocking.
             Err(Errno::EAGAIN) => {
                 let _ = poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE);
             }
             Err(errno) => return Err(errno.into()),
         }
-    }
-}
-
-/// The input as it arrives.
-pub(super) struct Feed {
-    blocks: Receiver<Result<Block, SourceError>>,
-    read: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Feed {
-    /// Starts reading. The arrival of a block is when its last byte had been read.
-    pub(super) fn start(reader: Reader<impl Read + Send + 'static>, clock: Clock) -> io::Result<Self> {
-        let (send, blocks) = bounded(AHEAD);
-        let read = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&read);
-        let thread = super::spawn("reader", move || {
-            for block in reader {
-                let block = block.map(|block| block.arrived(clock.now()));
-                let is_last = block.is_err();
-                count.fetch_add(block.as_ref().map_or(0, Block::records), Relaxed);
-                if send.send(block).is_err() || is_last {
-                    break;
-                }
-            }
-        })?;
-        Ok(Feed { blocks, read, thread: Some(thread) })
-    }
-
-    /// An input that is over.
-    pub(super) fn over() -> Self {
-        Feed { blocks: bounded(0).1, read: Arc::default(), thread: None }
-    }
-
-    /// Whether it never had anything.
-    pub(super) fn is_over(&self) -> bool {
-        self.thread.is_none()
-    }
-
-    pub(super) fn blocks(&self) -> &Receiver<Result<Block, SourceError>> {
-        &self.blocks
-    }
-
-    pub(super) fn items_read(&self) -> u64 {
-        self.read.load(Relaxed)
-    }
-
-    /// Ends the thread. Only for input that never blocks: it cannot be ended within a `read`.
-    pub(super) fn stop(self) {
-        drop(self.blocks);
-        self.thread.into_iter().for_each(|thread| _ = thread.join());
     }
 }
 

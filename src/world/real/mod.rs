@@ -1,86 +1,89 @@
-//! The real world: a monotonic clock, channels that tell what happens, and blocking sleep.
+//! The real world: a monotonic clock, input, a channel that tells what else happens, and blocking sleep.
+//!
+//! The input is read by the thread that waits, for that is the shortest way for an item: from a thread of its own it
+//! would have to be handed over. Whatever happens meanwhile is told by other threads, which interrupt the wait.
 
+mod clock;
 mod input;
 mod limits;
 mod notices;
 mod outlet;
 mod precise;
+mod readable;
 mod reaper;
 mod signals;
+mod store;
 mod teller;
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{never, select};
-
-use self::input::Feed;
+pub use self::clock::Clock;
 pub use self::input::{Input, Position};
 use self::reaper::Reaper;
 pub use self::reaper::Running;
+use self::store::Desk;
 use self::teller::{Hearer, Teller};
 
 use crate::interrupt::Interrupt;
 use crate::pump::{Wake, World};
 use crate::source::{Reader, SourceError};
 use crate::spec::{Limits, Rate};
+use crate::store::{Order, Store};
 use crate::time::Time;
-
-/// The monotonic clock, counted from when it was made.
-///
-/// It does not count the time that the machine is suspended, so a suspend can only make us later.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
-
-impl Clock {
-    /// A clock that shows 0 now.
-    pub fn start() -> Self {
-        Clock(Instant::now())
-    }
-
-    /// The present instant.
-    pub fn now(self) -> Time {
-        Time(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-}
 
 /// The real world.
 pub struct Real {
     clock: Clock,
-    feed: Feed,
+    reader: Reader<Input>,
     /// The input has not ended.
     is_fed: bool,
+    items_read: u64,
     hearer: Hearer,
     teller: Teller,
     interrupt: Arc<Interrupt>,
     /// What waits for commands, if any are run.
     reaper: Option<Reaper>,
+    /// Where slots are booked, if limits are shared.
+    desk: Option<Desk>,
 }
 
 impl Real {
-    /// Listens to signals and for the end of stdout's reader, and starts reading; but if there is nothing to read, as
-    /// it is told at once, none of that is worth its while.
+    /// Goes by `clock`. Listens to signals and for the end of stdout's reader; but if there is nothing to read, as it is told at once,
+    /// that is not worth its while.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
-    pub fn start(mut reader: Reader<Input>) -> anyhow::Result<Self> {
-        let clock = Clock::start();
+    pub fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
         let interrupt = Arc::new(Interrupt::for_this_thread());
         let (teller, hearer) = teller::pair(Arc::clone(&interrupt));
-        let feed = if reader.input().is_ready() && reader.is_empty()? {
-            Feed::over()
-        } else {
+        let is_over = reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
+        if !is_over {
             signals::listen(&teller)?;
             outlet::watch(&teller)?;
-            Feed::start(reader, clock)?
-        };
-        Ok(Real { clock, feed, is_fed: true, hearer, teller, interrupt, reaper: None })
+        }
+        Ok(Real {
+            clock,
+            reader,
+            is_fed: true,
+            items_read: 0,
+            hearer,
+            teller,
+            interrupt,
+            reaper: None,
+            desk: None,
+        })
     }
 
     /// Waits as precisely as the system can. Commands would inherit some of that, so it is for runs without.
     pub fn sharpen(&self) {
         precise::sharpen();
+    }
+
+    /// What it goes by.
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Raised when the run is to stop.
@@ -93,7 +96,7 @@ impl Real {
     /// # Errors
     /// A thread cannot be started.
     pub fn watch_commands(&mut self) -> anyhow::Result<Running> {
-        if self.feed.is_over() {
+        if self.reader.is_over() {
             return Ok(Running::default());
         }
         let (reaper, running) = Reaper::start(self.teller.clone())?;
@@ -109,27 +112,54 @@ impl Real {
         Ok(limits::watch(limits.clone(), rates.to_vec(), self.teller.clone())?)
     }
 
-    /// Ends reading, and returns only when nothing more is read.
-    pub fn stop_reading(self) {
-        self.feed.stop();
+    /// Books slots with `store` from now on.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn book_with(&mut self, store: Box<dyn Store>) -> anyhow::Result<()> {
+        if !self.reader.is_over() {
+            self.desk = Some(Desk::open(store, self.teller.clone())?);
+        }
+        Ok(())
     }
 
-    /// Waits up to `timeout` for something to happen.
-    fn listen(&mut self, timeout: Duration, accepting: bool) -> Option<Wake> {
-        let events = self.hearer.events();
-        if let Ok(event) = events.try_recv() {
-            return Some(event);
+    /// Listens until an instant, also to the input if it is `accepting` any.
+    fn listen(&mut self, until: Option<Time>, accepting: bool) -> Option<Wake> {
+        loop {
+            if let Ok(event) = self.hearer.events().try_recv() {
+                return Some(event);
+            }
+            let left = until.map(|until| Duration::from_nanos(until.since(self.now())));
+            let is_due = left == Some(Duration::ZERO);
+            if accepting && self.is_fed {
+                if let Some(wake) = self.read_within(left) {
+                    return Some(wake);
+                }
+            } else if !is_due {
+                self.hearer.deafly(|| _ = readable::wait(None, left));
+            }
+            if is_due {
+                return None;
+            }
         }
-        let nothing = never();
-        let blocks = if accepting && self.is_fed { self.feed.blocks() } else { &nothing };
-        select! {
-            recv(events) -> event => event.ok(),
-            recv(blocks) -> block => Some(match block {
-                Ok(Ok(block)) => Wake::Input(block),
-                Ok(Err(error)) => self.end(Some(error)),
-                Err(_) => self.end(None),
-            }),
-            default(timeout) => None,
+    }
+
+    /// Reads once, if there is something to read or will be within `left`.
+    fn read_within(&mut self, left: Option<Duration>) -> Option<Wake> {
+        let (reader, mut read) = (&mut self.reader, Ok(None));
+        self.hearer.deafly(|| {
+            if !reader.is_waiting() || reader.input().wait(left) {
+                read = reader.read_once();
+            }
+        });
+        match read {
+            Ok(Some(block)) => {
+                self.items_read += block.records();
+                Some(Wake::Input(block.arrived(self.now())))
+            }
+            Ok(None) if !self.reader.is_over() => None,
+            Ok(None) => Some(self.end(None)),
+            Err(error) => Some(self.end(Some(error))),
         }
     }
 
@@ -153,11 +183,10 @@ impl Real {
     }
 
     fn wait_for_anything(&mut self, until: Option<Time>, accepting: bool) -> Wake {
-        let now = self.now();
-        let left = until.map_or(Duration::MAX, |until| Duration::from_nanos(until.since(now)));
-        let heard = self.listen(left.saturating_sub(precise::LAST_STRETCH), accepting);
+        let began = self.now();
+        let heard = self.listen(until.map(precise::last_stretch), accepting);
         heard.unwrap_or_else(|| {
-            until.into_iter().for_each(|until| precise::sleep(self.clock, now, until));
+            until.into_iter().for_each(|until| precise::sleep(self.clock, began, until));
             Wake::Due
         })
     }
@@ -186,11 +215,26 @@ impl World for Real {
     }
 
     fn items_read(&self) -> u64 {
-        self.feed.items_read()
+        self.items_read
+    }
+
+    fn book(&mut self, order: Order) {
+        if let Some(desk) = &self.desk {
+            desk.take(order);
+        }
     }
 }
 
 /// Starts a thread that runs until the process ends.
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<thread::JoinHandle<()>> {
-    thread::Builder::new().name(name.to_owned()).stack_size(64 << 10).spawn(run)
+    spawn_with(64 << 10, name, run)
+}
+
+/// As [`spawn`], with so many bytes of stack.
+fn spawn_with(
+    stack: usize,
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run)
 }

@@ -5,10 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::Clock;
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
-/// The last stretch of a wait, which is passed without listening: waking from a channel is less exact.
-pub(super) const LAST_STRETCH: Duration = Duration::from_micros(500);
+/// The last stretch of a wait, which is passed without listening: a read may take some of it, and sleep is more exact.
+const LAST_STRETCH: u64 = SECOND / 2000;
 
 /// A sleep is over some tens of microseconds late. So much is not slept but spun through...
 const SPIN: Duration = Duration::from_micros(100);
@@ -21,6 +21,11 @@ const WORTH_SPINNING: Duration = Duration::from_millis(20);
 /// as much, so it would see bursts that are a period apart to the microsecond now and then closer than that. A
 /// thousandth of the wait, up to this, keeps them apart for it, too.
 const COURTESY: Duration = Duration::from_micros(300);
+
+/// When the last stretch of a wait until `until` begins.
+pub(super) fn last_stretch(until: Time) -> Time {
+    Time(until.0.saturating_sub(LAST_STRETCH))
+}
 
 /// Blocks until `until`, in a wait that began at `since`; after a long one, a little longer.
 pub(super) fn sleep(clock: Clock, since: Time, until: Time) {

@@ -128,8 +128,8 @@ impl<F: Fn(&str, u64) -> Act> Sink for Troupe<F> {
         1
     }
 
-    fn is_free(&self) -> bool {
-        self.running() < self.jobs
+    fn vacancies(&self) -> u64 {
+        self.jobs.saturating_sub(self.running()) as u64
     }
 
     fn runs_commands(&self) -> bool {

@@ -94,7 +94,7 @@ fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
 
 /// A cost for each limit, of which one at least is not 0, and each is such that it can be admitted.
 fn costs(random: &mut Rng, quotas: &[Quota]) -> Vec<u64> {
-    let mut costs: Vec<_> = quotas.iter().map(|quota| random.u64(0..=account::most(quota).min(12))).collect();
+    let mut costs: Vec<_> = quotas.iter().map(|quota| random.u64(0..=quota.most().min(12))).collect();
     costs[0] = costs[0].max(1);
     costs
 }

@@ -1,19 +1,18 @@
-//! The command line as it is typed. Only this module knows clap.
+//! What can be typed, and what help says of it.
 
 use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Parser, ValueHint, error::ErrorKind};
+use clap::{Parser, ValueHint};
 
 use crate::progress::When;
 use crate::spec::{
-    Action, Algorithm, Backoff, Batch, Defaults, Feed, Halt, Input, Limits, OnLimit, Output, Queue, RateText,
-    Report, Retry, Run, Selector, Source, Spec, parse_count, parse_delimiter, parse_duration, parse_size,
+    Algorithm, Backoff, Batch, Halt, OnLimit, Selector, Source, State, parse_count, parse_delimiter,
+    parse_duration, parse_size,
 };
-use crate::time::SECOND;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,14 +42,14 @@ pub struct Cli {
     /// N may carry a unit, as in 1k, 2M or 4Ki.
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
     #[arg(allow_negative_numbers = true)]
-    count: Option<u64>,
+    pub(super) count: Option<u64>,
 
     /// Length of the period: 500ms, 2s, 1m30s [default: 1s]
     ///
     /// Units are ns, us, ms, s, m, h, d and w; a bare number is seconds. Decimals are allowed.
     #[arg(short, long, value_name = "DUR", value_parser = parse_duration, help_heading = "Limits")]
     #[arg(allow_negative_numbers = true)]
-    period: Option<u64>,
+    pub(super) period: Option<u64>,
 
     /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line
     ///
@@ -65,7 +64,7 @@ pub struct Cli {
     /// @FILE reads limits from a file, one RATE a line, and reads it again whenever it changes. In a file, 0/s
     /// pauses.
     #[arg(short, long, value_name = "RATE", help_heading = "Limits")]
-    rate: Vec<Source>,
+    pub(super) rate: Vec<Source>,
 
     /// Rule: sliding (default), bucket, interval or fixed
     ///
@@ -80,13 +79,13 @@ pub struct Cli {
     /// For every limit that has no algo= of its own.
     #[arg(short = 'A', long, value_name = "NAME", hide_possible_values = true, help_heading = "Limits")]
     #[arg(value_parser = PossibleValuesParser::new(Algorithm::names()).try_map(|name| name.parse::<Algorithm>()))]
-    algorithm: Option<Algorithm>,
+    pub(super) algorithm: Option<Algorithm>,
 
     /// The most that a bucket releases at once [default: N]
     ///
     /// With -A bucket only. For every bucket that has no burst= of its own.
     #[arg(short, long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
-    burst: Option<u64>,
+    pub(super) burst: Option<u64>,
 
     /// What an item costs: 5, bytes, col:2, .a.b [default: 1]
     ///
@@ -95,7 +94,7 @@ pub struct Cli {
     /// all items. An item without a cost, or that costs more than a limit ever admits, is an error. For every limit
     /// that has no cost= of its own.
     #[arg(short, long, value_name = "SEL", allow_negative_numbers = true, help_heading = "Limits")]
-    cost: Option<Selector>,
+    pub(super) cost: Option<Selector>,
 
     /// One limit for each value of SEL: col:1, host, .user.id
     ///
@@ -103,7 +102,7 @@ pub struct Cli {
     /// that the item is. An item that has no such part has the empty key. For every limit that has no key= of its
     /// own.
     #[arg(short = 'K', long, value_name = "SEL", value_parser = Selector::parse_part, help_heading = "Limits")]
-    key: Option<Selector>,
+    pub(super) key: Option<Selector>,
 
     /// If an item cannot go at once: wait, drop, latest, fail
     ///
@@ -116,19 +115,19 @@ pub struct Cli {
     /// fail: it ends the run with status 75.
     #[arg(long, value_name = "WHAT", hide_possible_values = true, help_heading = "Limits")]
     #[arg(value_parser = PossibleValuesParser::new(OnLimit::names()).try_map(|name| name.parse::<OnLimit>()))]
-    on_limit: Option<OnLimit>,
+    pub(super) on_limit: Option<OnLimit>,
 
     /// Keep the order of the input, also among different keys
     ///
     /// Then a key that is blocked holds up all that came after it.
     #[arg(long, help_heading = "Limits", hide_short_help = true)]
-    in_order: bool,
+    pub(super) in_order: bool,
 
     /// Look at most N items ahead for one that may go [default: 1024]
     ///
     /// At most so many wait in the lanes of their keys; then reading stops until one is released.
     #[arg(long, value_name = "N", value_parser = parse_lookahead, help_heading = "Limits", hide_short_help = true)]
-    lookahead: Option<NonZeroU64>,
+    pub(super) lookahead: Option<NonZeroU64>,
 
     /// Make every period longer by DUR, against jitter
     ///
@@ -136,82 +135,102 @@ pub struct Cli {
     /// on the way keeps a strict receiver content. With -A interval the margin is shared by the N gaps of a
     /// period: say -n 1 -p 50ms rather than -n 20 -p 1s. For every limit that has no margin= of its own.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
-    margin: Option<u64>,
+    pub(super) margin: Option<u64>,
+
+    /// Share the limits with all runs that name this STATE
+    ///
+    /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a file,
+    /// for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME and unix:///SOCKET?name=NAME are for runs on many. @FILE
+    /// reads one of these from FILE. Without -s, $THROTTLE_STATE counts. All runs have to give the same limits.
+    #[arg(short, long, value_name = "STATE", value_parser = State::parse_public, help_heading = "Limits")]
+    pub(super) state: Option<State>,
+
+    /// Wait at most DUR for a server that is away [default: 1m]
+    ///
+    /// Then the run ends with status 75.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
+    pub(super) store_timeout: Option<u64>,
+
+    /// Forget what STATE has recorded, and do nothing else
+    ///
+    /// Needed after damage, or to use it with other limits. The next run begins as though nothing had been released.
+    #[arg(long, conflicts_with = "command", hide_short_help = true, help_heading = "Limits")]
+    pub(super) reset_state: bool,
 
     /// Read items from FILE and leave stdin to COMMAND
     ///
     /// Without it, the standard input of COMMAND is /dev/null.
     #[arg(short, long, value_name = "FILE", help_heading = "Input")]
-    arg_file: Option<PathBuf>,
+    pub(super) arg_file: Option<PathBuf>,
 
     /// Items end at NUL, as from find -print0
     #[arg(short = '0', long, conflicts_with = "delimiter", help_heading = "Input")]
-    null: bool,
+    pub(super) null: bool,
 
     /// Items end at D [default: \n]
     ///
     /// One or more bytes, with C escapes such as \t, \0 or \x1e.
     #[arg(short, long, value_name = "D", value_parser = parse_delimiter, help_heading = "Input")]
-    delimiter: Option<Delimiter>,
+    pub(super) delimiter: Option<Delimiter>,
 
     /// What separates fields, for col:N [default: blanks]
     ///
     /// One or more bytes, with C escapes such as \t. Every one of them ends a field, so fields may be empty.
     /// Without it, runs of blanks separate fields, as in awk.
     #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, hide_short_help = true, help_heading = "Input")]
-    field_separator: Option<Delimiter>,
+    pub(super) field_separator: Option<Delimiter>,
 
     /// Longest item allowed [default: 64Mi]
     ///
     /// In bytes, without its delimiter. A longer one is an error and ends the input.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true, help_heading = "Input")]
-    max_record: Option<u64>,
+    pub(super) max_record: Option<u64>,
 
     /// What stands for the item in COMMAND [default: {}]
     ///
     /// It is replaced wherever it occurs in COMMAND and its arguments. If it occurs nowhere, the item becomes
     /// the last argument.
     #[arg(short = 'I', value_name = "STR", help_heading = "Commands")]
-    placeholder: Option<OsString>,
+    pub(super) placeholder: Option<OsString>,
 
     /// Release up to N items together, counted as one
     ///
     /// COMMAND gets them as N arguments. Without DUR, a batch is what has arrived when its turn comes. With
     /// DUR, it first waits until it has N items, DUR has passed since the first of them, or the input ends.
     #[arg(short = 'B', long, value_name = "N[,DUR]", help_heading = "Commands")]
-    batch: Option<Batch>,
+    pub(super) batch: Option<Batch>,
 
     /// Run up to N commands at once [default: 1]
     ///
     /// The limits still say when they start. With N over 1, the output of each is printed whole when it has ended.
     #[arg(short, long, visible_short_alias = 'P', value_name = "N", value_parser = parse_jobs, allow_negative_numbers = true)]
     #[arg(help_heading = "Commands")]
-    jobs: Option<NonZeroUsize>,
+    pub(super) jobs: Option<NonZeroUsize>,
 
     /// Print output in the order of the input
     ///
     /// The output of a command waits until the items before it that were started are done with, retries included.
     #[arg(short, long, help_heading = "Commands")]
-    keep_order: bool,
+    pub(super) keep_order: bool,
 
     /// Let the outputs of commands mix
     ///
     /// With -j: commands write at once and themselves.
     #[arg(short, long, conflicts_with = "keep_order", hide_short_help = true, help_heading = "Commands")]
-    ungrouped: bool,
+    pub(super) ungrouped: bool,
 
     /// Give the item to COMMAND on its stdin
     ///
     /// With its delimiter; of a batch, all items. COMMAND is run as it stands, without a placeholder. It need not read
     /// all that it is given.
-    #[arg(long, conflicts_with = "placeholder", help_heading = "Commands")]
-    pipe: bool,
+    #[arg(long, conflicts_with = "placeholder", hide_short_help = true, help_heading = "Commands")]
+    pub(super) pipe: bool,
 
     /// End a command that runs longer than DUR
     ///
     /// It, and what it started, get TERM, and KILL if it is still there 2 seconds later. It counts as killed.
     #[arg(long, value_name = "DUR", value_parser = parse_timeout, hide_short_help = true, help_heading = "Commands")]
-    timeout: Option<u64>,
+    pub(super) timeout: Option<u64>,
 
     /// Try a failed item up to N times more
     ///
@@ -219,7 +238,7 @@ pub struct Cli {
     /// before the next one: in the file named by $THROTTLE_RETRY_AFTER, as seconds, an HTTP date, or HTTP headers with
     /// Retry-After, as from curl -D "$THROTTLE_RETRY_AFTER".
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true, help_heading = "Commands")]
-    retries: Option<u64>,
+    pub(super) retries: Option<u64>,
 
     /// How long to wait before a retry: [CODES=]MIN..MAX
     ///
@@ -233,54 +252,54 @@ pub struct Cli {
         hide_short_help = true,
         help_heading = "Commands"
     )]
-    backoff: Option<Backoff>,
+    pub(super) backoff: Option<Backoff>,
 
     /// When failures end the run: soon,fail=3 or now,fail=10%
     ///
     /// soon: no more commands are started. now: running ones get TERM, too. fail=N: when N items have failed, after all
     /// their retries. fail=N%: when N of a hundred have, once three or more are done with.
     #[arg(long, value_name = "WHEN", hide_short_help = true, help_heading = "Commands")]
-    halt: Option<Halt>,
+    pub(super) halt: Option<Halt>,
 
     /// Print when each item would be released, without waiting
     ///
     /// Prints INSTANT, a tab and ITEM for each: the instant of its release in seconds, with 9 decimals, on the
     /// time line of --arrivals. No command is run.
     #[arg(long, help_heading = "Control")]
-    dry_run: bool,
+    pub(super) dry_run: bool,
 
     /// With --dry-run: where items tell when they arrive
     ///
     /// SEL, as for --cost, selects seconds, with up to 9 decimals; seconds since 1970 serve too. Arrivals must not
     /// decrease. Without it, all items arrive at 0.
     #[arg(long, value_name = "SEL", value_parser = Selector::parse_part, requires = "dry_run", hide_short_help = true, help_heading = "Control")]
-    arrivals: Option<Selector>,
+    pub(super) arrivals: Option<Selector>,
 
     /// Note the end of each command in FILE
     ///
     /// A line for each item and attempt, tab-separated, with a header: seq, start, wait, runtime, attempt, exit, signal,
     /// item. What FILE holds is kept.
     #[arg(long, value_name = "FILE", help_heading = "Control")]
-    log: Option<PathBuf>,
+    pub(super) log: Option<PathBuf>,
 
     /// Do not run again what the log says is done
     ///
     /// Items that the log of --log has with exit 0 are passed over; all others are run. They are known by their content,
     /// so the list may have been edited. Each time that an item was completed counts for one of its kind.
     #[arg(long, requires = "log", hide_short_help = true, help_heading = "Control")]
-    resume: bool,
+    pub(super) resume: bool,
 
     /// Print the limits at the start, a summary at the end
     ///
     /// On standard error, as all messages.
     #[arg(short, long, conflicts_with = "quiet", help_heading = "Control")]
-    verbose: bool,
+    pub(super) verbose: bool,
 
     /// Print errors only
     ///
     /// Not what was left over when a run ends early, nor which items could not be given to COMMAND.
     #[arg(short, long, help_heading = "Control")]
-    quiet: bool,
+    pub(super) quiet: bool,
 
     /// Show how far the run has come, on a terminal
     ///
@@ -289,22 +308,20 @@ pub struct Cli {
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     #[arg(value_parser = PossibleValuesParser::new(["auto", "always"]).map(|when| parse_when(&when)))]
     #[arg(hide_possible_values = true, hide_short_help = true, help_heading = "Reports")]
-    progress: Option<When>,
+    pub(super) progress: Option<When>,
 
     /// Print all numbers at the end as one JSON object
     ///
     /// On standard error, as the last line. json is the only format.
     #[arg(long, value_name = "FORMAT", value_parser = ["json"], hide_possible_values = true, hide_short_help = true)]
     #[arg(help_heading = "Reports")]
-    stats: Option<String>,
+    pub(super) stats: Option<String>,
 
     /// Run for each item, without a shell
     #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     #[arg(trailing_var_arg = true, hide = true)]
-    command: Vec<OsString>,
+    pub(super) command: Vec<OsString>,
 }
-
-const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
 
 fn parse_lookahead(text: &str) -> Result<NonZeroU64> {
     NonZeroU64::new(parse_count(text)?).context("the least is 1")
@@ -328,147 +345,3 @@ fn parse_when(text: &str) -> When {
 
 /// Bytes that clap, which goes by the name of a type, is not to take for a list of values.
 type Delimiter = Vec<u8>;
-
-/// Why there is nothing to run.
-#[derive(Debug)]
-pub enum Usage {
-    /// Help or the version was asked for: the text.
-    Asked(String),
-    /// A mistake, in one line that says how to mend it.
-    Wrong(String),
-}
-
-/// Reads a command line; the first of `args` is the name of the program.
-///
-/// # Errors
-/// A mistake in it, or no error at all but a wish for help.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Spec, Usage> {
-    let cli = Cli::try_parse_from(args).map_err(|error| usage(&error))?;
-    cli.spec().map_err(|error| Usage::Wrong(format!("{error:#}")))
-}
-
-impl Cli {
-    fn spec(self) -> Result<Spec> {
-        let limits = self.limits()?;
-        let input = self.input()?;
-        let batch = self.batch.unwrap_or(Batch::SINGLE);
-        let report = match (self.verbose, self.quiet) {
-            (true, _) => Report::Verbose,
-            (_, true) => Report::Quiet,
-            _ => Report::Normal,
-        };
-        let queue = Queue { in_order: self.in_order, lookahead: self.lookahead.unwrap_or(LOOKAHEAD) };
-        let on_limit = self.on_limit.unwrap_or_default();
-        let (progress, as_json) = (self.progress, self.stats.is_some());
-        ensure!(
-            !limits.count_exits() || !self.command.is_empty(),
-            "from=exit is for a command: add one, such as -- curl"
-        );
-        let action = self.action()?;
-        Ok(Spec { limits, on_limit, queue, input, batch, action, report, progress, as_json })
-    }
-
-    fn limits(&self) -> Result<Limits> {
-        let defaults = Defaults {
-            algorithm: self.algorithm.unwrap_or_default(),
-            burst: self.burst,
-            margin: self.margin.unwrap_or(0),
-            cost: self.cost.clone(),
-            key: self.key.clone(),
-        };
-        let mut sources = Vec::new();
-        if self.count.is_some() || self.period.is_some() {
-            let rate = RateText::new(self.count.unwrap_or(1), self.period.unwrap_or(SECOND))?;
-            sources.push(Source::Rate(rate));
-        }
-        sources.extend(self.rate.iter().cloned());
-        ensure!(!sources.is_empty(), "no limit given: add one, such as -n 10 -p 1m or -r 10/s");
-        let limits = Limits { sources, defaults };
-        limits.check()?;
-        ensure!(
-            self.burst.is_none() || limits.may_have_bucket(),
-            "--burst is for the token bucket: add -A bucket"
-        );
-        Ok(limits)
-    }
-
-    fn input(&self) -> Result<Input> {
-        let delimiter = match &self.delimiter {
-            Some(delimiter) => delimiter.clone(),
-            None if self.null => vec![0],
-            None => vec![b'\n'],
-        };
-        let max_record = usize::try_from(self.max_record.unwrap_or(64 << 20))?;
-        let separator = self.field_separator.clone();
-        Ok(Input { file: self.arg_file.clone(), delimiter, separator, max_record })
-    }
-
-    fn action(self) -> Result<Action> {
-        if self.command.is_empty()
-            && let Some(flag) = self.flag_for_commands()
-        {
-            bail!("{flag} is for a command: add one, such as -- echo {{}}");
-        }
-        if self.dry_run {
-            return Ok(Action::DryRun { arrivals: self.arrivals });
-        }
-        if self.command.is_empty() {
-            return Ok(Action::Pass);
-        }
-        let stdin = match (self.pipe, &self.arg_file) {
-            (true, _) => Feed::Items,
-            (false, Some(_)) => Feed::Ours,
-            (false, None) => Feed::Nothing,
-        };
-        let jobs = self.jobs.unwrap_or(NonZeroUsize::MIN);
-        let output = match (self.keep_order, self.ungrouped) {
-            (true, _) => Output::InOrder,
-            (_, true) => Output::Shared,
-            _ if jobs == NonZeroUsize::MIN => Output::Shared,
-            _ => Output::Whole,
-        };
-        let placeholder = self.placeholder.unwrap_or_else(|| "{}".into());
-        ensure!(!placeholder.is_empty(), "-I needs something that stands for the item, such as {{}}");
-        Ok(Action::Run(Box::new(Run {
-            command: self.command,
-            placeholder,
-            jobs,
-            output,
-            stdin,
-            timeout: self.timeout,
-            retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff },
-            halt: self.halt,
-            log: self.log,
-            resume: self.resume,
-        })))
-    }
-
-    /// A flag that makes no sense without a command.
-    fn flag_for_commands(&self) -> Option<&'static str> {
-        let flags = [
-            (self.placeholder.is_some(), "-I"),
-            (self.jobs.is_some(), "-j"),
-            (self.keep_order, "-k"),
-            (self.ungrouped, "-u"),
-            (self.pipe, "--pipe"),
-            (self.timeout.is_some(), "--timeout"),
-            (self.retries.is_some(), "--retries"),
-            (self.halt.is_some(), "--halt"),
-            (self.log.is_some(), "--log"),
-        ];
-        flags.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
-    }
-}
-
-/// What clap has to say, in one line if it is a mistake.
-fn usage(error: &clap::Error) -> Usage {
-    let text = error.render().to_string();
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return Usage::Asked(text);
-    }
-    // Paragraphs: what is wrong, and perhaps a tip.
-    let told = text.split("\n\n").filter(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
-    let told = told.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
-    let told = told.collect::<Vec<_>>().join("; ");
-    Usage::Wrong(format!("{}; try 'throttle --help'", told.strip_prefix("error: ").unwrap_or(&told)))
-}

@@ -1,0 +1,168 @@
+//! From what was typed to what it means.
+
+use std::env::{self, VarError};
+use std::num::{NonZeroU64, NonZeroUsize};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::args::Cli;
+use crate::spec::{
+    Action, Batch, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry, Run, Shared,
+    Source, Spec, State, check_shareable,
+};
+use crate::time::SECOND;
+
+/// Where a STATE may be given, with a password if need be.
+const VARIABLE: &str = "THROTTLE_STATE";
+
+const STORE_TIMEOUT: u64 = 60 * SECOND;
+
+const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
+
+impl Cli {
+    /// The run that was asked for.
+    pub(super) fn spec(self) -> Result<Spec> {
+        let limits = self.limits()?;
+        let input = self.input()?;
+        let batch = self.batch.unwrap_or(Batch::SINGLE);
+        let on_limit = self.on_limit.unwrap_or_default();
+        let shared = self.shared()?;
+        if let Some(shared) = shared.as_ref().filter(|_| !self.reset_state) {
+            check_shareable(&shared.state, &limits, on_limit, batch)?;
+        }
+        let report = match (self.verbose, self.quiet) {
+            (true, _) => Report::Verbose,
+            (_, true) => Report::Quiet,
+            _ => Report::Normal,
+        };
+        let queue = Queue { in_order: self.in_order, lookahead: self.lookahead.unwrap_or(LOOKAHEAD) };
+        let (progress, as_json) = (self.progress, self.stats.is_some());
+        ensure!(
+            !limits.count_exits() || !self.command.is_empty(),
+            "from=exit is for a command: add one, such as -- curl"
+        );
+        let action = self.action()?;
+        Ok(Spec { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json })
+    }
+
+    fn limits(&self) -> Result<Limits> {
+        let defaults = Defaults {
+            algorithm: self.algorithm.unwrap_or_default(),
+            burst: self.burst,
+            margin: self.margin.unwrap_or(0),
+            cost: self.cost.clone(),
+            key: self.key.clone(),
+        };
+        let mut sources = Vec::new();
+        if self.count.is_some() || self.period.is_some() {
+            let rate = RateText::new(self.count.unwrap_or(1), self.period.unwrap_or(SECOND))?;
+            sources.push(Source::Rate(rate));
+        }
+        sources.extend(self.rate.iter().cloned());
+        ensure!(
+            self.reset_state || !sources.is_empty(),
+            "no limit given: add one, such as -n 10 -p 1m or -r 10/s"
+        );
+        let limits = Limits { sources, defaults };
+        limits.check()?;
+        ensure!(
+            self.burst.is_none() || limits.may_have_bucket(),
+            "--burst is for the token bucket: add -A bucket"
+        );
+        Ok(limits)
+    }
+
+    /// What is given counts before what is in the environment, which a dry run does not heed.
+    fn shared(&self) -> Result<Option<Shared>> {
+        let from_environment = || match env::var(VARIABLE) {
+            Ok(text) if !text.is_empty() => {
+                State::parse(&text).with_context(|| format!("${VARIABLE}")).map(Some)
+            }
+            Ok(_) | Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(_)) => bail!("${VARIABLE} is not UTF-8"),
+        };
+        let state = match &self.state {
+            Some(_) if self.dry_run => bail!("--dry-run books nothing: leave out --state"),
+            Some(state) => Some(state.clone()),
+            None if self.dry_run => None,
+            None => from_environment()?,
+        };
+        ensure!(!self.reset_state || state.is_some(), "--reset-state needs to know which: add -s STATE");
+        ensure!(
+            self.store_timeout.is_none() || state.is_some(),
+            "--store-timeout is for shared limits: add -s STATE"
+        );
+        let timeout = self.store_timeout.unwrap_or(STORE_TIMEOUT);
+        Ok(state.map(|state| Shared { state, timeout }))
+    }
+
+    fn input(&self) -> Result<Input> {
+        let delimiter = match &self.delimiter {
+            Some(delimiter) => delimiter.clone(),
+            None if self.null => vec![0],
+            None => vec![b'\n'],
+        };
+        let max_record = usize::try_from(self.max_record.unwrap_or(64 << 20))?;
+        let separator = self.field_separator.clone();
+        Ok(Input { file: self.arg_file.clone(), delimiter, separator, max_record })
+    }
+
+    fn action(self) -> Result<Action> {
+        if self.command.is_empty()
+            && let Some(flag) = self.flag_for_commands()
+        {
+            bail!("{flag} is for a command: add one, such as -- echo {{}}");
+        }
+        if self.reset_state {
+            return Ok(Action::Reset);
+        }
+        if self.dry_run {
+            return Ok(Action::DryRun { arrivals: self.arrivals });
+        }
+        if self.command.is_empty() {
+            return Ok(Action::Pass);
+        }
+        let stdin = match (self.pipe, &self.arg_file) {
+            (true, _) => Feed::Items,
+            (false, Some(_)) => Feed::Ours,
+            (false, None) => Feed::Nothing,
+        };
+        let jobs = self.jobs.unwrap_or(NonZeroUsize::MIN);
+        let output = match (self.keep_order, self.ungrouped) {
+            (true, _) => Output::InOrder,
+            (_, true) => Output::Shared,
+            _ if jobs == NonZeroUsize::MIN => Output::Shared,
+            _ => Output::Whole,
+        };
+        let placeholder = self.placeholder.unwrap_or_else(|| "{}".into());
+        ensure!(!placeholder.is_empty(), "-I needs something that stands for the item, such as {{}}");
+        Ok(Action::Run(Box::new(Run {
+            command: self.command,
+            placeholder,
+            jobs,
+            output,
+            stdin,
+            timeout: self.timeout,
+            retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff },
+            halt: self.halt,
+            log: self.log,
+            resume: self.resume,
+        })))
+    }
+
+    /// A flag that makes no sense without a command.
+    fn flag_for_commands(&self) -> Option<&'static str> {
+        let flags = [
+            (self.placeholder.is_some(), "-I"),
+            (self.jobs.is_some(), "-j"),
+            (self.keep_order, "-k"),
+            (self.ungrouped, "-u"),
+            (self.pipe, "--pipe"),
+            (self.timeout.is_some(), "--timeout"),
+            (self.retries.is_some(), "--retries"),
+            (self.halt.is_some(), "--halt"),
+            (self.log.is_some(), "--log"),
+        ];
+        flags.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
+    }
+}

@@ -1,0 +1,143 @@
+//! STATE: where limits are kept that several runs share, and which limits can be.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::build::keys;
+use super::rate::{From, Rate};
+use super::{Batch, Limits, OnLimit, Source};
+use crate::store::Server;
+
+/// Where limits are kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum State {
+    /// In a file of this name, in the user's directory for state.
+    Name(String),
+    /// In this file.
+    File(PathBuf),
+    /// On a server.
+    Server(Box<Server>),
+}
+
+/// Limits that are shared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shared {
+    /// Where they are kept.
+    pub state: State,
+    /// How long to wait for a server that cannot be reached, in nanoseconds.
+    pub timeout: u64,
+}
+
+impl State {
+    /// Reads a STATE from the command line: a name, a path, the URL of a server, or `@FILE` that holds one of these.
+    ///
+    /// # Errors
+    /// None of these, or one with a password: everybody on the machine could see it.
+    pub fn parse_public(text: &str) -> Result<Self> {
+        if let Some(file) = text.strip_prefix('@') {
+            let content = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+            return Self::parse(content.trim()).with_context(|| file.to_owned());
+        }
+        let state = Self::parse(text)?;
+        let is_secret = matches!(&state, State::Server(server) if server.has_password());
+        ensure!(
+            !is_secret,
+            "a password on the command line is there for all to see: put the URL into $THROTTLE_STATE, or into a file and say -s @FILE"
+        );
+        Ok(state)
+    }
+
+    /// Reads a STATE from where only the user can look: the environment, or a file.
+    ///
+    /// # Errors
+    /// Neither a name, nor a path, nor the URL of a server.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.contains("://") {
+            return Ok(State::Server(Box::new(text.parse()?)));
+        }
+        if text.contains('/') {
+            return Ok(State::File(text.into()));
+        }
+        let is_plain = |c: char| c.is_alphanumeric() || "-_.+@".contains(c);
+        ensure!(
+            !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('.'),
+            "a name is of letters, digits and -_.+@, a path has a slash, and a server is like redis://host/NAME"
+        );
+        Ok(State::Name(text.to_owned()))
+    }
+}
+
+/// Without any password.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::Name(name) => f.write_str(name),
+            State::File(path) => write!(f, "{}", path.display()),
+            State::Server(server) => write!(f, "{server}"),
+        }
+    }
+}
+
+/// Checks that limits of these sources can be shared.
+///
+/// # Errors
+/// They cannot, and why.
+pub fn check_shareable(state: &State, limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
+    ensure!(
+        !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
+        "limits that are shared must not change, as those of -r @FILE may: give them as -r RATE"
+    );
+    ensure!(
+        !on_limit.never_waits(),
+        "--on-limit drop and fail judge at the arrival, shared limits later: leave out --state, or let items wait"
+    );
+    let rates = limits.load()?;
+    ensure!(
+        rates.iter().all(|rate| rate.from == From::Start),
+        "from=exit cannot be shared: others would have to know when commands end"
+    );
+    ensure!(
+        rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE,
+        "a batch that costs what its items do cannot be shared: leave out -B, or the costs"
+    );
+    check_keys(state, &rates)
+}
+
+/// All limits are charged by one booking, which has to be the same for all items, or all of a key.
+fn check_keys(state: &State, rates: &[Rate]) -> Result<()> {
+    let keyed = rates.iter().filter(|rate| rate.key.is_some()).count();
+    if keyed == 0 {
+        return Ok(());
+    }
+    if let State::Name(_) | State::File(_) = state {
+        bail!(
+            "a file keeps limits for all items, not for each key: use redis://, or a run with a state for each key"
+        );
+    }
+    ensure!(
+        rates.iter().all(|rate| rate.only.is_none()),
+        "only= cannot be shared: split the items, and give each kind a run with a state of its own"
+    );
+    ensure!(
+        keyed == rates.len() && keys(rates).len() == 1,
+        "limits that share a state go all by the same key, or none does: split them over two runs, one after the other in a pipe"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_paths_and_servers() {
+        assert_eq!(State::parse("github").unwrap(), State::Name("github".into()));
+        assert_eq!(State::parse("./x").unwrap(), State::File("./x".into()));
+        for bad in ["", ".", "..", ".hidden", "a b", "a\nb", "ftp://host/x"] {
+            assert!(State::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

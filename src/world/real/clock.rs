@@ -1,0 +1,43 @@
+//! The clocks that runs go by.
+
+use std::time::Instant;
+
+use nix::time::{ClockId, clock_gettime};
+
+use crate::time::{SECOND, Time};
+
+/// A clock that never goes back.
+#[derive(Clone, Copy, Debug)]
+pub enum Clock {
+    /// Counts from when it was made, and not the time that the machine is suspended: so a suspend can only make us later.
+    Monotonic(Instant),
+    /// Counts from the start of the machine, suspended or not: the same for all processes.
+    Boot,
+}
+
+impl Clock {
+    /// A monotonic clock that shows 0 now.
+    pub fn start() -> Self {
+        Clock::Monotonic(Instant::now())
+    }
+
+    /// The present instant.
+    pub fn now(self) -> Time {
+        match self {
+            Clock::Monotonic(origin) => Time(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+            Clock::Boot => since_boot(),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+const BOOT: ClockId = ClockId::CLOCK_BOOTTIME;
+/// Elsewhere the monotonic clock starts with the machine; it may stand still while that is suspended.
+#[cfg(not(target_os = "linux"))]
+const BOOT: ClockId = ClockId::CLOCK_MONOTONIC;
+
+fn since_boot() -> Time {
+    let now = clock_gettime(BOOT).expect("every system that has this clock can read it");
+    let whole = |part: i64| u64::try_from(part).unwrap_or(0);
+    Time(whole(now.tv_sec()) * SECOND + whole(now.tv_nsec()))
+}

@@ -1,0 +1,28 @@
+//! Waiting for something to read.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags};
+
+/// Waits until `input` can be read, if there is one, or a signal comes, or for as long as `timeout`. Returns whether
+/// it was the first.
+pub(super) fn wait(input: Option<BorrowedFd>, timeout: Option<Duration>) -> bool {
+    let mut input = input.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    poll(input.as_mut_slice(), timeout).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(target_os = "linux")]
+fn poll(fds: &mut [PollFd], timeout: Option<Duration>) -> nix::Result<i32> {
+    nix::poll::ppoll(fds, timeout.map(Into::into), None)
+}
+
+/// To the millisecond, and rather too long.
+#[cfg(not(target_os = "linux"))]
+fn poll(fds: &mut [PollFd], timeout: Option<Duration>) -> nix::Result<i32> {
+    use nix::poll::PollTimeout;
+    let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
+        PollTimeout::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX)
+    });
+    nix::poll::poll(fds, timeout)
+}

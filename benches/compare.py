@@ -178,6 +178,31 @@ class Comparison:
             bound = ">= 99.5 %" + (", CPU <= 15 %" if hertz == 1000 else "")
             self.row(f"gaps at {hertz} Hz: share of the limit, CPU", bound, text, " ".join(["throttle"] + command[1:]))
 
+    def shared(self):
+        """Eight processes with endless input share a limit in a file: what they reach together, in ten seconds."""
+        users, rate, start, end = 8, 1000, 1.0, 11.0
+        shares = []
+        for _ in range(self.pairs):
+            with tempfile.TemporaryDirectory() as directory:
+                command = [THROTTLE, "-n", "100", "-p", "100ms", "-s", os.path.join(directory, "state")]
+                reader, writer = os.pipe()
+                running = []
+                for _ in range(users):
+                    with open(self.million, "rb") as stdin:
+                        running.append(subprocess.Popen(command, stdin=stdin, stdout=writer))
+                os.close(writer)
+                origin, released = time.monotonic(), 0
+                while (now := time.monotonic() - origin) < end:
+                    count = os.read(reader, 1 << 16).count(b"\n")
+                    released += count if now >= start else 0
+                for process in running:
+                    process.kill()
+                    process.wait()
+                os.close(reader)
+            shares.append(released / rate / (end - start))
+        what = f"share of a limit that {users} processes reach together"
+        self.row(what, ">= 95 %", f"{100 * statistics.median(shares):.1f} %", "throttle -n 100 -p 100ms -s ./state")
+
     def windows(self):
         """The most lines in any second at a limit of 10, of 15 lines at once and 25 more after two seconds of idling."""
         feed = "(sleep 0.5; seq 15; sleep 2; seq 25) |"
@@ -215,7 +240,7 @@ class Comparison:
         self.row(what, "<= 24 MiB", f"{peak:.1f} MiB", "throttle " + " ".join(command[1:]))
 
 
-NAMES = ["passthrough", "windows", "rate", "interval", "transit", "startup", "commands", "memory"]
+NAMES = ["passthrough", "windows", "rate", "interval", "transit", "startup", "commands", "memory", "shared"]
 
 
 def main():

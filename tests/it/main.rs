@@ -16,6 +16,7 @@ mod many;
 mod property;
 mod referee;
 mod scale;
+mod shared;
 mod signals;
 mod simulated;
 mod staged;

@@ -3,20 +3,30 @@
 //! `cargo bench`; for the whole program against its peers, see `compare.py`.
 
 use std::hint::black_box;
+use std::path::Path;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::Instant;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use throttle::cli;
-use throttle::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Sliding, Terms};
+use throttle::limiter::{Ask, Bucket, Fixed, Interval, Key, Limiter, Sliding, Terms};
 use throttle::pump::Pump;
 use throttle::report::Reporter;
 use throttle::sink::{Load, SendError, Sent, Sink};
 use throttle::source::{Delimiter, Reader};
-use throttle::time::Time;
+use throttle::spec::{Defaults, RateText};
+use throttle::store::{FileStore, Order, Policy, Reserve, Store};
+use throttle::time::{SECOND, Time};
 use throttle::world::sim::{Clock, Sim};
 
 fn main() {
     divan::main();
+    if std::env::args().any(|argument| argument == "booking") {
+        fairness();
+    }
 }
 
 const TERMS: Terms = Terms { count: 1000, period: 1_000_000_000, burst: 1000 };
@@ -108,4 +118,82 @@ fn pump_one_by_one(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn pump_keyed(bencher: Bencher<'_, '_>) {
     pump(bencher, &["-r", "10/s,key=col:1", "-r", "100k/s"], 100_000);
+}
+
+/// More than can be booked.
+const NO_LIMIT: &str = "60000/ms";
+
+fn policy(rate: &str) -> Policy {
+    let rate = rate.parse::<RateText>().and_then(|rate| rate.resolve(&Defaults::default()));
+    Policy::new(&[rate.expect("a rate")], Reserve::LOCAL)
+}
+
+/// A user of the state at `path`.
+fn open(path: &Path, policy: Policy) -> FileStore {
+    let start = Instant::now();
+    // After the origin by more than any limit looks back.
+    let now = move || Time(1000 * SECOND + u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    FileStore::open(path, policy, now).expect("a state")
+}
+
+fn order(count: u64) -> Order {
+    Order { key: Key::new(), costs: [1].into(), count }
+}
+
+/// Bookings of one slot each, by several at once, all on one file.
+#[divan::bench(args = [1, 2, 4, 8], sample_count = 10, sample_size = 1)]
+fn booking_in_a_file(bencher: Bencher<'_, '_>, users: usize) {
+    const ROUNDS: usize = 10_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state");
+    let stores = || (0..users).map(|_| open(&path, policy(NO_LIMIT))).collect::<Vec<_>>();
+    bencher.counter(ItemsCount::new(ROUNDS * users)).with_inputs(stores).bench_local_values(|stores| {
+        thread::scope(|scope| {
+            for mut store in stores {
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        black_box(store.book(&order(1)).expect("booked"));
+                    }
+                });
+            }
+        });
+    });
+}
+
+/// Slots that are booked a thousand at a time.
+#[divan::bench(sample_count = 10, sample_size = 1)]
+fn booking_in_a_file_in_bulk(bencher: Bencher<'_, '_>) {
+    const ROUNDS: usize = 100;
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut store = open(&directory.path().join("state"), policy(NO_LIMIT));
+    bencher.counter(ItemsCount::new(ROUNDS * 1000)).bench_local(|| {
+        for _ in 0..ROUNDS {
+            black_box(store.book(&order(1000)).expect("booked"));
+        }
+    });
+}
+
+/// How many of eight users' bookings the unluckiest and the luckiest of them get, in percent of their fair share.
+fn fairness() {
+    const USERS: usize = 8;
+    const ROUNDS: usize = 40_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state");
+    let (barrier, left) = (Barrier::new(USERS), AtomicUsize::new(ROUNDS));
+    let mut shares: Vec<_> = thread::scope(|scope| {
+        let run = || {
+            let mut store = open(&path, policy(NO_LIMIT));
+            let mut share = 0;
+            barrier.wait();
+            while left.fetch_sub(1, Relaxed) > USERS {
+                black_box(store.book(&order(1)).expect("booked"));
+                share += 1;
+            }
+            share * USERS * 100 / ROUNDS
+        };
+        let users: Vec<_> = (0..USERS).map(|_| scope.spawn(run)).collect();
+        users.into_iter().map(|user| user.join().expect("a share")).collect()
+    });
+    shares.sort_unstable();
+    println!("fairness of {USERS} on one file: {} to {} %", shares[0], shares[USERS - 1]);
 }

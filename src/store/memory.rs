@@ -1,6 +1,7 @@
 //! A store in memory, for as long as the process lives: what a store does, with nothing in between.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ledger::{Ledger, Marks, Rules};
@@ -44,12 +45,10 @@ impl Marks for Vec<u64> {
         Ok(self.as_slice().get(index(place)).copied().unwrap_or(0))
     }
 
-    fn set(&mut self, place: u64, mark: u64) -> Result<(), StoreError> {
-        let index = index(place);
-        if index >= self.len() {
-            self.resize(index + 1, 0);
-        }
-        self[index] = mark;
+    fn fill(&mut self, places: Range<u64>, mark: u64) -> Result<(), StoreError> {
+        let (start, end) = (index(places.start), index(places.end));
+        self.resize(self.len().max(end), 0);
+        self[start..end].fill(mark);
         Ok(())
     }
 }

@@ -60,12 +60,14 @@ pub use crate::limiter::Slot;
 use crate::time::Time;
 
 mod absent;
+mod file;
 pub mod ledger;
 mod memory;
 mod open;
 mod policy;
 
 pub use absent::Server;
+pub use file::{FileStore, place};
 pub use memory::Memory;
 pub use open::{open, reset};
 pub use policy::{Policy, Quota, Reserve};

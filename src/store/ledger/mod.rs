@@ -14,6 +14,8 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use anyhow::anyhow;
 
 pub use self::account::Account;
@@ -43,11 +45,11 @@ pub trait Marks {
     /// It cannot be read.
     fn get(&mut self, place: u64) -> Result<u64, StoreError>;
 
-    /// Puts `mark` at `place`.
+    /// Puts `mark` at all `places`.
     ///
     /// # Errors
-    /// It cannot be written.
-    fn set(&mut self, place: u64, mark: u64) -> Result<(), StoreError>;
+    /// They cannot be written.
+    fn fill(&mut self, places: Range<u64>, mark: u64) -> Result<(), StoreError>;
 }
 
 /// How slots are booked under a policy.

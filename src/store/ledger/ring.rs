@@ -81,10 +81,12 @@ impl Ring {
         marks: &mut impl Marks,
     ) -> Result<(), StoreError> {
         let after = account.used + u128::from(cost);
-        for group in self.group_of(account.used)..=self.group_of(after - 1) {
-            marks.set(self.place(group), mark(at))?;
-        }
+        let (first, last) = (self.place(self.group_of(account.used)), self.place(self.group_of(after - 1)));
         account.used = after;
-        Ok(())
+        if first <= last {
+            return marks.fill(first..last + 1, mark(at));
+        }
+        marks.fill(first..self.first + self.places, mark(at))?;
+        marks.fill(self.first..last + 1, mark(at))
     }
 }

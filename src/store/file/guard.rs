@@ -1,0 +1,156 @@
+//! What a state file has to be before it is trusted: ours alone, and on this machine.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
+
+use super::network;
+use super::refusal::{failed, refused};
+use crate::store::StoreError;
+
+/// What can be read and written by others.
+const OTHERS: u32 = 0o077;
+const STICKY: u32 = 0o1000;
+const WRITABLE_BY_ALL: u32 = 0o002;
+
+/// Opens what is at `path`, if there is anything, and if it is good.
+///
+/// # Errors
+/// It is not a file of ours alone, or is not on this machine.
+pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
+    // Before it is opened, as to open a device may have consequences.
+    match fs::symlink_metadata(path).map(|found| unfit(&found)) {
+        Ok(None) => {}
+        Ok(Some(why)) => return Err(refused(path, why)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path, "cannot look at it", error)),
+    }
+    // Whatever it may have become since, it is not waited for.
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path, "cannot open it", error)),
+    };
+    let metadata = file.metadata().map_err(|error| failed(path, "cannot look at it", error))?;
+    match unfit(&metadata) {
+        Some(why) => Err(refused(path, why)),
+        None => is_local(path, network::of_file(&file)).map(|()| Some(file)),
+    }
+}
+
+/// Whether a state file may be put into `directory`.
+///
+/// # Errors
+/// It may not, as others might put something else in its place, or it is not on this machine.
+pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
+    let metadata = fs::metadata(directory);
+    let metadata = metadata.map_err(|error| failed(directory, "cannot look at this directory", error))?;
+    if ![geteuid().as_raw(), 0].contains(&metadata.uid()) {
+        return Err(refused(directory, "this directory belongs to another user: use one of your own"));
+    }
+    if metadata.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL {
+        return Err(refused(directory, "all users may write to this directory: use another, or chmod o-w"));
+    }
+    is_local(directory, network::of_path(directory))
+}
+
+/// What is wrong with a file, and what to do about it.
+fn unfit(metadata: &Metadata) -> Option<&'static str> {
+    let kind = metadata.file_type();
+    match metadata {
+        _ if kind.is_symlink() => Some("it is a symbolic link: give the name of what it points to"),
+        _ if kind.is_dir() => Some("it is a directory: give the name of a file in it"),
+        _ if kind.is_fifo() => Some("it is a named pipe: give the name of a file"),
+        _ if !kind.is_file() => Some("it is no regular file: give the name of one"),
+        _ if metadata.uid() != geteuid().as_raw() => {
+            Some("it belongs to another user: use a file of your own, or a Redis server to share limits")
+        }
+        _ if metadata.nlink() > 1 => Some("it has a second name (a hard link): remove the other one"),
+        _ if metadata.mode() & OTHERS != 0 => Some("other users have access to it: chmod go= it"),
+        _ => None,
+    }
+}
+
+fn is_local(path: &Path, network: io::Result<Option<&str>>) -> Result<(), StoreError> {
+    match network.map_err(|error| failed(path, "cannot tell on which file system it is", error))? {
+        Some(name) => {
+            let why = format!(
+                "it is on {name}, where locks and clocks of several machines meet: \
+                 use a local directory or, to share limits over a network, a Redis server"
+            );
+            Err(refused(path, &why))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+    use crate::exit::Exit;
+
+    fn why(path: &Path) -> String {
+        let error = open(path).expect_err("refused");
+        assert_eq!(error.exit, Exit::BadStore);
+        format!("{:#}", error.error)
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn only_a_file_of_ours_alone_will_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        assert!(open(&path("none")).unwrap().is_none());
+        fs::write(path("file"), "").unwrap();
+        set_mode(&path("file"), 0o600);
+        assert!(open(&path("file")).unwrap().is_some());
+
+        symlink(path("file"), path("link")).unwrap();
+        assert!(why(&path("link")).contains("symbolic link"));
+        assert!(why(directory.path()).contains("is a directory"));
+        mkfifo(&path("fifo"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        assert!(why(&path("fifo")).contains("named pipe"));
+        assert!(why(Path::new("/dev/null")).contains("no regular file"));
+        for mode in [0o640, 0o602, 0o610] {
+            set_mode(&path("file"), mode);
+            assert!(why(&path("file")).contains("other users have access to it"));
+        }
+        set_mode(&path("file"), 0o600);
+        fs::hard_link(path("file"), path("second")).unwrap();
+        assert!(why(&path("file")).contains("second name"));
+        fs::remove_file(path("second")).unwrap();
+        assert!(open(&path("file")).unwrap().is_some());
+        if geteuid().is_root() {
+            chown(path("file"), Some(12345), None).unwrap();
+            assert!(why(&path("file")).contains("belongs to another user"));
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_open_to_all_will_not_do_unless_it_is_sticky() {
+        let directory = tempfile::tempdir().unwrap();
+        for (mode, is_good) in [(0o700, true), (0o755, true), (0o775, true), (0o777, false), (0o1777, true)] {
+            set_mode(directory.path(), mode);
+            assert_eq!(check_directory(directory.path()).is_ok(), is_good, "{mode:o}");
+        }
+        if geteuid().is_root() {
+            set_mode(directory.path(), 0o700);
+            chown(directory.path(), Some(12345), None).unwrap();
+            assert!(check_directory(directory.path()).is_err());
+        }
+    }
+}

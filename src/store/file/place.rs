@@ -1,0 +1,103 @@
+//! Where a state is that is given by a name.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::unistd::geteuid;
+
+/// The file of the state called `name`. Its directory is made if need be.
+///
+/// It is `throttle/NAME` in `$XDG_STATE_HOME`; or NAME in `$STATE_DIRECTORY`, which systemd sets for services that have
+/// `StateDirectory=`; or `.local/state/throttle/NAME` in `$HOME`: whichever comes first. Variables that are empty or
+/// relative are passed over, as the XDG base directory specification says. It is never in a directory that others may
+/// write to.
+///
+/// # Errors
+/// It is no name of a file, there is no place, or the directory is not one of ours alone.
+pub fn place(name: &str) -> Result<PathBuf> {
+    let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
+    let shown = name.escape_debug();
+    ensure!(is_name, "'{shown}' is no name of a state: it has no '/' and does not start with '.'");
+    let directory = directory(|variable| env::var_os(variable));
+    let directory = directory.with_context(|| {
+        format!("there is no place for the state '{shown}': set HOME or XDG_STATE_HOME, or give a path")
+    })?;
+    prepare(&directory)?;
+    Ok(directory.join(name))
+}
+
+fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |path: PathBuf| Some(path).filter(|path| path.is_absolute());
+    let path = |name| variable(name).map(PathBuf::from).and_then(absolute);
+    // It may be a list, of which the first is as good as any.
+    let services = || env::split_paths(&variable("STATE_DIRECTORY")?).next().and_then(absolute);
+    path("XDG_STATE_HOME")
+        .map(|home| home.join("throttle"))
+        .or_else(services)
+        .or_else(|| path("HOME").map(|home| home.join(".local/state/throttle")))
+}
+
+fn prepare(directory: &Path) -> Result<()> {
+    let shown = directory.display();
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.with_context(|| format!("cannot make the directory {shown}"))?;
+    let metadata = directory.metadata().with_context(|| format!("cannot look at {shown}"))?;
+    if metadata.uid() != geteuid().as_raw() {
+        bail!("{shown} belongs to another user: set XDG_STATE_HOME to a directory of your own");
+    }
+    ensure!(metadata.mode() & 0o022 == 0, "other users may write to {shown}: chmod go-w it");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_first_place_that_there_is() {
+        let table = [
+            (&["XDG_STATE_HOME=/x", "STATE_DIRECTORY=/s", "HOME=/h"][..], Some("/x/throttle")),
+            (&["STATE_DIRECTORY=/s:/t", "HOME=/h"], Some("/s")),
+            (&["XDG_STATE_HOME=", "STATE_DIRECTORY=", "HOME=/h"], Some("/h/.local/state/throttle")),
+            (&["XDG_STATE_HOME=x", "STATE_DIRECTORY=s", "HOME=/h"], Some("/h/.local/state/throttle")),
+            (&["HOME=h"], None),
+            (&[], None),
+        ];
+        for (variables, expected) in table {
+            let find = |name: &str| {
+                let mut variables = variables.iter().filter_map(|variable| variable.split_once('='));
+                variables.find(|(known, _)| *known == name).map(|(_, value)| value.into())
+            };
+            assert_eq!(directory(find), expected.map(PathBuf::from), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_made_for_us_alone_or_has_to_be_so() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("a/b");
+        prepare(&directory).unwrap();
+        for made in [&directory, &parent.path().join("a")] {
+            assert_eq!(made.metadata().unwrap().mode() & 0o777, 0o700);
+        }
+        prepare(&directory).unwrap();
+        for mode in [0o770, 0o1777] {
+            fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(prepare(&directory).unwrap_err().to_string().contains("other users may write"));
+        }
+    }
+
+    #[test]
+    fn a_name_is_no_path() {
+        for name in ["", ".", "..", ".hidden", "a/b", "a\0"] {
+            assert!(place(name).unwrap_err().to_string().contains("is no name of a state"), "{name}");
+        }
+    }
+}

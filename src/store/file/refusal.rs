@@ -1,0 +1,79 @@
+//! What a user is told when a state cannot be used, and what to do about it.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Error, anyhow};
+
+use super::body::Body;
+use super::header::Flaw;
+use super::lock::{self, NoLock};
+use crate::exit::Exit;
+use crate::store::StoreError;
+
+/// It is there, and will not do.
+pub(super) fn refused(path: &Path, why: &str) -> StoreError {
+    StoreError { exit: Exit::BadStore, error: anyhow!("{}: {why}", path.display()) }
+}
+
+/// The system does not let us.
+pub(super) fn failed(path: &Path, what: &str, error: io::Error) -> StoreError {
+    let exit = match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Exit::BadStore,
+        _ => Exit::Error,
+    };
+    let error = Error::new(error).context(format!("{}: {what}", path.display()));
+    StoreError { exit, error }
+}
+
+/// It is not the state that it should be.
+pub(super) fn bad(path: &Path, why: &str) -> StoreError {
+    StoreError { exit: Exit::BadState, error: anyhow!("{}: {why}", path.display()) }
+}
+
+/// What is wrong with a header, and what to do about it.
+pub(super) fn unusable(path: &Path, flaw: Flaw) -> String {
+    let reset = reset_command(path);
+    match flaw {
+        Flaw::Foreign => "this is no state of throttle, and is left as it is: give another name".to_owned(),
+        Flaw::Damaged | Flaw::Empty => {
+            format!("this state is damaged, and is left as it is: begin a new one by {reset}")
+        }
+        Flaw::Version(version) => format!(
+            "this state is in format {version}, of another version of throttle: use that one, or begin a new one by {reset}"
+        ),
+    }
+}
+
+/// What begins a new state.
+pub(super) fn reset_command(path: &Path) -> String {
+    format!("'throttle --reset-state -s {}'", path.display())
+}
+
+/// The lock cannot be had.
+pub(super) fn no_lock(body: &Body, patience: Duration, why: NoLock) -> StoreError {
+    let path = body.path().display();
+    match why {
+        NoLock::Failed(error) => StoreError {
+            exit: Exit::Error,
+            error: Error::new(error).context(format!("{path}: cannot lock it")),
+        },
+        NoLock::Held => {
+            let patience = patience.as_secs();
+            let error = anyhow!("{path}: locked for more than {patience} s by {}", culprit(body));
+            StoreError { exit: Exit::Refused, error }
+        }
+    }
+}
+
+/// Who keeps the lock, and what to do about it.
+fn culprit(body: &Body) -> String {
+    match lock::holder(body.file()) {
+        Some(pid) if lock::is_stopped(pid) => {
+            format!("process {pid}, which is stopped: let it go on by 'kill -CONT {pid}', or end it")
+        }
+        Some(pid) => format!("process {pid}: end it, or use another state"),
+        None => "a process that cannot be seen from here: end it, or use another state".to_owned(),
+    }
+}

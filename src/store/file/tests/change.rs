@@ -1,0 +1,145 @@
+//! Restarts, and states that are taken away from those who use them.
+
+use super::*;
+
+const LOST: &str = "was removed, replaced or reset during the run";
+
+fn wanted(store: &mut FileStore, silence: u64) {
+    let now = (store.clock)();
+    let answer = store.book(&order(1)).expect("booked");
+    assert!(answer.warning.expect("told").contains(LOST));
+    let next =
+        answer.slots.first().map_or_else(|| answer.ask_again.expect("told").0 + HORIZON, |slot| slot.at.0);
+    assert_eq!(next - now.0, silence);
+}
+
+#[test]
+fn after_a_restart_all_counts_as_used_when_it_happened() {
+    let mut stage = Stage::new();
+    slots(&mut stage.open(), 1);
+    // The clock begins anew.
+    stage.setting.domain.boot = [2; 16];
+    stage.clock.store(3 * SECOND, Relaxed);
+    let mut store = stage.open();
+    assert_eq!(slots(&mut store, 5), [7, 7, 7, 7, 17]);
+    stage.setting.domain.boot = [3; 16];
+    let mut store = stage.open();
+    assert!(warning(&mut store).expect("told").contains("was restarted"));
+    // Once a window is over, it does not matter any more.
+    stage.setting.domain.boot = [4; 16];
+    stage.clock.store(10 * SECOND, Relaxed);
+    let mut store = stage.open();
+    let answer = store.book(&order(4)).expect("booked");
+    assert_eq!((answer.slots.len(), answer.slots[3].at, answer.warning), (4, Time(10 * SECOND), None));
+}
+
+/// There, the clock may show anything.
+#[test]
+fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
+    let mut stage = Stage::new();
+    stage.open();
+    stage.setting.domain = Domain { boot: [2; 16], namespace: 12 };
+    assert_eq!(slots(&mut stage.open(), 1), [10]);
+}
+
+#[test]
+fn another_time_namespace_is_refused() {
+    let mut stage = Stage::new();
+    stage.open();
+    stage.setting.domain.namespace = 12;
+    stage.refuses(Exit::BadStore, "another time namespace");
+}
+
+#[test]
+fn a_removed_state_is_followed_by_silence() {
+    let stage = Stage::new();
+    let mut stores = [stage.open(), stage.open()];
+    slots(&mut stores[0], 8);
+    fs::remove_file(stage.path()).expect("removed");
+    wanted(&mut stores[0], HORIZON + PERIOD);
+    // Those who notice later find that all has been seen to.
+    stage.wait(HORIZON);
+    wanted(&mut stores[1], PERIOD);
+    assert_eq!(slots(&mut stage.open(), 4), [10, 10, 10, 20]);
+}
+
+#[test]
+fn a_state_that_began_anew_without_knowing_is_silenced_by_the_first_who_knows() {
+    for is_reset in [false, true] {
+        let stage = Stage::new();
+        let mut store = stage.open();
+        slots(&mut store, 2);
+        if is_reset {
+            assert!(stage.reset().expect("reset"));
+        } else {
+            fs::remove_file(stage.path()).expect("removed");
+        }
+        assert_eq!(slots(&mut stage.open(), 4), [0, 0, 0, 0]);
+        wanted(&mut store, HORIZON + PERIOD);
+        assert_eq!(warning(&mut store), None);
+    }
+}
+
+#[test]
+fn a_reset_state_begins_anew_for_any_limits() {
+    let stage = Stage::new();
+    slots(&mut stage.open(), 8);
+    assert!(stage.reset().expect("reset"));
+    let quota = Quota { count: 200, ..policy().quotas[0].clone() };
+    let other = || Policy { quotas: vec![quota.clone()], text: "200/10s".to_owned(), ..policy() };
+    let mut store = stage.try_open(other()).expect("a state");
+    assert_eq!(slots(&mut store, 201).last(), Some(&10));
+    // And back to a shorter ring.
+    assert!(stage.reset().expect("reset"));
+    assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
+    let error = store.book(&order(1)).expect_err("of other limits now");
+    assert_eq!(error.exit, Exit::BadState);
+}
+
+#[test]
+fn an_older_copy_in_its_place_is_noticed() {
+    for is_written_over in [false, true] {
+        let stage = Stage::new();
+        let mut stores = [stage.open(), stage.open()];
+        let older = stage.bytes();
+        stores.iter_mut().for_each(|store| assert_eq!(slots(store, 1), [0]));
+        if is_written_over {
+            stage.write(&older);
+        } else {
+            let copy = stage.directory.path().join("copy");
+            fs::copy(stage.path(), &copy).expect("copied");
+            fs::rename(copy, stage.path()).expect("replaced");
+        }
+        wanted(&mut stores[0], HORIZON + PERIOD);
+        stage.wait(SECOND);
+        wanted(&mut stores[1], HORIZON + PERIOD - SECOND);
+    }
+}
+
+/// It has a silence of its own, which is over.
+#[test]
+fn a_successor_from_long_ago_is_no_successor() {
+    let stage = Stage::new();
+    let mut store = stage.open();
+    stage.reset().expect("reset");
+    wanted(&mut store, HORIZON + PERIOD);
+    let older = stage.bytes();
+    stage.wait(HORIZON + PERIOD);
+    stage.reset().expect("reset");
+    wanted(&mut store, HORIZON + PERIOD);
+    stage.write(&older);
+    wanted(&mut store, HORIZON + PERIOD);
+}
+
+#[test]
+fn what_takes_its_place_has_to_be_as_good() {
+    let stage = Stage::new();
+    let mut store = stage.open();
+    fs::remove_file(stage.path()).expect("removed");
+    fs::create_dir(stage.path()).expect("a directory");
+    assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::BadStore);
+    fs::remove_dir(stage.path()).expect("removed");
+    let mut store = stage.open();
+    stage.write(b"");
+    assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::BadState);
+}

@@ -1,0 +1,73 @@
+//! States that somebody else has locked.
+
+use std::fs::File;
+use std::process::{Child, Command};
+use std::thread;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::*;
+
+/// A process that holds the lock. It does not outlive the test.
+struct Holder(Child);
+
+impl Holder {
+    fn of(stage: &Stage) -> Self {
+        let mut flock = Command::new("flock");
+        let child = flock.arg("--no-fork").arg(stage.path()).args(["sleep", "60"]).spawn();
+        let holder = Holder(child.expect("flock, of util-linux"));
+        let file = File::open(stage.path()).expect("a state");
+        while file.try_lock().is_ok() {
+            file.unlock().expect("it was locked");
+            thread::sleep(Duration::from_millis(5));
+        }
+        holder
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id().cast_signed()), signal).expect("it runs");
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn why(result: Result<Answer, StoreError>) -> String {
+    let error = result.expect_err("refused");
+    assert_eq!(error.exit, Exit::Refused);
+    error.error.to_string()
+}
+
+#[test]
+fn who_keeps_the_lock_is_told() {
+    let mut stage = Stage::new();
+    stage.setting.patience = Duration::from_millis(20);
+    let [mut first, mut second] = [stage.open(), stage.open()];
+    let holder = Holder::of(&stage);
+    let pid = holder.0.id();
+    let told = why(first.book(&order(1)));
+    assert!(told.contains(&format!("by process {pid}: end it")), "{told}");
+    holder.signal(Signal::SIGSTOP);
+    while !lock::is_stopped(pid) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let told = why(second.book(&order(1)));
+    let cure = format!("process {pid}, which is stopped: let it go on by 'kill -CONT {pid}'");
+    assert!(told.contains(&cure), "{told}");
+    assert_eq!(stage.reset().unwrap_err().exit, Exit::Refused);
+}
+
+#[test]
+fn a_lock_is_waited_for_and_does_not_outlive_its_holder() {
+    let stage = Stage::new();
+    let mut store = stage.open();
+    let holder = Holder::of(&stage);
+    let waiting = thread::spawn(move || slots(&mut store, 1));
+    holder.signal(Signal::SIGKILL);
+    assert_eq!(waiting.join().expect("booked"), [0]);
+}

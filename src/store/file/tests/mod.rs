@@ -1,0 +1,201 @@
+//! States in files, on a clock that is set by the test.
+
+mod change;
+mod damage;
+mod held;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::limiter::Key;
+use crate::spec::Algorithm;
+use crate::store::{Memory, Quota};
+use crate::time::SECOND;
+
+/// A place for a state, the clock, and which machine it is.
+struct Stage {
+    directory: TempDir,
+    clock: Arc<AtomicU64>,
+    setting: Setting,
+}
+
+impl Stage {
+    /// A machine that has been running for 1000 s.
+    fn new() -> Self {
+        let domain = Domain { boot: [1; 16], namespace: 0 };
+        Stage {
+            directory: tempfile::tempdir().expect("a directory"),
+            clock: Arc::new(AtomicU64::new(1000 * SECOND)),
+            setting: Setting { domain, patience: Duration::from_secs(60) },
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    fn clock(&self) -> impl Fn() -> Time + Send + 'static {
+        let clock = Arc::clone(&self.clock);
+        move || Time(clock.load(Relaxed))
+    }
+
+    fn wait(&self, nanos: u64) {
+        self.clock.fetch_add(nanos, Relaxed);
+    }
+
+    fn try_open(&self, policy: Policy) -> Result<FileStore, StoreError> {
+        FileStore::open_in(self.setting, &self.path(), policy, self.clock())
+    }
+
+    fn open(&self) -> FileStore {
+        self.try_open(policy()).expect("a state")
+    }
+
+    fn reset(&self) -> Result<bool, StoreError> {
+        FileStore::reset_in(self.setting, &self.path())
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        fs::read(self.path()).expect("a file")
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        fs::write(self.path(), bytes).expect("a file");
+    }
+
+    /// The state cannot be opened, and stays as it is.
+    #[track_caller]
+    fn refuses(&self, exit: Exit, why: &str) {
+        let before = self.bytes();
+        let error = self.try_open(policy()).err().expect("refused");
+        let text = format!("{:#}", error.error);
+        assert!(error.exit == exit && text.contains(why), "{:?}: {text}", error.exit);
+        assert!(text.contains(&self.path().display().to_string()));
+        assert_eq!(self.bytes(), before);
+    }
+}
+
+const PERIOD: u64 = 10 * SECOND;
+const HORIZON: u64 = 100 * SECOND;
+
+/// 4 in 10 s.
+fn policy() -> Policy {
+    let quota =
+        Quota { algorithm: Algorithm::Sliding, count: 4, period: PERIOD, burst: 0, starts_empty: false };
+    let text = "4/10s".to_owned();
+    Policy { quotas: vec![quota], deadline: SECOND, horizon: HORIZON, span: 1000, text }
+}
+
+fn order(count: u64) -> Order {
+    Order { key: Key::new(), costs: [1].into(), count }
+}
+
+/// When the next slots are, in seconds from now.
+fn slots(store: &mut FileStore, count: u64) -> Vec<u64> {
+    let now = (store.clock)();
+    let answer = store.book(&order(count)).expect("booked");
+    answer.slots.iter().map(|slot| slot.at.since(now) / SECOND).collect()
+}
+
+/// What the user is told at the next booking.
+fn warning(store: &mut FileStore) -> Option<String> {
+    store.book(&order(1)).expect("booked").warning
+}
+
+#[test]
+fn a_file_books_as_memory_does_whoever_asks() {
+    let stage = Stage::new();
+    let quota = |algorithm, count, period| {
+        let burst = if algorithm == Algorithm::Bucket { 9 } else { 0 };
+        Quota { algorithm, count, period, burst, starts_empty: true }
+    };
+    let mut random = fastrand::Rng::with_seed(1);
+    let policy = Policy {
+        quotas: vec![
+            quota(Algorithm::Sliding, 20, 50),
+            quota(Algorithm::Bucket, 3, 7),
+            quota(Algorithm::Interval, 7, 10),
+            quota(Algorithm::Fixed, 30, 90),
+            quota(Algorithm::Sliding, 100_000, 100_000),
+        ],
+        ..policy()
+    };
+    let mut memory = Memory::new(policy.clone(), stage.clock());
+    let mut files = [(); 3].map(|()| stage.try_open(policy.clone()).expect("a state"));
+    for _ in 0..300 {
+        stage.wait(random.u64(0..60));
+        let costs =
+            [random.u64(0..5), random.u64(0..9), random.u64(0..9), random.u64(0..9), random.u64(1..5000)];
+        let order = Order { costs: costs.into(), ..order(random.u64(1..6)) };
+        let file = random.choice(&mut files).expect("one");
+        assert_eq!(file.book(&order).expect("booked"), memory.book(&order).expect("booked"));
+        if random.u8(0..10) == 0 {
+            *file = stage.try_open(policy.clone()).expect("a state");
+        }
+    }
+}
+
+#[test]
+fn what_was_used_is_remembered() {
+    let stage = Stage::new();
+    assert_eq!(slots(&mut stage.open(), 3), [0, 0, 0]);
+    stage.wait(SECOND);
+    assert_eq!(slots(&mut stage.open(), 3), [0, 9, 9]);
+    assert_eq!(warning(&mut stage.open()), None);
+}
+
+#[test]
+fn a_new_state_is_ours_alone_and_nothing_else_is_left_behind() {
+    use std::os::unix::fs::MetadataExt;
+
+    let stage = Stage::new();
+    stage.open();
+    let metadata = fs::metadata(stage.path()).expect("a file");
+    assert_eq!((metadata.mode() & 0o7777, metadata.nlink()), (0o600, 1));
+    assert_eq!(fs::read_dir(stage.directory.path()).expect("a directory").count(), 1);
+}
+
+#[test]
+fn all_who_begin_at_the_same_time_share_one_state() {
+    let stage = Stage::new();
+    let stores: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| stage.open())).collect();
+        threads.into_iter().map(|thread| thread.join().expect("opened")).collect()
+    });
+    let all: Vec<_> = stores.into_iter().flat_map(|mut store| slots(&mut store, 1)).collect();
+    assert_eq!(all, [0, 0, 0, 0, 10, 10, 10, 10]);
+}
+
+#[test]
+fn limits_by_key_and_too_many_limits_are_no_business_of_a_file() {
+    let stage = Stage::new();
+    let by_key = Order { key: Key::from_slice(b"key"), ..order(1) };
+    assert_eq!(stage.open().book(&by_key).unwrap_err().exit, Exit::Usage);
+    let many = Policy { quotas: vec![policy().quotas[0].clone(); 1000], ..policy() };
+    assert_eq!(stage.try_open(many).err().expect("too many").exit, Exit::Usage);
+}
+
+#[test]
+fn a_state_is_not_for_other_limits() {
+    let stage = Stage::new();
+    stage.open();
+    let before = stage.bytes();
+    let error = stage.try_open(Policy { text: "5/10s".to_owned(), ..policy() }).err().expect("refused");
+    assert_eq!(error.exit, Exit::BadState);
+    let text = error.error.to_string();
+    assert!(text.contains("'4/10s', not '5/10s'") && text.contains("--reset-state -s"), "{text}");
+    assert_eq!(stage.bytes(), before);
+}
+
+#[test]
+fn the_real_machine_will_do() {
+    let stage = Stage::new();
+    let mut store = FileStore::open(&stage.path(), policy(), stage.clock()).expect("a state");
+    assert_eq!(slots(&mut store, 1), [0]);
+    assert!(FileStore::reset(&stage.path()).expect("reset"));
+}

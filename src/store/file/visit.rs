@@ -1,0 +1,151 @@
+//! One visit to the file: between taking the lock, finding out how things are, and giving it back.
+
+use std::path::Path;
+
+use super::body::Body;
+use super::domain::Domain;
+use super::header::{Flaw, Header};
+use super::lock::Held;
+use super::refusal::{bad, no_lock, refused, reset_command, unusable};
+use super::{FileStore, Known};
+use crate::store::StoreError;
+use crate::store::ledger::Rules;
+use crate::time::Time;
+
+/// So many bookings ahead is what follows a lost state: ahead of all that others may have seen of that.
+const FAR: u64 = 1 << 32;
+
+impl FileStore {
+    /// Takes the lock, and finds out how things are.
+    pub(super) fn enter(&mut self) -> Result<(Held, Header), StoreError> {
+        let mut is_replaced = false;
+        loop {
+            let lock = self.locker.lock(self.body.file());
+            let lock = lock.map_err(|why| no_lock(&self.body, self.setting.patience, why))?;
+            if self.body.is_in_place()? {
+                return Ok((lock, self.header(is_replaced)?));
+            }
+            drop(lock);
+            is_replaced = true;
+            let now = (self.clock)();
+            let mut first = first(&self.rules, self.setting.domain, now);
+            if let Some(known) = self.known {
+                self.make_silent(&mut first, known, now);
+            }
+            self.body = find_or_create(self.body.path(), &first, self.rules.places())?;
+        }
+    }
+
+    /// Notes how things are now, and gives the lock back.
+    pub(super) fn leave(&mut self, _lock: Held, mut header: Header) -> Result<(), StoreError> {
+        header.sequence += 1;
+        self.body.write(&header)?;
+        self.known = Some(Known { generation: header.generation, sequence: header.sequence });
+        Ok(())
+    }
+
+    /// The header that counts: what is in the file, unless that is not to be relied on.
+    fn header(&mut self, is_replaced: bool) -> Result<Header, StoreError> {
+        let path = self.body.path();
+        let found = self.body.read()?.map_err(|flaw| bad(path, &unusable(path, flaw)))?;
+        if found.is_half_damaged {
+            self.warn("one of the two copies of its header was damaged, and the other one is used");
+        }
+        let mut header = found.header;
+        if header.text.is_empty() {
+            self.body.make_room(self.rules.places())?;
+            let first = first(&self.rules, self.setting.domain, (self.clock)());
+            header = Header { sequence: header.sequence, generation: header.generation, ..first };
+        }
+        self.check(&header)?;
+        self.come_from_before_the_restart(&mut header);
+        self.make_good_for_what_is_lost(&mut header, is_replaced);
+        Ok(header)
+    }
+
+    fn check(&self, header: &Header) -> Result<(), StoreError> {
+        let (path, ours) = (self.body.path(), &self.rules.policy().text);
+        if header.text != *ours {
+            let why = format!(
+                "this state is of other limits: '{}', not '{ours}': give the same limits or another state, or \
+                 begin a new one by {}",
+                header.text.escape_debug(),
+                reset_command(path)
+            );
+            return Err(bad(path, &why));
+        }
+        if header.ledger.accounts.len() != self.rules.policy().quotas.len()
+            || !self.body.has_room(self.rules.places())?
+        {
+            return Err(bad(path, &unusable(path, Flaw::Damaged)));
+        }
+        let (theirs, ours) = (header.domain, self.setting.domain);
+        if theirs.boot == ours.boot && theirs.namespace != ours.namespace {
+            let why = "this state is in use in another time namespace, where clocks differ: use one for each";
+            return Err(refused(path, why));
+        }
+        Ok(())
+    }
+
+    fn come_from_before_the_restart(&mut self, header: &mut Header) {
+        let ours = self.setting.domain;
+        if header.domain != ours {
+            let now = (self.clock)();
+            let last = if ours.counts_from_boot() { Time::ZERO } else { now };
+            header.ledger = self.rules.silence(last);
+            header.domain = ours;
+            let periods = self.rules.policy().quotas.iter().map(|quota| quota.period);
+            if now.since(last) < periods.max().unwrap_or(0) {
+                self.warn("the machine was restarted, and the limits count as used up when it was");
+            }
+        }
+    }
+
+    fn make_good_for_what_is_lost(&mut self, header: &mut Header, is_replaced: bool) {
+        let Some(known) = self.known else { return };
+        let is_another = header.generation != known.generation;
+        if is_replaced || is_another || header.sequence < known.sequence {
+            self.warn("it was removed, replaced or reset during the run, so the limits count as used up");
+            let is_seen_to = is_another && header.is_successor && header.sequence > known.sequence;
+            if !is_seen_to {
+                self.make_silent(header, known, (self.clock)());
+            }
+        }
+    }
+
+    /// Makes it the state that follows one which was lost by `now`, of which no slot is later than the horizon.
+    fn make_silent(&self, header: &mut Header, known: Known, now: Time) {
+        let last = Time(now.0.saturating_add(self.rules.policy().horizon));
+        header.ledger = self.rules.silence(last);
+        (header.generation, header.is_successor) = (fastrand::u64(..), true);
+        header.sequence = header.sequence.max(known.sequence) + FAR;
+    }
+
+    fn warn(&mut self, what: &str) {
+        self.warnings.push(format!("{}: {what}", self.body.path().display()));
+    }
+}
+
+/// What a state begins with.
+pub(super) fn first(rules: &Rules, domain: Domain, now: Time) -> Header {
+    Header {
+        sequence: 0,
+        generation: fastrand::u64(..),
+        is_successor: false,
+        domain,
+        ledger: rules.begin(now),
+        text: rules.policy().text.clone(),
+    }
+}
+
+/// The file at `path`. If there is none, it is one with this header from now on.
+pub(super) fn find_or_create(path: &Path, first: &Header, places: u64) -> Result<Body, StoreError> {
+    loop {
+        if let Some(body) = Body::open(path)? {
+            return Ok(body);
+        }
+        if let Some(body) = Body::create(path, first, places)? {
+            return Ok(body);
+        }
+    }
+}

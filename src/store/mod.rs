@@ -57,8 +57,12 @@ use crate::limiter::Key;
 use crate::time::Time;
 
 mod policy;
+#[cfg(feature = "redis")]
+mod redis;
 
 pub use policy::{Policy, Quota, Reserve};
+#[cfg(feature = "redis")]
+pub use redis::{RedisStore, Server};
 
 /// What is asked of a store: slots for some releases that are alike.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,10 +1,9 @@
 //! From a STATE to the store that keeps it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::anyhow;
-
-use super::{FileStore, Policy, Reserve, Store, StoreError, place};
+use super::{FileStore, Policy, RedisStore, Reserve, Server, Store, StoreError, place, reset_server};
 use crate::exit::Exit;
 use crate::spec::{Rate, Shared, State};
 use crate::world::real::Clock;
@@ -15,29 +14,46 @@ use crate::world::real::Clock;
 /// The state is not to be had, not to be trusted, or that of other limits. A server is not asked yet.
 pub fn open(shared: &Shared, rates: &[Rate], clock: Clock) -> Result<(Box<dyn Store>, Policy), StoreError> {
     let now = move || clock.now();
-    if let Some(path) = path(&shared.state)? {
-        let policy = Policy::new(rates, Reserve::LOCAL);
-        return Ok((Box::new(FileStore::open(&path, policy.clone(), now)?), policy));
+    match place_of(&shared.state)? {
+        Place::File(path) => {
+            let policy = Policy::new(rates, Reserve::LOCAL);
+            Ok((Box::new(FileStore::open(&path, policy.clone(), now)?), policy))
+        }
+        Place::Server(server) => {
+            let policy = Policy::new(rates, Reserve::REMOTE);
+            RedisStore::check(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
+            let store = RedisStore::new(server.clone(), policy.clone(), timeout(shared), now);
+            Ok((Box::new(store), policy))
+        }
     }
-    Err(StoreError { exit: Exit::Error, error: anyhow!("there are no servers yet") })
 }
 
 /// Makes a state anew.
 ///
 /// # Errors
 /// It is not to be had.
-pub fn reset(state: &State) -> Result<(), StoreError> {
-    match path(state)? {
-        Some(path) => FileStore::reset(&path).map(drop),
-        None => Err(StoreError { exit: Exit::Error, error: anyhow!("there are no servers yet") }),
+pub fn reset(shared: &Shared) -> Result<(), StoreError> {
+    match place_of(&shared.state)? {
+        Place::File(path) => FileStore::reset(&path).map(drop),
+        Place::Server(server) => reset_server(server, timeout(shared)),
     }
 }
 
-/// The file that a state is kept in, if it is one.
-fn path(state: &State) -> Result<Option<PathBuf>, StoreError> {
+fn timeout(shared: &Shared) -> Duration {
+    Duration::from_nanos(shared.timeout)
+}
+
+enum Place<'a> {
+    File(PathBuf),
+    Server(&'a Server),
+}
+
+fn place_of(state: &State) -> Result<Place<'_>, StoreError> {
     match state {
-        State::Name(name) => place(name).map(Some).map_err(|error| StoreError { exit: Exit::Error, error }),
-        State::File(path) => Ok(Some(path.clone())),
-        State::Server(_) => Ok(None),
+        State::Name(name) => {
+            place(name).map(Place::File).map_err(|error| StoreError { exit: Exit::Error, error })
+        }
+        State::File(path) => Ok(Place::File(path.clone())),
+        State::Server(server) => Ok(Place::Server(server)),
     }
 }

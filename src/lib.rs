@@ -80,7 +80,7 @@ fn print(text: &str) -> Exit {
 
 fn execute(spec: &Spec, reporter: Reporter) -> Result<Exit> {
     if let (Action::Reset, Some(shared)) = (&spec.action, &spec.shared) {
-        store::reset(&shared.state)?;
+        store::reset(shared)?;
         return Ok(Exit::Done);
     }
     let rates = spec.limits.load()?;

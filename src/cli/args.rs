@@ -10,8 +10,8 @@ use clap::{Parser, ValueHint};
 
 use crate::progress::When;
 use crate::spec::{
-    Algorithm, Backoff, Batch, Halt, OnLimit, Selector, Source, State, parse_count, parse_delimiter,
-    parse_duration, parse_size,
+    Algorithm, Backoff, Batch, Halt, OnLimit, Selector, Source, parse_count, parse_delimiter, parse_duration,
+    parse_size,
 };
 
 const EXAMPLES: &str = "\
@@ -142,8 +142,8 @@ pub struct Cli {
     /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a file,
     /// for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME and unix:///SOCKET?name=NAME are for runs on many. @FILE
     /// reads one of these from FILE. Without -s, $THROTTLE_STATE counts. All runs have to give the same limits.
-    #[arg(short, long, value_name = "STATE", value_parser = State::parse_public, help_heading = "Limits")]
-    pub(super) state: Option<State>,
+    #[arg(short, long, value_name = "STATE", help_heading = "Limits")]
+    pub(super) state: Option<String>,
 
     /// Wait at most DUR for a server that is away [default: 1m]
     ///

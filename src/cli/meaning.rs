@@ -83,7 +83,8 @@ impl Cli {
         };
         let state = match &self.state {
             Some(_) if self.dry_run => bail!("--dry-run books nothing: leave out --state"),
-            Some(state) => Some(state.clone()),
+            // Not by clap, which repeats what it cannot read: there may be a password in it.
+            Some(state) => Some(State::parse_public(state).context("--state")?),
             None if self.dry_run => None,
             None => from_environment()?,
         };

@@ -156,7 +156,7 @@ impl Pump<'_> {
             }
             Err(StoreError { exit, error }) => {
                 let released = items(self.stats.released);
-                self.give_up(exit, &error.context(format!("the limits cannot be kept after {released}")));
+                self.give_up(exit, &error.context(format!("cannot go on after {released}")));
             }
         }
     }

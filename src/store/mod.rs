@@ -59,18 +59,24 @@ use crate::limiter::Key;
 pub use crate::limiter::Slot;
 use crate::time::Time;
 
+#[cfg(not(feature = "redis"))]
 mod absent;
 mod file;
 pub mod ledger;
 mod memory;
 mod open;
 mod policy;
+#[cfg(feature = "redis")]
+mod redis;
 
-pub use absent::Server;
+#[cfg(not(feature = "redis"))]
+pub use absent::{RedisStore, Server, reset_server};
 pub use file::{FileStore, place};
 pub use memory::Memory;
 pub use open::{open, reset};
 pub use policy::{Policy, Quota, Reserve};
+#[cfg(feature = "redis")]
+pub use redis::{RedisStore, Server, reset as reset_server};
 
 /// What is asked of a store: slots for some releases that are alike.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -14,6 +14,8 @@ mod limits;
 mod live;
 mod many;
 mod property;
+#[cfg(feature = "redis")]
+mod redis;
 mod referee;
 mod scale;
 mod shared;

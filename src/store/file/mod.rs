@@ -8,10 +8,11 @@
 //!
 //! - **`kill -9`**, at any moment: nothing is lost. Rings are written before the header that tells of it, and the
 //!   header is there twice, written one after the other.
-//! - **A restart, a crash or a power cut**: the file may lack the last bookings, since none of them waits for the disk.
-//!   That is no harm: with the machine, all processes have ended, so nothing was released after it was started again. All
-//!   limits count as used up at that instant, whatever the file says, and whatever the wall clock says. The price is one
-//!   window after each restart, of a limit per day a day. The file itself is on the disk before it is first used.
+//! - **A restart**: the clock begins anew. Whatever was released before counts as released at that instant, whatever the
+//!   wall clock says; so a limit per day is used as much for a day after it as it was before.
+//! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half minute or
+//!   so, since none of them waits for the disk. A limit with a longer period may be exceeded by as many once. The file
+//!   itself is on the disk before it is first used.
 //! - **Damage**: a checksum tells. One copy of the header is enough; with none, the file is left as it is, for whoever
 //!   wants to look at it. Marks in the ring have no checksum of their own; one that cannot be is taken for the worst.
 //! - **Removal, replacement or a reset** during a run: noticed at the next booking of a process that knew the state from

@@ -70,7 +70,7 @@ impl FileStore {
             header = Header { sequence: header.sequence, generation: header.generation, ..first };
         }
         self.check(&header)?;
-        self.come_from_before_the_restart(&mut header);
+        self.come_from_before_the_restart(&mut header)?;
         self.make_good_for_what_is_lost(&mut header, is_replaced);
         Ok(header)
     }
@@ -99,18 +99,18 @@ impl FileStore {
         Ok(())
     }
 
-    fn come_from_before_the_restart(&mut self, header: &mut Header) {
+    /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
+    /// clock it may be long ago, but that may be wrong.
+    fn come_from_before_the_restart(&self, header: &mut Header) -> Result<(), StoreError> {
         let ours = self.setting.domain;
         if header.domain != ours {
-            let now = (self.clock)();
-            let last = if ours.counts_from_boot() { Time::ZERO } else { now };
-            header.ledger = self.rules.silence(last);
+            header.ledger = match ours.counts_from_boot() {
+                true => self.rules.restart(&header.ledger, &mut &self.body)?,
+                false => self.rules.silence((self.clock)()),
+            };
             header.domain = ours;
-            let periods = self.rules.policy().quotas.iter().map(|quota| quota.period);
-            if now.since(last) < periods.max().unwrap_or(0) {
-                self.warn("the machine was restarted, and the limits count as used up when it was");
-            }
         }
+        Ok(())
     }
 
     fn make_good_for_what_is_lost(&mut self, header: &mut Header, is_replaced: bool) {

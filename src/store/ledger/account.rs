@@ -50,6 +50,21 @@ impl Account {
         }
     }
 
+    /// Once the clock has begun anew at 0: what was used counts as used then. `newest` is when the last of it was, if that
+    /// is known.
+    pub(super) fn restart(&self, quota: &Quota, newest: Option<Time>) -> Account {
+        match quota.algorithm {
+            Algorithm::Sliding => Account { at: self.at.min(mark(Time::ZERO)), ..*self },
+            Algorithm::Bucket | Algorithm::Fixed => Account { at: 0, ..*self },
+            // What the last one cost shows in how much later the next one may be.
+            Algorithm::Interval => match newest {
+                _ if *self == Account::default() => *self,
+                Some(newest) => Account { at: self.at.saturating_sub(newest.0), used: 0 },
+                None => Self::silent(quota, Time::ZERO),
+            },
+        }
+    }
+
     /// The first instant at or after `since` that allows a release, which may be up to `late` nanoseconds late.
     ///
     /// Not for sliding windows.

@@ -105,6 +105,24 @@ impl Rules {
         Ledger { newest: Time::ZERO, accounts: accounts.collect() }
     }
 
+    /// The state once the clock has begun anew at 0: all that was used before counts as used then.
+    ///
+    /// # Errors
+    /// The marks cannot be written.
+    pub fn restart(&self, ledger: &Ledger, marks: &mut impl Marks) -> Result<Ledger, StoreError> {
+        let mut accounts = Vec::with_capacity(self.limits.len());
+        for (limit, account) in self.limits.iter().zip(&ledger.accounts) {
+            if let Some(ring) = &limit.ring {
+                ring.restart(marks)?;
+            }
+            // After a silence, nothing has been booked yet, and so nothing follows from when the last one was.
+            let is_alone = self.limits.len() == 1 && ledger.newest > Time::ZERO;
+            let newest = Some(ledger.newest).filter(|_| is_alone);
+            accounts.push(account.restart(&limit.quota, newest));
+        }
+        Ok(Ledger { newest: Time::ZERO, accounts: accounts.into() })
+    }
+
     /// Books slots, as [`Store::book`](super::Store::book) does, at `now`.
     ///
     /// # Errors

@@ -72,6 +72,11 @@ impl Ring {
         self.group_of(after) - oldest < u128::from(self.places)
     }
 
+    /// Whatever was used counts as used at 0.
+    pub(super) fn restart(&self, marks: &mut impl Marks) -> Result<(), StoreError> {
+        marks.fill(self.first..self.first + self.places, mark(Time::ZERO))
+    }
+
     /// Charges a release at an instant that was allowed.
     pub(super) fn charge(
         &self,

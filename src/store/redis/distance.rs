@@ -1,0 +1,53 @@
+//! Whether a server is near enough for slots that are good until a deadline.
+
+use std::time::Duration;
+
+use super::connection::Connection;
+use super::failure::Failure;
+use crate::spec::format_duration;
+use crate::time::Time;
+
+/// A round trip has to fit into D so many times.
+const ROUND_TRIPS: u64 = 4;
+
+/// The first answers of a busy machine are slow: so many are waited for until one is fast enough.
+const TRIALS: usize = 8;
+
+/// Before anything is released: whether answers come in time for slots to be of use.
+pub(super) fn ensure_near(
+    connection: &mut Connection,
+    now: &dyn Fn() -> Time,
+    deadline: u64,
+) -> Result<(), Failure> {
+    let mut nearest = u64::MAX;
+    for _ in 0..TRIALS {
+        let asked = now();
+        connection.ping()?;
+        nearest = nearest.min(now().since(asked));
+        if nearest.saturating_mul(ROUND_TRIPS) <= deadline {
+            return Ok(());
+        }
+    }
+    Err(Failure::refused(too_far(nearest, deadline)))
+}
+
+/// Why nothing is released if answers take so many nanoseconds, and what to do about it.
+pub(super) fn too_far(round_trip: u64, deadline: u64) -> String {
+    format!(
+        "its answers take {}, which is too long for releases that may be {} late: give every limit margin={} or more",
+        roughly(round_trip),
+        roughly(deadline),
+        as_margin(round_trip.saturating_mul(ROUND_TRIPS + 1)),
+    )
+}
+
+/// A number of milliseconds, rounded up, as it is written in `margin=`.
+fn as_margin(nanos: u64) -> String {
+    let millis = nanos.div_ceil(1_000_000).next_multiple_of(5);
+    format_duration(millis * 1_000_000)
+}
+
+/// For people.
+fn roughly(nanos: u64) -> String {
+    format!("{:.1?}", Duration::from_nanos(nanos))
+}

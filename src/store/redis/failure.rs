@@ -1,0 +1,147 @@
+//! What went wrong with a server, and whether there is hope.
+
+use std::io;
+
+use anyhow::{Error, anyhow};
+use redis::{ErrorKind, RedisError};
+
+use crate::exit::Exit;
+use crate::store::StoreError;
+
+/// No more of what a server says is told.
+const LONGEST: usize = 200;
+
+const TOO_LATE: &str = "no answer in time";
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It may pass: try again.
+    Away(String),
+    /// It will not pass.
+    Final(StoreError),
+}
+
+impl Failure {
+    pub(super) fn away(why: impl Into<String>) -> Self {
+        Failure::Away(why.into())
+    }
+
+    pub(super) fn refused(why: impl std::fmt::Display) -> Self {
+        Failure::bad(Exit::BadStore, anyhow!("{why}"))
+    }
+
+    pub(super) fn bad(exit: Exit, error: Error) -> Self {
+        Failure::Final(StoreError { exit, error })
+    }
+
+    /// Of connecting to a place.
+    pub(super) fn of_connecting(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Failure::refused(error),
+            _ => Failure::away(told(error)),
+        }
+    }
+
+    /// Of anything that was asked.
+    pub(super) fn of(error: &RedisError) -> Self {
+        if let Some(code) = error.code() {
+            return of_reply(code, error.detail().unwrap_or_default());
+        }
+        match error.kind() {
+            _ if error.is_timeout() => Failure::away(TOO_LATE),
+            ErrorKind::Parse => Failure::away("what it answers is not the protocol of Redis"),
+            _ => Failure::away(error.to_string().escape_debug().take(LONGEST).collect::<String>()),
+        }
+    }
+
+    /// Of presenting user and password. The server's own words may repeat them, so they are not told.
+    pub(super) fn of_presenting(error: &RedisError) -> Self {
+        let Some(code) = error.code() else { return Failure::of(error) };
+        match of_reply(code, "") {
+            Failure::Away(why) if is_passing(code) => Failure::Away(why),
+            _ => Failure::refused(format!("it does not accept the user and password ({})", shown(code))),
+        }
+    }
+}
+
+/// What a server is in until it is not.
+fn is_passing(code: &str) -> bool {
+    ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRYAGAIN"].contains(&code)
+}
+
+/// What no waiting will mend, wherever in an error it stands: older servers wrap the errors of scripts in one of their
+/// own.
+const HOPELESS: [(&str, &str); 7] = [
+    ("WRONGPASS", "it does not accept the user and password"),
+    ("NOAUTH", "it asks for a password"),
+    ("NOPERM", "its user may not do this"),
+    ("WRONGTYPE", "something else is kept under our key"),
+    ("CROSSSLOT", "it does not keep the keys of one name together"),
+    ("DENIED", "it accepts no connections from elsewhere"),
+    ("unknown command", "it does not know the command"),
+];
+
+fn of_reply(code: &str, detail: &str) -> Failure {
+    let reply = format!("{} {}", shown(code), shown(detail));
+    let is_damaged = reply.contains("the state of throttle is damaged");
+    let hopeless = HOPELESS.iter().find(|(word, _)| reply.contains(word));
+    match hopeless {
+        _ if is_damaged => Failure::bad(Exit::BadState, anyhow!("{reply}")),
+        Some((_, why)) => Failure::refused(format!("{why}: {reply}")),
+        None => Failure::away(reply.trim_end()),
+    }
+}
+
+/// Without what a terminal would obey.
+fn shown(text: &str) -> String {
+    text.escape_debug().take(LONGEST).collect()
+}
+
+fn told(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => TOO_LATE.to_owned(),
+        _ => shown(&error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(failure: &Failure) -> Option<Exit> {
+        match failure {
+            Failure::Away(_) => None,
+            Failure::Final(error) => Some(error.exit),
+        }
+    }
+
+    #[test]
+    fn there_is_hope_unless_it_is_known_that_there_is_none() {
+        let table = [
+            ("LOADING", "Redis is loading the dataset in memory", None),
+            ("READONLY", "You can't write against a read only replica.", None),
+            ("OOM", "command not allowed when used memory > 'maxmemory'.", None),
+            ("MOVED", "3999 127.0.0.1:6381", None),
+            ("CLUSTERDOWN", "The cluster is down", None),
+            ("MASTERDOWN", "Link with MASTER is down", None),
+            ("ERR", "max number of clients reached", None),
+            ("WRONGPASS", "invalid username-password pair", Some(Exit::BadStore)),
+            ("NOAUTH", "Authentication required.", Some(Exit::BadStore)),
+            ("NOPERM", "this user has no permissions", Some(Exit::BadStore)),
+            ("WRONGTYPE", "Operation against a key", Some(Exit::BadStore)),
+            ("ERR", "Error running script: @user_script:3: WRONGTYPE Operation", Some(Exit::BadStore)),
+            ("ERR", "unknown command 'EVALSHA'", Some(Exit::BadStore)),
+            ("ERR", "user_script:18: the state of throttle is damaged: 3 bytes", Some(Exit::BadState)),
+        ];
+        for (code, detail, expected) in table {
+            assert_eq!(exit(&of_reply(code, detail)), expected, "{code} {detail}");
+        }
+    }
+
+    #[test]
+    fn a_terminal_is_not_told_what_to_do() {
+        let Failure::Away(why) = of_reply("ERR", "\u{1b}[2Jboo") else { panic!("there is hope") };
+        assert_eq!(why, "ERR \\u{1b}[2Jboo");
+    }
+}

@@ -1,0 +1,71 @@
+//! When a server is asked again that did not answer.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+
+use super::connection::Patience;
+use super::failure::Failure;
+use super::server::Server;
+use crate::exit::Exit;
+use crate::store::StoreError;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// So long is one answer waited for, a quarter of all the time within these bounds.
+const LEAST_PATIENCE: Duration = Duration::from_millis(250);
+const MOST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Attempts something over and over as long as there is hope, up to `timeout`. Errors name the server.
+pub(super) fn persist<T>(
+    server: &Server,
+    timeout: Duration,
+    mut attempt: impl FnMut(Patience) -> Result<T, Failure>,
+) -> Result<T, StoreError> {
+    let mut retries = Retries::new(timeout);
+    loop {
+        let why = match attempt(retries.patience()) {
+            Ok(done) => return Ok(done),
+            Err(Failure::Final(StoreError { exit, error })) => {
+                return Err(StoreError { exit, error: anyhow!("{server}: {error:#}") });
+            }
+            Err(Failure::Away(why)) => why,
+        };
+        if !retries.wait() {
+            let error = anyhow!("{server}: {why}; given up after {timeout:?}");
+            return Err(StoreError { exit: Exit::Refused, error });
+        }
+    }
+}
+
+/// Pauses that get longer, up to a timeout that begins with the first attempt.
+struct Retries {
+    each: Duration,
+    end: Instant,
+    pause: Duration,
+}
+
+impl Retries {
+    fn new(timeout: Duration) -> Self {
+        let each = (timeout / 4).clamp(LEAST_PATIENCE, MOST_PATIENCE);
+        // Some centuries are as good as for ever.
+        let end = Instant::now() + timeout.min(Duration::from_secs(1 << 33));
+        Retries { each, end, pause: FIRST_PAUSE }
+    }
+
+    fn patience(&self) -> Patience {
+        Patience { each: self.each, end: self.end }
+    }
+
+    /// Waits before the next attempt. Returns whether there is one.
+    fn wait(&mut self) -> bool {
+        // Those who lost the server at the same time do not come back at the same time.
+        let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        let left = self.end.saturating_duration_since(Instant::now());
+        thread::sleep(pause.min(left));
+        pause < left
+    }
+}

@@ -1,0 +1,88 @@
+-- At most N units in any window of length P: a ring of the slots of the last N units, 8 bytes each.
+-- Unit u, counted from 0, is at place u mod N.
+
+local sliding = {}
+
+-- So many units are read at once: they are asked for one after the other.
+local AHEAD = 64
+
+function sliding.begin(state)
+  state.x, state.y = 0, 0
+end
+
+function sliding.open(state)
+  state.written, state.unwritten = state.seq, {}
+  state.ahead, state.ahead_from = '', 0
+end
+
+-- Nothing is left of what was before, so nothing is let through until all of that is over.
+function sliding.drain(state, at)
+  state.quiet = at + state.period
+end
+
+local function put(state, place, units)
+  if #units > 0 then
+    redis.call('SETRANGE', state.key, HEAD + place * 8, units)
+  end
+end
+
+function sliding.write(state)
+  local units = table.concat(state.unwritten)
+  local place = over(state.written, state.count)
+  local before_the_end = (state.count - place) * 8
+  put(state, place, string.sub(units, 1, before_the_end))
+  put(state, 0, string.sub(units, before_the_end + 1))
+  state.written, state.unwritten = state.seq, {}
+end
+
+-- Whether what a client has seen is still in the log, unless it is no longer needed.
+function sliding.remembers(state, known)
+  local unit = known.seq - 1
+  if unit < 0 or unit < state.seq - state.count then
+    return true
+  end
+  local from = HEAD + over(unit, state.count) * 8
+  local slot = redis.call('GETRANGE', state.key, from, from + 7)
+  return #slot == 8 and struct.unpack('>d', slot) == known.newest
+end
+
+local function read_ahead(state, unit)
+  local place = over(unit, state.count)
+  local units = math.min(AHEAD, state.written - unit, state.count - place)
+  local from = HEAD + place * 8
+  state.ahead = redis.call('GETRANGE', state.key, from, from + units * 8 - 1)
+  state.ahead_from = unit
+  if #state.ahead < units * 8 then
+    error('the state of throttle is damaged: units are missing')
+  end
+end
+
+local function slot_of(state, unit)
+  if unit >= state.written then
+    sliding.write(state)
+  end
+  if unit < state.ahead_from or unit >= state.ahead_from + #state.ahead / 8 then
+    read_ahead(state, unit)
+  end
+  return (struct.unpack('>d', state.ahead, (unit - state.ahead_from) * 8 + 1))
+end
+
+function sliding.earliest(state)
+  if state.cost > state.count then
+    return NEVER
+  end
+  -- This unit has to be over: with it, as many of the last N are as are needed.
+  local unit = state.seq - state.count + state.cost - 1
+  if unit < 0 then
+    return state.quiet
+  end
+  return math.max(state.quiet, slot_of(state, unit) + state.period)
+end
+
+function sliding.charge(state, slot)
+  table.insert(state.unwritten, string.rep(struct.pack('>d', slot), state.cost))
+end
+
+function sliding.settled(state)
+  return math.max(state.quiet, state.newest + state.period)
+end

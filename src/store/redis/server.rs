@@ -1,0 +1,225 @@
+//! Which server, and under which name: what was written after `-s`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::{Context, Error, Result, bail, ensure};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use url::Url;
+
+const PORT: u16 = 6379;
+
+/// Longer names are a mistake, and make every key longer.
+const LONGEST_NAME: usize = 200;
+
+/// A Redis server, and the name of a state that it keeps.
+///
+/// Written as `redis://[user[:password]@]host[:port]/NAME[?db=N]`, the same with `rediss://` for TLS, or
+/// `unix:///path/to.sock?name=NAME[&db=N][&user=USER][&password=PASSWORD]`. Reserved characters are written as `%XX`.
+///
+/// However it is printed, the password does not show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Server {
+    pub(super) place: Place,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) db: u32,
+    pub(super) name: String,
+}
+
+/// Where the server listens.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    Tcp { host: String, port: u16, has_tls: bool },
+    Unix(PathBuf),
+}
+
+impl Server {
+    /// Whether a password was written.
+    pub fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// The same with another password.
+    pub fn with_password(self, password: String) -> Self {
+        Server { password: Some(password), ..self }
+    }
+
+    /// The name of the state.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn at_host(url: &Url) -> Result<Self> {
+        let host = url.host_str().filter(|host| !host.is_empty()).context("the host is missing")?;
+        for (key, _) in url.query_pairs() {
+            ensure!(key == "db", "'{key}=' is unknown here, there is db=");
+        }
+        Server {
+            place: Place::Tcp {
+                host: decoded(host)?,
+                port: url.port().unwrap_or(PORT),
+                has_tls: url.scheme() == "rediss",
+            },
+            user: Some(decoded(url.username())?).filter(|user| !user.is_empty()),
+            password: url.password().map(decoded).transpose()?,
+            db: db(url)?,
+            name: decoded(url.path().trim_start_matches('/'))?,
+        }
+        .checked()
+    }
+
+    fn at_socket(url: &Url) -> Result<Self> {
+        for (key, _) in url.query_pairs() {
+            let is_known = ["name", "db", "user", "password"].contains(&&*key);
+            ensure!(is_known, "'{key}=' is unknown here, there are name=, db=, user= and password=");
+        }
+        ensure!(url.host_str().is_none_or(str::is_empty), "a path begins with a slash: unix:///path");
+        ensure!(!matches!(url.path(), "" | "/"), "the path of the socket is missing");
+        Server {
+            place: Place::Unix(PathBuf::from(decoded(url.path())?)),
+            user: parameter(url, "user"),
+            password: parameter(url, "password"),
+            db: db(url)?,
+            name: parameter(url, "name").context("the name of the state is missing: add ?name=NAME")?,
+        }
+        .checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        ensure!(!self.name.is_empty(), "the name of the state is missing: try redis://HOST/NAME");
+        ensure!(self.name.len() <= LONGEST_NAME, "a name has at most {LONGEST_NAME} bytes");
+        // A cluster keeps together what agrees within braces.
+        let is_bad = |c: char| matches!(c, '{' | '}' | '/') || c.is_control();
+        ensure!(!self.name.contains(is_bad), "a name has neither braces nor slashes nor control characters");
+        let has_tls = matches!(self.place, Place::Tcp { has_tls: true, .. });
+        ensure!(!has_tls || cfg!(feature = "tls"), "this program was built without TLS");
+        Ok(self)
+    }
+}
+
+fn parameter(url: &Url, name: &str) -> Option<String> {
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
+fn db(url: &Url) -> Result<u32> {
+    let Some(db) = parameter(url, "db") else { return Ok(0) };
+    db.parse().with_context(|| format!("'{}' is no number of a database", db.escape_debug()))
+}
+
+fn decoded(text: &str) -> Result<String> {
+    Ok(percent_decode_str(text).decode_utf8().context("it is not UTF-8")?.into_owned())
+}
+
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+const PATH: &AsciiSet = &PLAIN.remove(b'/');
+
+fn encoded(text: &str) -> impl fmt::Display {
+    utf8_percent_encode(text, PLAIN)
+}
+
+impl FromStr for Server {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        // Without the text: there may be a password in it.
+        let url = Url::parse(text).context("it is not a URL such as redis://HOST/NAME")?;
+        ensure!(url.fragment().is_none(), "a '#' is written as %23");
+        match url.scheme() {
+            "redis" | "rediss" => Server::at_host(&url),
+            "unix" => Server::at_socket(&url),
+            _ => bail!("there are redis://, rediss:// and unix://"),
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = self.user.as_deref().map(encoded);
+        match &self.place {
+            Place::Tcp { host, port, has_tls } => {
+                let scheme = if *has_tls { "rediss" } else { "redis" };
+                let user = user.map(|user| format!("{user}@")).unwrap_or_default();
+                let port = if *port == PORT { String::new() } else { format!(":{port}") };
+                write!(f, "{scheme}://{user}{host}{port}/{}", encoded(&self.name))?;
+                if self.db > 0 { write!(f, "?db={}", self.db) } else { Ok(()) }
+            }
+            Place::Unix(path) => {
+                let path = path.to_string_lossy();
+                write!(f, "unix://{}?name={}", utf8_percent_encode(&path, PATH), encoded(&self.name))?;
+                if self.db > 0 {
+                    write!(f, "&db={}", self.db)?;
+                }
+                user.map_or(Ok(()), |user| write!(f, "&user={user}"))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back_but_for_the_password() {
+        let table = [
+            ("redis://localhost/web", "redis://localhost/web"),
+            ("redis://localhost:6379/web?db=0", "redis://localhost/web"),
+            ("redis://[::1]:7000/a-b_c.d?db=3", "redis://[::1]:7000/a-b_c.d?db=3"),
+            ("redis://:hush@h/n", "redis://h/n"),
+            ("redis://joe:hu%40sh@h/n%20m", "redis://joe@h/n%20m"),
+            ("unix:///run/redis%20x.sock?name=n", "unix:///run/redis%20x.sock?name=n"),
+            ("unix:///r?db=2&name=n&user=j&password=hush", "unix:///r?name=n&db=2&user=j"),
+        ];
+        for (text, shown) in table {
+            let server: Server = text.parse().unwrap();
+            assert_eq!(server.to_string(), shown, "{text}");
+            assert_eq!(format!("{server:?}"), format!("Server({shown})"));
+            assert_eq!(server.has_password(), text.contains("hu"));
+            let reread: Server = shown.parse().unwrap();
+            assert_eq!(reread, Server { password: None, ..server });
+        }
+    }
+
+    #[test]
+    fn the_parts() {
+        let server: Server = "redis://joe:hu%40sh@example.com:7000/web?db=3".parse().unwrap();
+        let place = Place::Tcp { host: "example.com".into(), port: 7000, has_tls: false };
+        assert!(server.place == place);
+        assert_eq!((server.user.as_deref(), server.password.as_deref()), (Some("joe"), Some("hu@sh")));
+        assert_eq!((server.db, server.name()), (3, "web"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_without_telling_the_password() {
+        for text in [
+            "",
+            "localhost",
+            "http://hush@h/n",
+            "redis://:hush@h",
+            "redis://:hush@h/",
+            "redis://:hush@/n",
+            "redis://:hush@h/n?db=x",
+            "redis://:hush@h/n?bd=1",
+            "redis://:hush@h/n#x",
+            "redis://:hush@h/%7Bn%7D",
+            "redis://:hush@h/a/b",
+            "redis://:hush@h/%00",
+            "redis://:hush@h:99999/n",
+            "unix:///run/redis.sock?password=hush",
+            "unix:?name=n&password=hush",
+            "unix://run/redis.sock?name=n&password=hush",
+            "unix:///r?name=n&password=hush&pass=x",
+        ] {
+            let error = text.parse::<Server>().expect_err(text);
+            assert!(!format!("{error:#} {error:?}").contains("hush"), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Bytes to and from a server: no later than an instant, and no more than so many.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::connection::Patience;
+use super::server::Place;
+
+/// No honest answer is as long.
+const LONGEST_ANSWER: usize = 1 << 20;
+
+/// Why there is no connection.
+pub(super) enum Unreachable {
+    NoSuchHost(io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Unreachable {
+    fn from(error: io::Error) -> Self {
+        Unreachable::Io(error)
+    }
+}
+
+/// What bytes go through: every read and write ends by one instant, and so many bytes are read at most.
+pub(super) struct Socket {
+    pipe: Pipe,
+    until: Instant,
+    left: usize,
+}
+
+enum Pipe {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    pub(super) fn open(place: &Place, patience: Patience) -> Result<Self, Unreachable> {
+        let pipe = match place {
+            Place::Tcp { host, port, .. } => Pipe::Tcp(connect(host, *port, patience.until())?),
+            Place::Unix(path) => Pipe::Unix(UnixStream::connect(path)?),
+        };
+        Ok(Socket { pipe, until: patience.until(), left: LONGEST_ANSWER })
+    }
+
+    /// The next question is about to be asked.
+    pub(super) fn expect_answer(&mut self, until: Instant) {
+        (self.until, self.left) = (until, LONGEST_ANSWER);
+    }
+}
+
+fn connect(host: &str, port: u16, until: Instant) -> Result<TcpStream, Unreachable> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+    for address in (host.trim_matches(['[', ']']), port).to_socket_addrs().map_err(unresolved)? {
+        match TcpStream::connect_timeout(&address, time_left(until)?) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last.into())
+}
+
+/// The standard library tells these apart in words only.
+fn unresolved(error: io::Error) -> Unreachable {
+    match error.to_string().contains("emporary") {
+        true => Unreachable::Io(error),
+        false => Unreachable::NoSuchHost(error),
+    }
+}
+
+fn time_left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "its answer has no end"));
+        }
+        let fitting = buffer.len().min(self.left);
+        let left = Some(time_left(self.until)?);
+        let read = match &mut self.pipe {
+            Pipe::Tcp(stream) => {
+                stream.set_read_timeout(left).and_then(|()| stream.read(&mut buffer[..fitting]))
+            }
+            Pipe::Unix(stream) => {
+                stream.set_read_timeout(left).and_then(|()| stream.read(&mut buffer[..fitting]))
+            }
+        };
+        let read = read.map_err(in_time)?;
+        self.left -= read;
+        Ok(read)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = Some(time_left(self.until)?);
+        let written = match &mut self.pipe {
+            Pipe::Tcp(stream) => stream.set_write_timeout(left).and_then(|()| stream.write(bytes)),
+            Pipe::Unix(stream) => stream.set_write_timeout(left).and_then(|()| stream.write(bytes)),
+        };
+        written.map_err(in_time)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A timeout of a socket is told as though it had been set not to block.
+fn in_time(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+        _ => error,
+    }
+}

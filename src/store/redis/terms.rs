@@ -1,0 +1,142 @@
+//! A policy in the numbers of the scripts: microseconds, and nothing beyond what a double holds.
+
+use anyhow::{Result, ensure};
+
+use crate::spec::{Algorithm, format_duration};
+use crate::store::{Policy, Quota};
+
+/// Whole numbers up to here are exact in Lua.
+const MOST: u128 = 1 << 53;
+
+/// Added to an instant of this century it stays below [`MOST`]. Some 35 years.
+const LONGEST: u64 = 1 << 50;
+
+/// A log of more slots than this is a heavy thing to keep, and there are rules that need none.
+const LONGEST_LOG: u64 = 1_000_000;
+
+/// One limit, as a script wants it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Terms {
+    pub(super) algorithm: Algorithm,
+    pub(super) count: u64,
+    pub(super) period: u64,
+    pub(super) burst: u64,
+    pub(super) starts_empty: bool,
+}
+
+impl Terms {
+    pub(super) fn of(quota: &Quota) -> Result<Self> {
+        let &Quota { algorithm, count, period, burst, starts_empty } = quota;
+        let micros = period.div_ceil(1000);
+        ensure!(count > 0, "a count of 0 cannot be shared");
+        ensure!(
+            micros <= LONGEST,
+            "a period of {} is too long for Redis, the most is 35 years",
+            format_duration(period)
+        );
+        let (count, period) = match algorithm {
+            Algorithm::Sliding | Algorithm::Fixed => (count, micros),
+            Algorithm::Bucket | Algorithm::Interval => reduced(u128::from(count) * 1000, period.into())?,
+        };
+        let is_long = algorithm == Algorithm::Sliding && count > LONGEST_LOG;
+        ensure!(
+            !is_long,
+            "{count} per period are too many for algo=sliding on Redis, which logs each: the most is 1000000; \
+             algo=bucket has no log"
+        );
+        ensure!(u128::from(count) < MOST, "a count of {count} is too large for Redis");
+        let terms = Terms { algorithm, count, period, burst, starts_empty };
+        terms.ensure_exact(burst)?;
+        Ok(terms)
+    }
+
+    /// # Errors
+    /// A cost that the scripts cannot reckon with exactly.
+    pub(super) fn ensure_exact(&self, cost: u64) -> Result<()> {
+        let most = match self.algorithm {
+            Algorithm::Bucket | Algorithm::Interval => u128::from(cost) * u128::from(self.period),
+            Algorithm::Sliding | Algorithm::Fixed => u128::from(cost),
+        };
+        // Half of it, so that sums stay exact, too.
+        ensure!(
+            most < MOST / 2,
+            "{cost} units at once are too many for Redis to reckon with exactly: make the unit larger, such as \
+             kilobytes in place of bytes"
+        );
+        Ok(())
+    }
+
+    /// How long it takes in microseconds until nothing matters of what was, if no release costs more than `cost`.
+    pub(super) fn memory(&self, cost: u64) -> u64 {
+        match self.algorithm {
+            Algorithm::Sliding | Algorithm::Fixed => self.period,
+            Algorithm::Bucket => (self.burst * self.period).div_ceil(self.count),
+            Algorithm::Interval => (cost * self.period).div_ceil(self.count),
+        }
+    }
+}
+
+/// The same rate in the smallest numbers.
+fn reduced(count: u128, period: u128) -> Result<(u64, u64)> {
+    let divisor = greatest_common_divisor(count, period);
+    let fits = |number: u128| u64::try_from(number / divisor).ok();
+    match (fits(count), fits(period)) {
+        (Some(count), Some(period)) => Ok((count, period)),
+        _ => anyhow::bail!("a count of {} is too large for Redis", count / 1000),
+    }
+}
+
+fn greatest_common_divisor(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// The terms of all limits.
+///
+/// # Errors
+/// One that Redis cannot keep exactly; it says what to do about it.
+pub(super) fn terms(policy: &Policy) -> Result<Vec<Terms>> {
+    policy.quotas.iter().map(Terms::of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SECOND;
+
+    fn quota(algorithm: Algorithm, count: u64, period: u64, burst: u64) -> Quota {
+        Quota { algorithm, count, period, burst, starts_empty: false }
+    }
+
+    #[test]
+    fn windows_are_rounded_up_and_rates_are_exact() {
+        let table = [
+            (quota(Algorithm::Sliding, 10, 1001, 0), (10, 2)),
+            (quota(Algorithm::Fixed, 10, SECOND, 0), (10, 1_000_000)),
+            (quota(Algorithm::Bucket, 1000, SECOND, 5), (1, 1000)),
+            (quota(Algorithm::Interval, 3, SECOND, 0), (3, 1_000_000)),
+            (quota(Algorithm::Interval, 1, 10, 0), (100, 1)),
+        ];
+        for (quota, expected) in table {
+            let terms = Terms::of(&quota).unwrap();
+            assert_eq!((terms.count, terms.period), expected, "{quota:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_advice() {
+        let table = [
+            (quota(Algorithm::Sliding, 1_000_001, SECOND, 0), "algo=bucket"),
+            (quota(Algorithm::Sliding, 1, u64::MAX, 0), "35 years"),
+            (quota(Algorithm::Bucket, 1, SECOND, 1 << 40), "kilobytes"),
+            (quota(Algorithm::Bucket, u64::MAX, 7, 1), "too large"),
+            (quota(Algorithm::Fixed, 1 << 53, SECOND, 0), "too large"),
+        ];
+        for (quota, advice) in table {
+            let error = Terms::of(&quota).unwrap_err().to_string();
+            assert!(error.contains(advice), "{error}");
+        }
+        let terms = Terms::of(&quota(Algorithm::Interval, 1, SECOND, 0)).unwrap();
+        assert!(terms.ensure_exact(1 << 20).is_ok());
+        assert!(terms.ensure_exact(1 << 33).is_err());
+    }
+}

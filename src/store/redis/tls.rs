@@ -1,0 +1,55 @@
+//! TLS, by the certificates that the system trusts (or `SSL_CERT_FILE`, `SSL_CERT_DIR`).
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::failure::Failure;
+use super::socket::Socket;
+
+pub(super) type Encrypted = StreamOwned<ClientConnection, Socket>;
+
+/// Makes sure that it is `host` who is at the other end.
+pub(super) fn shake_hands(host: &str, mut socket: Socket) -> Result<Encrypted, Failure> {
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
+    let name = name.map_err(|_| Failure::refused(format!("'{}' is no host name", host.escape_debug())))?;
+    let connection = ClientConnection::new(config()?, name).map_err(Failure::refused);
+    let mut connection = connection?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut socket).map_err(|error| of_handshake(&error))?;
+    }
+    Ok(StreamOwned::new(connection, socket))
+}
+
+/// Read once: it takes some milliseconds.
+fn config() -> Result<Arc<ClientConfig>, Failure> {
+    static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if let Some(config) = CONFIG.get() {
+        return Ok(Arc::clone(config));
+    }
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let why = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
+        return Err(Failure::refused(format!("no certificates are trusted here{why}")));
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(Failure::refused)?;
+    let config = builder.with_root_certificates(roots).with_no_client_auth();
+    Ok(Arc::clone(CONFIG.get_or_init(|| Arc::new(config))))
+}
+
+fn of_handshake(error: &io::Error) -> Failure {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            Failure::refused(format!("its certificate is not accepted: {why}"))
+        }
+        Some(rustls::Error::InvalidMessage(_)) => Failure::away("it does not speak TLS"),
+        _ => Failure::of_connecting(error),
+    }
+}

@@ -1,0 +1,14 @@
+//! Limits that are kept in a Redis server, by a real one.
+
+mod client;
+mod model;
+mod proxy;
+mod server;
+
+mod away;
+mod booking;
+mod crowds;
+mod losses;
+mod refusals;
+#[cfg(feature = "tls")]
+mod tls;

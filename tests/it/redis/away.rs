@@ -1,0 +1,140 @@
+//! Servers that do not answer, or too late, or nonsense.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use throttle::exit::Exit;
+use throttle::store::Store;
+
+use super::client::{failure, impatient, now, some, store};
+use super::proxy::{Proxy, listen};
+use super::server::{RedisServer, free_port};
+use crate::support::HANG;
+
+const TIMEOUT: Duration = Duration::from_millis(700);
+
+/// It is tried for the timeout, and then no more.
+#[track_caller]
+fn assert_away(url: &str, why: &str) {
+    let start = Instant::now();
+    let (exit, told) = failure(&mut impatient(url, &["10/s"], TIMEOUT));
+    assert_eq!(exit, Exit::Refused, "{told}");
+    assert!(told.contains(why), "{told}");
+    assert!(start.elapsed() >= TIMEOUT && start.elapsed() < HANG, "{:?}", start.elapsed());
+}
+
+#[test]
+fn nobody_is_there() {
+    assert_away(&format!("redis://127.0.0.1:{}/web", free_port()), "refused");
+    assert_away("unix:///nowhere/at/all?name=web", "No such file");
+}
+
+#[test]
+fn what_was_away_may_come_back() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let url = server.url("web");
+    let mut store = store(&url, &["10/h"]);
+    store.book(&some(1)).unwrap();
+    server.kill();
+    let booking = thread::spawn(move || store.book(&some(1)).map_err(|error| error.error.to_string()));
+    thread::sleep(Duration::from_millis(200));
+    server.restart();
+    assert!(booking.join().unwrap().unwrap().warning.is_some());
+}
+
+#[test]
+fn a_replica_does_not_take_bookings() {
+    let Some(server) = RedisServer::start_with(&["--replicaof", "127.0.0.1 1"]) else { return };
+    assert_away(&server.url("web"), "READONLY");
+}
+
+#[test]
+fn a_server_without_memory_does_not_take_bookings() {
+    let Some(server) = RedisServer::start_with(&["--maxmemory", "1"]) else { return };
+    assert_away(&server.url("web"), "OOM");
+}
+
+/// What a server says to whatever it is asked, as long as somebody listens.
+fn server_that_says(what: &'static [u8], pause: Duration) -> String {
+    let port = listen(move |mut stream: TcpStream| {
+        let _ = stream.read(&mut [0; 4096]);
+        while stream.write_all(what).is_ok() {
+            thread::sleep(pause);
+        }
+    });
+    format!("redis://127.0.0.1:{port}/web")
+}
+
+#[test]
+fn nonsense() {
+    let cases: [(&[u8], &str); 6] = [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not the protocol"),
+        (b"+PONG\r\n", "makes no sense"),
+        (b":1\r\n", "makes no sense"),
+        // An array of arrays, and so on.
+        (b"*1\r\n", "not the protocol"),
+        (b"$-1\r\n", "makes no sense"),
+        (b"$18446744073709551615\r\n", "not the protocol"),
+    ];
+    for (says, why) in cases {
+        println!("{}", says.escape_ascii());
+        assert_away(&server_that_says(says, Duration::ZERO), why);
+    }
+}
+
+#[test]
+fn an_answer_without_end() {
+    for says in [&[b'+'; 8192], &[b'1'; 8192]] {
+        assert_away(&server_that_says(says, Duration::ZERO), "");
+    }
+    assert_away(
+        &server_that_says(b"$536870912\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", Duration::ZERO),
+        "no end",
+    );
+}
+
+#[test]
+fn an_answer_drop_by_drop() {
+    assert_away(&server_that_says(b"+", Duration::from_millis(10)), "no answer in time");
+}
+
+#[test]
+fn silence() {
+    assert_away(&server_that_says(b"", Duration::from_millis(10)), "no answer in time");
+}
+
+#[test]
+fn two_hundred_milliseconds_away() {
+    let Some(server) = RedisServer::start() else { return };
+    let way = Proxy::new(server.port, Duration::from_millis(100));
+    let url = format!("redis://127.0.0.1:{}/web", way.port);
+    let (exit, why) = failure(&mut store(&url, &["10/s"]));
+    assert_eq!(exit, Exit::BadStore);
+    assert!(why.contains("margin=1s"), "{why}");
+    let mut far = store(&url, &["3/h,margin=4s"]);
+    for _ in 0..3 {
+        let asked = now();
+        let slot = far.book(&some(1)).unwrap().slots[0];
+        // The server's now was somewhere between asking and the answer.
+        assert!(slot.at <= now() && slot.at.since(asked) >= 200_000_000, "{slot:?}");
+        assert!(slot.at < slot.until && slot.until.since(slot.at) <= 2_800_000_000, "{slot:?}");
+    }
+}
+
+#[test]
+fn slots_that_come_too_late_are_not_used() {
+    let Some(server) = RedisServer::start() else { return };
+    let way = Proxy::new(server.port, Duration::ZERO);
+    let url = format!("redis://127.0.0.1:{}/web", way.port);
+    let mut store = impatient(&url, &["1000/h,margin=100ms"], Duration::from_secs(3));
+    store.book(&some(1)).unwrap();
+    way.set_delay(Duration::from_millis(100));
+    let (exit, why) = failure(&mut store);
+    assert_eq!(exit, Exit::Refused);
+    assert!(why.contains("margin="), "{why}");
+    // It was not asked again in no time.
+    let booked: u64 = server.ask("STRLEN throttle:{web}:0:");
+    assert!((48 + 8 * 2..48 + 8 * 12).contains(&booked), "{booked}");
+}

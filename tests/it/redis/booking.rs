@@ -1,0 +1,228 @@
+//! Which slots are booked, on a clock that stands still: to the microsecond.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use throttle::exit::Exit;
+use throttle::limiter::Key;
+use throttle::store::{Order, Policy, RedisStore, Slot, Store};
+use throttle::time::Time;
+
+use super::client::{book_out, failure, keyed, policy, some, store, store_at};
+use super::model::Model;
+use super::server::{Clock, RedisServer};
+
+/// In the year 2033.
+const START: u64 = 2_000_000_000_000_000;
+
+/// A server and processes whose clocks go only as they are told.
+struct Frozen {
+    server: RedisServer,
+    clock: Clock,
+    micros: u64,
+    local: Arc<AtomicU64>,
+}
+
+impl Frozen {
+    fn start() -> Option<Self> {
+        let (server, clock) = RedisServer::start_with_clock()?;
+        let mut frozen = Frozen { server, clock, micros: START, local: Arc::default() };
+        frozen.pass(0);
+        Some(frozen)
+    }
+
+    fn pass(&mut self, micros: u64) {
+        self.micros += micros;
+        self.clock.stand_at(self.micros);
+        self.local.store((self.micros - START + 1_000_000) * 1000, Relaxed);
+    }
+
+    fn store(&self, name: &str, policy: Policy) -> RedisStore {
+        store_at(&self.server.url(name), policy, &self.local)
+    }
+
+    /// A slot on the server's clock.
+    fn server_time(&self, slot: Slot) -> u64 {
+        self.micros + (slot.at.0 - self.local.load(Relaxed)) / 1000
+    }
+}
+
+const RATES: [&[&str]; 10] = [
+    &["3/s"],
+    &["7/333333ns,margin=100us"],
+    &["5/2s,algo=fixed"],
+    &["3/s,algo=interval"],
+    &["7/s,algo=bucket"],
+    &["3/s,algo=bucket,burst=8,margin=10ms"],
+    &["1000/s", "20/100ms,algo=bucket,burst=4"],
+    &["2/100ms", "30/10s"],
+    &["7/s,algo=fixed", "3/1s,algo=bucket", "5/s", "30/s,algo=interval"],
+    &["100/h"],
+];
+
+#[test]
+fn slots_are_those_that_the_rules_in_the_process_allow() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for (number, rates) in RATES.iter().enumerate() {
+        let booked: usize =
+            (0..3).map(|case| agree(&mut frozen, &mut random, &format!("{number}-{case}"), rates)).sum();
+        assert!(booked > 100, "{rates:?}: only {booked}");
+    }
+}
+
+/// A hundred random orders of three processes. Returns how many slots they booked.
+fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&str]) -> usize {
+    let policy = Policy { span: 20, ..policy(rates) };
+    let mut stores = [(); 3].map(|()| frozen.store(name, policy.clone()));
+    let mut model = Model::new(policy.clone());
+    let longest = policy.quotas.iter().map(|quota| quota.period / 1000).max().unwrap();
+    let mut booked = 0;
+    for _ in 0..100 {
+        let at_most = longest >> random.u32(0..12);
+        frozen.pass(random.u64(0..=at_most));
+        let key = if random.u8(0..4) == 0 { &b"\r\n{other}\0\xff"[..] } else { b"" };
+        let costs = random_costs(random, &policy);
+        let order =
+            Order { key: Key::from_slice(key), costs: costs.clone().into(), count: random.u64(1..20) };
+        let answer = random.choice(&mut stores).unwrap().book(&order).unwrap();
+        let slots: Vec<_> = answer.slots.iter().map(|&slot| frozen.server_time(slot)).collect();
+        let expected = model.book(frozen.micros, key, &costs, order.count);
+        assert_eq!(slots, expected, "{rates:?} at {}: {order:?}", frozen.micros);
+        assert_eq!(answer.warning, None);
+        assert!(
+            answer.slots.iter().all(|slot| slot.until.0 - slot.at.0 == policy.deadline - policy.deadline / 4)
+        );
+        booked += slots.len();
+    }
+    booked
+}
+
+/// Mostly 1; now and then dear ones, or none with some of the limits.
+fn random_costs(random: &mut fastrand::Rng, policy: &Policy) -> Vec<u64> {
+    let charged = random.usize(0..policy.quotas.len());
+    let cost = |(index, quota): (usize, &throttle::store::Quota)| match random.u8(0..8) {
+        0 if index != charged => 0,
+        1 => random.u64(1..=quota.count),
+        // Dearer than all that there is, so never; but with the bucket, later.
+        2 => quota.count.max(quota.burst) + 1,
+        _ => 1,
+    };
+    policy.quotas.iter().enumerate().map(cost).collect()
+}
+
+#[test]
+fn what_is_beyond_the_horizon_is_not_given_out_but_told_of() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let mut store = frozen.store("web", Policy { span: 100, ..policy(&["2/s,margin=500ms"]) });
+    // Two every 1.5 s; the horizon is 1 s.
+    let answer = store.book(&some(5)).unwrap();
+    assert_eq!(answer.slots.iter().map(|&slot| frozen.server_time(slot) - START).collect::<Vec<_>>(), [0, 0]);
+    let again = answer.ask_again.unwrap().0 - frozen.local.load(Relaxed);
+    assert!((500_000_000..600_000_000).contains(&again), "{again}");
+    frozen.pass(500_000);
+    let answer = store.book(&some(1)).unwrap();
+    assert_eq!(frozen.server_time(answer.slots[0]) - START, 1_500_000);
+    assert_eq!(answer.ask_again, None);
+}
+
+#[test]
+fn a_cost_that_never_fits_is_not_asked_for_again() {
+    let Some(frozen) = Frozen::start() else { return };
+    let order = Order { costs: [3].into(), ..some(1) };
+    for (name, rate) in [("a", "2/s"), ("b", "2/s,algo=fixed")] {
+        let answer = frozen.store(name, policy(&[rate])).book(&order).unwrap();
+        assert_eq!((answer.slots.len(), answer.ask_again), (0, None), "{rate}");
+    }
+}
+
+/// A second run with `start=empty` finds the state of the first and takes it as it is.
+#[test]
+fn a_new_state_may_start_empty_as_of_the_start_of_the_run() {
+    for rate in [
+        "2/s,start=empty",
+        "2/s,start=empty,algo=interval",
+        "2/s,start=empty,algo=fixed",
+        "2/s,start=empty,algo=bucket",
+    ] {
+        let Some(mut frozen) = Frozen::start() else { return };
+        let policy = Policy { horizon: 5_000_000_000, ..policy(&[rate]) };
+        let mut first = frozen.store("web", policy.clone());
+        let slot = first.book(&some(1)).unwrap().slots[0];
+        let least = if rate.contains("interval") || rate.contains("bucket") { 500_000 } else { 1_000_000 };
+        assert!(frozen.server_time(slot) - START >= least, "{rate}");
+        frozen.pass(2_000_000);
+        let at = frozen.local.load(Relaxed);
+        assert_eq!(frozen.store("web", policy).book(&some(1)).unwrap().slots[0].at, Time(at), "{rate}");
+        // The run goes on with another key: that its state is new means nothing any more.
+        assert_eq!(first.book(&keyed(b"other", 1)).unwrap().slots[0].at, Time(at), "{rate}");
+    }
+}
+
+#[test]
+fn nothing_is_kept_for_ever() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    for algorithm in ["sliding", "fixed", "bucket", "interval"] {
+        let mut store = frozen.store(algorithm, policy(&[&format!("9/s,algo={algorithm}")]));
+        for key in [&b""[..], b"a", b"b"] {
+            store.book(&keyed(key, 1)).unwrap();
+        }
+    }
+    let keys: Vec<Vec<u8>> = frozen.server.ask("KEYS *");
+    assert_eq!(keys.len(), 4 * 4);
+    assert!(keys.iter().all(|key| key.starts_with(b"throttle:{")));
+    frozen.pass(9_000_000);
+    assert_eq!(frozen.server.ask::<Vec<Vec<u8>>>("KEYS *").len(), 4 * 4);
+    frozen.pass(5_000_000);
+    assert_eq!(frozen.server.ask::<Vec<Vec<u8>>>("KEYS *").len(), 0);
+}
+
+#[test]
+fn a_log_takes_eight_bytes_a_unit_and_the_others_take_no_more_with_a_larger_count() {
+    let Some(frozen) = Frozen::start() else { return };
+    for (rate, bytes) in [
+        ("1M/h", 48 + 8 * 1000),
+        ("1M/h,algo=fixed", 48),
+        ("1M/h,algo=bucket", 48),
+        ("1M/s,algo=interval", 48),
+    ] {
+        let name = rate.replace(['/', '='], "-");
+        let policy = Policy { span: 1000, horizon: 1_000_000_000_000, ..policy(&[rate]) };
+        assert_eq!(frozen.store(&name, policy).book(&some(1000)).unwrap().slots.len(), 1000, "{rate}");
+        assert_eq!(frozen.server.ask::<u64>(&format!("STRLEN throttle:{{{name}}}:0:")), bytes, "{rate}");
+    }
+}
+
+#[test]
+fn whoever_shares_a_name_has_to_mean_the_same_limits() {
+    let Some(server) = RedisServer::start() else { return };
+    store(&server.url("web"), &["10/s"]).book(&some(1)).unwrap();
+    store(&server.url("web"), &["10/1000ms,start=empty"]).book(&some(1)).unwrap();
+    let (exit, why) = failure(&mut store(&server.url("web"), &["11/s"]));
+    assert_eq!(exit, Exit::BadState);
+    assert!(why.contains("10/1s") && why.contains("11/1s"), "{why}");
+    store(&server.url("other"), &["11/s"]).book(&some(1)).unwrap();
+    store(&(server.url("web") + "?db=3"), &["11/s"]).book(&some(1)).unwrap();
+}
+
+#[test]
+fn what_redis_cannot_keep_is_refused_with_advice() {
+    let Some(server) = RedisServer::start() else { return };
+    let (exit, why) = failure(&mut store(&server.url("web"), &["1000001/s"]));
+    assert_eq!(exit, Exit::Usage);
+    assert!(why.contains("algo=bucket"), "{why}");
+}
+
+#[test]
+fn a_socket_and_a_database() {
+    let Some(server) = RedisServer::start() else { return };
+    let url = format!("unix://{}?name=web&db=2", server.socket().display());
+    let (slots, answer) = book_out(&mut store(&url, &["4/h"]), &some(1));
+    assert_eq!(slots.len(), 4);
+    assert!(answer.ask_again.is_some());
+    server.ask::<()>("SELECT 2");
+    let databases: String = server.ask("INFO keyspace");
+    assert!(databases.contains("db2:keys=2"), "{databases}");
+}

@@ -1,0 +1,141 @@
+//! Stores as a process has them, and what a process does with their slots.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{LazyLock, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use throttle::exit::Exit;
+use throttle::limiter::Key;
+use throttle::spec::{Defaults, Rate, RateText};
+use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Slot, Store};
+use throttle::time::Time;
+
+pub(crate) const PATIENT: Duration = Duration::from_secs(20);
+
+/// Machines that are busy with tests are late.
+const GENEROUS: Reserve = Reserve { least: 100_000_000, ..Reserve::REMOTE };
+
+pub(crate) fn rate(text: &str) -> Rate {
+    text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+}
+
+pub(crate) fn policy(rates: &[&str]) -> Policy {
+    let rates: Vec<_> = rates.iter().map(|text| rate(text)).collect();
+    Policy::new(&rates, GENEROUS)
+}
+
+/// The one clock of this test.
+pub(crate) fn now() -> Time {
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    // Not at its origin, so that there is a before.
+    Time(1_000_000_000_000 + u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap())
+}
+
+pub(crate) fn store(url: &str, rates: &[&str]) -> RedisStore {
+    impatient(url, rates, PATIENT)
+}
+
+pub(crate) fn impatient(url: &str, rates: &[&str], timeout: Duration) -> RedisStore {
+    RedisStore::new(url.parse().unwrap(), policy(rates), timeout, now)
+}
+
+/// With a clock that shows what it is told.
+pub(crate) fn store_at(url: &str, policy: Policy, clock: &Arc<AtomicU64>) -> RedisStore {
+    let clock = Arc::clone(clock);
+    RedisStore::new(url.parse().unwrap(), policy, PATIENT, move || Time(clock.load(Relaxed)))
+}
+
+/// So many, at a cost of one with the one limit that there is.
+pub(crate) fn some(count: u64) -> Order {
+    keyed(b"", count)
+}
+
+pub(crate) fn keyed(key: &[u8], count: u64) -> Order {
+    Order { key: Key::from_slice(key), costs: [1].into(), count }
+}
+
+/// Books one at a time, until no more are to be had. Returns the last answer as well.
+pub(crate) fn book_out(store: &mut RedisStore, order: &Order) -> (Vec<Slot>, Answer) {
+    let mut slots = Vec::new();
+    loop {
+        let answer = store.book(order).unwrap();
+        slots.extend(&answer.slots);
+        if (answer.slots.len() as u64) < order.count {
+            return (slots, answer);
+        }
+        assert!(slots.len() < 10_000, "there is no end of slots");
+    }
+}
+
+/// How a booking fails: what the run ends with, and what is told.
+pub(crate) fn failure(store: &mut RedisStore) -> (Exit, String) {
+    let error = store.book(&some(1)).unwrap_err();
+    (error.exit, format!("{:#}", error.error))
+}
+
+/// Processes that share a limit, each releasing whenever it has a slot, in time or not at all.
+pub(crate) struct Crowd {
+    stop: Arc<AtomicBool>,
+    released: Arc<Mutex<Vec<u64>>>,
+    members: Vec<thread::JoinHandle<Vec<String>>>,
+}
+
+impl Crowd {
+    pub(crate) fn start(size: usize, make: impl Fn() -> RedisStore) -> Self {
+        let (stop, released) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let member = |_| {
+            let (store, stop, released) = (make(), Arc::clone(&stop), Arc::clone(&released));
+            thread::spawn(move || release_until(&stop, store, &released))
+        };
+        let members = (0..size).map(member).collect();
+        Crowd { stop, released, members }
+    }
+
+    pub(crate) fn released(&self) -> usize {
+        self.released.lock().unwrap().len()
+    }
+
+    /// When something was released, in order, and what was warned of.
+    pub(crate) fn finish(self) -> (Vec<u64>, Vec<String>) {
+        self.stop.store(true, Relaxed);
+        let warnings = self.members.into_iter().flat_map(|member| member.join().unwrap()).collect();
+        let mut released = std::mem::take(&mut *self.released.lock().unwrap());
+        released.sort_unstable();
+        (released, warnings)
+    }
+}
+
+fn release_until(stop: &AtomicBool, mut store: RedisStore, released: &Mutex<Vec<u64>>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    while !stop.load(Relaxed) {
+        let answer = store.book(&some(3)).unwrap();
+        for slot in &answer.slots {
+            sleep_until(stop, slot.at);
+            let at = now();
+            if slot.at <= at && at <= slot.until {
+                released.lock().unwrap().push(at.0);
+            }
+        }
+        warnings.extend(answer.warning);
+        if let Some(at) = answer.ask_again {
+            sleep_until(stop, at);
+        }
+    }
+    warnings
+}
+
+fn sleep_until(stop: &AtomicBool, at: Time) {
+    while !stop.load(Relaxed) && now() < at {
+        thread::sleep(Duration::from_nanos(at.since(now())).min(Duration::from_millis(50)));
+    }
+}
+
+/// Whether no window of `period` nanoseconds holds more than `count`.
+#[track_caller]
+pub(crate) fn audit(released: &[u64], count: usize, period: u64) {
+    for pair in released.windows(count + 1) {
+        assert!(pair[count] - pair[0] >= period, "{} in {} ns", count + 1, pair[count] - pair[0]);
+    }
+}

@@ -1,0 +1,116 @@
+//! What was booked is no longer there: then there is silence, never a burst.
+
+use std::thread;
+use std::time::Duration;
+
+use throttle::store::{RedisStore, Store};
+
+use super::client::{book_out, keyed, some, store};
+use super::proxy::Proxy;
+use super::server::RedisServer;
+
+const RATES: [&str; 4] = ["6/h", "6/h,algo=fixed", "6/h,algo=bucket,margin=10s", "1/h,algo=interval"];
+
+/// Whoever had booked gets nothing, and says why; once.
+#[track_caller]
+fn assert_silent(store: &mut RedisStore, rate: &str, what: &str) {
+    let answer = store.book(&some(1)).unwrap();
+    assert_eq!(answer.slots, [], "{rate}");
+    assert!(answer.ask_again.is_some(), "{rate}");
+    let warning = answer.warning.expect("a warning");
+    assert!(warning.contains(what), "{warning}");
+    let answer = store.book(&some(1)).unwrap();
+    assert_eq!((answer.slots.len(), answer.warning), (0, None), "{rate}");
+}
+
+#[test]
+fn nothing_is_given_out_after_a_flush() {
+    let Some(server) = RedisServer::start() else { return };
+    for (name, rate) in RATES.iter().enumerate() {
+        let (url, rates) = (server.url(&name.to_string()), [*rate]);
+        let (mut knows, mut knows_too) = (store(&url, &rates), store(&url, &rates));
+        knows.book(&some(1)).unwrap();
+        knows_too.book(&some(1)).unwrap();
+        server.ask::<()>("FLUSHALL");
+        assert_silent(&mut knows, rate, "lost");
+        // It sees that the loss is known already; so does whoever is new.
+        for mut other in [knows_too, store(&url, &rates)] {
+            let answer = other.book(&some(1)).unwrap();
+            assert_eq!((answer.slots.len(), answer.warning), (0, None), "{rate}");
+        }
+    }
+}
+
+#[test]
+fn a_loss_of_what_no_longer_matters_is_none() {
+    let Some(server) = RedisServer::start() else { return };
+    let mut store = store(&server.url("web"), &["3/50ms"]);
+    store.book(&some(1)).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    server.ask::<()>("FLUSHALL");
+    let answer = store.book(&some(1)).unwrap();
+    assert_eq!((answer.slots.len(), answer.warning), (1, None));
+}
+
+#[test]
+fn each_key_is_lost_by_itself() {
+    let Some(server) = RedisServer::start() else { return };
+    let mut store = store(&server.url("web"), &["6/h"]);
+    store.book(&keyed(b"a", 1)).unwrap();
+    store.book(&keyed(b"b", 1)).unwrap();
+    server.ask::<()>("DEL throttle:{web}:0:a");
+    assert_eq!(store.book(&keyed(b"b", 1)).unwrap().slots.len(), 1);
+    assert_eq!(store.book(&keyed(b"a", 1)).unwrap().slots.len(), 0);
+}
+
+#[test]
+fn nothing_is_given_out_after_a_restart_without_persistence() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let mut store = store(&server.url("web"), &["6/h"]);
+    store.book(&some(1)).unwrap();
+    server.kill();
+    server.restart();
+    assert_silent(&mut store, "6/h", "lost");
+}
+
+#[test]
+fn a_script_that_is_gone_is_sent_again() {
+    let Some(server) = RedisServer::start() else { return };
+    let mut store = store(&server.url("web"), &["6/h"]);
+    store.book(&some(1)).unwrap();
+    server.ask::<()>("SCRIPT FLUSH");
+    let (slots, answer) = book_out(&mut store, &some(1));
+    assert_eq!((slots.len(), answer.warning), (5, None));
+}
+
+#[test]
+fn a_replica_that_lacks_a_booking_is_found_out() {
+    is_found_out_after(1);
+    is_found_out_after(2);
+}
+
+fn is_found_out_after(bookings: u64) {
+    let Some(old) = RedisServer::start() else { return };
+    let Some(new) = RedisServer::start_with(&["--replicaof", &format!("127.0.0.1 {}", old.port)]) else {
+        return;
+    };
+    crate::support::eventually("it replicates", || {
+        new.ask::<String>("INFO replication").contains("master_link_status:up")
+    });
+    let way = Proxy::new(old.port, Duration::ZERO);
+    let url = format!("redis://127.0.0.1:{}/web", way.port);
+    let (mut early, mut late) = (store(&url, &["8/h"]), store(&url, &["8/h"]));
+    early.book(&some(1)).unwrap();
+    assert_eq!(old.ask::<u64>("WAIT 1 20000"), 1);
+    new.ask::<()>("REPLICAOF NO ONE");
+    late.book(&some(1)).unwrap();
+    way.lead_to(new.port);
+    drop(old);
+    // This one knows of nothing that is missing; its booking takes the place of what is.
+    for _ in 0..bookings {
+        assert_eq!(early.book(&some(1)).unwrap().warning, None);
+    }
+    assert_silent(&mut late, "6/h", "lost");
+    let (slots, answer) = book_out(&mut early, &some(1));
+    assert_eq!((slots.len(), answer.warning), (0, None));
+}

@@ -1,0 +1,75 @@
+//! Servers that will not serve us, however long we wait.
+
+use throttle::exit::Exit;
+use throttle::store::Store;
+
+use super::client::{failure, some, store};
+use super::server::RedisServer;
+
+/// At once, and without the password.
+#[track_caller]
+pub(super) fn assert_refused(url: &str, why: &str) {
+    let (exit, told) = failure(&mut store(url, &["10/s"]));
+    assert_eq!(exit, Exit::BadStore, "{told}");
+    assert!(told.contains(why), "{told}");
+    assert!(!told.contains("hush"), "{told}");
+}
+
+#[test]
+fn passwords() {
+    let Some(server) = RedisServer::start_with(&["--requirepass", "hush"]) else { return };
+    assert_refused(&server.url("web"), "NOAUTH");
+    let with = |user: &str| server.url("web").replace("//", &format!("//{user}@"));
+    assert_refused(&with(":hush1"), "WRONGPASS");
+    assert_refused(&with("joe:hush"), "WRONGPASS");
+    for user in [":hush", "default:hush"] {
+        store(&with(user), &["10/s"]).book(&some(1)).unwrap();
+    }
+}
+
+/// Redis repeats the arguments of commands that it does not know.
+#[test]
+fn a_server_that_repeats_the_password_is_not_quoted() {
+    let Some(server) = RedisServer::start_with(&["--rename-command", "AUTH", ""]) else { return };
+    assert_refused(&server.url("web").replace("//", "//:hush@"), "user and password");
+}
+
+fn server_with_user(user: &str) -> Option<RedisServer> {
+    let options: Vec<_> = ["--user"].into_iter().chain(user.split_whitespace()).collect();
+    RedisServer::start_with(&options)
+}
+
+#[test]
+fn a_user_who_may_not() {
+    let Some(server) = server_with_user("joe on >hush ~other:* +@all") else { return };
+    assert_refused(&server.url("web").replace("//", "//joe:hush@"), "NOPERM");
+}
+
+/// As little as the manual says.
+#[test]
+fn what_a_user_must_be_allowed() {
+    let allowed = "joe on >hush ~throttle:* -@all +ping +evalsha +script|load +time +get +set +getrange +setrange \
+                   +pexpire +pttl";
+    let Some(server) = server_with_user(allowed) else { return };
+    store(&server.url("web").replace("//", "//joe:hush@"), &["10/s"]).book(&some(1)).unwrap();
+}
+
+#[test]
+fn something_else_is_under_our_key() {
+    let Some(server) = RedisServer::start() else { return };
+    for key in ["throttle:{web}", "throttle:{web}:0:"] {
+        server.ask::<()>(&format!("LPUSH {key} 1"));
+        assert_refused(&server.url("web"), "WRONGTYPE");
+        server.ask::<()>("FLUSHALL");
+    }
+    server.ask::<()>("SET throttle:{web}:0: damaged");
+    let (exit, told) = failure(&mut store(&server.url("web"), &["10/s"]));
+    assert_eq!(exit, Exit::BadState);
+    assert!(told.contains("damaged"), "{told}");
+}
+
+#[test]
+fn there_is_no_such_database_or_host() {
+    let Some(server) = RedisServer::start() else { return };
+    assert_refused(&(server.url("web") + "?db=99"), "database 99");
+}

@@ -1,0 +1,131 @@
+//! A Redis server of a test's own, in a directory of its own, with a clock that the test may set.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use ::redis::{Client, Cmd, FromRedisValue};
+
+use crate::support::{Directory, Running, eventually, is_alive, needs_program};
+
+pub(crate) struct RedisServer {
+    directory: Directory,
+    pub(crate) port: u16,
+    options: Vec<String>,
+    running: Option<Running>,
+}
+
+impl RedisServer {
+    pub(crate) fn start() -> Option<Self> {
+        RedisServer::start_with(&[])
+    }
+
+    /// With more of what may stand in its configuration, as options.
+    pub(crate) fn start_with(options: &[&str]) -> Option<Self> {
+        needs_program("redis-server")?;
+        Some(RedisServer::start_in(Directory::new(), options))
+    }
+
+    /// With a clock that can be set.
+    pub(crate) fn start_with_clock() -> Option<(Self, Clock)> {
+        needs_program("redis-server")?;
+        needs_program("cc")?;
+        let directory = Directory::new();
+        let clock = Clock::new(directory.path());
+        Some((RedisServer::start_in(directory, &[]), clock))
+    }
+
+    fn start_in(directory: Directory, options: &[&str]) -> Self {
+        let options = options.iter().map(ToString::to_string).collect();
+        let mut server = RedisServer { directory, port: 0, options, running: None };
+        // A port that is free may be taken by the time that it is used.
+        for _ in 0..5 {
+            server.port = free_port();
+            server.restart();
+            if server.running.is_some() {
+                return server;
+            }
+        }
+        panic!("it does not start: {}", fs::read_to_string(server.directory.path().join("log")).unwrap())
+    }
+
+    /// Starts it on the port that it has, unless another has that by now. It knows nothing of what was before.
+    pub(crate) fn restart(&mut self) {
+        let path = self.directory.path();
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]).arg(path);
+        command.arg("--unixsocket").arg(self.socket()).args(&self.options);
+        let port = self.port.to_string();
+        match self.options.last().map(String::as_str) {
+            Some("--tls-port") => command.args([&port, "--port", "0"]),
+            _ => command.args(["--port", &port]),
+        };
+        if path.join(LIBRARY).exists() {
+            command.env("LD_PRELOAD", path.join(LIBRARY)).env("FAKE_CLOCK", path.join(NUMBERS));
+        }
+        let log = File::create(path.join("log")).unwrap();
+        let running = Running::spawn(command.stdin(Stdio::null()).stdout(log).stderr(Stdio::null()));
+        let mut is_up = false;
+        eventually("redis-server is up", || {
+            is_up = fs::read_to_string(path.join("log")).unwrap().contains("Ready to accept connections");
+            is_up || !is_alive(running.pid())
+        });
+        self.running = is_up.then_some(running);
+    }
+
+    /// All at once, as by a power cut.
+    pub(crate) fn kill(&mut self) {
+        self.running = None;
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+
+    /// Where `name` is kept, for `-s`.
+    pub(crate) fn url(&self, name: &str) -> String {
+        format!("redis://127.0.0.1:{}/{name}", self.port)
+    }
+
+    /// Asks the server something, past everything under test.
+    pub(crate) fn ask<T: FromRedisValue>(&self, command: &str) -> T {
+        let client = Client::open(format!("unix://{}", self.socket().display())).unwrap();
+        let mut words = Cmd::new();
+        words.arg(command.split(' ').collect::<Vec<_>>());
+        words.query(&mut client.get_connection().unwrap()).unwrap()
+    }
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+const LIBRARY: &str = "clock.so";
+const NUMBERS: &str = "clock";
+
+/// What a server takes for the time of day, in microseconds.
+pub(crate) struct Clock(File);
+
+impl Clock {
+    fn new(directory: &Path) -> Self {
+        let (source, library) = (directory.join("clock.c"), directory.join(LIBRARY));
+        fs::write(&source, include_str!("clock.c")).unwrap();
+        let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(library).arg(source).status();
+        assert!(built.unwrap().success());
+        let file = File::create(directory.join(NUMBERS)).unwrap();
+        file.set_len(16).unwrap();
+        Clock(file)
+    }
+
+    /// So much ahead of the real one from now on.
+    pub(crate) fn step(&self, micros: i64) {
+        self.0.write_all_at(&micros.to_ne_bytes(), 0).unwrap();
+    }
+
+    /// Shows this from now on, until it is told something else.
+    pub(crate) fn stand_at(&self, micros: u64) {
+        self.0.write_all_at(&micros.to_ne_bytes(), 8).unwrap();
+    }
+}

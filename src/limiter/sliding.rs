@@ -67,17 +67,17 @@ impl Limiter for Sliding {
         if ask.cost > self.count {
             return Verdict::Never;
         }
-        // Room has to be made by letting the oldest releases leave the window.
+        // Room has to be made by letting the oldest releases leave the window, up to this one.
         let mut excess = self.used.saturating_sub(self.count - ask.cost);
-        let mut at = Verdict::At(ask.since);
-        for run in self.runs() {
-            if excess == 0 {
-                break;
-            }
-            excess = excess.saturating_sub(run.cost);
-            at = at.max(Verdict::after(run.at, self.period));
+        if excess == 0 {
+            return Verdict::At(ask.since);
         }
-        at
+        let last = self.runs().find(|run| {
+            excess = excess.saturating_sub(run.cost);
+            excess == 0
+        });
+        let at = last.map_or(Verdict::At(ask.since), |run| Verdict::after(run.at, self.period));
+        at.max(Verdict::At(ask.since))
     }
 
     fn room(&self, now: Time, ask: &Ask) -> u64 {

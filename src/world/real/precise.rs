@@ -32,11 +32,13 @@ pub(super) fn last_stretch(until: Time) -> Time {
 pub(super) fn sleep(clock: Clock, since: Time, until: Time) -> bool {
     let wait = Duration::from_nanos(until.since(since));
     let left = Duration::from_nanos(until.since(clock.now()));
-    if wait > WORTH_SPINNING {
-        thread::sleep(left + (wait / 1000).min(COURTESY));
-    } else if left > SPIN {
-        thread::sleep(left - SPIN);
-        return clock.now() >= until;
+    match left.checked_sub(SPIN) {
+        _ if wait > WORTH_SPINNING => thread::sleep(left + (wait / 1000).min(COURTESY)),
+        Some(sleep) if !sleep.is_zero() => {
+            thread::sleep(sleep);
+            return clock.now() >= until;
+        }
+        _ => {}
     }
     while clock.now() < until {
         hint::spin_loop();

@@ -75,7 +75,7 @@ impl All {
 
     /// The first instant at which every limit allows the release.
     pub fn earliest(&self, claim: &Claim) -> Verdict {
-        self.shared(claim).max(self.own(claim))
+        self.strictest(claim, |_| true)
     }
 
     /// Which of the limits does not allow the release at `now`; the first, if several do not.

@@ -38,7 +38,10 @@ impl Bucket {
     fn level(&self, now: Time, ask: &Ask) -> u128 {
         let since = ask.since.max(self.at);
         let level = self.accrued(self.level, since.since(self.at), self.terms.burst);
-        self.accrued(level, now.since(since), self.terms.burst.max(ask.cost))
+        match now.since(since) {
+            0 => level,
+            waited => self.accrued(level, waited, self.terms.burst.max(ask.cost)),
+        }
     }
 
     /// When `lacking` grains will have accrued, from `at` on.

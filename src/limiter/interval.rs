@@ -10,6 +10,8 @@ use crate::time::Time;
 pub struct Interval {
     count: u64,
     period: u64,
+    /// The gap after a cost of 1, which is most often asked for.
+    gap: u64,
     /// The last release and its cost.
     last: Option<(Time, u64)>,
 }
@@ -17,15 +19,17 @@ pub struct Interval {
 impl Interval {
     /// With no history.
     pub fn new(terms: Terms) -> Self {
-        Interval { count: terms.count, period: terms.period, last: None }
+        let Terms { count, period, .. } = terms;
+        Interval { count, period, gap: period.div_ceil(count.max(1)), last: None }
     }
 
     /// When the gap after the last release, rounded up, is over.
     fn next(&self) -> Verdict {
         let Some((last, cost)) = self.last else { return Verdict::At(Time::ZERO) };
-        match u128::from(self.count) {
-            0 => Verdict::Never,
-            count => Verdict::after(last, (u128::from(cost) * u128::from(self.period)).div_ceil(count)),
+        match (u128::from(self.count), cost) {
+            (0, _) => Verdict::Never,
+            (_, 1) => Verdict::after(last, self.gap),
+            (count, _) => Verdict::after(last, (u128::from(cost) * u128::from(self.period)).div_ceil(count)),
         }
     }
 }
@@ -55,7 +59,7 @@ impl Limiter for Interval {
     }
 
     fn retune(&mut self, _: Time, terms: Terms) {
-        (self.count, self.period) = (terms.count, terms.period);
+        *self = Interval { last: self.last, ..Interval::new(terms) };
     }
 }
 

@@ -47,15 +47,15 @@ impl Sliding {
     }
 
     fn forget_until(&mut self, now: Time) {
-        let mut older = self.older.take();
-        if let Some(runs) = &mut older {
-            while let Some(run) = runs.front().filter(|run| self.is_over(run, now)) {
+        let period = self.period;
+        let is_over = |run: &Run| now.since(run.at) >= period;
+        if let Some(runs) = self.older.as_deref_mut() {
+            while let Some(run) = runs.front().filter(|run| is_over(run)) {
                 self.used -= run.cost;
                 runs.pop_front();
             }
         }
-        self.older = older;
-        if self.is_over(&self.newest, now) {
+        if is_over(&self.newest) {
             self.used -= self.newest.cost;
             self.newest.cost = 0;
         }
@@ -67,17 +67,17 @@ impl Limiter for Sliding {
         if ask.cost > self.count {
             return Verdict::Never;
         }
-        // Room has to be made by letting the oldest releases leave the window.
-        let mut used = self.used;
-        let mut at = Verdict::At(ask.since);
-        for run in self.runs() {
-            if used <= self.count - ask.cost {
-                break;
-            }
-            used -= run.cost;
-            at = at.max(Verdict::after(run.at, self.period));
+        // Room has to be made by letting the oldest releases leave the window, up to this one.
+        let mut excess = self.used.saturating_sub(self.count - ask.cost);
+        if excess == 0 {
+            return Verdict::At(ask.since);
         }
-        at
+        let last = self.runs().find(|run| {
+            excess = excess.saturating_sub(run.cost);
+            excess == 0
+        });
+        let at = last.map_or(Verdict::At(ask.since), |run| Verdict::after(run.at, self.period));
+        at.max(Verdict::At(ask.since))
     }
 
     fn room(&self, now: Time, ask: &Ask) -> u64 {

@@ -144,6 +144,18 @@ impl Pump<'_> {
         Ok(again)
     }
 
+    /// Gives up slots that are over, as of the instant that this returns: `now`, or later if there may be any.
+    ///
+    /// A limit minds only if it is asked too early. A slot minds if it is used too late, so this looks at the clock again.
+    pub(super) fn expire(&mut self, now: Time) -> Time {
+        if self.bookings.is_none() {
+            return now;
+        }
+        let now = self.world.now();
+        self.rules.limits.expire(now);
+        now
+    }
+
     /// The store has answered.
     pub(super) fn booked(&mut self, order: &Order, answer: Result<Answer, StoreError>) {
         let now = self.world.now();

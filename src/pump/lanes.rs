@@ -210,6 +210,10 @@ impl Lanes {
 
     /// Whose turn it is at `now`: the earliest, and of several the first in the input.
     pub(super) fn turn(&mut self, rules: &Rules, now: Time) -> Turn {
+        if let Some(seat) = self.lone() {
+            let verdict = self.ask(seat, rules, All::earliest);
+            return if verdict.allows(now) { Turn::Of(seat.1) } else { Turn::NotBefore(verdict) };
+        }
         self.promote(rules, now);
         let mut turn: Option<Seat> = None;
         let mut not_before = self.waiting.first().map(|(verdict, _)| *verdict);
@@ -227,6 +231,12 @@ impl Lanes {
             (None, Some(verdict)) => Turn::NotBefore(verdict),
             (None, None) => Turn::Nobody,
         }
+    }
+
+    /// The only seat that is taken, if it is the only one. It need not be compared with others, so it is not moved.
+    fn lone(&self) -> Option<Seat> {
+        let is_lone = self.waiting.len() == 1 && self.ready.is_empty();
+        self.waiting.first().filter(|_| is_lone).map(|(_, seat)| *seat)
     }
 
     /// Moves lanes from waiting to ready, as their own limits admit them.

@@ -154,6 +154,8 @@ impl<'a> Pump<'a> {
             let until = self.ask();
             match self.world.wait(until, self.is_accepting()) {
                 Wake::Due => self.act(),
+                // What is asked again now will be at hand then.
+                Wake::Soon => {}
                 Wake::Input(block) => self.intake.put(block),
                 Wake::End(error) => self.end(error),
                 Wake::Limits(rates) => self.relimit(rates),
@@ -270,14 +272,13 @@ impl<'a> Pump<'a> {
         self.tidy(now);
         self.redraw(now);
         if !self.stopping && self.sink.is_free() && self.not_before <= now {
-            self.release();
+            self.release(now);
         }
     }
 
-    /// Sends what may go now, and charges it.
-    fn release(&mut self) {
-        let start = self.world.now();
-        self.rules.limits.expire(start);
+    /// Sends what may go at `start`, which is now or was a moment ago, and charges it.
+    fn release(&mut self, start: Time) {
+        let start = self.expire(start);
         let Turn::Of(at) = self.lanes.turn(&self.rules, start) else { return };
         let lane = self.lanes.lane(at);
         let Some((front, next)) = lane.front().zip(self.rules.next(lane)) else { return };

@@ -31,6 +31,8 @@ pub trait World {
 pub enum Wake {
     /// The instant has come.
     Due,
+    /// The instant is so near that nothing else will be waited for.
+    Soon,
     /// Items have arrived.
     Input(Block),
     /// The limits have changed to these.

@@ -18,6 +18,7 @@ mod property;
 mod redis;
 mod referee;
 mod scale;
+mod shared;
 mod signals;
 mod simulated;
 mod staged;

@@ -1,7 +1,9 @@
 //! Signals, and a reader that goes away: also in an hour's wait, and in a write that never returns.
 
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
@@ -48,9 +50,41 @@ fn a_signal_ends_an_hours_wait_and_the_shell_sees_it() {
     }
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn an_hours_wait_wakes_up_no_more_than_once_a_second() {
+    let directory = Directory::new();
+    let limits = format!("-r@{}", directory.file("limits", "9/s\n").display());
+    for args in [vec![], vec![limits.as_str()], vec!["--", "cat"], vec!["-B2,1h"]] {
+        let mut running = Running::throttle(&[&["-n1", "-p1h"], args.as_slice()].concat());
+        running.write("1\n2\n3\n");
+        // The start, and the first item.
+        thread::sleep(Duration::from_secs(1));
+        let before = wake_ups(running.pid());
+        thread::sleep(Duration::from_secs(3));
+        let count = wake_ups(running.pid()) - before;
+        println!("{count} wake-ups in 3 s {args:?}");
+        // Whatever looks at something a few times a second does so more often.
+        assert!(count <= 8, "{count} wake-ups in 3 s {args:?}");
+    }
+}
+
+/// How often the threads of a process have gone to sleep so far.
+#[cfg(target_os = "linux")]
+fn wake_ups(pid: Pid) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it is running");
+    let statuses = threads.map(|thread| fs::read_to_string(thread.expect("a thread").path().join("status")));
+    let counts = statuses.map(|status| {
+        let status = status.expect("a status");
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.and_then(|count| count.trim().parse::<u64>().ok()).expect("a count")
+    });
+    counts.sum()
+}
+
 /// As when the tests are run under nohup.
 fn is_ignored(signal: Signal) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     mask & 1 << (signal as u32 - 1) != 0

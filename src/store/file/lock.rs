@@ -50,11 +50,19 @@ impl Locker {
         Locker { patience, helper: None }
     }
 
-    /// Locks `file` for this process alone.
+    /// Locks `file` for this process alone. After [`NoLock::Held`] it is not to be locked again: it still is waited for.
     pub(super) fn lock(&mut self, file: &Arc<File>) -> Result<Held, NoLock> {
+        match Self::lock_at_once(file) {
+            Err(NoLock::Held) => self.wait(file),
+            result => result,
+        }
+    }
+
+    /// Locks `file` if nobody else does.
+    pub(super) fn lock_at_once(file: &Arc<File>) -> Result<Held, NoLock> {
         match file.try_lock() {
             Ok(()) => Ok(Held(Arc::clone(file))),
-            Err(TryLockError::WouldBlock) => self.wait(file),
+            Err(TryLockError::WouldBlock) => Err(NoLock::Held),
             Err(TryLockError::Error(error)) => Err(NoLock::Failed(error)),
         }
     }

@@ -79,12 +79,13 @@ struct Known {
 impl FileStore {
     /// Opens the state at `path`, or begins one there. Its directory has to be there.
     ///
+    /// It never waits: if the state is locked just then, what is wrong with it is told by the first booking.
+    ///
     /// `now` shows the time since the machine was started (`CLOCK_BOOTTIME`); slots are on the same time line.
     ///
     /// # Errors
     /// - [`Exit::BadState`]: it is damaged, is no state, or is one of other limits. It is left as it is.
     /// - [`Exit::BadStore`]: it is not ours alone, or not on this machine; or we may not write to it.
-    /// - [`Exit::Refused`]: somebody has kept it locked for 10 s.
     /// - [`Exit::Usage`]: there are too many limits for a file.
     /// - [`Exit::Error`]: anything else that the system objects to.
     pub fn open(
@@ -119,8 +120,7 @@ impl FileStore {
             known: None,
             warnings: Vec::new(),
         };
-        let (lock, header) = store.enter()?;
-        store.leave(lock, header)?;
+        store.look()?;
         Ok(store)
     }
 
@@ -131,7 +131,7 @@ impl FileStore {
     /// was a state is not touched.
     ///
     /// # Errors
-    /// As for [`FileStore::open`].
+    /// As for [`FileStore::open`], and [`Exit::Refused`]: somebody has kept it locked for 10 s.
     pub fn reset(path: &Path) -> Result<bool, StoreError> {
         Self::reset_in(Setting::ours(path)?, path)
     }

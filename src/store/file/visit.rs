@@ -5,7 +5,7 @@ use std::path::Path;
 use super::body::Body;
 use super::domain::Domain;
 use super::header::{Flaw, Header};
-use super::lock::Held;
+use super::lock::{Held, Locker, NoLock};
 use super::refusal::{bad, no_lock, refused, reset_command, unusable};
 use super::{FileStore, Known};
 use crate::store::StoreError;
@@ -33,6 +33,18 @@ impl FileStore {
                 self.make_silent(&mut first, known, now);
             }
             self.body = find_or_create(self.body.path(), &first, self.rules.places())?;
+        }
+    }
+
+    /// Finds out how things are, unless somebody else has the lock: that may be for long.
+    pub(super) fn look(&mut self) -> Result<(), StoreError> {
+        match Locker::lock_at_once(self.body.file()) {
+            Ok(lock) if self.body.is_in_place()? => {
+                let header = self.header(false)?;
+                self.leave(lock, header)
+            }
+            Ok(_) | Err(NoLock::Held) => Ok(()),
+            Err(why) => Err(no_lock(&self.body, self.setting.patience, why)),
         }
     }
 

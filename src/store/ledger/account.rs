@@ -21,16 +21,6 @@ pub struct Account {
     pub used: u128,
 }
 
-/// The highest cost that a limit ever admits.
-pub(super) fn most(quota: &Quota) -> u64 {
-    match quota.algorithm {
-        _ if quota.count == 0 => 0,
-        Algorithm::Sliding | Algorithm::Fixed => quota.count,
-        Algorithm::Bucket => quota.burst,
-        Algorithm::Interval => u64::MAX,
-    }
-}
-
 /// A mark tells an instant from no instant at all, which is 0.
 pub(super) fn mark(at: Time) -> u64 {
     at.0.saturating_add(1)

@@ -115,7 +115,8 @@ impl Rules {
             if let Some(ring) = &limit.ring {
                 ring.restart(marks)?;
             }
-            let is_alone = self.limits.len() == 1;
+            // After a silence, nothing has been booked yet, and so nothing follows from when the last one was.
+            let is_alone = self.limits.len() == 1 && ledger.newest > Time::ZERO;
             let newest = Some(ledger.newest).filter(|_| is_alone);
             accounts.push(account.restart(&limit.quota, newest));
         }
@@ -153,7 +154,7 @@ impl Rules {
 
     fn check(&self, order: &Order) -> Result<(), StoreError> {
         for (cost, limit) in self.charged(order) {
-            if cost > account::most(&limit.quota) {
+            if cost > limit.quota.most() {
                 let text = &self.policy.text;
                 let error = anyhow!("an item costs {cost}, which '{text}' never admits: raise the limit");
                 return Err(StoreError { exit: Exit::Error, error });

@@ -186,8 +186,8 @@ impl Real {
         let began = self.now();
         let heard = self.listen(until.map(precise::last_stretch), accepting);
         heard.unwrap_or_else(|| {
-            until.into_iter().for_each(|until| precise::sleep(self.clock, began, until));
-            Wake::Due
+            let is_due = until.is_none_or(|until| precise::sleep(self.clock, began, until));
+            if is_due { Wake::Due } else { Wake::Soon }
         })
     }
 }

@@ -27,21 +27,23 @@ pub(super) fn last_stretch(until: Time) -> Time {
     Time(until.0.saturating_sub(LAST_STRETCH))
 }
 
-/// Blocks until `until`, in a wait that began at `since`; after a long one, a little longer.
-pub(super) fn sleep(clock: Clock, since: Time, until: Time) {
+/// Blocks until `until`, in a wait that began at `since`; after a long one, a little longer. Returns whether `until` has
+/// come: there may be a little left that is worth spinning through.
+pub(super) fn sleep(clock: Clock, since: Time, until: Time) -> bool {
     let wait = Duration::from_nanos(until.since(since));
-    if wait > WORTH_SPINNING {
-        let left = Duration::from_nanos(until.since(clock.now()));
-        return thread::sleep(left + (wait / 1000).min(COURTESY));
-    }
-    loop {
-        let left = Duration::from_nanos(until.since(clock.now()));
-        match left.checked_sub(SPIN) {
-            _ if left.is_zero() => return,
-            Some(sleep) if !sleep.is_zero() => thread::sleep(sleep),
-            _ => hint::spin_loop(),
+    let left = Duration::from_nanos(until.since(clock.now()));
+    match left.checked_sub(SPIN) {
+        _ if wait > WORTH_SPINNING => thread::sleep(left + (wait / 1000).min(COURTESY)),
+        Some(sleep) if !sleep.is_zero() => {
+            thread::sleep(sleep);
+            return clock.now() >= until;
         }
+        _ => {}
     }
+    while clock.now() < until {
+        hint::spin_loop();
+    }
+    true
 }
 
 /// Has sleeps of this thread end as soon as the timer allows. Whatever it starts inherits that.

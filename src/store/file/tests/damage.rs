@@ -37,6 +37,25 @@ fn a_copy_of_the_header_can_be_done_without_and_heals() {
     }
 }
 
+/// Wherever a process is killed while it books, nobody has got the slots, or they are noted.
+#[test]
+fn a_booking_that_is_cut_short_was_either_made_or_not() {
+    let (stage, before, _) = used();
+    assert_eq!(slots(&mut stage.open(), 2), [0, 10]);
+    let after = stage.bytes();
+    // Marks, the first copy, the second one: these are written in this order.
+    let parts = [2 * SECOND_COPY..after.len(), 0..SECOND_COPY, SECOND_COPY..2 * SECOND_COPY];
+    for (written, expected) in [[0, 10], [0, 10], [10, 10], [10, 10]].into_iter().enumerate() {
+        let mut bytes = before.clone();
+        parts.iter().take(written).for_each(|part| bytes[part.clone()].copy_from_slice(&after[part.clone()]));
+        stage.write(&bytes);
+        let mut store = stage.open();
+        let answer = store.book(&order(2)).expect("booked");
+        let seconds: Vec<_> = answer.slots.iter().map(|slot| slot.at.0 / SECOND - 1000).collect();
+        assert_eq!((&seconds[..], answer.warning), (&expected[..], None), "{written} parts");
+    }
+}
+
 #[test]
 fn with_no_copy_it_is_left_as_it_is_until_it_is_reset() {
     let (stage, bytes, length) = used();

@@ -62,6 +62,19 @@ fn who_keeps_the_lock_is_told() {
     assert_eq!(stage.reset().unwrap_err().exit, Exit::Refused);
 }
 
+/// What is wrong is told as soon as that can be known.
+#[test]
+fn a_locked_state_can_be_opened() {
+    let mut stage = Stage::new();
+    stage.open();
+    stage.setting.patience = Duration::from_millis(20);
+    let holder = Holder::of(&stage);
+    let mut other =
+        stage.try_open(Policy { text: "5/10s".to_owned(), ..policy() }).expect("nothing wrong yet");
+    drop(holder);
+    assert_eq!(other.book(&order(1)).unwrap_err().exit, Exit::BadState);
+}
+
 #[test]
 fn a_lock_is_waited_for_and_does_not_outlive_its_holder() {
     let stage = Stage::new();

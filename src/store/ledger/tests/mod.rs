@@ -94,7 +94,7 @@ fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
 
 /// A cost for each limit, of which one at least is not 0, and each is such that it can be admitted.
 fn costs(random: &mut Rng, quotas: &[Quota]) -> Vec<u64> {
-    let mut costs: Vec<_> = quotas.iter().map(|quota| random.u64(0..=account::most(quota).min(12))).collect();
+    let mut costs: Vec<_> = quotas.iter().map(|quota| random.u64(0..=quota.most().min(12))).collect();
     costs[0] = costs[0].max(1);
     costs
 }
@@ -334,4 +334,15 @@ fn after_a_restart_gaps_of_several_limits_count_as_whole() {
     state.book(1003, &order(&[0, 1], 1));
     state.ledger = state.rules.restart(&state.ledger, &mut state.marks).expect("in memory");
     assert_eq!(state.book(1, &order(&[1, 1], 1)).slots[0].at, Time(10));
+}
+
+#[test]
+fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
+    for algorithm in ALGORITHMS {
+        let mut state = State::new(policy(&[quota(algorithm, 1, 10)]));
+        for ledger in [state.rules.silence(Time(1000)), state.rules.begin(Time(1000))] {
+            state.ledger = state.rules.restart(&ledger, &mut state.marks).expect("in memory");
+            assert!(state.slots(&[(1, 1)])[0] <= 10, "{algorithm}");
+        }
+    }
 }

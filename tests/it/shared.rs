@@ -1,0 +1,184 @@
+//! Limits that several runs share, in a file.
+
+mod crowd;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+
+use crate::support::{Directory, Running, needs_program, numbers, throttle};
+
+/// The path of a state that is not there yet.
+fn state(directory: &Directory) -> String {
+    directory.path().join("state").display().to_string()
+}
+
+#[test]
+fn what_one_run_has_used_the_next_one_waits_for() {
+    let directory = Directory::new();
+    let args = ["-r3/1500ms", "-s", &state(&directory)];
+    let start = Instant::now();
+    throttle(&args).write_stdin(numbers(3)).assert().success().stdout(numbers(3));
+    throttle(&args).write_stdin(numbers(1)).assert().success().stdout(numbers(1));
+    assert!(start.elapsed() >= Duration::from_millis(1500));
+}
+
+#[test]
+fn runs_at_the_same_time_share() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let start = Instant::now();
+    let runs: Vec<_> = (0..4)
+        .map(|_| {
+            let mut running = Running::throttle(&["-r4/500ms", "-s", &state]);
+            running.write(numbers(3));
+            running
+        })
+        .collect();
+    for running in runs {
+        let output = running.finish();
+        assert!(output.status.success());
+        assert_eq!(output.stdout, numbers(3).into_bytes());
+    }
+    // Twelve, four at a time.
+    assert!(start.elapsed() >= Duration::from_secs(1));
+}
+
+/// Commands are releases like any other.
+#[test]
+fn commands_share_as_well() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let start = Instant::now();
+    for _ in 0..2 {
+        let args = ["-r2/700ms", "-s", &state, "--", "echo"];
+        throttle(&args).write_stdin(numbers(2)).assert().success().stdout(numbers(2));
+    }
+    assert!(start.elapsed() >= Duration::from_millis(700));
+}
+
+#[test]
+fn a_name_stands_for_a_file_that_is_ours_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = Directory::new();
+    let run = |args: &[&str]| {
+        let mut command = throttle(args);
+        command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", directory.path()).write_stdin("1\n");
+        command.assert()
+    };
+    run(&["-r1/h", "-s", "jobs"]).success();
+    let mode =
+        |path: &str| fs::metadata(directory.path().join(path)).expect(path).permissions().mode() & 0o777;
+    assert_eq!((mode("throttle"), mode("throttle/jobs")), (0o700, 0o600));
+    run(&["--reset-state", "-s", "jobs"]).success();
+    run(&["-r2/h", "-s", "jobs"]).success();
+    run(&["-r3/h", "-s", "jobs"]).code(65);
+}
+
+#[test]
+fn a_state_is_for_the_same_limits_until_it_is_reset() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().success();
+    let before = fs::read(&state).expect("a state");
+    let other = || throttle(&["-r2/h", "-s", &state]).write_stdin("1\n").assert();
+    let why = contains("this state is of other limits: '1/1h,").and(contains("not '2/1h,"));
+    other().code(65).stdout("").stderr(why.and(contains(format!("throttle --reset-state -s {state}"))));
+    assert_eq!(fs::read(&state).expect("a state"), before);
+    throttle(&["--reset-state", "-s", &state]).assert().success().stdout("").stderr("");
+    other().success();
+}
+
+#[test]
+fn a_damaged_state_is_left_as_it_is_until_it_is_reset() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let run = || throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert();
+    run().success();
+    let mut damaged = fs::read(&state).expect("a state");
+    damaged.iter_mut().skip(8).for_each(|byte| *byte ^= 0x55);
+    fs::write(&state, &damaged).expect("writable");
+    run().code(65).stdout("").stderr(contains(format!("{state}: this state is damaged")));
+    assert_eq!(fs::read(&state).expect("a state"), damaged);
+    throttle(&["--reset-state", "-s", &state]).assert().success();
+    run().success();
+}
+
+#[test]
+fn a_state_that_others_can_get_at_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = Directory::new();
+    let state = state(&directory);
+    let run = || throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert();
+    run().success();
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o644)).expect("ours");
+    run().code(78).stdout("").stderr(contains("other users have access to it: chmod go= it"));
+}
+
+/// In the middle of a run it is told, and then there is silence.
+#[test]
+fn a_state_that_is_taken_away_is_followed_by_silence() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let mut running = Running::throttle(&["-r1/300ms", "-s", &state]);
+    running.write("1\n");
+    assert_eq!(running.line(), "1\n");
+    fs::remove_file(&state).expect("it is there");
+    let removed = Instant::now();
+    running.write("2\n");
+    assert!(running.error_line().contains("was removed, replaced or reset during the run"));
+    assert_eq!(running.line(), "2\n");
+    // A window, and before that all that may have been booked: for a second ahead.
+    assert!(removed.elapsed() >= Duration::from_millis(1300));
+    assert!(running.finish().status.success());
+}
+
+/// A process that keeps a state locked.
+fn holder(state: &str) -> Option<Running> {
+    let flock = needs_program("flock")?;
+    let mut command = Command::new(flock);
+    // It tells when it has the lock.
+    let holder = Running::start(command.args(["--no-fork", state, "sh", "-c", "echo locked; exec sleep 60"]));
+    let mut holder = holder;
+    assert_eq!(holder.line(), "locked\n");
+    Some(holder)
+}
+
+#[test]
+fn a_killed_process_leaves_no_lock_behind() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let mut running = Running::throttle(&["-r10/s", "-s", &state]);
+    running.write("1\n");
+    assert_eq!(running.line(), "1\n");
+    let Some(holder) = holder(&state) else { return };
+    let released = thread::spawn(move || {
+        running.write("2\n");
+        assert_eq!(running.line(), "2\n");
+        Instant::now()
+    });
+    thread::sleep(Duration::from_millis(200));
+    let killed = Instant::now();
+    holder.signal(Signal::SIGKILL);
+    assert!(released.join().expect("released") >= killed);
+}
+
+#[test]
+fn a_lock_that_is_kept_ends_the_run_and_who_keeps_it_is_told() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().success();
+    let Some(holder) = holder(&state) else { return };
+    holder.signal(Signal::SIGSTOP);
+    let why = format!("locked for more than 10 s by process {}, which is stopped", holder.pid());
+    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().code(75).stdout("").stderr(contains(why));
+    assert!(Path::new(&state).exists());
+}

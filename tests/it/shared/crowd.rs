@@ -1,0 +1,143 @@
+//! Many processes that are stopped and killed at any time.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use nix::libc::SYS_write;
+use nix::sys::signal::Signal;
+
+use super::state;
+use crate::support::{Directory, Running, THROTTLE, eventually, numbers, pipe, set_nonblocking, throttle};
+
+const COUNT: usize = 600;
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// With a long deadline: only a process that is late by more than that, right between its last look at the clock and
+/// the release, could be late unnoticed. A machine must be nearly dead for that.
+const RATE: &str = "-r600/s,margin=200ms";
+
+const KILLS: u32 = 2000;
+
+/// Between what instants, counted from the start, a release has happened for certain.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    after: Duration,
+    until: Duration,
+}
+
+/// Whether more than `count` releases have happened within less than `period`, beyond all doubt.
+///
+/// So a slow test may miss something, but never accuses anybody falsely.
+fn is_exceeded(seen: &[Seen], count: usize, period: Duration) -> bool {
+    seen.windows(count + 1).any(|window| window[count].until < window[0].after + period)
+}
+
+/// Watches releases, a line each, until the last writer is gone.
+fn watch(mut reader: PipeReader) -> Vec<Seen> {
+    let start = Instant::now();
+    let (mut seen, mut buffer, mut after) = (Vec::new(), [0; 4096], Duration::ZERO);
+    set_nonblocking(&reader);
+    loop {
+        let before = start.elapsed();
+        match reader.read(&mut buffer) {
+            Ok(0) => return seen,
+            Ok(length) => {
+                let releases = memchr::memchr_iter(b'\n', &buffer[..length]).count();
+                seen.extend([Seen { after, until: start.elapsed() }].repeat(releases));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                after = before;
+                thread::sleep(Duration::from_micros(500));
+            }
+            Err(error) => panic!("cannot read: {error}"),
+        }
+    }
+}
+
+/// Stops a process for a while; not for long if it might be just about to release something.
+fn stop(running: &Running, random: &mut Rng) {
+    running.signal(Signal::SIGSTOP);
+    let stat = format!("/proc/{}/stat", running.pid());
+    let is_stopped = || fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "));
+    eventually("it has stopped", is_stopped);
+    let call = fs::read_to_string(format!("/proc/{}/syscall", running.pid())).unwrap_or_default();
+    let call: Option<i64> = call.split(' ').next().and_then(|number| number.parse().ok());
+    let is_waiting = call.is_some_and(|number| number >= 0 && number != SYS_write);
+    let longest = if is_waiting { 400 } else { 50 };
+    thread::sleep(Duration::from_millis(random.u64(0..longest)));
+    running.signal(Signal::SIGCONT);
+}
+
+/// A process that shares the limit.
+fn start(state: &str, stdin: impl Into<Stdio>, writer: &PipeWriter) -> Running {
+    let mut command = Command::new(THROTTLE);
+    let stdout = writer.try_clone().expect("a descriptor");
+    Running::spawn(command.args([RATE, "-s", state]).stdin(stdin).stdout(stdout))
+}
+
+/// A short life, which is ended by force.
+fn live(random: &mut Rng, state: &str, writer: &PipeWriter) {
+    let mut running = start(state, Stdio::piped(), writer);
+    running.write("1\n");
+    thread::sleep(Duration::from_millis(random.u64(0..80)));
+    if random.u8(0..8) == 0 {
+        stop(&running, random);
+    }
+    die(running);
+}
+
+fn die(mut running: Running) {
+    running.signal(Signal::SIGKILL);
+    assert_eq!(running.wait().signal(), Some(Signal::SIGKILL as i32), "it had ended before");
+}
+
+/// Those who are killed leave slots behind that nobody uses. Others live on, to use all that they can get.
+#[test]
+fn no_window_is_exceeded_by_processes_that_are_stopped_and_killed() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let items = directory.file("items", numbers(100_000));
+    let (reader, writer) = pipe();
+    let watching = thread::spawn(move || watch(reader));
+    let survivor = |_| start(&state, File::open(&items).expect("items"), &writer);
+    let survivors: Vec<_> = (0..4).map(survivor).collect();
+    let lives = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for seed in 1..=8 {
+            let (lives, state, writer) = (&lives, &state, &writer);
+            scope.spawn(move || {
+                let mut random = Rng::with_seed(seed);
+                while lives.fetch_add(1, Relaxed) < KILLS {
+                    live(&mut random, state, writer);
+                }
+            });
+        }
+        let mut random = Rng::with_seed(0);
+        while lives.load(Relaxed) < KILLS {
+            stop(random.choice(&survivors).expect("one"), &mut random);
+            thread::sleep(Duration::from_millis(random.u64(0..400)));
+        }
+    });
+    survivors.into_iter().for_each(die);
+    drop(writer);
+    let seen = watching.join().expect("watched");
+    assert!(seen.len() > 2 * COUNT, "only {} releases", seen.len());
+    assert!(!is_exceeded(&seen, COUNT, PERIOD), "{seen:?}");
+    // And the state is as good as ever.
+    throttle(&[RATE, "-s", &state]).write_stdin(numbers(5)).assert().success().stdout(numbers(5)).stderr("");
+}
+
+#[test]
+fn the_audit_sees_what_is_beyond_doubt_and_nothing_else() {
+    let seen = |after, until| Seen { after: Duration::from_secs(after), until: Duration::from_secs(until) };
+    let period = Duration::from_secs(10);
+    assert!(is_exceeded(&[seen(0, 1), seen(4, 5), seen(8, 9)], 2, period));
+    assert!(!is_exceeded(&[seen(0, 1), seen(4, 5), seen(8, 10)], 2, period));
+    assert!(!is_exceeded(&[seen(0, 1), seen(8, 9)], 2, period));
+}

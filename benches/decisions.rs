@@ -4,10 +4,11 @@
 
 use std::hint::black_box;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -18,7 +19,7 @@ use throttle::report::Reporter;
 use throttle::sink::{Load, SendError, Sent, Sink};
 use throttle::source::{Delimiter, Reader};
 use throttle::spec::{Defaults, RateText};
-use throttle::store::{FileStore, Order, Policy, Reserve, Store};
+use throttle::store::{FileStore, Order, Policy, RedisStore, Reserve, Store};
 use throttle::time::{SECOND, Time};
 use throttle::world::sim::{Clock, Sim};
 
@@ -128,12 +129,15 @@ fn policy(rate: &str) -> Policy {
     Policy::new(&[rate.expect("a rate")], Reserve::LOCAL)
 }
 
+/// After the origin by more than any limit looks back.
+fn clock() -> impl Fn() -> Time + Send + 'static {
+    let start = Instant::now();
+    move || Time(1000 * SECOND + u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// A user of the state at `path`.
 fn open(path: &Path, policy: Policy) -> FileStore {
-    let start = Instant::now();
-    // After the origin by more than any limit looks back.
-    let now = move || Time(1000 * SECOND + u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    FileStore::open(path, policy, now).expect("a state")
+    FileStore::open(path, policy, clock()).expect("a state")
 }
 
 fn order(count: u64) -> Order {
@@ -171,6 +175,61 @@ fn booking_in_a_file_in_bulk(bencher: Bencher<'_, '_>) {
             black_box(store.book(&order(1000)).expect("booked"));
         }
     });
+}
+
+/// A server that ends with the benchmark.
+struct Server(Child);
+
+impl Server {
+    /// At this socket; none, if there is no such program here.
+    fn start(socket: &Path) -> Option<Self> {
+        let mut command = Command::new("redis-server");
+        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(socket);
+        let server = Server(command.stdout(Stdio::null()).spawn().ok()?);
+        let is_up = || std::os::unix::net::UnixStream::connect(socket).is_ok();
+        (0..500)
+            .any(|_| {
+                is_up() || {
+                    thread::sleep(Duration::from_millis(10));
+                    false
+                }
+            })
+            .then_some(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Bookings of so many slots each, over one connection to a server on this machine.
+fn book_on_a_server(bencher: Bencher<'_, '_>, rate: &str, count: u64) {
+    const ROUNDS: u64 = 1000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("socket");
+    let Some(_server) = Server::start(&socket) else { return println!("skipped: redis-server is missing") };
+    let url = format!("unix://{}?name=bench", socket.display());
+    let timeout = Duration::from_secs(30);
+    let mut store = RedisStore::new(url.parse().expect("a server"), policy(rate), timeout, clock());
+    bencher.counter(ItemsCount::new(ROUNDS * count)).bench_local(|| {
+        for _ in 0..ROUNDS {
+            let answer = store.book(&order(count)).expect("booked");
+            assert_eq!(black_box(answer).slots.len() as u64, count);
+        }
+    });
+}
+
+#[divan::bench(args = [1, 10, 100, 1000], sample_count = 10, sample_size = 1)]
+fn booking_on_a_server(bencher: Bencher<'_, '_>, count: u64) {
+    book_on_a_server(bencher, NO_LIMIT, count);
+}
+
+#[divan::bench(args = [1, 10, 100, 1000], sample_count = 10, sample_size = 1)]
+fn booking_of_a_bucket_on_a_server(bencher: Bencher<'_, '_>, count: u64) {
+    book_on_a_server(bencher, "60000/ms,algo=bucket", count);
 }
 
 /// How many of eight users' bookings the unluckiest and the luckiest of them get, in percent of their fair share.

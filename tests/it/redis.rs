@@ -9,6 +9,7 @@ mod away;
 mod booking;
 mod crowds;
 mod losses;
+mod program;
 mod refusals;
 #[cfg(feature = "tls")]
 mod tls;

@@ -120,3 +120,52 @@ fn in_time(error: io::Error) -> io::Error {
         _ => error,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn pair(patience: Duration) -> (Socket, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let until = Instant::now() + patience;
+        (Socket { pipe: Pipe::Unix(ours), until, left: LONGEST_ANSWER }, theirs)
+    }
+
+    #[test]
+    fn so_much_is_read_of_an_answer_and_no_more() {
+        let (mut socket, mut theirs) = pair(Duration::from_secs(60));
+        let endless = thread::spawn(move || while theirs.write_all(&[b'+'; 4096]).is_ok() {});
+        let mut read = Vec::new();
+        let error = socket.read_to_end(&mut read).unwrap_err();
+        assert_eq!((error.kind(), read.len()), (io::ErrorKind::InvalidData, LONGEST_ANSWER));
+        socket.expect_answer(Instant::now() + Duration::from_secs(60));
+        assert_eq!(socket.read(&mut [0; 7]).unwrap(), 7);
+        drop(socket);
+        endless.join().unwrap();
+    }
+
+    #[test]
+    fn an_answer_that_goes_on_and_on_ends_in_time() {
+        let (mut socket, mut theirs) = pair(Duration::from_millis(200));
+        let start = Instant::now();
+        let slow = thread::spawn(move || {
+            while theirs.write_all(b"+").is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let error = socket.read_to_end(&mut Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(start.elapsed() >= Duration::from_millis(200));
+        drop(socket);
+        slow.join().unwrap();
+    }
+
+    #[test]
+    fn a_server_that_does_not_listen_is_not_told_for_ever() {
+        let (mut socket, _theirs) = pair(Duration::from_millis(200));
+        let error = socket.write_all(&vec![0; 1 << 26]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}

@@ -84,15 +84,14 @@ fn nonsense() {
     }
 }
 
+/// Whichever is over first, the time or what is read of an answer.
 #[test]
 fn an_answer_without_end() {
-    for says in [&[b'+'; 8192], &[b'1'; 8192]] {
+    for says in
+        [&[b'+'; 8192][..], &[b'1'; 8192], b"$536870912\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"]
+    {
         assert_away(&server_that_says(says, Duration::ZERO), "");
     }
-    assert_away(
-        &server_that_says(b"$536870912\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", Duration::ZERO),
-        "no end",
-    );
 }
 
 #[test]
@@ -112,7 +111,7 @@ fn two_hundred_milliseconds_away() {
     let url = format!("redis://127.0.0.1:{}/web", way.port);
     let (exit, why) = failure(&mut store(&url, &["10/s"]));
     assert_eq!(exit, Exit::BadStore);
-    assert!(why.contains("margin=1s"), "{why}");
+    assert!(why.contains("margin="), "{why}");
     let mut far = store(&url, &["3/h,margin=4s"]);
     for _ in 0..3 {
         let asked = now();

@@ -16,33 +16,33 @@ use super::server::{Clock, RedisServer};
 const START: u64 = 2_000_000_000_000_000;
 
 /// A server and processes whose clocks go only as they are told.
-struct Frozen {
-    server: RedisServer,
+pub(super) struct Frozen {
+    pub(super) server: RedisServer,
     clock: Clock,
     micros: u64,
     local: Arc<AtomicU64>,
 }
 
 impl Frozen {
-    fn start() -> Option<Self> {
+    pub(super) fn start() -> Option<Self> {
         let (server, clock) = RedisServer::start_with_clock()?;
         let mut frozen = Frozen { server, clock, micros: START, local: Arc::default() };
         frozen.pass(0);
         Some(frozen)
     }
 
-    fn pass(&mut self, micros: u64) {
+    pub(super) fn pass(&mut self, micros: u64) {
         self.micros += micros;
         self.clock.stand_at(self.micros);
         self.local.store((self.micros - START + 1_000_000) * 1000, Relaxed);
     }
 
-    fn store(&self, name: &str, policy: Policy) -> RedisStore {
+    pub(super) fn store(&self, name: &str, policy: Policy) -> RedisStore {
         store_at(&self.server.url(name), policy, &self.local)
     }
 
     /// A slot on the server's clock.
-    fn server_time(&self, slot: Slot) -> u64 {
+    pub(super) fn server_time(&self, slot: Slot) -> u64 {
         self.micros + (slot.at.0 - self.local.load(Relaxed)) / 1000
     }
 }
@@ -116,7 +116,8 @@ fn random_costs(random: &mut fastrand::Rng, policy: &Policy) -> Vec<u64> {
 #[test]
 fn what_is_beyond_the_horizon_is_not_given_out_but_told_of() {
     let Some(mut frozen) = Frozen::start() else { return };
-    let mut store = frozen.store("web", Policy { span: 100, ..policy(&["2/s,margin=500ms"]) });
+    let mut store =
+        frozen.store("web", Policy { span: 100, horizon: 1_000_000_000, ..policy(&["2/s,margin=500ms"]) });
     // Two every 1.5 s; the horizon is 1 s.
     let answer = store.book(&some(5)).unwrap();
     assert_eq!(answer.slots.iter().map(|&slot| frozen.server_time(slot) - START).collect::<Vec<_>>(), [0, 0]);

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use throttle::store::{RedisStore, Store};
 
-use super::client::{book_out, keyed, some, store};
+use super::booking::Frozen;
+use super::client::{book_out, keyed, policy, some, store};
 use super::proxy::Proxy;
 use super::server::RedisServer;
+use crate::support::eventually;
 
 const RATES: [&str; 4] = ["6/h", "6/h,algo=fixed", "6/h,algo=bucket,margin=10s", "1/h,algo=interval"];
 
@@ -39,6 +41,24 @@ fn nothing_is_given_out_after_a_flush() {
             assert_eq!((answer.slots.len(), answer.warning), (0, None), "{rate}");
         }
     }
+}
+
+/// One has booked as far ahead as it can; another, which has not, notices the loss.
+#[test]
+fn what_was_booked_ahead_counts_although_nobody_tells_of_it() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let policy = policy(&["2/s"]);
+    let (mut ahead, mut behind) = (frozen.store("web", policy.clone()), frozen.store("web", policy.clone()));
+    behind.book(&some(1)).unwrap();
+    let (slots, _) = book_out(&mut ahead, &some(1));
+    let last = frozen.server_time(*slots.last().unwrap());
+    frozen.server.ask::<()>("FLUSHALL");
+    let mut answer = behind.book(&some(1)).unwrap();
+    while answer.slots.is_empty() {
+        frozen.pass(100_000);
+        answer = behind.book(&some(1)).unwrap();
+    }
+    assert!(frozen.server_time(answer.slots[0]) >= last + policy.quotas[0].period / 1000);
 }
 
 #[test]
@@ -94,14 +114,12 @@ fn is_found_out_after(bookings: u64) {
     let Some(new) = RedisServer::start_with(&["--replicaof", &format!("127.0.0.1 {}", old.port)]) else {
         return;
     };
-    crate::support::eventually("it replicates", || {
-        new.ask::<String>("INFO replication").contains("master_link_status:up")
-    });
+    eventually("it replicates", || new.ask::<String>("INFO replication").contains("master_link_status:up"));
     let way = Proxy::new(old.port, Duration::ZERO);
     let url = format!("redis://127.0.0.1:{}/web", way.port);
     let (mut early, mut late) = (store(&url, &["8/h"]), store(&url, &["8/h"]));
     early.book(&some(1)).unwrap();
-    assert_eq!(old.ask::<u64>("WAIT 1 20000"), 1);
+    eventually("it is replicated", || new.ask::<u64>("EXISTS throttle:{web}:0:") == 1);
     new.ask::<()>("REPLICAOF NO ONE");
     late.book(&some(1)).unwrap();
     way.lead_to(new.port);

@@ -55,7 +55,10 @@ impl RedisServer {
     pub(crate) fn restart(&mut self) {
         let path = self.directory.path();
         let mut command = Command::new("redis-server");
-        command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]).arg(path);
+        command
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--repl-diskless-sync-delay", "0", "--dir"])
+            .arg(path);
         command.arg("--unixsocket").arg(self.socket()).args(&self.options);
         let port = self.port.to_string();
         match self.options.last().map(String::as_str) {

@@ -2,7 +2,7 @@
 
 use super::refusals::assert_refused;
 use super::server::RedisServer;
-use crate::support::{Directory, needs_program, sh};
+use crate::support::{Directory, needs_program, sh, text, throttle};
 
 /// A server with a certificate for 127.0.0.1 that nobody signed but itself.
 fn server_with_tls() -> Option<(RedisServer, Directory)> {
@@ -24,5 +24,33 @@ fn server_with_tls() -> Option<(RedisServer, Directory)> {
 #[test]
 fn a_certificate_that_nobody_trusts() {
     let Some((server, _directory)) = server_with_tls() else { return };
-    assert_refused(&server.url("web").replace("redis:", "rediss:"), "certificate");
+    assert_refused(&encrypted(&server), "certificate");
+}
+
+#[test]
+fn a_certificate_that_is_trusted() {
+    let Some((server, directory)) = server_with_tls() else { return };
+    let url = encrypted(&server);
+    let run = |url: &str| {
+        let mut run = throttle(&["-r2/s,margin=200ms", "-s", url]);
+        run.env("SSL_CERT_FILE", directory.path().join("cert")).env_remove("SSL_CERT_DIR");
+        run.write_stdin("1\n2\n").assert()
+    };
+    run(&url).success().stdout("1\n2\n");
+    // It is one for another name.
+    let refused = run(&url.replace("127.0.0.1", "localhost")).code(78);
+    assert!(text(&refused.get_output().stderr).contains("certificate"));
+}
+
+#[test]
+fn one_side_without_tls() {
+    let Some((with, _directory)) = server_with_tls() else { return };
+    let Some(without) = RedisServer::start() else { return };
+    for url in [with.url("web"), encrypted(&without)] {
+        throttle(&["-r2/s", "-s", &url, "--store-timeout=500ms"]).write_stdin("1\n").assert().code(75);
+    }
+}
+
+fn encrypted(server: &RedisServer) -> String {
+    server.url("web").replace("redis:", "rediss:")
 }

@@ -1,0 +1,161 @@
+//! The whole program, with a server.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::client::store;
+use super::server::{RedisServer, free_port};
+use crate::support::{Directory, Running, THROTTLE, eventually, numbers, text, throttle};
+
+use throttle::store::Store;
+
+/// That many at 10 per 200 ms, and 200 ms to be late in, so that all slots are used.
+const RATE: &str = "-r10/200ms,margin=200ms";
+
+/// The tenth after each is at least a period later. Where the first was at the earliest is known, and so is where the
+/// last was at the latest.
+#[track_caller]
+fn assert_takes_its_time(start: Instant, items: u32) {
+    let least = Duration::from_millis(400) * ((items - 1) / 10);
+    assert!(start.elapsed() >= least, "{items} items in {:?}", start.elapsed());
+}
+
+fn share(server: &RedisServer, processes: u32, each: u32) {
+    let start = Instant::now();
+    let run = || {
+        let mut run = Running::throttle(&[RATE, "-s", &server.url("web")]);
+        run.write(numbers(each));
+        run.close_stdin();
+        run
+    };
+    let runs: Vec<_> = (0..processes).map(|_| run()).collect();
+    for run in runs {
+        let output = run.finish();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), numbers(each));
+    }
+    assert_takes_its_time(start, processes * each);
+}
+
+#[test]
+fn two_processes_share_a_limit() {
+    let Some(server) = RedisServer::start() else { return };
+    share(&server, 2, 16);
+}
+
+#[test]
+fn eight_processes_share_a_limit() {
+    let Some(server) = RedisServer::start() else { return };
+    share(&server, 8, 4);
+}
+
+#[test]
+fn a_run_goes_on_from_what_the_last_one_used() {
+    let Some(server) = RedisServer::start() else { return };
+    let start = Instant::now();
+    for _ in 0..4 {
+        let run = throttle(&[RATE, "-s", &server.url("web"), "--", "true"]).write_stdin(numbers(8)).assert();
+        run.success().stderr("");
+    }
+    assert_takes_its_time(start, 32);
+}
+
+#[test]
+fn each_key_has_a_limit_of_its_own() {
+    let Some(server) = RedisServer::start() else { return };
+    let args = ["-r2/h,key=col:1", "-s", &server.url("web")];
+    for _ in 0..2 {
+        throttle(&args).write_stdin("a\nb\nc\n").assert().success().stdout("a\nb\nc\n");
+    }
+    let mut run = Running::throttle(&args);
+    run.write("a\nb\nd\n");
+    assert_eq!(run.line(), "d\n");
+}
+
+#[test]
+fn what_was_recorded_can_be_forgotten() {
+    let Some(server) = RedisServer::start() else { return };
+    let url = server.url("web");
+    throttle(&["-r1/h", "-s", &url]).write_stdin("1\n").assert().success();
+    throttle(&["-r2/h", "-s", &url]).write_stdin("1\n").assert().code(65);
+    throttle(&["--reset-state", "-s", &url]).assert().success();
+    throttle(&["-r2/h", "-s", &url]).write_stdin("1\n").assert().success();
+}
+
+#[test]
+fn a_run_survives_the_servers_restart() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let mut run = Running::throttle(&["-r1/100ms,margin=200ms", "-s", &server.url("web")]);
+    run.write(numbers(6));
+    assert_eq!(run.line(), "1\n");
+    server.kill();
+    server.restart();
+    let output = run.finish();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), numbers(6)[2..]);
+}
+
+#[test]
+fn a_server_that_is_away_ends_the_run_after_a_while() {
+    let url = format!("redis://127.0.0.1:{}/web", free_port());
+    let start = Instant::now();
+    let run =
+        throttle(&["-r5/s", "-s", &url, "--store-timeout=600ms"]).write_stdin("1\n2\n").assert().code(75);
+    assert!(start.elapsed() >= Duration::from_millis(600));
+    let told = text(&run.get_output().stderr);
+    assert!(told.contains("after 0 items") && told.contains(&url) && told.contains("2 items read"), "{told}");
+}
+
+#[test]
+fn a_server_that_goes_away_ends_the_run_after_a_while() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let mut run =
+        Running::throttle(&["-r1/100ms,margin=200ms", "-s", &server.url("web"), "--store-timeout=500ms"]);
+    run.write("1\n");
+    assert_eq!(run.line(), "1\n");
+    server.kill();
+    run.write(numbers(20));
+    let output = run.collect();
+    assert_eq!(output.status.code(), Some(75));
+    // Slots that it had may be used.
+    let released = 1 + text(&output.stdout).lines().count();
+    let told = text(&output.stderr);
+    assert!(told.contains(&format!("after {released} item")), "{told}");
+}
+
+#[test]
+fn a_wrong_password_is_told_of_but_not_told() {
+    let Some(server) = RedisServer::start_with(&["--requirepass", "other"]) else { return };
+    let url = server.url("web").replace("//", "//:hush@");
+    let mut wrong = throttle(&["-v", "-r5/s"]);
+    let run = wrong.env("THROTTLE_STATE", &url).write_stdin("1\n").assert().code(78);
+    let told = text(&run.get_output().stderr);
+    assert!(told.contains("WRONGPASS") && !told.contains("hush"), "{told}");
+}
+
+#[test]
+fn a_password_is_read_from_the_environment_or_a_file_only() {
+    let Some(server) = RedisServer::start_with(&["--requirepass", "hush"]) else { return };
+    let url = server.url("web").replace("//", "//:hush@");
+    let run = throttle(&["-r5/s", "-s", &url]).write_stdin("1\n").assert().code(2);
+    assert!(!text(&run.get_output().stderr).contains("hush"));
+    throttle(&["-r5/s"]).env("THROTTLE_STATE", &url).write_stdin("1\n").assert().success().stdout("1\n");
+    let directory = Directory::new();
+    let file = format!("-s@{}", directory.file("state", url + "\n").display());
+    let run = throttle(&["-v", "-r5/s", &file]).write_stdin("1\n").assert().success().stdout("1\n");
+    assert!(!text(&run.get_output().stderr).contains("hush"));
+}
+
+/// Whoever waits for a slot that is an hour away ends as soon as anybody.
+#[test]
+fn a_run_that_waits_for_its_turn_can_be_stopped() {
+    let Some(server) = RedisServer::start() else { return };
+    store(&server.url("web"), &["1/h,margin=1s"]).book(&super::client::some(1)).unwrap();
+    let mut run = Running::start(Command::new(THROTTLE).args(["-r1/h,margin=1s", "-s", &server.url("web")]));
+    run.write("1\n");
+    eventually("it has asked", || server.ask::<String>("INFO clients").contains("connected_clients:2"));
+    run.signal(nix::sys::signal::Signal::SIGTERM);
+    let output = run.collect();
+    assert_eq!(text(&output.stdout), "");
+    assert!(text(&output.stderr).contains("1 item"), "{}", text(&output.stderr));
+}

@@ -75,7 +75,7 @@ impl All {
 
     /// The first instant at which every limit allows the release.
     pub fn earliest(&self, claim: &Claim) -> Verdict {
-        self.strictest(claim, |_| true)
+        self.strictest(claim, |_| true).max(self.slot(claim))
     }
 
     /// Which of the limits does not allow the release at `now`; the first, if several do not.
@@ -92,8 +92,7 @@ impl All {
 
     /// The answer of the limits that go by key only, and of the slots.
     pub fn own(&self, claim: &Claim) -> Verdict {
-        let booked = self.booked.iter().map(|booked| booked.earliest(claim));
-        booked.fold(self.strictest(claim, |limit| limit.key.is_some()), Verdict::max)
+        self.strictest(claim, |limit| limit.key.is_some()).max(self.slot(claim))
     }
 
     /// What of `costs` and `since` the answer of [`All::shared`] depends on, apart from being no earlier.
@@ -143,6 +142,11 @@ impl All {
     fn asks<'a>(&'a self, claim: &'a Claim) -> impl Iterator<Item = (&'a Limit, Ask<'a>)> {
         let charged = self.limits.iter().zip(claim.costs).filter(|(_, cost)| **cost > 0);
         charged.map(|(limit, &cost)| (limit, ask(claim, limit.key, cost)))
+    }
+
+    /// The answer of the slots, if any are needed.
+    fn slot(&self, claim: &Claim) -> Verdict {
+        self.booked.as_ref().map_or(Verdict::At(claim.since), |booked| booked.earliest(claim))
     }
 
     fn strictest(&self, claim: &Claim, which: impl Fn(&Limit) -> bool) -> Verdict {

@@ -22,6 +22,8 @@ mod shared;
 mod signals;
 mod simulated;
 mod staged;
+#[cfg(feature = "redis")]
+mod stores;
 mod strace;
 mod support;
 mod vectors;

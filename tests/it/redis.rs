@@ -1,9 +1,9 @@
 //! Limits that are kept in a Redis server, by a real one.
 
-mod client;
+pub(crate) mod client;
 mod model;
 mod proxy;
-mod server;
+pub(crate) mod server;
 
 mod away;
 mod booking;

@@ -22,6 +22,8 @@ pub(super) struct Header {
     pub(super) generation: u64,
     /// The numbers were made up by someone who knew of others that were lost, with a silence to make good for it.
     pub(super) is_successor: bool,
+    /// When there was nothing yet. What it took the place of, if anything, was gone by then.
+    pub(super) began: Time,
     /// Whose clock the instants are on.
     pub(super) domain: Domain,
     /// The numbers.
@@ -54,6 +56,7 @@ impl Header {
         bytes.extend(self.sequence.to_le_bytes());
         bytes.extend(self.generation.to_le_bytes());
         bytes.extend(u64::from(self.is_successor).to_le_bytes());
+        bytes.extend(self.began.0.to_le_bytes());
         bytes.extend(self.domain.boot);
         bytes.extend(self.domain.namespace.to_le_bytes());
         bytes.extend(self.ledger.newest.0.to_le_bytes());
@@ -121,14 +124,14 @@ impl Fields<'_> {
 
     fn header(&mut self) -> Option<Header> {
         let (sequence, generation) = (self.number()?, self.number()?);
-        let is_successor = self.number()? != 0;
+        let (is_successor, began) = (self.number()? != 0, Time(self.number()?));
         let domain = Domain { boot: self.take()?, namespace: self.number()? };
         let newest = Time(self.number()?);
         let count = self.take().map(u32::from_le_bytes)?;
         let accounts: Option<_> = (0..count).map(|_| self.account()).collect();
         let text = str::from_utf8(self.0).ok()?.to_owned();
         let ledger = Ledger { newest, accounts: accounts? };
-        Some(Header { sequence, generation, is_successor, domain, ledger, text })
+        Some(Header { sequence, generation, is_successor, began, domain, ledger, text })
     }
 
     fn account(&mut self) -> Option<Account> {
@@ -146,6 +149,7 @@ mod tests {
             sequence: 1,
             generation: 2,
             is_successor: true,
+            began: Time(9),
             domain: Domain { boot: [3; 16], namespace: 4 },
             ledger: Ledger { newest: Time(5), accounts: [account(6, 7), account(8, u128::MAX)].into() },
             text: "10/1s 20/1m".to_owned(),

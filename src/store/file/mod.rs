@@ -16,9 +16,9 @@
 //! - **Damage**: a checksum tells. One copy of the header is enough; with none, the file is left as it is, for whoever
 //!   wants to look at it. Marks in the ring have no checksum of their own; one that cannot be is taken for the worst.
 //! - **Removal, replacement or a reset** during a run: noticed at the next booking of a process that knew the state from
-//!   before. It makes all limits count as used up when the last slot of the lost state is over, at the latest: one
-//!   horizon from then. A process that has not known the lost state cannot notice, and if none does, a state that was
-//!   reset or removed begins as a new one. That is what a reset is for.
+//!   before. What was lost may hold slots up to a horizon after it was lost, so all limits count as used up then; unless,
+//!   by when the state that is there now began, that is over. A process that has not known the lost state cannot notice,
+//!   and if none does, a state that was reset or removed begins as a new one. That is what a reset is for.
 
 mod body;
 mod domain;
@@ -74,6 +74,8 @@ struct Setting {
 struct Known {
     generation: u64,
     sequence: u64,
+    /// When it was last seen in its place.
+    at: Time,
 }
 
 impl FileStore {
@@ -162,10 +164,9 @@ impl Store for FileStore {
             let error = anyhow!("limits with key= cannot be kept in a file: use a Redis server for these");
             return Err(StoreError { exit: Exit::Usage, error });
         }
-        let (lock, mut header) = self.enter()?;
-        let now = (self.clock)();
-        let mut answer = self.rules.book(&mut header.ledger, &mut &self.body, now, order)?;
-        self.leave(lock, header)?;
+        let mut visit = self.enter()?;
+        let mut answer = self.rules.book(&mut visit.header.ledger, &mut &self.body, visit.now, order)?;
+        self.leave(visit)?;
         answer.warning = Some(std::mem::take(&mut self.warnings).join("; ")).filter(|text| !text.is_empty());
         Ok(answer)
     }

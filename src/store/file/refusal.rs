@@ -36,7 +36,9 @@ pub(super) fn bad(path: &Path, why: &str) -> StoreError {
 pub(super) fn unusable(path: &Path, flaw: Flaw) -> String {
     let reset = reset_command(path);
     match flaw {
-        Flaw::Foreign => "this is no state of throttle, and is left as it is: give another name".to_owned(),
+        Flaw::Foreign => {
+            "this is no state of throttle, and is left as it is: give another name, or remove it".to_owned()
+        }
         Flaw::Damaged | Flaw::Empty => {
             format!("this state is damaged, and is left as it is: begin a new one by {reset}")
         }

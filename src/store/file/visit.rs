@@ -15,22 +15,29 @@ use crate::time::Time;
 /// So many bookings ahead is what follows a lost state: ahead of all that others may have seen of that.
 const FAR: u64 = 1 << 32;
 
+/// As long as there is one, nobody else looks.
+pub(super) struct Visit {
+    pub(super) header: Header,
+    /// When it began.
+    pub(super) now: Time,
+    _lock: Held,
+}
+
 impl FileStore {
     /// Takes the lock, and finds out how things are.
-    pub(super) fn enter(&mut self) -> Result<(Held, Header), StoreError> {
+    pub(super) fn enter(&mut self) -> Result<Visit, StoreError> {
         let mut is_replaced = false;
         loop {
             let lock = self.locker.lock(self.body.file());
             let lock = lock.map_err(|why| no_lock(&self.body, self.setting.patience, why))?;
-            if self.body.is_in_place()? {
-                return Ok((lock, self.header(is_replaced)?));
+            if let Some(visit) = self.begin(lock, is_replaced)? {
+                return Ok(visit);
             }
-            drop(lock);
             is_replaced = true;
             let now = (self.clock)();
             let mut first = first(&self.rules, self.setting.domain, now);
             if let Some(known) = self.known {
-                self.make_silent(&mut first, known, now);
+                self.succeed(&mut first, known, now);
             }
             self.body = find_or_create(self.body.path(), &first, self.rules.places())?;
         }
@@ -38,26 +45,35 @@ impl FileStore {
 
     /// Finds out how things are, unless somebody else has the lock: that may be for long.
     pub(super) fn look(&mut self) -> Result<(), StoreError> {
-        match Locker::lock_at_once(self.body.file()) {
-            Ok(lock) if self.body.is_in_place()? => {
-                let header = self.header(false)?;
-                self.leave(lock, header)
-            }
-            Ok(_) | Err(NoLock::Held) => Ok(()),
-            Err(why) => Err(no_lock(&self.body, self.setting.patience, why)),
+        let visit = match Locker::lock_at_once(self.body.file()) {
+            Ok(lock) => self.begin(lock, false)?,
+            Err(NoLock::Held) => None,
+            Err(why) => return Err(no_lock(&self.body, self.setting.patience, why)),
+        };
+        visit.map_or(Ok(()), |visit| self.leave(visit))
+    }
+
+    /// With the lock; `None` if it is of a file that is not in its place any more.
+    fn begin(&mut self, lock: Held, is_replaced: bool) -> Result<Option<Visit>, StoreError> {
+        // Before it is looked for: whoever puts another in its place later does so after this instant.
+        let now = (self.clock)();
+        if !self.body.is_in_place()? {
+            return Ok(None);
         }
+        Ok(Some(Visit { header: self.header(is_replaced, now)?, now, _lock: lock }))
     }
 
     /// Notes how things are now, and gives the lock back.
-    pub(super) fn leave(&mut self, _lock: Held, mut header: Header) -> Result<(), StoreError> {
+    pub(super) fn leave(&mut self, visit: Visit) -> Result<(), StoreError> {
+        let Visit { mut header, now, _lock } = visit;
         header.sequence += 1;
         self.body.write(&header)?;
-        self.known = Some(Known { generation: header.generation, sequence: header.sequence });
+        self.known = Some(Known { generation: header.generation, sequence: header.sequence, at: now });
         Ok(())
     }
 
     /// The header that counts: what is in the file, unless that is not to be relied on.
-    fn header(&mut self, is_replaced: bool) -> Result<Header, StoreError> {
+    fn header(&mut self, is_replaced: bool, now: Time) -> Result<Header, StoreError> {
         let path = self.body.path();
         let found = self.body.read()?.map_err(|flaw| bad(path, &unusable(path, flaw)))?;
         if found.is_half_damaged {
@@ -66,12 +82,12 @@ impl FileStore {
         let mut header = found.header;
         if header.text.is_empty() {
             self.body.make_room(self.rules.places())?;
-            let first = first(&self.rules, self.setting.domain, (self.clock)());
+            let first = first(&self.rules, self.setting.domain, now);
             header = Header { sequence: header.sequence, generation: header.generation, ..first };
         }
         self.check(&header)?;
-        self.come_from_before_the_restart(&mut header)?;
-        self.make_good_for_what_is_lost(&mut header, is_replaced);
+        self.come_from_before_the_restart(&mut header, now)?;
+        self.make_good_for_what_is_lost(&mut header, is_replaced, now);
         Ok(header)
     }
 
@@ -101,34 +117,42 @@ impl FileStore {
 
     /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
     /// clock it may be long ago, but that may be wrong.
-    fn come_from_before_the_restart(&self, header: &mut Header) -> Result<(), StoreError> {
+    fn come_from_before_the_restart(&self, header: &mut Header, now: Time) -> Result<(), StoreError> {
         let ours = self.setting.domain;
         if header.domain != ours {
             header.ledger = match ours.counts_from_boot() {
                 true => self.rules.restart(&header.ledger, &mut &self.body)?,
-                false => self.rules.silence((self.clock)()),
+                false => self.rules.silence(now),
             };
             header.domain = ours;
+            header.began = Time::ZERO;
         }
         Ok(())
     }
 
-    fn make_good_for_what_is_lost(&mut self, header: &mut Header, is_replaced: bool) {
+    fn make_good_for_what_is_lost(&mut self, header: &mut Header, is_replaced: bool, now: Time) {
         let Some(known) = self.known else { return };
         let is_another = header.generation != known.generation;
         if is_replaced || is_another || header.sequence < known.sequence {
-            self.warn("it was removed, replaced or reset during the run, so the limits count as used up");
+            self.warn("it was removed, replaced or reset during the run, so there may be a pause");
             let is_seen_to = is_another && header.is_successor && header.sequence > known.sequence;
             if !is_seen_to {
-                self.make_silent(header, known, (self.clock)());
+                self.succeed(header, known, now);
             }
         }
     }
 
-    /// Makes it the state that follows one which was lost by `now`, of which no slot is later than the horizon.
-    fn make_silent(&self, header: &mut Header, known: Known, now: Time) {
-        let last = Time(now.0.saturating_add(self.rules.policy().horizon));
-        header.ledger = self.rules.silence(last);
+    /// Makes it the state that follows the one that was known, and was lost since.
+    ///
+    /// If it began after that was last seen, it was lost by then. No slot that was lost is later than a horizon after, and
+    /// once that is as good as forgotten, there is nothing to be done.
+    fn succeed(&self, header: &mut Header, known: Known, now: Time) {
+        let loss = if header.began >= known.at { header.began } else { now };
+        let last_slot = Time(loss.0.saturating_add(self.rules.policy().horizon));
+        if self.rules.end_of_silence(last_slot) <= now {
+            return;
+        }
+        header.ledger = self.rules.silence(last_slot.max(header.ledger.newest));
         (header.generation, header.is_successor) = (fastrand::u64(..), true);
         header.sequence = header.sequence.max(known.sequence) + FAR;
     }
@@ -145,6 +169,7 @@ pub(super) fn first(rules: &Rules, domain: Domain, now: Time) -> Header {
         generation: fastrand::u64(..),
         is_successor: false,
         domain,
+        began: now,
         ledger: rules.begin(now),
         text: rules.policy().text.clone(),
     }

@@ -31,6 +31,14 @@ pub(super) fn end_of_window(mark: u64, period: u64) -> Time {
     mark.checked_sub(1).map_or(Time::ZERO, |at| later(Time(at), period))
 }
 
+/// When nothing is left of all having been used at `last`.
+pub(super) fn end_of_silence(quota: &Quota, last: Time) -> Time {
+    match quota.algorithm {
+        Algorithm::Bucket => later(last, gap(quota, quota.burst)),
+        Algorithm::Sliding | Algorithm::Interval | Algorithm::Fixed => later(last, quota.period),
+    }
+}
+
 impl Account {
     /// Just used up at `at`, as by [`Limiter::drain`](crate::limiter::Limiter::drain).
     pub(super) fn drained(quota: &Quota, at: Time) -> Account {

@@ -105,6 +105,12 @@ impl Rules {
         Ledger { newest: Time::ZERO, accounts: accounts.collect() }
     }
 
+    /// From when on [`Rules::silence`] cannot be told from a new state.
+    pub fn end_of_silence(&self, last: Time) -> Time {
+        let ends = self.limits.iter().map(|limit| account::end_of_silence(&limit.quota, last));
+        ends.max().unwrap_or(last)
+    }
+
     /// The state once the clock has begun anew at 0: all that was used before counts as used then.
     ///
     /// # Errors

@@ -201,7 +201,10 @@ impl World for Real {
         let wake = match self.reaper.as_mut().filter(|reaper| reaper.is_needed()) {
             Some(_) if until.is_none() && !accepting => self.wait_for_a_command(),
             Some(reaper) => {
-                reaper.listen();
+                // Where there is nothing to wait for, an end may as well be told later.
+                if until.is_none_or(|until| until > self.clock.now()) {
+                    reaper.listen();
+                }
                 self.wait_for_anything(until, accepting)
             }
             None => self.wait_for_anything(until, accepting),

@@ -115,6 +115,37 @@ fn an_older_copy_in_its_place_is_noticed() {
     }
 }
 
+/// Whoever learns of it late does not hold up those who have long since begun anew.
+#[test]
+fn what_was_lost_long_ago_does_not_matter_any_more() {
+    for (since, left) in
+        [(HORIZON + PERIOD - SECOND, SECOND), (HORIZON + PERIOD, 0), (HORIZON + 5 * PERIOD, 0)]
+    {
+        let stage = Stage::new();
+        let mut stores = [stage.open(), stage.open()];
+        stores.iter_mut().for_each(|store| assert_eq!(slots(store, 1), [0]));
+        stage.wait(SECOND);
+        stage.reset().expect("reset");
+        let mut new = stage.open();
+        stage.wait(since);
+        wanted(&mut stores[0], left);
+        assert_eq!(warning(&mut new).is_some(), left > 0);
+        wanted(&mut stores[1], left);
+    }
+}
+
+/// In the midst of a silence, slots of the new state are not forgotten.
+#[test]
+fn what_the_new_state_has_given_out_counts() {
+    let stage = Stage::new();
+    let mut store = stage.open();
+    stage.reset().expect("reset");
+    let mut new = stage.open();
+    stage.wait(HORIZON);
+    assert_eq!(slots(&mut new, 9), [0, 0, 0, 0, 10, 10, 10, 10, 20]);
+    wanted(&mut store, 30 * SECOND);
+}
+
 /// It has a silence of its own, which is over.
 #[test]
 fn a_successor_from_long_ago_is_no_successor() {

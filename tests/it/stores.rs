@@ -1,0 +1,124 @@
+//! What holds for every store: in memory, in a file, and on a server.
+//!
+//! Slots are judged by what may become of them: an early release as late as it may be, and a later one as early.
+
+use throttle::limiter::Key;
+use throttle::store::{FileStore, Memory, Order, Policy, RedisStore, Slot, Store};
+
+use crate::redis::client::{PATIENT, now, policy};
+use crate::redis::server::RedisServer;
+use crate::support::Directory;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Opens a state of this name once more, under a policy.
+type Open<'a> = Box<dyn Fn(&str, Policy) -> Box<dyn Store> + 'a>;
+
+/// Runs `check` on each kind of store.
+fn for_each_store(check: impl Fn(&str, Open<'_>)) {
+    let directory = Directory::new();
+    let in_file = |name: &str, policy| -> Box<dyn Store> {
+        Box::new(FileStore::open(&directory.path().join(name), policy, now).expect("a state"))
+    };
+    check("a file", Box::new(in_file));
+    let memory = std::cell::RefCell::new(std::collections::HashMap::<String, Memory>::new());
+    let in_memory = |name: &str, policy| -> Box<dyn Store> {
+        let mut known = memory.borrow_mut();
+        Box::new(known.entry(name.to_owned()).or_insert_with(|| Memory::new(policy, now)).clone())
+    };
+    check("memory", Box::new(in_memory));
+    let Some(server) = RedisServer::start() else { return };
+    let on_server = |name: &str, policy| -> Box<dyn Store> {
+        let url = server.url(name).parse().expect("a server");
+        Box::new(RedisStore::new(url, policy, PATIENT, now))
+    };
+    check("a server", Box::new(on_server));
+}
+
+fn order(costs: &[u64], count: u64) -> Order {
+    Order { key: Key::new(), costs: costs.into(), count }
+}
+
+/// Books by turns from two openings of a state, up to `most` slots.
+fn slots(open: &Open<'_>, name: &str, rate: &str, cost: u64, most: usize) -> Vec<Slot> {
+    let policy = policy(&[rate]);
+    let mut stores = [open(name, policy.clone()), open(name, policy.clone())];
+    let mut slots = Vec::new();
+    for turn in 0..most {
+        let answer = stores[turn % 2].book(&order(&[cost], 1 + turn as u64 % 3)).expect("booked");
+        slots.extend(answer.slots);
+        if slots.len() >= most || answer.ask_again.is_some() {
+            break;
+        }
+    }
+    slots
+}
+
+/// Whether between a release and the one `distance` later there are `wait` nanoseconds, however late the first is.
+#[track_caller]
+fn are_apart(slots: &[Slot], distance: usize, wait: u64, what: &str) {
+    assert!(slots.len() > distance, "{what}: too few slots to tell");
+    for (early, late) in slots.iter().zip(&slots[distance..]) {
+        assert!(late.at.0 >= early.until.0 + wait, "{what}: {early:?} {late:?}");
+    }
+}
+
+#[test]
+fn each_rule_is_kept_by_slots_of_several_processes() {
+    for_each_store(|store, open| {
+        let all = slots(&open, "sliding", "5/10s", 1, 15);
+        are_apart(&all, 5, 10 * SECOND, store);
+        assert!(all[4].at.0 - all[0].at.0 < 10 * SECOND, "{store}: the first five go at once");
+        let dear = slots(&open, "dear", "5/10s,cost=2", 2, 6);
+        are_apart(&dear, 2, 10 * SECOND, store);
+        let gaps = slots(&open, "interval", "5/10s,algo=interval", 1, 9);
+        are_apart(&gaps, 1, 2 * SECOND, store);
+        let windows = slots(&open, "fixed", "5/10s,algo=fixed", 1, 15);
+        are_apart(&windows, 10, 10 * SECOND, store);
+        let bursts = slots(&open, "bucket", "5/10s,algo=bucket,burst=3", 1, 9);
+        for beyond in 1..5 {
+            are_apart(&bursts, 2 + beyond, beyond as u64 * 2 * SECOND, store);
+        }
+    });
+}
+
+#[test]
+fn several_limits_are_kept_by_one_slot() {
+    for_each_store(|store, open| {
+        let policy = policy(&["2/2s", "5/20s"]);
+        let mut state = open("both", policy);
+        let all: Vec<_> =
+            (0..9).flat_map(|_| state.book(&order(&[1, 1], 1)).expect("booked").slots).collect();
+        are_apart(&all, 2, 2 * SECOND, store);
+        are_apart(&all, 5, 20 * SECOND, store);
+        // What the second limit does not charge goes by the first alone.
+        let free = state.book(&order(&[1, 0], 1)).expect("booked");
+        assert_eq!(free.slots.len(), 1, "{store}");
+    });
+}
+
+#[test]
+fn nothing_is_booked_beyond_the_horizon() {
+    for_each_store(|store, open| {
+        let policy = policy(&["1/s"]);
+        let mut state = open("horizon", policy.clone());
+        let begun = now();
+        let answers = (0..20).map(|_| state.book(&order(&[1], 1)).expect("booked"));
+        let answers: Vec<_> = answers.take_while(|answer| answer.ask_again.is_none()).collect();
+        assert!((5..20).contains(&answers.len()), "{store}: {} were booked", answers.len());
+        let last = answers.last().expect("some").slots[0];
+        assert!(last.at.0 <= now().0 + policy.horizon, "{store}: {last:?}, begun at {begun:?}");
+        let answer = state.book(&order(&[1], 1)).expect("booked");
+        assert!(answer.slots.is_empty() && answer.ask_again.is_some_and(|at| at > begun), "{store}");
+    });
+}
+
+#[test]
+fn a_state_that_starts_empty_is_silent_for_one_window() {
+    for_each_store(|store, open| {
+        let begun = now();
+        let mut state = open("empty", policy(&["2/2s,start=empty"]));
+        let first = state.book(&order(&[1], 1)).expect("booked").slots[0];
+        assert!(first.at.0 >= begun.0 + 2 * SECOND, "{store}: {first:?}, begun at {begun:?}");
+    });
+}

@@ -54,10 +54,15 @@ impl Pump<'_> {
             false => lane.load(room, &self.delimiter),
         };
         let Load { records, first, attempt, .. } = load;
+        let releases = if is_batch { 1 } else { records };
+        // A slot may have passed while all this was made ready. From here on, nobody notices any lateness.
+        let claim = Claim { since, costs: &costs, keys: &keys };
+        if self.bookings.is_some() && self.rules.limits.room(self.world.now(), &claim) < releases {
+            return;
+        }
         let sent =
             self.sink.send(start, &load).map_err(|error| (load.records_in(error.written), error.cause));
         let end = self.world.now();
-        let releases = if is_batch { 1 } else { records };
         self.depart(
             Departure { lane: at, first, records, releases, attempt, start, end, since, costs, keys },
             sent,

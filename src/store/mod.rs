@@ -3,7 +3,8 @@
 //! # The promise
 //!
 //! In any window of length P, no more than N releases start, over all processes that use the same state; none is
-//! early. If the state is lost, there is silence for one window, never a burst.
+//! early. If the state is lost, there is silence for one window after the last slot that may have been given out, which is no
+//! further ahead than the horizon; never a burst.
 //!
 //! # Slots with a deadline
 //!

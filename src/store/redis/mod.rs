@@ -197,8 +197,9 @@ impl RedisStore {
 
     fn warn(&mut self, what: &str) {
         let server = &self.server;
-        let warning =
-            format!("{server}: {what}: so that no limit is exceeded, nothing is released for one window");
+        let warning = format!(
+            "{server}: {what}: nothing is released until whatever may have been booked is a window ago"
+        );
         self.warning.get_or_insert(warning);
     }
 

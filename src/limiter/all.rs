@@ -14,6 +14,13 @@ pub struct Claim<'a> {
     pub keys: &'a [Key],
 }
 
+impl Claim<'_> {
+    /// Whether it asks nothing of any limit.
+    pub fn is_free(&self) -> bool {
+        self.costs.iter().all(|&cost| cost == 0)
+    }
+}
+
 /// One of several limits.
 pub struct Limit {
     /// The rule.

@@ -54,7 +54,7 @@ impl Booked {
 
     /// When the first of them is. What costs nothing needs none.
     pub(super) fn earliest(&self, claim: &Claim) -> Verdict {
-        if is_free(claim) {
+        if claim.is_free() {
             return Verdict::At(claim.since);
         }
         self.slots(claim).next().map_or(Verdict::Never, |slot| Verdict::At(slot.at.max(claim.since)))
@@ -63,12 +63,12 @@ impl Booked {
     /// How many can be used at `now`.
     pub(super) fn room(&self, now: Time, claim: &Claim) -> u64 {
         let is_good = |slot: &Slot| slot.at <= now && now <= slot.until;
-        if is_free(claim) { u64::MAX } else { self.slots(claim).take_while(is_good).count() as u64 }
+        if claim.is_free() { u64::MAX } else { self.slots(claim).take_while(is_good).count() as u64 }
     }
 
     /// So many have been used.
     pub(super) fn commit(&mut self, claim: &Claim, releases: u64) {
-        if let Some(row) = self.held.get_mut(key(claim)).filter(|_| !is_free(claim)) {
+        if let Some(row) = self.held.get_mut(key(claim)).filter(|_| !claim.is_free()) {
             let used = usize::try_from(releases).unwrap_or(usize::MAX).min(row.slots.len());
             row.slots.drain(..used);
             self.forget_empty();
@@ -92,10 +92,6 @@ impl Booked {
 /// Where limits are booked, all go by the same key or none does.
 fn key<'a>(claim: &Claim<'a>) -> &'a [u8] {
     claim.keys.first().map_or(&[], |key| key.as_slice())
-}
-
-fn is_free(claim: &Claim) -> bool {
-    claim.costs.iter().all(|&cost| cost == 0)
 }
 
 #[cfg(test)]

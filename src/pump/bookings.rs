@@ -126,7 +126,7 @@ impl Pump<'_> {
         for lane in self.lanes.iter() {
             let Some((front, next)) = lane.front().zip(self.rules.next(lane)) else { continue };
             let claim = Claim { since: next.since, costs: &next.costs, keys: &front.class().keys };
-            if claim.costs.iter().all(|&cost| cost == 0) {
+            if claim.is_free() {
                 continue;
             }
             admits(&bookings.policy, front, &claim)?;

@@ -1,16 +1,14 @@
 //! Many processes share their limits, on the simulated world: whatever is late, lost or dead, no window is exceeded.
 
-use std::env;
-
 use fastrand::Rng;
 
 use crate::simulated::fleet::{Leave, Weather, sail};
+use crate::support::seeds;
 
 const MILLI: u64 = 1_000_000;
 
 fn for_each_case(cases: u64, check: impl Fn(u64, &mut Rng)) {
-    let cases = env::var("THROTTLE_CASES").map_or(cases, |cases| cases.parse().expect("a number"));
-    for seed in 1..=cases {
+    for seed in seeds(cases) {
         println!("seed {seed}");
         check(seed, &mut Rng::with_seed(seed));
     }

@@ -1,6 +1,7 @@
 //! What all tests need: the program, in a shell or at the end of pipes, and guards against hanging.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -283,4 +284,15 @@ pub(crate) fn keeps_its_pace_after_a_stop(args: &[&str]) {
     assert_eq!(running.line() + &running.line(), "3\n4\n");
     // The first line was read some time after it was written; so much can be had for certain.
     assert!(started.elapsed() >= Duration::from_millis(200));
+}
+
+/// The seeds of `count` random cases; `THROTTLE_SEED` is the first one, `THROTTLE_CASES` their number.
+pub(crate) fn seeds(count: u64) -> Range<u64> {
+    let first = number("THROTTLE_SEED").unwrap_or(1);
+    first..first + number("THROTTLE_CASES").unwrap_or(count)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
 }

@@ -60,6 +60,8 @@ const MOST_PAUSE: u64 = 50_000_000;
 pub struct RedisStore {
     server: Server,
     policy: Policy,
+    /// The policy in the numbers of the scripts; none before the first booking.
+    terms: Vec<Terms>,
     timeout: Duration,
     now: Box<dyn Fn() -> Time + Send>,
     booking: Booking,
@@ -86,6 +88,7 @@ impl RedisStore {
             sightings: Sightings::new(policy.quotas.len()),
             server,
             policy,
+            terms: Vec::new(),
             timeout,
             now: Box::new(now),
             booking: Booking::new(),
@@ -105,8 +108,11 @@ impl RedisStore {
         terms(policy).map(|_| ())
     }
 
-    fn charges(&self, order: &Order) -> Result<Vec<Charge>> {
-        let terms = terms(&self.policy)?.into_iter().zip(&order.costs).enumerate();
+    fn charges(&mut self, order: &Order) -> Result<Vec<Charge>> {
+        if self.terms.is_empty() {
+            self.terms = terms(&self.policy)?;
+        }
+        let terms = self.terms.iter().copied().zip(&order.costs).enumerate();
         let charged = terms.filter(|(_, (_, cost))| **cost > 0);
         charged.map(|(index, (terms, &cost))| self.charge(&order.key, index, terms, cost)).collect()
     }

@@ -1,6 +1,5 @@
 //! Random cases: limits, modes and arrivals, small enough for ties and the edges of windows to be common.
 
-use std::env;
 use std::thread;
 
 use fastrand::Rng;
@@ -9,6 +8,7 @@ use throttle::spec::{Algorithm, Rate, Spec};
 use throttle::{cli, time::Time};
 
 use crate::simulated::block;
+use crate::support::seeds;
 
 /// Where an item says when it arrives, what it costs, and by which keys it goes.
 const ARRIVAL: &str = "col:1";
@@ -236,17 +236,11 @@ fn gap(random: &mut Rng, rates: &[Rate]) -> u64 {
 ///
 /// `THROTTLE_SEED` is the seed of the first one, `THROTTLE_CASES` their number.
 pub(super) fn for_each_case(count: u64, check: impl Fn(&Case)) {
-    let first = number("THROTTLE_SEED").unwrap_or(1);
-    for seed in (first..).take(number("THROTTLE_CASES").unwrap_or(count).try_into().expect("not many")) {
+    for seed in seeds(count) {
         let case = Case::new(seed);
         let _told = Told { seed, case: &case };
         check(&case);
     }
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
 }
 
 struct Told<'a> {

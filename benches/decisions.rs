@@ -12,16 +12,17 @@ use std::time::{Duration, Instant};
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use throttle::charge::Key;
 use throttle::cli;
-use throttle::limiter::{Ask, Bucket, Fixed, Interval, Key, Limiter, Sliding, Terms};
+use throttle::config::{Defaults, RateText};
+use throttle::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Sliding, Terms};
 use throttle::pump::Pump;
-use throttle::report::Reporter;
+use throttle::runtime::sim::{Clock, Sim};
 use throttle::sink::{Load, SendError, Sent, Sink};
 use throttle::source::{Delimiter, Reader};
-use throttle::spec::{Defaults, RateText};
 use throttle::store::{FileStore, Order, Policy, RedisStore, Reserve, Store};
 use throttle::time::{SECOND, Time};
-use throttle::world::sim::{Clock, Sim};
+use throttle::ui::report::Reporter;
 
 fn main() {
     divan::main();
@@ -85,15 +86,15 @@ impl Sink for Nowhere {
 /// The whole program but for the system, on `items` items of a thousand keys.
 fn pump(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
     let args = ["throttle"].iter().chain(args).map(Into::into);
-    let spec = cli::parse(args).expect("a command line");
+    let config = cli::parse(args).expect("a command line");
     let input: Vec<u8> =
         (0..items).flat_map(|item| format!("key{:03} {item}\n", item % 1000).into_bytes()).collect();
     bencher.counter(ItemsCount::new(items)).bench_local(|| {
-        let rates = spec.limits.load().expect("limits");
+        let rates = config.limits.load().expect("limits");
         let reader = Reader::new(&input[..], Delimiter::new(b"\n"), 1 << 20);
         let mut world = Sim::new(Clock::default(), reader);
         let (mut sink, reporter) = (Nowhere, Reporter::silent());
-        Pump::new(&mut world, &mut sink, &reporter, &spec, rates).run()
+        Pump::new(&mut world, &mut sink, &reporter, &config, rates).run()
     });
 }
 

@@ -8,25 +8,23 @@
 //! ```
 //!
 //! One decision per release, in one loop, in [`mod@pump`]: ask, wait, send, commit. The rules are in [`limiter`],
-//! which sees no clock; the clock, real or simulated, is in [`world`].
+//! which sees no clock; the clock, real or simulated, is in [`runtime`].
 
+pub mod charge;
 pub mod cli;
+pub mod config;
 pub mod exit;
-pub mod found;
+pub mod inherited;
 pub mod interrupt;
-pub mod joblog;
 pub mod limiter;
 mod pipe;
-pub mod progress;
 pub mod pump;
-pub mod report;
+pub mod runtime;
 pub mod sink;
 pub mod source;
-pub mod spec;
-pub mod stats;
 pub mod store;
 pub mod time;
-pub mod world;
+pub mod ui;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -36,31 +34,31 @@ use anyhow::{Context, Error, Result, ensure};
 use nix::sys::signal::Signal;
 
 use crate::cli::Usage;
+use crate::config::{Action, Config, Rate, Report, Run, Selector, Shared};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::joblog::{Completed, JobLog};
-use crate::progress::Display;
 use crate::pump::Pump;
-use crate::report::Reporter;
+use crate::runtime::joblog::{Completed, JobLog};
+use crate::runtime::sim::{Clock, Sim, stamped};
+use crate::runtime::{Clock as RealClock, Input, Position, Real};
 use crate::sink::{DryRun, Exec, Sink, Stdout};
 use crate::source::{Delimiter, Reader};
-use crate::spec::{Action, Rate, Report, Run, Selector, Shared, Spec};
 use crate::store::{Policy, StoreError};
-use crate::world::real::{Clock as RealClock, Input, Position, Real};
-use crate::world::sim::{Clock, Sim, stamped};
+use crate::ui::progress::Display;
+use crate::ui::report::Reporter;
 
 /// Runs the program with these arguments, of which the first is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let spec = match cli::parse(args) {
-        Ok(spec) => spec,
+    let config = match cli::parse(args) {
+        Ok(config) => config,
         Err(Usage::Asked(text)) => return print(&text),
         Err(Usage::Wrong(text)) => {
             Reporter::new(Report::Normal).notice(&text);
             return Exit::Usage;
         }
     };
-    let reporter = Reporter::new(spec.report).with_json(spec.as_json);
-    execute(&spec, reporter).unwrap_or_else(|error| {
+    let reporter = Reporter::new(config.report).with_json(config.as_json);
+    execute(&config, reporter).unwrap_or_else(|error| {
         Reporter::new(Report::Normal).error(&error);
         error.downcast_ref::<StoreError>().map_or(Exit::Error, |error| error.exit)
     })
@@ -78,65 +76,65 @@ fn print(text: &str) -> Exit {
     }
 }
 
-fn execute(spec: &Spec, reporter: Reporter) -> Result<Exit> {
-    if let (Action::Reset, Some(shared)) = (&spec.action, &spec.shared) {
+fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
+    if let (Action::Reset, Some(shared)) = (&config.action, &config.shared) {
         store::reset(shared)?;
         return Ok(Exit::Done);
     }
-    let rates = spec.limits.load()?;
+    let rates = config.limits.load()?;
     reporter.limits(&rates);
-    let input = Input::open(spec.input.file.as_deref())?;
+    let input = Input::open(config.input.file.as_deref())?;
     let position = Position::of(&input);
-    let reader = Reader::new(input, Delimiter::new(&spec.input.delimiter), spec.input.max_record);
-    match &spec.action {
-        Action::DryRun { arrivals } => dry_run(spec, rates, arrivals.clone(), reader, &reporter),
+    let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
+    match &config.action {
+        Action::DryRun { arrivals } => dry_run(config, rates, arrivals.clone(), reader, &reporter),
         Action::Pass | Action::Run(_) | Action::Reset => {
-            let display = spec.progress.and_then(|when| Display::new(when, position.size_left()));
-            real_run(spec, rates, reader, &position, &reporter.with_display(display))
+            let display = config.progress.and_then(|when| Display::new(when, position.size_left()));
+            real_run(config, rates, reader, &position, &reporter.with_display(display))
         }
     }
 }
 
 fn dry_run(
-    spec: &Spec,
+    config: &Config,
     rates: Vec<Rate>,
     arrivals: Option<Selector>,
     reader: Reader<Input>,
     reporter: &Reporter,
 ) -> Result<Exit> {
     ensure!(rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so the dry run would never end");
-    let delimiter = Delimiter::new(&spec.input.delimiter);
+    let delimiter = Delimiter::new(&config.input.delimiter);
     let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
-        Some(selector) => Box::new(stamped(reader, delimiter, selector, spec.input.separator.as_deref())),
+        Some(selector) => Box::new(stamped(reader, delimiter, selector, config.input.separator.as_deref())),
     };
     let mut world = Sim::new(Clock::default(), arrivals);
     let mut sink = DryRun::new(Stdout::new(Arc::new(Interrupt::for_this_thread())));
-    Ok(conclude(Pump::new(&mut world, &mut sink, reporter, spec, rates), reporter).0)
+    Ok(conclude(Pump::new(&mut world, &mut sink, reporter, config, rates), reporter).0)
 }
 
 fn real_run(
-    spec: &Spec,
+    config: &Config,
     rates: Vec<Rate>,
     reader: Reader<Input>,
     position: &Position,
     reporter: &Reporter,
 ) -> Result<Exit> {
-    let log = match &spec.action {
+    let log = match &config.action {
         Action::Run(run) => open_log(run)?,
         _ => None,
     };
-    let clock = if spec.shared.is_some() { RealClock::Boot } else { RealClock::start() };
+    let clock = if config.shared.is_some() { RealClock::Boot } else { RealClock::start() };
     let mut world = Real::start(reader, clock).context("cannot start")?;
-    world.watch_limits(&spec.limits, &rates)?;
+    world.watch_limits(&config.limits, &rates)?;
     let policy =
-        spec.shared.as_ref().map(|shared| share(shared, &rates, &mut world, reporter)).transpose()?;
-    let mut sink = sink(spec, &mut world, reporter)?;
-    let mut pump = Pump::new(&mut world, sink.as_mut(), reporter, spec, rates);
+        config.shared.as_ref().map(|shared| share(shared, &rates, &mut world, reporter)).transpose()?;
+    let mut sink = sink(config, &mut world, reporter)?;
+    let mut pump = Pump::new(&mut world, sink.as_mut(), reporter, config, rates);
     if let Some(policy) = policy {
         pump = pump.with_bookings(policy);
     }
-    if let Action::Run(run) = &spec.action {
+    if let Action::Run(run) = &config.action {
         pump = pump.with_commands(run, fastrand::u64(..));
     }
     if let Some((log, completed)) = log {
@@ -156,9 +154,9 @@ fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter)
     Ok(policy)
 }
 
-fn sink<'a>(spec: &Spec, world: &mut Real, reporter: &'a Reporter) -> Result<Box<dyn Sink + 'a>> {
+fn sink<'a>(config: &Config, world: &mut Real, reporter: &'a Reporter) -> Result<Box<dyn Sink + 'a>> {
     let interrupt = world.interrupt();
-    if let Action::Run(run) = &spec.action {
+    if let Action::Run(run) = &config.action {
         let running = world.watch_commands()?;
         return Ok(Box::new(Exec::new((**run).clone(), reporter, running, interrupt)?));
     }

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueHint};
 
-use crate::progress::When;
-use crate::spec::{
+use crate::config::When;
+use crate::config::{
     Algorithm, Backoff, Batch, Halt, OnLimit, Selector, Source, parse_count, parse_delimiter, parse_duration,
     parse_size,
 };

@@ -6,9 +6,9 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::args::Cli;
-use crate::spec::{
-    Action, Batch, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry, Run, Shared,
-    Source, Spec, State, check_shareable,
+use crate::config::{
+    Action, Batch, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry, Run,
+    Shared, Source, State, check_shareable,
 };
 use crate::time::SECOND;
 
@@ -21,7 +21,7 @@ const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
 
 impl Cli {
     /// The run that was asked for.
-    pub(super) fn spec(self) -> Result<Spec> {
+    pub(super) fn config(self) -> Result<Config> {
         let limits = self.limits()?;
         let input = self.input()?;
         let batch = self.batch.unwrap_or(Batch::SINGLE);
@@ -42,7 +42,7 @@ impl Cli {
             "from=exit is for a command: add one, such as -- curl"
         );
         let action = self.action()?;
-        Ok(Spec { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json })
+        Ok(Config { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json })
     }
 
     fn limits(&self) -> Result<Limits> {

@@ -9,7 +9,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 pub use self::args::Cli;
-use crate::spec::Spec;
+use crate::config::Config;
 
 /// Why there is nothing to run.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ pub enum Usage {
 ///
 /// # Errors
 /// A mistake in it, or no error at all but a wish for help.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Spec, Usage> {
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Usage> {
     let cli = Cli::try_parse_from(args).map_err(|error| usage(&error))?;
-    cli.spec().map_err(|error| Usage::Wrong(format!("{error:#}")))
+    cli.config().map_err(|error| Usage::Wrong(format!("{error:#}")))
 }
 
 /// What clap has to say, in one line if it is a mistake.

@@ -1,6 +1,7 @@
 //! Several limits at once.
 
-use super::{Ask, Booked, Key, Limiter, Slot, Verdict};
+use super::{Ask, Booked, Limiter, Slot, Verdict};
+use crate::charge::Key;
 use crate::time::Time;
 
 /// What a release asks of a set of limits.

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Claim, Key, Verdict};
+use super::{Claim, Verdict};
+use crate::charge::Key;
 use crate::time::Time;
 
 /// When a release may happen, on the clock of the process that booked it.

@@ -1,13 +1,10 @@
 //! A limiter of its own for each key.
 
 use indexmap::IndexMap;
-use smallvec::SmallVec;
 
 use super::{Ask, Limiter, Terms, Verdict};
+use crate::charge::Key;
 use crate::time::{SECOND, Time};
-
-/// A key. Short ones need no memory of their own.
-pub type Key = SmallVec<[u8; 24]>;
 
 /// Gives each key a copy of a limiter, and forgets it once it cannot be told from a new one.
 pub struct Keyed<L> {

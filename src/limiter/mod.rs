@@ -19,7 +19,7 @@ pub use bucket::Bucket;
 pub use fixed::Fixed;
 pub use from_exit::FromExit;
 pub use interval::Interval;
-pub use keyed::{Key, Keyed};
+pub use keyed::Keyed;
 pub use sliding::Sliding;
 
 use crate::time::Time;

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use anyhow::{Result, ensure};
 
 use super::Pump;
-use crate::limiter::{All, Claim, Key, Slot};
+use crate::charge::Key;
+use crate::limiter::{All, Claim, Slot};
 use crate::source::Parcel;
-use crate::stats::items;
 use crate::store::{Answer, Order, Policy, StoreError};
 use crate::time::{SECOND, Time};
+use crate::ui::stats::items;
 
 /// So many nanoseconds before the last slot is due, the next ones are asked for; earlier if answers take longer.
 const LEAD: u64 = SECOND / 20;
@@ -190,7 +191,7 @@ fn admits(policy: &Policy, front: &Parcel, claim: &Claim) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Defaults, RateText};
+    use crate::config::{Defaults, RateText};
     use crate::store::Reserve;
 
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 
+use crate::charge::Key;
+use crate::config::{Backoff, Halt, Retry, Run};
 use crate::exit::End;
-use crate::limiter::Key;
 use crate::sink::Ended;
 use crate::source::Parcel;
-use crate::spec::{Backoff, Halt, Retry, Run};
 use crate::time::Time;
 
 /// Items whose command is running.

@@ -1,12 +1,12 @@
 //! What becomes of items when their command has ended.
 
 use crate::exit::Exit;
-use crate::joblog::Entry;
 use crate::limiter::Claim;
+use crate::runtime::joblog::Entry;
 use crate::sink::Ended;
 use crate::source::Parcel;
-use crate::stats::items;
 use crate::time::Time;
+use crate::ui::stats::items;
 
 use super::Pump;
 use super::flights::{Flight, Outcome};

@@ -10,9 +10,10 @@ use std::rc::Rc;
 
 use super::lane::Lane;
 use super::rules::Rules;
-use crate::limiter::{All, Claim, Key, Verdict};
+use crate::charge::Key;
+use crate::config::{OnLimit, Queue};
+use crate::limiter::{All, Claim, Verdict};
 use crate::source::{Delimiter, Parcel};
-use crate::spec::{OnLimit, Queue};
 use crate::time::Time;
 
 /// How much may wait in lanes, but for a single item that is larger.

@@ -28,16 +28,16 @@ use self::flights::Flights;
 use self::lanes::{Lanes, Turn};
 use self::rules::Rules;
 pub use self::world::{Stop, Wake, World};
+use crate::config::{self, Config, OnLimit, Rate, Run};
 use crate::exit::Exit;
-use crate::joblog::{Completed, JobLog};
 use crate::limiter::Verdict;
-use crate::progress::Progress;
-use crate::report::Reporter;
+use crate::runtime::joblog::{Completed, JobLog};
 use crate::sink::{Cause, Sink};
 use crate::source::{Classifier, Delimiter, Intake, SourceError};
-use crate::spec::{self, OnLimit, Rate, Run, Spec};
-use crate::stats::Stats;
 use crate::time::{SECOND, Time};
+use crate::ui::progress::Progress;
+use crate::ui::report::Reporter;
+use crate::ui::stats::Stats;
 
 /// How long to wait, in nanoseconds, when a command cannot be started for want of something that others use.
 const PAUSE: u64 = SECOND / 20;
@@ -79,21 +79,21 @@ impl<'a> Pump<'a> {
         world: &'a mut dyn World,
         sink: &'a mut dyn Sink,
         reporter: &'a Reporter,
-        spec: &Spec,
+        config: &Config,
         rates: Vec<Rate>,
     ) -> Self {
         let start = world.now();
-        let delimiter = Delimiter::new(&spec.input.delimiter);
-        let separator = spec.input.separator.clone();
+        let delimiter = Delimiter::new(&config.input.delimiter);
+        let separator = config.input.separator.clone();
         let classifier = Classifier::new(&rates, separator.as_deref());
-        let limits = spec::build(&rates, start);
+        let limits = config::build(&rates, start);
         Pump {
             world,
             sink,
             reporter,
-            rules: Rules::new(&rates, limits, spec.on_limit, spec.batch),
-            intake: Intake::new(delimiter.clone(), classifier, spec.on_limit != OnLimit::Wait),
-            lanes: Lanes::new(spec.queue),
+            rules: Rules::new(&rates, limits, config.on_limit, config.batch),
+            intake: Intake::new(delimiter.clone(), classifier, config.on_limit != OnLimit::Wait),
+            lanes: Lanes::new(config.queue),
             delimiter,
             separator,
             rates,
@@ -280,7 +280,7 @@ impl<'a> Pump<'a> {
     fn relimit(&mut self, rates: Vec<Rate>) {
         let now = self.world.now();
         let limits = std::mem::take(&mut self.rules.limits);
-        self.rules.limits = spec::rebuild(&self.rates, limits, &rates, now);
+        self.rules.limits = config::rebuild(&self.rates, limits, &rates, now);
         self.rules.set_sums(&rates);
         let classifier = Classifier::new(&rates, self.separator.as_deref());
         for flight in self.flights.iter_mut() {

@@ -8,10 +8,11 @@ use super::flights::Flight;
 use super::lanes::Turn;
 use super::rules::Next;
 use super::{PAUSE, Pump};
+use crate::charge::Key;
+use crate::config::OnLimit;
 use crate::exit::Exit;
-use crate::limiter::{Claim, Key};
+use crate::limiter::Claim;
 use crate::sink::{Cause, Load, Sent};
-use crate::spec::OnLimit;
 use crate::time::Time;
 
 /// Items that were sent, or were to be.

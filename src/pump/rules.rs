@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use super::lane::Lane;
+use crate::config::{Batch, OnLimit, Rate};
 use crate::limiter::{All, Claim, Verdict};
 use crate::source::{Class, Parcel};
-use crate::spec::{Batch, OnLimit, Rate};
 use crate::time::Time;
 
 /// The limits and all that bears on how they are asked.

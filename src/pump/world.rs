@@ -3,8 +3,8 @@
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
+use crate::config::Rate;
 use crate::source::{Block, SourceError};
-use crate::spec::Rate;
 use crate::store::{Answer, Order, StoreError};
 use crate::time::Time;
 

@@ -1,15 +1,15 @@
 //! Where items go.
 
-mod descriptor;
 mod dry_run;
-mod exec;
+mod jobs;
 mod stdout;
+mod writer;
 
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
 pub use dry_run::DryRun;
-pub use exec::{Exec, Template};
+pub use jobs::{Exec, Template};
 pub use stdout::Stdout;
 
 use crate::exit::{End, Exit};

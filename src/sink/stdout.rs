@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::descriptor::{Target, Writer};
+use super::writer::{Target, Writer};
 use super::{Load, SendError, Sent, Sink};
 use crate::interrupt::Interrupt;
 use crate::pipe;

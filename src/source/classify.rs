@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use super::select::Extractor;
-use crate::limiter::Key;
-use crate::spec::{Rate, Selector, keys};
+use crate::charge::Key;
+use crate::config::{Rate, Selector, keys};
 
 /// What a record asks of each limit, and by which keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,7 +134,7 @@ fn parse(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Defaults, RateText};
+    use crate::config::{Defaults, RateText};
 
     fn classifier(rates: &[&str]) -> Classifier {
         let resolve = |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Block, Class, Classifier, Delimiter, SourceError};
-use crate::joblog::Completed;
+use crate::runtime::joblog::Completed;
 use crate::time::Time;
 
 /// One or more records that arrived together and ask the same of the limits.

@@ -7,7 +7,7 @@ use regex::bytes::Regex;
 use serde_json::Value;
 use url::Url;
 
-use crate::spec::{Selector, compile};
+use crate::config::{Selector, compile};
 
 /// A selector, ready to be used.
 pub struct Extractor(Kind);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ledger::{Ledger, Marks, Rules};
 use super::{Answer, Order, Policy, Store, StoreError};
-use crate::limiter::Key;
+use crate::charge::Key;
 use crate::time::Time;
 
 /// Several users share one by cloning it. It keeps every key that it has seen.

@@ -55,8 +55,8 @@ use std::fmt;
 
 use anyhow::Error;
 
+use crate::charge::Key;
 use crate::exit::Exit;
-use crate::limiter::Key;
 pub use crate::limiter::Slot;
 use crate::time::Time;
 

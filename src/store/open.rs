@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{FileStore, Policy, RedisStore, Reserve, Server, Store, StoreError, place, reset_server};
+use crate::config::{Rate, Shared, State};
 use crate::exit::Exit;
-use crate::spec::{Rate, Shared, State};
-use crate::world::real::Clock;
+use crate::runtime::Clock;
 
 /// Opens the store that limits are shared by, and says what they are in it. Instants are those of `clock`.
 ///

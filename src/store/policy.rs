@@ -1,6 +1,6 @@
 //! What a store is told of the limits, with the reserve that late wake-ups need.
 
-use crate::spec::{Algorithm, Rate, Start};
+use crate::config::{Algorithm, Rate, Start};
 use crate::time::SECOND;
 
 const MILLISECOND: u64 = SECOND / 1000;
@@ -145,7 +145,7 @@ fn span(rate: &Rate) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Defaults, RateText};
+    use crate::config::{Defaults, RateText};
 
     fn policy(rates: &[&str]) -> Policy {
         let resolve = |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();

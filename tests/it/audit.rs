@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use throttle::spec::Algorithm;
+use throttle::config::Algorithm;
 
 use self::trace::{Span, Traced, started, written};
 use crate::support::{Directory, Running, THROTTLE, is_alive, needs_program};

@@ -4,8 +4,8 @@ mod case;
 mod laws;
 mod model;
 
+use throttle::config::{Algorithm, OnLimit, Start};
 use throttle::exit::Exit;
-use throttle::spec::{Algorithm, OnLimit, Start};
 
 use self::case::{Case, for_each_case};
 use self::model::{Expected, expected};
@@ -55,7 +55,7 @@ fn items_that_are_read_in_one_go_are_paced_as_if_one_by_one() {
 fn what_is_refused_charges_nothing() {
     let is_policed = |case: &Case| {
         let starts_full = case.rates.iter().all(|rate| rate.start == Start::Full);
-        case.spec.on_limit == OnLimit::Drop && case.spec.batch.items.get() == 1 && starts_full
+        case.config.on_limit == OnLimit::Drop && case.config.batch.items.get() == 1 && starts_full
     };
     for_each_case(3 * CASES, |case| {
         if is_policed(case) {

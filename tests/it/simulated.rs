@@ -9,19 +9,19 @@ use std::collections::VecDeque;
 
 use fastrand::Rng;
 use throttle::cli;
+use throttle::config::Config;
 use throttle::exit::Exit;
 use throttle::pump::{Pump, Wake, World};
-use throttle::report::Reporter;
+use throttle::runtime::sim::{Clock, Sim};
 use throttle::sink::{Load, SendError, Sent, Sink};
 use throttle::source::{Block, SourceError};
-use throttle::spec::Spec;
-use throttle::stats::Stats;
 use throttle::time::Time;
-use throttle::world::sim::{Clock, Sim};
+use throttle::ui::report::Reporter;
+use throttle::ui::stats::Stats;
 
 /// A run that is to be.
 pub(crate) struct Simulation {
-    spec: Spec,
+    config: Config,
     clock: Clock,
     lateness: Delay,
     slowness: Delay,
@@ -49,7 +49,7 @@ impl Simulation {
     pub(crate) fn new(args: &[impl AsRef<str>]) -> Self {
         let args = ["throttle"].into_iter().chain(args.iter().map(AsRef::as_ref));
         Simulation {
-            spec: cli::parse(args.map(Into::into)).expect("a command line"),
+            config: cli::parse(args.map(Into::into)).expect("a command line"),
             clock: Clock::default(),
             lateness: Delay::none(),
             slowness: Delay::none(),
@@ -70,21 +70,21 @@ impl Simulation {
     /// The limits change to those of `rates` at the instant `at`. Later than all such changes so far.
     pub(crate) fn relimited(mut self, at: u64, rates: &[&str]) -> Self {
         let args: Vec<_> = rates.iter().flat_map(|rate| ["-r", rate]).collect();
-        let rates = Simulation::new(&args).spec.limits.load().expect("limits");
+        let rates = Simulation::new(&args).config.limits.load().expect("limits");
         self.events.push_back((at, Wake::Limits(rates)));
         self
     }
 
     /// Runs to the end.
     pub(crate) fn run(self, blocks: Vec<Block>) -> Outcome {
-        let Simulation { spec, clock, lateness, slowness, events } = self;
-        let rates = spec.limits.load().expect("limits");
+        let Simulation { config, clock, lateness, slowness, events } = self;
+        let rates = config.limits.load().expect("limits");
         let sim = Sim::new(clock.clone(), blocks.into_iter().map(Ok));
         let mut world = Staged { sim, clock: clock.clone(), lateness, events, waits: 0 };
-        let one_by_one = spec.batch.items.get() == 1;
+        let one_by_one = config.batch.items.get() == 1;
         let mut sink = Recorder { clock, slowness, one_by_one, releases: Vec::new() };
         let reporter = Reporter::silent();
-        let mut pump = Pump::new(&mut world, &mut sink, &reporter, &spec, rates);
+        let mut pump = Pump::new(&mut world, &mut sink, &reporter, &config, rates);
         let exit = pump.run();
         let stats = pump.stats();
         Outcome { releases: sink.releases, exit, stats }

@@ -2,7 +2,7 @@
 //!
 //! Slots are judged by what may become of them: an early release as late as it may be, and a later one as early.
 
-use throttle::limiter::Key;
+use throttle::charge::Key;
 use throttle::store::{FileStore, Memory, Order, Policy, RedisStore, Slot, Store};
 
 use crate::redis::client::{PATIENT, now, policy};

@@ -1,7 +1,7 @@
 //! The numbers of one limit, and the rules that need no more than them.
 
 use super::later;
-use crate::spec::Algorithm;
+use crate::config::Algorithm;
 use crate::store::Quota;
 use crate::time::Time;
 

@@ -21,8 +21,8 @@ use anyhow::anyhow;
 pub use self::account::Account;
 use self::ring::Ring;
 use super::{Answer, Order, Policy, Quota, Slot, StoreError};
+use crate::config::Algorithm;
 use crate::exit::Exit;
-use crate::spec::Algorithm;
 use crate::time::{SECOND, Time};
 
 /// Nobody is told to ask again sooner than after this.

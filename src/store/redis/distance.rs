@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::connection::Connection;
 use super::failure::Failure;
-use crate::spec::format_duration;
+use crate::config::format_duration;
 use crate::time::Time;
 
 /// A round trip has to fit into D so many times.

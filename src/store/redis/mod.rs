@@ -48,8 +48,8 @@ use self::script::{Booked, Booking, Charge, Found, Reply, Request};
 use self::sightings::Sightings;
 use self::terms::{Terms, terms};
 use super::{Answer, Order, Policy, Slot, Store, StoreError};
+use crate::charge::Key;
 use crate::exit::Exit;
-use crate::limiter::Key;
 use crate::time::Time;
 
 /// Whoever has to wait does not come back to the microsecond: by then there is no more than one slot.

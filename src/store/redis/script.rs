@@ -185,7 +185,7 @@ mod tests {
 
     fn accepted(value: Value) -> Option<Reply> {
         let terms = Terms {
-            algorithm: crate::spec::Algorithm::Sliding,
+            algorithm: crate::config::Algorithm::Sliding,
             count: 1,
             period: 100,
             burst: 0,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::clock::Micros;
 use super::script::{Charge, Seen};
-use crate::limiter::Key;
+use crate::charge::Key;
 
 /// So many keys are kept before it is looked which of them have settled.
 const FEW: usize = 1024;
@@ -82,7 +82,7 @@ mod tests {
 
     fn charge() -> Charge {
         let terms = super::super::terms::Terms {
-            algorithm: crate::spec::Algorithm::Sliding,
+            algorithm: crate::config::Algorithm::Sliding,
             count: 1,
             period: 1,
             burst: 0,

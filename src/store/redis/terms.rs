@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::spec::{Algorithm, format_duration};
+use crate::config::{Algorithm, format_duration};
 use crate::store::{Policy, Quota};
 
 /// Whole numbers up to here are exact in Lua.

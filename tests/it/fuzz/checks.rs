@@ -3,8 +3,8 @@
 
 use std::io::{self, Read};
 
+use throttle::config::{Defaults, Rate, RateText};
 use throttle::source::{Delimiter, Reader, SourceError};
-use throttle::spec::{Defaults, Rate, RateText};
 
 /// A RATE is understood or it is not; what was understood is printed such that it means the same.
 ///

@@ -3,8 +3,8 @@
 use std::thread;
 
 use fastrand::Rng;
+use throttle::config::{Algorithm, Config, Rate};
 use throttle::source::Block;
-use throttle::spec::{Algorithm, Rate, Spec};
 use throttle::{cli, time::Time};
 
 use crate::simulated::block;
@@ -18,7 +18,7 @@ pub(super) const KEYS: [&str; 2] = ["col:3", "col:4"];
 /// A command line and its input.
 pub(super) struct Case {
     pub(super) args: Vec<String>,
-    pub(super) spec: Spec,
+    pub(super) config: Config,
     pub(super) rates: Vec<Rate>,
     pub(super) items: Vec<Item>,
     /// Whether any instant is a whole number, with nothing to be rounded.
@@ -78,15 +78,15 @@ impl Case {
         let args =
             [limits.into_iter().flat_map(|rate| ["-r".to_owned(), rate]).collect(), modes(&mut random)];
         let args = args.concat();
-        let spec = parse(&args);
-        let rates = spec.limits.load().expect("limits");
+        let config = parse(&args);
+        let rates = config.limits.load().expect("limits");
         let items = items(&mut random, &rates);
-        Case { args, spec, rates, items, is_even, random }
+        Case { args, config, rates, items, is_even, random }
     }
 
     /// The name of an item's lane.
     pub(super) fn lane(&self, item: &Item) -> Vec<String> {
-        if self.spec.queue.in_order { Vec::new() } else { self.keys(item) }
+        if self.config.queue.in_order { Vec::new() } else { self.keys(item) }
     }
 
     /// All the keys that limits go by.
@@ -124,11 +124,11 @@ impl Case {
         }
         let mut args: Vec<_> = limits.iter().flat_map(|rate| ["-r".to_owned(), rate.to_string()]).collect();
         args.extend(self.args.iter().skip(args.len()).map(|arg| stretched(arg, scale)));
-        let spec = parse(&args);
-        let rates = spec.limits.load().expect("limits");
+        let config = parse(&args);
+        let rates = config.limits.load().expect("limits");
         let stretch = |item: &Item| Item { arrival: item.arrival * scale, ..item.clone() };
         let items = self.items.iter().map(stretch).collect();
-        Case { args, spec, rates, items, random: self.random.clone(), ..*self }
+        Case { args, config, rates, items, random: self.random.clone(), ..*self }
     }
 
     /// How to see it from outside.
@@ -138,7 +138,7 @@ impl Case {
     }
 }
 
-fn parse(args: &[String]) -> Spec {
+fn parse(args: &[String]) -> Config {
     let args = ["throttle"].into_iter().chain(args.iter().map(String::as_str));
     cli::parse(args.map(Into::into)).expect("a command line")
 }

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use throttle::config::{Algorithm, OnLimit, Rate, Start};
 use throttle::exit::Exit;
-use throttle::spec::{Algorithm, OnLimit, Rate, Start};
 
 use super::case::{Case, Item, is_window};
 
@@ -92,7 +92,7 @@ impl<'a> Model<'a> {
     }
 
     fn has_room(&self) -> bool {
-        let most = self.case.spec.queue.lookahead.max(self.case.spec.batch.items).get();
+        let most = self.case.config.queue.lookahead.max(self.case.config.batch.items).get();
         (self.held() as u64) < most
     }
 
@@ -113,7 +113,7 @@ impl<'a> Model<'a> {
     fn join(&mut self) {
         let Some(item) = self.to_come.pop_front() else { return };
         let waiting = &mut self.lanes.entry(self.case.lane(item)).or_default().waiting;
-        if self.case.spec.on_limit == OnLimit::Latest {
+        if self.case.config.on_limit == OnLimit::Latest {
             self.refused += waiting.len() as u64;
             waiting.clear();
         }
@@ -122,13 +122,13 @@ impl<'a> Model<'a> {
 
     /// One release, or one refusal, if there is one to be made now.
     fn step(&mut self) -> bool {
-        let never_waits = matches!(self.case.spec.on_limit, OnLimit::Drop | OnLimit::Fail);
+        let never_waits = matches!(self.case.config.on_limit, OnLimit::Drop | OnLimit::Fail);
         let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
         let offers = offers.filter(|offer| never_waits || self.allows(offer, &offer.costs));
         let Some(offer) = offers.min_by_key(|offer| offer.items[0].number) else { return false };
         if self.allows(&offer, &offer.costs) {
             self.release(&offer);
-        } else if self.case.spec.on_limit == OnLimit::Fail {
+        } else if self.case.config.on_limit == OnLimit::Fail {
             self.exit = Exit::Refused;
         } else {
             self.refused += self.take(&offer).len() as u64;
@@ -139,12 +139,12 @@ impl<'a> Model<'a> {
     /// What a lane would release now, if the limits allowed it.
     fn offer(&self, lane: &Lane<'a>) -> Option<Offer<'a>> {
         let front = lane.waiting.front()?;
-        let Some(linger) = self.case.spec.batch.linger else {
+        let Some(linger) = self.case.config.batch.linger else {
             let since = front.arrival.max(lane.previous);
             let alone = Offer { items: vec![front], costs: self.costs(front), since };
             return Some(self.joined(lane, alone, self.now, |offer, costs| self.allows(offer, costs)));
         };
-        let full = lane.waiting.get(usize::try_from(self.case.spec.batch.items.get()).ok()? - 1);
+        let full = lane.waiting.get(usize::try_from(self.case.config.batch.items.get()).ok()? - 1);
         let closes = [full.map(|item| item.arrival), self.ended].into_iter().flatten();
         let closes = closes.fold(front.arrival + linger, u64::min);
         let since = closes.max(lane.previous);
@@ -160,7 +160,7 @@ impl<'a> Model<'a> {
         until: u64,
         may_cost: impl Fn(&Offer, &[u64]) -> bool,
     ) -> Offer<'a> {
-        let most = usize::try_from(self.case.spec.batch.items.get()).expect("a small number");
+        let most = usize::try_from(self.case.config.batch.items.get()).expect("a small number");
         let keys = self.case.keys(offer.items[0]);
         for item in lane.waiting.iter().take(most).skip(1) {
             let costs = self.sum(&offer.costs, item);

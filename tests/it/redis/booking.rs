@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use throttle::charge::Key;
 use throttle::exit::Exit;
-use throttle::limiter::Key;
 use throttle::store::{Order, Policy, RedisStore, Slot, Store};
 use throttle::time::Time;
 

@@ -6,9 +6,9 @@ use std::sync::{LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use throttle::charge::Key;
+use throttle::config::{Defaults, Rate, RateText};
 use throttle::exit::Exit;
-use throttle::limiter::Key;
-use throttle::spec::{Defaults, Rate, RateText};
 use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Slot, Store};
 use throttle::time::Time;
 

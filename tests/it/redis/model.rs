@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use throttle::config::Algorithm;
 use throttle::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Sliding, Terms, Verdict};
-use throttle::spec::Algorithm;
 use throttle::store::{Policy, Quota};
 use throttle::time::Time;
 

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use throttle::cli;
+use throttle::config::{Action, Config, Run};
 use throttle::exit::End;
 use throttle::exit::Exit;
 use throttle::pump::{Pump, Wake, World};
-use throttle::report::Reporter;
+use throttle::runtime::sim::{Clock, Sim};
 use throttle::sink::{Ended, Load, Reaped, SendError, Sent, Sink};
 use throttle::source::{Block, SourceError};
-use throttle::spec::{Action, Run, Spec};
-use throttle::stats::Stats;
 use throttle::time::Time;
-use throttle::world::sim::{Clock, Sim};
+use throttle::ui::report::Reporter;
+use throttle::ui::stats::Stats;
 
 /// How a command behaves.
 #[derive(Clone, Copy, Debug)]
@@ -44,20 +44,20 @@ pub(crate) struct Played {
 /// line and attempt.
 pub(crate) fn play(args: &[&str], blocks: Vec<Block>, act: impl Fn(&str, u64) -> Act) -> Played {
     let args = [&["throttle"], args, &["--", "simulated"]].concat();
-    let spec = cli::parse(args.into_iter().map(Into::into)).expect("a command line");
-    let Action::Run(run) = &spec.action else { panic!("no command") };
+    let config = cli::parse(args.into_iter().map(Into::into)).expect("a command line");
+    let Action::Run(run) = &config.action else { panic!("no command") };
     let stage = Rc::new(Stage::default());
     let sim = Sim::new(stage.clock.clone(), blocks.into_iter().map(Ok));
     let mut world = Theatre { sim, stage: Rc::clone(&stage) };
     let mut sink = Troupe { stage: Rc::clone(&stage), act, jobs: run.jobs.get() };
-    let (exit, stats) = perform(&mut world, &mut sink, &spec, run);
+    let (exit, stats) = perform(&mut world, &mut sink, &config, run);
     Played { runs: stage.runs.take(), exit, stats }
 }
 
-fn perform(world: &mut dyn World, sink: &mut dyn Sink, spec: &Spec, run: &Run) -> (Exit, Stats) {
-    let rates = spec.limits.load().expect("limits");
+fn perform(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run) -> (Exit, Stats) {
+    let rates = config.limits.load().expect("limits");
     let reporter = Reporter::silent();
-    let mut pump = Pump::new(world, sink, &reporter, spec, rates).with_commands(run, 7);
+    let mut pump = Pump::new(world, sink, &reporter, config, rates).with_commands(run, 7);
     (pump.run(), pump.stats())
 }
 

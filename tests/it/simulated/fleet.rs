@@ -11,13 +11,13 @@ use std::thread;
 use fastrand::Rng;
 use nix::sys::signal::Signal;
 use throttle::cli;
+use throttle::config::Config;
 use throttle::pump::{Pump, Stop, Wake, World};
-use throttle::report::Reporter;
 use throttle::sink::{Load, SendError, Sent, Sink};
 use throttle::source::Block;
-use throttle::spec::Spec;
 use throttle::store::{Memory, Order, Policy, Reserve, Store};
 use throttle::time::Time;
+use throttle::ui::report::Reporter;
 
 use super::block;
 
@@ -52,8 +52,8 @@ pub(crate) fn sail(
     weather: Weather,
 ) -> Vec<Leave> {
     let args = ["throttle"].iter().chain(args).map(Into::into);
-    let spec = Arc::new(cli::parse(args).expect("a command line"));
-    let rates = spec.limits.load().expect("limits");
+    let config = Arc::new(cli::parse(args).expect("a command line"));
+    let rates = config.limits.load().expect("limits");
     let sea = Sea::new(Policy::new(&rates, Reserve::LOCAL));
     let mut random = Rng::with_seed(seed);
     let voyages = (0..processes).map(|process| {
@@ -78,8 +78,8 @@ pub(crate) fn sail(
     });
     let voyages: Vec<_> = voyages.collect();
     let crews = voyages.into_iter().map(|ship| {
-        let spec = Arc::clone(&spec);
-        thread::spawn(move || ship.sail(&spec))
+        let config = Arc::clone(&config);
+        thread::spawn(move || ship.sail(&config))
     });
     let crews: Vec<_> = crews.collect();
     sea.set_out();
@@ -167,14 +167,14 @@ struct Ship {
 }
 
 impl Ship {
-    fn sail(mut self, spec: &Spec) -> Vec<Leave> {
+    fn sail(mut self, config: &Config) -> Vec<Leave> {
         let (sea, process) = (Arc::clone(&self.sea), self.process);
         sea.take_turn(process, sea.state());
-        let rates = spec.limits.load().expect("limits");
+        let rates = config.limits.load().expect("limits");
         let policy = Policy::new(&rates, Reserve::LOCAL);
         let reporter = Reporter::silent();
         let mut log = Log { sea: Arc::clone(&sea), process, leaves: Vec::new() };
-        Pump::new(&mut self, &mut log, &reporter, spec, rates).with_bookings(policy).run();
+        Pump::new(&mut self, &mut log, &reporter, config, rates).with_bookings(policy).run();
         sea.pass_on(&mut sea.state());
         log.leaves
     }

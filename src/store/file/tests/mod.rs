@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tempfile::TempDir;
 
 use super::*;
-use crate::limiter::Key;
-use crate::spec::Algorithm;
+use crate::charge::Key;
+use crate::config::Algorithm;
 use crate::store::{Memory, Quota};
 use crate::time::SECOND;
 

@@ -1,6 +1,6 @@
 //! Whether what was really released, and when, keeps a limit. Knows nothing of how slots are booked.
 
-use crate::spec::{Algorithm, Rate};
+use crate::config::{Algorithm, Rate};
 
 /// A release, and what it was charged.
 #[derive(Clone, Copy, Debug)]

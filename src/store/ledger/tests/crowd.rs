@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::audit::{Release, is_kept};
 use super::{ALGORITHMS, for_each_seed, order};
-use crate::spec::{Algorithm, Defaults, Rate, RateText};
+use crate::config::{Algorithm, Defaults, Rate, RateText};
 use crate::store::{Memory, Policy, Reserve, Slot, Store};
 use crate::time::Time;
 

@@ -6,7 +6,8 @@ mod crowd;
 use fastrand::Rng;
 
 use super::*;
-use crate::limiter::{Ask, Bucket, Fixed, Interval, Key, Limiter, Sliding, Terms, Verdict};
+use crate::charge::Key;
+use crate::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Sliding, Terms, Verdict};
 
 /// Calls `check` with random numbers, over and over; says which they were if it fails.
 pub(super) fn for_each_seed(count: u64, check: impl Fn(&mut Rng)) {

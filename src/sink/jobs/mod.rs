@@ -26,14 +26,14 @@ pub use self::template::Template;
 use self::job::{Job, Parent};
 use self::output::{Capture, Outputs};
 use self::spool::Spool;
-use super::descriptor::Writer;
+use super::writer::Writer;
 use super::{Cause, Ended, Load, Reaped, SendError, Sent, Sink};
+use crate::config::{Feed, Output, Run};
 use crate::exit::{End, Exit};
 use crate::interrupt::Interrupt;
-use crate::report::Reporter;
-use crate::spec::{Feed, Output, Run};
+use crate::runtime::Running;
 use crate::time::Time;
-use crate::world::real::Running;
+use crate::ui::report::Reporter;
 
 /// The most bytes of items in one command line with several: as xargs, well under every system's limit.
 const MOST_BYTES: usize = 128 << 10;

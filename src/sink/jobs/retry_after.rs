@@ -4,7 +4,7 @@
 
 use std::time::SystemTime;
 
-use crate::spec::parse_duration;
+use crate::config::parse_duration;
 
 /// The wait that `text` asks for as of `now`, in nanoseconds.
 pub(super) fn parse(text: &str, now: SystemTime) -> Option<u64> {

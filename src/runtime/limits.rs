@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::notices::Notices;
 use super::teller::Teller;
+use crate::config::{Limits, Rate};
 use crate::pump::Wake;
-use crate::spec::{Limits, Rate};
 
 /// How often files are looked at if no notice of a change comes: some file systems give none.
 const LOOK: Duration = Duration::from_secs(1);

@@ -16,8 +16,6 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
 
-use crate::progress::When;
-
 pub(crate) use build::keys;
 pub use build::{build, rebuild};
 pub use command::{Backoff, Failures, Feed, Halt, Output, Retry, Run};
@@ -32,7 +30,7 @@ pub use state::{Shared, State, check_shareable};
 
 /// A whole run, as it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Spec {
+pub struct Config {
     /// What limits the releases.
     pub limits: Limits,
     /// Where limits are kept that are shared with other runs.
@@ -176,4 +174,13 @@ pub enum Report {
     Normal,
     /// The limits at the start and a summary at the end as well.
     Verbose,
+}
+
+/// Whether progress is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// If stderr is a terminal.
+    Auto,
+    /// In any case; where there is no terminal, a line now and then.
+    Always,
 }

@@ -6,7 +6,8 @@ use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::stats::Stats;
+use super::stats::Stats;
+use crate::config::When;
 use crate::time::{SECOND, Time};
 
 /// How far a run has come.
@@ -20,15 +21,6 @@ pub struct Progress {
     pub consumed: u64,
     /// When the next release may be.
     pub next: Option<Time>,
-}
-
-/// Whether there is to be one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
-    /// If stderr is a terminal.
-    Auto,
-    /// In any case; where there is no terminal, a line now and then.
-    Always,
 }
 
 /// Shows progress: one line that changes on a terminal, otherwise lines.

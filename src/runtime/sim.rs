@@ -7,9 +7,9 @@ use std::io::Read;
 use std::iter::Peekable;
 use std::rc::Rc;
 
+use crate::config::{Selector, parse_decimal};
 use crate::pump::{Wake, World};
 use crate::source::{Block, Delimiter, Extractor, Reader, SourceError};
-use crate::spec::{Selector, parse_decimal};
 use crate::time::Time;
 
 /// A clock that stands still until it is set.

@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use super::spool::{Spool, pieces};
 use crate::sink::Cause;
-use crate::sink::descriptor::{Target, Writer};
+use crate::sink::writer::{Target, Writer};
 
 /// Output up to this size is kept in memory while it waits for its turn.
 const SMALL: usize = 64 << 10;

@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
+use crate::config::{Rate, Report, State, format_duration};
 use crate::exit::Exit;
-use crate::progress::{Display, Progress};
-use crate::spec::{Rate, Report, State, format_duration};
-use crate::stats::{Stats, items};
 use crate::store::Policy;
 use crate::time::Time;
+use crate::ui::progress::{Display, Progress};
+use crate::ui::stats::{Stats, items};
 
 /// Tells the user what is worth telling, at the level that was asked for.
 pub struct Reporter {

@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::write;
 
 use super::Cause;
-use crate::found::found;
+use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 
 /// How long an interrupted write may take to finish what it is in.
@@ -62,7 +62,7 @@ impl Writer {
         boundary: impl Fn(usize) -> usize,
         written: &mut usize,
     ) -> Result<(), Cause> {
-        if target == Target::Stdout && found().stdout_closed {
+        if target == Target::Stdout && inherited().stdout_closed {
             return Err(failed(target, Errno::EBADF));
         }
         let mut end = bytes.len();

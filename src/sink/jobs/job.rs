@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::output::Capture;
-use crate::found::found;
+use crate::inherited::inherited;
 use crate::time::{SECOND, Time};
 
 /// How long a command that ran too long has to end in good order.
@@ -52,7 +52,7 @@ pub(super) struct Parent {
 impl Parent {
     pub(super) fn new(is_timed: bool) -> Self {
         let has_terminal = File::open("/dev/tty").is_ok();
-        Parent { own_group: is_timed || !has_terminal, ignored: found().ignored().collect() }
+        Parent { own_group: is_timed || !has_terminal, ignored: inherited().ignored().collect() }
     }
 
     pub(super) fn start(&self, mut command: Command) -> io::Result<Pid> {

@@ -13,7 +13,7 @@ const CHANGED: [c_int; 6] = [SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1]
 
 /// What was found at the start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Found {
+pub struct Inherited {
     /// Descriptor 0 was not open.
     pub stdin_closed: bool,
     /// Descriptor 1 was not open.
@@ -22,14 +22,14 @@ pub struct Found {
     ignored: [bool; CHANGED.len()],
 }
 
-static FOUND: OnceLock<Found> = OnceLock::new();
+static INHERITED: OnceLock<Inherited> = OnceLock::new();
 
 /// What was found at the start.
-pub fn found() -> Found {
-    FOUND.get().copied().unwrap_or_default()
+pub fn inherited() -> Inherited {
+    INHERITED.get().copied().unwrap_or_default()
 }
 
-impl Found {
+impl Inherited {
     /// The signals that were ignored and no longer are, or that std would not leave ignored in a command.
     pub(crate) fn ignored(self) -> impl Iterator<Item = c_int> {
         CHANGED.into_iter().zip(self.ignored).filter(|(_, ignored)| *ignored).map(|(signal, _)| signal)
@@ -48,12 +48,12 @@ impl Found {
 static LOOK: extern "C" fn() = look;
 
 extern "C" fn look() {
-    let found = Found {
+    let inherited = Inherited {
         stdin_closed: is_closed(libc::STDIN_FILENO),
         stdout_closed: is_closed(libc::STDOUT_FILENO),
         ignored: CHANGED.map(is_ignored),
     };
-    let _ = FOUND.set(found);
+    let _ = INHERITED.set(inherited);
 }
 
 #[expect(unsafe_code)]

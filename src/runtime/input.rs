@@ -13,7 +13,7 @@ use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::{Whence, lseek};
 
 use super::readable;
-use crate::found::found;
+use crate::inherited::inherited;
 use crate::pipe;
 
 /// Where bytes come from.
@@ -42,7 +42,7 @@ impl Input {
                 let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
                 Ok(Input { from: From::File(file), is_fast: false })
             }
-            None if found().stdin_closed => {
+            None if inherited().stdin_closed => {
                 bail!("standard input is closed: pipe items in, or name a file with -a")
             }
             None => Ok(Input { from: From::Stdin, is_fast: false }),

@@ -3,33 +3,20 @@
 //! The input is read by the thread that waits, for that is the shortest way for an item: from a thread of its own it
 //! would have to be handed over. Whatever happens meanwhile is told by other threads, which interrupt the wait.
 
-mod clock;
-mod input;
-mod limits;
-mod notices;
-mod outlet;
-mod precise;
-mod readable;
-mod reaper;
-mod signals;
-mod store;
-mod teller;
-
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-pub use self::clock::Clock;
-pub use self::input::{Input, Position};
-use self::reaper::Reaper;
-pub use self::reaper::Running;
-use self::store::Desk;
-use self::teller::{Hearer, Teller};
+use super::clock::Clock;
+use super::input::Input;
+use super::reaper::{Reaper, Running};
+use super::store::Desk;
+use super::teller::{Hearer, Teller};
+use super::{limits, outlet, precise, readable, signals, teller};
 
+use crate::config::{Limits, Rate};
 use crate::interrupt::Interrupt;
 use crate::pump::{Wake, World};
 use crate::source::{Reader, SourceError};
-use crate::spec::{Limits, Rate};
 use crate::store::{Order, Store};
 use crate::time::Time;
 
@@ -226,18 +213,4 @@ impl World for Real {
             desk.take(order);
         }
     }
-}
-
-/// Starts a thread that runs until the process ends.
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<thread::JoinHandle<()>> {
-    spawn_with(64 << 10, name, run)
-}
-
-/// As [`spawn`], with so many bytes of stack.
-fn spawn_with(
-    stack: usize,
-    name: &str,
-    run: impl FnOnce() + Send + 'static,
-) -> std::io::Result<thread::JoinHandle<()>> {
-    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run)
 }

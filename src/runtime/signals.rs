@@ -1,7 +1,7 @@
 //! Signals, told as events: INT is caught by ctrlc, the others by signal-hook.
 //!
 //! They are caught, not blocked: a caught signal is back at its default in a command, a blocked one would stay
-//! blocked. One that was ignored is ignored again in commands, see [`crate::found`].
+//! blocked. One that was ignored is ignored again in commands, see [`crate::inherited`].
 
 use anyhow::{Context, Result};
 use nix::libc::{SIGHUP, SIGTERM, SIGUSR1, c_int};
@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use signal_hook::iterator::Signals;
 
 use super::teller::Teller;
-use crate::found::found;
+use crate::inherited::inherited;
 use crate::pump::{Stop, Wake};
 
 /// Starts listening.
@@ -17,8 +17,9 @@ pub(super) fn listen(teller: &Teller) -> Result<()> {
     let for_int = teller.clone();
     ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT))).context("cannot catch SIGINT")?;
     // nohup ignores HUP, and then it is to stay ignored.
-    let caught =
-        [SIGTERM, SIGUSR1, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !found().ignores(SIGHUP));
+    let caught = [SIGTERM, SIGUSR1, SIGHUP]
+        .into_iter()
+        .filter(|&signal| signal != SIGHUP || !inherited().ignores(SIGHUP));
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
     let teller = teller.clone();
     super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &teller)))?;

@@ -1,0 +1,37 @@
+//! Everything that touches the outside: the clock, waiting, threads, signals, files, and the simulated world.
+
+mod clock;
+mod input;
+pub mod joblog;
+mod limits;
+mod notices;
+mod outlet;
+mod precise;
+mod readable;
+mod real;
+mod reaper;
+mod signals;
+pub mod sim;
+mod store;
+mod teller;
+
+use std::thread;
+
+pub use self::clock::Clock;
+pub use self::input::{Input, Position};
+pub use self::real::Real;
+pub use self::reaper::Running;
+
+/// Starts a thread that runs until the process ends.
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<thread::JoinHandle<()>> {
+    spawn_with(64 << 10, name, run)
+}
+
+/// As [`spawn`], with so many bytes of stack.
+fn spawn_with(
+    stack: usize,
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run)
+}

@@ -1,0 +1,5 @@
+//! What a person sees: messages, progress and statistics.
+
+pub mod progress;
+pub mod report;
+pub mod stats;

@@ -148,7 +148,8 @@ fn real_run(
 }
 
 fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter) -> Result<Policy> {
-    let (store, policy) = store::open(shared, rates, world.clock())?;
+    let clock = world.clock();
+    let (store, policy) = store::open(shared, rates, move || clock.now())?;
     reporter.shared(&shared.state, &policy);
     world.book_with(store)?;
     Ok(policy)

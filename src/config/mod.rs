@@ -8,6 +8,7 @@ mod limits;
 mod quantity;
 mod rate;
 mod selector;
+mod server;
 mod state;
 
 use std::num::NonZeroU64;
@@ -26,6 +27,7 @@ pub use quantity::{parse_count, parse_decimal, parse_size};
 pub use rate::{Algorithm, Defaults, From, Rate, RateText, Start};
 pub use selector::Selector;
 pub(crate) use selector::compile;
+pub use server::{Address, Server};
 pub use state::{Shared, State, check_shareable};
 
 /// A whole run, as it was asked for.

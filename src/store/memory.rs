@@ -1,10 +1,10 @@
 //! A store in memory, for as long as the process lives: what a store does, with nothing in between.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ledger::{BookingRules, Ledger, Marks};
+use super::ledger::{BookingRules, Ledger, Log};
 use super::{Answer, Order, Policy, Store, StoreError};
 use crate::charge::Key;
 use crate::time::Time;
@@ -18,7 +18,7 @@ struct Books {
     clock: Box<dyn Fn() -> Time + Send>,
     began: Time,
     /// The state of each key.
-    states: HashMap<Key, (Ledger, Vec<u64>)>,
+    states: HashMap<Key, (Ledger, MemoryLog)>,
 }
 
 impl Memory {
@@ -35,24 +35,32 @@ impl Store for Memory {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Books { rules, clock, began, states } = &mut *books;
         let fresh = || (rules.begin(*began), Vec::new());
-        let (ledger, marks) = states.entry(order.key.clone()).or_insert_with(fresh);
-        rules.book(ledger, marks, clock(), order)
+        let (ledger, log) = states.entry(order.key.clone()).or_insert_with(fresh);
+        rules.book(ledger, log, clock(), order)
     }
 }
 
-impl Marks for Vec<u64> {
-    fn get(&mut self, place: u64) -> Result<u64, StoreError> {
-        Ok(self.as_slice().get(index(place)).copied().unwrap_or(0))
+/// The log of each limit: by the first of some units, the end of them and when they were used.
+pub(super) type MemoryLog = Vec<BTreeMap<u128, (u128, Time)>>;
+
+impl Log for MemoryLog {
+    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError> {
+        let noted = self[limit].range(..=unit).next_back();
+        Ok(noted.expect("what is asked for was noted").1.1)
     }
 
-    fn fill(&mut self, places: Range<u64>, mark: u64) -> Result<(), StoreError> {
-        let (start, end) = (index(places.start), index(places.end));
-        self.resize(self.len().max(end), 0);
-        self[start..end].fill(mark);
+    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
+        let missing = (limit + 1).saturating_sub(self.len());
+        self.extend((0..missing).map(|_| BTreeMap::new()));
+        self[limit].insert(units.start, (units.end, at));
         Ok(())
     }
-}
 
-fn index(place: u64) -> usize {
-    usize::try_from(place).unwrap_or(usize::MAX)
+    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError> {
+        let Some(log) = self.get_mut(limit) else { return Ok(()) };
+        while let Some(first) = log.first_entry().filter(|first| first.get().0 <= unit) {
+            first.remove();
+        }
+        Ok(())
+    }
 }

@@ -60,8 +60,9 @@ use crate::exit::Exit;
 pub use crate::limiter::Slot;
 use crate::time::Time;
 
-#[cfg(not(feature = "redis"))]
+#[cfg(not(all(feature = "redis", feature = "sqlite")))]
 mod absent;
+#[cfg(feature = "sqlite")]
 mod file;
 pub mod ledger;
 mod memory;
@@ -70,7 +71,8 @@ mod policy;
 #[cfg(feature = "redis")]
 mod redis;
 
-pub use file::{FileStore, place};
+#[cfg(feature = "sqlite")]
+pub use file::FileStore;
 pub use memory::Memory;
 pub use open::{open, reset};
 pub use policy::{Policy, Quota, Reserve};

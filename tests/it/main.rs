@@ -18,11 +18,12 @@ mod property;
 mod redis;
 mod referee;
 mod scale;
+#[cfg(feature = "sqlite")]
 mod shared;
 mod signals;
 mod simulated;
 mod staged;
-#[cfg(feature = "redis")]
+#[cfg(all(feature = "redis", feature = "sqlite"))]
 mod stores;
 mod strace;
 mod support;

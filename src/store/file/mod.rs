@@ -1,53 +1,72 @@
-//! A store in a file, for the processes of one user on one machine.
+//! A store in a file, for the processes of one user on one machine: a database of SQLite's.
 //!
-//! The file has a fixed size. All bookings are made under its lock (`flock`), which the system takes back when a
-//! process ends in whatever way. Instants in it are on the clock that counts from when the machine was started, and
-//! goes on while it is suspended.
+//! All bookings are made under the file's lock (`flock`), which serves in the order of asking, and which the system takes
+//! back when a process ends in whatever way; so nobody sleeps in SQLite's busy handler. Each booking is a transaction.
+//! Instants are on the clock that counts from when the machine was started, and goes on while it is suspended.
 //!
 //! # What survives what
 //!
-//! - **`kill -9`**, at any moment: nothing is lost. Rings are written before the header that tells of it, and the
-//!   header is there twice, written one after the other.
+//! - **`kill -9`**, at any moment: nothing is lost.
 //! - **A restart**: the clock begins anew. Whatever was released before counts as released at that instant, whatever the
 //!   wall clock says; so a limit per day is used as much for a day after it as it was before.
 //! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half minute or
 //!   so, since none of them waits for the disk. A limit with a longer period may be exceeded by as many once. The file
 //!   itself is on the disk before it is first used.
-//! - **Damage**: a checksum tells. One copy of the header is enough; with none, the file is left as it is, for whoever
-//!   wants to look at it. Marks in the ring have no checksum of their own; one that cannot be is taken for the worst.
-//! - **Removal, replacement or a reset** during a run: noticed at the next booking of a process that knew the state from
-//!   before. What was lost may hold slots up to a horizon after it was lost, so all limits count as used up then; unless,
-//!   by when the state that is there now began, that is over. A process that has not known the lost state cannot notice,
-//!   and if none does, a state that was reset or removed begins as a new one. That is what a reset is for.
+//! - **Damage**: SQLite notices, or the checksum that each row has, or a gap between rows. The file is left as it is, for
+//!   whoever wants to look at it.
+//! - **Removal, replacement or a reset** during a run, of the file or of what SQLite keeps beside it: noticed at the next
+//!   booking of a process that knew the state from before. What was lost may hold slots up to a horizon after it was lost,
+//!   so all limits count as used up then; unless, by when the state that is there now began, that is over. A process that
+//!   has not known the lost state cannot notice, and if none does, a state that was reset or removed begins as a new one.
+//!   That is what a reset is for.
 
-mod body;
+mod database;
 mod domain;
 mod guard;
-mod header;
 mod lock;
 mod network;
 mod place;
 mod refusal;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod visit;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::anyhow;
-
-use self::body::Body;
+use self::database::Database;
 use self::domain::Domain;
-use self::header::{Flaw, Header};
 use self::lock::Locker;
-pub use self::place::place;
-use self::refusal::{bad, no_lock, unusable};
+use self::place::place;
+use self::refusal::no_lock;
 use self::visit::{find_or_create, first};
 use super::ledger::BookingRules;
 use super::{Answer, Order, Policy, Store, StoreError};
+use crate::config::State;
 use crate::exit::Exit;
 use crate::time::Time;
+
+/// Opens the store in the file that `state` names.
+pub(super) fn open(
+    state: &State,
+    policy: Policy,
+    now: impl Fn() -> Time + Send + 'static,
+) -> Result<Box<dyn Store>, StoreError> {
+    Ok(Box::new(FileStore::open(&path(state)?, policy, now)?))
+}
+
+/// Forgets the state in the file that `state` names.
+pub(super) fn reset(state: &State) -> Result<(), StoreError> {
+    FileStore::reset(&path(state)?).map(drop)
+}
+
+fn path(state: &State) -> Result<PathBuf, StoreError> {
+    match state {
+        State::File(path) => Ok(path.clone()),
+        named => place(&named.to_string()).map_err(|error| StoreError { exit: Exit::Error, error }),
+    }
+}
 
 /// Limits in a file.
 pub struct FileStore {
@@ -55,7 +74,7 @@ pub struct FileStore {
     clock: Box<dyn Fn() -> Time + Send>,
     setting: Setting,
     locker: Locker,
-    body: Body,
+    database: Database,
     /// The state that was last seen, if any was.
     known: Option<Known>,
     /// What the user has not been told yet.
@@ -88,7 +107,6 @@ impl FileStore {
     /// # Errors
     /// - [`Exit::BadState`]: it is damaged, is no state, or is one of other limits. It is left as it is.
     /// - [`Exit::BadStore`]: it is not ours alone, or not on this machine; or we may not write to it.
-    /// - [`Exit::Usage`]: there are too many limits for a file.
     /// - [`Exit::Error`]: anything else that the system objects to.
     pub fn open(
         path: &Path,
@@ -106,15 +124,8 @@ impl FileStore {
     ) -> Result<Self, StoreError> {
         let rules = BookingRules::new(policy);
         let first = first(&rules, setting.domain, now());
-        if first.encode().is_none() {
-            let error = anyhow!(
-                "{}: there are too many limits for a file: put some of them together",
-                path.display()
-            );
-            return Err(StoreError { exit: Exit::Usage, error });
-        }
         let mut store = FileStore {
-            body: find_or_create(path, &first, rules.places())?,
+            database: find_or_create(path, setting.patience, &first, &rules)?,
             rules,
             clock: Box::new(now),
             locker: Locker::new(setting.patience),
@@ -129,8 +140,8 @@ impl FileStore {
     /// Forgets the state at `path`, so that whoever uses it next begins a new one, of whatever limits. `false` if there
     /// is none.
     ///
-    /// The file is written over, so that processes that use it notice; see the notes on this module. A file that never
-    /// was a state is not touched.
+    /// The file is removed, so that processes that use it notice; see the notes on this module. A file that never was a
+    /// state is not touched.
     ///
     /// # Errors
     /// As for [`FileStore::open`], and [`Exit::Refused`]: somebody has kept it locked for 10 s.
@@ -140,33 +151,20 @@ impl FileStore {
 
     fn reset_in(setting: Setting, path: &Path) -> Result<bool, StoreError> {
         let mut locker = Locker::new(setting.patience);
-        let (body, _lock) = loop {
-            let Some(body) = Body::open(path)? else { return Ok(false) };
-            let lock = locker.lock(body.file()).map_err(|why| no_lock(&body, setting.patience, why))?;
-            if body.is_in_place()? {
-                break (body, lock);
+        loop {
+            let Some(database) = Database::find(path)? else { return Ok(false) };
+            let lock = locker.lock(database.file());
+            let _lock = lock.map_err(|why| no_lock(path, database.file(), setting.patience, why))?;
+            if database.is_in_place()? {
+                return database.remove().map(|()| true);
             }
-        };
-        let sequence = match body.read()? {
-            Ok(found) => found.header.sequence,
-            Err(Flaw::Foreign) => return Err(bad(path, &unusable(path, Flaw::Foreign))),
-            Err(_) => 0,
-        };
-        body.write(&Header { sequence: sequence + 1, generation: fastrand::u64(..), ..Header::default() })?;
-        body.make_durable()?;
-        Ok(true)
+        }
     }
 }
 
 impl Store for FileStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-        if !order.key.is_empty() {
-            let error = anyhow!("limits with key= cannot be kept in a file: use a Redis server for these");
-            return Err(StoreError { exit: Exit::Usage, error });
-        }
-        let mut visit = self.enter()?;
-        let mut answer = self.rules.book(&mut visit.header.ledger, &mut &self.body, visit.now, order)?;
-        self.leave(visit)?;
+        let mut answer = self.visit(|visit, rules| visit.book(rules, order))?;
         answer.warning = Some(std::mem::take(&mut self.warnings).join("; ")).filter(|text| !text.is_empty());
         Ok(answer)
     }

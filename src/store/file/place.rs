@@ -18,7 +18,7 @@ use nix::unistd::geteuid;
 ///
 /// # Errors
 /// It is no name of a file, there is no place, or the directory is not one of ours alone.
-pub fn place(name: &str) -> Result<PathBuf> {
+pub(super) fn place(name: &str) -> Result<PathBuf> {
     let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
     let shown = name.escape_debug();
     ensure!(is_name, "'{shown}' is no name of a state: it has no '/' and does not start with '.'");

@@ -1,164 +1,234 @@
 //! One visit to the file: between taking the lock, finding out how things are, and giving it back.
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::body::Body;
+use rusqlite::Connection;
+
+use super::database::Database;
 use super::domain::Domain;
-use super::header::{Flaw, Header};
-use super::lock::{Held, Locker, NoLock};
-use super::refusal::{bad, no_lock, refused, reset_command, unusable};
-use super::{FileStore, Known};
-use crate::store::StoreError;
-use crate::store::ledger::BookingRules;
+use super::lock::{Locker, NoLock};
+use super::refusal::{Flaw, bad, no_lock, of_sqlite, refused, reset_command, unusable};
+use super::rows::{Header, KeyRows, clear, idle_keys, keys};
+use super::{FileStore, Known, Setting};
+use crate::store::ledger::{BookingRules, Ledger};
+use crate::store::{Answer, Order, StoreError};
 use crate::time::Time;
 
 /// So many bookings ahead is what follows a lost state: ahead of all that others may have seen of that.
 const FAR: u64 = 1 << 32;
 
+/// After so many bookings it is looked which keys are idle, if there is a new one.
+const SWEEP: u64 = 1024;
+
 /// As long as there is one, nobody else looks.
-pub(super) struct Visit {
-    pub(super) header: Header,
+pub(super) struct Visit<'a> {
+    connection: &'a Connection,
+    path: &'a Path,
+    header: Header,
     /// When it began.
-    pub(super) now: Time,
-    _lock: Held,
+    now: Time,
 }
 
 impl FileStore {
-    /// Takes the lock, and finds out how things are.
-    pub(super) fn enter(&mut self) -> Result<Visit, StoreError> {
+    /// Does something under the lock, once it is found out how things are.
+    pub(super) fn visit<T>(
+        &mut self,
+        act: impl Fn(&mut Visit<'_>, &BookingRules) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut is_replaced = false;
         loop {
-            let lock = self.locker.lock(self.body.file());
-            let lock = lock.map_err(|why| no_lock(&self.body, self.setting.patience, why))?;
-            if let Some(visit) = self.begin(lock, is_replaced)? {
-                return Ok(visit);
+            let lock = self.locker.lock(self.database.file());
+            let patience = self.setting.patience;
+            let lock =
+                lock.map_err(|why| no_lock(self.database.path(), self.database.file(), patience, why))?;
+            if let Some(done) = self.visit_locked(is_replaced, &act)? {
+                return Ok(done);
             }
+            drop(lock);
             is_replaced = true;
             let now = (self.clock)();
             let mut first = first(&self.rules, self.setting.domain, now);
             if let Some(known) = self.known {
-                self.succeed(&mut first, known, now);
+                succeed(&mut first, known, &self.rules, Time::ZERO, now);
             }
-            self.body = find_or_create(self.body.path(), &first, self.rules.places())?;
+            let path = self.database.path().to_owned();
+            self.database = find_or_create(&path, patience, &first, &self.rules)?;
         }
     }
 
     /// Finds out how things are, unless somebody else has the lock: that may be for long.
     pub(super) fn look(&mut self) -> Result<(), StoreError> {
-        let visit = match Locker::lock_at_once(self.body.file()) {
-            Ok(lock) => self.begin(lock, false)?,
-            Err(NoLock::Held) => None,
-            Err(why) => return Err(no_lock(&self.body, self.setting.patience, why)),
-        };
-        visit.map_or(Ok(()), |visit| self.leave(visit))
+        let patience = self.setting.patience;
+        match Locker::lock_at_once(self.database.file()) {
+            Ok(_lock) => self.visit_locked(false, &|_, _| Ok(())).map(drop),
+            Err(NoLock::Held) => Ok(()),
+            Err(why) => Err(no_lock(self.database.path(), self.database.file(), patience, why)),
+        }
     }
 
     /// With the lock; `None` if it is of a file that is not in its place any more.
-    fn begin(&mut self, lock: Held, is_replaced: bool) -> Result<Option<Visit>, StoreError> {
+    fn visit_locked<T>(
+        &mut self,
+        is_replaced: bool,
+        act: &impl Fn(&mut Visit<'_>, &BookingRules) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         // Before it is looked for: whoever puts another in its place later does so after this instant.
         let now = (self.clock)();
-        if !self.body.is_in_place()? {
-            return Ok(None);
+        let path = self.database.path().to_owned();
+        let sqlite = |error: rusqlite::Error| of_sqlite(&path, &error);
+        let Some(transaction) = self.database.begin(self.setting.patience)? else { return Ok(None) };
+        let header = Header::read(&transaction).map_err(sqlite)?;
+        let mut visit = Visit { connection: &transaction, path: &path, header, now };
+        visit.check(&self.rules, self.setting)?;
+        visit.come_from_before_the_restart(&self.rules, self.setting.domain)?;
+        if let Some(known) = self.known
+            && visit.make_good_for_what_is_lost(&self.rules, known, is_replaced)?
+        {
+            let told = "it was removed, replaced or reset during the run, so there may be a pause";
+            self.warnings.push(format!("{}: {told}", path.display()));
         }
-        Ok(Some(Visit { header: self.header(is_replaced, now)?, now, _lock: lock }))
-    }
-
-    /// Notes how things are now, and gives the lock back.
-    pub(super) fn leave(&mut self, visit: Visit) -> Result<(), StoreError> {
-        let Visit { mut header, now, _lock } = visit;
+        let done = act(&mut visit, &self.rules)?;
+        let mut header = visit.header;
         header.sequence += 1;
-        self.body.write(&header)?;
+        header.write(&transaction).map_err(sqlite)?;
+        transaction.commit().map_err(sqlite)?;
+        self.database.tidy_up_in_the_end();
         self.known = Some(Known { generation: header.generation, sequence: header.sequence, at: now });
-        Ok(())
+        Ok(Some(done))
+    }
+}
+
+impl Visit<'_> {
+    /// Books, as [`Store::book`](crate::store::Store::book) does.
+    pub(super) fn book(&mut self, rules: &BookingRules, order: &Order) -> Result<Answer, StoreError> {
+        let mut rows = self.rows(&order.key);
+        let kept = rows.ledger().map_err(|error| self.sqlite(&error))?;
+        let is_new = kept.is_none();
+        let mut ledger = match kept {
+            Some(ledger) if ledger.accounts.len() == rules.policy().quotas.len() => ledger,
+            // Those of no key are never removed.
+            None if !order.key.is_empty() => fresh(&self.header, rules, self.now),
+            _ => return Err(bad(self.path, &unusable(self.path, Flaw::Damaged))),
+        };
+        let answer = rules.book(&mut ledger, &mut rows, self.now, order)?;
+        rows.write(&ledger, rules.idle_at(&ledger)).map_err(|error| self.sqlite(&error))?;
+        if is_new && self.header.sequence.is_multiple_of(SWEEP) {
+            self.sweep().map_err(|error| self.sqlite(&error))?;
+        }
+        Ok(answer)
     }
 
-    /// The header that counts: what is in the file, unless that is not to be relied on.
-    fn header(&mut self, is_replaced: bool, now: Time) -> Result<Header, StoreError> {
-        let path = self.body.path();
-        let found = self.body.read()?.map_err(|flaw| bad(path, &unusable(path, flaw)))?;
-        if found.is_half_damaged {
-            self.warn("one of the two copies of its header was damaged, and the other one is used");
-        }
-        let mut header = found.header;
-        if header.text.is_empty() {
-            self.body.make_room(self.rules.places())?;
-            let first = first(&self.rules, self.setting.domain, now);
-            header = Header { sequence: header.sequence, generation: header.generation, ..first };
-        }
-        self.check(&header)?;
-        self.come_from_before_the_restart(&mut header, now)?;
-        self.make_good_for_what_is_lost(&mut header, is_replaced, now);
-        Ok(header)
+    fn rows<'b>(&'b self, key: &'b [u8]) -> KeyRows<'b> {
+        KeyRows { connection: self.connection, path: self.path, generation: self.header.generation, key }
     }
 
-    fn check(&self, header: &Header) -> Result<(), StoreError> {
-        let (path, ours) = (self.body.path(), &self.rules.policy().text);
+    fn sqlite(&self, error: &rusqlite::Error) -> StoreError {
+        of_sqlite(self.path, error)
+    }
+
+    /// Removes the keys that are as good as new.
+    fn sweep(&self) -> rusqlite::Result<()> {
+        idle_keys(self.connection, self.now)?.iter().try_for_each(|key| self.rows(key).remove())
+    }
+
+    fn check(&self, rules: &BookingRules, setting: Setting) -> Result<(), StoreError> {
+        let (header, ours) = (&self.header, &rules.policy().text);
         if header.text != *ours {
             let why = format!(
                 "this state is of other limits: '{}', not '{ours}': give the same limits or another state, or \
                  begin a new one by {}",
                 header.text.escape_debug(),
-                reset_command(path)
+                reset_command(self.path)
             );
-            return Err(bad(path, &why));
+            return Err(bad(self.path, &why));
         }
-        if header.ledger.accounts.len() != self.rules.policy().quotas.len()
-            || !self.body.has_room(self.rules.places())?
-        {
-            return Err(bad(path, &unusable(path, Flaw::Damaged)));
-        }
-        let (theirs, ours) = (header.domain, self.setting.domain);
+        let (theirs, ours) = (header.domain, setting.domain);
         if theirs.boot == ours.boot && theirs.namespace != ours.namespace {
             let why = "this state is in use in another time namespace, where clocks differ: use one for each";
-            return Err(refused(path, why));
+            return Err(refused(self.path, why));
         }
         Ok(())
     }
 
     /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
     /// clock it may be long ago, but that may be wrong.
-    fn come_from_before_the_restart(&self, header: &mut Header, now: Time) -> Result<(), StoreError> {
-        let ours = self.setting.domain;
-        if header.domain != ours {
-            header.ledger = match ours.counts_from_boot() {
-                true => self.rules.restart(&header.ledger, &mut &self.body)?,
-                false => self.rules.silence(now),
-            };
-            header.domain = ours;
-            header.began = Time::ZERO;
+    fn come_from_before_the_restart(&mut self, rules: &BookingRules, ours: Domain) -> Result<(), StoreError> {
+        if self.header.domain == ours {
+            return Ok(());
+        }
+        self.header.domain = ours;
+        self.header.began = Time::ZERO;
+        if !ours.counts_from_boot() {
+            self.header.silent = Some(self.now);
+            return self.begin_anew(rules);
+        }
+        self.header.silent = self.header.silent.map(|_| Time::ZERO);
+        for key in keys(self.connection).map_err(|error| self.sqlite(&error))? {
+            let mut rows = self.rows(&key);
+            let ledger = rows.ledger().map_err(|error| self.sqlite(&error))?.unwrap_or_default();
+            let ledger = rules.restart(&ledger, &mut rows)?;
+            rows.write(&ledger, rules.idle_at(&ledger)).map_err(|error| self.sqlite(&error))?;
         }
         Ok(())
     }
 
-    fn make_good_for_what_is_lost(&mut self, header: &mut Header, is_replaced: bool, now: Time) {
-        let Some(known) = self.known else { return };
-        let is_another = header.generation != known.generation;
-        if is_replaced || is_another || header.sequence < known.sequence {
-            self.warn("it was removed, replaced or reset during the run, so there may be a pause");
-            let is_seen_to = is_another && header.is_successor && header.sequence > known.sequence;
-            if !is_seen_to {
-                self.succeed(header, known, now);
+    /// Returns whether something was lost.
+    fn make_good_for_what_is_lost(
+        &mut self,
+        rules: &BookingRules,
+        known: Known,
+        is_replaced: bool,
+    ) -> Result<bool, StoreError> {
+        let is_another = self.header.generation != known.generation;
+        if !is_replaced && !is_another && self.header.sequence >= known.sequence {
+            return Ok(false);
+        }
+        let is_seen_to = is_another && self.header.is_successor && self.header.sequence > known.sequence;
+        if !is_seen_to {
+            let newest = self.newest().map_err(|error| self.sqlite(&error))?;
+            if succeed(&mut self.header, known, rules, newest, self.now) {
+                self.begin_anew(rules)?;
             }
         }
+        Ok(true)
     }
 
-    /// Makes it the state that follows the one that was known, and was lost since.
-    ///
-    /// If it began after that was last seen, it was lost by then. No slot that was lost is later than a horizon after, and
-    /// once that is as good as forgotten, there is nothing to be done.
-    fn succeed(&self, header: &mut Header, known: Known, now: Time) {
-        let loss = if header.began >= known.at { header.began } else { now };
-        let last_slot = Time(loss.0.saturating_add(self.rules.policy().horizon));
-        if self.rules.end_of_silence(last_slot) <= now {
-            return;
-        }
-        header.ledger = self.rules.silence(last_slot.max(header.ledger.newest));
-        (header.generation, header.is_successor) = (fastrand::u64(..), true);
-        header.sequence = header.sequence.max(known.sequence) + FAR;
+    /// When the last slot is that was given out.
+    fn newest(&self) -> rusqlite::Result<Time> {
+        let newest = "SELECT max(newest) FROM account";
+        let newest: Option<i64> = self.connection.query_row(newest, [], |row| row.get(0))?;
+        Ok(Time(newest.unwrap_or(0).cast_unsigned()))
     }
 
-    fn warn(&mut self, what: &str) {
-        self.warnings.push(format!("{}: {what}", self.body.path().display()));
+    /// Puts what follows from the header in place of all numbers.
+    fn begin_anew(&mut self, rules: &BookingRules) -> Result<(), StoreError> {
+        let begin = || fill(self.connection, &self.header, rules, self.now);
+        clear(self.connection).and_then(|()| begin()).map_err(|error| self.sqlite(&error))
+    }
+}
+
+/// Makes it the state that follows the one that was known, and was lost since. Returns whether there is anything to do.
+///
+/// If it began after that was last seen, it was lost by then. No slot that was lost is later than a horizon after, and
+/// once that is as good as forgotten, there is nothing to be done. Nor is any that is kept later than `newest`.
+fn succeed(header: &mut Header, known: Known, rules: &BookingRules, newest: Time, now: Time) -> bool {
+    let loss = if header.began >= known.at { header.began } else { now };
+    let last_slot = Time(loss.0.saturating_add(rules.policy().horizon));
+    if rules.end_of_silence(last_slot) <= now {
+        return false;
+    }
+    header.silent = Some(last_slot.max(newest));
+    (header.generation, header.is_successor) = (fastrand::u64(..), true);
+    header.sequence = header.sequence.max(known.sequence) + FAR;
+    true
+}
+
+/// What a key begins with.
+fn fresh(header: &Header, rules: &BookingRules, now: Time) -> Ledger {
+    match header.silent {
+        Some(last) if rules.end_of_silence(last) > now => rules.silence(last),
+        _ => rules.begin(header.began),
     }
 }
 
@@ -170,19 +240,29 @@ pub(super) fn first(rules: &BookingRules, domain: Domain, now: Time) -> Header {
         is_successor: false,
         domain,
         began: now,
-        ledger: rules.begin(now),
+        silent: None,
         text: rules.policy().text.clone(),
     }
 }
 
+fn fill(connection: &Connection, header: &Header, rules: &BookingRules, now: Time) -> rusqlite::Result<()> {
+    header.write(connection)?;
+    let rows = KeyRows { connection, path: Path::new(""), generation: header.generation, key: b"" };
+    let ledger = fresh(header, rules, now);
+    rows.write(&ledger, rules.idle_at(&ledger))
+}
+
 /// The file at `path`. If there is none, it is one with this header from now on.
-pub(super) fn find_or_create(path: &Path, first: &Header, places: u64) -> Result<Body, StoreError> {
+pub(super) fn find_or_create(
+    path: &Path,
+    patience: Duration,
+    first: &Header,
+    rules: &BookingRules,
+) -> Result<Database, StoreError> {
     loop {
-        if let Some(body) = Body::open(path)? {
-            return Ok(body);
+        if let Some(database) = Database::find(path)? {
+            return Ok(database);
         }
-        if let Some(body) = Body::create(path, first, places)? {
-            return Ok(body);
-        }
+        Database::create(path, patience, |connection| fill(connection, first, rules, first.began))?;
     }
 }

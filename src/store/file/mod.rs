@@ -10,8 +10,8 @@
 //! - **A restart**: the clock begins anew. Whatever was released before counts as released at that instant, whatever the
 //!   wall clock says; so a limit per day is used as much for a day after it as it was before.
 //! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half minute or
-//!   so, since none of them waits for the disk. A limit with a longer period may be exceeded by as many once. The file
-//!   itself is on the disk before it is first used.
+//!   so, since nothing waits for the disk. A limit with a longer period may be exceeded by as many once; or the file is
+//!   damaged, which is noticed. The file itself is on the disk before it is first used.
 //! - **Damage**: SQLite notices, or the checksum that each row has, or a gap between rows. The file is left as it is, for
 //!   whoever wants to look at it.
 //! - **Removal, replacement or a reset** during a run, of the file or of what SQLite keeps beside it: noticed at the next

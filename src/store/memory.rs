@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ledger::{BookingRules, Ledger, Log};
-use super::{Answer, Order, Policy, Store, StoreError};
+use super::{Answer, Order, Policy, Slot, Store, StoreError};
 use crate::charge::Key;
 use crate::time::Time;
 
@@ -34,33 +34,64 @@ impl Store for Memory {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Books { rules, clock, began, states } = &mut *books;
-        let fresh = || (rules.begin(*began), Vec::new());
+        let fresh = || (rules.begin(*began), MemoryLog::default());
         let (ledger, log) = states.entry(order.key.clone()).or_insert_with(fresh);
         rules.book(ledger, log, clock(), order)
     }
+
+    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
+        let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Books { rules, clock, states, .. } = &mut *books;
+        let Some((_, log)) = states.get_mut(&order.key) else { return Ok(()) };
+        rules.give_back(log, clock(), order, slots)
+    }
 }
 
-/// The log of each limit: by the first of some units, the end of them and when they were used.
-pub(super) type MemoryLog = Vec<BTreeMap<u128, (u128, Time)>>;
+/// What is noted of one key.
+#[derive(Clone, Default, Debug)]
+pub(super) struct MemoryLog {
+    /// For each limit: by the first of some units, the end of them and when they were used.
+    pub(super) units: Vec<BTreeMap<u128, (u128, Time)>>,
+    /// How many slots were given back that were booked at a cost, at an instant.
+    returned: BTreeMap<(Box<[u64]>, Time), usize>,
+}
 
 impl Log for MemoryLog {
     fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError> {
-        let noted = self[limit].range(..=unit).next_back();
+        let noted = self.units[limit].range(..=unit).next_back();
         Ok(noted.expect("what is asked for was noted").1.1)
     }
 
     fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
-        let missing = (limit + 1).saturating_sub(self.len());
-        self.extend((0..missing).map(|_| BTreeMap::new()));
-        self[limit].insert(units.start, (units.end, at));
+        let missing = (limit + 1).saturating_sub(self.units.len());
+        self.units.extend((0..missing).map(|_| BTreeMap::new()));
+        self.units[limit].insert(units.start, (units.end, at));
         Ok(())
     }
 
     fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError> {
-        let Some(log) = self.get_mut(limit) else { return Ok(()) };
-        while let Some(first) = log.first_entry().filter(|first| first.get().0 <= unit) {
+        let Some(units) = self.units.get_mut(limit) else { return Ok(()) };
+        while let Some(first) = units.first_entry().filter(|first| first.get().0 <= unit) {
             first.remove();
         }
         Ok(())
+    }
+
+    fn put_back(&mut self, costs: &[u64], at: Time) -> Result<(), StoreError> {
+        *self.returned.entry((costs.into(), at)).or_default() += 1;
+        Ok(())
+    }
+
+    fn take_back(&mut self, costs: &[u64], since: Time) -> Result<Option<Time>, StoreError> {
+        self.returned.retain(|(_, at), _| *at >= since);
+        let costs = costs.to_owned().into_boxed_slice();
+        let slots = (costs.clone(), since)..=(costs, Time(u64::MAX));
+        let Some((slot, count)) = self.returned.range_mut(slots).next() else { return Ok(None) };
+        *count -= 1;
+        let (slot, is_last) = (slot.clone(), *count == 0);
+        if is_last {
+            self.returned.remove(&slot);
+        }
+        Ok(Some(slot.1))
     }
 }

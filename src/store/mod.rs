@@ -22,7 +22,9 @@
 //! e(k+N) ≥ s(k+N) ≥ s(k) + P + D ≥ e(k) + P
 //! ```
 //!
-//! A slot that is dropped stays in the log: that costs throughput, never the limit. `margin=` is this same reserve: it
+//! A slot that is dropped stays in the log: that costs throughput, never the limit. One that is *given back* in time
+//! stays in the log as well, but has no owner until the next who asks for slots at the same cost gets the same instant.
+//! To the rules nothing has happened: the log is that of one release, whoever makes it. `margin=` is this same reserve: it
 //! says what D is. [`Policy`] knows what it comes to for each algorithm.
 //!
 //! # Who does what
@@ -128,4 +130,15 @@ pub trait Store: Send {
     /// # Errors
     /// When there is none.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
+
+    /// Gives back slots that were booked by `order` and will not be used: whoever books next gets the same instants.
+    ///
+    /// A store that cannot hand them on leaves them booked, which costs throughput, never the limit.
+    ///
+    /// # Errors
+    /// They could not be given back.
+    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
+        let _ = (order, slots);
+        Ok(())
+    }
 }

@@ -37,6 +37,7 @@ const SCHEMA: &str = "
 CREATE TABLE policy(id INTEGER PRIMARY KEY, text TEXT, sequence INTEGER, generation INTEGER, successor INTEGER, began INTEGER, silent INTEGER, boot BLOB, namespace INTEGER, sum INTEGER);
 CREATE TABLE account(key BLOB, quota INTEGER, newest INTEGER, idle INTEGER, at INTEGER, used BLOB, sum INTEGER, PRIMARY KEY(key, quota)) WITHOUT ROWID;
 CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum INTEGER, PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
+CREATE TABLE returned(key BLOB, costs BLOB, at INTEGER, many INTEGER, sum INTEGER, PRIMARY KEY(key, costs, at)) WITHOUT ROWID;
 ";
 
 /// A file that is in its place.

@@ -42,7 +42,7 @@ use self::place::place;
 use self::refusal::no_lock;
 use self::visit::{find_or_create, first};
 use super::ledger::BookingRules;
-use super::{Answer, Order, Policy, Store, StoreError};
+use super::{Answer, Order, Policy, Slot, Store, StoreError};
 use crate::config::State;
 use crate::exit::Exit;
 use crate::time::Time;
@@ -167,6 +167,10 @@ impl Store for FileStore {
         let mut answer = self.visit(|visit, rules| visit.book(rules, order))?;
         answer.warning = Some(std::mem::take(&mut self.warnings).join("; ")).filter(|text| !text.is_empty());
         Ok(answer)
+    }
+
+    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
+        self.visit(|visit, rules| visit.give_back(rules, order, slots))
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, Error, Row, params};
+use rusqlite::{Connection, Error, OptionalExtension, Row, params};
 
 use super::domain::Domain;
 use super::refusal::of_sqlite;
@@ -133,7 +133,7 @@ impl KeyRows<'_> {
 
     /// As though the key had never been used.
     pub(super) fn remove(&self) -> rusqlite::Result<()> {
-        for table in ["account", "slot"] {
+        for table in ["account", "slot", "returned"] {
             self.connection.execute(&format!("DELETE FROM {table} WHERE key = ?1"), [self.key])?;
         }
         Ok(())
@@ -147,6 +147,41 @@ impl KeyRows<'_> {
     fn slot_sum(&self, limit: usize, units: &Range<u128>, at: Time) -> u32 {
         let numbers = [self.generation, limit as u64, at.0];
         sum(&[&bytes(&numbers), &units.start.to_be_bytes(), &units.end.to_be_bytes(), self.key])
+    }
+
+    /// How many slots at an instant were given back.
+    fn set_returned(&self, costs: &[u8], at: Time, many: u64) -> rusqlite::Result<()> {
+        if many == 0 {
+            let delete = "DELETE FROM returned WHERE key = ?1 AND costs = ?2 AND at = ?3";
+            let mut delete = self.connection.prepare_cached(delete)?;
+            return delete.execute(params![self.key, costs, at.0.cast_signed()]).map(drop);
+        }
+        let replace = "REPLACE INTO returned(key, costs, at, many, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let sum = self.returned_sum(costs, at, many);
+        let row = params![self.key, costs, at.0.cast_signed(), many.cast_signed(), sum];
+        self.connection.prepare_cached(replace)?.execute(row).map(drop)
+    }
+
+    /// The earliest instant from `since` on of which a slot was given back, and how many of them were.
+    fn first_returned(&self, costs: &[u8], since: Time) -> rusqlite::Result<Option<(Time, u64)>> {
+        let mut select = self.connection.prepare_cached(
+            "SELECT at, many, sum FROM returned WHERE key = ?1 AND costs = ?2 AND at >= ?3 ORDER BY at LIMIT 1",
+        )?;
+        let first = select.query_row(params![self.key, costs, since.0.cast_signed()], |row| {
+            let (at, many) = (Time(number(row, 0)?), number(row, 1)?);
+            checked(row, 2, self.returned_sum(costs, at, many)).map(|()| (at, many))
+        });
+        first.optional()
+    }
+
+    fn returned_sum(&self, costs: &[u8], at: Time, many: u64) -> u32 {
+        sum(&[&bytes(&[self.generation, at.0, many]), costs, self.key])
+    }
+
+    /// Forgets what was given back, as instants before `now` are of no use.
+    pub(super) fn forget_returned(&self, now: Time) -> rusqlite::Result<()> {
+        let delete = "DELETE FROM returned WHERE key = ?1 AND at < ?2";
+        self.connection.prepare_cached(delete)?.execute(params![self.key, now.0.cast_signed()]).map(drop)
     }
 
     fn slot_of(&self, limit: usize, unit: u128) -> rusqlite::Result<Time> {
@@ -190,6 +225,24 @@ impl Log for KeyRows<'_> {
         };
         delete().map(drop).map_err(|error| of_sqlite(self.path, &error))
     }
+
+    fn put_back(&mut self, costs: &[u64], at: Time) -> Result<(), StoreError> {
+        let costs = bytes(costs);
+        let put = || {
+            let known = self.first_returned(&costs, at)?.filter(|(known, _)| *known == at);
+            self.set_returned(&costs, at, 1 + known.map_or(0, |(_, many)| many))
+        };
+        put().map_err(|error: Error| of_sqlite(self.path, &error))
+    }
+
+    fn take_back(&mut self, costs: &[u64], since: Time) -> Result<Option<Time>, StoreError> {
+        let costs = bytes(costs);
+        let take = || {
+            let Some((at, many)) = self.first_returned(&costs, since)? else { return Ok(None) };
+            self.set_returned(&costs, at, many - 1).map(|()| Some(at))
+        };
+        take().map_err(|error: Error| of_sqlite(self.path, &error))
+    }
 }
 
 /// Some of the keys that are idle at `now`.
@@ -206,7 +259,7 @@ pub(super) fn keys(connection: &Connection) -> rusqlite::Result<Vec<Vec<u8>>> {
 
 /// Forgets all keys.
 pub(super) fn clear(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("DELETE FROM account; DELETE FROM slot")
+    connection.execute_batch("DELETE FROM account; DELETE FROM slot; DELETE FROM returned")
 }
 
 /// A count of units, which sorts as a number.

@@ -12,7 +12,7 @@ use super::refusal::{Flaw, bad, no_lock, of_sqlite, refused, reset_command, unus
 use super::rows::{Header, KeyRows, clear, idle_keys, keys};
 use super::{FileStore, Known, Setting};
 use crate::store::ledger::{BookingRules, Ledger};
-use crate::store::{Answer, Order, StoreError};
+use crate::store::{Answer, Order, Slot, StoreError};
 use crate::time::Time;
 
 /// So many bookings ahead is what follows a lost state: ahead of all that others may have seen of that.
@@ -119,6 +119,21 @@ impl Visit<'_> {
         Ok(answer)
     }
 
+    /// Takes back slots, as [`Store::give_back`](crate::store::Store::give_back) does.
+    pub(super) fn give_back(
+        &mut self,
+        rules: &BookingRules,
+        order: &Order,
+        slots: &[Slot],
+    ) -> Result<(), StoreError> {
+        // Those of a state that was lost are not booked in this one.
+        let lost = self.header.silent.unwrap_or_default();
+        let booked = slots.partition_point(|slot| slot.at <= lost);
+        let mut rows = self.rows(&order.key);
+        rows.forget_returned(self.now).map_err(|error| self.sqlite(&error))?;
+        rules.give_back(&mut rows, self.now, order, &slots[booked..])
+    }
+
     fn rows<'b>(&'b self, key: &'b [u8]) -> KeyRows<'b> {
         KeyRows { connection: self.connection, path: self.path, generation: self.header.generation, key }
     }
@@ -168,6 +183,7 @@ impl Visit<'_> {
             let mut rows = self.rows(&key);
             let ledger = rows.ledger().map_err(|error| self.sqlite(&error))?.unwrap_or_default();
             let ledger = rules.restart(&ledger, &mut rows)?;
+            rows.forget_returned(Time(i64::MAX.cast_unsigned())).map_err(|error| self.sqlite(&error))?;
             rows.write(&ledger, rules.idle_at(&ledger)).map_err(|error| self.sqlite(&error))?;
         }
         Ok(())

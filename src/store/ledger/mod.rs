@@ -51,6 +51,18 @@ pub trait Log {
     /// # Errors
     /// It cannot be written.
     fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError>;
+
+    /// Keeps a slot that was given back. It stays booked at `costs`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn put_back(&mut self, costs: &[u64], at: Time) -> Result<(), StoreError>;
+
+    /// Takes out the earliest slot at or after `since` that was given back, if one was that is booked at `costs`.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    fn take_back(&mut self, costs: &[u64], since: Time) -> Result<Option<Time>, StoreError>;
 }
 
 /// How slots are booked under a policy.
@@ -133,7 +145,13 @@ impl BookingRules {
         self.check(order)?;
         let horizon = later(now, self.policy.horizon);
         let mut answer = Answer::default();
-        for _ in 0..order.count {
+        // None of them is later than the newest slot, and so than any that is booked now.
+        while (answer.slots.len() as u64) < order.count
+            && let Some(at) = log.take_back(&order.costs, now)?
+        {
+            answer.slots.push(self.slot(at));
+        }
+        for _ in answer.slots.len() as u64..order.count {
             let at = self.earliest(ledger, log, now, order)?;
             if at > horizon {
                 let ask_again = Time(at.0.saturating_sub(self.policy.horizon));
@@ -141,10 +159,30 @@ impl BookingRules {
                 break;
             }
             self.charge(ledger, log, at, order)?;
-            answer.slots.push(Slot { at, until: later(at, self.policy.deadline) });
+            answer.slots.push(self.slot(at));
         }
         self.forget(ledger, log)?;
         Ok(answer)
+    }
+
+    /// Takes back slots, as [`Store::give_back`](super::Store::give_back) does, at `now`. They stay charged, so that no
+    /// limit sees a difference when they are handed on.
+    ///
+    /// # Errors
+    /// The log cannot be written.
+    pub fn give_back(
+        &self,
+        log: &mut impl Log,
+        now: Time,
+        order: &Order,
+        slots: &[Slot],
+    ) -> Result<(), StoreError> {
+        let mut in_time = slots.iter().filter(|slot| slot.at > now);
+        in_time.try_for_each(|slot| log.put_back(&order.costs, slot.at))
+    }
+
+    fn slot(&self, at: Time) -> Slot {
+        Slot { at, until: later(at, self.policy.deadline) }
     }
 
     fn check(&self, order: &Order) -> Result<(), StoreError> {

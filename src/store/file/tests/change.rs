@@ -41,6 +41,24 @@ fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
     assert_eq!(slots(&mut stage.open(), 1), [10]);
 }
 
+/// What was booked in a state that is lost is nothing that the next one knows of.
+#[test]
+fn slots_of_a_lost_state_are_not_handed_on() {
+    let stage = Stage::new();
+    let mut store = stage.open();
+    let booked = store.book(&order(9)).expect("booked").slots;
+    fs::remove_file(stage.path()).expect("removed");
+    store.give_back(&order(9), &booked).expect("given back");
+    stage.wait(HORIZON);
+    assert_eq!(slots(&mut store, 4), [10, 10, 10, 10]);
+    let mut stage = Stage::new();
+    let booked = stage.open().book(&order(9)).expect("booked").slots;
+    stage.open().give_back(&order(9), &booked).expect("given back");
+    stage.setting.domain.boot = [2; 16];
+    stage.clock.store(1000 * SECOND, Relaxed);
+    assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
+}
+
 #[test]
 fn another_time_namespace_is_refused() {
     let mut stage = Stage::new();

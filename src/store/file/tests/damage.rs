@@ -44,7 +44,11 @@ fn what_is_cut_off_is_noticed() {
     let (stage, bytes) = used();
     for length in (0..bytes.len()).step_by(97) {
         stage.write(&bytes[..length]);
-        assert_eq!(slots_or_refusal(&stage, 2), Err(Exit::BadState), "{length} bytes");
+        match slots_or_refusal(&stage, 2) {
+            // Nothing has been given back yet: the page of that table is empty.
+            Ok(slots) if length + 1024 >= bytes.len() => assert_eq!(slots, [0, 10], "{length} bytes"),
+            result => assert_eq!(result, Err(Exit::BadState), "{length} bytes"),
+        }
     }
 }
 

@@ -160,6 +160,22 @@ fn a_file_books_as_memory_does_whoever_asks() {
 }
 
 #[test]
+fn what_is_given_back_goes_to_the_next_who_asks() {
+    let stage = Stage::new();
+    let (mut one, mut other) = (stage.open(), stage.open());
+    assert_eq!(slots(&mut other, 4), [0, 0, 0, 0]);
+    let booked = one.book(&order(3)).expect("booked").slots;
+    one.give_back(&order(3), &booked).expect("given back");
+    stage.wait(SECOND);
+    assert_eq!(slots(&mut other, 2), [9, 9]);
+    assert_eq!(slots(&mut one, 3), [9, 9, 19]);
+    // Until it is past.
+    other.give_back(&order(3), &booked[..1]).expect("given back");
+    stage.wait(10 * SECOND);
+    assert_eq!(slots(&mut one, 1), [9]);
+}
+
+#[test]
 fn what_was_used_is_remembered() {
     let stage = Stage::new();
     assert_eq!(slots(&mut stage.open(), 3), [0, 0, 0]);

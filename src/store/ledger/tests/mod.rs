@@ -58,7 +58,7 @@ struct Books {
 impl Books {
     fn new(policy: Policy) -> Self {
         let rules = BookingRules::new(policy);
-        Books { ledger: rules.begin(Time(0)), rules, log: MemoryLog::new() }
+        Books { ledger: rules.begin(Time(0)), rules, log: MemoryLog::default() }
     }
 
     fn book(&mut self, now: u64, order: &Order) -> Answer {
@@ -251,7 +251,7 @@ fn a_large_count_is_kept_in_few_entries() {
     let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 10_000_000, SECOND)]));
     let slots = (0..2000).flat_map(|_| state.book(0, &order(&[100], 1000)).slots);
     assert!(slots.last().expect("some").at > Time(19 * SECOND));
-    assert!(state.log[0].len() <= 65_538, "{} entries", state.log[0].len());
+    assert!(state.log.units[0].len() <= 65_538, "{} entries", state.log.units[0].len());
 }
 
 /// What is looked at is kept, and no more.
@@ -260,7 +260,32 @@ fn no_more_is_kept_than_one_window() {
     let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 10, 100)]));
     for now in 0..1000 {
         state.book(now, &order(&[1 + now % 3], 1));
-        assert!(state.log[0].len() <= 11, "{} entries", state.log[0].len());
+        assert!(state.log.units[0].len() <= 11, "{} entries", state.log.units[0].len());
+    }
+}
+
+#[test]
+fn a_slot_that_is_given_back_goes_to_the_next_who_asks() {
+    for algorithm in ALGORITHMS {
+        let mut state = Books::new(policy(&[quota(algorithm, 1, 100)]));
+        let (one, two) = (order(&[1], 1), order(&[1], 2));
+        assert_eq!(state.slots(&[(0, 1)]), [0]);
+        let booked = state.book(0, &two).slots;
+        assert_eq!([booked[0].at.0, booked[1].at.0], [100, 200], "{algorithm}");
+        state.rules.give_back(&mut state.log, Time(10), &two, &booked).expect("in memory");
+        // Each of them once, the earliest first, and then the next one.
+        assert_eq!(state.book(10, &one).slots, booked[..1]);
+        assert_eq!(state.slots(&[(10, 1), (10, 1)]), [200, 300]);
+        // What is past is of no use, nor is a slot at another cost.
+        state.rules.give_back(&mut state.log, Time(150), &two, &booked).expect("in memory");
+        assert_eq!(state.slots(&[(150, 1), (150, 1)]), [200, 400]);
+        let mut state = Books::new(policy(&[quota(algorithm, 4, 100)]));
+        let four = order(&[4], 1);
+        state.book(0, &four);
+        let booked = state.book(0, &four).slots;
+        state.rules.give_back(&mut state.log, Time(10), &four, &booked).expect("in memory");
+        assert!(state.slots(&[(10, 1)])[0] > booked[0].at.0, "{algorithm}");
+        assert_eq!(state.book(10, &four).slots, booked);
     }
 }
 

@@ -38,6 +38,7 @@ CREATE TABLE policy(id INTEGER PRIMARY KEY, text TEXT, sequence INTEGER, generat
 CREATE TABLE account(key BLOB, quota INTEGER, newest INTEGER, idle INTEGER, at INTEGER, used BLOB, sum INTEGER, PRIMARY KEY(key, quota)) WITHOUT ROWID;
 CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum INTEGER, PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
 CREATE TABLE returned(key BLOB, costs BLOB, at INTEGER, many INTEGER, sum INTEGER, PRIMARY KEY(key, costs, at)) WITHOUT ROWID;
+CREATE TABLE booked(until INTEGER, id INTEGER, pid INTEGER, started INTEGER, namespace INTEGER, key BLOB, costs BLOB, slots BLOB, sum INTEGER, PRIMARY KEY(until, id)) WITHOUT ROWID;
 ";
 
 /// A file that is in its place.

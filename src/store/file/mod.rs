@@ -6,7 +6,7 @@
 //!
 //! # What survives what
 //!
-//! - **`kill -9`**, at any moment: nothing is lost.
+//! - **`kill -9`**, at any moment: nothing is lost. The future slots of a process that has ended are handed on.
 //! - **A restart**: the clock begins anew. Whatever was released before counts as released at that instant, whatever the
 //!   wall clock says; so a limit per day is used as much for a day after it as it was before.
 //! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half minute or
@@ -25,6 +25,7 @@ mod domain;
 mod guard;
 mod lock;
 mod network;
+mod owner;
 mod place;
 mod refusal;
 mod rows;
@@ -38,6 +39,7 @@ use std::time::Duration;
 use self::database::Database;
 use self::domain::Domain;
 use self::lock::Locker;
+use self::owner::Owner;
 use self::place::place;
 use self::refusal::no_lock;
 use self::visit::{find_or_create, first};
@@ -45,7 +47,7 @@ use super::ledger::BookingRules;
 use super::{Answer, Order, Policy, Slot, Store, StoreError};
 use crate::config::State;
 use crate::exit::Exit;
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
 /// Opens the store in the file that `state` names.
 pub(super) fn open(
@@ -77,15 +79,21 @@ pub struct FileStore {
     database: Database,
     /// The state that was last seen, if any was.
     known: Option<Known>,
+    /// When it was last looked which processes have ended.
+    looked: Option<Time>,
     /// What the user has not been told yet.
     warnings: Vec<String>,
 }
+
+/// It is looked no more often than this, in nanoseconds, whether other processes have ended.
+const BETWEEN_LOOKS: u64 = SECOND / 50;
 
 /// Where we are, and how long we wait for the lock.
 #[derive(Clone, Copy)]
 struct Setting {
     domain: Domain,
     patience: Duration,
+    owner: Owner,
 }
 
 /// What tells a state from one that took its place.
@@ -131,6 +139,7 @@ impl FileStore {
             locker: Locker::new(setting.patience),
             setting,
             known: None,
+            looked: None,
             warnings: Vec::new(),
         };
         store.look()?;
@@ -164,13 +173,24 @@ impl FileStore {
 
 impl Store for FileStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-        let mut answer = self.visit(|visit, rules| visit.book(rules, order))?;
+        let (owner, now) = (self.setting.owner, (self.clock)());
+        let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
+        if looks {
+            self.looked = Some(now);
+        }
+        let mut answer = self.visit(|visit, rules| {
+            if looks {
+                visit.inherit(rules, owner)?;
+            }
+            visit.book(rules, order, owner)
+        })?;
         answer.warning = Some(std::mem::take(&mut self.warnings).join("; ")).filter(|text| !text.is_empty());
         Ok(answer)
     }
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        self.visit(|visit, rules| visit.give_back(rules, order, slots))
+        let owner = self.setting.owner;
+        self.visit(|visit, rules| visit.give_back(rules, order, slots, owner))
     }
 }
 
@@ -180,6 +200,6 @@ impl Setting {
             exit: Exit::Error,
             error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
         })?;
-        Ok(Setting { domain, patience: lock::PATIENCE })
+        Ok(Setting { domain, patience: lock::PATIENCE, owner: Owner::ours() })
     }
 }

@@ -7,6 +7,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use rusqlite::{Connection, Error, OptionalExtension, Row, params};
 
 use super::domain::Domain;
+use super::owner::Owner;
 use super::refusal::of_sqlite;
 use crate::store::StoreError;
 use crate::store::ledger::{Account, Ledger, Log};
@@ -259,7 +260,70 @@ pub(super) fn keys(connection: &Connection) -> rusqlite::Result<Vec<Vec<u8>>> {
 
 /// Forgets all keys.
 pub(super) fn clear(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("DELETE FROM account; DELETE FROM slot; DELETE FROM returned")
+    connection
+        .execute_batch("DELETE FROM account; DELETE FROM slot; DELETE FROM returned; DELETE FROM booked")
+}
+
+/// Slots of one process that were booked together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Booked {
+    pub(super) id: u64,
+    pub(super) owner: Owner,
+    pub(super) key: Vec<u8>,
+    pub(super) costs: Vec<u64>,
+    /// Earliest first.
+    pub(super) slots: Vec<u64>,
+}
+
+impl Booked {
+    fn until(&self) -> i64 {
+        self.slots.last().copied().unwrap_or(0).cast_signed()
+    }
+
+    fn sum(&self, generation: u64) -> u32 {
+        let Owner { pid, started, namespace } = self.owner;
+        let numbers = [generation, self.id, pid.into(), started, namespace, self.slots.len() as u64];
+        sum(&[&bytes(&numbers), &bytes(&self.slots), &bytes(&self.costs), &self.key])
+    }
+
+    pub(super) fn insert(&self, connection: &Connection, generation: u64) -> rusqlite::Result<()> {
+        let mut insert = connection.prepare_cached(
+            "INSERT INTO booked(until, id, pid, started, namespace, key, costs, slots, sum) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?;
+        let Owner { pid, started, namespace } = self.owner;
+        let (started, namespace) = (started.cast_signed(), namespace.cast_signed());
+        let (costs, slots) = (bytes(&self.costs), bytes(&self.slots));
+        let sum = self.sum(generation);
+        let id = self.id.cast_signed();
+        insert.execute(params![self.until(), id, pid, started, namespace, self.key, costs, slots, sum])?;
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let mut delete = connection.prepare_cached("DELETE FROM booked WHERE until = ?1 AND id = ?2")?;
+        delete.execute(params![self.until(), self.id.cast_signed()]).map(drop)
+    }
+
+    /// All that end after `now`. Those that do not are forgotten.
+    pub(super) fn all(connection: &Connection, generation: u64, now: Time) -> rusqlite::Result<Vec<Self>> {
+        Self::forget(connection, now)?;
+        let mut select = connection.prepare_cached(
+            "SELECT id, pid, started, namespace, key, costs, slots, sum FROM booked ORDER BY until, id",
+        )?;
+        let read = |row: &Row<'_>| {
+            let owner = Owner { pid: row.get(1)?, started: number(row, 2)?, namespace: number(row, 3)? };
+            let (costs, slots) = (numbers(&row.get::<_, Vec<u8>>(5)?), numbers(&row.get::<_, Vec<u8>>(6)?));
+            let booked = Booked { id: number(row, 0)?, owner, key: row.get(4)?, costs, slots };
+            checked(row, 7, booked.sum(generation)).map(|()| booked)
+        };
+        select.query_map([], read)?.collect()
+    }
+
+    pub(super) fn forget(connection: &Connection, now: Time) -> rusqlite::Result<()> {
+        let mut delete = connection.prepare_cached("DELETE FROM booked WHERE until < ?1")?;
+        delete.execute([now.0.cast_signed()]).map(drop)
+    }
 }
 
 /// A count of units, which sorts as a number.
@@ -280,6 +344,10 @@ impl FromSql for Unit {
 
 fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get(column).map(i64::cast_unsigned)
+}
+
+fn numbers(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|number| u64::from_be_bytes(*number)).collect()
 }
 
 fn bytes(numbers: &[u64]) -> Vec<u8> {

@@ -8,8 +8,9 @@ use rusqlite::Connection;
 use super::database::Database;
 use super::domain::Domain;
 use super::lock::{Locker, NoLock};
+use super::owner::Owner;
 use super::refusal::{Flaw, bad, no_lock, of_sqlite, refused, reset_command, unusable};
-use super::rows::{Header, KeyRows, clear, idle_keys, keys};
+use super::rows::{Booked, Header, KeyRows, clear, idle_keys, keys};
 use super::{FileStore, Known, Setting};
 use crate::store::ledger::{BookingRules, Ledger};
 use crate::store::{Answer, Order, Slot, StoreError};
@@ -101,7 +102,12 @@ impl FileStore {
 
 impl Visit<'_> {
     /// Books, as [`Store::book`](crate::store::Store::book) does.
-    pub(super) fn book(&mut self, rules: &BookingRules, order: &Order) -> Result<Answer, StoreError> {
+    pub(super) fn book(
+        &mut self,
+        rules: &BookingRules,
+        order: &Order,
+        owner: Owner,
+    ) -> Result<Answer, StoreError> {
         let mut rows = self.rows(&order.key);
         let kept = rows.ledger().map_err(|error| self.sqlite(&error))?;
         let is_new = kept.is_none();
@@ -113,6 +119,9 @@ impl Visit<'_> {
         };
         let answer = rules.book(&mut ledger, &mut rows, self.now, order)?;
         rows.write(&ledger, rules.idle_at(&ledger)).map_err(|error| self.sqlite(&error))?;
+        if answer.slots.last().is_some_and(|last| last.at > self.now) {
+            self.own(order, owner, &answer.slots).map_err(|error| self.sqlite(&error))?;
+        }
         if is_new && self.header.sequence.is_multiple_of(SWEEP) {
             self.sweep().map_err(|error| self.sqlite(&error))?;
         }
@@ -125,13 +134,64 @@ impl Visit<'_> {
         rules: &BookingRules,
         order: &Order,
         slots: &[Slot],
+        owner: Owner,
     ) -> Result<(), StoreError> {
         // Those of a state that was lost are not booked in this one.
         let lost = self.header.silent.unwrap_or_default();
         let booked = slots.partition_point(|slot| slot.at <= lost);
         let mut rows = self.rows(&order.key);
         rows.forget_returned(self.now).map_err(|error| self.sqlite(&error))?;
-        rules.give_back(&mut rows, self.now, order, &slots[booked..])
+        rules.give_back(&mut rows, self.now, order, &slots[booked..])?;
+        self.disown(order, owner, slots).map_err(|error| self.sqlite(&error))
+    }
+
+    /// Notes whose slots they are.
+    fn own(&self, order: &Order, owner: Owner, slots: &[Slot]) -> rusqlite::Result<()> {
+        let slots = slots.iter().map(|slot| slot.at.0).collect();
+        let (key, costs) = (order.key.to_vec(), order.costs.to_vec());
+        let booked = Booked { id: self.header.sequence, owner, key, costs, slots };
+        Booked::forget(self.connection, self.now)?;
+        booked.insert(self.connection, self.header.generation)
+    }
+
+    /// They are not to be taken back once more when their owner has ended.
+    fn disown(&self, order: &Order, owner: Owner, slots: &[Slot]) -> rusqlite::Result<()> {
+        let mut gone: Vec<_> = slots.iter().map(|slot| slot.at.0).collect();
+        for mut booked in Booked::all(self.connection, self.header.generation, self.now)? {
+            let is_same = booked.owner == owner && booked.key[..] == order.key[..];
+            if !is_same || booked.costs[..] != order.costs[..] {
+                continue;
+            }
+            booked.remove(self.connection)?;
+            booked
+                .slots
+                .retain(|at| gone.iter().position(|gone| gone == at).map(|at| gone.remove(at)).is_none());
+            if !booked.slots.is_empty() {
+                booked.insert(self.connection, self.header.generation)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back the future slots of processes that have ended.
+    pub(super) fn inherit(&mut self, rules: &BookingRules, ours: Owner) -> Result<(), StoreError> {
+        let all = Booked::all(self.connection, self.header.generation, self.now);
+        let mut judged: Vec<(Owner, bool)> = Vec::new();
+        for booked in all.map_err(|error| self.sqlite(&error))? {
+            let known = judged.iter().find(|(owner, _)| *owner == booked.owner).map(|(_, is_dead)| *is_dead);
+            let is_dead = known.unwrap_or_else(|| booked.owner.is_dead(ours));
+            if known.is_none() {
+                judged.push((booked.owner, is_dead));
+            }
+            if is_dead {
+                booked.remove(self.connection).map_err(|error| self.sqlite(&error))?;
+                let order = Order { key: booked.key[..].into(), costs: booked.costs.into(), count: 1 };
+                let slots: Vec<_> =
+                    booked.slots.iter().map(|&at| Slot { at: Time(at), until: Time(at) }).collect();
+                rules.give_back(&mut self.rows(&order.key), self.now, &order, &slots)?;
+            }
+        }
+        Ok(())
     }
 
     fn rows<'b>(&'b self, key: &'b [u8]) -> KeyRows<'b> {
@@ -179,11 +239,13 @@ impl Visit<'_> {
             return self.begin_anew(rules);
         }
         self.header.silent = self.header.silent.map(|_| Time::ZERO);
+        let never = Time(i64::MAX.cast_unsigned());
+        Booked::forget(self.connection, never).map_err(|error| self.sqlite(&error))?;
         for key in keys(self.connection).map_err(|error| self.sqlite(&error))? {
             let mut rows = self.rows(&key);
             let ledger = rows.ledger().map_err(|error| self.sqlite(&error))?.unwrap_or_default();
             let ledger = rules.restart(&ledger, &mut rows)?;
-            rows.forget_returned(Time(i64::MAX.cast_unsigned())).map_err(|error| self.sqlite(&error))?;
+            rows.forget_returned(never).map_err(|error| self.sqlite(&error))?;
             rows.write(&ledger, rules.idle_at(&ledger)).map_err(|error| self.sqlite(&error))?;
         }
         Ok(())

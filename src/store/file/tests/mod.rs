@@ -33,7 +33,7 @@ impl Stage {
         Stage {
             directory: tempfile::tempdir().expect("a directory"),
             clock: Arc::new(AtomicU64::new(1000 * SECOND)),
-            setting: Setting { domain, patience: Duration::from_secs(60) },
+            setting: Setting { domain, patience: Duration::from_secs(60), owner: Owner::ours() },
         }
     }
 
@@ -173,6 +173,28 @@ fn what_is_given_back_goes_to_the_next_who_asks() {
     other.give_back(&order(3), &booked[..1]).expect("given back");
     stage.wait(10 * SECOND);
     assert_eq!(slots(&mut one, 1), [9]);
+}
+
+#[test]
+fn what_a_dead_process_has_booked_goes_to_the_next_who_asks() {
+    let mut stage = Stage::new();
+    assert_eq!(slots(&mut stage.open(), 4), [0, 0, 0, 0]);
+    // One that had the number of this process before it.
+    stage.setting.owner.started = 1;
+    let mut dead = stage.open();
+    assert_eq!(slots(&mut dead, 3), [10, 10, 10]);
+    let given_back = dead.book(&order(2)).expect("booked").slots;
+    dead.give_back(&order(2), &given_back[1..]).expect("given back");
+    // Another of which nothing is known.
+    stage.setting.owner.namespace += 1;
+    assert_eq!(slots(&mut stage.open(), 1), [20]);
+    stage.setting.owner = Owner::ours();
+    let mut alive = stage.open();
+    assert_eq!(slots(&mut alive, 6), [10, 10, 10, 10, 20, 20]);
+    // Once is enough, and the living keep what they have.
+    stage.wait(SECOND);
+    assert_eq!(slots(&mut alive, 1), [19]);
+    assert_eq!(slots(&mut stage.open(), 2), [29, 29]);
 }
 
 #[test]

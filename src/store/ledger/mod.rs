@@ -14,7 +14,7 @@ use std::ops::Range;
 use anyhow::anyhow;
 
 pub use self::account::Account;
-use self::window::Window;
+use self::window::{Unnoted, Window};
 use super::{Answer, Order, Policy, Quota, Slot, StoreError};
 use crate::config::Algorithm;
 use crate::exit::Exit;
@@ -151,6 +151,10 @@ impl BookingRules {
         {
             answer.slots.push(self.slot(at));
         }
+        // Whether no slot of this order depends on another one of it.
+        let is_small =
+            self.charged(order).all(|(_, quota, cost)| cost.saturating_mul(order.count) <= quota.count);
+        let mut unnoted = Unnoted::default();
         for _ in answer.slots.len() as u64..order.count {
             let at = self.earliest(ledger, log, now, order)?;
             if at > horizon {
@@ -158,9 +162,13 @@ impl BookingRules {
                 answer.ask_again = Some(ask_again.max(later(now, PAUSE)));
                 break;
             }
-            self.charge(ledger, log, at, order)?;
+            self.charge(ledger, &mut unnoted, at, order);
+            if !is_small {
+                unnoted.note(log)?;
+            }
             answer.slots.push(self.slot(at));
         }
+        unnoted.note(log)?;
         self.forget(ledger, log)?;
         Ok(answer)
     }
@@ -229,22 +237,17 @@ impl BookingRules {
         }
     }
 
-    fn charge(
-        &self,
-        ledger: &mut Ledger,
-        log: &mut impl Log,
-        at: Time,
-        order: &Order,
-    ) -> Result<(), StoreError> {
+    fn charge(&self, ledger: &mut Ledger, unnoted: &mut Unnoted, at: Time, order: &Order) {
         for (limit, quota, cost) in self.charged(order) {
             let account = &mut ledger.accounts[limit];
             match quota.algorithm {
-                Algorithm::Sliding => Window { limit, quota }.charge(account, at, cost, log)?,
+                Algorithm::Sliding => {
+                    unnoted.add(limit, Window { limit, quota }.charge(account, cost), at);
+                }
                 _ => account.charge(quota, at, cost),
             }
         }
         ledger.newest = at;
-        Ok(())
     }
 
     /// Forgets what is not looked at any more.

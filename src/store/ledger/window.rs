@@ -1,5 +1,7 @@
 //! A sliding window: when each of the last N units of cost was used.
 
+use std::ops::Range;
+
 use super::account::{end_of_window, mark};
 use super::{Account, Log};
 use crate::store::{Quota, StoreError};
@@ -36,17 +38,29 @@ impl Window<'_> {
         Ok(since.max(end_of_window(used, self.quota.period)))
     }
 
-    /// Charges a release at an instant that was allowed.
-    pub(super) fn charge(
-        &self,
-        account: &mut Account,
-        at: Time,
-        cost: u64,
-        log: &mut impl Log,
-    ) -> Result<(), StoreError> {
+    /// Charges a release. Returns the units to note.
+    pub(super) fn charge(&self, account: &mut Account, cost: u64) -> Range<u128> {
         let group = u128::from(self.quota.count.div_ceil(MOST).max(1));
         let first = account.used - account.used % group;
         account.used += u128::from(cost);
-        log.note(self.limit, first..account.used, at)
+        first..account.used
+    }
+}
+
+/// Units that are not noted yet: those used at one instant are noted as one.
+#[derive(Default)]
+pub(super) struct Unnoted(Vec<(usize, Range<u128>, Time)>);
+
+impl Unnoted {
+    pub(super) fn add(&mut self, limit: usize, units: Range<u128>, at: Time) {
+        let last = self.0.iter_mut().rev().find(|(known, ..)| *known == limit);
+        match last {
+            Some((_, known, then)) if *then == at && units.start <= known.end => known.end = units.end,
+            _ => self.0.push((limit, units, at)),
+        }
+    }
+
+    pub(super) fn note(&mut self, log: &mut impl Log) -> Result<(), StoreError> {
+        self.0.drain(..).try_for_each(|(limit, units, at)| log.note(limit, units, at))
     }
 }

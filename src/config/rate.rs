@@ -326,6 +326,17 @@ impl fmt::Display for Rate {
     }
 }
 
+/// The different keys that limits go by, in the order in which they first occur.
+pub fn keys(limits: &[Rate]) -> Vec<&Selector> {
+    let mut keys = Vec::new();
+    for key in limits.iter().filter_map(|rate| rate.key.as_ref()) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 
 use super::teller::Teller;
-use crate::pump::{Stop, Wake};
+use super::world::Event;
+use crate::schedule::Stop;
 
 /// Starts a thread that tells once the reader of stdout is gone, if stdout is a pipe or a socket.
 pub(super) fn watch(teller: &Teller) -> io::Result<()> {
@@ -18,7 +19,7 @@ pub(super) fn watch(teller: &Teller) -> io::Result<()> {
         let teller = teller.clone();
         super::spawn("outlet", move || {
             wait_until_gone();
-            teller.tell(Wake::Stop(Stop::ReaderGone));
+            teller.tell(Event::Stop(Stop::ReaderGone));
         })?;
     }
     Ok(())

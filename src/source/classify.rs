@@ -3,24 +3,15 @@
 use std::rc::Rc;
 
 use super::select::Extractor;
-use crate::charge::Key;
+use crate::charge::{Charge, Draft, Key};
 use crate::config::{Rate, Selector, keys};
 
-/// What a record asks of each limit, and by which keys.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Class {
-    /// What each limit charges; 0 where it does not apply.
-    pub costs: Rc<[u64]>,
-    /// The keys that limits go by.
-    pub keys: Rc<[Key]>,
-}
-
 /// Tells what records ask of a set of limits.
-pub struct Classifier {
+pub struct Charger {
     keys: Vec<Extractor>,
     limits: Vec<Rule>,
     /// What every record asks, if all ask the same.
-    uniform: Option<Class>,
+    uniform: Option<Charge>,
 }
 
 /// One limit, as far as it concerns a record.
@@ -38,7 +29,7 @@ enum Cost {
     Selected(Box<Extractor>, Selector),
 }
 
-impl Classifier {
+impl Charger {
     /// For these limits, and `separator` between the fields of a record.
     pub fn new(limits: &[Rate], separator: Option<&[u8]>) -> Self {
         let selectors = keys(limits);
@@ -59,17 +50,17 @@ impl Classifier {
         };
         let limits: Vec<_> = limits.iter().map(rule).collect();
         let keys: Vec<_> = selectors.iter().map(|key| Extractor::new(key, separator)).collect();
-        let mut classifier = Classifier { keys, limits, uniform: None };
+        let mut classifier = Charger { keys, limits, uniform: None };
         classifier.uniform = classifier.common_class();
         classifier
     }
 
     /// What every record asks, if all ask the same and may.
-    pub fn uniform(&self) -> Option<&Class> {
+    pub fn uniform(&self) -> Option<&Charge> {
         self.uniform.as_ref()
     }
 
-    fn common_class(&self) -> Option<Class> {
+    fn common_class(&self) -> Option<Charge> {
         let is_uniform =
             self.keys.is_empty() && self.limits.iter().all(|rule| matches!(rule.cost, Cost::Always(_)));
         if is_uniform { self.classify(b"", 0).ok() } else { None }
@@ -79,20 +70,33 @@ impl Classifier {
     ///
     /// # Errors
     /// Why there is no cost, or none that can ever be admitted.
-    pub fn classify(&self, record: &[u8], length: usize) -> Result<Class, String> {
+    pub fn classify(&self, record: &[u8], length: usize) -> Result<Charge, String> {
         if let Some(class) = &self.uniform {
             return Ok(class.clone());
         }
         let keys = self.keys(record, length);
         let costs = self.limits.iter().map(|rule| rule.cost(&keys, record, length));
-        Ok(Class { costs: costs.collect::<Result<_, _>>()?, keys })
+        Ok(Charge { costs: costs.collect::<Result<_, _>>()?, keys })
     }
 
-    /// As [`Classifier::classify`], for what cannot be refused any more: it costs nothing where it should be.
-    pub(crate) fn classify_leniently(&self, record: &[u8], length: usize) -> Class {
+    /// As [`Charger::classify`], for what cannot be refused any more: it costs nothing where it should be.
+    pub(crate) fn charge_leniently(&self, record: &[u8], length: usize) -> Charge {
         let keys = self.keys(record, length);
         let costs = self.limits.iter().map(|rule| rule.cost(&keys, record, length).unwrap_or(0));
-        Class { costs: costs.collect(), keys }
+        Charge { costs: costs.collect(), keys }
+    }
+
+    /// As [`Charger::classify`], into `draft`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn charge_into(&self, record: &[u8], length: usize, draft: &mut Draft) -> Result<(), String> {
+        let charge = self.classify(record, length)?;
+        draft.costs.clear();
+        draft.costs.extend_from_slice(&charge.costs);
+        draft.keys.clear();
+        draft.keys.extend_from_slice(&charge.keys);
+        Ok(())
     }
 
     fn keys(&self, record: &[u8], length: usize) -> Rc<[Key]> {
@@ -136,9 +140,9 @@ mod tests {
     use super::*;
     use crate::config::{Defaults, RateText};
 
-    fn classifier(rates: &[&str]) -> Classifier {
+    fn classifier(rates: &[&str]) -> Charger {
         let resolve = |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
-        Classifier::new(&rates.iter().map(resolve).collect::<Vec<_>>(), None)
+        Charger::new(&rates.iter().map(resolve).collect::<Vec<_>>(), None)
     }
 
     fn classify(rates: &[&str], record: &[u8]) -> Result<(Vec<u64>, Vec<Vec<u8>>), String> {

@@ -1,9 +1,11 @@
 //! From bytes to blocks of records.
 
 mod block;
+mod capacity;
 mod classify;
 mod delimiter;
 mod intake;
+mod items;
 mod reader;
 mod select;
 
@@ -11,10 +13,11 @@ use std::fmt;
 use std::io;
 
 pub use block::Block;
-pub(crate) use block::Buffer;
-pub use classify::{Class, Classifier};
+pub use capacity::{Capacity, CommandLine, Misfit};
+pub use classify::Charger;
 pub use delimiter::Delimiter;
-pub use intake::{Intake, Parcel};
+pub use intake::{Done, Intake};
+pub use items::{Batch, Items, Segment};
 pub use reader::Reader;
 pub use select::Extractor;
 

@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
-use crate::config::{Rate, Report, State, format_duration};
+use super::progress::{Display, Progress};
+use super::stats::{self, items};
+use crate::config::{Rate, Report};
 use crate::exit::Exit;
-use crate::store::Policy;
+use crate::schedule::Stats;
 use crate::time::Time;
-use crate::ui::progress::{Display, Progress};
-use crate::ui::stats::{Stats, items};
 
 /// Tells the user what is worth telling, at the level that was asked for.
 pub struct Reporter {
@@ -87,11 +87,10 @@ impl Reporter {
         }
     }
 
-    /// Where limits are shared, at the start of a run, with `-v`.
-    pub fn shared(&self, state: &State, policy: &Policy) {
+    /// Something worth telling with `-v` only.
+    pub fn detail(&self, text: &dyn fmt::Display) {
         if self.level == Some(Report::Verbose) {
-            let deadline = format_duration(policy.deadline);
-            self.say(&format_args!("shared by {state}, slots are good for {deadline}"));
+            self.say(text);
         }
     }
 
@@ -115,13 +114,13 @@ impl Reporter {
             self.statistics(stats, now);
         }
         if self.as_json {
-            let _ = io::stderr().write_all(format!("{}\n", stats.json(now, exit)).as_bytes());
+            let _ = io::stderr().write_all(format!("{}\n", stats::json(stats, now, exit)).as_bytes());
         }
     }
 
     /// What was done so far, on request.
     pub fn statistics(&self, stats: &Stats, now: Time) {
-        self.say(&stats.line(now));
+        self.say(&stats::line(stats, now));
     }
 }
 

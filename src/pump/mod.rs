@@ -33,7 +33,7 @@ use crate::exit::Exit;
 use crate::limiter::Verdict;
 use crate::runtime::joblog::{Completed, JobLog};
 use crate::sink::{Cause, Sink};
-use crate::source::{Classifier, Delimiter, Intake, SourceError};
+use crate::source::{Charger, Delimiter, Intake, SourceError};
 use crate::time::{SECOND, Time};
 use crate::ui::progress::Progress;
 use crate::ui::report::Reporter;
@@ -85,7 +85,7 @@ impl<'a> Pump<'a> {
         let start = world.now();
         let delimiter = Delimiter::new(&config.input.delimiter);
         let separator = config.input.separator.clone();
-        let classifier = Classifier::new(&rates, separator.as_deref());
+        let classifier = Charger::new(&rates, separator.as_deref());
         let limits = config::build(&rates, start);
         Pump {
             world,
@@ -282,7 +282,7 @@ impl<'a> Pump<'a> {
         let limits = std::mem::take(&mut self.rules.limits);
         self.rules.limits = config::rebuild(&self.rates, limits, &rates, now);
         self.rules.set_sums(&rates);
-        let classifier = Classifier::new(&rates, self.separator.as_deref());
+        let classifier = Charger::new(&rates, self.separator.as_deref());
         for flight in self.flights.iter_mut() {
             let parcels = flight.parcels.iter();
             let classes = parcels.flat_map(|parcel| parcel.reclassified(&classifier, &self.delimiter));

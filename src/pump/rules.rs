@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use super::lane::Lane;
+use crate::charge::Charge;
 use crate::config::{Batch, OnLimit, Rate};
 use crate::limiter::{All, Claim, Verdict};
-use crate::source::{Class, Parcel};
+use crate::source::Parcel;
 use crate::time::Time;
 
 /// The limits and all that bears on how they are asked.
@@ -101,8 +102,8 @@ impl Rules {
     }
 
     /// What records cost that are released together.
-    pub(super) fn sum(&self, classes: impl Iterator<Item = Class>) -> Option<Class> {
-        classes.reduce(|sum, class| Class { costs: self.add(&sum.costs, &class.costs).into(), ..sum })
+    pub(super) fn sum(&self, classes: impl Iterator<Item = Charge>) -> Option<Charge> {
+        classes.reduce(|sum, class| Charge { costs: self.add(&sum.costs, &class.costs).into(), ..sum })
     }
 
     fn add(&self, costs: &[u64], added: &[u64]) -> Vec<u64> {

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Block, Class, Classifier, Delimiter, SourceError};
+use super::{Block, Charger, Delimiter, SourceError};
+use crate::charge::Charge;
 use crate::runtime::joblog::Completed;
 use crate::time::Time;
 
@@ -10,7 +11,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub struct Parcel {
     block: Block,
-    class: Class,
+    class: Charge,
     first: u64,
     offset: u64,
     trial: Trial,
@@ -38,7 +39,7 @@ impl Parcel {
     }
 
     /// What each of them asks of the limits.
-    pub fn class(&self) -> &Class {
+    pub fn class(&self) -> &Charge {
         &self.class
     }
 
@@ -96,11 +97,11 @@ impl Parcel {
     /// What each of its records asks of other limits, though they may not admit it.
     pub(crate) fn reclassified<'a>(
         &'a self,
-        classifier: &'a Classifier,
+        classifier: &'a Charger,
         delimiter: &'a Delimiter,
-    ) -> impl Iterator<Item = Class> + 'a {
+    ) -> impl Iterator<Item = Charge> + 'a {
         let records = delimiter.split_inclusive(self.block.bytes());
-        records.map(|record| classifier.classify_leniently(delimiter.trim(record), record.len()))
+        records.map(|record| classifier.charge_leniently(delimiter.trim(record), record.len()))
     }
 
     /// Forgets the first `records` records, which are `length` bytes together.
@@ -114,7 +115,7 @@ impl Parcel {
 /// What has been read and does not wait in a lane yet.
 pub struct Intake {
     delimiter: Delimiter,
-    classifier: Classifier,
+    classifier: Charger,
     /// Records are told apart even if all ask the same.
     singly: bool,
     blocks: VecDeque<Raw>,
@@ -138,7 +139,7 @@ struct Raw {
 
 impl Intake {
     /// Empty.
-    pub fn new(delimiter: Delimiter, classifier: Classifier, singly: bool) -> Self {
+    pub fn new(delimiter: Delimiter, classifier: Charger, singly: bool) -> Self {
         Intake {
             delimiter,
             classifier,
@@ -173,7 +174,7 @@ impl Intake {
     }
 
     /// Takes back what was taken before, in its order, to be classified by other limits.
-    pub fn put_back(&mut self, parcels: Vec<Parcel>, classifier: Classifier) {
+    pub fn put_back(&mut self, parcels: Vec<Parcel>, classifier: Charger) {
         for Parcel { block, first, offset, trial, .. } in parcels.into_iter().rev() {
             self.blocks.push_front(Raw { block, first, offset, trial });
         }
@@ -244,9 +245,9 @@ impl Intake {
                 self.skipped += 1;
                 continue;
             }
-            let class = self.classifier.classify(record, length);
+            let class = self.classifier.charge(record, length);
             let parcel = class.map(|class| Parcel { block, class, first, offset, trial });
-            return Some(parcel.map_err(|why| SourceError::Item { record: first, why }));
+            return Some(parcel.map_err(|why| SourceError::Item { record: first, why: why.to_string() }));
         }
     }
 }

@@ -1,18 +1,23 @@
 //! From bytes to blocks of records.
 
+mod bad_item;
 mod block;
-mod classify;
+mod charger;
 mod delimiter;
+mod host;
 mod intake;
+mod json;
+mod part;
 mod reader;
 mod select;
 
 use std::fmt;
 use std::io;
 
+pub use bad_item::{BadItem, excerpt};
 pub use block::Block;
 pub(crate) use block::Buffer;
-pub use classify::{Class, Classifier};
+pub use charger::Charger;
 pub use delimiter::Delimiter;
 pub use intake::{Intake, Parcel};
 pub use reader::Reader;

@@ -134,7 +134,7 @@ fn a_bad_cost_ends_the_run_and_says_where_and_why() {
                 .assert()
                 .code(1)
                 .stdout(released.unwrap_or_else(|| good.clone()))
-                .stderr(format!("throttle: {why}\n"));
+                .stderr(format!("throttle: {why}: '{}'\n", bad.as_bytes().escape_ascii()));
         }
     }
 }

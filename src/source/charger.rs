@@ -1,6 +1,7 @@
 //! What a record is charged: its costs and its keys.
 
 use super::bad_item::{BadItem, excerpt};
+use super::host::canonical_host;
 use super::json::{Paths, Values};
 use super::part::Part;
 use super::select::Extractor;
@@ -58,7 +59,7 @@ impl Charger {
             Rule {
                 name: rate.to_string(),
                 cost: Cost::new(rate.cost.as_ref(), separator, &mut paths),
-                only: key.zip(rate.only.as_ref().map(|only| only.clone().into_bytes())),
+                only: key.zip(only(rate)),
                 most: rate.most(),
             }
         };
@@ -130,6 +131,12 @@ impl Charger {
             record.with(field, |part| part.write_to(key));
         }
     }
+}
+
+/// The key that a limit is for, as the selector would give it.
+fn only(rate: &Rate) -> Option<Vec<u8>> {
+    let only = rate.only.as_ref()?;
+    Some(if rate.key == Some(Selector::Host) { canonical_host(only) } else { only.clone().into_bytes() })
 }
 
 impl Field {
@@ -273,6 +280,16 @@ mod tests {
         assert!(charger.charge_into(b"bad", 5, &mut draft).is_err());
         charger.charge_into(br#"{"n": 1}"#, 5, &mut draft).unwrap();
         assert_eq!(draft.charge(), charger.charge(br#"{"n": 1}"#, 5).unwrap());
+    }
+
+    #[test]
+    fn a_limit_for_one_host_only_is_for_it_however_either_is_written() {
+        for only in ["example.org", "Example.ORG."] {
+            let costs = |url| charge(&[&format!("9/s,key=host,only={only}")], url).unwrap().0;
+            assert_eq!(costs(b"http://example.org/"), [1]);
+            assert_eq!(costs(b"http://EXAMPLE.org:80/"), [1]);
+            assert_eq!(costs(b"http://example.com/"), [0]);
+        }
     }
 
     #[test]

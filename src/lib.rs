@@ -81,6 +81,7 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
         store::reset(shared)?;
         return Ok(Exit::Done);
     }
+    config.limits.warnings().for_each(|warning| reporter.notice(&warning));
     let rates = config.limits.load()?;
     reporter.limits(&rates);
     let input = Input::open(config.input.file.as_deref())?;

@@ -1,5 +1,6 @@
 //! What the command line means: comparable, printable, and with nothing of the parser in it.
 
+mod amount;
 mod build;
 mod command;
 mod delimiter;
@@ -7,6 +8,7 @@ mod duration;
 mod limits;
 mod quantity;
 mod rate;
+mod rate_text;
 mod selector;
 mod state;
 
@@ -16,6 +18,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
 
+pub use amount::parse_limit_count;
 pub(crate) use build::keys;
 pub use build::{build, rebuild};
 pub use command::{Backoff, Failures, Feed, Halt, Output, Retry, Run};
@@ -23,7 +26,8 @@ pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use limits::{Limits, Source};
 pub use quantity::{parse_count, parse_decimal, parse_size};
-pub use rate::{Algorithm, Defaults, From, Rate, RateText, Start};
+pub use rate::{Algorithm, Defaults, From, Rate, Start};
+pub use rate_text::RateText;
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use state::{Shared, State, check_shareable};

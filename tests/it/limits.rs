@@ -108,6 +108,20 @@ fn requests_and_tokens_are_limited_together() {
     assert_eq!(dry_run(limits, &["4 a", "4 b", "2 c", "1 d"]), "0 4 a; 0 4 b; 1 2 c; 60 1 d");
 }
 
+#[test]
+fn a_fraction_of_an_item_per_second_is_exact() {
+    let items = ["a", "b", "c", "d"];
+    assert_eq!(dry_run(&["-r", "1.5/s"], &items), "0 a; 0 b; 0 c; 2 d");
+    assert_eq!(dry_run(&["-r", "1.5 per second,algo=bucket,burst=1"], &items[..2]), "0 a; 0.666666667 b");
+}
+
+#[test]
+fn a_month_that_may_be_minutes_warns() {
+    let month = "throttle: '100/M': M is a month, so the period is 1month; for minutes, write 100/m\n";
+    throttle(&["-r", "100/M"]).write_stdin("a\n").assert().success().stdout("a\n").stderr(month);
+    throttle(&["-q", "-r", "100/M"]).write_stdin("a\n").assert().success().stderr("");
+}
+
 /// A record, and why its cost is none.
 #[test]
 fn a_bad_cost_ends_the_run_and_says_where_and_why() {

@@ -22,10 +22,32 @@ pub struct Charger {
 struct Rule {
     name: String,
     cost: Cost,
-    /// Applies only to records whose key with this index is this.
-    only: Option<(usize, Vec<u8>)>,
+    only: Option<Only>,
     /// The most a record may cost.
     most: Option<u64>,
+}
+
+/// The one key that a limit is for.
+struct Only {
+    /// Which of the keys.
+    index: usize,
+    key: Vec<u8>,
+    /// Whether a record with it has come.
+    matched: bool,
+}
+
+impl Only {
+    fn new(index: usize, rate: &Rate) -> Option<Self> {
+        let only = rate.only.as_ref()?;
+        // As the selector would give it.
+        let is_host = rate.key == Some(Selector::Host);
+        let key = if is_host { canonical_host(only) } else { only.clone().into_bytes() };
+        Some(Only { index, key, matched: false })
+    }
+
+    fn matches(&self, keys: &[Key]) -> bool {
+        keys[self.index].as_slice() == self.key
+    }
 }
 
 enum Cost {
@@ -59,7 +81,7 @@ impl Charger {
             Rule {
                 name: rate.to_string(),
                 cost: Cost::new(rate.cost.as_ref(), separator, &mut paths),
-                only: key.zip(only(rate)),
+                only: key.and_then(|index| Only::new(index, rate)),
                 most: rate.most(),
             }
         };
@@ -103,11 +125,29 @@ impl Charger {
         let record = self.record(record, length);
         self.write_keys(&record, &mut draft.keys);
         draft.costs.clear();
-        for rule in &self.limits {
+        for rule in &mut self.limits {
+            rule.note(&draft.keys);
             let cost = rule.cost(&draft.keys, &record);
             draft.costs.push(cost.map_err(|why| BadItem::new(why, record.bytes))?);
         }
         Ok(())
+    }
+
+    /// The limits with an `only=` that no record has matched so far.
+    pub fn unmatched(&self) -> impl Iterator<Item = &str> {
+        let is_unmatched = |rule: &&Rule| rule.only.as_ref().is_some_and(|only| !only.matched);
+        self.limits.iter().filter(is_unmatched).map(|rule| rule.name.as_str())
+    }
+
+    /// Takes over which limits were matched, where `before` had the same ones.
+    pub fn keep_matched(&mut self, before: &Charger) {
+        let unmatched: Vec<_> = before.unmatched().collect();
+        for rule in &mut self.limits {
+            let was_there = before.limits.iter().any(|old| old.name == rule.name);
+            if let Some(only) = &mut rule.only {
+                only.matched |= was_there && !unmatched.contains(&rule.name.as_str());
+            }
+        }
     }
 
     /// As [`Charger::charge`], for a record that was admitted by other limits: what is wrong costs nothing.
@@ -131,12 +171,6 @@ impl Charger {
             record.with(field, |part| part.write_to(key));
         }
     }
-}
-
-/// The key that a limit is for, as the selector would give it.
-fn only(rate: &Rate) -> Option<Vec<u8>> {
-    let only = rate.only.as_ref()?;
-    Some(if rate.key == Some(Selector::Host) { canonical_host(only) } else { only.clone().into_bytes() })
 }
 
 impl Field {
@@ -194,8 +228,14 @@ fn why_no_cost(selector: &Selector, part: &Part<'_>) -> String {
 }
 
 impl Rule {
+    fn note(&mut self, keys: &[Key]) {
+        if let Some(only) = &mut self.only {
+            only.matched |= only.matches(keys);
+        }
+    }
+
     fn cost(&self, keys: &[Key], record: &Record<'_>) -> Result<u64, String> {
-        if self.only.as_ref().is_some_and(|(key, only)| keys[*key].as_slice() != only) {
+        if self.only.as_ref().is_some_and(|only| !only.matches(keys)) {
             return Ok(0);
         }
         let cost = self.cost.of(record)?;
@@ -290,6 +330,22 @@ mod tests {
             assert_eq!(costs(b"http://EXAMPLE.org:80/"), [1]);
             assert_eq!(costs(b"http://example.com/"), [0]);
         }
+    }
+
+    #[test]
+    fn limits_for_one_key_that_never_came_are_known() {
+        let rates = ["9/s", "9/s,key=col:1,only=a", "9/s,key=col:1,only=b", "9/s,key=col:2,only=b"];
+        let names = |charger: &Charger| charger.unmatched().map(str::to_owned).collect::<Vec<_>>();
+        let mut first = charger(&rates);
+        assert_eq!(names(&first).len(), 3);
+        first.charge(b"a x", 4).unwrap();
+        let unmatched = ["9/1s,algo=sliding,key=col:1,only=b", "9/1s,algo=sliding,key=col:2,only=b"];
+        assert_eq!(names(&first), unmatched);
+
+        let mut second = charger(&["9/s,key=col:1,only=a", "9/s,key=col:1,only=b", "9/s,key=col:1,only=c"]);
+        second.keep_matched(&first);
+        let unmatched = ["9/1s,algo=sliding,key=col:1,only=b", "9/1s,algo=sliding,key=col:1,only=c"];
+        assert_eq!(names(&second), unmatched);
     }
 
     #[test]

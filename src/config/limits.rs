@@ -106,7 +106,11 @@ impl Limits {
         Ok(rates)
     }
 
-    fn parse(&self, text: &str) -> Result<Vec<Rate>> {
+    /// The limits in a file that holds `text`.
+    ///
+    /// # Errors
+    /// A line that is no RATE, with its number.
+    pub fn parse(&self, text: &str) -> Result<Vec<Rate>> {
         let lines = text.lines().map(|line| without_comment(line).trim());
         let rates = lines.zip(1..).filter(|(line, _)| !line.is_empty());
         let parse = |line: &str| {

@@ -7,7 +7,7 @@ use url::{Host, Url};
 use super::part::Part;
 
 /// The host: in lower case, international names in their ASCII form, addresses in their shortest form, without
-/// the dot that ends a complete name.
+/// dots at the end.
 pub(super) fn host(record: &[u8]) -> Part<'_> {
     plain_host(record).map_or_else(|| parsed_host(record), Part::borrowed)
 }
@@ -15,7 +15,7 @@ pub(super) fn host(record: &[u8]) -> Part<'_> {
 /// A host that is not part of a URL, written as [`host`] writes it.
 pub(super) fn canonical_host(name: &str) -> Vec<u8> {
     let name = Host::parse(name).map_or_else(|_| name.to_ascii_lowercase(), |host| host.to_string());
-    without_dot(name.as_bytes()).to_vec()
+    without_dots(name.as_bytes()).to_vec()
 }
 
 /// The host, if it can be told without parsing all of the URL: no user, lower-case ASCII, and no spelling that
@@ -30,7 +30,7 @@ fn plain_host(record: &[u8]) -> Option<&[u8]> {
         Some((b':', rest)) => is_port(rest),
         Some(_) => false,
     };
-    let host = without_dot(host);
+    let host = without_dots(host);
     Some(host).filter(|host| is_whole && is_canonical(host))
 }
 
@@ -54,15 +54,16 @@ fn is_canonical(host: &[u8]) -> bool {
     }
 }
 
-fn without_dot(host: &[u8]) -> &[u8] {
-    host.strip_suffix(b".").unwrap_or(host)
+fn without_dots(host: &[u8]) -> &[u8] {
+    let end = host.iter().rposition(|&byte| byte != b'.').map_or(0, |last| last + 1);
+    &host[..end]
 }
 
 fn parsed_host(record: &[u8]) -> Part<'static> {
     // What is not UTF-8 in a path is of no interest; in a host it is no letter of any name.
     let url = Url::parse(String::from_utf8_lossy(record).trim()).ok();
-    let host = url.as_ref().and_then(Url::host_str).filter(|host| !host.is_empty());
-    host.map_or(Part::Missing, |host| Part::owned(canonical_host(host)))
+    let host = url.as_ref().and_then(Url::host_str).map(canonical_host).filter(|host| !host.is_empty());
+    host.map_or(Part::Missing, Part::owned)
 }
 
 #[cfg(test)]
@@ -135,10 +136,11 @@ mod tests {
 
     #[test]
     fn what_has_no_host() {
-        let table: [&[u8]; 10] = [
+        let table: [&[u8]; 11] = [
             b"",
             b"http://",
             b"http:///",
+            b"http://./",
             b"http://\xff.b/",
             b"http://a b/",
             b"http://a.b:65536/",

@@ -1,14 +1,15 @@
 //! The works of `throttle`, which paces the items of a pipe.
 //!
 //! ```text
-//! records → source → pump ───────────→ sink → stdout | command
-//!                      │ ▲ verdict      │ done
-//!                    limiter (pure)     ▼
-//!                   world: now(), wait(until) → wake
+//!                  events                    actions
+//! source ─ items ─▶ ┌────────────────────────┐ ─ Send(batch) ─▶ sink: stdout | command
+//! jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Book(order) ─▶ store
+//! store ── slots ─▶ │  queue · batch · limits│ ─ Wait(until) ─▶ clock
+//! signals, files ─▶ └────────────────────────┘ ─ Tell ────────▶ ui
 //! ```
 //!
-//! One decision per release, in one loop, in [`mod@pump`]: ask, wait, send, commit. The rules are in [`limiter`],
-//! which sees no clock; the clock, real or simulated, is in [`runtime`].
+//! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; the rules are in [`limiter`]. The one
+//! loop, which asks the scheduler what to do and does it, is [`runtime::Driver`].
 
 pub mod charge;
 pub mod cli;
@@ -81,6 +82,7 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
         store::reset(shared)?;
         return Ok(Exit::Done);
     }
+    config.limits.warnings().for_each(|warning| reporter.notice(&warning));
     let rates = config.limits.load()?;
     reporter.limits(&rates);
     let input = Input::open(config.input.file.as_deref())?;
@@ -90,7 +92,7 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
         Action::DryRun { arrivals, .. } => dry_run(config, rates, arrivals.clone(), reader, &reporter),
         Action::Pass | Action::Run(_) | Action::Reset => {
             let display = config.progress.and_then(|when| Display::new(when, position.size_left()));
-            real_run(config, rates, reader, &position, &reporter.with_display(display))
+            real_run(config, &rates, reader, &position, &reporter.with_display(display))
         }
     }
 }
@@ -122,7 +124,7 @@ fn dry_run(
 
 fn real_run(
     config: &Config,
-    rates: Vec<Rate>,
+    rates: &[Rate],
     reader: Reader<Input>,
     position: &Position,
     reporter: &Reporter,
@@ -130,10 +132,10 @@ fn real_run(
     let clock = if config.shared.is_some() { RealClock::Boot } else { RealClock::start() };
     let log = config.command().map(open_log).transpose()?.flatten();
     let mut world = Real::start(reader, clock).context("cannot start")?;
-    world.watch_limits(&config.limits, &rates)?;
-    let mut schedule = Schedule::new(config, rates.clone(), world.now());
+    world.watch_limits(&config.limits, rates)?;
+    let mut schedule = Schedule::new(config, rates.to_vec(), world.now());
     if let Some(shared) = &config.shared {
-        schedule = schedule.with_bookings(share(shared, &rates, &mut world, reporter)?);
+        schedule = schedule.with_bookings(share(shared, rates, &mut world, reporter)?);
     }
     if let Some(run) = config.command() {
         schedule = schedule.with_commands(run, fastrand::u64(..));

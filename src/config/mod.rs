@@ -1,11 +1,13 @@
 //! What the command line means: comparable, printable, and with nothing of the parser in it.
 
+mod amount;
 mod command;
 mod delimiter;
 mod duration;
 mod limits;
 mod quantity;
 mod rate;
+mod rate_text;
 mod selector;
 mod state;
 
@@ -15,12 +17,14 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
 
+pub use amount::parse_limit_count;
 pub use command::{Backoff, Failures, Feed, Halt, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use limits::{Limits, Source};
 pub use quantity::{parse_count, parse_decimal, parse_size};
-pub use rate::{Algorithm, Defaults, From, Rate, RateText, Start, keys};
+pub use rate::{Algorithm, Defaults, From, Rate, Start, keys};
+pub use rate_text::RateText;
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use state::{Shared, State, check_shareable};

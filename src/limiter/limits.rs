@@ -60,7 +60,7 @@ pub enum Blocked {
 /// itself. Besides, slots may have to be booked: then a release goes in one of them, too.
 #[derive(Default)]
 pub struct Limits {
-    limits: Vec<Limit>,
+    all: Vec<Limit>,
     booked: Option<Booked>,
     admitted: Admitted,
 }
@@ -115,7 +115,7 @@ impl FromIterator<Limit> for Limits {
     fn from_iter<I: IntoIterator<Item = Limit>>(limits: I) -> Self {
         let limits: Vec<_> = limits.into_iter().collect();
         let pending = limits.iter().map(|_| Pending::default()).collect();
-        Limits { limits, booked: None, admitted: Admitted { pending, ..Admitted::default() } }
+        Limits { all: limits, booked: None, admitted: Admitted { pending, ..Admitted::default() } }
     }
 }
 
@@ -124,7 +124,7 @@ impl IntoIterator for Limits {
     type IntoIter = std::vec::IntoIter<Limit>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.limits.into_iter()
+        self.all.into_iter()
     }
 }
 
@@ -142,7 +142,7 @@ impl Limits {
     /// Which of the limits does not allow the release at `request.since`, after those that are admitted; the first, if
     /// several do not.
     pub fn refusing(&mut self, request: &Request) -> Option<usize> {
-        let limits = self.limits.iter_mut().zip(&self.admitted.pending).zip(request.costs);
+        let limits = self.all.iter_mut().zip(&self.admitted.pending).zip(request.costs);
         limits.into_iter().position(|((limit, pending), &cost)| {
             if cost == 0 {
                 return false;
@@ -155,7 +155,7 @@ impl Limits {
 
     /// Which of the limits allows the release last, if any makes it wait at all.
     pub fn binding(&self, request: &Request) -> Option<usize> {
-        let answers = self.limits.iter().zip(request.costs).map(|(limit, &cost)| match cost {
+        let answers = self.all.iter().zip(request.costs).map(|(limit, &cost)| match cost {
             0 => Verdict::At(request.since),
             _ => limit.limiter.earliest(request.key(limit), request.ask(cost)),
         });
@@ -178,16 +178,16 @@ impl Limits {
     /// Requests that agree in it get the same answer.
     pub fn common_part(&self, request: &Request) -> (Box<[u64]>, Option<Time>) {
         let common = |(limit, &cost): (&Limit, &u64)| if limit.key.is_none() { cost } else { 0 };
-        let costs = self.limits.iter().zip(request.costs).map(common).collect();
+        let costs = self.all.iter().zip(request.costs).map(common).collect();
         let depends =
             |(limit, &cost): (&Limit, &u64)| limit.key.is_none() && limit.limiter.depends_on_since(cost);
-        let depends = self.limits.iter().zip(request.costs).any(depends);
+        let depends = self.all.iter().zip(request.costs).any(depends);
         (costs, Some(request.since).filter(|_| depends))
     }
 
     /// Whether the answer to a request of these costs depends on its `since` in more than being no earlier.
     pub fn depends_on_since(&self, costs: &[u64]) -> bool {
-        self.limits.iter().zip(costs).any(|(limit, &cost)| limit.limiter.depends_on_since(cost))
+        self.all.iter().zip(costs).any(|(limit, &cost)| limit.limiter.depends_on_since(cost))
     }
 
     /// Admits releases like `request` at `now`, after those admitted before: as many as are allowed, up to `most`.
@@ -208,7 +208,7 @@ impl Limits {
     fn available(&mut self, now: Time, request: &Request, most: u64) -> Result<u64, Blocked> {
         let Admitted { charges, pending, .. } = &mut self.admitted;
         let mut count = most;
-        for ((limit, pending), &cost) in self.limits.iter_mut().zip(pending).zip(request.costs) {
+        for ((limit, pending), &cost) in self.all.iter_mut().zip(pending).zip(request.costs) {
             let mut account = 0;
             if cost > 0 {
                 account = limit.limiter.account(request.key(limit), now);
@@ -231,7 +231,7 @@ impl Limits {
     fn note(&mut self, request: &Request, row: usize, count: u64) {
         let Admitted { releases, charges, pending, keys } = &mut self.admitted;
         releases.push(Release { since: request.since, count });
-        let pending = self.limits.iter().zip(pending).zip(&charges[row..]);
+        let pending = self.all.iter().zip(pending).zip(&charges[row..]);
         for ((limit, pending), &(cost, account)) in pending.filter(|(_, (cost, _))| *cost > 0) {
             pending.add(limit, account, cost.saturating_mul(count));
         }
@@ -244,14 +244,14 @@ impl Limits {
     /// admitted. Those that are `over` have come to their end as well.
     pub fn commit(&mut self, now: Time, mut left: u64, over: bool) {
         let Admitted { releases, charges, pending, keys } = &mut self.admitted;
-        let rows = self.limits.len();
+        let rows = self.all.len();
         for (at, release) in releases.iter().enumerate() {
             let count = release.count.min(left);
             left -= count;
             if count == 0 {
                 break;
             }
-            for (limit, &(cost, account)) in self.limits.iter_mut().zip(&charges[at * rows..]) {
+            for (limit, &(cost, account)) in self.all.iter_mut().zip(&charges[at * rows..]) {
                 if cost > 0 {
                     let cost = cost.saturating_mul(count);
                     let ask = Ask { since: release.since, cost };
@@ -287,7 +287,7 @@ impl Limits {
 
     /// A release that was charged has come to its end at `now`.
     pub fn finish(&mut self, now: Time, request: &Request) {
-        for (limit, &cost) in self.limits.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
+        for (limit, &cost) in self.all.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
             let account = limit.limiter.account(request.key(limit), now);
             limit.limiter.finish(account, now, request.ask(cost));
         }
@@ -295,13 +295,13 @@ impl Limits {
 
     /// When some limit has accounts to evict.
     pub fn evict_at(&self) -> Option<Time> {
-        self.limits.iter().filter_map(|limit| limit.limiter.evict_at()).min()
+        self.all.iter().filter_map(|limit| limit.limiter.evict_at()).min()
     }
 
     /// Gives back, at `now`, the memory of accounts that were idle by `horizon`. No later request may be of a time
     /// before that, and none be admitted and not committed.
     pub fn evict(&mut self, now: Time, horizon: Time) {
-        self.limits.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
+        self.all.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
     }
 
     /// Takes slots that were booked for a key and these costs.
@@ -331,7 +331,7 @@ impl Limits {
 
     fn strictest(&self, request: &Request, which: impl Fn(&Limit) -> bool) -> Verdict {
         let mut verdict = Verdict::At(request.since);
-        for (limit, &cost) in self.limits.iter().zip(request.costs) {
+        for (limit, &cost) in self.all.iter().zip(request.costs) {
             if cost > 0 && which(limit) {
                 verdict = verdict.max(limit.limiter.earliest(request.key(limit), request.ask(cost)));
             }

@@ -103,8 +103,9 @@ impl Algorithm for Sliding {
 
     fn expire(&self, log: &mut Log, now: Time) {
         if let Some(older) = &mut log.older {
-            while let Some(run) = older.runs.pop_front_if(|run| self.is_over(run, now)) {
+            while let Some(run) = older.runs.front().filter(|run| self.is_over(run, now)) {
                 older.cost -= run.cost;
+                older.runs.pop_front();
             }
         }
         if self.is_over(&log.newest, now) {

@@ -12,7 +12,7 @@ use super::world::Event;
 
 /// Waits for the end of commands, without reaping them.
 ///
-/// Until the pump's thread reaps a command, its number cannot be given to another process, so that thread may safely
+/// Until the driver's thread reaps a command, its number cannot be given to another process, so that thread may safely
 /// send signals to it.
 pub(super) struct Reaper {
     ask: Sender<()>,

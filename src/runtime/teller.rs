@@ -1,4 +1,4 @@
-//! Telling the pump's thread what happens, wherever it waits.
+//! Telling the driver's thread what happens, wherever it waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -12,12 +12,12 @@ use crate::interrupt::Interrupt;
 #[derive(Clone)]
 pub(super) struct Teller {
     send: Sender<Event>,
-    /// How often the pump's thread has begun or ended a call in which it does not see the channel: odd within one.
+    /// How often the driver's thread has begun or ended a call in which it does not see the channel: odd within one.
     calls: Arc<AtomicU64>,
     interrupt: Arc<Interrupt>,
 }
 
-/// Hears of events. For the pump's thread.
+/// Hears of events. For the driver's thread.
 pub(super) struct Hearer {
     events: Receiver<Event>,
     calls: Arc<AtomicU64>,

@@ -101,7 +101,7 @@ impl Schedule {
         self.intake.is_single()
             && capacity.line.is_none()
             && self.rules.on_limit == OnLimit::Wait
-            && !self.runs_commands
+            && !self.mode.runs_commands
             && !self.rules.former.forms_batches()
             && self.bookings.is_none()
     }
@@ -210,7 +210,7 @@ impl Schedule {
                     true => batch.push_release(segments),
                     false => segments.into_iter().for_each(|segment| batch.push(segment)),
                 }
-                self.sending.charge = self.runs_commands.then_some((since, costs, keys));
+                self.sending.charge = self.mode.runs_commands.then_some((since, costs, keys));
                 *left -= releases;
                 Next::More
             }
@@ -277,7 +277,7 @@ impl Schedule {
         self.commit(now, batch.releases_of(items));
         let attempt = batch.attempt();
         let bytes = batch.bytes();
-        if items == batch.items() && !self.runs_commands {
+        if items == batch.items() && !self.mode.runs_commands {
             self.stats.bytes += bytes as u64;
         } else {
             let gone = batch.take(items, &self.delimiter);
@@ -297,7 +297,7 @@ impl Schedule {
     fn commit(&mut self, now: Time, releases: u64) {
         // More of the same instant may be let in now.
         self.is_due = false;
-        self.rules.limits.commit(now, releases, !self.runs_commands);
+        self.rules.limits.commit(now, releases, !self.mode.runs_commands);
         self.queue.settle(now, &self.sending.lanes, &self.rules);
         self.sending.lanes.clear();
     }
@@ -347,7 +347,7 @@ impl Schedule {
 
     /// Tells how far all items are done with, or running.
     pub(super) fn settle(&mut self, first: u64) {
-        if self.keeps_order {
+        if self.mode.keeps_order {
             let backing_off = self.attempts.backing_off().map(Segment::first);
             let waiting = self.queue.first().into_iter().chain(backing_off).min();
             let next = waiting.unwrap_or(u64::MAX).min(self.intake.first());

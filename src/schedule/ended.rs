@@ -37,7 +37,7 @@ impl Schedule {
     /// A backoff holds up its own items, a server's word all that goes by the same keys.
     fn retry(&mut self, first: u64, segments: Vec<Segment>, until: Time, holds: bool) {
         let again = segments.into_iter().map(|segment| segment.again(first, until)).collect::<Vec<_>>();
-        if holds || self.in_order {
+        if holds || self.mode.in_order {
             self.requeue(again);
         } else {
             self.attempts.back_off(until, again);

@@ -28,7 +28,8 @@ impl Schedule {
         self.rules.limits = limits::rebuild(&self.rates, old, &rates, now);
         self.rules.former.set_rates(&rates);
         self.rules.depends_on_since |= rates.iter().any(super::depends_on_since);
-        let charger = Charger::new(&rates, self.separator.as_deref());
+        let mut charger = Charger::new(&rates, self.separator.as_deref());
+        charger.keep_matched(self.intake.charger());
         let waiting = self.queue.take_all();
         self.intake.put_back(waiting, charger);
         self.recharge_running();

@@ -60,12 +60,7 @@ pub struct Schedule {
     attempts: Attempts,
     /// What has been booked, if limits are shared.
     bookings: Option<Bookings>,
-    /// Releases are commands: they run on, and their ends are told.
-    runs_commands: bool,
-    /// Commands' outputs wait for those of the items before them.
-    keeps_order: bool,
-    /// An item that backs off keeps its place.
-    in_order: bool,
+    mode: Mode,
     /// What is to be done before anything else is decided.
     actions: VecDeque<Action>,
     sending: Sending,
@@ -83,6 +78,17 @@ pub struct Schedule {
     interrupted: bool,
     exit: Exit,
     stats: Stats,
+}
+
+/// What releases are, and how they are ordered.
+#[derive(Default)]
+struct Mode {
+    /// They are commands: they run on, and their ends are told.
+    runs_commands: bool,
+    /// Commands' outputs wait for those of the items before them.
+    keeps_order: bool,
+    /// An item that backs off keeps its place.
+    in_order: bool,
 }
 
 impl Schedule {
@@ -107,9 +113,7 @@ impl Schedule {
             rates,
             attempts: Attempts::default(),
             bookings: None,
-            runs_commands: false,
-            keeps_order: false,
-            in_order: config.queue.in_order,
+            mode: Mode { in_order: config.queue.in_order, ..Mode::default() },
             actions: VecDeque::new(),
             sending: Sending::default(),
             not_before: Time::ZERO,
@@ -126,8 +130,8 @@ impl Schedule {
     /// Releases are commands, whose ends are judged by the rules of `run`. `seed` makes the jitter of backoffs.
     pub fn with_commands(mut self, run: &Run, seed: u64) -> Self {
         self.attempts = Attempts::new(run, seed);
-        self.runs_commands = true;
-        self.keeps_order = run.output == Output::InOrder;
+        self.mode.runs_commands = true;
+        self.mode.keeps_order = run.output == Output::InOrder;
         self
     }
 
@@ -259,8 +263,8 @@ impl Schedule {
     /// none is accepted, there may be some that waits to be let in.
     fn evict(&mut self, now: Time) {
         if self.rules.limits.evict_at().is_some_and(|at| at <= now) {
-            let is_waited_for =
-                !self.rules.former.has_ended() && !(self.intake.is_empty() && self.has_room());
+            let is_accepting = self.intake.is_empty() && self.has_room();
+            let is_waited_for = !self.rules.former.has_ended() && !is_accepting;
             let outside = Some(self.intake.newest()).filter(|_| is_waited_for);
             let waiting = self.queue.oldest().into_iter().chain(self.intake.arrival()).chain(outside);
             // What has arrived may not have been told yet: a wake-up can be late by some of a second, not by all.

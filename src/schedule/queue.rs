@@ -382,7 +382,8 @@ impl Queue {
 
     /// Forgets the empty lanes whose last release was no later than `arrival`.
     fn forget_emptied(&mut self, arrival: Time) {
-        while let Some((_, at)) = self.emptied.pop_front_if(|(since, _)| *since <= arrival) {
+        while let Some(&(_, at)) = self.emptied.front().filter(|(since, _)| *since <= arrival) {
+            self.emptied.pop_front();
             let lane = &self.lanes[at].lane;
             if lane.front().is_none() && lane.previous().max(lane.held_until()) <= arrival {
                 self.forget(at);

@@ -1,20 +1,25 @@
 //! From bytes to blocks of records.
 
+mod bad_item;
 mod block;
 mod capacity;
-mod classify;
+mod charger;
 mod delimiter;
+mod host;
 mod intake;
 mod items;
+mod json;
+mod part;
 mod reader;
 mod select;
 
 use std::fmt;
 use std::io;
 
+pub use bad_item::{BadItem, excerpt};
 pub use block::Block;
 pub use capacity::{Capacity, CommandLine, Misfit};
-pub use classify::Charger;
+pub use charger::Charger;
 pub use delimiter::Delimiter;
 pub use intake::{Done, Intake};
 pub use items::{Batch, Items, Segment};

@@ -28,7 +28,7 @@
 //! # Who does what
 //!
 //! A [`Store`] answers one question: [`Store::book`]. All limits of a run are booked as one, so that a release has one
-//! slot. The pump asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
+//! slot. The scheduler asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
 //! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
 //! [`crate::limiter::Booked`], which is pure, like all limiters.
 //!

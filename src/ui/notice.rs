@@ -5,9 +5,7 @@ use super::stats::items;
 use crate::config::format_duration;
 use crate::exit::End;
 use crate::schedule::{Failed, Failure, Notice};
-
-/// The longest part of an item that is shown, in characters.
-const LONGEST: usize = 60;
+use crate::source::excerpt;
 
 impl Reporter {
     /// Tells what the scheduler has to tell.
@@ -19,7 +17,7 @@ impl Reporter {
                     || "can never go".to_owned(),
                     |early| format!("came {} too early", format_duration(early)),
                 );
-                self.error(&anyhow::anyhow!("item {item} '{}' {early} for the limit {limit}", shown(text)));
+                self.error(&anyhow::anyhow!("item {item} '{}' {early} for the limit {limit}", excerpt(text)));
             }
             Notice::Halted { failed } => {
                 self.notice(&format_args!("{} failed: --halt ends the run", items(*failed)));
@@ -33,8 +31,8 @@ impl Reporter {
     fn failed(&self, failed: &Failed) {
         let Failed { item, items, text, why } = failed;
         let which = match items {
-            1 => format!("item {item} '{}'", shown(text)),
-            _ => format!("items {item} to {}, '{}' and so on", item + items - 1, shown(text)),
+            1 => format!("item {item} '{}'", excerpt(text)),
+            _ => format!("items {item} to {}, '{}' and so on", item + items - 1, excerpt(text)),
         };
         self.notice(&format_args!("{which}: {}", reason(*why)));
     }
@@ -53,18 +51,4 @@ fn reason(why: Failure) -> String {
 fn signal_name(number: i32) -> String {
     let known = nix::sys::signal::Signal::try_from(number);
     known.map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned())
-}
-
-/// The beginning of an item, with nothing in it that a terminal would take for orders.
-fn shown(item: &[u8]) -> String {
-    let text = item.escape_ascii().to_string();
-    let text = String::from_utf8(item.to_vec()).map_or(text, |text| text.chars().map(visible).collect());
-    match text.char_indices().nth(LONGEST) {
-        Some((at, _)) => format!("{}...", &text[..at]),
-        None => text,
-    }
-}
-
-fn visible(c: char) -> String {
-    if c.is_control() { c.escape_default().to_string() } else { c.to_string() }
 }

@@ -51,7 +51,7 @@ fn with_keys_each_counts_from_the_ends_of_its_own() {
 }
 
 #[test]
-fn nothing_is_released_while_one_backs_off() {
+fn while_a_server_asks_to_wait_nothing_of_that_lane_is_released() {
     let asks = |line: &str, attempt| match (line, attempt) {
         ("a", 1) => Behaviour { retry_after: Some(100 * MILLI), ..ends(5, 1) },
         _ => ok(5),
@@ -61,6 +61,20 @@ fn nothing_is_released_while_one_backs_off() {
     let keyed = ["-r1/10ms,key=col:1", "-j9", "--retries=1"];
     let outcome = run(&keyed, vec![block(0, &["a", "a2", "b"])], asks);
     assert_eq!(starts(&outcome), [("a", 0), ("a2", 0), ("b", 0), ("a", 105)]);
+}
+
+#[test]
+fn an_item_that_backs_off_comes_back_before_all_that_is_behind_it() {
+    let fails = |line: &str, attempt| ends(5, i32::from(line == "a" && attempt == 1));
+    let lines: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h"].into();
+    let args = ["-n1", "-p10ms", "-j9", "--retries=1", "--backoff=30ms..30ms"];
+    let outcome = run(&args, vec![block(0, &lines)], fails);
+    // Over at 35, it is next in line at 40.
+    let expected =
+        [("a", 0), ("b", 10), ("c", 20), ("d", 30), ("a", 40), ("e", 50), ("f", 60), ("g", 70), ("h", 80)];
+    assert_eq!(starts(&outcome), expected);
+    let outcome = run(&[&args[..], &["--in-order"]].concat(), vec![block(0, &["a", "b"])], fails);
+    assert_eq!(starts(&outcome), [("a", 0), ("a", 35), ("b", 45)]);
 }
 
 #[test]

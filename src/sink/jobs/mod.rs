@@ -41,7 +41,7 @@ const USUAL_LINE: usize = 128 << 10;
 /// What POSIX guarantees for arguments and environment together.
 const LEAST_LINE: usize = 4096;
 
-/// Linux: MAX_ARG_STRLEN, less the NUL that ends it.
+/// Linux: `MAX_ARG_STRLEN`, less the NUL that ends it.
 const LONGEST_ARGUMENT: usize = (128 << 10) - 1;
 
 /// What an argument or a variable takes besides its bytes.

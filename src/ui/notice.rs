@@ -34,7 +34,12 @@ impl Reporter {
             1 => format!("item {item} '{}'", excerpt(text)),
             _ => format!("items {item} to {}, '{}' and so on", item + items - 1, excerpt(text)),
         };
-        self.notice(&format_args!("{which}: {}", reason(*why)));
+        let text = format!("{which}: {}", reason(*why));
+        match why {
+            // It was not even tried.
+            Failure::Misfit(_) => self.say_failed(true, &text),
+            _ => self.say_failed(false, &text),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is told on stderr: `throttle: what: why`.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -19,17 +20,22 @@ pub struct Reporter {
     level: Option<Report>,
     display: Option<Display>,
     as_json: bool,
+    /// How many failures were told, or would have been.
+    failures: Cell<u64>,
 }
+
+/// So many failures are named, and the rest is counted.
+const MOST_FAILURES: u64 = 20;
 
 impl Reporter {
     /// Tells as much as `level` says.
     pub fn new(level: Report) -> Self {
-        Reporter { level: Some(level), display: None, as_json: false }
+        Reporter { level: Some(level), display: None, as_json: false, failures: Cell::new(0) }
     }
 
     /// Tells nothing at all, not even errors.
     pub fn silent() -> Self {
-        Reporter { level: None, display: None, as_json: false }
+        Reporter { level: None, display: None, as_json: false, failures: Cell::new(0) }
     }
 
     /// Shows progress as well.
@@ -73,6 +79,14 @@ impl Reporter {
         }
     }
 
+    /// A failure: an error, or else nothing for the quiet. After the first few they are only counted.
+    pub(super) fn say_failed(&self, is_error: bool, text: &str) {
+        self.failures.set(self.failures.get() + 1);
+        if self.failures.get() <= MOST_FAILURES {
+            if is_error && self.level.is_some() { self.say(&text) } else { self.notice(&text) }
+        }
+    }
+
     /// Something that was not done as one might expect; not told with `-q`.
     pub fn notice(&self, text: &dyn fmt::Display) {
         if matches!(self.level, Some(Report::Normal | Report::Verbose)) {
@@ -109,6 +123,10 @@ impl Reporter {
     /// What was done, at the end of a run, with `-v` or as JSON.
     pub fn summary(&self, stats: &Stats, now: Time, exit: Exit) {
         self.display.iter().for_each(Display::finish);
+        let unnamed = self.failures.get().saturating_sub(MOST_FAILURES);
+        if unnamed > 0 {
+            self.notice(&format_args!("{unnamed} more failed"));
+        }
         self.left(exit, stats);
         if self.level == Some(Report::Verbose) {
             self.statistics(stats, now);

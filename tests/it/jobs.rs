@@ -224,7 +224,7 @@ fn a_command_that_runs_too_long_is_ended_with_what_it_started() {
         let started = Instant::now();
         let output = start(&[UNLIMITED, "--timeout=300ms"], script).write_stdin("1\n").output().unwrap();
         assert_eq!(output.status.code(), Some(125), "{script}");
-        assert!(text(&output.stderr).contains("item 1: sh ran longer than --timeout"));
+        assert!(text(&output.stderr).contains("item 1 '1': ran longer than --timeout"));
         assert!(started.elapsed() >= Duration::from_millis(300) + Duration::from_secs(grace));
         let pid = Pid::from_raw(text(&output.stdout).trim().parse().unwrap());
         eventually("it is gone", || !is_alive(pid));

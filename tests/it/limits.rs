@@ -282,7 +282,7 @@ fn an_item_too_early_ends_an_enforced_run() {
         let message = match status {
             0 => predicate::str::is_empty().boxed(),
             _ => predicate::str::starts_with("throttle: item ")
-                .and(predicate::str::contains(" came too early"))
+                .and(predicate::str::contains(" too early for the limit"))
                 .boxed(),
         };
         throttle(&[limit, "-p1h", "--on-limit", "fail"])

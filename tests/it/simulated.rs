@@ -15,7 +15,7 @@ use throttle::runtime::sim::{Clock, Sim};
 use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Sent, Sink};
-use throttle::source::{Batch, Block, Capacity, Delimiter, SourceError};
+use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::Time;
 use throttle::ui::report::Reporter;
 
@@ -164,7 +164,7 @@ impl Sink for Recorder {
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
         self.slowness.pass(&self.clock);
         let (start, end) = (at.0, self.clock.now().0);
-        let bytes: Vec<_> = batch.segments().iter().flat_map(|segment| segment.bytes()).copied().collect();
+        let bytes: Vec<_> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
         let lines: Vec<_> = str::from_utf8(&bytes).expect("text").lines().map(str::to_owned).collect();
         assert_eq!(lines.len() as u64, batch.items(), "as many lines as are said to be sent");
         let mut left = &lines[..];

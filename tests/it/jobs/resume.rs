@@ -167,7 +167,7 @@ fn the_numbers_at_the_end_add_up() {
     let script = "printf '0\\n7\\n' | throttle -r1T/s --log log -- true &&
         throttle -r1T/s --log log --resume --retries 1 --stats json -j2 -- sh -c 'exit $1' sh < items";
     let output = sh(script).current_dir(directory.path()).output().unwrap();
-    let told: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    let told: serde_json::Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
     let numbers = ["read", "released", "refused", "skipped", "retried", "failed", "left", "bytes", "exit"];
     let numbers = numbers.map(|name| told[name].as_u64().expect(name));
     assert_eq!(numbers, [5, 4, 0, 1, 2, 2, 0, 8, 123]);

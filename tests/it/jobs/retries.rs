@@ -52,10 +52,10 @@ fn attempts_are_admitted_like_new_items() {
 fn a_backoff_holds_up_its_own_item_and_no_other() {
     let script = "echo $1; test \"$1\" != 'a 1' -o $THROTTLE_ATTEMPT = 2";
     let args = ["--retries=1", "--backoff=2s..3s"];
-    let keyed = ["-r1/100ms,key=col:1", "-j3"];
+    let keyed = ["-r1/100ms,key=col:1"];
     let lines = "a 1\na 2\nb 1\nb 2\n";
     assert_eq!(run(&[&args[..], &keyed].concat(), script, lines), "a 1\nb 1\na 2\nb 2\na 1\n");
-    let common = ["-n1", "-p20ms", "-j3"];
+    let common = ["-n1", "-p20ms"];
     assert_eq!(run(&[&args[..], &common].concat(), script, lines), "a 1\na 2\nb 1\nb 2\na 1\n");
 }
 

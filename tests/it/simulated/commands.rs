@@ -12,7 +12,7 @@ use throttle::runtime::sim::{Clock, Sim};
 use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Cause, Jobs, Reaped, Sent, Sink};
-use throttle::source::{Batch, Block, Capacity, Delimiter, SourceError};
+use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::Time;
 use throttle::ui::report::Reporter;
 
@@ -46,12 +46,12 @@ pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) 
     let args = [&["throttle"], args, &["--", "simulated"]].concat();
     let config = cli::parse(args.into_iter().map(Into::into)).expect("a command line");
     let Action::Run(commands) = &config.action else { panic!("no command") };
-    let state = Rc::new(Running::default());
-    let sim = Sim::new(state.clock.clone(), blocks.into_iter().map(Ok));
-    let mut world = JobsWorld { sim, state: Rc::clone(&state) };
-    let mut sink = SimulatedJobs { state: Rc::clone(&state), behave, jobs: commands.jobs.get() };
+    let shared = Rc::new(Shared::default());
+    let sim = Sim::new(shared.clock.clone(), blocks.into_iter().map(Ok));
+    let mut world = JobsWorld { sim, shared: Rc::clone(&shared) };
+    let mut sink = SimulatedJobs { shared: Rc::clone(&shared), behave, jobs: commands.jobs.get() };
     let (exit, stats) = drive(&mut world, &mut sink, &config, commands);
-    Outcome { runs: state.runs.take(), exit, stats }
+    Outcome { runs: shared.runs.take(), exit, stats }
 }
 
 fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run) -> (Exit, Stats) {
@@ -65,7 +65,7 @@ fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run)
 
 /// What the world and the commands share.
 #[derive(Default)]
-struct Running {
+struct Shared {
     clock: Clock,
     runs: RefCell<Vec<Ran>>,
     /// When commands end that run, their number among the runs, and how they end.
@@ -73,7 +73,7 @@ struct Running {
     endings: RefCell<Vec<JobEnd>>,
 }
 
-impl Running {
+impl Shared {
     fn next_end(&self) -> Option<Time> {
         self.running.borrow().first().map(|(end, _)| Time(*end))
     }
@@ -81,7 +81,7 @@ impl Running {
 
 /// The simulated world, which tells when a command ends.
 struct JobsWorld<I: Iterator<Item = Result<Block, SourceError>>> {
-    state: Rc<Running>,
+    shared: Rc<Shared>,
     sim: Sim<I>,
 }
 
@@ -91,8 +91,8 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> World for JobsWorld<I> {
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {
-        assert_eq!(wait.running, self.state.next_end().is_some(), "the scheduler knows what runs");
-        let end = self.state.next_end().filter(|end| wait.until.is_none_or(|until| *end <= until));
+        assert_eq!(wait.running, self.shared.next_end().is_some(), "the scheduler knows what runs");
+        let end = self.shared.next_end().filter(|end| wait.until.is_none_or(|until| *end <= until));
         match (self.sim.wait(Wait { until: end.or(wait.until), ..wait }), end) {
             (Wake::Due, Some(_)) => Wake::Event(Event::Exited),
             (wake, _) => wake,
@@ -102,27 +102,27 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> World for JobsWorld<I> {
 
 /// Runs the simulated commands.
 struct SimulatedJobs<F> {
-    state: Rc<Running>,
+    shared: Rc<Shared>,
     behave: F,
     jobs: usize,
 }
 
 impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
     fn capacity(&self) -> Capacity {
-        let running = self.state.running.borrow().len();
+        let running = self.shared.running.borrow().len();
         Capacity { vacancies: self.jobs.saturating_sub(running) as u64, at_once: 1, ..Capacity::UNLIMITED }
     }
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
-        let bytes: Vec<_> = batch.segments().iter().flat_map(|segment| segment.bytes()).copied().collect();
+        let bytes: Vec<_> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
         let line = String::from_utf8(bytes).expect("text").trim_end().to_owned();
         let Behaviour { duration, code, retry_after } = (self.behave)(&line, batch.attempt());
         let (start, end, attempt) = (at.0, at.0 + duration, batch.attempt());
-        let mut runs = self.state.runs.borrow_mut();
-        self.state.running.borrow_mut().insert((end, runs.len()));
+        let mut runs = self.shared.runs.borrow_mut();
+        self.shared.running.borrow_mut().insert((end, runs.len()));
         runs.push(Ran { start, end, attempt, line });
         let end = JobEnd { first: batch.first(), end: End::Exited(code), timed_out: false, retry_after };
-        self.state.endings.borrow_mut().push(end);
+        self.shared.endings.borrow_mut().push(end);
         Sent::All
     }
 
@@ -133,9 +133,9 @@ impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
 
 impl<F: Fn(&str, u64) -> Behaviour> Jobs for SimulatedJobs<F> {
     fn reap(&mut self) -> Reaped {
-        let mut running = self.state.running.borrow_mut();
-        let still = running.split_off(&(self.state.clock.now().0 + 1, 0));
-        let endings = self.state.endings.borrow();
+        let mut running = self.shared.running.borrow_mut();
+        let still = running.split_off(&(self.shared.clock.now().0 + 1, 0));
+        let endings = self.shared.endings.borrow();
         let ended = std::mem::replace(&mut *running, still);
         Reaped { ended: ended.into_iter().map(|(_, number)| endings[number]).collect(), cause: None }
     }

@@ -62,7 +62,7 @@ pub(crate) fn run(
         arrivals.sort_unstable();
         let item = format!("item {}", process % 3);
         let death = (random.u64(0..faults.death) == 0).then(|| random.u64(0..=span));
-        let member = Process {
+        let member = Member {
             fleet: Arc::clone(&fleet),
             process,
             random: random.fork(),
@@ -152,7 +152,7 @@ impl Fleet {
 }
 
 /// The world of one process.
-struct Process {
+struct Member {
     fleet: Arc<Fleet>,
     process: usize,
     random: Rng,
@@ -167,7 +167,7 @@ struct Process {
     has_ended: bool,
 }
 
-impl Process {
+impl Member {
     fn run(mut self, config: &Config) -> Vec<Release> {
         let (fleet, process) = (Arc::clone(&self.fleet), self.process);
         fleet.take_turn(process, fleet.state());
@@ -228,7 +228,7 @@ impl Process {
     }
 }
 
-impl World for Process {
+impl World for Member {
     fn now(&self) -> Time {
         Time(self.fleet.now())
     }

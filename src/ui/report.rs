@@ -7,7 +7,7 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 use crate::config::{Rate, Report, State, format_duration};
-use crate::exit::Exit;
+use crate::exit::{Exit, signal_name};
 use crate::store::Policy;
 use crate::time::Time;
 use crate::ui::progress::{Display, Progress};
@@ -100,7 +100,7 @@ impl Reporter {
         if exit == Exit::Signal(Signal::SIGPIPE as i32) {
             // A reader that went away wanted no more.
         } else if let Exit::Signal(number) = exit {
-            let name = Signal::try_from(number).map_or("a signal", Signal::as_str);
+            let name = signal_name(number);
             self.notice(&format_args!("ended by {name}: {} read and not released", items(stats.left())));
         } else if stats.left() > 0 {
             self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));

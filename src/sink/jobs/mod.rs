@@ -5,6 +5,7 @@ mod output;
 mod retry_after;
 mod spool;
 mod template;
+mod wait;
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +18,6 @@ use std::time::SystemTime;
 use anyhow::{Context, Error, Result, anyhow};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
@@ -29,7 +29,7 @@ use self::spool::Spool;
 use super::writer::Writer;
 use super::{Cause, Ended, Load, Reaped, SendError, Sent, Sink};
 use crate::config::{Feed, Output, Run};
-use crate::exit::{End, Exit};
+use crate::exit::{End, Exit, signal_name};
 use crate::interrupt::Interrupt;
 use crate::runtime::Running;
 use crate::time::Time;
@@ -208,7 +208,7 @@ impl<'a> Exec<'a> {
                     .notice(&format_args!("item {item}: {name} ran longer than --timeout and was ended"));
             }
             End::Killed(number) => {
-                let signal = Signal::try_from(number).map_or("a signal", Signal::as_str);
+                let signal = signal_name(number);
                 self.reporter.notice(&format_args!("item {item}: {name} was killed by {signal}"));
             }
             End::Exited(255) => {
@@ -284,16 +284,8 @@ impl Sink for Exec<'_> {
 
     fn reap(&mut self, _: Time) -> Reaped {
         let mut reaped = Reaped::default();
-        // Others than ours may be among them: what this process had started before it became throttle.
-        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            match status {
-                WaitStatus::Exited(pid, code) => self.end(pid, End::Exited(code), &mut reaped),
-                WaitStatus::Signaled(pid, signal, _) => {
-                    self.end(pid, End::Killed(signal as i32), &mut reaped);
-                }
-                WaitStatus::StillAlive => break,
-                _ => {}
-            }
+        while let Some((pid, end)) = wait::next_ended() {
+            self.end(pid, end, &mut reaped);
         }
         self.running.set(!self.jobs.is_empty());
         reaped

@@ -1,0 +1,3 @@
+//! What goes wrong around the program must neither hang it nor lose anything silently.
+
+mod commands;

@@ -1,5 +1,6 @@
 //! `throttle`: see the library.
 
 fn main() -> ! {
+    throttle::inherited::prepare();
     throttle::run(std::env::args_os()).leave()
 }

@@ -1,3 +1,4 @@
 //! What goes wrong around the program must neither hang it nor lose anything silently.
 
 mod commands;
+mod inherited;

@@ -90,15 +90,14 @@ fn is_ignored(signal: Signal) -> bool {
     mask & 1 << (signal as u32 - 1) != 0
 }
 
+/// Not INT: a shell has what it runs in the background ignore that.
 #[test]
 fn a_shell_sees_128_and_the_number() {
-    for (signal, status) in [("TERM", 143), ("INT", 130)] {
-        sh(&format!("yes | throttle -n1 -p1h > out & while ! test -s out; do sleep 0.01; done; kill -{signal} $!; wait $!"))
-            .current_dir(Directory::new().path())
-            .timeout(HANG)
-            .assert()
-            .code(status);
-    }
+    sh("yes | throttle -n1 -p1h > out & while ! test -s out; do sleep 0.01; done; kill -TERM $!; wait $!")
+        .current_dir(Directory::new().path())
+        .timeout(HANG)
+        .assert()
+        .code(143);
 }
 
 #[test]

@@ -2,3 +2,4 @@
 
 mod commands;
 mod inherited;
+mod logs;

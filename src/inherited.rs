@@ -9,6 +9,7 @@
 
 use std::sync::OnceLock;
 
+use anyhow::{Result, ensure};
 use nix::libc::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ, c_int};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
@@ -57,6 +58,18 @@ pub fn prepare() {
 }
 
 impl Inherited {
+    /// Checks that there is a standard output: what std opens in its place would take everything and keep nothing.
+    ///
+    /// # Errors
+    /// It was closed.
+    pub fn check_stdout(self) -> Result<()> {
+        ensure!(
+            !self.stdout_closed,
+            "cannot write to standard output: it is closed: redirect it to a file, or to /dev/null"
+        );
+        Ok(())
+    }
+
     /// The signals that a command is to ignore and would not without our help.
     pub(crate) fn to_ignore(self) -> impl Iterator<Item = c_int> {
         CHANGED.into_iter().filter(move |&signal| self.ignores(signal))

@@ -5,10 +5,10 @@ mod output;
 mod retry_after;
 mod spool;
 mod template;
+mod too_long;
 mod wait;
 
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -30,6 +30,7 @@ use super::writer::Writer;
 use super::{Cause, Ended, Load, Reaped, SendError, Sent, Sink};
 use crate::config::{Feed, Output, Run};
 use crate::exit::{End, Exit, signal_name};
+use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::runtime::Running;
 use crate::time::Time;
@@ -63,13 +64,14 @@ impl<'a> Exec<'a> {
     /// a command has ended. Printing ends early once `interrupt` is raised.
     ///
     /// # Errors
-    /// There is no place for temporary files.
+    /// Standard output was closed, or there is no place for temporary files.
     pub fn new(
         run: Run,
         reporter: &'a Reporter,
         running: Running,
         interrupt: Arc<Interrupt>,
     ) -> Result<Self> {
+        inherited().check_stdout()?;
         let advice = match run.retry.times {
             0 => None,
             _ => Some(
@@ -142,9 +144,7 @@ impl<'a> Exec<'a> {
     /// What the command in a slot said about when to try again.
     fn take_advice(&self, slot: usize) -> Option<u64> {
         let path = self.advice(slot)?;
-        let text = fs::read(&path).ok()?;
-        let _ = fs::remove_file(&path);
-        retry_after::parse(&String::from_utf8_lossy(&text), SystemTime::now())
+        retry_after::take(&path, SystemTime::now())
     }
 
     /// A command that could not be started: can others be?
@@ -164,7 +164,7 @@ impl<'a> Exec<'a> {
             ErrorKind::InvalidInput => {
                 "it holds a NUL byte, which no argument can: use --null input, or filter it out"
             }
-            ErrorKind::ArgumentListTooLong => "it is too long for an argument: the kernel takes 128 KiB",
+            ErrorKind::ArgumentListTooLong => &error.to_string(),
             ErrorKind::NotFound => {
                 return fatal(Exit::NotFound, Error::new(error).context(format!("cannot run {name}")));
             }

@@ -3,3 +3,4 @@
 pub mod progress;
 pub mod report;
 pub mod stats;
+pub mod stderr;

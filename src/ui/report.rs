@@ -1,7 +1,6 @@
 //! What is told on stderr: `throttle: what: why`.
 
 use std::fmt;
-use std::io::{self, Write};
 
 use anyhow::Error;
 use nix::sys::signal::Signal;
@@ -12,6 +11,7 @@ use crate::store::Policy;
 use crate::time::Time;
 use crate::ui::progress::{Display, Progress};
 use crate::ui::stats::{Stats, items};
+use crate::ui::stderr;
 
 /// Tells the user what is worth telling, at the level that was asked for.
 pub struct Reporter {
@@ -51,7 +51,9 @@ impl Reporter {
 
     /// Shows progress, if it is time.
     pub fn redraw(&self, now: Time, progress: &Progress) {
-        self.display.iter().for_each(|display| display.redraw(now, progress, |line| say(&line)));
+        self.display
+            .iter()
+            .for_each(|display| display.redraw(now, progress, |text| stderr::show(&line(&text))));
     }
 
     /// Has something else printed, with no progress in its way.
@@ -115,7 +117,7 @@ impl Reporter {
             self.statistics(stats, now);
         }
         if self.as_json {
-            let _ = io::stderr().write_all(format!("{}\n", stats.json(now, exit)).as_bytes());
+            stderr::tell(&format!("{}\n", stats.json(now, exit)));
         }
     }
 
@@ -125,9 +127,13 @@ impl Reporter {
     }
 }
 
-/// One line, in one write. A stderr that cannot be written to is nothing to stop for.
 fn say(text: &dyn fmt::Display) {
-    let _ = io::stderr().write_all(format!("throttle: {}\n", escaped(&text.to_string())).as_bytes());
+    stderr::tell(&line(text));
+}
+
+/// One line, to be written in one go.
+fn line(text: &dyn fmt::Display) -> String {
+    format!("throttle: {}\n", escaped(&text.to_string()))
 }
 
 /// Names of files and commands, and items, may hold what a terminal would take for orders.

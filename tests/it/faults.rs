@@ -3,3 +3,4 @@
 mod commands;
 mod inherited;
 mod logs;
+mod messages;

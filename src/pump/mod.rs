@@ -39,9 +39,6 @@ use crate::ui::progress::Progress;
 use crate::ui::report::Reporter;
 use crate::ui::stats::Stats;
 
-/// How long to wait, in nanoseconds, when a command cannot be started for want of something that others use.
-const PAUSE: u64 = SECOND / 20;
-
 /// The loop with all that it needs.
 pub struct Pump<'a> {
     world: &'a mut dyn World,

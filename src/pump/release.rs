@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use anyhow::anyhow;
 
+use super::Pump;
 use super::flights::Flight;
 use super::lanes::Turn;
 use super::rules::Next;
-use super::{PAUSE, Pump};
 use crate::charge::Key;
 use crate::config::OnLimit;
 use crate::exit::Exit;
@@ -91,7 +91,7 @@ impl Pump<'_> {
                 self.stats.consumed += records;
                 self.finish(first, records, Some(Exit::CommandFailed));
             }
-            Ok(Sent::Later) => self.not_before = end.checked_add(PAUSE.into()).unwrap_or(end),
+            Ok(Sent::Later(pause)) => self.not_before = end.checked_add(pause.into()).unwrap_or(end),
             Err((gone, cause)) => {
                 self.count_released(gone, attempt);
                 self.forget(lane, gone, end);

@@ -119,8 +119,8 @@ pub enum Sent {
     Released,
     /// It cannot be sent, and that was told; others can.
     Refused,
-    /// It cannot be sent just now, for want of something that others use.
-    Later,
+    /// It cannot be sent just now, for want of something that others use; it is worth a try after so many nanoseconds.
+    Later(u64),
 }
 
 /// Why nothing more can be sent.

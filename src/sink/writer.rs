@@ -111,7 +111,8 @@ fn wait_until_writable(target: Target, timeout: PollTimeout) -> Result<bool, Cau
     let fd = if target == Target::Stdout { stdout.as_fd() } else { stderr.as_fd() };
     match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], timeout) {
         Ok(ready) => Ok(ready > 0),
-        Err(Errno::EINTR) => Ok(false),
+        // The next write, or the next look, tells more.
+        Err(Errno::EINTR | Errno::EAGAIN | Errno::ENOMEM) => Ok(false),
         Err(errno) => Err(failed(target, errno)),
     }
 }

@@ -4,3 +4,4 @@ mod commands;
 mod inherited;
 mod logs;
 mod messages;
+mod shortage;

@@ -3,6 +3,7 @@
 mod job;
 mod output;
 mod retry_after;
+mod shortage;
 mod spool;
 mod template;
 mod too_long;
@@ -25,6 +26,7 @@ pub use self::template::Template;
 
 use self::job::{Job, Parent};
 use self::output::{Capture, Outputs};
+use self::shortage::{Next, Shortage};
 use self::spool::Spool;
 use super::writer::Writer;
 use super::{Cause, Ended, Load, Reaped, SendError, Sent, Sink};
@@ -33,7 +35,7 @@ use crate::exit::{End, Exit, signal_name};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::runtime::Running;
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 use crate::ui::report::Reporter;
 
 /// The most bytes of items in one command line with several: as xargs, well under every system's limit.
@@ -55,6 +57,7 @@ pub struct Exec<'a> {
     slots: Vec<bool>,
     spool: Spool,
     outputs: Outputs,
+    shortage: Shortage,
     /// Where commands say when to try again, a file for each slot.
     advice: Option<TempDir>,
 }
@@ -86,6 +89,7 @@ impl<'a> Exec<'a> {
             jobs: Vec::new(),
             slots: Vec::new(),
             spool: Spool::default(),
+            shortage: Shortage::default(),
             outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
             advice,
             run,
@@ -148,11 +152,13 @@ impl<'a> Exec<'a> {
     }
 
     /// A command that could not be started: can others be?
-    fn refuse(&self, load: &Load, trouble: Trouble) -> Result<Sent, SendError> {
+    fn refuse(&mut self, at: Time, load: &Load, trouble: Trouble) -> Result<Sent, SendError> {
+        if is_passing(trouble.error()) {
+            return self.put_off(at, trouble);
+        }
         let name = self.template.name();
         let fatal = |exit, error: Error| Err(SendError { written: 0, cause: Cause::Unable(exit, error) });
         let error = match trouble {
-            Trouble::Spool(error) | Trouble::Command(error) if is_passing(&error) => return Ok(Sent::Later),
             Trouble::Spool(error) => {
                 let error = Error::new(error)
                     .context("cannot make a temporary file: set TMPDIR to where there is room");
@@ -176,6 +182,26 @@ impl<'a> Exec<'a> {
             _ => self.reporter.error(&anyhow!("items {} to {last}: not run: {why}", load.first)),
         }
         Ok(Sent::Refused)
+    }
+
+    /// The system is short of something: not now, but perhaps later.
+    fn put_off(&mut self, at: Time, trouble: Trouble) -> Result<Sent, SendError> {
+        let next = self.shortage.persists(at, !self.jobs.is_empty());
+        let error = || {
+            let what = format!("cannot run {}", self.template.name());
+            Error::new(trouble.into_error()).context(what)
+        };
+        match next {
+            Next::Again(pause) => Ok(Sent::Later(pause)),
+            Next::Tell(pause) => {
+                self.reporter.notice(&format_args!("{:#}: trying again for a while", error()));
+                Ok(Sent::Later(pause))
+            }
+            Next::GiveUp => {
+                let error = error().context(format!("tried for {} s", shortage::PATIENCE / SECOND));
+                Err(SendError { written: 0, cause: Cause::Unable(Exit::CannotRun, error) })
+            }
+        }
     }
 
     /// A child has ended; it may be none of ours.
@@ -239,6 +265,18 @@ enum Trouble {
     Command(io::Error),
 }
 
+impl Trouble {
+    fn error(&self) -> &io::Error {
+        let (Trouble::Spool(error) | Trouble::Command(error)) = self;
+        error
+    }
+
+    fn into_error(self) -> io::Error {
+        let (Trouble::Spool(error) | Trouble::Command(error)) = self;
+        error
+    }
+}
+
 /// Whether it is for want of something that commands which end give back.
 fn is_passing(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
@@ -254,9 +292,10 @@ impl Sink for Exec<'_> {
                 self.slots[slot] = true;
                 self.outputs.open(load.first);
                 self.running.set(true);
+                self.shortage.over();
                 Ok(Sent::Released)
             }
-            Err(trouble) => self.refuse(load, trouble),
+            Err(trouble) => self.refuse(at, load, trouble),
         }
     }
 

@@ -5,4 +5,5 @@ mod commands;
 mod inherited;
 mod logs;
 mod messages;
+mod places;
 mod shortage;

@@ -9,7 +9,7 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 pub use dry_run::DryRun;
-pub use jobs::{Exec, Template};
+pub use jobs::{Exec, Template, parse_retry_after};
 pub use stdout::Stdout;
 
 use crate::exit::{End, Exit};

@@ -22,6 +22,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+pub use self::retry_after::parse as parse_retry_after;
 pub use self::template::Template;
 
 use self::job::{Job, Parent};

@@ -37,7 +37,7 @@ fn read_at_most(file: File) -> Option<Vec<u8>> {
 }
 
 /// The wait that `text` asks for as of `now`, in nanoseconds.
-pub(super) fn parse(text: &str, now: SystemTime) -> Option<u64> {
+pub fn parse(text: &str, now: SystemTime) -> Option<u64> {
     let value = header(text).unwrap_or(text).trim();
     if value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return parse_duration(value).ok();

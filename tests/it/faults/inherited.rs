@@ -8,7 +8,7 @@ use nix::sys::signal::{SigHandler, SigSet, signal};
 
 use crate::support::{Directory, Running, THROTTLE, UNLIMITED, numbers, sh, text};
 
-/// Has a command start with signals blocked and ignored.
+/// Has a command start with these signals blocked and ignored, and none else of those that we know.
 fn start_with(command: &mut Command, blocked: &[Signal], ignored: &[Signal]) {
     let blocked: SigSet = blocked.iter().copied().collect();
     let ignored = ignored.to_vec();

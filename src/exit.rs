@@ -26,6 +26,19 @@ impl End {
     }
 }
 
+/// How a command ended that was run for an item, or for several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobEnd {
+    /// The number of its first item.
+    pub first: u64,
+    /// How it ended.
+    pub end: End,
+    /// It ran longer than it may, and was ended.
+    pub timed_out: bool,
+    /// How long it asks to wait before it is tried again, in nanoseconds.
+    pub retry_after: Option<u64>,
+}
+
 /// How a run ended. The order is by rank: of several, the highest is told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Exit {

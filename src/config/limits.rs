@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 
-use super::rate::{Algorithm, Defaults, Rate, RateText};
+use super::rate::{Algorithm, Defaults, Rate};
+use super::rate_text::RateText;
 
 /// Where limits come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,6 +110,11 @@ impl Limits {
         self.rates().any(RateText::counts_exits)
     }
 
+    /// What the user may not have meant, in limits that do not come from files.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.rates().filter_map(RateText::warning)
+    }
+
     fn rates(&self) -> impl Iterator<Item = &RateText> {
         self.sources.iter().filter_map(|source| match source {
             Source::Rate(rate) => Some(rate),
@@ -133,14 +139,22 @@ impl Limits {
         Ok(rates)
     }
 
-    fn parse(&self, text: &str) -> Result<Vec<Rate>> {
+    /// The limits in a file that holds `text`.
+    ///
+    /// # Errors
+    /// A line that is no RATE, with its number.
+    pub fn parse(&self, text: &str) -> Result<Vec<Rate>> {
         let lines = text.lines().map(|line| without_comment(line).trim());
         let rates = lines.zip(1..).filter(|(line, _)| !line.is_empty());
         let parse = |line: &str| {
             ensure!(!line.starts_with('@'), "a file cannot name another: give each with its own -r");
             RateText::parse_pausing(line)?.resolve(&self.defaults)
         };
-        rates.map(|(line, number)| parse(line).with_context(|| format!("line {number}"))).collect()
+        rates
+            .map(|(line, number)| {
+                parse(line).with_context(|| format!("line {number}: '{}'", line.escape_debug()))
+            })
+            .collect()
     }
 }
 
@@ -171,6 +185,6 @@ mod tests {
             ]
         );
         let error = limits.parse("10/s\n\n10\n").unwrap_err();
-        assert!(format!("{error:#}").starts_with("line 3: a rate says per what"), "{error:#}");
+        assert!(format!("{error:#}").starts_with("line 3: '10': a rate says per what"), "{error:#}");
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::notices::Notices;
 use super::teller::Teller;
+use super::world::Event;
 use crate::config::{Limits, Rate};
-use crate::pump::Wake;
 
 /// How often files are looked at if no notice of a change comes: some file systems give none.
 const LOOK: Duration = Duration::from_secs(1);
@@ -62,13 +62,13 @@ impl Watcher {
                 self.told.clear();
                 let is_new = rates != self.rates;
                 self.rates.clone_from(&rates);
-                !is_new || self.teller.tell(Wake::Limits(rates))
+                !is_new || self.teller.tell(Event::Limits(rates))
             }
             Err(error) => {
                 let text = format!("{error:#}");
                 let is_new = text != self.told;
                 self.told = text;
-                !is_new || self.teller.tell(Wake::BadLimits(error))
+                !is_new || self.teller.tell(Event::BadLimits(error))
             }
         }
     }

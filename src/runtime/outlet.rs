@@ -10,7 +10,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 
 use super::teller::Teller;
-use crate::pump::{Stop, Wake};
+use super::world::Event;
+use crate::schedule::Stop;
 
 /// When to try again after an error.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -23,7 +24,7 @@ pub(super) fn watch(teller: &Teller) -> io::Result<()> {
         let teller = teller.clone();
         super::spawn("outlet", move || {
             wait_until_gone();
-            teller.tell(Wake::Stop(Stop::ReaderGone));
+            teller.tell(Event::Stop(Stop::ReaderGone));
         })?;
     }
     Ok(())

@@ -10,8 +10,9 @@ use nix::sys::signal::Signal;
 use signal_hook::iterator::Signals;
 
 use super::teller::Teller;
+use super::world::Event;
 use crate::inherited::inherited;
-use crate::pump::{Stop, Wake};
+use crate::schedule::Stop;
 
 /// Starts listening.
 pub(super) fn listen(teller: &Teller) -> Result<()> {
@@ -29,12 +30,12 @@ pub(super) fn listen(teller: &Teller) -> Result<()> {
 
 fn hear(signal: c_int, teller: &Teller) {
     match Signal::try_from(signal) {
-        Ok(Signal::SIGUSR1) => _ = teller.tell(Wake::Report),
+        Ok(Signal::SIGUSR1) => _ = teller.tell(Event::Report),
         Ok(signal) => teller.stop(stop(signal)),
         Err(_) => {}
     }
 }
 
-fn stop(signal: Signal) -> Wake {
-    Wake::Stop(Stop::Signal(signal))
+fn stop(signal: Signal) -> Event {
+    Event::Stop(Stop::Signal(signal))
 }

@@ -1,5 +1,6 @@
 //! What a person sees: messages, progress and statistics.
 
+mod notice;
 pub mod progress;
 pub mod report;
 pub mod stats;

@@ -4,9 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::env;
 use std::io::{self, IsTerminal};
 
-use super::stats::Stats;
-use super::stderr;
+use super::{stats, stderr};
 use crate::config::When;
+use crate::schedule::Stats;
 use crate::time::{SECOND, Time};
 
 /// How far a run has come.
@@ -104,7 +104,7 @@ fn line(progress: &Progress, total: Option<u64>, now: Time) -> String {
     tell(stats.failed, "failed");
     tell(stats.refused, "refused");
     tell(*running, "running");
-    parts.extend(stats.rate(now));
+    parts.extend(stats::rate(stats, now));
     parts.extend(next.filter(|next| *next > now).map(|next| format!("next in {}", seconds(next.since(now)))));
     match total.filter(|total| total > consumed) {
         None => parts.push(format!("{consumed} bytes")),

@@ -5,13 +5,13 @@ use std::fmt;
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
-use crate::config::{Rate, Report, State, format_duration};
+use super::progress::{Display, Progress};
+use super::stats::{self, items};
+use super::stderr;
+use crate::config::{Rate, Report};
 use crate::exit::{Exit, signal_name};
-use crate::store::Policy;
+use crate::schedule::Stats;
 use crate::time::Time;
-use crate::ui::progress::{Display, Progress};
-use crate::ui::stats::{Stats, items};
-use crate::ui::stderr;
 
 /// Tells the user what is worth telling, at the level that was asked for.
 pub struct Reporter {
@@ -89,11 +89,10 @@ impl Reporter {
         }
     }
 
-    /// Where limits are shared, at the start of a run, with `-v`.
-    pub fn shared(&self, state: &State, policy: &Policy) {
+    /// Something worth telling with `-v` only.
+    pub fn detail(&self, text: &dyn fmt::Display) {
         if self.level == Some(Report::Verbose) {
-            let deadline = format_duration(policy.deadline);
-            self.say(&format_args!("shared by {state}, slots are good for {deadline}"));
+            self.say(text);
         }
     }
 
@@ -117,13 +116,13 @@ impl Reporter {
             self.statistics(stats, now);
         }
         if self.as_json {
-            stderr::tell(&format!("{}\n", stats.json(now, exit)));
+            stderr::tell(&format!("{}\n", stats::json(stats, now, exit)));
         }
     }
 
     /// What was done so far, on request.
     pub fn statistics(&self, stats: &Stats, now: Time) {
-        self.say(&stats.line(now));
+        self.say(&stats::line(stats, now));
     }
 }
 

@@ -11,18 +11,18 @@ mod faults;
 mod fleet;
 mod fuzz;
 mod generated;
+mod jobs;
+mod jobs_simulated;
+mod keys;
+mod limit_files;
 mod limits;
-mod live;
-mod many;
+mod nginx;
 mod property;
 #[cfg(feature = "redis")]
 mod redis;
-mod referee;
-mod scale;
 mod shared;
 mod signals;
 mod simulated;
-mod staged;
 #[cfg(feature = "redis")]
 mod stores;
 mod strace;

@@ -1,7 +1,7 @@
 //! A command that runs, and what it owes to the process that starts it.
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
@@ -11,7 +11,6 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::output::Capture;
-use super::too_long;
 use crate::inherited::inherited;
 use crate::time::{SECOND, Time};
 
@@ -60,7 +59,6 @@ impl Parent {
         Parent { own_group, ignored: inherited.to_ignore().collect(), blocked: inherited.to_block() }
     }
 
-    /// Starts a command. An error of a command line that is too long says why.
     pub(super) fn start(&self, mut command: Command) -> io::Result<Pid> {
         if self.own_group {
             command.process_group(0);
@@ -69,11 +67,7 @@ impl Parent {
         if !self.ignored.is_empty() || self.blocked.is_some() {
             restore(&mut command, self.ignored.clone(), self.blocked);
         }
-        let child = command.spawn().map_err(|error| match error.kind() {
-            ErrorKind::ArgumentListTooLong => io::Error::new(error.kind(), too_long::reason(&command)),
-            _ => error,
-        })?;
-        Ok(Pid::from_raw(child.id().cast_signed()))
+        Ok(Pid::from_raw(command.spawn()?.id().cast_signed()))
     }
 
     /// Sends a signal to a command that was started here and not reaped, so that the number is still its own.

@@ -13,7 +13,7 @@ fn a_command_may_be_killed_by_any_signal() {
             .write_stdin("x\n")
             .assert()
             .code(125)
-            .stderr(format!("throttle: item 1: sh was killed by {name}\n"));
+            .stderr(format!("throttle: item 1 'x': was killed by {name}\n"));
     }
 }
 
@@ -40,8 +40,8 @@ fn advice_that_is_no_file_is_passed_over() {
 #[cfg(target_os = "linux")]
 fn a_command_line_that_is_too_long_is_told_why() {
     let table = [
-        (140_000, 0, "item 1: not run: an argument of 140000 bytes is too long: the kernel takes 131071;"),
-        (120_000, 22, "item 1: not run: its arguments have 1200"),
+        (140_000, 0, "not run: it is too long for an argument, of which the kernel takes 128 KiB"),
+        (120_000, 22, "not run: it is too long beside the environment"),
     ];
     for (length, variables, why) in table {
         // The limit of all together is a quarter of the stack's.

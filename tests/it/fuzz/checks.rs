@@ -5,12 +5,13 @@ use std::fs;
 use std::io::{self, Read};
 use std::time::{Duration, SystemTime};
 
+use serde_json::Value;
 use tempfile::NamedTempFile;
-use throttle::config::{Defaults, Rate, RateText};
+use throttle::config::{Defaults, Limits, Rate, RateText};
 use throttle::exit::End;
 use throttle::runtime::joblog::{Completed, Entry, JobLog};
 use throttle::sink::parse_retry_after;
-use throttle::source::{Delimiter, Reader, SourceError};
+use throttle::source::{Delimiter, Extractor, Reader, SourceError};
 
 /// A RATE is understood or it is not; what was understood is printed such that it means the same.
 ///
@@ -26,6 +27,69 @@ pub fn rate(data: &[u8]) {
 
 fn resolved(text: &str) -> Option<Rate> {
     RateText::parse_pausing(text).ok()?.resolve(&Defaults::default()).ok()
+}
+
+/// A file of limits is understood or not; what was understood, printed line by line, means the same.
+///
+/// # Panics
+/// If that is not so.
+pub fn limits(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let limits = Limits { sources: Vec::new(), defaults: Defaults::default() };
+    if let Ok(rates) = limits.parse(text) {
+        let printed = rates.iter().map(Rate::to_string).collect::<Vec<_>>().join("\n");
+        let read = limits.parse(&printed).unwrap_or_else(|error| panic!("{printed:?}: {error:#}"));
+        assert_eq!(read, rates, "{text:?} is printed as {printed:?}");
+    }
+}
+
+/// A host is written as in the shortest URL that has it.
+///
+/// # Panics
+/// If that is not so.
+pub fn host(data: &[u8]) {
+    let extractor = Extractor::new(&"host".parse().expect("a selector"), None);
+    let host = |url: &[u8]| extractor.select(url, url.len()).map(std::borrow::Cow::into_owned);
+    let url = [b"http://", data].concat();
+    if let Some(found) = host(&url) {
+        let shortest = [b"http://", &found[..]].concat();
+        assert_eq!(host(&shortest), Some(found), "{}", url.escape_ascii());
+    }
+}
+
+/// The paths that are looked for, by the first byte.
+pub const PATHS: [&str; 6] = [".a", ".a.b", ".a.0", ".a.1.b", ".b", ".0"];
+
+/// What is found at a path is what the tree of the whole document has there. A document that has no tree may still
+/// give a value only if its fault is within what is passed over.
+///
+/// # Panics
+/// If that is not so.
+pub fn json(data: &[u8]) {
+    let Some((first, document)) = data.split_first() else { return };
+    let path = PATHS[usize::from(*first) % PATHS.len()];
+    let extractor = Extractor::new(&path.parse().expect("a selector"), None);
+    let found = extractor.select(document, document.len());
+    match serde_json::from_slice::<Value>(document) {
+        Ok(tree) => assert_eq!(found, value_at(&tree, path).map(Into::into), "{path} of {tree}"),
+        Err(error) => assert!(
+            found.is_none() || serde_json::from_slice::<serde::de::IgnoredAny>(document).is_ok(),
+            "{path} of {}: {error}",
+            document.escape_ascii()
+        ),
+    }
+}
+
+fn value_at(tree: &Value, path: &str) -> Option<Vec<u8>> {
+    let value = path[1..].split('.').try_fold(tree, |value, name| match value {
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        value => value.get(name),
+    })?;
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone().into_bytes()),
+        value => Some(value.to_string().into_bytes()),
+    }
 }
 
 /// However the input trickles in, its records are those that one would cut by hand, up to the first that is too long.

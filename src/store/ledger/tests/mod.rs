@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::*;
 use crate::charge::Key;
-use crate::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Sliding, Terms, Verdict};
+use crate::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Single, Sliding, Terms, Verdict};
 
 /// Calls `check` with random numbers, over and over; says which they were if it fails.
 pub(super) fn for_each_seed(count: u64, check: impl Fn(&mut Rng)) {
@@ -75,10 +75,10 @@ impl State {
 fn limiter(quota: &Quota) -> Box<dyn Limiter> {
     let terms = Terms { count: quota.count, period: quota.period, burst: quota.burst };
     match quota.algorithm {
-        Algorithm::Sliding => Box::new(Sliding::new(terms)),
-        Algorithm::Bucket => Box::new(Bucket::new(terms)),
-        Algorithm::Interval => Box::new(Interval::new(terms)),
-        Algorithm::Fixed => Box::new(Fixed::new(terms)),
+        Algorithm::Sliding => Box::new(Single::new(Sliding::new(terms))),
+        Algorithm::Bucket => Box::new(Single::new(Bucket::new(terms))),
+        Algorithm::Interval => Box::new(Single::new(Interval::new(terms))),
+        Algorithm::Fixed => Box::new(Single::new(Fixed::new(terms))),
     }
 }
 
@@ -108,19 +108,19 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
         let mut state = State::new(policy(quotas));
         let mut limiters: Vec<_> = quotas.iter().map(limiter).collect();
         if starts_empty {
-            limiters.iter_mut().for_each(|limiter| limiter.drain(Time(0)));
+            limiters.iter_mut().for_each(|limiter| limiter.exhaust(Time(0)));
         }
         let (mut now, mut previous) = (0, Time(0));
         for _ in 0..60 {
             let most = random.choice([0, 3, 30, 300]).expect("one");
             now += random.u64(0..=most);
             let costs = costs(random, quotas);
-            let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost, key: b"" };
+            let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost };
             let charged = || costs.iter().enumerate().filter(|(_, cost)| **cost > 0);
-            let answers = charged().map(|(limit, &cost)| limiters[limit].earliest(&ask(cost)));
+            let answers = charged().map(|(limit, &cost)| limiters[limit].earliest(b"", ask(cost)));
             let Some(Verdict::At(at)) = answers.max() else { panic!("never") };
             assert_eq!(state.book(now, &order(&costs, 1)).slots, [Slot { at, until: at }]);
-            charged().for_each(|(limit, &cost)| limiters[limit].commit(at, &ask(cost)));
+            charged().for_each(|(limit, &cost)| limiters[limit].commit(0, at, ask(cost)));
             previous = at;
         }
     });
@@ -282,15 +282,15 @@ fn a_large_count_is_kept_in_few_marks() {
         let rules = Rules::new(policy(&[quota(Algorithm::Sliding, count, period)]));
         assert!(rules.places() <= 2 * 65_538);
         let (mut ledger, mut marks) = (rules.begin(Time(0)), Counted(Vec::new(), 0));
-        let mut limiter = Sliding::new(Terms { count, period, burst: 0 });
+        let mut limiter = Single::new(Sliding::new(Terms { count, period, burst: 0 }));
         for _ in 0..300 {
             let cost = random.u64(1..=most);
             marks.1 = 0;
             let answer = rules.book(&mut ledger, &mut marks, Time(0), &order(&[cost], 1)).expect("booked");
             assert!(marks.1 <= 65_538, "{} marks for {cost} of {count}", marks.1);
-            let ask = Ask { since: answer.slots[0].at, cost, key: b"" };
-            assert!(limiter.earliest(&ask).allows(ask.since), "{cost} of {count} is early");
-            limiter.commit(ask.since, &ask);
+            let ask = Ask { since: answer.slots[0].at, cost };
+            assert!(limiter.earliest(b"", ask).allows(ask.since), "{cost} of {count} is early");
+            limiter.commit(0, ask.since, ask);
         }
     });
 }

@@ -135,9 +135,9 @@ fn a_run_may_start_with_a_pause() {
 #[test]
 fn a_broken_file_changes_nothing_and_is_told_once() {
     for (broken, why) in [
-        ("1/ms\n\n10\n", "line 3: a rate says per what: try 10/s"),
+        ("1/ms\n\n10\n", "line 3: '10': a rate says per what: try 10/s"),
         ("# all gone\n", "holds no RATE: to pause, write 0/s"),
-        ("1/s,colour=red\n", "line 1: 'colour=red': no such option"),
+        ("1/s,colour=red\n", "line 1: '1/s,colour=red': 'colour=red': no such option"),
     ] {
         let mut live = Live::with("1/h", &[]);
         assert_eq!(live.line(), "1\n");
@@ -201,7 +201,7 @@ fn a_file_has_to_hold_limits_at_the_start() {
     let table = [
         (at(&directory.file("empty", "# nothing\n")), "holds no RATE"),
         (at(&directory.path().join("missing")), "missing: No such file"),
-        (at(&directory.file("broken", "1/s\n10\n")), "broken: line 2: a rate says per what"),
+        (at(&directory.file("broken", "1/s\n10\n")), "broken: line 2: '10': a rate says per what"),
     ];
     for (file, why) in table {
         let assert = throttle(&["-r", &file]).write_stdin("1\n").assert().code(1).stdout("");

@@ -49,17 +49,21 @@ fn attempts_are_admitted_like_new_items() {
 }
 
 #[test]
-fn nothing_else_is_released_while_one_backs_off() {
-    let script = "echo $1; test $1 != 1 -o $THROTTLE_ATTEMPT = 2";
-    let args = ["-n1", "-p100ms", "-j3", "--retries=1", "--backoff=300ms..600ms"];
-    assert_eq!(run(&args, script, "1\n2\n3\n"), "1\n1\n2\n3\n");
+fn a_backoff_holds_up_its_own_item_and_no_other() {
+    let script = "echo $1; test \"$1\" != 'a 1' -o $THROTTLE_ATTEMPT = 2";
+    let args = ["--retries=1", "--backoff=2s..3s"];
+    let keyed = ["-r1/100ms,key=col:1", "-j3"];
+    let lines = "a 1\na 2\nb 1\nb 2\n";
+    assert_eq!(run(&[&args[..], &keyed].concat(), script, lines), "a 1\nb 1\na 2\nb 2\na 1\n");
+    let common = ["-n1", "-p20ms", "-j3"];
+    assert_eq!(run(&[&args[..], &common].concat(), script, lines), "a 1\na 2\nb 1\nb 2\na 1\n");
 }
 
 #[test]
-fn with_keys_nothing_of_that_key_is_released_while_one_backs_off() {
-    let script = "echo $1; test \"$1\" != 'a 1' -o $THROTTLE_ATTEMPT = 2";
-    let args = ["-r1/100ms,key=col:1", "-j3", "--retries=1", "--backoff=1s..2s"];
-    assert_eq!(run(&args, script, "a 1\na 2\nb 1\nb 2\n"), "a 1\nb 1\nb 2\na 1\na 2\n");
+fn in_order_nothing_is_released_while_one_backs_off() {
+    let script = "echo $1; test $1 != 1 -o $THROTTLE_ATTEMPT = 2";
+    let args = ["--in-order", "-n1", "-p100ms", "-j3", "--retries=1", "--backoff=300ms..600ms"];
+    assert_eq!(run(&args, script, "1\n2\n3\n"), "1\n1\n2\n3\n");
 }
 
 #[test]

@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 
-use anyhow::{Result, ensure};
+use anyhow::{Error, Result, ensure};
 
-use super::Pump;
+use super::{Action, Notice, Schedule};
 use crate::charge::Key;
-use crate::limiter::{All, Claim, Slot};
-use crate::source::Parcel;
-use crate::store::{Answer, Order, Policy, StoreError};
+use crate::exit::Exit;
+use crate::limiter::{Answer, Limits, Order, Request, Slot};
+use crate::source::{Capacity, Items};
 use crate::time::{SECOND, Time};
-use crate::ui::stats::items;
 
 /// So many nanoseconds before the last slot is due, the next ones are asked for; earlier if answers take longer.
 const LEAD: u64 = SECOND / 20;
@@ -18,16 +17,25 @@ const LEAD: u64 = SECOND / 20;
 /// An answer that is of no use is not asked for again at once.
 const PAUSE: u64 = SECOND / 100;
 
+/// What a store gives out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BookingTerms {
+    /// How many slots one order may ask for at most.
+    pub span: u64,
+    /// The most that a release may cost under each limit.
+    pub most: Vec<u64>,
+}
+
 /// What has been asked of the store.
 pub(super) struct Bookings {
-    policy: Policy,
-    desks: HashMap<Key, Desk>,
+    terms: BookingTerms,
+    orders: HashMap<Key, Ordered>,
     /// How long the last answer took, in nanoseconds.
     took: u64,
 }
 
 /// How it stands with a key.
-enum Desk {
+enum Ordered {
     /// An order for so many is on its way, since then.
     Asked(Time, u64),
     /// It makes no sense to ask before.
@@ -43,8 +51,8 @@ enum Plan {
 }
 
 impl Bookings {
-    pub(super) fn new(policy: Policy) -> Self {
-        Bookings { policy, desks: HashMap::new(), took: 0 }
+    pub(super) fn new(terms: BookingTerms) -> Self {
+        Bookings { terms, orders: HashMap::new(), took: 0 }
     }
 
     /// How long before it is due the next slot is asked for, in nanoseconds.
@@ -54,16 +62,16 @@ impl Bookings {
 
     /// How many slots are on their way.
     fn coming(&self) -> u64 {
-        let coming = |desk: &Desk| if let Desk::Asked(_, count) = desk { *count } else { 0 };
-        self.desks.values().map(coming).sum()
+        let coming = |order: &Ordered| if let Ordered::Asked(_, count) = order { *count } else { 0 };
+        self.orders.values().map(coming).sum()
     }
 
-    /// What to do for `wanted` releases that claim this, when some slots are held already, and only `vacancies` more can
+    /// What to do for `wanted` releases that ask this, when some slots are held already, and only `vacancies` more can
     /// be used.
     fn plan(
         &mut self,
         now: Time,
-        claim: &Claim,
+        request: &Request,
         wanted: u64,
         vacancies: u64,
         slots: impl DoubleEndedIterator<Item = Slot>,
@@ -71,118 +79,112 @@ impl Bookings {
         let mut slots = slots.rev();
         let last = slots.next();
         let held = (last.iter().count() + slots.count()) as u64;
-        let lacking = wanted.saturating_sub(held).min(vacancies).min(self.policy.span);
+        let lacking = wanted.saturating_sub(held).min(vacancies).min(self.terms.span);
         if lacking == 0 {
             return Plan::Nothing;
         }
         // What backs off is not ready for a slot yet.
         let when =
-            last.map_or(claim.since, |last| claim.since.max(Time(last.at.0.saturating_sub(self.lead()))));
-        let key = claim.keys.first().cloned().unwrap_or_default();
-        let when = match self.desks.get(&key) {
-            Some(Desk::Asked(..)) => return Plan::Nothing,
-            Some(Desk::NotBefore(not_before)) => when.max(*not_before),
+            last.map_or(request.since, |last| request.since.max(Time(last.at.0.saturating_sub(self.lead()))));
+        let key = request.keys.first().cloned().unwrap_or_default();
+        let when = match self.orders.get(&key) {
+            Some(Ordered::Asked(..)) => return Plan::Nothing,
+            Some(Ordered::NotBefore(not_before)) => when.max(*not_before),
             None => when,
         };
         if when > now {
             return Plan::Later(when);
         }
-        self.desks.insert(key.clone(), Desk::Asked(now, lacking));
-        Plan::Ask(Order { key, costs: claim.costs.into(), count: lacking })
+        self.orders.insert(key.clone(), Ordered::Asked(now, lacking));
+        Plan::Ask(Order { key, costs: request.costs.into(), count: lacking })
     }
 
     /// An order has been answered.
     fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
-        if let Some(Desk::Asked(since, _)) = self.desks.remove(&order.key) {
+        if let Some(Ordered::Asked(since, _)) = self.orders.remove(&order.key) {
             self.took = now.since(since);
         }
         let pause = if answer.slots.is_empty() { now.checked_add(PAUSE.into()) } else { None };
         if let Some(not_before) = answer.ask_again.or(pause) {
-            self.desks.insert(order.key.clone(), Desk::NotBefore(not_before));
+            self.orders.insert(order.key.clone(), Ordered::NotBefore(not_before));
         }
     }
 
     /// How many items to look at in a lane: more would not be booked.
     fn most(&self) -> u64 {
-        2 * self.policy.span
+        2 * self.terms.span
     }
 }
 
-impl Pump<'_> {
-    /// Has releases wait for slots that the world books, by `policy`, instead of for limits of their own.
-    pub fn with_bookings(mut self, policy: Policy) -> Self {
-        self.rules.limits = All::booked();
-        self.bookings = Some(Bookings::new(policy));
+impl Schedule {
+    /// Has releases wait for slots that a store books, on these terms, instead of for limits of their own.
+    pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
+        self.rules.limits = Limits::booked();
+        self.bookings = Some(Bookings::new(terms));
         self
     }
 
     /// Has slots booked for what waits. Returns when to look again.
-    pub(super) fn book(&mut self) -> Result<Option<Time>> {
+    pub(super) fn book(&mut self, now: Time, capacity: Capacity) -> Option<Time> {
+        if self.stopping {
+            return None;
+        }
+        self.plan_bookings(now, capacity).unwrap_or_else(|error| {
+            self.give_up(Exit::Error, error);
+            None
+        })
+    }
+
+    fn plan_bookings(&mut self, now: Time, capacity: Capacity) -> Result<Option<Time>> {
         let Some(bookings) = &mut self.bookings else { return Ok(None) };
-        let now = self.world.now();
         let soon = Time(now.0.saturating_add(bookings.lead()));
         let taken = self.rules.limits.slots_until(soon).saturating_add(bookings.coming());
-        let mut vacancies = self.sink.vacancies().saturating_sub(taken);
+        let mut vacancies = capacity.vacancies.saturating_sub(taken);
         let mut again: Option<Time> = None;
-        for lane in self.lanes.iter() {
-            let Some((front, next)) = lane.front().zip(self.rules.next(lane)) else { continue };
-            let claim = Claim { since: next.since, costs: &next.costs, keys: &front.class().keys };
-            if claim.is_free() {
+        let batch = self.rules.former.most_items();
+        for lane in self.queue.occupied() {
+            let Some(((front, open), since)) = lane.front().zip(lane.open()).zip(lane.since()) else {
+                continue;
+            };
+            let request = Request { since, costs: &open.costs, keys: &front.charge.keys };
+            if request.is_free() {
                 continue;
             }
-            admits(&bookings.policy, front, &claim)?;
-            let batch = self.rules.batch.items.get();
+            check_ever_admitted(&bookings.terms, front, &request)?;
             let wanted = lane.alike(bookings.most().saturating_mul(batch)).div_ceil(batch);
-            match bookings.plan(now, &claim, wanted, vacancies, self.rules.limits.slots(&claim)) {
+            match bookings.plan(now, &request, wanted, vacancies, self.rules.limits.slots(&request)) {
                 Plan::Nothing => {}
                 Plan::Later(at) => again = Some(again.map_or(at, |other| other.min(at))),
                 Plan::Ask(order) => {
                     vacancies -= order.count;
-                    self.world.book(order);
+                    self.actions.push_back(Action::Book(order));
                 }
             }
         }
         Ok(again)
     }
 
-    /// Gives up slots that are over, as of the instant that this returns: `now`, or later if there may be any.
-    ///
-    /// A limit minds only if it is asked too early. A slot minds if it is used too late, so this looks at the clock again.
-    pub(super) fn expire(&mut self, now: Time) -> Time {
-        if self.bookings.is_none() {
-            return now;
-        }
-        let now = self.world.now();
-        self.rules.limits.expire(now);
-        now
+    /// The store has answered.
+    pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
+        self.bookings.iter_mut().for_each(|bookings| bookings.note(now, order, &answer));
+        self.rules.limits.put(&order.key, &order.costs, &answer.slots);
+        self.queue.reconsider(&self.rules);
+        answer.warning.into_iter().for_each(|warning| self.tell(Notice::Warning(warning)));
     }
 
-    /// The store has answered.
-    pub(super) fn booked(&mut self, order: &Order, answer: Result<Answer, StoreError>) {
-        let now = self.world.now();
-        match answer {
-            Ok(answer) => {
-                self.bookings.iter_mut().for_each(|bookings| bookings.note(now, order, &answer));
-                answer.warning.iter().for_each(|warning| self.reporter.notice(warning));
-                self.rules.limits.put(&order.key, &order.costs, &answer.slots);
-                self.lanes.call_back(&self.rules);
-            }
-            Err(StoreError { exit, error }) => {
-                let released = items(self.stats.released);
-                self.give_up(exit, &error.context(format!("cannot go on after {released}")));
-            }
-        }
+    /// The store cannot be asked any more.
+    pub fn booking_failed(&mut self, exit: Exit, error: Error) {
+        self.give_up(exit, error);
     }
 }
 
-/// Whether a claim is ever granted.
-fn admits(policy: &Policy, front: &Parcel, claim: &Claim) -> Result<()> {
-    for (quota, &cost) in policy.quotas.iter().zip(claim.costs) {
-        let most = quota.most();
+/// Whether a request is ever granted.
+fn check_ever_admitted(terms: &BookingTerms, front: &Items, request: &Request) -> Result<()> {
+    for (most, cost) in terms.most.iter().zip(request.costs) {
         ensure!(
             cost <= most,
             "item {}: its cost of {cost} is more than the shared limit ever admits, {most}",
-            front.first()
+            front.segment.first()
         );
     }
     Ok(())
@@ -191,19 +193,15 @@ fn admits(policy: &Policy, front: &Parcel, claim: &Claim) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
-    use crate::store::Reserve;
 
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
 
-    /// 400 per second, of which at most 20 are booked at once.
     fn bookings() -> Bookings {
-        let rate = "400/s".parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
-        Bookings::new(Policy::new(&[rate], Reserve::LOCAL))
+        Bookings::new(BookingTerms { span: 20, most: vec![400] })
     }
 
-    fn claim(since: Time) -> Claim<'static> {
-        Claim { since, costs: &[1], keys: &[] }
+    fn request(since: Time) -> Request<'static> {
+        Request { since, costs: &[1], keys: &[] }
     }
 
     fn slots(instants: &[Time]) -> impl DoubleEndedIterator<Item = Slot> {
@@ -218,7 +216,7 @@ mod tests {
         vacancies: u64,
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
-        match bookings.plan(now, &claim(SECONDS[1]), wanted, vacancies, slots(held)) {
+        match bookings.plan(now, &request(SECONDS[1]), wanted, vacancies, slots(held)) {
             Plan::Ask(order) => Ok(order.count),
             Plan::Later(at) => Err(Some(at)),
             Plan::Nothing => Err(None),

@@ -37,6 +37,7 @@ use nix::sys::signal::Signal;
 use crate::cli::Usage;
 use crate::config::{Action, Config, Rate, Report, Run, Selector, Shared, format_duration};
 use crate::exit::Exit;
+use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::runtime::joblog::{Completed, JobLog};
 use crate::runtime::sim::{Clock, Sim, stamped};
@@ -66,6 +67,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 fn print(text: &str) -> Exit {
+    if let Err(error) = inherited().check_stdout() {
+        Reporter::new(Report::Normal).error(&error);
+        return Exit::Error;
+    }
     match io::stdout().write_all(format!("{}\n", text.trim_end()).as_bytes()) {
         Ok(()) => Exit::Done,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Signal(Signal::SIGPIPE as i32),

@@ -67,7 +67,12 @@ impl Driver<'_> {
                 schedule.sent(end, batch, items);
                 fail(schedule, cause);
             }
-            Sent::Busy => schedule.busy(end, batch),
+            Sent::Busy { pause, why } => {
+                schedule.busy(end, batch, pause);
+                if let Some(error) = why {
+                    self.reporter.notice(&format_args!("{error:#}: trying again for a while"));
+                }
+            }
             Sent::TooLong => schedule.too_long(end, batch),
         }
     }

@@ -18,7 +18,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a change is given to be complete: a file may be emptied before it is written.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Starts a thread that tells of changes to `rates`, which `limits` were when they were loaded last.
+/// Starts a thread that tells of changes to `rates`, which `limits` were when they were loaded last. Pipes and the like
+/// are read once, and not watched.
 pub(super) fn watch(limits: Limits, rates: Vec<Rate>, teller: Teller) -> io::Result<()> {
     let files: Vec<_> = limits.files().map(Path::to_owned).collect();
     if files.is_empty() {

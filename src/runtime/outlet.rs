@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -10,6 +12,9 @@ use nix::sys::stat::{SFlag, fstat};
 use super::teller::Teller;
 use super::world::Event;
 use crate::schedule::Stop;
+
+/// When to try again after an error.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Starts a thread that tells once the reader of stdout is gone, if stdout is a pipe or a socket.
 pub(super) fn watch(teller: &Teller) -> io::Result<()> {
@@ -28,7 +33,13 @@ pub(super) fn watch(teller: &Teller) -> io::Result<()> {
 fn wait_until_gone() {
     let stdout = io::stdout();
     // No event is asked for: errors and hang-ups are reported all the same.
-    while let Err(Errno::EINTR) =
-        poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::empty())], PollTimeout::NONE)
-    {}
+    let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+    loop {
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(ready) if ready > 0 => return,
+            Ok(_) | Err(Errno::EINTR) => {}
+            // That says nothing about the reader: the system is short of something.
+            Err(_) => thread::sleep(AGAIN),
+        }
+    }
 }

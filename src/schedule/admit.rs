@@ -10,13 +10,10 @@ use crate::config::OnLimit;
 use crate::exit::Exit;
 use crate::limiter::{Blocked, Request, Verdict};
 use crate::source::{Batch, Capacity, Misfit, Segment};
-use crate::time::{SECOND, Time};
+use crate::time::Time;
 
 /// Once a batch has so many bytes, it is sent: the usual size of a pipe.
 const WRITE: usize = 64 << 10;
-
-/// How long to wait, in nanoseconds, when a command cannot be started for want of something that others use.
-const PAUSE: u64 = SECOND / 20;
 
 /// What is being sent.
 #[derive(Default)]
@@ -317,9 +314,9 @@ impl Schedule {
     }
 
     /// A batch cannot be sent at `now`, for want of something that others use. It is tried again after a pause.
-    pub fn busy(&mut self, now: Time, batch: Batch) {
+    pub fn busy(&mut self, now: Time, batch: Batch, pause: u64) {
         self.cancel(now, batch);
-        self.not_before = now.checked_add(PAUSE.into()).unwrap_or(now);
+        self.not_before = now.checked_add(pause.into()).unwrap_or(now);
     }
 
     /// A batch was not sent.

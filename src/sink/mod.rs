@@ -9,7 +9,7 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 pub use dry_run::DryRun;
-pub use jobs::{Commands, Template};
+pub use jobs::{Commands, Template, parse_retry_after};
 pub use stdout::Stdout;
 
 use crate::exit::{Exit, JobEnd};
@@ -71,7 +71,12 @@ pub enum Sent {
     /// So many items have left, and nothing more can be sent.
     Partly(u64, Cause),
     /// It cannot be sent just now, for want of something that others use.
-    Busy,
+    Busy {
+        /// After so many nanoseconds, it is worth a try.
+        pause: u64,
+        /// What the user should hear of.
+        why: Option<Error>,
+    },
     /// It is more than the system takes. Less of it may do.
     TooLong,
 }

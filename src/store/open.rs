@@ -50,9 +50,7 @@ enum Place<'a> {
 
 fn place_of(state: &State) -> Result<Place<'_>, StoreError> {
     match state {
-        State::Name(name) => {
-            place(name).map(Place::File).map_err(|error| StoreError { exit: Exit::Error, error })
-        }
+        State::Name(name) => place(name).map(Place::File),
         State::File(path) => Ok(Place::File(path.clone())),
         State::Server(server) => Ok(Place::Server(server)),
     }

@@ -4,3 +4,4 @@ mod notice;
 pub mod progress;
 pub mod report;
 pub mod stats;
+pub mod stderr;

@@ -2,15 +2,15 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::io::{self, Write};
 
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
 use super::progress::{Display, Progress};
 use super::stats::{self, items};
+use super::stderr;
 use crate::config::{Rate, Report};
-use crate::exit::Exit;
+use crate::exit::{Exit, signal_name};
 use crate::schedule::Stats;
 use crate::time::Time;
 
@@ -57,7 +57,9 @@ impl Reporter {
 
     /// Shows progress, if it is time.
     pub fn redraw(&self, now: Time, progress: &Progress) {
-        self.display.iter().for_each(|display| display.redraw(now, progress, |line| say(&line)));
+        self.display
+            .iter()
+            .for_each(|display| display.redraw(now, progress, |text| stderr::show(&line(&text))));
     }
 
     /// Has something else printed, with no progress in its way.
@@ -113,7 +115,7 @@ impl Reporter {
         if exit == Exit::Signal(Signal::SIGPIPE as i32) {
             // A reader that went away wanted no more.
         } else if let Exit::Signal(number) = exit {
-            let name = Signal::try_from(number).map_or("a signal", Signal::as_str);
+            let name = signal_name(number);
             self.notice(&format_args!("ended by {name}: {} read and not released", items(stats.left())));
         } else if stats.left() > 0 {
             self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
@@ -132,7 +134,7 @@ impl Reporter {
             self.statistics(stats, now);
         }
         if self.as_json {
-            let _ = io::stderr().write_all(format!("{}\n", stats::json(stats, now, exit)).as_bytes());
+            stderr::tell(&format!("{}\n", stats::json(stats, now, exit)));
         }
     }
 
@@ -142,9 +144,13 @@ impl Reporter {
     }
 }
 
-/// One line, in one write. A stderr that cannot be written to is nothing to stop for.
 fn say(text: &dyn fmt::Display) {
-    let _ = io::stderr().write_all(format!("throttle: {}\n", escaped(&text.to_string())).as_bytes());
+    stderr::tell(&line(text));
+}
+
+/// One line, to be written in one go.
+fn line(text: &dyn fmt::Display) -> String {
+    format!("throttle: {}\n", escaped(&text.to_string()))
 }
 
 /// Names of files and commands, and items, may hold what a terminal would take for orders.

@@ -35,6 +35,19 @@ fn records_are_cut_alike_however_they_trickle_in() {
 }
 
 #[test]
+fn a_retry_after_header_means_what_its_value_means() {
+    check_corpus("advice", checks::advice);
+}
+
+#[test]
+fn a_file_is_a_job_log_or_is_left_alone() {
+    check_corpus("joblog", checks::joblog);
+    for seed in 0..50 {
+        checks::joblog(&noise(seed, 60));
+    }
+}
+
+#[test]
 fn limits_that_are_understood_are_printed_such_that_they_mean_the_same() {
     check_corpus("limits", checks::limits);
 }

@@ -7,6 +7,7 @@ mod audit;
 mod bytes;
 mod cli;
 mod exec;
+mod faults;
 mod fleet;
 mod fuzz;
 mod generated;

@@ -3,12 +3,13 @@
 mod job;
 mod output;
 mod retry_after;
+mod shortage;
 mod spool;
 mod template;
+mod wait;
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -18,22 +19,24 @@ use std::time::SystemTime;
 use anyhow::{Context, Error, Result};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use tempfile::TempDir;
 
+pub use self::retry_after::parse as parse_retry_after;
 pub use self::template::Template;
 
 use self::job::{Job, Parent};
 use self::output::{Capture, Outputs};
+use self::shortage::{Next, Shortage};
 use self::spool::Spool;
 use super::writer::Writer;
 use super::{Cause, Jobs, Reaped, Sent, Sink};
 use crate::config::{Feed, Output, Run};
 use crate::exit::{End, Exit, JobEnd};
+use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::source::{Batch, Capacity, CommandLine, Delimiter, Segment};
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
 /// As xargs: no command line is longer than this, though the kernel takes more.
 const USUAL_LINE: usize = 128 << 10;
@@ -65,6 +68,7 @@ pub struct Commands {
     slots: Vec<bool>,
     spool: Spool,
     outputs: Outputs,
+    shortage: Shortage,
     /// Where commands say when to try again, a file for each slot.
     advice: Option<TempDir>,
 }
@@ -74,8 +78,9 @@ impl Commands {
     /// Printing ends early once `interrupt` is raised.
     ///
     /// # Errors
-    /// There is no place for temporary files.
+    /// Standard output was closed, or there is no place for temporary files.
     pub fn new(run: Run, delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Result<Self> {
+        inherited().check_stdout()?;
         let advice = match run.retry.times {
             0 => None,
             _ => Some(
@@ -90,6 +95,7 @@ impl Commands {
             jobs: Vec::new(),
             slots: Vec::new(),
             spool: Spool::default(),
+            shortage: Shortage::default(),
             outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
             advice,
             run,
@@ -156,17 +162,17 @@ impl Commands {
     /// What the command in a slot said about when to try again.
     fn take_advice(&self, slot: usize) -> Option<u64> {
         let path = self.advice(slot)?;
-        let text = fs::read(&path).ok()?;
-        let _ = fs::remove_file(&path);
-        retry_after::parse(&String::from_utf8_lossy(&text), SystemTime::now())
+        retry_after::take(&path, SystemTime::now())
     }
 
     /// A command that could not be started: can others be?
-    fn refuse(&self, trouble: Trouble) -> Sent {
+    fn refuse(&mut self, at: Time, trouble: Trouble) -> Sent {
+        if is_passing(trouble.error()) {
+            return self.put_off(at, trouble);
+        }
         let name = self.template.name();
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Unable(exit, error));
         match trouble {
-            Trouble::Spool(error) | Trouble::Command(error) if is_passing(&error) => Sent::Busy,
             Trouble::Spool(error) => fatal(
                 Exit::Error,
                 Error::new(error).context("cannot make a temporary file: set TMPDIR to where there is room"),
@@ -178,6 +184,21 @@ impl Commands {
                 }
                 _ => fatal(Exit::CannotRun, Error::new(error).context(format!("cannot run {name}"))),
             },
+        }
+    }
+
+    /// The system is short of something: not now, but perhaps later.
+    fn put_off(&mut self, at: Time, trouble: Trouble) -> Sent {
+        let next = self.shortage.persists(at, !self.jobs.is_empty());
+        let what = format!("cannot run {}", self.template.name());
+        let error = Error::new(trouble.into_error()).context(what);
+        match next {
+            Next::Again(pause) => Sent::Busy { pause, why: None },
+            Next::Tell(pause) => Sent::Busy { pause, why: Some(error) },
+            Next::GiveUp => {
+                let error = error.context(format!("tried for {} s", shortage::PATIENCE / SECOND));
+                Sent::Partly(0, Cause::Unable(Exit::CannotRun, error))
+            }
         }
     }
 
@@ -229,6 +250,18 @@ enum Trouble {
     Command(io::Error),
 }
 
+impl Trouble {
+    fn error(&self) -> &io::Error {
+        let (Trouble::Spool(error) | Trouble::Command(error)) = self;
+        error
+    }
+
+    fn into_error(self) -> io::Error {
+        let (Trouble::Spool(error) | Trouble::Command(error)) = self;
+        error
+    }
+}
+
 /// Whether it is for want of something that commands which end give back.
 fn is_passing(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
@@ -250,9 +283,10 @@ impl Sink for Commands {
                 self.slots.resize(self.slots.len().max(slot + 1), false);
                 self.slots[slot] = true;
                 self.outputs.open(batch.first());
+                self.shortage.over();
                 Sent::All
             }
-            Err(trouble) => self.refuse(trouble),
+            Err(trouble) => self.refuse(at, trouble),
         }
     }
 
@@ -268,16 +302,8 @@ impl Sink for Commands {
 impl Jobs for Commands {
     fn reap(&mut self) -> Reaped {
         let mut reaped = Reaped::default();
-        // Others than ours may be among them: what this process had started before it became throttle.
-        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            match status {
-                WaitStatus::Exited(pid, code) => self.end(pid, End::Exited(code), &mut reaped),
-                WaitStatus::Signaled(pid, signal, _) => {
-                    self.end(pid, End::Killed(signal as i32), &mut reaped);
-                }
-                WaitStatus::StillAlive => break,
-                _ => {}
-            }
+        while let Some((pid, end)) = wait::next_ended() {
+            self.end(pid, end, &mut reaped);
         }
         reaped
     }

@@ -1,10 +1,16 @@
 //! What holds for any bytes. The fuzz targets search for some for which it does not; the tests check it for those in
 //! the corpus.
 
+use std::fs;
 use std::io::{self, Read};
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
+use tempfile::NamedTempFile;
 use throttle::config::{Defaults, Limits, Rate, RateText};
+use throttle::exit::End;
+use throttle::runtime::joblog::{Completed, Entry, JobLog};
+use throttle::sink::parse_retry_after;
 use throttle::source::{Delimiter, Extractor, Reader, SourceError};
 
 /// A RATE is understood or it is not; what was understood is printed such that it means the same.
@@ -93,6 +99,62 @@ fn value_at(tree: &Value, path: &str) -> Option<Vec<u8>> {
 pub fn records(data: &[u8]) {
     let Some(case) = Case::new(data) else { return };
     assert_eq!(case.read(), case.cut(), "delimiter {}", case.delimiter.escape_ascii());
+}
+
+/// A `Retry-After` header means what its value alone means, whatever else the block holds.
+///
+/// # Panics
+/// If that is not so.
+pub fn advice(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+    let alone = parse_retry_after(&text, now);
+    let Some(value) = text.lines().next().filter(|_| text.lines().count() == 1) else { return };
+    if value.to_ascii_lowercase().contains("retry-after") {
+        return;
+    }
+    for block in [
+        format!("HTTP/1.1 429 x\r\nretry-after:{value}\r\nDate: x\r\n\r\n"),
+        format!("HTTP/1.1 302 x\r\nRetry-After: 1\r\n\r\nHTTP/1.1 503 x\r\nRETRY-AFTER: {value}\n\n"),
+    ] {
+        assert_eq!(parse_retry_after(&block, now), alone, "{block:?}");
+    }
+}
+
+/// A file is a job log or is left as it is; of a log, whole lines are kept, and what is noted is known later.
+///
+/// # Panics
+/// If that is not so.
+pub fn joblog(data: &[u8]) {
+    let file = NamedTempFile::new().expect("a file");
+    drop(JobLog::open(file.path()).expect("an empty file becomes a log"));
+    let header = fs::read(file.path()).expect("a log");
+    // Most data would not begin as a log does.
+    let (is_log, content) = match data.split_first() {
+        Some((b'=', rest)) => (false, rest.to_vec()),
+        _ => (true, [&header, data].concat()),
+    };
+    fs::write(file.path(), &content).expect("a file");
+    let Ok(log) = JobLog::open(file.path()) else {
+        assert!(!is_log && fs::read(file.path()).expect("a file") == content);
+        return;
+    };
+    let kept = fs::read(file.path()).expect("a log");
+    assert!(kept.ends_with(b"\n") && kept.starts_with(&header));
+    assert!(content.starts_with(&kept) || header.starts_with(&content));
+    let before = count(log.completed().expect("readable"), data);
+    let entry = Entry { seq: 1, wait: 0, runtime: 0, attempt: 1, end: End::Exited(0), item: data };
+    log.note(&entry).expect("writable");
+    assert_eq!(count(log.completed().expect("readable"), data), before + 1);
+}
+
+/// How often an item was completed.
+fn count(mut completed: Completed, item: &[u8]) -> u64 {
+    let mut count = 0;
+    while completed.take(item) {
+        count += 1;
+    }
+    count
 }
 
 /// What is read, and how.

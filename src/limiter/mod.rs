@@ -7,6 +7,7 @@
 //! really happened. All arithmetic is in integers, and a computed instant is rounded up to the next nanosecond, so no
 //! answer is ever early.
 
+mod accounts;
 mod booked;
 mod bucket;
 mod fixed;

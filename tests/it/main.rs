@@ -17,6 +17,7 @@ mod property;
 #[cfg(feature = "redis")]
 mod redis;
 mod referee;
+mod rooms;
 mod scale;
 mod shared;
 mod signals;

@@ -3,6 +3,7 @@
 //! Asking ([`Limiter::earliest`], [`Limiter::room`]) never changes state; only [`Limiter::commit`] charges,
 //! and it is told the instant at which the release really happened. All arithmetic is in integers, and a
 //! computed instant is rounded up to the next nanosecond, so that no answer is ever early.
+#![doc = include_str!("earliest.md")]
 
 mod all;
 mod booked;

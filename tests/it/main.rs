@@ -14,6 +14,7 @@ mod limits;
 mod live;
 mod many;
 mod property;
+mod protocol;
 #[cfg(feature = "redis")]
 mod redis;
 mod referee;

@@ -56,11 +56,17 @@ impl Bucket {
 
 impl Limiter for Bucket {
     fn earliest(&self, ask: &Ask) -> Verdict {
+        if self.terms.count == 0 {
+            return Verdict::Never;
+        }
         let since = ask.since.max(self.at);
         self.after(since, self.grains(ask.cost).saturating_sub(self.level(since, ask)))
     }
 
     fn room(&self, now: Time, ask: &Ask) -> u64 {
+        if self.terms.count == 0 {
+            return 0;
+        }
         let releases = self.level(now, ask) / self.grains(ask.cost);
         u64::try_from(releases).unwrap_or(u64::MAX)
     }
@@ -99,7 +105,7 @@ impl Limiter for Bucket {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{instants, releases};
+    use super::super::table::{instants, one, releases};
     use super::*;
 
     fn bucket(count: u64, period: u64, burst: u64) -> Bucket {
@@ -174,5 +180,21 @@ mod tests {
         let mut limiter = bucket(1, 10, 3);
         instants(&mut limiter, &[0, 4]);
         assert_eq!(limiter.settled(), Verdict::At(Time(20)));
+    }
+
+    #[test]
+    fn a_pause_holds_back_what_is_in_it() {
+        let mut limiter = bucket(1, 10, 3);
+        limiter.retune(Time(0), Terms { count: 0, period: 1, burst: 0 });
+        assert_eq!((limiter.earliest(&one(5)), limiter.room(Time(5), &one(5))), (Verdict::Never, 0));
+        assert_eq!(limiter.settled(), Verdict::At(Time(0)), "it is full");
+        limiter.retune(Time(7), Terms { count: 1, period: 10, burst: 3 });
+        assert_eq!(instants(&mut limiter, &[7, 7, 7, 7]), [7, 7, 7, 17]);
+    }
+
+    #[test]
+    fn only_what_is_dearer_than_the_burst_minds_how_long_it_waits() {
+        let limiter = bucket(1, 10, 3);
+        assert_eq!([1, 3, 4].map(|cost| limiter.minds_since(cost)), [false, false, true]);
     }
 }

@@ -170,7 +170,7 @@ fn ask<'a>(claim: &'a Claim, key: Option<usize>, cost: u64) -> Ask<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::table::terms;
-    use super::super::{Fixed, Interval, Keyed, Sliding};
+    use super::super::{Bucket, Fixed, FromExit, Interval, Keyed, Sliding};
     use super::*;
 
     fn limit(rule: impl Limiter + 'static, key: Option<usize>) -> Limit {
@@ -225,5 +225,72 @@ mod tests {
         limits.commit(Time(1), &claim(1, &[1, 1], &b), 1);
         assert_eq!(limits.shared(&claim(1, &[1, 1], &b)), Verdict::At(Time(100)));
         assert_eq!(limits.own(&claim(1, &[1, 1], &b)), Verdict::At(Time(11)));
+    }
+
+    #[test]
+    fn room_is_the_least_of_the_limits_that_are_charged() {
+        let limits = All::from_iter([
+            limit(Sliding::new(terms(5, 10)), None),
+            limit(Sliding::new(terms(9, 10)), None),
+        ]);
+        let rooms =
+            [[1, 1], [0, 1], [1, 3], [0, 0]].map(|costs| limits.room(Time(0), &claim(0, &costs, &[])));
+        assert_eq!(rooms, [5, 9, 3, u64::MAX]);
+        assert_eq!(limits.into_iter().count(), 2);
+    }
+
+    #[test]
+    fn the_first_that_refuses_is_named() {
+        let mut limits = All::from_iter([
+            limit(Interval::new(terms(1, 10)), None),
+            limit(Interval::new(terms(1, 20)), None),
+        ]);
+        limits.commit(Time(0), &claim(0, &[1, 1], &[]), 1);
+        let refusing = |now, costs: [u64; 2]| limits.refusing(Time(now), &claim(now, &costs, &[]));
+        assert_eq!([5, 10, 20].map(|now| refusing(now, [1, 1])), [Some(0), Some(1), None]);
+        assert_eq!([5, 20].map(|now| refusing(now, [0, 1])), [Some(1), None]);
+    }
+
+    #[test]
+    fn an_end_counts_only_for_limits_that_were_charged() {
+        let serial = || limit(FromExit::serial(Interval::new(terms(1, 10))), None);
+        let mut limits = All::from_iter([serial(), serial()]);
+        limits.commit(Time(0), &claim(0, &[1, 1], &[]), 1);
+        limits.finish(Time(5), &claim(0, &[1, 0], &[]));
+        let earliest = |costs: [u64; 2]| limits.earliest(&claim(6, &costs, &[]));
+        assert_eq!([[1, 0], [0, 1]].map(earliest), [Verdict::At(Time(15)), Verdict::Never]);
+    }
+
+    #[test]
+    fn memory_is_given_back_by_the_limits_that_want_to() {
+        let own = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        let mut limits = All::from_iter([limit(Sliding::new(terms(2, 10)), None), limit(own, Some(0))]);
+        assert_eq!(limits.tidy_at(), None);
+        limits.commit(Time(0), &claim(0, &[1, 1], &[Key::from_slice(b"a")]), 1);
+        let at = limits.tidy_at().expect("something to tidy");
+        limits.tidy(at, at);
+        assert_eq!(limits.tidy_at(), None);
+    }
+
+    #[test]
+    fn only_shared_limits_mind_how_long_an_item_has_waited() {
+        let bucket = || Bucket::new(terms(1, 10));
+        let limits = All::from_iter([limit(bucket(), None), limit(Keyed::new(bucket(), 10), Some(0))]);
+        let minds = |costs: [u64; 2]| limits.shared_part(&claim(3, &costs, &[])).1;
+        assert_eq!([[2, 1], [1, 2], [1, 1]].map(minds), [Some(Time(3)), None, None]);
+        let sliding = All::from_iter([limit(Sliding::new(terms(1, 10)), None)]);
+        assert_eq!(sliding.shared_part(&claim(3, &[2], &[])).1, None);
+    }
+
+    #[test]
+    fn slots_are_needed_once_they_are_booked_elsewhere() {
+        let mut limits = All::booked();
+        let ask = claim(0, &[1], &[]);
+        assert_eq!((limits.earliest(&ask), limits.slots_until(Time(9))), (Verdict::Never, 0));
+        let slot = |at| Slot { at: Time(at), until: Time(at + 1) };
+        limits.put(&Key::new(), &[1], &[slot(3), slot(5), slot(7)]);
+        assert_eq!([2, 3, 5, 9].map(|at| limits.slots_until(Time(at))), [0, 1, 2, 3]);
+        limits.expire(Time(5));
+        assert_eq!(limits.slots(&ask).collect::<Vec<_>>(), [slot(5), slot(7)]);
     }
 }

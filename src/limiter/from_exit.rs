@@ -92,4 +92,24 @@ mod tests {
         limiter.finish(Time(60), &one(0));
         assert_eq!(limiter.earliest(&one(60)), Verdict::At(Time(70)));
     }
+
+    #[test]
+    fn one_at_a_time_is_let_in_while_there_is_room() {
+        let mut limiter = FromExit::overlapping(Sliding::new(terms(2, 10)));
+        let rooms = [(); 3].map(|()| {
+            let room = limiter.room(Time(0), &one(0));
+            limiter.commit(Time(0), &one(0));
+            room
+        });
+        assert_eq!(rooms, [1, 1, 0]);
+    }
+
+    #[test]
+    fn the_rule_beneath_is_drained_and_has_its_terms_changed() {
+        let mut limiter = FromExit::overlapping(Sliding::new(terms(1, 10)));
+        limiter.drain(Time(5));
+        assert_eq!(limiter.earliest(&one(5)), Verdict::At(Time(15)));
+        limiter.retune(Time(6), terms(1, 20));
+        assert_eq!(limiter.earliest(&one(6)), Verdict::At(Time(25)));
+    }
 }

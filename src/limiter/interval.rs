@@ -110,4 +110,9 @@ mod tests {
         limiter.retune(Time(5), terms(2, 10));
         assert_eq!(instants(&mut limiter, &[5]), [5]);
     }
+
+    #[test]
+    fn a_count_of_0_releases_nothing_even_at_first() {
+        assert_eq!(releases(&mut Interval::new(terms(0, 10)), &[(4, 1)]), [None]);
+    }
 }

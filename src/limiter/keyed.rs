@@ -88,8 +88,8 @@ impl<L: Limiter + Clone> Limiter for Keyed<L> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sliding;
     use super::super::table::terms;
+    use super::super::{FromExit, Sliding};
     use super::*;
 
     fn ask(since: u64, key: &[u8]) -> Ask<'_> {
@@ -124,5 +124,50 @@ mod tests {
         let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
         limiter.drain(Time(5));
         assert_eq!(limiter.earliest(&ask(7, b"a")), Verdict::At(Time(15)));
+    }
+
+    #[test]
+    fn room_is_that_of_the_key() {
+        let mut limiter = Keyed::new(Sliding::new(terms(3, 10)), 10);
+        limiter.commit(Time(0), &ask(0, b"a"));
+        assert_eq!([&b"a"[..], b"b"].map(|key| limiter.room(Time(1), &ask(1, key))), [2, 3]);
+    }
+
+    #[test]
+    fn an_end_counts_for_its_key() {
+        let mut limiter = Keyed::new(FromExit::overlapping(Sliding::new(terms(1, 10))), 10);
+        limiter.commit(Time(0), &ask(0, b"a"));
+        assert_eq!(limiter.earliest(&ask(1, b"a")), Verdict::Never);
+        limiter.finish(Time(5), &ask(0, b"a"));
+        assert_eq!(limiter.earliest(&ask(6, b"a")), Verdict::At(Time(15)));
+    }
+
+    #[test]
+    fn other_terms_are_those_of_known_and_new_keys() {
+        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        limiter.commit(Time(0), &ask(0, b"a"));
+        limiter.retune(Time(1), terms(1, 20));
+        limiter.commit(Time(1), &ask(1, b"b"));
+        let answers = [&b"a"[..], b"b"].map(|key| limiter.earliest(&ask(2, key)));
+        assert_eq!(answers, [20, 21].map(|at| Verdict::At(Time(at))));
+    }
+
+    #[test]
+    fn it_is_tidied_when_it_is_time_and_no_sooner() {
+        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        limiter.commit(Time(0), &ask(0, b"a"));
+        limiter.tidy(Time(SECOND - 1), Time(SECOND - 1));
+        assert_eq!((limiter.limiters.len(), limiter.tidy_at()), (1, Some(Time(SECOND))));
+        limiter.tidy(Time(SECOND), Time(SECOND));
+        assert_eq!((limiter.limiters.len(), limiter.tidy_at()), (0, None));
+    }
+
+    #[test]
+    fn memory_is_kept_as_long_as_much_of_it_is_used() {
+        let mut limiter = Keyed::new(Sliding::new(terms(1, SECOND)), SECOND);
+        (0..100u8).for_each(|key| limiter.commit(Time(key.into()), &ask(0, &[key])));
+        let capacity = limiter.limiters.capacity();
+        limiter.tidy(Time(SECOND + 20), Time(SECOND + 20));
+        assert_eq!((limiter.limiters.len(), limiter.limiters.capacity()), (79, capacity));
     }
 }

@@ -192,4 +192,14 @@ mod tests {
         instants(&mut limiter, &[0, 4]);
         assert_eq!(limiter.settled(), Verdict::At(Time(14)));
     }
+
+    #[test]
+    fn what_has_left_the_window_takes_no_memory_and_does_not_return() {
+        let mut limiter = Sliding::new(terms(2, 10));
+        assert_eq!(limiter.runs().count(), 0);
+        instants(&mut limiter, &[0; 100]);
+        assert!(limiter.runs().count() <= 2);
+        limiter.retune(Time(1000), terms(2, 10_000));
+        assert_eq!(limiter.earliest(&one(1000)), Verdict::At(Time(1000)));
+    }
 }

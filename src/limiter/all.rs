@@ -253,12 +253,14 @@ mod tests {
 
     #[test]
     fn an_end_counts_only_for_limits_that_were_charged() {
-        let serial = || limit(FromExit::serial(Interval::new(terms(1, 10))), None);
-        let mut limits = All::from_iter([serial(), serial()]);
+        let serial = |period| limit(FromExit::serial(Interval::new(terms(1, period))), None);
+        let mut limits = All::from_iter([serial(1), serial(20)]);
         limits.commit(Time(0), &claim(0, &[1, 1], &[]), 1);
-        limits.finish(Time(5), &claim(0, &[1, 0], &[]));
-        let earliest = |costs: [u64; 2]| limits.earliest(&claim(6, &costs, &[]));
-        assert_eq!([[1, 0], [0, 1]].map(earliest), [Verdict::At(Time(15)), Verdict::Never]);
+        assert_eq!(limits.earliest(&claim(1, &[1, 1], &[])), Verdict::Never);
+        limits.finish(Time(5), &claim(0, &[1, 1], &[]));
+        limits.commit(Time(6), &claim(6, &[1, 0], &[]), 1);
+        limits.finish(Time(7), &claim(6, &[1, 0], &[]));
+        assert_eq!(limits.earliest(&claim(7, &[0, 1], &[])), Verdict::At(Time(25)));
     }
 
     #[test]

@@ -157,6 +157,14 @@ mod tests {
     }
 
     #[test]
+    fn drained_when_nothing_is_left_it_is_as_before() {
+        let mut limiter = Sliding::new(terms(1, 10));
+        limiter.commit(Time(3), &one(3));
+        limiter.drain(Time(5));
+        assert_eq!(limiter.settled(), Verdict::At(Time(13)));
+    }
+
+    #[test]
     fn a_burst_takes_one_entry_and_a_huge_count_none() {
         let mut limiter = Sliding::new(terms(u64::MAX, 10));
         for _ in 0..1000 {

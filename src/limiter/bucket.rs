@@ -190,6 +190,8 @@ mod tests {
         assert_eq!(limiter.settled(), Verdict::At(Time(0)), "it is full");
         limiter.retune(Time(7), Terms { count: 1, period: 10, burst: 3 });
         assert_eq!(instants(&mut limiter, &[7, 7, 7, 7]), [7, 7, 7, 17]);
+        limiter.retune(Time(18), Terms { count: 0, period: 1, burst: 0 });
+        assert_eq!(limiter.settled(), Verdict::Never);
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //! Assumed, not checked: between its last look at the clock and the release a process is not stopped, clocks agree, and
 //! a process that starts does not ask between a loss and the first one who knew what was lost. There is no rule of the
 //! ledger yet for slots that are given back: the model hands them to the next who ask, at the same instants
-//! (`log::Log::take_back`).
+//! (`log::Log::take_back`). Who notices a loss is modelled, too (`model::Protocol::serve`): in the program that is part
+//! of each store. Both stores use the ledger here: that the server's scripts and the ledger agree with the limiters is
+//! tested elsewhere (`redis::model`, `ledger::tests`).
 //!
 //! The explorer is ours, for two reasons: `stateright` always brings a web server along, and its "eventually" misses
 //! runs that go in circles; what `spin` checks would be a copy of the rules in another language.

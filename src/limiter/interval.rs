@@ -121,4 +121,9 @@ mod tests {
         limiter.retune(5, terms(2, 10));
         assert_eq!(limiter.instants(&[5]), [5]);
     }
+
+    #[test]
+    fn a_count_of_0_releases_nothing_even_at_first() {
+        assert_eq!(Rule::new(Interval::new(terms(0, 10))).releases(&[(4, 1)]), [None]);
+    }
 }

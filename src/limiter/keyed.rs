@@ -90,8 +90,8 @@ impl<A: Algorithm> Limiter for Keyed<A> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sliding;
     use super::super::table::{one, terms};
+    use super::super::{FromExit, Sliding};
     use super::*;
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
@@ -126,5 +126,45 @@ mod tests {
         let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
         limiter.exhaust(Time(5));
         assert_eq!(limiter.earliest(b"a", one(7)), Verdict::At(Time(15)));
+    }
+
+    #[test]
+    fn what_is_available_is_that_of_the_key() {
+        let mut limiter = Keyed::new(Sliding::new(terms(3, 10)), 10);
+        commit(&mut limiter, b"a", 0);
+        let available = [&b"a"[..], b"b"].map(|key| {
+            let account = limiter.account(key, Time(1));
+            limiter.available(account, Time(1), one(1), 0)
+        });
+        assert_eq!(available, [2, 3]);
+    }
+
+    #[test]
+    fn an_end_counts_for_its_key() {
+        let mut limiter = Keyed::new(FromExit::overlapping(Sliding::new(terms(1, 10))), 10);
+        commit(&mut limiter, b"a", 0);
+        assert_eq!(limiter.earliest(b"a", one(1)), Verdict::Never);
+        limiter.finish(0, Time(5), one(0));
+        assert_eq!(limiter.earliest(b"a", one(6)), Verdict::At(Time(15)));
+    }
+
+    #[test]
+    fn other_terms_are_those_of_known_and_new_keys() {
+        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        commit(&mut limiter, b"a", 0);
+        limiter.retune(Time(1), terms(1, 20));
+        commit(&mut limiter, b"b", 1);
+        let answers = [&b"a"[..], b"b"].map(|key| limiter.earliest(key, one(2)));
+        assert_eq!(answers, [20, 21].map(|at| Verdict::At(Time(at))));
+    }
+
+    #[test]
+    fn accounts_are_evicted_when_it_is_time_and_no_sooner() {
+        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        commit(&mut limiter, b"a", 0);
+        limiter.evict(Time(SECOND - 1), Time(SECOND - 1));
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (1, Some(Time(SECOND))));
+        limiter.evict(Time(SECOND), Time(SECOND));
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
 }

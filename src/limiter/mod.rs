@@ -6,6 +6,7 @@
 //! Asking never changes what a limit allows; only a commit charges, and it is told the instant at which the release
 //! really happened. All arithmetic is in integers, and a computed instant is rounded up to the next nanosecond, so no
 //! answer is ever early.
+#![doc = include_str!("earliest.md")]
 
 mod accounts;
 mod booked;
@@ -201,7 +202,7 @@ pub(crate) mod table {
             self.rule = new;
         }
 
-        fn available(&self, now: Time, ask: Ask, pending: u64) -> u64 {
+        pub(crate) fn available(&self, now: Time, ask: Ask, pending: u64) -> u64 {
             self.rule.available(&self.state, now, ask, pending)
         }
 

@@ -175,6 +175,14 @@ mod tests {
     }
 
     #[test]
+    fn drained_when_nothing_is_left_it_is_as_before() {
+        let mut limiter = Rule::new(Sliding::new(terms(1, 10)));
+        limiter.commit(3, one(3));
+        limiter.exhaust(5);
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(13)));
+    }
+
+    #[test]
     fn a_burst_takes_one_entry_and_a_huge_count_none() {
         let mut limiter = Rule::new(Sliding::new(terms(u64::MAX, 10)));
         for _ in 0..1000 {
@@ -209,5 +217,15 @@ mod tests {
         assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
         limiter.instants(&[0, 4]);
         assert_eq!(limiter.idle_at(), Verdict::At(Time(14)));
+    }
+
+    #[test]
+    fn what_has_left_the_window_takes_no_memory_and_does_not_return() {
+        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        assert_eq!(limiter.state.runs().count(), 0);
+        limiter.instants(&[0; 100]);
+        assert!(limiter.state.runs().count() <= 2);
+        limiter.retune(1000, terms(2, 10_000));
+        assert_eq!(limiter.earliest(one(1000)), Verdict::At(Time(1000)));
     }
 }

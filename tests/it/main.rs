@@ -19,8 +19,10 @@ mod limit_files;
 mod limits;
 mod nginx;
 mod property;
+mod protocol;
 #[cfg(feature = "redis")]
 mod redis;
+mod rooms;
 mod shared;
 mod signals;
 mod simulated;

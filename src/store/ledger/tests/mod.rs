@@ -347,3 +347,30 @@ fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
         }
     }
 }
+
+#[test]
+fn a_silence_ends_when_all_of_it_is_as_new() {
+    for algorithm in ALGORITHMS {
+        let rules = Rules::new(policy(&[quota(algorithm, 3, 10)]));
+        assert_eq!(rules.end_of_silence(Time(100)), Time(110), "{algorithm}");
+    }
+    let both = [quota(Algorithm::Sliding, 3, 10), quota(Algorithm::Sliding, 3, 20)];
+    assert_eq!(Rules::new(policy(&both)).end_of_silence(Time(100)), Time(120));
+}
+
+#[test]
+fn only_sliding_windows_need_places_for_marks() {
+    let places = |quotas: &[Quota]| Rules::new(policy(quotas)).places();
+    let both = [Algorithm::Sliding, Algorithm::Bucket].map(|algorithm| quota(algorithm, 3, 10));
+    assert_eq!(places(&both[1..]), 0);
+    assert!(places(&both[..1]) >= 3);
+    assert_eq!(places(&[&both[..], &both[..1]].concat()), 2 * places(&both[..1]));
+}
+
+/// The unit of all instants is the nanosecond, of the pause the millisecond.
+#[test]
+fn nobody_is_told_to_come_back_within_a_millisecond() {
+    let rules = Rules::new(Policy { horizon: 5, ..policy(&[quota(Algorithm::Sliding, 1, 10)]) });
+    let mut state = State { ledger: rules.begin(Time(0)), rules, marks: Vec::new() };
+    assert_eq!(state.book(0, &order(&[1], 2)).ask_again, Some(Time(1_000_000)));
+}

@@ -1,4 +1,4 @@
-//! What a decision costs: alone, in bulk, among many lanes, and in the whole simulated pump.
+//! What a decision costs: alone, in bulk, among many lanes, and in the whole simulated program.
 //!
 //! `cargo bench`; for the whole program against its peers, see `compare.py`.
 
@@ -15,11 +15,12 @@ use divan::counter::ItemsCount;
 use throttle::charge::Key;
 use throttle::cli;
 use throttle::config::{Defaults, RateText};
-use throttle::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Sliding, Terms};
-use throttle::pump::Pump;
+use throttle::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Single, Sliding, Terms};
 use throttle::runtime::sim::{Clock, Sim};
-use throttle::sink::{Load, SendError, Sent, Sink};
-use throttle::source::{Delimiter, Reader};
+use throttle::runtime::{Driver, World};
+use throttle::schedule::Schedule;
+use throttle::sink::{Sent, Sink};
+use throttle::source::{Batch, Capacity, Delimiter, Reader};
 use throttle::store::{FileStore, Order, Policy, RedisStore, Reserve, Store};
 use throttle::time::{SECOND, Time};
 use throttle::ui::report::Reporter;
@@ -35,10 +36,10 @@ const TERMS: Terms = Terms { count: 1000, period: 1_000_000_000, burst: 1000 };
 
 fn limiters() -> [(&'static str, Box<dyn Limiter>); 4] {
     [
-        ("sliding", Box::new(Sliding::new(TERMS))),
-        ("bucket", Box::new(Bucket::new(TERMS))),
-        ("interval", Box::new(Interval::new(TERMS))),
-        ("fixed", Box::new(Fixed::new(TERMS))),
+        ("sliding", Box::new(Single::new(Sliding::new(TERMS)))),
+        ("bucket", Box::new(Single::new(Bucket::new(TERMS)))),
+        ("interval", Box::new(Single::new(Interval::new(TERMS)))),
+        ("fixed", Box::new(Single::new(Fixed::new(TERMS)))),
     ]
 }
 
@@ -50,9 +51,9 @@ fn decision(bencher: Bencher<'_, '_>, name: &str) {
         let (_, mut limiter) = limiters().into_iter().find(|(known, _)| *known == name).expect("known");
         for round in 0..ROUNDS {
             let now = Time(round * 1_000_000);
-            let ask = Ask { since: now, cost: 1, key: b"" };
-            if black_box(limiter.earliest(&ask)).allows(now) {
-                limiter.commit(now, &ask);
+            let ask = Ask { since: now, cost: 1 };
+            if black_box(limiter.earliest(b"", ask)).allows(now) {
+                limiter.commit(0, now, ask);
             }
         }
     });
@@ -63,12 +64,13 @@ fn decision(bencher: Bencher<'_, '_>, name: &str) {
 fn decision_in_bulk(bencher: Bencher<'_, '_>) {
     const ROUNDS: u64 = 10_000;
     bencher.counter(ItemsCount::new(ROUNDS * TERMS.count)).bench_local(|| {
-        let mut limiter = Sliding::new(TERMS);
+        let mut limiter = Single::new(Sliding::new(TERMS));
         for round in 0..ROUNDS {
             let now = Time(round * TERMS.period);
-            let ask = Ask { since: now, cost: 1, key: b"" };
-            let cost = black_box(limiter.room(now, &ask));
-            limiter.commit(now, &Ask { cost, ..ask });
+            let ask = Ask { since: now, cost: 1 };
+            let account = limiter.account(b"", now);
+            let cost = black_box(limiter.available(account, now, ask, 0));
+            limiter.commit(account, now, Ask { cost, ..ask });
         }
     });
 }
@@ -77,14 +79,18 @@ fn decision_in_bulk(bencher: Bencher<'_, '_>) {
 struct Nowhere;
 
 impl Sink for Nowhere {
-    fn send(&mut self, _: Time, load: &Load<'_>) -> Result<Sent, SendError> {
-        black_box(load.bytes);
-        Ok(Sent::Released)
+    fn capacity(&self) -> Capacity {
+        Capacity::UNLIMITED
+    }
+
+    fn send(&mut self, _: Time, batch: &Batch) -> Sent {
+        black_box(batch.bytes());
+        Sent::All
     }
 }
 
 /// The whole program but for the system, on `items` items of a thousand keys.
-fn pump(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
+fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
     let args = ["throttle"].iter().chain(args).map(Into::into);
     let config = cli::parse(args).expect("a command line");
     let input: Vec<u8> =
@@ -94,32 +100,35 @@ fn pump(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
         let reader = Reader::new(&input[..], Delimiter::new(b"\n"), 1 << 20);
         let mut world = Sim::new(Clock::default(), reader);
         let (mut sink, reporter) = (Nowhere, Reporter::silent());
-        Pump::new(&mut world, &mut sink, &reporter, &config, rates).run()
+        let mut schedule = Schedule::new(&config, rates, world.now());
+        let delimiter = Delimiter::new(b"\n");
+        Driver { world: &mut world, sink: &mut sink, reporter: &reporter, delimiter, log: None }
+            .run(&mut schedule)
     });
 }
 
 /// No limit binds: all goes in blocks.
 #[divan::bench]
-fn pump_unlimited(bencher: Bencher<'_, '_>) {
-    pump(bencher, &["-r", "1T/s"], 1_000_000);
+fn schedule_unlimited(bencher: Bencher<'_, '_>) {
+    schedule(bencher, &["-r", "1T/s"], 1_000_000);
 }
 
 /// A thousand at a time.
 #[divan::bench]
-fn pump_in_bursts(bencher: Bencher<'_, '_>) {
-    pump(bencher, &["-n", "1000", "-p", "1ms"], 1_000_000);
+fn schedule_in_bursts(bencher: Bencher<'_, '_>) {
+    schedule(bencher, &["-n", "1000", "-p", "1ms"], 1_000_000);
 }
 
 /// One at a time.
 #[divan::bench]
-fn pump_one_by_one(bencher: Bencher<'_, '_>) {
-    pump(bencher, &["-A", "interval", "-r", "1M/s"], 100_000);
+fn schedule_one_by_one(bencher: Bencher<'_, '_>) {
+    schedule(bencher, &["-A", "interval", "-r", "1M/s"], 100_000);
 }
 
 /// A thousand lanes, each with a limit of its own, under one that they share.
 #[divan::bench]
-fn pump_keyed(bencher: Bencher<'_, '_>) {
-    pump(bencher, &["-r", "10/s,key=col:1", "-r", "100k/s"], 100_000);
+fn schedule_keyed(bencher: Bencher<'_, '_>) {
+    schedule(bencher, &["-r", "10/s,key=col:1", "-r", "100k/s"], 100_000);
 }
 
 /// More than can be booked.

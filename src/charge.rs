@@ -1,6 +1,33 @@
-//! Whom a release is charged to.
+//! What an item asks of the limits: its costs and its keys.
+
+use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-/// The key of a limit that each key has for itself. Short ones need no memory of their own.
+/// The value of a key selector. Short ones need no memory of their own.
 pub type Key = SmallVec<[u8; 24]>;
+
+/// What an item costs each limit, and the keys by which the limits tell items apart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Charge {
+    /// One for each limit; 0 where it does not apply.
+    pub costs: Rc<[u64]>,
+    /// One for each distinct key selector.
+    pub keys: Rc<[Key]>,
+}
+
+/// A [`Charge`] in buffers that are used again for the next item.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Draft {
+    /// One for each limit; 0 where it does not apply.
+    pub costs: Vec<u64>,
+    /// One for each distinct key selector.
+    pub keys: Vec<Key>,
+}
+
+impl Draft {
+    /// The charge to be kept with the item.
+    pub fn charge(&self) -> Charge {
+        Charge { costs: self.costs.as_slice().into(), keys: self.keys.as_slice().into() }
+    }
+}

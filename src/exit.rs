@@ -1,6 +1,11 @@
 //! How a run ends, and which of several failures its exit status tells.
 
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, raise, signal, sigprocmask};
+use std::borrow::Cow;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use nix::libc;
+use nix::sys::signal::Signal;
 
 /// How a command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +24,19 @@ impl End {
             End::Killed(signal) => 128 + signal,
         }
     }
+}
+
+/// How a command ended that was run for an item, or for several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobEnd {
+    /// The number of its first item.
+    pub first: u64,
+    /// How it ended.
+    pub end: End,
+    /// It ran longer than it may, and was ended.
+    pub timed_out: bool,
+    /// How long it asks to wait before it is tried again, in nanoseconds.
+    pub retry_after: Option<u64>,
 }
 
 /// How a run ended. The order is by rank: of several, the highest is told.
@@ -93,13 +111,24 @@ impl Exit {
     }
 }
 
+/// What a signal is called. Real-time signals have only a number.
+pub fn signal_name(number: i32) -> Cow<'static, str> {
+    Signal::try_from(number)
+        .map_or_else(|_| format!("signal {number}").into(), |signal| signal.as_str().into())
+}
+
+/// Has the process die of a signal; returns if it does not. nix knows no real-time signals.
 fn die_of(number: i32) {
-    let Ok(number) = Signal::try_from(number) else { return };
-    // SAFETY: the default action runs none of our code.
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the default action runs none of our code, and the set is initialized before it is used.
     #[expect(unsafe_code)]
-    let _ = unsafe { signal(number, SigHandler::SigDfl) };
-    let _ = sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&SigSet::from(number)), None);
-    let _ = raise(number);
+    unsafe {
+        libc::signal(number, libc::SIG_DFL);
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), number);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
+        libc::raise(number);
+    }
 }
 
 #[cfg(test)]
@@ -126,6 +155,11 @@ mod tests {
             assert_eq!(pair[0].max(pair[1]), pair[1]);
         }
         assert_eq!(ranks.map(Exit::status), [0, 123, 124, 125, 126, 127, 75, 65, 78, 2, 1, 129]);
+    }
+
+    #[test]
+    fn signals_without_a_name_are_told_by_their_number() {
+        assert_eq!([9, 34, 64].map(signal_name), ["SIGKILL", "signal 34", "signal 64"]);
     }
 
     #[test]

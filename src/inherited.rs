@@ -3,13 +3,24 @@
 //! Before `main`, std opens /dev/null in place of a closed stdin, stdout or stderr, and ignores SIGPIPE.
 //! Both have to be known as they were: writing to a stdout that was closed is an error, not success, and
 //! commands are to get the signal dispositions that we got. So this looks earlier, when the program is loaded.
+//!
+//! Signals that were ignored stay ignored, as in a shell; but whoever blocked one did not mean us. What is changed here
+//! is undone in commands: they get the mask and the dispositions as found.
 
 use std::sync::OnceLock;
 
-use nix::libc::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1, c_int};
+use anyhow::{Result, ensure};
+use nix::libc::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ, c_int};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-/// The signals whose actions we, or std, change.
-const CHANGED: [c_int; 6] = [SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1];
+/// The signals that are ignored in some way by a run, a wait or std, or that must not be caught if they were ignored.
+const WATCHED: [c_int; 8] = [SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ];
+
+/// Those of them that we, or std, no longer ignore even if they were ignored.
+const CHANGED: [c_int; 3] = [SIGCHLD, SIGPIPE, SIGURG];
+
+/// Those that reach us even if they were blocked.
+const HEARD: [Signal; 5] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGURG, Signal::SIGUSR1];
 
 /// What was found at the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,8 +29,10 @@ pub struct Inherited {
     pub stdin_closed: bool,
     /// Descriptor 1 was not open.
     pub stdout_closed: bool,
-    /// Which of `CHANGED` were ignored.
-    ignored: [bool; CHANGED.len()],
+    /// Which of `WATCHED` were ignored.
+    ignored: [bool; WATCHED.len()],
+    /// The signals that were blocked, if that is known.
+    mask: Option<SigSet>,
 }
 
 static INHERITED: OnceLock<Inherited> = OnceLock::new();
@@ -29,15 +42,47 @@ pub fn inherited() -> Inherited {
     INHERITED.get().copied().unwrap_or_default()
 }
 
+/// Lets the signals through that a run needs. To be called once, before there are threads.
+///
+/// A file that may not grow any more is to be an error of the write that says so; the signal, which would end the run
+/// without a word, is caught rather than ignored, so that commands find it at its default.
+pub fn prepare() {
+    extern "C" fn nothing(_: c_int) {}
+    let _ = HEARD.into_iter().collect::<SigSet>().thread_unblock();
+    if !inherited().ignores(SIGXFSZ) {
+        let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
+        // SAFETY: the handler does nothing.
+        #[expect(unsafe_code)]
+        let _ = unsafe { sigaction(Signal::SIGXFSZ, &action) };
+    }
+}
+
 impl Inherited {
-    /// The signals that were ignored and no longer are, or that std would not leave ignored in a command.
-    pub(crate) fn ignored(self) -> impl Iterator<Item = c_int> {
-        CHANGED.into_iter().zip(self.ignored).filter(|(_, ignored)| *ignored).map(|(signal, _)| signal)
+    /// Checks that there is a standard output: what std opens in its place would take everything and keep nothing.
+    ///
+    /// # Errors
+    /// It was closed.
+    pub fn check_stdout(self) -> Result<()> {
+        ensure!(
+            !self.stdout_closed,
+            "cannot write to standard output: it is closed: redirect it to a file, or to /dev/null"
+        );
+        Ok(())
+    }
+
+    /// The signals that a command is to ignore and would not without our help.
+    pub(crate) fn to_ignore(self) -> impl Iterator<Item = c_int> {
+        CHANGED.into_iter().filter(move |&signal| self.ignores(signal))
+    }
+
+    /// The signals that a command is to have blocked, if they are others than we have.
+    pub(crate) fn to_block(self) -> Option<SigSet> {
+        self.mask.filter(|mask| HEARD.into_iter().any(|signal| mask.contains(signal)))
     }
 
     /// Whether `signal` was ignored.
     pub(crate) fn ignores(self, signal: c_int) -> bool {
-        self.ignored().any(|ignored| ignored == signal)
+        WATCHED.into_iter().zip(self.ignored).any(|(watched, is_ignored)| watched == signal && is_ignored)
     }
 }
 
@@ -51,7 +96,8 @@ extern "C" fn look() {
     let inherited = Inherited {
         stdin_closed: is_closed(libc::STDIN_FILENO),
         stdout_closed: is_closed(libc::STDOUT_FILENO),
-        ignored: CHANGED.map(is_ignored),
+        ignored: WATCHED.map(is_ignored),
+        mask: SigSet::thread_get_mask().ok(),
     };
     let _ = INHERITED.set(inherited);
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use nix::sys::pthread::{Pthread, pthread_kill, pthread_self};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-/// Ignored by default, and sent by nobody else to a process that owns no socket.
+/// Ignored by default, and sent by nobody else to a process that owns no socket. It must not be blocked, see
+/// [`crate::inherited::prepare`].
 const NUDGE: Signal = Signal::SIGURG;
 
 /// How long a nudge is given at first, and at last.

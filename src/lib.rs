@@ -1,14 +1,15 @@
 //! The works of `throttle`, which paces the items of a pipe.
 //!
 //! ```text
-//! records → source → pump ───────────→ sink → stdout | command
-//!                      │ ▲ verdict      │ done
-//!                    limiter (pure)     ▼
-//!                   world: now(), wait(until) → wake
+//!                  events                    actions
+//! source ─ items ─▶ ┌────────────────────────┐ ─ Send(batch) ─▶ sink: stdout | command
+//! jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Book(order) ─▶ store
+//! store ── slots ─▶ │  queue · batch · limits│ ─ Wait(until) ─▶ clock
+//! signals, files ─▶ └────────────────────────┘ ─ Tell ────────▶ ui
 //! ```
 //!
-//! One decision per release, in one loop, in [`mod@pump`]: ask, wait, send, commit. The rules are in [`limiter`],
-//! which sees no clock; the clock, real or simulated, is in [`runtime`].
+//! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; the rules are in [`limiter`]. The one
+//! loop, which asks the scheduler what to do and does it, is [`runtime::Driver`].
 
 pub mod charge;
 pub mod cli;
@@ -18,8 +19,8 @@ pub mod inherited;
 pub mod interrupt;
 pub mod limiter;
 mod pipe;
-pub mod pump;
 pub mod runtime;
+pub mod schedule;
 pub mod sink;
 pub mod source;
 pub mod store;
@@ -34,16 +35,17 @@ use anyhow::{Context, Error, Result, ensure};
 use nix::sys::signal::Signal;
 
 use crate::cli::Usage;
-use crate::config::{Action, Config, Rate, Report, Run, Selector, Shared};
+use crate::config::{Action, Config, Rate, Report, Run, Selector, Shared, format_duration};
 use crate::exit::Exit;
+use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
-use crate::pump::Pump;
 use crate::runtime::joblog::{Completed, JobLog};
 use crate::runtime::sim::{Clock, Sim, stamped};
-use crate::runtime::{Clock as RealClock, Input, Position, Real};
-use crate::sink::{DryRun, Exec, Sink, Stdout};
-use crate::source::{Delimiter, Reader};
-use crate::store::{Policy, StoreError};
+use crate::runtime::{Clock as RealClock, Driver, Input, Position, Real, World};
+use crate::schedule::{BookingTerms, Schedule};
+use crate::sink::{Commands, DryRun, Sink, Stdout};
+use crate::source::{Capacity, Delimiter, Reader};
+use crate::store::{Quota, StoreError};
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
 
@@ -65,6 +67,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 fn print(text: &str) -> Exit {
+    if let Err(error) = inherited().check_stdout() {
+        Reporter::new(Report::Normal).error(&error);
+        return Exit::Error;
+    }
     match io::stdout().write_all(format!("{}\n", text.trim_end()).as_bytes()) {
         Ok(()) => Exit::Done,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Signal(Signal::SIGPIPE as i32),
@@ -81,16 +87,17 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
         store::reset(shared)?;
         return Ok(Exit::Done);
     }
+    config.limits.warnings().for_each(|warning| reporter.notice(&warning));
     let rates = config.limits.load()?;
     reporter.limits(&rates);
     let input = Input::open(config.input.file.as_deref())?;
     let position = Position::of(&input);
     let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
     match &config.action {
-        Action::DryRun { arrivals } => dry_run(config, rates, arrivals.clone(), reader, &reporter),
+        Action::DryRun { arrivals, .. } => dry_run(config, rates, arrivals.clone(), reader, &reporter),
         Action::Pass | Action::Run(_) | Action::Reset => {
             let display = config.progress.and_then(|when| Display::new(when, position.size_left()));
-            real_run(config, rates, reader, &position, &reporter.with_display(display))
+            real_run(config, &rates, reader, &position, &reporter.with_display(display))
         }
     }
 }
@@ -104,65 +111,73 @@ fn dry_run(
 ) -> Result<Exit> {
     ensure!(rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so the dry run would never end");
     let delimiter = Delimiter::new(&config.input.delimiter);
+    let separator = config.input.separator.as_deref();
     let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
-        Some(selector) => Box::new(stamped(reader, delimiter, selector, config.input.separator.as_deref())),
+        Some(selector) => Box::new(stamped(reader, delimiter.clone(), selector, separator)),
     };
     let mut world = Sim::new(Clock::default(), arrivals);
-    let mut sink = DryRun::new(Stdout::new(Arc::new(Interrupt::for_this_thread())));
-    Ok(conclude(Pump::new(&mut world, &mut sink, reporter, config, rates), reporter).0)
+    let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
+    let capacity = config.command().map_or(Capacity::UNLIMITED, Commands::capacity_of);
+    let mut sink = DryRun::new(stdout, delimiter.clone(), capacity);
+    let mut schedule = Schedule::new(config, rates, world.now());
+    let mut driver = Driver { world: &mut world, sink: &mut sink, reporter, delimiter, log: None };
+    let exit = driver.run(&mut schedule);
+    reporter.summary(&schedule.stats(), world.now(), exit);
+    Ok(exit)
 }
 
 fn real_run(
     config: &Config,
-    rates: Vec<Rate>,
+    rates: &[Rate],
     reader: Reader<Input>,
     position: &Position,
     reporter: &Reporter,
 ) -> Result<Exit> {
-    let log = match &config.action {
-        Action::Run(run) => open_log(run)?,
-        _ => None,
-    };
     let clock = if config.shared.is_some() { RealClock::Boot } else { RealClock::start() };
+    let log = config.command().map(open_log).transpose()?.flatten();
     let mut world = Real::start(reader, clock).context("cannot start")?;
-    world.watch_limits(&config.limits, &rates)?;
-    let policy =
-        config.shared.as_ref().map(|shared| share(shared, &rates, &mut world, reporter)).transpose()?;
-    let mut sink = sink(config, &mut world, reporter)?;
-    let mut pump = Pump::new(&mut world, sink.as_mut(), reporter, config, rates);
-    if let Some(policy) = policy {
-        pump = pump.with_bookings(policy);
+    world.watch_limits(&config.limits, rates)?;
+    let mut schedule = Schedule::new(config, rates.to_vec(), world.now());
+    if let Some(shared) = &config.shared {
+        schedule = schedule.with_bookings(share(shared, rates, &mut world, reporter)?);
     }
-    if let Action::Run(run) = &config.action {
-        pump = pump.with_commands(run, fastrand::u64(..));
+    if let Some(run) = config.command() {
+        schedule = schedule.with_commands(run, fastrand::u64(..));
     }
-    if let Some((log, completed)) = log {
-        pump = pump.with_log(log, completed);
-    }
-    let (exit, consumed) = conclude(pump, reporter);
+    let log = log.map(|(log, completed)| {
+        if let Some(mut completed) = completed {
+            schedule.skip(Box::new(move |item| completed.take(item)));
+        }
+        log
+    });
+    let mut sink = sink(config, &mut world)?;
+    let delimiter = Delimiter::new(&config.input.delimiter);
+    let exit = Driver { world: &mut world, sink: sink.as_mut(), reporter, delimiter, log }.run(&mut schedule);
+    reporter.summary(&schedule.stats(), world.now(), exit);
     if position.is_shared() {
-        position.advance(consumed);
+        position.advance(schedule.consumed());
     }
     Ok(exit)
 }
 
-fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter) -> Result<Policy> {
+fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter) -> Result<BookingTerms> {
     let clock = world.clock();
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
-    reporter.shared(&shared.state, &policy);
+    let deadline = format_duration(policy.deadline);
+    reporter.detail(&format_args!("shared by {}, slots are good for {deadline}", shared.state));
     world.book_with(store)?;
-    Ok(policy)
+    Ok(BookingTerms { span: policy.span, most: policy.quotas.iter().map(Quota::most).collect() })
 }
 
-fn sink<'a>(config: &Config, world: &mut Real, reporter: &'a Reporter) -> Result<Box<dyn Sink + 'a>> {
-    let interrupt = world.interrupt();
-    if let Action::Run(run) = &config.action {
-        let running = world.watch_commands()?;
-        return Ok(Box::new(Exec::new((**run).clone(), reporter, running, interrupt)?));
+fn sink(config: &Config, world: &mut Real) -> Result<Box<dyn Sink>> {
+    let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
+    if let Some(run) = config.command() {
+        world.watch_commands()?;
+        return Ok(Box::new(Commands::new(run.clone(), delimiter, interrupt)?));
     }
     world.sharpen();
-    Ok(Box::new(Stdout::new(interrupt)))
+    Ok(Box::new(Stdout::new(delimiter, interrupt)))
 }
 
 fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
@@ -170,12 +185,4 @@ fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
     let log = JobLog::open(path)?;
     let completed = if run.resume { Some(log.completed()?) } else { None };
     Ok(Some((log, completed)))
-}
-
-/// Runs it, and tells of it. Returns how it ended, and how many bytes of the input are done with.
-fn conclude(mut pump: Pump<'_>, reporter: &Reporter) -> (Exit, u64) {
-    let exit = pump.run();
-    let stats = pump.stats();
-    reporter.summary(&stats, pump.now(), exit);
-    (exit, pump.consumed())
 }

@@ -1,5 +1,10 @@
 //! `throttle`: see the library.
 
+use throttle::{inherited, run, ui};
+
 fn main() -> ! {
-    throttle::run(std::env::args_os()).leave()
+    inherited::prepare();
+    let exit = run(std::env::args_os());
+    ui::stderr::flush(exit);
+    exit.leave()
 }

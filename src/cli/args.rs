@@ -11,7 +11,7 @@ use clap::{Parser, ValueHint};
 use crate::config::When;
 use crate::config::{
     Algorithm, Backoff, Batch, Halt, OnLimit, Selector, Source, parse_count, parse_delimiter, parse_duration,
-    parse_size,
+    parse_limit_count, parse_size,
 };
 
 const EXAMPLES: &str = "\
@@ -40,7 +40,7 @@ pub struct Cli {
     /// Release at most N items per period [default: 1]
     ///
     /// N may carry a unit, as in 1k, 2M or 4Ki.
-    #[arg(short = 'n', long, value_name = "N", value_parser = parse_count, help_heading = "Limits")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_limit_count, help_heading = "Limits")]
     #[arg(allow_negative_numbers = true)]
     pub(super) count: Option<u64>,
 

@@ -117,12 +117,16 @@ impl Cli {
         if self.reset_state {
             return Ok(Action::Reset);
         }
-        if self.dry_run {
-            return Ok(Action::DryRun { arrivals: self.arrivals });
-        }
-        if self.command.is_empty() {
-            return Ok(Action::Pass);
-        }
+        let (dry_run, arrivals) = (self.dry_run, self.arrivals.clone());
+        let run = if self.command.is_empty() { None } else { Some(Box::new(self.run()?)) };
+        Ok(match run {
+            run if dry_run => Action::DryRun { arrivals, run },
+            Some(run) => Action::Run(run),
+            None => Action::Pass,
+        })
+    }
+
+    fn run(self) -> Result<Run> {
         let stdin = match (self.pipe, &self.arg_file) {
             (true, _) => Feed::Items,
             (false, Some(_)) => Feed::Ours,
@@ -137,7 +141,7 @@ impl Cli {
         };
         let placeholder = self.placeholder.unwrap_or_else(|| "{}".into());
         ensure!(!placeholder.is_empty(), "-I needs something that stands for the item, such as {{}}");
-        Ok(Action::Run(Box::new(Run {
+        Ok(Run {
             command: self.command,
             placeholder,
             jobs,
@@ -148,7 +152,7 @@ impl Cli {
             halt: self.halt,
             log: self.log,
             resume: self.resume,
-        })))
+        })
     }
 
     /// A flag that makes no sense without a command.

@@ -29,6 +29,11 @@ fn scale_up((digits, decimals): (u128, u32)) -> Option<u128> {
     }
 }
 
+/// Whether a duration has months written as `M`, which may have been meant as minutes.
+pub(super) fn has_month(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphabetic()).any(|unit| unit == "M")
+}
+
 /// Writes nanoseconds so that [`parse_duration`] reads the same number back: `1m30s`.
 pub fn format_duration(nanos: u64) -> String {
     let text = humantime::format_duration(std::time::Duration::from_nanos(nanos)).to_string();

@@ -1,11 +1,14 @@
 //! All limits of a run: some given on the command line, some in files that may change.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 
-use super::rate::{Algorithm, Defaults, Rate, RateText};
+use super::rate::{Algorithm, Defaults, Rate};
+use super::rate_text::RateText;
 
 /// Where limits come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,7 +16,38 @@ pub enum Source {
     /// A RATE.
     Rate(RateText),
     /// `@FILE`: one RATE a line, `#` begins a comment.
-    File(PathBuf),
+    File(LimitsFile),
+}
+
+/// A file of limits, which may change if it is a regular one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LimitsFile {
+    path: PathBuf,
+    /// What it held, if it can be read only once, as a pipe can.
+    read: OnceLock<String>,
+}
+
+impl LimitsFile {
+    fn new(path: &str) -> Self {
+        LimitsFile { path: path.into(), read: OnceLock::new() }
+    }
+
+    fn may_change(&self) -> bool {
+        self.read.get().is_none()
+    }
+
+    fn text(&self) -> io::Result<String> {
+        if let Some(text) = self.read.get() {
+            return Ok(text.clone());
+        }
+        let mut file = File::open(&self.path)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        if !file.metadata()?.is_file() {
+            let _ = self.read.set(text.clone());
+        }
+        Ok(text)
+    }
 }
 
 impl std::str::FromStr for Source {
@@ -23,7 +57,7 @@ impl std::str::FromStr for Source {
         match text.strip_prefix('@') {
             Some(path) => {
                 ensure!(!path.is_empty(), "the name of a file is needed, as in @limits.conf");
-                Ok(Source::File(path.into()))
+                Ok(Source::File(LimitsFile::new(path)))
             }
             None => text.parse().map(Source::Rate),
         }
@@ -49,7 +83,7 @@ impl Limits {
         for source in &self.sources {
             match source {
                 Source::Rate(rate) => rates.push(rate.resolve(&self.defaults)?),
-                Source::File(path) => rates.extend(self.read(path)?),
+                Source::File(file) => rates.extend(self.read(file)?),
             }
         }
         Ok(rates)
@@ -76,6 +110,11 @@ impl Limits {
         self.rates().any(RateText::counts_exits)
     }
 
+    /// What the user may not have meant, in limits that do not come from files.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.rates().filter_map(RateText::warning)
+    }
+
     fn rates(&self) -> impl Iterator<Item = &RateText> {
         self.sources.iter().filter_map(|source| match source {
             Source::Rate(rate) => Some(rate),
@@ -83,31 +122,39 @@ impl Limits {
         })
     }
 
-    /// The files among the sources.
+    /// The files among the sources that may change, once they are loaded.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.sources.iter().filter_map(|source| match source {
-            Source::Rate(_) => None,
-            Source::File(path) => Some(path.as_path()),
+            Source::File(file) if file.may_change() => Some(file.path.as_path()),
+            Source::File(_) | Source::Rate(_) => None,
         })
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<Rate>> {
-        let name = path.display();
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    fn read(&self, file: &LimitsFile) -> Result<Vec<Rate>> {
+        let name = file.path.display();
+        let text = file.text().with_context(|| format!("cannot read {name}"))?;
         let rates = self.parse(&text).with_context(|| name.to_string())?;
         // It may just be being written; and with no limit at all everything would go at once.
         ensure!(!rates.is_empty(), "{name} holds no RATE: to pause, write 0/s");
         Ok(rates)
     }
 
-    fn parse(&self, text: &str) -> Result<Vec<Rate>> {
+    /// The limits in a file that holds `text`.
+    ///
+    /// # Errors
+    /// A line that is no RATE, with its number.
+    pub fn parse(&self, text: &str) -> Result<Vec<Rate>> {
         let lines = text.lines().map(|line| without_comment(line).trim());
         let rates = lines.zip(1..).filter(|(line, _)| !line.is_empty());
         let parse = |line: &str| {
             ensure!(!line.starts_with('@'), "a file cannot name another: give each with its own -r");
             RateText::parse_pausing(line)?.resolve(&self.defaults)
         };
-        rates.map(|(line, number)| parse(line).with_context(|| format!("line {number}"))).collect()
+        rates
+            .map(|(line, number)| {
+                parse(line).with_context(|| format!("line {number}: '{}'", line.escape_debug()))
+            })
+            .collect()
     }
 }
 
@@ -138,6 +185,6 @@ mod tests {
             ]
         );
         let error = limits.parse("10/s\n\n10\n").unwrap_err();
-        assert!(format!("{error:#}").starts_with("line 3: a rate says per what"), "{error:#}");
+        assert!(format!("{error:#}").starts_with("line 3: '10': a rate says per what"), "{error:#}");
     }
 }

@@ -1,12 +1,13 @@
 //! What the command line means: comparable, printable, and with nothing of the parser in it.
 
-mod build;
+mod amount;
 mod command;
 mod delimiter;
 mod duration;
 mod limits;
 mod quantity;
 mod rate;
+mod rate_text;
 mod selector;
 mod server;
 mod state;
@@ -17,14 +18,14 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
 
-pub(crate) use build::keys;
-pub use build::{build, rebuild};
+pub use amount::parse_limit_count;
 pub use command::{Backoff, Failures, Feed, Halt, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use limits::{Limits, Source};
 pub use quantity::{parse_count, parse_decimal, parse_size};
-pub use rate::{Algorithm, Defaults, From, Rate, RateText, Start};
+pub use rate::{Algorithm, Defaults, From, Rate, Start, keys};
+pub use rate_text::RateText;
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use server::{Address, Server};
@@ -53,6 +54,17 @@ pub struct Config {
     pub progress: Option<When>,
     /// Whether the numbers at the end are told as JSON.
     pub as_json: bool,
+}
+
+impl Config {
+    /// The command that is run for each release, or would be.
+    pub fn command(&self) -> Option<&Run> {
+        match &self.action {
+            Action::Run(run) => Some(run),
+            Action::DryRun { run, .. } => run.as_deref(),
+            Action::Pass | Action::Reset => None,
+        }
+    }
 }
 
 /// Where items come from, and where one ends.
@@ -131,11 +143,6 @@ pub struct Batch {
 impl Batch {
     /// Each item on its own.
     pub const SINGLE: Batch = Batch { items: NonZeroU64::MIN, linger: None };
-
-    /// How many releases it takes to let `records` items go at once.
-    pub fn releases(self, records: u64) -> u64 {
-        if self.items == NonZeroU64::MIN { records } else { 1 }
-    }
 }
 
 impl FromStr for Batch {
@@ -162,6 +169,8 @@ pub enum Action {
     DryRun {
         /// Where a record says when it arrived. Without it, all arrive at 0.
         arrivals: Option<Selector>,
+        /// The command that would be run, if any.
+        run: Option<Box<Run>>,
     },
     /// Makes the state of shared limits anew.
     Reset,

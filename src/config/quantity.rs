@@ -20,16 +20,25 @@ const UNITS: [(&str, u64); 10] = [
 /// # Errors
 /// Not a number, an unknown unit, not whole, or 2^64 and more.
 pub fn parse_count(text: &str) -> Result<u64> {
+    let (total, scale) = parse_scaled(text)?;
+    ensure!(total % scale == 0, "'{text}' is not a whole number");
+    u64::try_from(total / scale).ok().context("too large, the most is 2^64-1")
+}
+
+/// As [`parse_count`], but not only whole numbers: a fraction of two, the second of which is a power of 10.
+///
+/// # Errors
+/// Not a number, an unknown unit, or too large.
+pub(super) fn parse_scaled(text: &str) -> Result<(u128, u128)> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    ensure!(!number.is_empty(), "a whole number is needed, such as 100, 1k or 4Ki");
+    ensure!(!number.is_empty(), "a number is needed, such as 100, 1k or 4Ki");
     let Some(&(_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         bail!("unknown unit '{unit}': use k, M, G or T, or Ki, Mi, Gi or Ti");
     };
     let (digits, decimals) = parse_decimal(number)?;
     let total = digits.checked_mul(u128::from(scale)).context("too large, the most is 2^64-1")?;
-    ensure!(total % 10u128.pow(decimals) == 0, "not a whole number");
-    u64::try_from(total / 10u128.pow(decimals)).ok().context("too large, the most is 2^64-1")
+    Ok((total, 10u128.pow(decimals)))
 }
 
 /// As [`parse_count`], for bytes: a `B` may follow the unit.

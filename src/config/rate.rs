@@ -1,12 +1,11 @@
-//! RATE: `N/[M]UNIT[,option=value]...`, such as `10/s`, `100/2m`, `5000/h,algo=bucket,burst=50`.
+//! A limit with nothing left open, and the choices it is made of.
 
 use std::fmt;
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use anyhow::{Context, Error, Result};
 
-use super::duration::{format_duration, parse_duration};
-use super::quantity::parse_count;
+use super::duration::format_duration;
 use super::selector::Selector;
 
 /// The rule by which a limit decides.
@@ -89,182 +88,6 @@ pub struct Defaults {
     pub key: Option<Selector>,
 }
 
-/// A RATE as it was written: what it leaves out is `None`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RateText {
-    count: u64,
-    period: u64,
-    algorithm: Option<Algorithm>,
-    burst: Option<u64>,
-    margin: Option<u64>,
-    start: Start,
-    from: From,
-    cost: Option<Selector>,
-    key: Option<Selector>,
-    only: Option<String>,
-}
-
-impl RateText {
-    /// `count` per `period` nanoseconds, with nothing else said.
-    ///
-    /// # Errors
-    /// A count or a period of 0.
-    pub fn new(count: u64, period: u64) -> Result<Self> {
-        ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
-        Self::pausing(count, period)
-    }
-
-    /// As [`RateText::new`], but the count may be 0.
-    fn pausing(count: u64, period: u64) -> Result<Self> {
-        ensure!(period > 0, "a period of 0 is no limit: the least is 1ns");
-        Ok(RateText {
-            count,
-            period,
-            algorithm: None,
-            burst: None,
-            margin: None,
-            start: Start::Full,
-            from: From::Start,
-            cost: None,
-            key: None,
-            only: None,
-        })
-    }
-
-    /// Reads a RATE that may have a count of 0, which pauses until it is changed.
-    ///
-    /// # Errors
-    /// As for a RATE, but for that.
-    pub fn parse_pausing(text: &str) -> Result<Self> {
-        let (rate, options) = split_options(text);
-        let Some((count, period)) = rate.split_once('/').filter(|(_, period)| !period.is_empty()) else {
-            let rate = rate.trim_end_matches('/');
-            bail!("a rate says per what: try {rate}/s, {rate}/m or {rate}/500ms");
-        };
-        let count = parse_count(count)?;
-        let period = if period.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-            parse_duration(period)?
-        } else {
-            parse_duration(&format!("1{period}"))?
-        };
-        let mut rate = RateText::pausing(count, period)?;
-        for (at, option) in options.iter().enumerate() {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            let is_repeated = options[..at].iter().any(|other| other.split('=').next() == Some(name));
-            ensure!(!is_repeated, "'{option}': {name}= was given before; several limits take several -r");
-            // In one message, not a chain: clap tells no causes.
-            rate.set(name, value).map_err(|error| anyhow!("'{option}': {error:#}"))?;
-        }
-        Ok(rate)
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        match name {
-            "algo" => self.algorithm = Some(value.parse()?),
-            "burst" => self.burst = Some(parse_count(value)?),
-            "margin" => self.margin = Some(parse_duration(value)?),
-            "start" => self.start = parse_start(value)?,
-            "from" => self.from = parse_from(value)?,
-            "cost" => self.cost = Some(value.parse()?),
-            "key" => self.key = Some(Selector::parse_part(value)?),
-            "only" => self.only = Some(value.to_owned()),
-            _ => bail!("no such option: there are {}=", OPTIONS.join("=, ")),
-        }
-        Ok(())
-    }
-
-    /// Whether it counts commands until they exit.
-    pub(crate) fn counts_exits(&self) -> bool {
-        self.from == From::Exit
-    }
-
-    /// The algorithm, if only this is asked.
-    pub(crate) fn algorithm(&self, defaults: &Defaults) -> Algorithm {
-        self.algorithm.unwrap_or(defaults.algorithm)
-    }
-
-    /// Fills in what was left out.
-    ///
-    /// # Errors
-    /// A burst on an algorithm that has none, a period that the margin makes too long, or `only=` with no key.
-    pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
-        let algorithm = self.algorithm(defaults);
-        let margin = self.margin.unwrap_or(defaults.margin);
-        let is_bucket = algorithm == Algorithm::Bucket;
-        ensure!(
-            is_bucket || self.burst.is_none(),
-            "burst= is for the token bucket: add algo=bucket, or leave it out"
-        );
-        ensure!(
-            self.from == From::Start || matches!(algorithm, Algorithm::Sliding | Algorithm::Interval),
-            "from=exit is for sliding and interval: a {algorithm} limit has given the place back before the command ends"
-        );
-        ensure!(self.period.checked_add(margin).is_some(), "period and margin together exceed 584 years");
-        let burst = self.burst.or(defaults.burst).unwrap_or(self.count);
-        let key = self.key.as_ref().or(defaults.key.as_ref());
-        ensure!(self.only.is_none() || key.is_some(), "only= needs to know what to compare: add key=");
-        Ok(Rate {
-            count: self.count,
-            period: self.period,
-            algorithm,
-            burst: is_bucket.then_some(burst),
-            margin,
-            start: self.start,
-            from: self.from,
-            cost: self.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
-            key: key.cloned(),
-            only: self.only.clone(),
-        })
-    }
-}
-
-/// The names of all options.
-const OPTIONS: [&str; 8] = ["algo", "burst", "margin", "start", "from", "cost", "key", "only"];
-
-/// Cuts at commas, but not within a regular expression or a value to compare, which may have commas of their own:
-/// there only before the name of an option.
-fn split_options(text: &str) -> (&str, Vec<&str>) {
-    let mut parts = Vec::new();
-    let mut start = 0;
-    for (at, _) in text.match_indices(',') {
-        let (part, rest) = (&text[start..at], &text[at + 1..]);
-        let may_have_commas = part.contains("=re:") || part.starts_with("only=");
-        let is_option = rest.split_once('=').is_some_and(|(name, _)| OPTIONS.contains(&name));
-        if is_option || !may_have_commas {
-            parts.push(part);
-            start = at + 1;
-        }
-    }
-    parts.push(&text[start..]);
-    (parts[0], parts.split_off(1))
-}
-
-fn parse_from(text: &str) -> Result<From> {
-    match text {
-        "start" => Ok(From::Start),
-        "exit" => Ok(From::Exit),
-        _ => bail!("there are start and exit"),
-    }
-}
-
-fn parse_start(text: &str) -> Result<Start> {
-    match text {
-        "full" => Ok(Start::Full),
-        "empty" => Ok(Start::Empty),
-        _ => bail!("there are full and empty"),
-    }
-}
-
-impl FromStr for RateText {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let rate = RateText::parse_pausing(text)?;
-        ensure!(rate.count > 0, "a count of 0 would release nothing: the least is 1");
-        Ok(rate)
-    }
-}
-
 /// A limit with nothing left open. Prints as the RATE that means the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rate {
@@ -326,70 +149,13 @@ impl fmt::Display for Rate {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::SECOND;
-
-    fn resolved(text: &str) -> Rate {
-        text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
-    }
-
-    #[test]
-    fn rates() {
-        let good = [
-            ("10/s", 10, SECOND),
-            ("100/2m", 100, 120 * SECOND),
-            ("1/500ms", 1, SECOND / 2),
-            ("1k/min", 1000, 60 * SECOND),
-            ("5/0.5s", 5, SECOND / 2),
-            ("19/1000000000ns", 19, SECOND),
-        ];
-        for (text, count, period) in good {
-            let rate = resolved(text);
-            assert_eq!((rate.count, rate.period), (count, period), "{text}");
+/// The different keys that limits go by, in the order in which they first occur.
+pub fn keys(limits: &[Rate]) -> Vec<&Selector> {
+    let mut keys = Vec::new();
+    for key in limits.iter().filter_map(|rate| rate.key.as_ref()) {
+        if !keys.contains(&key) {
+            keys.push(key);
         }
     }
-
-    #[test]
-    fn what_is_printed_reads_back() {
-        for text in [
-            "10/s",
-            "5000/h,algo=bucket,burst=50",
-            "1/1m30s,margin=5ms,start=empty,algo=fixed",
-            "9/s,from=exit",
-            "9/s,cost=bytes,key=re:(a{1,2}),only=a,b",
-        ] {
-            let rate = resolved(text);
-            assert_eq!(resolved(&rate.to_string()), rate, "{text}");
-        }
-    }
-
-    #[test]
-    fn mistakes_name_the_mend() {
-        let bad = [
-            ("10", "10/s"),
-            ("0/s", "least is 1"),
-            ("1/0s", "least is 1ns"),
-            ("/s", "whole number"),
-            ("1/", "1/s"),
-            ("1/x", "500ms"),
-            ("1/s,algo=magic", "sliding, bucket, interval, fixed"),
-            ("1/s,bust=3", "burst="),
-            ("1/s,start=half", "full and empty"),
-            ("1/s,burst=3", "algo=bucket"),
-            ("1/s,only=x", "add key="),
-            ("1/s,from=exit,algo=bucket", "for sliding and interval"),
-            ("1/s,key=3", "col:1"),
-            ("1/s,key=col:1,key=col:2", "several -r"),
-            ("1/s,cost=col:x", "counted from 1"),
-            ("18446744073709551616/s", "2^64-1"),
-            ("1/584y,margin=584y", "584 years"),
-        ];
-        for (text, mend) in bad {
-            let rate = text.parse::<RateText>().and_then(|rate| rate.resolve(&Defaults::default()));
-            let error = format!("{:#}", rate.unwrap_err());
-            assert!(error.contains(mend), "{text}: {error}");
-        }
-    }
+    keys
 }

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
-use super::build::keys;
-use super::rate::{From, Rate};
+use super::rate::{From, Rate, keys};
 use super::{Batch, Limits, OnLimit, Server, Source};
 
 /// Where limits are kept.

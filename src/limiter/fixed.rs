@@ -1,6 +1,6 @@
 //! The fixed window counter.
 
-use super::{Ask, Limiter, Terms, Verdict};
+use super::{Algorithm, Ask, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in each of its own windows of length `period`.
@@ -11,101 +11,110 @@ use crate::time::Time;
 pub struct Fixed {
     count: u64,
     period: u64,
-    window: Option<Window>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Window {
+/// The last window; there was none if nothing of it is used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
     start: Time,
     used: u64,
 }
 
 impl Fixed {
-    /// With no history.
+    /// At most `terms.count` in a window of `terms.period`.
     pub fn new(terms: Terms) -> Self {
-        Fixed { count: terms.count, period: terms.period, window: None }
+        Fixed { count: terms.count, period: terms.period }
     }
 
-    fn window(&self, now: Time) -> Option<Window> {
-        self.window.filter(|window| now.since(window.start) < self.period)
+    /// The window that `now` is in, if any.
+    fn current(&self, window: Window, now: Time) -> Option<Window> {
+        (window.used > 0 && now.since(window.start) < self.period).then_some(window)
     }
 }
 
-impl Limiter for Fixed {
-    fn earliest(&self, ask: &Ask) -> Verdict {
+impl Algorithm for Fixed {
+    type State = Window;
+
+    fn earliest(&self, window: &Window, ask: Ask) -> Verdict {
         if ask.cost > self.count {
             return Verdict::Never;
         }
-        match self.window(ask.since) {
+        match self.current(*window, ask.since) {
             Some(window) if window.used > self.count - ask.cost => Verdict::after(window.start, self.period),
             _ => Verdict::At(ask.since),
         }
     }
 
-    fn room(&self, now: Time, ask: &Ask) -> u64 {
-        let used = self.window(now).map_or(0, |window| window.used);
-        self.count.saturating_sub(used) / ask.cost
+    fn available(&self, window: &Window, now: Time, ask: Ask, pending: u64) -> u64 {
+        let used = self.current(*window, now).map_or(0, |window| window.used);
+        self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
-    fn commit(&mut self, now: Time, ask: &Ask) {
-        let window = self.window(now).unwrap_or(Window { start: now, used: 0 });
-        self.window = Some(Window { used: window.used.saturating_add(ask.cost), ..window });
+    fn commit(&self, window: &mut Window, now: Time, ask: Ask) {
+        let current = self.current(*window, now).unwrap_or(Window { start: now, used: 0 });
+        *window = Window { used: current.used.saturating_add(ask.cost), ..current };
     }
 
-    fn settled(&self) -> Verdict {
-        self.window.map_or(Verdict::At(Time::ZERO), |window| Verdict::after(window.start, self.period))
+    fn idle_at(&self, window: &Window) -> Verdict {
+        match window.used {
+            0 => Verdict::At(Time::ZERO),
+            _ => Verdict::after(window.start, self.period),
+        }
     }
 
-    fn drain(&mut self, at: Time) {
-        self.window = Some(Window { start: at, used: self.count });
+    fn exhaust(&self, window: &mut Window, at: Time) {
+        *window = Window { start: at, used: self.count };
     }
 
-    fn retune(&mut self, now: Time, terms: Terms) {
+    fn with_terms(&self, terms: Terms) -> Self {
+        Fixed::new(terms)
+    }
+
+    fn carry_over(&self, window: &mut Window, _: &Self, now: Time) {
         // A window that is over must not come back to life under a longer period.
-        self.window = self.window(now);
-        (self.count, self.period) = (terms.count, terms.period);
+        *window = self.current(*window, now).unwrap_or_default();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{instants, releases, terms};
+    use super::super::table::{Rule, terms};
     use super::*;
 
     #[test]
     fn a_window_starts_at_the_first_release_after_the_last_one() {
-        let mut limiter = Fixed::new(terms(2, 10));
-        assert_eq!(instants(&mut limiter, &[3, 4, 5, 40, 49, 49]), [3, 4, 13, 40, 49, 50]);
+        let mut limiter = Rule::new(Fixed::new(terms(2, 10)));
+        assert_eq!(limiter.instants(&[3, 4, 5, 40, 49, 49]), [3, 4, 13, 40, 49, 50]);
     }
 
     #[test]
     fn the_weak_guarantee_lets_nearly_twice_the_count_through_at_a_boundary() {
-        let mut limiter = Fixed::new(terms(3, 1000));
+        let mut limiter = Rule::new(Fixed::new(terms(3, 1000)));
         let arrivals = [0, 900, 900, 1050, 1050, 1050];
-        assert_eq!(instants(&mut limiter, &arrivals), arrivals);
+        assert_eq!(limiter.instants(&arrivals), arrivals);
     }
 
     #[test]
     fn a_cost_that_does_not_fit_waits_for_the_next_window() {
-        let mut limiter = Fixed::new(terms(5, 10));
+        let mut limiter = Rule::new(Fixed::new(terms(5, 10)));
         let items = [(0, 3), (1, 3), (11, 2), (12, 6), (12, 1)];
-        assert_eq!(releases(&mut limiter, &items), [Some(0), Some(10), Some(11), None, Some(20)]);
+        assert_eq!(limiter.releases(&items), [Some(0), Some(10), Some(11), None, Some(20)]);
     }
 
     #[test]
-    fn drained_is_silent_for_one_period() {
-        let mut limiter = Fixed::new(terms(2, 10));
-        limiter.drain(Time(5));
-        assert_eq!(instants(&mut limiter, &[6, 6, 6]), [15, 15, 25]);
+    fn exhausted_is_silent_for_one_period() {
+        let mut limiter = Rule::new(Fixed::new(terms(2, 10)));
+        limiter.exhaust(5);
+        assert_eq!(limiter.instants(&[6, 6, 6]), [15, 15, 25]);
     }
 
     #[test]
     fn other_terms_keep_the_window() {
-        let mut limiter = Fixed::new(terms(2, 10));
-        assert_eq!(instants(&mut limiter, &[0, 1]), [0, 1]);
-        limiter.retune(Time(2), terms(3, 20));
-        assert_eq!(instants(&mut limiter, &[2, 3]), [2, 20]);
-        limiter.retune(Time(40), terms(3, 100));
-        assert_eq!(limiter.settled(), Verdict::At(Time(0)));
+        let mut limiter = Rule::new(Fixed::new(terms(2, 10)));
+        assert_eq!(limiter.instants(&[0, 1]), [0, 1]);
+        limiter.retune(2, terms(3, 20));
+        assert_eq!(limiter.instants(&[2, 3]), [2, 20]);
+        limiter.retune(40, terms(3, 100));
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
     }
 }

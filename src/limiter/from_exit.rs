@@ -1,6 +1,6 @@
 //! Counting from the end of a command instead of its start.
 
-use super::{Ask, Limiter, Terms, Verdict};
+use super::{Algorithm, Ask, Terms, Verdict};
 use crate::time::Time;
 
 /// A release occupies its place from its start until it is finished, and counts as made at that instant.
@@ -8,88 +8,135 @@ use crate::time::Time;
 /// So under a sliding window, no more than `count` are running or ended less than `period` ago. Under a minimum gap,
 /// one starts no sooner than the gap after the end of the one before, and they never overlap.
 #[derive(Clone, Debug)]
-pub struct FromExit<L> {
-    inner: L,
-    /// The sum of the costs of what is running.
-    held: u64,
+pub struct FromExit<A> {
+    inner: A,
     /// Whether nothing may start while anything runs.
     is_serial: bool,
 }
 
-impl<L: Limiter> FromExit<L> {
+/// What has finished, and what runs.
+#[derive(Clone, Debug, Default)]
+pub struct Running<S> {
+    finished: S,
+    /// The sum of the costs of what is running.
+    held: u64,
+}
+
+impl<A> FromExit<A> {
     /// As `inner`, with what runs added to every ask.
-    pub fn overlapping(inner: L) -> Self {
-        FromExit { inner, held: 0, is_serial: false }
+    pub fn overlapping(inner: A) -> Self {
+        FromExit { inner, is_serial: false }
     }
 
     /// As `inner`, but for one at a time.
-    pub fn serial(inner: L) -> Self {
-        FromExit { inner, held: 0, is_serial: true }
+    pub fn serial(inner: A) -> Self {
+        FromExit { inner, is_serial: true }
     }
 }
 
-impl<L: Limiter> Limiter for FromExit<L> {
+impl<A: Algorithm> Algorithm for FromExit<A> {
+    type State = Running<A::State>;
+
     /// Never means: not before something has finished.
-    fn earliest(&self, ask: &Ask) -> Verdict {
-        match ask.cost.checked_add(self.held) {
-            _ if self.is_serial && self.held > 0 => Verdict::Never,
-            Some(cost) => self.inner.earliest(&Ask { cost, ..*ask }),
+    fn earliest(&self, state: &Self::State, ask: Ask) -> Verdict {
+        match ask.cost.checked_add(state.held) {
+            _ if self.is_serial && state.held > 0 => Verdict::Never,
+            Some(cost) => self.inner.earliest(&state.finished, Ask { cost, ..ask }),
             None => Verdict::Never,
         }
     }
 
-    fn room(&self, now: Time, ask: &Ask) -> u64 {
-        u64::from(self.earliest(ask).allows(now))
+    fn available(&self, state: &Self::State, now: Time, ask: Ask, pending: u64) -> u64 {
+        match state.held.checked_add(pending) {
+            Some(held) => self.inner.available(&state.finished, now, ask, held),
+            None => 0,
+        }
     }
 
-    fn commit(&mut self, _: Time, ask: &Ask) {
-        self.held = self.held.saturating_add(ask.cost);
+    fn commit(&self, state: &mut Self::State, _: Time, ask: Ask) {
+        state.held = state.held.saturating_add(ask.cost);
     }
 
-    fn finish(&mut self, now: Time, ask: &Ask) {
-        self.held = self.held.saturating_sub(ask.cost);
-        self.inner.commit(now, ask);
+    fn finish(&self, state: &mut Self::State, now: Time, ask: Ask) {
+        state.held = state.held.saturating_sub(ask.cost);
+        self.inner.commit(&mut state.finished, now, ask);
     }
 
-    fn settled(&self) -> Verdict {
-        if self.held > 0 { Verdict::Never } else { self.inner.settled() }
+    fn expire(&self, state: &mut Self::State, now: Time) {
+        self.inner.expire(&mut state.finished, now);
     }
 
-    fn drain(&mut self, at: Time) {
-        self.inner.drain(at);
+    fn idle_at(&self, state: &Self::State) -> Verdict {
+        if state.held > 0 { Verdict::Never } else { self.inner.idle_at(&state.finished) }
     }
 
-    fn retune(&mut self, now: Time, terms: Terms) {
-        self.inner.retune(now, terms);
+    fn exhaust(&self, state: &mut Self::State, at: Time) {
+        self.inner.exhaust(&mut state.finished, at);
+    }
+
+    fn with_terms(&self, terms: Terms) -> Self {
+        FromExit { inner: self.inner.with_terms(terms), is_serial: self.is_serial }
+    }
+
+    fn carry_over(&self, state: &mut Self::State, new: &Self, now: Time) {
+        self.inner.carry_over(&mut state.finished, &new.inner, now);
+    }
+
+    fn depends_on_since(&self, cost: u64) -> bool {
+        self.inner.depends_on_since(cost)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{one, terms};
+    use super::super::table::{Rule, one, terms};
     use super::super::{Interval, Sliding};
     use super::*;
 
+    fn finish<A: Algorithm>(limiter: &mut Rule<A>, now: u64) {
+        limiter.rule.finish(&mut limiter.state, Time(now), one(0));
+    }
+
     #[test]
     fn what_runs_keeps_its_place_and_then_for_a_period() {
-        let mut limiter = FromExit::overlapping(Sliding::new(terms(2, 10)));
-        limiter.commit(Time(0), &one(0));
-        limiter.commit(Time(1), &one(1));
-        assert_eq!(limiter.earliest(&one(50)), Verdict::Never);
-        assert_eq!(limiter.settled(), Verdict::Never);
-        limiter.finish(Time(60), &one(0));
-        assert_eq!(limiter.earliest(&one(61)), Verdict::At(Time(70)));
-        limiter.finish(Time(65), &one(0));
-        assert_eq!(limiter.earliest(&one(66)), Verdict::At(Time(70)));
-        assert_eq!(limiter.settled(), Verdict::At(Time(75)));
+        let mut limiter = Rule::new(FromExit::overlapping(Sliding::new(terms(2, 10))));
+        limiter.commit(0, one(0));
+        limiter.commit(1, one(1));
+        assert_eq!(limiter.earliest(one(50)), Verdict::Never);
+        assert_eq!(limiter.idle_at(), Verdict::Never);
+        finish(&mut limiter, 60);
+        assert_eq!(limiter.earliest(one(61)), Verdict::At(Time(70)));
+        finish(&mut limiter, 65);
+        assert_eq!(limiter.earliest(one(66)), Verdict::At(Time(70)));
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(75)));
     }
 
     #[test]
     fn a_gap_from_end_to_start_leaves_no_overlap() {
-        let mut limiter = FromExit::serial(Interval::new(terms(1, 10)));
-        limiter.commit(Time(0), &one(0));
-        assert_eq!(limiter.earliest(&one(50)), Verdict::Never);
-        limiter.finish(Time(60), &one(0));
-        assert_eq!(limiter.earliest(&one(60)), Verdict::At(Time(70)));
+        let mut limiter = Rule::new(FromExit::serial(Interval::new(terms(1, 10))));
+        limiter.commit(0, one(0));
+        assert_eq!(limiter.earliest(one(50)), Verdict::Never);
+        finish(&mut limiter, 60);
+        assert_eq!(limiter.earliest(one(60)), Verdict::At(Time(70)));
+    }
+
+    #[test]
+    fn what_runs_is_not_available() {
+        let mut limiter = Rule::new(FromExit::overlapping(Sliding::new(terms(2, 10))));
+        let available = [(); 3].map(|()| {
+            let available = limiter.available(Time(0), one(0), 0);
+            limiter.commit(0, one(0));
+            available
+        });
+        assert_eq!(available, [2, 1, 0]);
+    }
+
+    #[test]
+    fn the_rule_beneath_is_exhausted_and_has_its_terms_changed() {
+        let mut limiter = Rule::new(FromExit::overlapping(Sliding::new(terms(1, 10))));
+        limiter.exhaust(5);
+        assert_eq!(limiter.earliest(one(5)), Verdict::At(Time(15)));
+        limiter.retune(6, terms(1, 20));
+        assert_eq!(limiter.earliest(one(6)), Verdict::At(Time(25)));
     }
 }

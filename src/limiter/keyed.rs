@@ -1,128 +1,170 @@
-//! A limiter of its own for each key.
+//! A limit that each key has for itself.
 
-use indexmap::IndexMap;
-
-use super::{Ask, Limiter, Terms, Verdict};
-use crate::charge::Key;
+use super::accounts::Accounts;
+use super::{Algorithm, Ask, Limiter, Terms, Verdict};
 use crate::time::{SECOND, Time};
 
-/// Gives each key a copy of a limiter, and forgets it once it cannot be told from a new one.
-pub struct Keyed<L> {
-    /// What a key that is not known behaves like.
-    fresh: L,
-    limiters: IndexMap<Key, L>,
-    /// At least so many nanoseconds lie between two searches for what can be forgotten.
+/// A rule with a history for each key, which is evicted once it equals that of a new key.
+pub struct Keyed<A: Algorithm> {
+    rule: A,
+    /// The history of a key that is not known.
+    fresh: A::State,
+    accounts: Accounts<A::State>,
+    /// At least so many nanoseconds lie between two searches for what can be evicted.
     pause: u64,
-    tidy_at: Option<Time>,
+    evict_at: Option<Time>,
 }
 
-impl<L: Limiter + Clone> Keyed<L> {
-    /// A copy of `fresh` for each key; what has settled is looked for about every `period` nanoseconds.
-    pub fn new(fresh: L, period: u64) -> Self {
-        Keyed { fresh, limiters: IndexMap::new(), pause: period.max(SECOND), tidy_at: None }
+impl<A: Algorithm> Keyed<A> {
+    /// With no history. Idle accounts are looked for about every `period` nanoseconds, at most once a second.
+    pub fn new(rule: A, period: u64) -> Self {
+        Keyed {
+            rule,
+            fresh: A::State::default(),
+            accounts: Accounts::default(),
+            pause: period.max(SECOND),
+            evict_at: None,
+        }
     }
 
-    fn of(&self, key: &[u8]) -> &L {
-        self.limiters.get(key).unwrap_or(&self.fresh)
+    fn of(&self, key: &[u8]) -> &A::State {
+        self.accounts.find(key).map_or(&self.fresh, |account| self.accounts.get(account))
     }
 }
 
-impl<L: Limiter + Clone> Limiter for Keyed<L> {
-    fn earliest(&self, ask: &Ask) -> Verdict {
-        self.of(ask.key).earliest(ask)
+impl<A: Algorithm> Limiter for Keyed<A> {
+    fn earliest(&self, key: &[u8], ask: Ask) -> Verdict {
+        self.rule.earliest(self.of(key), ask)
     }
 
-    fn room(&self, now: Time, ask: &Ask) -> u64 {
-        self.of(ask.key).room(now, ask)
-    }
-
-    fn commit(&mut self, now: Time, ask: &Ask) {
-        if let Some(limiter) = self.limiters.get_mut(ask.key) {
-            limiter.commit(now, ask);
-        } else {
-            let mut limiter = self.fresh.clone();
-            limiter.commit(now, ask);
-            self.limiters.insert(Key::from_slice(ask.key), limiter);
+    fn account(&mut self, key: &[u8], now: Time) -> usize {
+        if self.evict_at.is_none() {
+            self.evict_at = now.checked_add(self.pause.into());
         }
-        if self.tidy_at.is_none() {
-            self.tidy_at = now.checked_add(self.pause.into());
-        }
+        let account = self.accounts.find_or_open(key, || self.fresh.clone());
+        self.rule.expire(self.accounts.get_mut(account), now);
+        account
     }
 
-    fn finish(&mut self, now: Time, ask: &Ask) {
-        if let Some(limiter) = self.limiters.get_mut(ask.key) {
-            limiter.finish(now, ask);
-        }
+    fn available(&self, account: usize, now: Time, ask: Ask, pending: u64) -> u64 {
+        self.rule.available(self.accounts.get(account), now, ask, pending)
     }
 
-    fn settled(&self) -> Verdict {
-        self.limiters.values().map(L::settled).fold(self.fresh.settled(), Verdict::max)
+    fn commit(&mut self, account: usize, now: Time, ask: Ask) {
+        self.rule.commit(self.accounts.get_mut(account), now, ask);
     }
 
-    fn drain(&mut self, at: Time) {
-        self.fresh.drain(at);
-        self.limiters.values_mut().for_each(|limiter| limiter.drain(at));
+    fn finish(&mut self, account: usize, now: Time, ask: Ask) {
+        self.rule.finish(self.accounts.get_mut(account), now, ask);
+    }
+
+    fn exhaust(&mut self, at: Time) {
+        self.rule.exhaust(&mut self.fresh, at);
+        self.accounts.iter_mut().for_each(|state| self.rule.exhaust(state, at));
     }
 
     fn retune(&mut self, now: Time, terms: Terms) {
-        self.fresh.retune(now, terms);
-        self.limiters.values_mut().for_each(|limiter| limiter.retune(now, terms));
+        let new = self.rule.with_terms(terms);
+        self.rule.carry_over(&mut self.fresh, &new, now);
+        self.accounts.iter_mut().for_each(|state| self.rule.carry_over(state, &new, now));
+        self.rule = new;
         self.pause = terms.period.max(SECOND);
     }
 
-    fn tidy_at(&self) -> Option<Time> {
-        self.tidy_at
+    fn depends_on_since(&self, cost: u64) -> bool {
+        self.rule.depends_on_since(cost)
     }
 
-    fn tidy(&mut self, now: Time, horizon: Time) {
-        if self.tidy_at.is_some_and(|at| at > now) {
+    fn evict_at(&self) -> Option<Time> {
+        self.evict_at
+    }
+
+    fn evict(&mut self, now: Time, horizon: Time) {
+        if self.evict_at.is_some_and(|at| at > now) {
             return;
         }
-        self.limiters.retain(|_, limiter| !limiter.settled().allows(horizon));
-        if self.limiters.len() < self.limiters.capacity() / 4 {
-            self.limiters.shrink_to_fit();
-        }
-        self.tidy_at = if self.limiters.is_empty() { None } else { now.checked_add(self.pause.into()) };
+        self.accounts.retain(|state| !self.rule.idle_at(state).allows(horizon));
+        self.evict_at = if self.accounts.len() == 0 { None } else { now.checked_add(self.pause.into()) };
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sliding;
-    use super::super::table::terms;
+    use super::super::table::{one, terms};
+    use super::super::{FromExit, Sliding};
     use super::*;
 
-    fn ask(since: u64, key: &[u8]) -> Ask<'_> {
-        Ask { since: Time(since), cost: 1, key }
+    fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
+        let account = limiter.account(key, Time(at));
+        limiter.commit(account, Time(at), one(at));
     }
 
     #[test]
     fn each_key_has_a_limit_of_its_own() {
         let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
-        limiter.commit(Time(0), &ask(0, b"a"));
-        assert_eq!(limiter.earliest(&ask(1, b"a")), Verdict::At(Time(10)));
-        assert_eq!(limiter.earliest(&ask(1, b"b")), Verdict::At(Time(1)));
+        commit(&mut limiter, b"a", 0);
+        assert_eq!(limiter.earliest(b"a", one(1)), Verdict::At(Time(10)));
+        assert_eq!(limiter.earliest(b"b", one(1)), Verdict::At(Time(1)));
     }
 
     #[test]
-    fn what_has_settled_is_forgotten_and_the_rest_is_not() {
+    fn idle_accounts_are_evicted_and_no_others() {
         let mut limiter = Keyed::new(Sliding::new(terms(1, SECOND)), SECOND);
         for key in 0..10_000u32 {
-            limiter.commit(Time(u64::from(key)), &ask(0, &key.to_le_bytes()));
+            commit(&mut limiter, &key.to_le_bytes(), u64::from(key));
         }
-        assert_eq!(limiter.tidy_at(), Some(Time(SECOND)));
-        limiter.tidy(Time(SECOND + 9_000), Time(SECOND + 9_000));
-        assert_eq!(limiter.limiters.len(), 999);
-        assert!(limiter.limiters.capacity() < 5_000);
-        assert_eq!(limiter.earliest(&ask(0, &9_001u32.to_le_bytes())), Verdict::At(Time(SECOND + 9_001)));
-        limiter.tidy(Time(3 * SECOND), Time(3 * SECOND));
-        assert_eq!((limiter.limiters.capacity(), limiter.tidy_at()), (0, None));
+        assert_eq!(limiter.evict_at(), Some(Time(SECOND)));
+        limiter.evict(Time(SECOND + 9_000), Time(SECOND + 9_000));
+        assert_eq!(limiter.accounts.len(), 999);
+        assert_eq!(limiter.earliest(&9_001u32.to_le_bytes(), one(0)), Verdict::At(Time(SECOND + 9_001)));
+        limiter.evict(Time(3 * SECOND), Time(3 * SECOND));
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
 
     #[test]
-    fn a_new_key_of_a_drained_limit_is_drained() {
+    fn a_new_key_of_an_exhausted_limit_is_exhausted() {
         let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
-        limiter.drain(Time(5));
-        assert_eq!(limiter.earliest(&ask(7, b"a")), Verdict::At(Time(15)));
+        limiter.exhaust(Time(5));
+        assert_eq!(limiter.earliest(b"a", one(7)), Verdict::At(Time(15)));
+    }
+
+    #[test]
+    fn what_is_available_is_that_of_the_key() {
+        let mut limiter = Keyed::new(Sliding::new(terms(3, 10)), 10);
+        commit(&mut limiter, b"a", 0);
+        let available = [&b"a"[..], b"b"].map(|key| {
+            let account = limiter.account(key, Time(1));
+            limiter.available(account, Time(1), one(1), 0)
+        });
+        assert_eq!(available, [2, 3]);
+    }
+
+    #[test]
+    fn an_end_counts_for_its_key() {
+        let mut limiter = Keyed::new(FromExit::overlapping(Sliding::new(terms(1, 10))), 10);
+        commit(&mut limiter, b"a", 0);
+        assert_eq!(limiter.earliest(b"a", one(1)), Verdict::Never);
+        limiter.finish(0, Time(5), one(0));
+        assert_eq!(limiter.earliest(b"a", one(6)), Verdict::At(Time(15)));
+    }
+
+    #[test]
+    fn other_terms_are_those_of_known_and_new_keys() {
+        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        commit(&mut limiter, b"a", 0);
+        limiter.retune(Time(1), terms(1, 20));
+        commit(&mut limiter, b"b", 1);
+        let answers = [&b"a"[..], b"b"].map(|key| limiter.earliest(key, one(2)));
+        assert_eq!(answers, [20, 21].map(|at| Verdict::At(Time(at))));
+    }
+
+    #[test]
+    fn accounts_are_evicted_when_it_is_time_and_no_sooner() {
+        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        commit(&mut limiter, b"a", 0);
+        limiter.evict(Time(SECOND - 1), Time(SECOND - 1));
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (1, Some(Time(SECOND))));
+        limiter.evict(Time(SECOND), Time(SECOND));
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
 }

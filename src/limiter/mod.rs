@@ -1,38 +1,43 @@
 //! The rules, one a file. A limiter is pure: it never reads a clock, it is told the time.
 //!
-//! Asking ([`Limiter::earliest`], [`Limiter::room`]) never changes state; only [`Limiter::commit`] charges,
-//! and it is told the instant at which the release really happened. All arithmetic is in integers, and a
-//! computed instant is rounded up to the next nanosecond, so that no answer is ever early.
+//! An [`Algorithm`] is arithmetic over its terms and a small state, which is all zeros as long as nothing was released.
+//! [`Single`] keeps one such state for all items, [`Keyed`] one for each key, and [`Limits`] is several limits at once.
+//!
+//! Asking never changes what a limit allows; only a commit charges, and it is told the instant at which the release
+//! really happened. All arithmetic is in integers, and a computed instant is rounded up to the next nanosecond, so no
+//! answer is ever early.
+#![doc = include_str!("earliest.md")]
 
-mod all;
+mod accounts;
 mod booked;
 mod bucket;
 mod fixed;
 mod from_exit;
 mod interval;
 mod keyed;
+mod limits;
+mod single;
 mod sliding;
 
-pub use all::{All, Claim, Limit};
-pub use booked::{Booked, Slot};
+pub use booked::{Answer, Booked, Order, Slot};
 pub use bucket::Bucket;
 pub use fixed::Fixed;
 pub use from_exit::FromExit;
 pub use interval::Interval;
 pub use keyed::Keyed;
+pub use limits::{Blocked, Limit, Limits, Request};
+pub use single::Single;
 pub use sliding::Sliding;
 
 use crate::time::Time;
 
-/// What a release asks of a limiter.
+/// What a release asks of one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ask<'a> {
+pub struct Ask {
     /// When the item became next in line: its arrival, or the release before it in its lane if that was later.
     pub since: Time,
     /// What it is charged. Never 0: an item that costs nothing does not ask.
     pub cost: u64,
-    /// Whom it is charged to. Only [`Keyed`] looks at it.
-    pub key: &'a [u8],
 }
 
 /// A limiter's answer. The order is by strictness, so the answer of several limits is their `max`.
@@ -40,7 +45,7 @@ pub struct Ask<'a> {
 pub enum Verdict {
     /// At this instant and, as long as nothing else is committed, at any later one.
     At(Time),
-    /// At no instant, whatever is waited for.
+    /// At no instant, however long the wait.
     Never,
 }
 
@@ -56,7 +61,7 @@ impl Verdict {
     }
 }
 
-/// What a rule is told of a limit: so much cost per so many nanoseconds.
+/// The numbers of a limit: so much cost per so many nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// N. With 0 nothing is ever released.
@@ -67,52 +72,91 @@ pub struct Terms {
     pub burst: u64,
 }
 
-/// One rule with its history.
+/// The arithmetic of one rule.
 ///
-/// The instants given to `commit` must not decrease; that is the caller's duty.
-pub trait Limiter {
-    /// The first instant, at or after `ask.since`, at which the release is allowed.
-    fn earliest(&self, ask: &Ask) -> Verdict;
+/// The instants given to `commit` must not decrease for a state; that is the caller's duty.
+pub trait Algorithm {
+    /// What has to be remembered of past releases. The default is that of a limit that was never used.
+    type State: Clone + Default;
 
-    /// How many releases like `ask` are allowed at `now` in one go, each charged as by [`Limiter::commit`].
+    /// The first instant, at or after `ask.since`, at which the release is allowed.
+    fn earliest(&self, state: &Self::State, ask: Ask) -> Verdict;
+
+    /// How many releases like `ask` are allowed at `now`, after others that cost `pending` and leave at `now` as well.
     ///
     /// The same number as asking and committing one at a time at `now` would give.
-    fn room(&self, now: Time, ask: &Ask) -> u64;
+    fn available(&self, state: &Self::State, now: Time, ask: Ask, pending: u64) -> u64;
 
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
-    fn commit(&mut self, now: Time, ask: &Ask);
+    fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
 
     /// Something that was committed has come to its end at `now`. Only [`FromExit`] minds.
-    fn finish(&mut self, _now: Time, _ask: &Ask) {}
+    fn finish(&self, _state: &mut Self::State, _now: Time, _ask: Ask) {}
 
-    /// From then on, unless something is committed, it cannot be told from one without history.
-    fn settled(&self) -> Verdict;
+    /// Forgets what no question about an instant from `now` on depends on, to answer the next one faster.
+    fn expire(&self, _state: &mut Self::State, _now: Time) {}
+
+    /// From then on, unless something is committed, the state equals a fresh one.
+    fn idle_at(&self, state: &Self::State) -> Verdict;
 
     /// Behaves from `at` on as though the limit had just been used up.
-    fn drain(&mut self, at: Time);
+    fn exhaust(&self, state: &mut Self::State, at: Time);
+
+    /// The same rule under other terms.
+    fn with_terms(&self, terms: Terms) -> Self;
+
+    /// Has a state of this rule go on under `new` terms from `now`, with what it knows of past releases.
+    fn carry_over(&self, state: &mut Self::State, new: &Self, now: Time);
+
+    /// Whether the answer to an ask of this cost depends on its `since` in more than being no earlier.
+    fn depends_on_since(&self, _cost: u64) -> bool {
+        false
+    }
+}
+
+/// One limit with its history, for all items or for each key.
+///
+/// The state of a key is its *account*: where it is found once the key has been looked up.
+pub trait Limiter {
+    /// The answer of [`Algorithm::earliest`] for a key. What all items share takes no notice of the key.
+    fn earliest(&self, key: &[u8], ask: Ask) -> Verdict;
+
+    /// The account of a key, made ready for questions about `now`. Valid until the next [`Limiter::evict`].
+    fn account(&mut self, key: &[u8], now: Time) -> usize;
+
+    /// The answer of [`Algorithm::available`].
+    fn available(&self, account: usize, now: Time, ask: Ask, pending: u64) -> u64;
+
+    /// Charges as [`Algorithm::commit`] does.
+    fn commit(&mut self, account: usize, now: Time, ask: Ask);
+
+    /// Something that was committed has come to its end at `now`.
+    fn finish(&mut self, account: usize, now: Time, ask: Ask);
+
+    /// Behaves from `at` on as though the limit had just been used up, for every key.
+    fn exhaust(&mut self, at: Time);
 
     /// Goes on under other terms from `now`, with what it knows of past releases.
     fn retune(&mut self, now: Time, terms: Terms);
 
-    /// Whether the answer to an ask of this cost depends on its `since` in more than being no earlier.
-    fn minds_since(&self, _cost: u64) -> bool {
-        false
-    }
+    /// The answer of [`Algorithm::depends_on_since`].
+    fn depends_on_since(&self, cost: u64) -> bool;
 
-    /// When it would like to be tidied, to give memory back.
-    fn tidy_at(&self) -> Option<Time> {
+    /// When to look for accounts that can be evicted.
+    fn evict_at(&self) -> Option<Time> {
         None
     }
 
-    /// Gives back, at `now`, the memory of what had settled by `horizon`. No later ask may be of a time before that.
-    fn tidy(&mut self, _now: Time, _horizon: Time) {}
+    /// Gives back, at `now`, the memory of accounts that were idle by `horizon`. No later ask may be of a time before
+    /// that.
+    fn evict(&mut self, _now: Time, _horizon: Time) {}
 }
 
 #[cfg(test)]
 pub(crate) mod table {
     //! The helper that the tables of all rules run through.
 
-    use super::{Ask, Limiter, Terms, Verdict};
+    use super::{Algorithm, Ask, Terms, Verdict};
     use crate::time::Time;
 
     /// `count` per `period`, with the default burst.
@@ -121,31 +165,91 @@ pub(crate) mod table {
     }
 
     /// An ask of one.
-    pub(crate) fn one(since: u64) -> Ask<'static> {
-        Ask { since: Time(since), cost: 1, key: b"" }
+    pub(crate) fn one(since: u64) -> Ask {
+        Ask { since: Time(since), cost: 1 }
     }
 
-    /// Feeds `(arrival, cost)` in order and returns the instant of each release, `None` for never.
-    pub(crate) fn releases(limiter: &mut dyn Limiter, items: &[(u64, u64)]) -> Vec<Option<u64>> {
-        let mut previous = Time::ZERO;
-        let release = |&(arrival, cost): &(u64, u64)| {
-            let ask = Ask { since: previous.max(Time(arrival)), cost, key: b"" };
-            let Verdict::At(at) = limiter.earliest(&ask) else { return None };
-            assert!(at >= ask.since, "an answer before the question");
-            assert!(limiter.room(at, &ask) >= 1, "no room at the promised instant");
+    /// A rule with its state.
+    pub(crate) struct Rule<A: Algorithm> {
+        pub(crate) rule: A,
+        pub(crate) state: A::State,
+    }
+
+    impl<A: Algorithm> Rule<A> {
+        pub(crate) fn new(rule: A) -> Self {
+            Rule { rule, state: A::State::default() }
+        }
+
+        pub(crate) fn earliest(&self, ask: Ask) -> Verdict {
+            self.rule.earliest(&self.state, ask)
+        }
+
+        pub(crate) fn commit(&mut self, now: u64, ask: Ask) {
+            self.rule.commit(&mut self.state, Time(now), ask);
+        }
+
+        pub(crate) fn exhaust(&mut self, at: u64) {
+            self.rule.exhaust(&mut self.state, Time(at));
+        }
+
+        pub(crate) fn idle_at(&self) -> Verdict {
+            self.rule.idle_at(&self.state)
+        }
+
+        pub(crate) fn retune(&mut self, now: u64, terms: Terms) {
+            let new = self.rule.with_terms(terms);
+            self.rule.carry_over(&mut self.state, &new, Time(now));
+            self.rule = new;
+        }
+
+        pub(crate) fn available(&self, now: Time, ask: Ask, pending: u64) -> u64 {
+            self.rule.available(&self.state, now, ask, pending)
+        }
+
+        /// Feeds `(arrival, cost)` in order and returns the instant of each release, `None` for never.
+        pub(crate) fn releases(&mut self, items: &[(u64, u64)]) -> Vec<Option<u64>> {
+            let mut previous = Time::ZERO;
+            let mut release = |&(arrival, cost): &(u64, u64)| {
+                let ask = Ask { since: previous.max(Time(arrival)), cost };
+                let Verdict::At(at) = self.earliest(ask) else { return None };
+                assert!(at >= ask.since, "an answer before the question");
+                self.check_available(at, ask);
+                self.commit(at.0, ask);
+                previous = at;
+                Some(at.0)
+            };
+            items.iter().map(&mut release).collect()
+        }
+
+        /// What is available agrees with the promised instant, and with asking and committing one at a time.
+        fn check_available(&mut self, at: Time, ask: Ask) {
+            let available = self.available(at, ask, 0);
+            assert!(available >= 1, "nothing is available at the promised instant");
             if at > ask.since {
-                assert_eq!(limiter.room(Time(at.0 - 1), &ask), 0, "room before the promised instant");
+                assert_eq!(
+                    self.available(Time(at.0 - 1), ask, 0),
+                    0,
+                    "available before the promised instant"
+                );
             }
-            limiter.commit(at, &ask);
-            previous = at;
-            Some(at.0)
-        };
-        items.iter().map(release).collect()
-    }
+            assert_eq!(
+                self.available(at, ask, ask.cost),
+                available.saturating_sub(1),
+                "after one is pending"
+            );
+            let before = self.state.clone();
+            self.commit(at.0, ask);
+            let next = Ask { since: at, ..ask };
+            let after = self.available(at, next, 0);
+            assert_eq!(after, available.saturating_sub(1), "after one is committed");
+            assert_eq!(self.earliest(next).allows(at), after > 0);
+            self.state = before;
+        }
 
-    /// As [`releases`], for items of cost 1 that all can be released.
-    pub(crate) fn instants(limiter: &mut dyn Limiter, arrivals: &[u64]) -> Vec<u64> {
-        let items: Vec<_> = arrivals.iter().map(|&at| (at, 1)).collect();
-        releases(limiter, &items).into_iter().map(|at| at.expect("an instant")).collect()
+        /// As [`Rule::releases`], for items of cost 1 that all can be released.
+        pub(crate) fn instants(&mut self, arrivals: &[u64]) -> Vec<u64> {
+            let items: Vec<_> = arrivals.iter().map(|&at| (at, 1)).collect();
+            self.releases(&items).into_iter().map(|at| at.expect("an instant")).collect()
+        }
     }
 }

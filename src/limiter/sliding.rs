@@ -2,26 +2,27 @@
 
 use std::collections::VecDeque;
 
-use super::{Ask, Limiter, Terms, Verdict};
+use super::{Algorithm, Ask, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
 ///
-/// The history is a ring of runs `(instant, cost)`. Releases made at one instant share a run, so a burst
-/// takes one entry, and a large `count` reserves nothing in advance. A release made exactly `period` ago is
-/// outside the window.
+/// A release made exactly `period` ago is outside the window.
 #[derive(Clone, Debug)]
 pub struct Sliding {
     count: u64,
     period: u64,
-    /// The sum of the costs of all runs.
-    used: u64,
+}
+
+/// What was released: runs `(instant, cost)`. Releases made at one instant share a run, so a burst takes one entry, and
+/// a large `count` reserves nothing in advance.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
     /// The newest run; there is none if its cost is 0.
     newest: Run,
-    /// The runs before it, oldest first. A limit of 1 a period never has any, so with a million keys the
-    /// indirection saves more than it costs.
-    #[expect(clippy::box_collection)]
-    older: Option<Box<VecDeque<Run>>>,
+    /// The runs before it. A limit of 1 a period never has any, so with a million keys the indirection saves more than
+    /// it costs.
+    older: Option<Box<Older>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,49 +31,50 @@ struct Run {
     cost: u64,
 }
 
-impl Sliding {
-    /// With no history.
-    pub fn new(terms: Terms) -> Self {
-        Sliding { count: terms.count, period: terms.period, used: 0, newest: Run::default(), older: None }
-    }
+/// Runs, oldest first, and the sum of their costs.
+#[derive(Clone, Debug, Default)]
+struct Older {
+    runs: VecDeque<Run>,
+    cost: u64,
+}
 
+impl Log {
     /// All runs, oldest first.
     fn runs(&self) -> impl Iterator<Item = &Run> {
         let newest = Some(&self.newest).filter(|run| run.cost > 0);
-        self.older.iter().flat_map(|older| older.iter()).chain(newest)
+        self.older.iter().flat_map(|older| &older.runs).chain(newest)
+    }
+
+    /// The sum of the costs of all runs.
+    fn used(&self) -> u64 {
+        self.newest.cost + self.older.as_ref().map_or(0, |older| older.cost)
+    }
+}
+
+impl Sliding {
+    /// At most `terms.count` in `terms.period`.
+    pub fn new(terms: Terms) -> Self {
+        Sliding { count: terms.count, period: terms.period }
     }
 
     fn is_over(&self, run: &Run, now: Time) -> bool {
         now.since(run.at) >= self.period
     }
-
-    fn forget_until(&mut self, now: Time) {
-        let period = self.period;
-        let is_over = |run: &Run| now.since(run.at) >= period;
-        if let Some(runs) = self.older.as_deref_mut() {
-            while let Some(run) = runs.front().filter(|run| is_over(run)) {
-                self.used -= run.cost;
-                runs.pop_front();
-            }
-        }
-        if is_over(&self.newest) {
-            self.used -= self.newest.cost;
-            self.newest.cost = 0;
-        }
-    }
 }
 
-impl Limiter for Sliding {
-    fn earliest(&self, ask: &Ask) -> Verdict {
+impl Algorithm for Sliding {
+    type State = Log;
+
+    fn earliest(&self, log: &Log, ask: Ask) -> Verdict {
         if ask.cost > self.count {
             return Verdict::Never;
         }
-        // Room has to be made by letting the oldest releases leave the window, up to this one.
-        let mut excess = self.used.saturating_sub(self.count - ask.cost);
+        // Enough of the oldest releases have to leave the window, up to this one.
+        let mut excess = log.used().saturating_sub(self.count - ask.cost);
         if excess == 0 {
             return Verdict::At(ask.since);
         }
-        let last = self.runs().find(|run| {
+        let last = log.runs().find(|run| {
             excess = excess.saturating_sub(run.cost);
             excess == 0
         });
@@ -80,116 +82,150 @@ impl Limiter for Sliding {
         at.max(Verdict::At(ask.since))
     }
 
-    fn room(&self, now: Time, ask: &Ask) -> u64 {
-        let over = self.runs().take_while(|run| self.is_over(run, now));
-        let used = self.used - over.map(|run| run.cost).sum::<u64>();
-        self.count.saturating_sub(used) / ask.cost
+    fn available(&self, log: &Log, now: Time, ask: Ask, pending: u64) -> u64 {
+        let over = log.runs().take_while(|run| self.is_over(run, now));
+        let used = log.used() - over.map(|run| run.cost).sum::<u64>();
+        self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
-    fn commit(&mut self, now: Time, ask: &Ask) {
-        self.forget_until(now);
+    fn commit(&self, log: &mut Log, now: Time, ask: Ask) {
+        self.expire(log, now);
         // What was released is known to fit; the bound only keeps the sum of the runs within a u64.
-        let cost = ask.cost.min(u64::MAX - self.used);
-        self.used += cost;
-        if self.newest.cost > 0 && self.newest.at != now {
-            self.older.get_or_insert_default().push_back(self.newest);
-            self.newest.cost = 0;
+        let cost = ask.cost.min(u64::MAX - log.used());
+        if log.newest.cost > 0 && log.newest.at != now {
+            let older = log.older.get_or_insert_default();
+            older.runs.push_back(log.newest);
+            older.cost += log.newest.cost;
+            log.newest.cost = 0;
         }
-        self.newest = Run { at: now, cost: self.newest.cost + cost };
+        log.newest = Run { at: now, cost: log.newest.cost + cost };
     }
 
-    fn settled(&self) -> Verdict {
-        match self.newest.cost {
+    fn expire(&self, log: &mut Log, now: Time) {
+        if let Some(older) = &mut log.older {
+            while let Some(run) = older.runs.front().filter(|run| self.is_over(run, now)) {
+                older.cost -= run.cost;
+                older.runs.pop_front();
+            }
+        }
+        if self.is_over(&log.newest, now) {
+            log.newest.cost = 0;
+        }
+    }
+
+    fn idle_at(&self, log: &Log) -> Verdict {
+        match log.newest.cost {
             0 => Verdict::At(Time::ZERO),
-            _ => Verdict::after(self.newest.at, self.period),
+            _ => Verdict::after(log.newest.at, self.period),
         }
     }
 
-    fn drain(&mut self, at: Time) {
-        let cost = self.count.saturating_sub(self.used);
+    fn exhaust(&self, log: &mut Log, at: Time) {
+        let cost = self.count.saturating_sub(log.used());
         if cost > 0 {
-            self.commit(at, &Ask { since: at, cost, key: b"" });
+            self.commit(log, at, Ask { since: at, cost });
         }
     }
 
-    fn retune(&mut self, now: Time, terms: Terms) {
-        self.forget_until(now);
-        (self.count, self.period) = (terms.count, terms.period);
+    fn with_terms(&self, terms: Terms) -> Self {
+        Sliding::new(terms)
+    }
+
+    fn carry_over(&self, log: &mut Log, _: &Self, now: Time) {
+        self.expire(log, now);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{instants, one, releases, terms};
+    use super::super::table::{Rule, one, terms};
     use super::*;
 
     #[test]
     fn exactly_one_period_after_the_nth_last_is_allowed() {
-        let mut limiter = Sliding::new(terms(2, 10));
-        assert_eq!(instants(&mut limiter, &[0, 3, 3, 3, 13]), [0, 3, 10, 13, 20]);
+        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        assert_eq!(limiter.instants(&[0, 3, 3, 3, 13]), [0, 3, 10, 13, 20]);
     }
 
     #[test]
     fn idling_earns_no_burst() {
-        let mut limiter = Sliding::new(terms(2, 10));
-        assert_eq!(instants(&mut limiter, &[0, 100, 100, 100, 100]), [0, 100, 100, 110, 110]);
+        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        assert_eq!(limiter.instants(&[0, 100, 100, 100, 100]), [0, 100, 100, 110, 110]);
     }
 
     #[test]
     fn a_late_release_counts_from_when_it_happened() {
-        let mut limiter = Sliding::new(terms(1, 10));
-        limiter.commit(Time(7), &one(0));
-        assert_eq!(instants(&mut limiter, &[8]), [17]);
+        let mut limiter = Rule::new(Sliding::new(terms(1, 10)));
+        limiter.commit(7, one(0));
+        assert_eq!(limiter.instants(&[8]), [17]);
     }
 
     #[test]
     fn costs_wait_for_enough_of_the_oldest_to_leave() {
-        let mut limiter = Sliding::new(terms(10, 100));
+        let mut limiter = Rule::new(Sliding::new(terms(10, 100)));
         let items = [(0, 4), (1, 4), (2, 3), (2, 10), (2, 11), (3, 1)];
-        assert_eq!(releases(&mut limiter, &items), [Some(0), Some(1), Some(100), Some(200), None, Some(300)]);
+        assert_eq!(limiter.releases(&items), [Some(0), Some(1), Some(100), Some(200), None, Some(300)]);
     }
 
     #[test]
-    fn drained_is_silent_for_one_period() {
-        let mut limiter = Sliding::new(terms(3, 10));
-        limiter.drain(Time(5));
-        assert_eq!(instants(&mut limiter, &[6, 6, 6, 6]), [15, 15, 15, 25]);
+    fn exhausted_is_silent_for_one_period() {
+        let mut limiter = Rule::new(Sliding::new(terms(3, 10)));
+        limiter.exhaust(5);
+        assert_eq!(limiter.instants(&[6, 6, 6, 6]), [15, 15, 15, 25]);
+    }
+
+    #[test]
+    fn drained_when_nothing_is_left_it_is_as_before() {
+        let mut limiter = Rule::new(Sliding::new(terms(1, 10)));
+        limiter.commit(3, one(3));
+        limiter.exhaust(5);
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(13)));
     }
 
     #[test]
     fn a_burst_takes_one_entry_and_a_huge_count_none() {
-        let mut limiter = Sliding::new(terms(u64::MAX, 10));
+        let mut limiter = Rule::new(Sliding::new(terms(u64::MAX, 10)));
         for _ in 0..1000 {
-            limiter.commit(Time(3), &one(0));
+            limiter.commit(3, one(0));
         }
-        assert_eq!((limiter.runs().count(), limiter.used), (1, 1000));
-        assert!(limiter.older.is_none());
-        assert_eq!(limiter.room(Time(3), &one(0)), u64::MAX - 1000);
+        assert_eq!((limiter.state.runs().count(), limiter.state.used()), (1, 1000));
+        assert!(limiter.state.older.is_none());
+        assert_eq!(limiter.rule.available(&limiter.state, Time(3), one(0), 0), u64::MAX - 1000);
     }
 
     #[test]
     fn past_the_end_of_time_is_never() {
-        let mut limiter = Sliding::new(terms(1, u64::MAX));
-        assert_eq!(releases(&mut limiter, &[(1, 1), (2, 1)]), [Some(1), None]);
+        let mut limiter = Rule::new(Sliding::new(terms(1, u64::MAX)));
+        assert_eq!(limiter.releases(&[(1, 1), (2, 1)]), [Some(1), None]);
     }
 
     #[test]
     fn other_terms_keep_the_history() {
-        let mut raised = Sliding::new(terms(2, 10));
-        assert_eq!(instants(&mut raised, &[0, 0]), [0, 0]);
-        raised.retune(Time(1), terms(3, 10));
-        assert_eq!(instants(&mut raised, &[1, 1]), [1, 10]);
-        let mut lowered = Sliding::new(terms(2, 10));
-        assert_eq!(instants(&mut lowered, &[0, 1]), [0, 1]);
-        lowered.retune(Time(2), terms(1, 20));
-        assert_eq!(instants(&mut lowered, &[2]), [21]);
+        let mut raised = Rule::new(Sliding::new(terms(2, 10)));
+        assert_eq!(raised.instants(&[0, 0]), [0, 0]);
+        raised.retune(1, terms(3, 10));
+        assert_eq!(raised.instants(&[1, 1]), [1, 10]);
+        let mut lowered = Rule::new(Sliding::new(terms(2, 10)));
+        assert_eq!(lowered.instants(&[0, 1]), [0, 1]);
+        lowered.retune(2, terms(1, 20));
+        assert_eq!(lowered.instants(&[2]), [21]);
     }
 
     #[test]
-    fn settled_once_the_newest_has_left_the_window() {
-        let mut limiter = Sliding::new(terms(2, 10));
-        assert_eq!(limiter.settled(), Verdict::At(Time(0)));
-        instants(&mut limiter, &[0, 4]);
-        assert_eq!(limiter.settled(), Verdict::At(Time(14)));
+    fn idle_once_the_newest_has_left_the_window() {
+        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
+        limiter.instants(&[0, 4]);
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(14)));
+    }
+
+    #[test]
+    fn what_has_left_the_window_takes_no_memory_and_does_not_return() {
+        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        assert_eq!(limiter.state.runs().count(), 0);
+        limiter.instants(&[0; 100]);
+        assert!(limiter.state.runs().count() <= 2);
+        limiter.retune(1000, terms(2, 10_000));
+        assert_eq!(limiter.earliest(one(1000)), Verdict::At(Time(1000)));
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::notices::Notices;
 use super::teller::Teller;
+use super::world::Event;
 use crate::config::{Limits, Rate};
-use crate::pump::Wake;
 
 /// How often files are looked at if no notice of a change comes: some file systems give none.
 const LOOK: Duration = Duration::from_secs(1);
@@ -18,7 +18,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a change is given to be complete: a file may be emptied before it is written.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Starts a thread that tells of changes to `rates`, which `limits` were when they were loaded last.
+/// Starts a thread that tells of changes to `rates`, which `limits` were when they were loaded last. Pipes and the like
+/// are read once, and not watched.
 pub(super) fn watch(limits: Limits, rates: Vec<Rate>, teller: Teller) -> io::Result<()> {
     let files: Vec<_> = limits.files().map(Path::to_owned).collect();
     if files.is_empty() {
@@ -61,13 +62,13 @@ impl Watcher {
                 self.told.clear();
                 let is_new = rates != self.rates;
                 self.rates.clone_from(&rates);
-                !is_new || self.teller.tell(Wake::Limits(rates))
+                !is_new || self.teller.tell(Event::Limits(rates))
             }
             Err(error) => {
                 let text = format!("{error:#}");
                 let is_new = text != self.told;
                 self.told = text;
-                !is_new || self.teller.tell(Wake::BadLimits(error))
+                !is_new || self.teller.tell(Event::BadLimits(error))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Everything that touches the outside: the clock, waiting, threads, signals, files, and the simulated world.
 
 mod clock;
+mod driver;
 mod input;
 pub mod joblog;
 mod limits;
@@ -14,13 +15,15 @@ mod signals;
 pub mod sim;
 mod store;
 mod teller;
+mod world;
 
 use std::thread;
 
 pub use self::clock::Clock;
+pub use self::driver::Driver;
 pub use self::input::{Input, Position};
 pub use self::real::Real;
-pub use self::reaper::Running;
+pub use self::world::{Event, Wait, Wake, World};
 
 /// Starts a thread that runs until the process ends.
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<thread::JoinHandle<()>> {

@@ -2,13 +2,19 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 
 use super::teller::Teller;
-use crate::pump::{Stop, Wake};
+use super::world::Event;
+use crate::schedule::Stop;
+
+/// When to try again after an error.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Starts a thread that tells once the reader of stdout is gone, if stdout is a pipe or a socket.
 pub(super) fn watch(teller: &Teller) -> io::Result<()> {
@@ -18,7 +24,7 @@ pub(super) fn watch(teller: &Teller) -> io::Result<()> {
         let teller = teller.clone();
         super::spawn("outlet", move || {
             wait_until_gone();
-            teller.tell(Wake::Stop(Stop::ReaderGone));
+            teller.tell(Event::Stop(Stop::ReaderGone));
         })?;
     }
     Ok(())
@@ -27,7 +33,13 @@ pub(super) fn watch(teller: &Teller) -> io::Result<()> {
 fn wait_until_gone() {
     let stdout = io::stdout();
     // No event is asked for: errors and hang-ups are reported all the same.
-    while let Err(Errno::EINTR) =
-        poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::empty())], PollTimeout::NONE)
-    {}
+    let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+    loop {
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(ready) if ready > 0 => return,
+            Ok(_) | Err(Errno::EINTR) => {}
+            // That says nothing about the reader: the system is short of something.
+            Err(_) => thread::sleep(AGAIN),
+        }
+    }
 }

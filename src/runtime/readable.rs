@@ -1,15 +1,28 @@
 //! Waiting for something to read.
 
 use std::os::fd::BorrowedFd;
+use std::thread;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
+
+/// When to try again after an error.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// Waits until `input` can be read, if there is one, or a signal comes, or for as long as `timeout`. Returns whether
 /// it was the first.
 pub(super) fn wait(input: Option<BorrowedFd>, timeout: Option<Duration>) -> bool {
     let mut input = input.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-    poll(input.as_mut_slice(), timeout).is_ok_and(|ready| ready > 0)
+    match poll(input.as_mut_slice(), timeout) {
+        Ok(ready) => ready > 0,
+        Err(Errno::EINTR) => false,
+        Err(_) => {
+            // The system is short of something. Whoever waits tries again, but must not do so all the time.
+            thread::sleep(timeout.unwrap_or(AGAIN).min(AGAIN));
+            false
+        }
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::clock::Clock;
 use super::input::Input;
-use super::reaper::{Reaper, Running};
+use super::reaper::Reaper;
 use super::store::Desk;
 use super::teller::{Hearer, Teller};
 use super::{limits, outlet, precise, readable, signals, teller};
 
+use super::world::{Event, Wait, Wake, World};
 use crate::config::{Limits, Rate};
 use crate::interrupt::Interrupt;
-use crate::pump::{Wake, World};
 use crate::source::{Reader, SourceError};
 use crate::store::{Order, Store};
 use crate::time::Time;
@@ -26,7 +26,6 @@ pub struct Real {
     reader: Reader<Input>,
     /// The input has not ended.
     is_fed: bool,
-    items_read: u64,
     hearer: Hearer,
     teller: Teller,
     interrupt: Arc<Interrupt>,
@@ -50,17 +49,7 @@ impl Real {
             signals::listen(&teller)?;
             outlet::watch(&teller)?;
         }
-        Ok(Real {
-            clock,
-            reader,
-            is_fed: true,
-            items_read: 0,
-            hearer,
-            teller,
-            interrupt,
-            reaper: None,
-            desk: None,
-        })
+        Ok(Real { clock, reader, is_fed: true, hearer, teller, interrupt, reaper: None, desk: None })
     }
 
     /// Waits as precisely as the system can. Commands would inherit some of that, so it is for runs without.
@@ -78,17 +67,15 @@ impl Real {
         Arc::clone(&self.interrupt)
     }
 
-    /// As long as what this returns is set, the ends of commands will be told.
+    /// Tells of the ends of commands from now on.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn watch_commands(&mut self) -> anyhow::Result<Running> {
-        if self.reader.is_over() {
-            return Ok(Running::default());
+    pub fn watch_commands(&mut self) -> anyhow::Result<()> {
+        if !self.reader.is_over() {
+            self.reaper = Some(Reaper::start(self.teller.clone())?);
         }
-        let (reaper, running) = Reaper::start(self.teller.clone())?;
-        self.reaper = Some(reaper);
-        Ok(running)
+        Ok(())
     }
 
     /// Tells of changes to the files among `limits`, which are `rates` now.
@@ -114,7 +101,7 @@ impl Real {
     fn listen(&mut self, until: Option<Time>, accepting: bool) -> Option<Wake> {
         loop {
             if let Ok(event) = self.hearer.events().try_recv() {
-                return Some(event);
+                return Some(Wake::Event(event));
             }
             let left = until.map(|until| Duration::from_nanos(until.since(self.now())));
             let is_due = left == Some(Duration::ZERO);
@@ -140,10 +127,7 @@ impl Real {
             }
         });
         match read {
-            Ok(Some(block)) => {
-                self.items_read += block.records();
-                Some(Wake::Input(block.arrived(self.now())))
-            }
+            Ok(Some(block)) => Some(Wake::Input(block.arrived(self.now()))),
             Ok(None) if !self.reader.is_over() => None,
             Ok(None) => Some(self.end(None)),
             Err(error) => Some(self.end(Some(error))),
@@ -159,12 +143,12 @@ impl Real {
     fn wait_for_a_command(&mut self) -> Wake {
         loop {
             if let Ok(event) = self.hearer.events().try_recv() {
-                return event;
+                return Wake::Event(event);
             }
             let mut has_ended = false;
             self.hearer.deafly(|| has_ended = Reaper::wait());
             if has_ended {
-                return Wake::Exited;
+                return Wake::Event(Event::Exited);
             }
         }
     }
@@ -184,8 +168,9 @@ impl World for Real {
         self.clock.now()
     }
 
-    fn wait(&mut self, until: Option<Time>, accepting: bool) -> Wake {
-        let wake = match self.reaper.as_mut().filter(|reaper| reaper.is_needed()) {
+    fn wait(&mut self, wait: Wait) -> Wake {
+        let Wait { until, accepting, running } = wait;
+        let wake = match self.reaper.as_mut().filter(|_| running) {
             Some(_) if until.is_none() && !accepting => self.wait_for_a_command(),
             Some(reaper) => {
                 // Where there is nothing to wait for, an end may as well be told later.
@@ -197,15 +182,11 @@ impl World for Real {
             None => self.wait_for_anything(until, accepting),
         };
         match wake {
-            Wake::Stop(_) => self.interrupt.hear(),
-            Wake::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
+            Wake::Event(Event::Stop(_)) => self.interrupt.hear(),
+            Wake::Event(Event::Exited) => self.reaper.iter_mut().for_each(Reaper::has_told),
             _ => {}
         }
         wake
-    }
-
-    fn items_read(&self) -> u64 {
-        self.items_read
     }
 
     fn book(&mut self, order: Order) {

@@ -1,8 +1,6 @@
 //! Noticing that a command has ended.
 
-use std::cell::Cell;
 use std::io;
-use std::rc::Rc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use nix::errno::Errno;
@@ -10,43 +8,25 @@ use nix::libc;
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 use super::teller::Teller;
-use crate::pump::Wake;
+use super::world::Event;
 
 /// Waits for the end of commands, without reaping them.
 ///
-/// Until the pump's thread reaps a command, its number cannot be given to another process, so that thread may safely
+/// Until the driver's thread reaps a command, its number cannot be given to another process, so that thread may safely
 /// send signals to it.
 pub(super) struct Reaper {
     ask: Sender<()>,
     /// The thread is waiting for an end that it has not told of.
     is_asked: bool,
-    are_running: Rc<Cell<bool>>,
-}
-
-/// Whether commands are running; told by the sink, heeded by the world.
-#[derive(Clone, Default)]
-pub struct Running(Rc<Cell<bool>>);
-
-impl Running {
-    /// Tells it.
-    pub fn set(&self, are_running: bool) {
-        self.0.set(are_running);
-    }
 }
 
 impl Reaper {
     /// Starts a thread that waits for the end of a command whenever it is asked to.
-    pub(super) fn start(teller: Teller) -> io::Result<(Self, Running)> {
+    pub(super) fn start(teller: Teller) -> io::Result<Self> {
         heed_ends();
-        let running = Running::default();
         let (ask, asked) = unbounded();
         super::spawn("reaper", move || run(&asked, &teller))?;
-        Ok((Reaper { ask, is_asked: false, are_running: Rc::clone(&running.0) }, running))
-    }
-
-    /// Whether any end is to be told of.
-    pub(super) fn is_needed(&self) -> bool {
-        self.are_running.get()
+        Ok(Reaper { ask, is_asked: false })
     }
 
     /// Has the next end told as an event, for a wait that listens to others, too.
@@ -77,7 +57,7 @@ fn heed_ends() {
 fn run(asked: &Receiver<()>, teller: &Teller) {
     for () in asked {
         while let Err(Errno::EINTR) = wait_for_an_end() {}
-        teller.tell(Wake::Exited);
+        teller.tell(Event::Exited);
     }
 }
 

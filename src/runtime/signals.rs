@@ -1,25 +1,27 @@
 //! Signals, told as events: INT is caught by ctrlc, the others by signal-hook.
 //!
 //! They are caught, not blocked: a caught signal is back at its default in a command, a blocked one would stay
-//! blocked. One that was ignored is ignored again in commands, see [`crate::inherited`].
+//! blocked. One that was ignored stays ignored: nohup ignores HUP, and a shell ignores INT in what it runs in the
+//! background.
 
 use anyhow::{Context, Result};
-use nix::libc::{SIGHUP, SIGTERM, SIGUSR1, c_int};
+use nix::libc::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
 use nix::sys::signal::Signal;
 use signal_hook::iterator::Signals;
 
 use super::teller::Teller;
+use super::world::Event;
 use crate::inherited::inherited;
-use crate::pump::{Stop, Wake};
+use crate::schedule::Stop;
 
 /// Starts listening.
 pub(super) fn listen(teller: &Teller) -> Result<()> {
-    let for_int = teller.clone();
-    ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT))).context("cannot catch SIGINT")?;
-    // nohup ignores HUP, and then it is to stay ignored.
-    let caught = [SIGTERM, SIGUSR1, SIGHUP]
-        .into_iter()
-        .filter(|&signal| signal != SIGHUP || !inherited().ignores(SIGHUP));
+    let is_heeded = |signal: &c_int| !inherited().ignores(*signal);
+    if is_heeded(&SIGINT) {
+        let for_int = teller.clone();
+        ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT))).context("cannot catch SIGINT")?;
+    }
+    let caught = [SIGTERM, SIGUSR1, SIGHUP].into_iter().filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
     let teller = teller.clone();
     super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &teller)))?;
@@ -28,12 +30,12 @@ pub(super) fn listen(teller: &Teller) -> Result<()> {
 
 fn hear(signal: c_int, teller: &Teller) {
     match Signal::try_from(signal) {
-        Ok(Signal::SIGUSR1) => _ = teller.tell(Wake::Report),
+        Ok(Signal::SIGUSR1) => _ = teller.tell(Event::Report),
         Ok(signal) => teller.stop(stop(signal)),
         Err(_) => {}
     }
 }
 
-fn stop(signal: Signal) -> Wake {
-    Wake::Stop(Stop::Signal(signal))
+fn stop(signal: Signal) -> Event {
+    Event::Stop(Stop::Signal(signal))
 }

@@ -7,8 +7,8 @@ use std::io::Read;
 use std::iter::Peekable;
 use std::rc::Rc;
 
+use super::world::{Wait, Wake, World};
 use crate::config::{Selector, parse_decimal};
-use crate::pump::{Wake, World};
 use crate::source::{Block, Delimiter, Extractor, Reader, SourceError};
 use crate::time::Time;
 
@@ -33,7 +33,6 @@ pub struct Sim<I: Iterator<Item = Result<Block, SourceError>>> {
     clock: Clock,
     arrivals: Peekable<I>,
     ended: bool,
-    read: u64,
 }
 
 impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
@@ -43,7 +42,7 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
         if let Some(Ok(first)) = arrivals.peek() {
             clock.reach(first.arrival());
         }
-        Sim { clock, arrivals, ended: false, read: 0 }
+        Sim { clock, arrivals, ended: false }
     }
 
     /// What arrives by `until`, or at all.
@@ -52,7 +51,6 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
         match self.arrivals.next_if(|next| next.as_ref().map_or(true, is_due)) {
             Some(Ok(block)) => {
                 self.clock.reach(block.arrival());
-                self.read += block.records();
                 Some(Wake::Input(block))
             }
             Some(Err(error)) => Some(self.end(Some(error))),
@@ -72,20 +70,17 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> World for Sim<I> {
         self.clock.now()
     }
 
-    fn wait(&mut self, until: Option<Time>, accepting: bool) -> Wake {
-        let until = until.map(|until| until.max(self.now()));
-        if accepting
+    fn wait(&mut self, wait: Wait) -> Wake {
+        let until = wait.until.map(|until| until.max(self.now()));
+        if wait.accepting
             && !self.ended
             && let Some(wake) = self.arrival(until)
         {
             return wake;
         }
-        self.clock.reach(until.expect("something to wait for"));
+        let Some(until) = until else { return Wake::Stalled };
+        self.clock.reach(until);
         Wake::Due
-    }
-
-    fn items_read(&self) -> u64 {
-        self.read
     }
 }
 

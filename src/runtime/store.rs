@@ -5,7 +5,7 @@ use std::io;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::teller::Teller;
-use crate::pump::Wake;
+use super::world::Event;
 use crate::store::{Order, Store};
 
 /// Takes orders; the answers are told as events.
@@ -34,7 +34,7 @@ fn serve(mut store: Box<dyn Store>, orders: &Receiver<Order>, teller: &Teller) {
     for order in orders {
         let answer = store.book(&order);
         let is_over = answer.is_err();
-        if !teller.tell(Wake::Booked(order, answer)) || is_over {
+        if !teller.tell(Event::Booked(order, answer)) || is_over {
             break;
         }
     }

@@ -1,25 +1,25 @@
-//! Telling the pump's thread what happens, wherever it waits.
+//! Telling the driver's thread what happens, wherever it waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
+use super::world::Event;
 use crate::interrupt::Interrupt;
-use crate::pump::Wake;
 
 /// Tells of events. For the threads that notice them.
 #[derive(Clone)]
 pub(super) struct Teller {
-    send: Sender<Wake>,
-    /// How often the pump's thread has begun or ended a call in which it does not see the channel: odd within one.
+    send: Sender<Event>,
+    /// How often the driver's thread has begun or ended a call in which it does not see the channel: odd within one.
     calls: Arc<AtomicU64>,
     interrupt: Arc<Interrupt>,
 }
 
-/// Hears of events. For the pump's thread.
+/// Hears of events. For the driver's thread.
 pub(super) struct Hearer {
-    events: Receiver<Wake>,
+    events: Receiver<Event>,
     calls: Arc<AtomicU64>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn pair(interrupt: Arc<Interrupt>) -> (Teller, Hearer) {
 
 impl Teller {
     /// Tells of an event. Returns whether anybody may hear it.
-    pub(super) fn tell(&self, event: Wake) -> bool {
+    pub(super) fn tell(&self, event: Event) -> bool {
         let is_sent = self.send.send(event).is_ok();
         let call = self.calls.load(SeqCst);
         // Only out of this very call: the next one begins with a look at the channel.
@@ -41,7 +41,7 @@ impl Teller {
     }
 
     /// Tells that the run is to stop, and has whatever call the thread is in end.
-    pub(super) fn stop(&self, event: Wake) {
+    pub(super) fn stop(&self, event: Event) {
         // Before it is told: whoever has heard of it must not begin a write as though nothing had happened.
         self.interrupt.raise();
         self.tell(event);
@@ -51,7 +51,7 @@ impl Teller {
 
 impl Hearer {
     /// The channel of events.
-    pub(super) fn events(&self) -> &Receiver<Wake> {
+    pub(super) fn events(&self) -> &Receiver<Event> {
         &self.events
     }
 

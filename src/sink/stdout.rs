@@ -4,38 +4,64 @@ use std::io;
 use std::sync::Arc;
 
 use super::writer::{Target, Writer};
-use super::{Load, SendError, Sent, Sink};
+use super::{Cause, Sent, Sink};
 use crate::interrupt::Interrupt;
 use crate::pipe;
+use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
 
 /// Writes items as they are.
 pub struct Stdout {
     writer: Writer,
+    delimiter: Delimiter,
+    /// Where items are put together that do not lie next to each other.
+    gathered: Vec<u8>,
     /// So much has gone at once that a larger pipe was asked for.
     is_fast: bool,
 }
 
 impl Stdout {
     /// Standard output; writing ends early, after a whole item if possible, once `interrupt` is raised.
-    pub fn new(interrupt: Arc<Interrupt>) -> Self {
-        Stdout { writer: Writer::new(interrupt), is_fast: false }
+    pub fn new(delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Self {
+        Stdout { writer: Writer::new(interrupt), delimiter, gathered: Vec::new(), is_fast: false }
+    }
+
+    /// Writes whole records. If it fails, so many bytes have been written.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, Cause)> {
+        if bytes.len() >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
+            pipe::enlarge(io::stdout());
+        }
+        let end_of_record = |written| {
+            let records = self.delimiter.whole(&bytes[..written]).0;
+            match self.delimiter.length(bytes, records) {
+                boundary if boundary == written => written,
+                _ => self.delimiter.length(bytes, records + 1),
+            }
+        };
+        self.writer.write_all(Target::Stdout, bytes, end_of_record)
     }
 }
 
 impl Sink for Stdout {
-    fn send(&mut self, _: Time, load: &Load) -> Result<Sent, SendError> {
-        if load.bytes.len() >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
-            pipe::enlarge(io::stdout());
-        }
-        let end_of_item = |written| {
-            let items = load.records_in(written);
-            match load.delimiter.length(load.bytes, items) {
-                boundary if boundary == written => written,
-                _ => load.delimiter.length(load.bytes, items + 1),
+    fn capacity(&self) -> Capacity {
+        Capacity::UNLIMITED
+    }
+
+    fn send(&mut self, _: Time, batch: &Batch) -> Sent {
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let bytes = match batch.segments() {
+            [only] => only.bytes(),
+            segments => {
+                gathered.clear();
+                segments.iter().for_each(|segment| gathered.extend_from_slice(segment.bytes()));
+                &gathered
             }
         };
-        let result = self.writer.write_all(Target::Stdout, load.bytes, end_of_item);
-        result.map(|()| Sent::Released).map_err(|(written, cause)| SendError { written, cause })
+        let sent = match self.write(bytes) {
+            Ok(()) => Sent::All,
+            Err((written, cause)) => Sent::Partly(batch.items_in(written, &self.delimiter), cause),
+        };
+        self.gathered = gathered;
+        sent
     }
 }

@@ -62,8 +62,8 @@ impl Writer {
         boundary: impl Fn(usize) -> usize,
         written: &mut usize,
     ) -> Result<(), Cause> {
-        if target == Target::Stdout && inherited().stdout_closed {
-            return Err(failed(target, Errno::EBADF));
+        if target == Target::Stdout {
+            inherited().check_stdout().map_err(Cause::Failed)?;
         }
         let mut end = bytes.len();
         let mut give_up = None;
@@ -111,14 +111,15 @@ fn wait_until_writable(target: Target, timeout: PollTimeout) -> Result<bool, Cau
     let fd = if target == Target::Stdout { stdout.as_fd() } else { stderr.as_fd() };
     match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], timeout) {
         Ok(ready) => Ok(ready > 0),
-        Err(Errno::EINTR) => Ok(false),
+        // The next write, or the next look, tells more.
+        Err(Errno::EINTR | Errno::EAGAIN | Errno::ENOMEM) => Ok(false),
         Err(errno) => Err(failed(target, errno)),
     }
 }
 
 fn failed(target: Target, errno: Errno) -> Cause {
     let hint = match errno {
-        Errno::EBADF => "it is closed: redirect it to a file, or to /dev/null",
+        Errno::EBADF => "it is not open for writing: redirect it to a file, or to /dev/null",
         _ => errno.desc(),
     };
     let name = if target == Target::Stdout { "output" } else { "error" };

@@ -1,14 +1,15 @@
-//! Blocks of whole records, as they pass from the reader to the pump.
+//! Whole records, as they lie in the buffer that they were read into.
 
-use crossbeam_channel::Sender;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use crate::time::Time;
 
-/// One or more whole records that arrived together.
-#[derive(Debug)]
+/// One or more whole records that arrived together. Cutting or cloning it copies no bytes.
+#[derive(Clone, Debug)]
 pub struct Block {
-    buffer: Buffer,
-    /// What is left lies in `start..end` of the buffer.
+    buffer: Rc<Buffer>,
+    /// The records lie in `start..end` of the buffer.
     start: usize,
     end: usize,
     records: u64,
@@ -18,7 +19,7 @@ pub struct Block {
 impl Block {
     /// The records in the first `end` bytes of `buffer`, of which there are `records`.
     pub(crate) fn new(buffer: Buffer, end: usize, records: u64) -> Self {
-        Block { buffer, start: 0, end, records, arrival: Time::ZERO }
+        Block { buffer: Rc::new(buffer), start: 0, end, records, arrival: Time::ZERO }
     }
 
     /// A block of the records in `bytes`, which there are `records` of.
@@ -37,47 +38,73 @@ impl Block {
         self.arrival
     }
 
-    /// How many records are left in it.
+    /// How many records it has.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// The records that are left, with their delimiters; the very last one of the input may have none.
+    /// The records with their delimiters; the very last one of the input may have none.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.bytes[self.start..self.end]
     }
 
-    /// Forgets the first `records` records, which are `length` bytes together.
-    pub(crate) fn advance(&mut self, records: u64, length: usize) {
+    /// Takes off the first `records` records, which are `length` bytes together.
+    pub(crate) fn split_off(&mut self, records: u64, length: usize) -> Block {
+        let middle = self.start + length;
+        let front = Block { end: middle, records, ..self.clone() };
+        self.start = middle;
         self.records -= records;
-        self.start += length;
+        front
+    }
+
+    /// Appends what lies right behind it in the same buffer. Returns whether it does.
+    pub(crate) fn append(&mut self, next: &Block) -> bool {
+        let is_next = Rc::ptr_eq(&self.buffer, &next.buffer) && self.end == next.start;
+        if is_next {
+            self.end = next.end;
+            self.records += next.records;
+        }
+        is_next
+    }
+
+    /// The same in memory of its own: whoever waits for long must not keep a large buffer.
+    pub(crate) fn detached(&self) -> Block {
+        Block::of(self.bytes().to_vec(), self.records, self.arrival)
     }
 }
 
-/// A buffer that goes back to where it came from when it is dropped, to be filled again.
+/// Buffers to be filled again.
+pub(crate) type Pool = Rc<RefCell<Vec<Vec<u8>>>>;
+
+/// How many empty buffers are kept.
+const MOST_POOLED: usize = 4;
+
+/// A buffer that goes back to its pool when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    pub(crate) bytes: Vec<u8>,
-    home: Option<Sender<Vec<u8>>>,
+    bytes: Vec<u8>,
+    pool: Option<Pool>,
 }
 
 impl Buffer {
-    pub(crate) fn new(bytes: Vec<u8>, home: Sender<Vec<u8>>) -> Self {
-        Buffer { bytes, home: Some(home) }
+    pub(crate) fn new(bytes: Vec<u8>, pool: Pool) -> Self {
+        Buffer { bytes, pool: Some(pool) }
     }
 }
 
 impl From<Vec<u8>> for Buffer {
     fn from(bytes: Vec<u8>) -> Self {
-        Buffer { bytes, home: None }
+        Buffer { bytes, pool: None }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(home) = &self.home {
-            // With the shelf full, or the reader gone, it is simply freed.
-            let _ = home.try_send(std::mem::take(&mut self.bytes));
+        if let Some(pool) = &self.pool {
+            let mut pool = pool.borrow_mut();
+            if pool.len() < MOST_POOLED {
+                pool.push(std::mem::take(&mut self.bytes));
+            }
         }
     }
 }

@@ -2,9 +2,6 @@
 
 use memchr::memmem::Finder;
 
-/// So many bytes are counted at a time.
-const STRIDE: usize = 128;
-
 /// What ends a record: one byte, or several.
 ///
 /// Of delimiters that overlap, the first counts: records are cut from left to right.
@@ -55,43 +52,34 @@ impl Delimiter {
         (records, length)
     }
 
+    /// The length of the first record, delimiter included; all of `bytes` if it has none.
+    pub(crate) fn first(&self, bytes: &[u8]) -> usize {
+        let end = match self.bytes() {
+            &[byte] => memchr::memchr(byte, bytes).map(|at| at + 1),
+            _ => self.finder.find(bytes).map(|at| at + self.len()),
+        };
+        end.unwrap_or(bytes.len())
+    }
+
     /// The length of the first `records` records, delimiters included; all of `bytes` if it has fewer.
     pub(crate) fn length(&self, bytes: &[u8], records: u64) -> usize {
-        let (mut left, skipped) = self.skip(bytes, records);
-        let mut length = skipped;
+        let (mut left, mut length) = (records, 0);
         if left == 0 {
             return 0;
         }
-        self.ends(&bytes[skipped..], |end| {
+        self.ends(bytes, |end| {
             left -= 1;
-            length = skipped + end;
+            length = end;
             left > 0
         });
         if left == 0 { length } else { bytes.len() }
-    }
-
-    /// Passes over some of the first `records` records, but not the last of them: counting is faster than finding.
-    /// Returns how many are left, and where.
-    fn skip(&self, bytes: &[u8], records: u64) -> (u64, usize) {
-        let (mut left, mut skipped) = (records, 0);
-        if let (&[byte], 2..) = (self.bytes(), records) {
-            for stride in bytes.chunks_exact(STRIDE) {
-                let count = memchr::memchr_iter(byte, stride).count() as u64;
-                if count >= left {
-                    break;
-                }
-                left -= count;
-                skipped += STRIDE;
-            }
-        }
-        (left, skipped)
     }
 
     /// The records in `bytes` with their delimiters.
     pub(crate) fn split_inclusive<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let mut rest = bytes;
         std::iter::from_fn(move || {
-            let (record, tail) = rest.split_at(self.length(rest, 1));
+            let (record, tail) = rest.split_at(self.first(rest));
             rest = tail;
             Some(record).filter(|record| !record.is_empty())
         })
@@ -142,20 +130,6 @@ mod tests {
             assert_eq!(delimiter.whole(bytes), (records, length), "{}", bytes.escape_ascii());
             assert_eq!(delimiter.length(bytes, records), length);
             assert_eq!(delimiter.length(bytes, records + 1), bytes.len());
-        }
-    }
-
-    #[test]
-    fn the_length_of_so_many_records_does_not_depend_on_how_long_they_are() {
-        let delimiter = Delimiter::new(b"\n");
-        for long in [0, 1, STRIDE - 1, STRIDE, 3 * STRIDE] {
-            let record = [vec![b'x'; long], vec![b'\n']].concat();
-            let bytes = record.repeat(300);
-            for records in [0, 1, 2, 127, 128, 129, 299, 300] {
-                let length = delimiter.length(&bytes, records as u64);
-                assert_eq!(length, record.len() * records, "{long} {records}");
-            }
-            assert_eq!(delimiter.length(&bytes, 301), bytes.len());
         }
     }
 }

@@ -1,20 +1,28 @@
 //! From bytes to blocks of records.
 
+mod bad_item;
 mod block;
-mod classify;
+mod capacity;
+mod charger;
 mod delimiter;
+mod host;
 mod intake;
+mod items;
+mod json;
+mod part;
 mod reader;
 mod select;
 
 use std::fmt;
 use std::io;
 
+pub use bad_item::{BadItem, excerpt};
 pub use block::Block;
-pub(crate) use block::Buffer;
-pub use classify::{Class, Classifier};
+pub use capacity::{Capacity, CommandLine, Misfit};
+pub use charger::Charger;
 pub use delimiter::Delimiter;
-pub use intake::{Intake, Parcel};
+pub use intake::{Done, Intake};
+pub use items::{Batch, Items, Segment};
 pub use reader::Reader;
 pub use select::Extractor;
 

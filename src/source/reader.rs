@@ -2,15 +2,11 @@
 
 use std::io::{self, Read};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-
-use super::{Block, Buffer, Delimiter, SourceError};
+use super::block::{Buffer, Pool};
+use super::{Block, Delimiter, SourceError};
 
 /// How much is asked of one `read`.
 const CHUNK: usize = 128 << 10;
-
-/// How many empty buffers are kept for filling again.
-const SHELF: usize = 4;
 
 /// Reads blocks of whole records, each as soon as its last byte is there.
 ///
@@ -33,7 +29,7 @@ pub struct Reader<R> {
     ended: bool,
     /// There is something that was read ahead.
     has_unseen: bool,
-    shelf: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
+    pool: Pool,
 }
 
 /// Ends with the input, or with the first error.
@@ -65,7 +61,7 @@ impl<R: Read> Reader<R> {
             failed: None,
             ended: false,
             has_unseen: false,
-            shelf: bounded(SHELF),
+            pool: Pool::default(),
         }
     }
 
@@ -180,7 +176,7 @@ impl<R: Read> Reader<R> {
             Buffer::from(bytes)
         } else {
             let next = self.next_buffer(length);
-            Buffer::new(std::mem::replace(&mut self.buffer, next), self.shelf.0.clone())
+            Buffer::new(std::mem::replace(&mut self.buffer, next), Pool::clone(&self.pool))
         };
         self.filled -= length;
         self.searched = 0;
@@ -190,7 +186,7 @@ impl<R: Read> Reader<R> {
     /// A buffer that begins with what is kept after `length` bytes are handed out.
     fn next_buffer(&self, length: usize) -> Vec<u8> {
         let rest = &self.buffer[length..self.filled];
-        let mut next = self.shelf.1.try_recv().unwrap_or_default();
+        let mut next = self.pool.borrow_mut().pop().unwrap_or_default();
         // A buffer that one long record has blown up is not kept.
         if next.len() != CHUNK || rest.len() >= CHUNK {
             next = vec![0; CHUNK.max(rest.len() + 1)];

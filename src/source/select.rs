@@ -1,23 +1,31 @@
 //! Taking the selected part out of a record.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 
+use memchr::memchr3;
 use memchr::memmem::Finder;
-use regex::bytes::Regex;
-use serde_json::Value;
-use url::Url;
+use regex::bytes::{CaptureLocations, Regex};
 
+use super::host::host;
+use super::json::Paths;
+use super::part::Part;
 use crate::config::{Selector, compile};
 
 /// A selector, ready to be used.
 pub struct Extractor(Kind);
 
 enum Kind {
-    Column { index: usize, separator: Option<Box<Finder<'static>>> },
+    Column {
+        index: usize,
+        separator: Option<Box<Finder<'static>>>,
+    },
     Bytes,
     Host,
-    Path(Vec<String>),
-    Regex(Box<Regex>),
+    Path(Paths),
+    Match(Box<Regex>),
+    /// The first group of a match. Where the groups are is written into the same place each time.
+    Group(Box<(Regex, RefCell<CaptureLocations>)>),
     Constant(u64),
 }
 
@@ -34,10 +42,12 @@ impl Extractor {
             }
             Selector::Bytes => Kind::Bytes,
             Selector::Host => Kind::Host,
-            Selector::Path(path) => Kind::Path(path.clone()),
-            Selector::Regex(regex) => {
-                Kind::Regex(Box::new(compile(regex).expect("checked when it was parsed")))
+            Selector::Path(path) => {
+                let mut paths = Paths::default();
+                paths.add(path);
+                Kind::Path(paths)
             }
+            Selector::Regex(regex) => pattern(compile(regex).expect("checked when it was parsed")),
             Selector::Constant(number) => Kind::Constant(*number),
         })
     }
@@ -45,30 +55,50 @@ impl Extractor {
     /// The selected part of a record, or `None` if it has none. `length` is that of the record with its
     /// delimiter, which `record` is without.
     pub fn select<'a>(&self, record: &'a [u8], length: usize) -> Option<Cow<'a, [u8]>> {
+        self.part(record, length).into_text()
+    }
+
+    pub(super) fn part<'a>(&self, record: &'a [u8], length: usize) -> Part<'a> {
         match &self.0 {
-            Kind::Column { index, separator: None } => blank_separated(record).nth(*index).map(Cow::Borrowed),
-            Kind::Column { index, separator: Some(separator) } => {
-                field(record, separator, *index).map(Cow::Borrowed)
+            Kind::Column { index, separator: None } => column(record, *index).into(),
+            Kind::Column { index, separator: Some(separator) } => field(record, separator, *index).into(),
+            Kind::Bytes => Part::Number(length as u64),
+            Kind::Host => host(record),
+            Kind::Path(paths) => {
+                paths.values(record).ok().and_then(|mut values| values.pop()).unwrap_or(Part::Missing)
             }
-            Kind::Bytes => Some(Cow::Owned(length.to_string().into_bytes())),
-            Kind::Host => host(record).map(Cow::Owned),
-            Kind::Path(path) => value_at(record, path).map(Cow::Owned),
-            Kind::Regex(regex) => {
-                let groups = regex.captures(record)?;
-                groups
-                    .get(1)
-                    .or(groups.get(0).filter(|_| groups.len() == 1))
-                    .map(|found| found.as_bytes().into())
+            Kind::Match(regex) => regex.find(record).map(|found| found.as_bytes()).into(),
+            Kind::Group(pattern) => {
+                let mut groups = pattern.1.borrow_mut();
+                let found = pattern.0.captures_read(&mut groups, record);
+                found.and_then(|_| groups.get(1)).map(|(start, end)| &record[start..end]).into()
             }
-            Kind::Constant(number) => Some(Cow::Owned(number.to_string().into_bytes())),
+            Kind::Constant(number) => Part::Number(*number),
         }
     }
 }
 
-/// The fields between runs of blanks and, as in awk, newlines.
-fn blank_separated(record: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n');
-    record.split(is_blank).filter(|field| !field.is_empty())
+fn pattern(regex: Regex) -> Kind {
+    if regex.captures_len() == 1 {
+        return Kind::Match(Box::new(regex));
+    }
+    let groups = RefCell::new(regex.capture_locations());
+    Kind::Group(Box::new((regex, groups)))
+}
+
+/// The field between runs of blanks and, as in awk, newlines.
+fn column(record: &[u8], index: usize) -> Option<&[u8]> {
+    let mut rest = record;
+    for before in 0.. {
+        let start = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\n'))?;
+        rest = &rest[start..];
+        let end = memchr3(b' ', b'\t', b'\n', rest).unwrap_or(rest.len());
+        if before == index {
+            return Some(&rest[..end]);
+        }
+        rest = &rest[end..];
+    }
+    None
 }
 
 fn field<'a>(record: &'a [u8], separator: &Finder, index: usize) -> Option<&'a [u8]> {
@@ -78,26 +108,6 @@ fn field<'a>(record: &'a [u8], separator: &Finder, index: usize) -> Option<&'a [
         Some(before) => ends.nth(before)? + separator.needle().len(),
     };
     Some(&record[start..ends.next().unwrap_or(record.len())])
-}
-
-/// The host, in lower case as in DNS.
-fn host(record: &[u8]) -> Option<Vec<u8>> {
-    let url = Url::parse(str::from_utf8(record).ok()?.trim()).ok()?;
-    url.host_str().map(|host| host.to_ascii_lowercase().into_bytes())
-}
-
-/// The value at a path of names and, in arrays, indices. Texts are taken without their quotes.
-fn value_at(record: &[u8], path: &[String]) -> Option<Vec<u8>> {
-    let json: Value = serde_json::from_slice(record).ok()?;
-    let value = path.iter().try_fold(&json, |value, name| match value {
-        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
-        value => value.get(name),
-    })?;
-    match value {
-        Value::Null => None,
-        Value::String(text) => Some(text.clone().into_bytes()),
-        value => Some(value.to_string().into_bytes()),
-    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@
 //! # Who does what
 //!
 //! A [`Store`] answers one question: [`Store::book`]. All limits of a run are booked as one, so that a release has one
-//! slot. The pump asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
+//! slot. The scheduler asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
 //! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
 //! [`crate::limiter::Booked`], which is pure, like all limiters.
 //!
@@ -57,10 +57,8 @@ use std::fmt;
 
 use anyhow::Error;
 
-use crate::charge::Key;
 use crate::exit::Exit;
-pub use crate::limiter::Slot;
-use crate::time::Time;
+pub use crate::limiter::{Answer, Order, Slot};
 
 #[cfg(not(all(feature = "redis", feature = "sqlite")))]
 mod absent;
@@ -80,28 +78,6 @@ pub use open::{open, reset};
 pub use policy::{Policy, Quota, Reserve};
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
-
-/// What is asked of a store: slots for some releases that are alike.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Order {
-    /// The key whose limits are charged; empty if the limits go by no key.
-    pub key: Key,
-    /// What each limit of the policy charges for one release. At least one is not 0.
-    pub costs: Box<[u64]>,
-    /// So many slots are of use. At least 1, at most [`Policy::span`].
-    pub count: u64,
-}
-
-/// What a store says to an order.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Answer {
-    /// The slots that were booked, earliest first; fewer than asked for, or none, if the others are beyond the horizon.
-    pub slots: Vec<Slot>,
-    /// With fewer slots than asked for: when it makes sense to ask for more.
-    pub ask_again: Option<Time>,
-    /// Something that the user should hear of, such as that state was lost.
-    pub warning: Option<String>,
-}
 
 /// Why a store cannot be asked any more.
 #[derive(Debug)]

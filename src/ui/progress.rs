@@ -1,13 +1,12 @@
 //! A line on stderr that shows how far a long run has come.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::env;
 use std::io::{self, IsTerminal};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use super::stats::Stats;
+use super::{stats, stderr};
 use crate::config::When;
+use crate::schedule::Stats;
 use crate::time::{SECOND, Time};
 
 /// How far a run has come.
@@ -23,9 +22,17 @@ pub struct Progress {
     pub next: Option<Time>,
 }
 
+/// To the start of the line, which is emptied.
+const CLEAR: &str = "\r\x1b[2K";
+
+/// Has the terminal cut off what does not fit into the line, and no longer do so.
+const CUT: [&str; 2] = ["\x1b[?7l", "\x1b[?7h"];
+
 /// Shows progress: one line that changes on a terminal, otherwise lines.
 pub struct Display {
-    bar: Option<ProgressBar>,
+    can_redraw: bool,
+    /// What is on the screen.
+    shown: RefCell<Option<String>>,
     /// The size of the input in bytes, if it is known.
     total: Option<u64>,
     drawn_at: Cell<Option<Time>>,
@@ -39,12 +46,7 @@ impl Display {
         if when == When::Auto && !can_redraw {
             return None;
         }
-        // No colours, so NO_COLOR is respected in any case.
-        let style =
-            ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
-        let bar = can_redraw
-            .then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style));
-        Some(Display { bar, total, drawn_at: Cell::new(None) })
+        Some(Display { can_redraw, shown: RefCell::new(None), total, drawn_at: Cell::new(None) })
     }
 
     /// When it is to be shown again. Once a second will do: it must not keep an idle process awake.
@@ -59,26 +61,35 @@ impl Display {
         }
         self.drawn_at.set(Some(now));
         let line = line(progress, self.total, now);
-        match &self.bar {
-            Some(bar) => {
-                bar.set_message(line);
-                bar.tick();
-            }
-            None => print(&line),
+        if self.can_redraw {
+            Self::draw(&line);
+            self.shown.replace(Some(line));
+        } else {
+            print(&line);
         }
     }
 
     /// Takes the line off the screen while something else is printed.
     pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
-        match &self.bar {
-            Some(bar) => bar.suspend(print),
-            None => print(),
-        }
+        let Some(line) = self.shown.take() else { return print() };
+        stderr::tell(CLEAR);
+        let result = print();
+        Self::draw(&line);
+        self.shown.replace(Some(line));
+        result
     }
 
     /// Takes it off the screen for good.
     pub fn finish(&self) {
-        self.bar.iter().for_each(ProgressBar::finish_and_clear);
+        if self.shown.take().is_some() {
+            stderr::tell(CLEAR);
+        }
+    }
+
+    /// In one write, and with no colours, so `NO_COLOR` is respected in any case.
+    fn draw(line: &str) {
+        let [cut, no_more] = CUT;
+        stderr::show(&format!("{CLEAR}{cut}{line}{no_more}"));
     }
 }
 
@@ -93,7 +104,7 @@ fn line(progress: &Progress, total: Option<u64>, now: Time) -> String {
     tell(stats.failed, "failed");
     tell(stats.refused, "refused");
     tell(*running, "running");
-    parts.extend(stats.rate(now));
+    parts.extend(stats::rate(stats, now));
     parts.extend(next.filter(|next| *next > now).map(|next| format!("next in {}", seconds(next.since(now)))));
     match total.filter(|total| total > consumed) {
         None => parts.push(format!("{consumed} bytes")),

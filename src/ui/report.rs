@@ -1,17 +1,18 @@
 //! What is told on stderr: `throttle: what: why`.
 
+use std::cell::Cell;
 use std::fmt;
-use std::io::{self, Write};
 
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
-use crate::config::{Rate, Report, State, format_duration};
-use crate::exit::Exit;
-use crate::store::Policy;
+use super::progress::{Display, Progress};
+use super::stats::{self, items};
+use super::stderr;
+use crate::config::{Rate, Report};
+use crate::exit::{Exit, signal_name};
+use crate::schedule::Stats;
 use crate::time::Time;
-use crate::ui::progress::{Display, Progress};
-use crate::ui::stats::{Stats, items};
 
 /// Tells the user what is worth telling, at the level that was asked for.
 pub struct Reporter {
@@ -19,17 +20,22 @@ pub struct Reporter {
     level: Option<Report>,
     display: Option<Display>,
     as_json: bool,
+    /// How many failures were told, or would have been.
+    failures: Cell<u64>,
 }
+
+/// So many failures are named, and the rest is counted.
+const MOST_FAILURES: u64 = 20;
 
 impl Reporter {
     /// Tells as much as `level` says.
     pub fn new(level: Report) -> Self {
-        Reporter { level: Some(level), display: None, as_json: false }
+        Reporter { level: Some(level), display: None, as_json: false, failures: Cell::new(0) }
     }
 
     /// Tells nothing at all, not even errors.
     pub fn silent() -> Self {
-        Reporter { level: None, display: None, as_json: false }
+        Reporter { level: None, display: None, as_json: false, failures: Cell::new(0) }
     }
 
     /// Shows progress as well.
@@ -51,7 +57,9 @@ impl Reporter {
 
     /// Shows progress, if it is time.
     pub fn redraw(&self, now: Time, progress: &Progress) {
-        self.display.iter().for_each(|display| display.redraw(now, progress, |line| say(&line)));
+        self.display
+            .iter()
+            .for_each(|display| display.redraw(now, progress, |text| stderr::show(&line(&text))));
     }
 
     /// Has something else printed, with no progress in its way.
@@ -73,6 +81,14 @@ impl Reporter {
         }
     }
 
+    /// A failure: an error, or else nothing for the quiet. After the first few they are only counted.
+    pub(super) fn say_failed(&self, is_error: bool, text: &str) {
+        self.failures.set(self.failures.get() + 1);
+        if self.failures.get() <= MOST_FAILURES {
+            if is_error && self.level.is_some() { self.say(&text) } else { self.notice(&text) }
+        }
+    }
+
     /// Something that was not done as one might expect; not told with `-q`.
     pub fn notice(&self, text: &dyn fmt::Display) {
         if matches!(self.level, Some(Report::Normal | Report::Verbose)) {
@@ -87,11 +103,10 @@ impl Reporter {
         }
     }
 
-    /// Where limits are shared, at the start of a run, with `-v`.
-    pub fn shared(&self, state: &State, policy: &Policy) {
+    /// Something worth telling with `-v` only.
+    pub fn detail(&self, text: &dyn fmt::Display) {
         if self.level == Some(Report::Verbose) {
-            let deadline = format_duration(policy.deadline);
-            self.say(&format_args!("shared by {state}, slots are good for {deadline}"));
+            self.say(text);
         }
     }
 
@@ -100,7 +115,7 @@ impl Reporter {
         if exit == Exit::Signal(Signal::SIGPIPE as i32) {
             // A reader that went away wanted no more.
         } else if let Exit::Signal(number) = exit {
-            let name = Signal::try_from(number).map_or("a signal", Signal::as_str);
+            let name = signal_name(number);
             self.notice(&format_args!("ended by {name}: {} read and not released", items(stats.left())));
         } else if stats.left() > 0 {
             self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
@@ -110,24 +125,32 @@ impl Reporter {
     /// What was done, at the end of a run, with `-v` or as JSON.
     pub fn summary(&self, stats: &Stats, now: Time, exit: Exit) {
         self.display.iter().for_each(Display::finish);
+        let unnamed = self.failures.get().saturating_sub(MOST_FAILURES);
+        if unnamed > 0 {
+            self.notice(&format_args!("{unnamed} more failed"));
+        }
         self.left(exit, stats);
         if self.level == Some(Report::Verbose) {
             self.statistics(stats, now);
         }
         if self.as_json {
-            let _ = io::stderr().write_all(format!("{}\n", stats.json(now, exit)).as_bytes());
+            stderr::tell(&format!("{}\n", stats::json(stats, now, exit)));
         }
     }
 
     /// What was done so far, on request.
     pub fn statistics(&self, stats: &Stats, now: Time) {
-        self.say(&stats.line(now));
+        self.say(&stats::line(stats, now));
     }
 }
 
-/// One line, in one write. A stderr that cannot be written to is nothing to stop for.
 fn say(text: &dyn fmt::Display) {
-    let _ = io::stderr().write_all(format!("throttle: {}\n", escaped(&text.to_string())).as_bytes());
+    stderr::tell(&line(text));
+}
+
+/// One line, to be written in one go.
+fn line(text: &dyn fmt::Display) -> String {
+    format!("throttle: {}\n", escaped(&text.to_string()))
 }
 
 /// Names of files and commands, and items, may hold what a terminal would take for orders.

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::simulated::fleet::{Leave, Weather, sail};
+use crate::simulated::fleet::{Faults, Release, run};
 use crate::support::seeds;
 
 const MILLI: u64 = 1_000_000;
@@ -14,8 +14,8 @@ fn for_each_case(cases: u64, check: impl Fn(u64, &mut Rng)) {
     }
 }
 
-fn weather(random: &mut Rng) -> Weather {
-    Weather {
+fn faults(random: &mut Rng) -> Faults {
+    Faults {
         delay: [0, MILLI, 5 * MILLI, 50 * MILLI][random.usize(0..4)],
         loss: [10, 100, u64::MAX][random.usize(0..3)],
         lateness: [0, MILLI, 3 * MILLI, 30 * MILLI][random.usize(0..4)],
@@ -24,11 +24,11 @@ fn weather(random: &mut Rng) -> Weather {
 }
 
 /// The most releases in any half-open window of `period`.
-fn most_within(leaves: &[Leave], period: u64) -> usize {
-    let window = |first: &Leave| {
-        leaves.iter().filter(|leave| leave.at >= first.at && leave.at - first.at < period).count()
+fn most_within(releases: &[Release], period: u64) -> usize {
+    let window = |first: &Release| {
+        releases.iter().filter(|leave| leave.at >= first.at && leave.at - first.at < period).count()
     };
-    leaves.iter().map(window).max().unwrap_or(0)
+    releases.iter().map(window).max().unwrap_or(0)
 }
 
 #[test]
@@ -36,9 +36,9 @@ fn no_window_is_exceeded_whatever_is_late_or_lost_or_dead() {
     for_each_case(150, |seed, random| {
         let (count, period) = (random.u64(1..30), random.u64(20..300));
         let rate = format!("-r{count}/{period}ms");
-        let leaves =
-            sail(&[&rate], random.usize(1..9), random.u64(1..60), 1000 * MILLI, seed, weather(random));
-        let most = most_within(&leaves, period * MILLI);
+        let releases =
+            run(&[&rate], random.usize(1..9), random.u64(1..60), 1000 * MILLI, seed, faults(random));
+        let most = most_within(&releases, period * MILLI);
         assert!(most as u64 <= count, "{most} in {period} ms, {count} are allowed");
     });
 }
@@ -53,10 +53,10 @@ fn gaps_and_buckets_are_kept_together() {
             (format!("-r{count}/{period}ms,algo=bucket,burst={burst}"), burst),
         ];
         for (rate, burst) in rates {
-            let leaves =
-                sail(&[&rate], random.usize(1..6), random.u64(1..30), 500 * MILLI, seed, weather(random));
-            for (first, early) in leaves.iter().enumerate() {
-                for (more, late) in leaves[first..].iter().enumerate() {
+            let releases =
+                run(&[&rate], random.usize(1..6), random.u64(1..30), 500 * MILLI, seed, faults(random));
+            for (first, early) in releases.iter().enumerate() {
+                for (more, late) in releases[first..].iter().enumerate() {
                     let beyond = (more as u64 + 1).saturating_sub(burst);
                     assert!(
                         (late.at - early.at) * count >= beyond * period * MILLI,
@@ -74,9 +74,9 @@ fn keys_have_slots_of_their_own() {
     for_each_case(50, |seed, random| {
         let (count, period) = (random.u64(1..10), random.u64(50..300));
         let rate = format!("-r{count}/{period}ms,key=col:2");
-        let leaves = sail(&[&rate], 6, 20, 300 * MILLI, seed, weather(random));
+        let releases = run(&[&rate], 6, 20, 300 * MILLI, seed, faults(random));
         for key in 0..3 {
-            let of_key: Vec<_> = leaves.iter().filter(|leave| leave.process % 3 == key).copied().collect();
+            let of_key: Vec<_> = releases.iter().filter(|leave| leave.process % 3 == key).copied().collect();
             let most = most_within(&of_key, period * MILLI);
             assert!(most as u64 <= count, "{most} of key {key} in {period} ms, {count} are allowed");
         }
@@ -85,31 +85,31 @@ fn keys_have_slots_of_their_own() {
 
 #[test]
 fn in_fair_weather_all_goes_at_the_full_rate() {
-    let calm = Weather { delay: 0, loss: u64::MAX, lateness: 0, death: u64::MAX };
-    let leaves = sail(&["-r20/100ms"], 8, 50, 0, 7, calm);
-    assert_eq!(leaves.len(), 400);
+    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, death: u64::MAX };
+    let releases = run(&["-r20/100ms"], 8, 50, 0, 7, calm);
+    assert_eq!(releases.len(), 400);
     // Twenty at once, and again after a period and the millisecond that a slot is good for.
-    let last = leaves.last().expect("some").at;
+    let last = releases.last().expect("some").at;
     assert_eq!(last, 19 * 101 * MILLI);
     for process in 0..8 {
-        assert_eq!(leaves.iter().filter(|leave| leave.process == process).count(), 50);
+        assert_eq!(releases.iter().filter(|leave| leave.process == process).count(), 50);
     }
 }
 
 /// What is too late for its slot gets another one: late wake-ups cost throughput, but nothing is lost.
 #[test]
 fn nothing_is_lost_by_being_late() {
-    let late = Weather { delay: MILLI, loss: 10, lateness: 3 * MILLI, death: u64::MAX };
-    let leaves = sail(&["-r20/100ms"], 4, 100, 0, 7, late);
-    assert_eq!(leaves.len(), 400);
-    assert!(most_within(&leaves, 100 * MILLI) <= 20);
+    let late = Faults { delay: MILLI, loss: 10, lateness: 3 * MILLI, death: u64::MAX };
+    let releases = run(&["-r20/100ms"], 4, 100, 0, 7, late);
+    assert_eq!(releases.len(), 400);
+    assert!(most_within(&releases, 100 * MILLI) <= 20);
 }
 
 #[test]
 fn nobody_starves() {
-    let calm = Weather { delay: MILLI, loss: u64::MAX, lateness: 0, death: u64::MAX };
-    let leaves = sail(&["-r10/100ms"], 5, 100, 0, 3, calm);
-    let half = &leaves[..leaves.len() / 2];
+    let calm = Faults { delay: MILLI, loss: u64::MAX, lateness: 0, death: u64::MAX };
+    let releases = run(&["-r10/100ms"], 5, 100, 0, 3, calm);
+    let half = &releases[..releases.len() / 2];
     for process in 0..5 {
         let share = half.iter().filter(|leave| leave.process == process).count();
         assert!((30..=70).contains(&share), "process {process} has {share} of 250");

@@ -108,6 +108,20 @@ fn requests_and_tokens_are_limited_together() {
     assert_eq!(dry_run(limits, &["4 a", "4 b", "2 c", "1 d"]), "0 4 a; 0 4 b; 1 2 c; 60 1 d");
 }
 
+#[test]
+fn a_fraction_of_an_item_per_second_is_exact() {
+    let items = ["a", "b", "c", "d"];
+    assert_eq!(dry_run(&["-r", "1.5/s"], &items), "0 a; 0 b; 0 c; 2 d");
+    assert_eq!(dry_run(&["-r", "1.5 per second,algo=bucket,burst=1"], &items[..2]), "0 a; 0.666666667 b");
+}
+
+#[test]
+fn a_month_that_may_be_minutes_warns() {
+    let month = "throttle: '100/M': M is a month, so the period is 1month; for minutes, write 100/m\n";
+    throttle(&["-r", "100/M"]).write_stdin("a\n").assert().success().stdout("a\n").stderr(month);
+    throttle(&["-q", "-r", "100/M"]).write_stdin("a\n").assert().success().stderr("");
+}
+
 /// A record, and why its cost is none.
 #[test]
 fn a_bad_cost_ends_the_run_and_says_where_and_why() {
@@ -134,7 +148,7 @@ fn a_bad_cost_ends_the_run_and_says_where_and_why() {
                 .assert()
                 .code(1)
                 .stdout(released.unwrap_or_else(|| good.clone()))
-                .stderr(format!("throttle: {why}\n"));
+                .stderr(format!("throttle: {why}: '{}'\n", bad.as_bytes().escape_ascii()));
         }
     }
 }
@@ -268,7 +282,7 @@ fn an_item_too_early_ends_an_enforced_run() {
         let message = match status {
             0 => predicate::str::is_empty().boxed(),
             _ => predicate::str::starts_with("throttle: item ")
-                .and(predicate::str::contains(" came too early"))
+                .and(predicate::str::contains(" too early for the limit"))
                 .boxed(),
         };
         throttle(&[limit, "-p1h", "--on-limit", "fail"])
@@ -294,7 +308,10 @@ fn an_old_log_is_audited() {
     assert_eq!(audit("3/s", "fail"), (0, 4, String::new()));
     let (status, released, told) = audit("2/s", "fail");
     assert_eq!((status, released), (75, 2));
-    assert!(told.starts_with("throttle: item 3 came too early"), "{told}");
+    assert!(
+        told.starts_with("throttle: item 3 '1700000001.0999 GET a' came 100us too early for the limit 2/1s"),
+        "{told}"
+    );
     assert_eq!(audit("1/s,key=col:3", "fail").0, 75);
     assert_eq!(audit("2/s", "drop"), (0, 3, String::new()));
 }

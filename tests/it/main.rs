@@ -4,25 +4,29 @@
 //! earlier* than allowed, never that it is fast, but for guards against hanging that are far longer than need be.
 
 mod audit;
+mod batches;
 mod bytes;
 mod cli;
 mod exec;
+mod faults;
 mod fleet;
 mod fuzz;
 mod generated;
+mod jobs;
+mod jobs_simulated;
+mod keys;
+mod limit_files;
 mod limits;
-mod live;
-mod many;
+mod nginx;
 mod property;
+mod protocol;
 #[cfg(feature = "redis")]
 mod redis;
-mod referee;
-mod scale;
+mod rooms;
 #[cfg(feature = "sqlite")]
 mod shared;
 mod signals;
 mod simulated;
-mod staged;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod stores;
 mod strace;

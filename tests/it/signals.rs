@@ -90,15 +90,14 @@ fn is_ignored(signal: Signal) -> bool {
     mask & 1 << (signal as u32 - 1) != 0
 }
 
+/// Not INT: a shell has what it runs in the background ignore that.
 #[test]
 fn a_shell_sees_128_and_the_number() {
-    for (signal, status) in [("TERM", 143), ("INT", 130)] {
-        sh(&format!("yes | throttle -n1 -p1h > out & while ! test -s out; do sleep 0.01; done; kill -{signal} $!; wait $!"))
-            .current_dir(Directory::new().path())
-            .timeout(HANG)
-            .assert()
-            .code(status);
-    }
+    sh("yes | throttle -n1 -p1h > out & while ! test -s out; do sleep 0.01; done; kill -TERM $!; wait $!")
+        .current_dir(Directory::new().path())
+        .timeout(HANG)
+        .assert()
+        .code(143);
 }
 
 #[test]
@@ -163,7 +162,7 @@ const TIDY: &str = "trap 'sleep 0.2; echo tidied up; exit 0' TERM; echo $$; whil
 
 #[test]
 fn the_first_signal_is_passed_on_as_term_and_the_command_waited_for() {
-    for signal in [SIGTERM, SIGINT] {
+    for signal in [SIGTERM, SIGINT].into_iter().filter(|&signal| !is_ignored(signal)) {
         let mut running = Running::throttle(&[UNLIMITED, "--", "sh", "-c", TIDY]);
         running.write("1\n2\n");
         let pid = pid_in(&running.line());
@@ -202,7 +201,7 @@ fn signals_reach_what_a_command_has_started() {
         let pid = pid_in(&running.line());
         if is_stubborn {
             // Two of the same at once would count as one.
-            running.signal(SIGINT);
+            running.signal(if is_ignored(SIGINT) { SIGHUP } else { SIGINT });
         }
         assert_killed_by(SIGTERM, &end_by(running, SIGTERM));
         eventually("what the command had started is gone", || !is_alive(pid));

@@ -11,13 +11,13 @@ use fastrand::Rng;
 use throttle::cli;
 use throttle::config::Config;
 use throttle::exit::Exit;
-use throttle::pump::{Pump, Wake, World};
 use throttle::runtime::sim::{Clock, Sim};
-use throttle::sink::{Load, SendError, Sent, Sink};
-use throttle::source::{Block, SourceError};
+use throttle::runtime::{Driver, Event, Wait, Wake, World};
+use throttle::schedule::{Schedule, Stats};
+use throttle::sink::{Sent, Sink};
+use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::Time;
 use throttle::ui::report::Reporter;
-use throttle::ui::stats::Stats;
 
 /// A run that is to be.
 pub(crate) struct Simulation {
@@ -25,7 +25,7 @@ pub(crate) struct Simulation {
     clock: Clock,
     lateness: Delay,
     slowness: Delay,
-    events: VecDeque<(u64, Wake)>,
+    events: VecDeque<(u64, Event)>,
 }
 
 /// What has become of it.
@@ -71,7 +71,7 @@ impl Simulation {
     pub(crate) fn relimited(mut self, at: u64, rates: &[&str]) -> Self {
         let args: Vec<_> = rates.iter().flat_map(|rate| ["-r", rate]).collect();
         let rates = Simulation::new(&args).config.limits.load().expect("limits");
-        self.events.push_back((at, Wake::Limits(rates)));
+        self.events.push_back((at, Event::Limits(rates)));
         self
     }
 
@@ -80,13 +80,15 @@ impl Simulation {
         let Simulation { config, clock, lateness, slowness, events } = self;
         let rates = config.limits.load().expect("limits");
         let sim = Sim::new(clock.clone(), blocks.into_iter().map(Ok));
-        let mut world = Staged { sim, clock: clock.clone(), lateness, events, waits: 0 };
-        let one_by_one = config.batch.items.get() == 1;
-        let mut sink = Recorder { clock, slowness, one_by_one, releases: Vec::new() };
+        let mut world = Faulty { sim, clock: clock.clone(), lateness, events, waits: 0 };
+        let mut sink = Recorder { clock, slowness, releases: Vec::new() };
         let reporter = Reporter::silent();
-        let mut pump = Pump::new(&mut world, &mut sink, &reporter, &config, rates);
-        let exit = pump.run();
-        let stats = pump.stats();
+        let mut schedule = Schedule::new(&config, rates, world.now());
+        let delimiter = Delimiter::new(b"\n");
+        let mut driver =
+            Driver { world: &mut world, sink: &mut sink, reporter: &reporter, delimiter, log: None };
+        let exit = driver.run(&mut schedule);
+        let stats = schedule.stats();
         Outcome { releases: sink.releases, exit, stats }
     }
 }
@@ -120,34 +122,30 @@ impl Delay {
 }
 
 /// The simulated world with delays and events.
-struct Staged<I: Iterator<Item = Result<Block, SourceError>>> {
+struct Faulty<I: Iterator<Item = Result<Block, SourceError>>> {
     sim: Sim<I>,
     clock: Clock,
     lateness: Delay,
-    events: VecDeque<(u64, Wake)>,
+    events: VecDeque<(u64, Event)>,
     waits: u32,
 }
 
-impl<I: Iterator<Item = Result<Block, SourceError>>> World for Staged<I> {
+impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
     fn now(&self) -> Time {
         self.sim.now()
     }
 
-    fn wait(&mut self, until: Option<Time>, accepting: bool) -> Wake {
+    fn wait(&mut self, wait: Wait) -> Wake {
         self.waits += 1;
         assert!(self.waits < 1_000_000, "it waits again and again, and releases nothing");
         let event = self.events.front().map(|(at, _)| Time(*at));
-        let event = event.filter(|event| until.is_none_or(|until| *event <= until));
-        let wake = match (self.sim.wait(event.or(until), accepting), event) {
-            (Wake::Due, Some(_)) => self.events.pop_front().expect("an event").1,
+        let event = event.filter(|event| wait.until.is_none_or(|until| *event <= until));
+        let wake = match (self.sim.wait(Wait { until: event.or(wait.until), ..wait }), event) {
+            (Wake::Due, Some(_)) => Wake::Event(self.events.pop_front().expect("an event").1),
             (wake, _) => wake,
         };
         self.lateness.pass(&self.clock);
         wake
-    }
-
-    fn items_read(&self) -> u64 {
-        self.sim.items_read()
     }
 }
 
@@ -155,20 +153,26 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> World for Staged<I> {
 struct Recorder {
     clock: Clock,
     slowness: Delay,
-    /// Lines that are sent in one go are a release each.
-    one_by_one: bool,
     releases: Vec<Release>,
 }
 
 impl Sink for Recorder {
-    fn send(&mut self, at: Time, load: &Load) -> Result<Sent, SendError> {
+    fn capacity(&self) -> Capacity {
+        Capacity::UNLIMITED
+    }
+
+    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
         self.slowness.pass(&self.clock);
         let (start, end) = (at.0, self.clock.now().0);
-        let lines: Vec<_> = str::from_utf8(load.bytes).expect("text").lines().map(str::to_owned).collect();
-        assert_eq!(lines.len() as u64, load.records, "as many lines as are said to be sent");
-        let size = if self.one_by_one { 1 } else { lines.len() };
-        let release = |lines: &[String]| Release { start, end, lines: lines.to_vec() };
-        self.releases.extend(lines.chunks(size).map(release));
-        Ok(Sent::Released)
+        let bytes: Vec<_> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
+        let lines: Vec<_> = str::from_utf8(&bytes).expect("text").lines().map(str::to_owned).collect();
+        assert_eq!(lines.len() as u64, batch.items(), "as many lines as are said to be sent");
+        let mut left = &lines[..];
+        for size in batch.sizes() {
+            let (lines, rest) = left.split_at(usize::try_from(size).expect("a small number"));
+            self.releases.push(Release { start, end, lines: lines.to_vec() });
+            left = rest;
+        }
+        Sent::All
     }
 }

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::ptr;
 
 use nix::libc::{self, c_int};
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::output::Capture;
@@ -45,14 +46,17 @@ impl Job {
 /// go on asking for passwords on /dev/tty. In a group of its own it gets our Ctrl-C passed on.
 pub(super) struct Parent {
     own_group: bool,
-    /// What commands are to ignore, as we were told to.
+    /// What commands are to ignore and to have blocked, as we had it.
     ignored: Vec<c_int>,
+    blocked: Option<SigSet>,
 }
 
 impl Parent {
     pub(super) fn new(is_timed: bool) -> Self {
         let has_terminal = File::open("/dev/tty").is_ok();
-        Parent { own_group: is_timed || !has_terminal, ignored: inherited().ignored().collect() }
+        let own_group = is_timed || !has_terminal;
+        let inherited = inherited();
+        Parent { own_group, ignored: inherited.to_ignore().collect(), blocked: inherited.to_block() }
     }
 
     pub(super) fn start(&self, mut command: Command) -> io::Result<Pid> {
@@ -60,8 +64,8 @@ impl Parent {
             command.process_group(0);
         }
         // It costs the faster way to start a command, so only if needed.
-        if !self.ignored.is_empty() {
-            ignore(&mut command, self.ignored.clone());
+        if !self.ignored.is_empty() || self.blocked.is_some() {
+            restore(&mut command, self.ignored.clone(), self.blocked);
         }
         Ok(Pid::from_raw(command.spawn()?.id().cast_signed()))
     }
@@ -72,21 +76,24 @@ impl Parent {
     }
 }
 
-/// Has a command ignore these signals.
-fn ignore(command: &mut Command, signals: Vec<c_int>) {
-    let ignore = move || {
-        for &signal in &signals {
-            // SAFETY: an action that runs none of our code, set by a call that is allowed between fork and exec.
-            #[expect(unsafe_code)]
-            unsafe {
+/// Has a command ignore and block these signals.
+fn restore(command: &mut Command, ignored: Vec<c_int>, blocked: Option<SigSet>) {
+    let restore = move || {
+        // SAFETY: an action that runs none of our code, and calls that are allowed between fork and exec.
+        #[expect(unsafe_code)]
+        unsafe {
+            for &signal in &ignored {
                 libc::signal(signal, libc::SIG_IGN);
+            }
+            if let Some(mask) = &blocked {
+                libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ref(), ptr::null_mut());
             }
         }
         Ok(())
     };
-    // SAFETY: it only makes that call.
+    // SAFETY: it only makes those calls.
     #[expect(unsafe_code)]
     unsafe {
-        command.pre_exec(ignore);
+        command.pre_exec(restore);
     }
 }

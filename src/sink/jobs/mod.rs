@@ -3,126 +3,138 @@
 mod job;
 mod output;
 mod retry_after;
-mod spool;
+mod shortage;
+mod temp_file;
 mod template;
+mod wait;
 
+use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, SysconfVar, sysconf};
 use tempfile::TempDir;
 
+pub use self::retry_after::parse as parse_retry_after;
 pub use self::template::Template;
 
 use self::job::{Job, Parent};
 use self::output::{Capture, Outputs};
-use self::spool::Spool;
+use self::shortage::{Next, Shortage};
 use super::writer::Writer;
-use super::{Cause, Ended, Load, Reaped, SendError, Sent, Sink};
+use super::{Cause, Jobs, Reaped, Sent, Sink};
 use crate::config::{Feed, Output, Run};
-use crate::exit::{End, Exit};
+use crate::exit::{End, Exit, JobEnd};
+use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
-use crate::runtime::Running;
-use crate::time::Time;
-use crate::ui::report::Reporter;
+use crate::source::{Batch, Capacity, CommandLine, Delimiter, Segment};
+use crate::time::{SECOND, Time};
 
-/// The most bytes of items in one command line with several: as xargs, well under every system's limit.
-const MOST_BYTES: usize = 128 << 10;
+/// As xargs: no command line is longer than this, though the kernel takes more.
+const USUAL_LINE: usize = 128 << 10;
+
+/// What POSIX guarantees for arguments and environment together.
+const LEAST_LINE: usize = 4096;
+
+/// Linux: `MAX_ARG_STRLEN`, less the NUL that ends it.
+const LONGEST_ARGUMENT: usize = (128 << 10) - 1;
+
+/// What an argument or a variable takes besides its bytes.
+const POINTER: usize = size_of::<usize>();
+
+/// For the variables that we add, and what POSIX wants to be left.
+const OUR_VARIABLES: usize = 4096;
 
 /// The most that a pipe is sure to take without anybody reading it.
 const PIPE: usize = 4096;
 
-/// Runs commands.
-pub struct Exec<'a> {
+/// Runs a command for each release.
+pub struct Commands {
     template: Template,
     run: Run,
-    reporter: &'a Reporter,
-    /// Whether the world has to tell of the ends of commands.
-    running: Running,
+    delimiter: Delimiter,
+    capacity: Capacity,
     parent: Parent,
     jobs: Vec<Job>,
     /// Which slots are taken, of those that ever were.
     slots: Vec<bool>,
-    spool: Spool,
     outputs: Outputs,
+    shortage: Shortage,
     /// Where commands say when to try again, a file for each slot.
     advice: Option<TempDir>,
 }
 
-impl<'a> Exec<'a> {
-    /// Runs the command of `run` for what is released. As long as `running` is set, [`Sink::reap`] has to be called when
-    /// a command has ended. Printing ends early once `interrupt` is raised.
+impl Commands {
+    /// Runs the command of `run` for what is released. [`Jobs::reap`] has to be called when a command has ended.
+    /// Printing ends early once `interrupt` is raised.
     ///
     /// # Errors
-    /// There is no place for temporary files.
-    pub fn new(
-        run: Run,
-        reporter: &'a Reporter,
-        running: Running,
-        interrupt: Arc<Interrupt>,
-    ) -> Result<Self> {
+    /// Standard output was closed, or there is no place for temporary files.
+    pub fn new(run: Run, delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Result<Self> {
+        inherited().check_stdout()?;
         let advice = match run.retry.times {
             0 => None,
             _ => Some(
                 TempDir::with_prefix("throttle-").context("cannot make a directory for temporary files")?,
             ),
         };
-        Ok(Exec {
+        Ok(Commands {
             template: Template::new(run.command.clone(), run.placeholder.clone()),
-            reporter,
-            running,
+            delimiter,
+            capacity: Self::capacity_of(&run),
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
             slots: Vec::new(),
-            spool: Spool::default(),
+            shortage: Shortage::default(),
             outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
             advice,
             run,
         })
     }
 
-    /// Starts the command for `load` in a slot.
-    fn start(&mut self, at: Time, load: &Load, slot: usize) -> Result<(), Trouble> {
-        let mut command = self.command(load).map_err(Trouble::Spool)?;
-        command.env("THROTTLE_SEQ", load.first.to_string());
-        command.env("THROTTLE_ATTEMPT", load.attempt.to_string());
+    /// What the commands of `run` take, with none running.
+    pub fn capacity_of(run: &Run) -> Capacity {
+        let template = Template::new(run.command.clone(), run.placeholder.clone());
+        let line = (run.stdin != Feed::Items).then(|| command_line(&template));
+        Capacity { vacancies: run.jobs.get() as u64, at_once: 1, items: u64::MAX, line }
+    }
+
+    /// Starts the command for `batch` in a slot.
+    fn start(&mut self, at: Time, batch: &Batch, slot: usize) -> Result<(), Trouble> {
+        let mut command = self.command(batch).map_err(Trouble::TempFile)?;
+        command.env("THROTTLE_SEQ", batch.first().to_string());
+        command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
         // Always set: there are programs that do not survive an empty file name.
         let advice = self.advice(slot).unwrap_or_else(|| "/dev/null".into());
         command.env("THROTTLE_RETRY_AFTER", advice);
         let capture = match self.run.output {
             Output::Shared => None,
-            Output::Whole | Output::InOrder => {
-                Some(Capture::of(&mut command, &mut self.spool).map_err(Trouble::Spool)?)
-            }
+            Output::Whole | Output::InOrder => Some(Capture::of(&mut command).map_err(Trouble::TempFile)?),
         };
         match self.parent.start(command) {
             Ok(pid) => {
                 let deadline = self.run.timeout.and_then(|timeout| at.checked_add(timeout.into()));
-                self.jobs.push(Job { pid, first: load.first, slot, capture, deadline, is_overdue: false });
+                self.jobs.push(Job { pid, first: batch.first(), slot, capture, deadline, is_overdue: false });
                 Ok(())
             }
-            Err(error) => {
-                capture.into_iter().for_each(|capture| capture.discard(&mut self.spool));
-                Err(Trouble::Command(error))
-            }
+            Err(error) => Err(Trouble::Command(error)),
         }
     }
 
-    fn command(&mut self, load: &Load) -> io::Result<Command> {
+    fn command(&mut self, batch: &Batch) -> io::Result<Command> {
         let line: Vec<OsString> = match self.run.stdin {
             Feed::Items => self.template.bare(),
             Feed::Nothing | Feed::Ours => {
-                self.template.expand(&load.delimiter.split(load.bytes).collect::<Vec<_>>())
+                let records = batch.records(&self.delimiter);
+                self.template.expand(&records.map(|record| self.delimiter.trim(record)).collect::<Vec<_>>())
             }
         };
         let mut command = Command::new(&line[0]);
@@ -130,7 +142,7 @@ impl<'a> Exec<'a> {
         match self.run.stdin {
             Feed::Nothing => _ = command.stdin(Stdio::null()),
             Feed::Ours => {}
-            Feed::Items => _ = command.stdin(stdin_of(load.bytes)?),
+            Feed::Items => _ = command.stdin(stdin_of(batch)?),
         }
         Ok(command)
     }
@@ -142,40 +154,44 @@ impl<'a> Exec<'a> {
     /// What the command in a slot said about when to try again.
     fn take_advice(&self, slot: usize) -> Option<u64> {
         let path = self.advice(slot)?;
-        let text = fs::read(&path).ok()?;
-        let _ = fs::remove_file(&path);
-        retry_after::parse(&String::from_utf8_lossy(&text), SystemTime::now())
+        retry_after::take(&path, SystemTime::now())
     }
 
     /// A command that could not be started: can others be?
-    fn refuse(&self, load: &Load, trouble: Trouble) -> Result<Sent, SendError> {
-        let name = self.template.name();
-        let fatal = |exit, error: Error| Err(SendError { written: 0, cause: Cause::Unable(exit, error) });
-        let error = match trouble {
-            Trouble::Spool(error) | Trouble::Command(error) if is_passing(&error) => return Ok(Sent::Later),
-            Trouble::Spool(error) => {
-                let error = Error::new(error)
-                    .context("cannot make a temporary file: set TMPDIR to where there is room");
-                return fatal(Exit::Error, error);
-            }
-            Trouble::Command(error) => error,
-        };
-        let why = match error.kind() {
-            ErrorKind::InvalidInput => {
-                "it holds a NUL byte, which no argument can: use --null input, or filter it out"
-            }
-            ErrorKind::ArgumentListTooLong => "it is too long for an argument: the kernel takes 128 KiB",
-            ErrorKind::NotFound => {
-                return fatal(Exit::NotFound, Error::new(error).context(format!("cannot run {name}")));
-            }
-            _ => return fatal(Exit::CannotRun, Error::new(error).context(format!("cannot run {name}"))),
-        };
-        let last = load.first + load.records - 1;
-        match load.records {
-            1 => self.reporter.error(&anyhow!("item {last}: not run: {why}")),
-            _ => self.reporter.error(&anyhow!("items {} to {last}: not run: {why}", load.first)),
+    fn refuse(&mut self, at: Time, trouble: Trouble) -> Sent {
+        if is_passing(trouble.error()) {
+            return self.put_off(at, trouble);
         }
-        Ok(Sent::Refused)
+        let name = self.template.name();
+        let fatal = |exit, error: Error| Sent::Partly(0, Cause::Unable(exit, error));
+        match trouble {
+            Trouble::TempFile(error) => fatal(
+                Exit::Error,
+                Error::new(error).context("cannot make a temporary file: set TMPDIR to where there is room"),
+            ),
+            Trouble::Command(error) => match error.kind() {
+                ErrorKind::ArgumentListTooLong => Sent::TooLong,
+                ErrorKind::NotFound => {
+                    fatal(Exit::NotFound, Error::new(error).context(format!("cannot run {name}")))
+                }
+                _ => fatal(Exit::CannotRun, Error::new(error).context(format!("cannot run {name}"))),
+            },
+        }
+    }
+
+    /// The system is short of something: not now, but perhaps later.
+    fn put_off(&mut self, at: Time, trouble: Trouble) -> Sent {
+        let next = self.shortage.persists(at, !self.jobs.is_empty());
+        let what = format!("cannot run {}", self.template.name());
+        let error = Error::new(trouble.into_error()).context(what);
+        match next {
+            Next::Again(pause) => Sent::Busy { pause, why: None },
+            Next::Tell(pause) => Sent::Busy { pause, why: Some(error) },
+            Next::GiveUp => {
+                let error = error.context(format!("tried for {} s", shortage::PATIENCE / SECOND));
+                Sent::Partly(0, Cause::Unable(Exit::CannotRun, error))
+            }
+        }
     }
 
     /// A child has ended; it may be none of ours.
@@ -188,55 +204,53 @@ impl<'a> Exec<'a> {
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
-        self.tell(&job, end);
         let retry_after = self.take_advice(job.slot);
-        reaped.ended.push(Ended { first: job.first, end, retry_after });
+        reaped.ended.push(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after });
         if let Some(capture) = job.capture
-            && let Err(cause) =
-                self.reporter.make_way(|| self.outputs.take(job.first, capture, &mut self.spool))
+            && let Err(cause) = self.outputs.take(job.first, capture)
         {
             reaped.cause.get_or_insert(cause);
         }
     }
-
-    /// Tells of ends that are not plain failures, as xargs does.
-    fn tell(&self, job: &Job, end: End) {
-        let (item, name) = (job.first, self.template.name());
-        match end {
-            End::Killed(_) if job.is_overdue => {
-                self.reporter
-                    .notice(&format_args!("item {item}: {name} ran longer than --timeout and was ended"));
-            }
-            End::Killed(number) => {
-                let signal = Signal::try_from(number).map_or("a signal", Signal::as_str);
-                self.reporter.notice(&format_args!("item {item}: {name} was killed by {signal}"));
-            }
-            End::Exited(255) => {
-                self.reporter
-                    .notice(&format_args!("item {item}: {name} exited with 255, which ends the run"));
-            }
-            End::Exited(_) => {}
-        }
-    }
 }
 
-/// A stdin that holds `bytes`. Nobody has to feed it, so nobody minds if it is not read.
-fn stdin_of(bytes: &[u8]) -> io::Result<Stdio> {
+/// The room that the kernel leaves for items beside the environment and the rest of a command line.
+fn command_line(template: &Template) -> CommandLine {
+    let environment: usize = env::vars_os().map(|(name, value)| name.len() + value.len() + 2 + POINTER).sum();
+    let most = sysconf(SysconfVar::ARG_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
+    let single = most.unwrap_or(LEAST_LINE).saturating_sub(environment + OUR_VARIABLES);
+    template.room(single, single.min(USUAL_LINE), LONGEST_ARGUMENT, POINTER)
+}
+
+/// A stdin that holds the items. Nobody has to feed it, so nobody minds if it is not read.
+fn stdin_of(batch: &Batch) -> io::Result<Stdio> {
+    let bytes = batch.segments().iter().map(Segment::bytes).collect::<Vec<_>>().concat();
     if bytes.len() <= PIPE {
         let (read, mut write) = io::pipe()?;
-        io::Write::write_all(&mut write, bytes)?;
+        io::Write::write_all(&mut write, &bytes)?;
         return Ok(read.into());
     }
-    // Not from the shelf: the command, or what it leaves behind, may go on reading it.
-    Ok(Spool::default().take_with(bytes)?.into())
+    Ok(temp_file::with_content(&bytes)?.into())
 }
 
 /// Why a command was not started.
 enum Trouble {
     /// There is no file for what it is given or prints.
-    Spool(io::Error),
+    TempFile(io::Error),
     /// The system would not start it.
     Command(io::Error),
+}
+
+impl Trouble {
+    fn error(&self) -> &io::Error {
+        let (Trouble::TempFile(error) | Trouble::Command(error)) = self;
+        error
+    }
+
+    fn into_error(self) -> io::Error {
+        let (Trouble::TempFile(error) | Trouble::Command(error)) = self;
+        error
+    }
 }
 
 /// Whether it is for want of something that commands which end give back.
@@ -245,66 +259,52 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE))
 }
 
-impl Sink for Exec<'_> {
-    fn send(&mut self, at: Time, load: &Load) -> Result<Sent, SendError> {
+impl Sink for Commands {
+    fn capacity(&self) -> Capacity {
+        // With nothing running, what all the others wait for is itself yet to be started.
+        let has_room = self.outputs.has_room() || self.jobs.is_empty();
+        let vacancies = if has_room { (self.run.jobs.get() - self.jobs.len()) as u64 } else { 0 };
+        Capacity { vacancies, ..self.capacity }
+    }
+
+    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
         let slot = self.slots.iter().position(|is_taken| !is_taken).unwrap_or(self.slots.len());
-        match self.start(at, load, slot) {
+        match self.start(at, batch, slot) {
             Ok(()) => {
                 self.slots.resize(self.slots.len().max(slot + 1), false);
                 self.slots[slot] = true;
-                self.outputs.open(load.first);
-                self.running.set(true);
-                Ok(Sent::Released)
+                self.outputs.open(batch.first());
+                self.shortage.over();
+                Sent::All
             }
-            Err(trouble) => self.refuse(load, trouble),
+            Err(trouble) => self.refuse(at, trouble),
         }
-    }
-
-    fn span(&self) -> u64 {
-        1
-    }
-
-    fn most_bytes(&self) -> usize {
-        if self.run.stdin == Feed::Items { usize::MAX } else { MOST_BYTES }
-    }
-
-    fn vacancies(&self) -> u64 {
-        // With nothing running, what all the others wait for is itself yet to be started.
-        let has_room = self.outputs.has_room() || self.jobs.is_empty();
-        if has_room { (self.run.jobs.get() - self.jobs.len()) as u64 } else { 0 }
-    }
-
-    fn runs_commands(&self) -> bool {
-        true
-    }
-
-    fn running(&self) -> usize {
-        self.jobs.len()
-    }
-
-    fn reap(&mut self, _: Time) -> Reaped {
-        let mut reaped = Reaped::default();
-        // Others than ours may be among them: what this process had started before it became throttle.
-        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            match status {
-                WaitStatus::Exited(pid, code) => self.end(pid, End::Exited(code), &mut reaped),
-                WaitStatus::Signaled(pid, signal, _) => {
-                    self.end(pid, End::Killed(signal as i32), &mut reaped);
-                }
-                WaitStatus::StillAlive => break,
-                _ => {}
-            }
-        }
-        self.running.set(!self.jobs.is_empty());
-        reaped
-    }
-
-    fn settle(&mut self, first: u64, next: u64) -> Result<(), Cause> {
-        self.reporter.make_way(|| self.outputs.settle(first, next, &mut self.spool))
     }
 
     fn finish(&mut self) -> Result<(), Cause> {
-        self.reporter.make_way(|| self.outputs.finish(&mut self.spool))
+        self.outputs.finish()
+    }
+
+    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+        Some(self)
+    }
+}
+
+impl Jobs for Commands {
+    fn reap(&mut self) -> Reaped {
+        let mut reaped = Reaped::default();
+        while let Some((pid, end)) = wait::next_ended() {
+            self.end(pid, end, &mut reaped);
+        }
+        reaped
+    }
+
+    fn captures(&self) -> bool {
+        self.run.output != Output::Shared
+    }
+
+    fn settle(&mut self, first: u64, next: u64) -> Result<(), Cause> {
+        self.outputs.settle(first, next)
     }
 
     fn signal(&mut self, signal: Signal) {

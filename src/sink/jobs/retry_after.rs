@@ -2,12 +2,42 @@
 //!
 //! RFC 9110, section 10.2.3.
 
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::time::SystemTime;
+
+use nix::libc::{O_NOCTTY, O_NONBLOCK};
 
 use crate::config::parse_duration;
 
+/// A file larger than this holds no headers.
+const MOST: u64 = 1 << 20;
+
+/// The wait that the file at `path` asks for as of `now`, in nanoseconds. The file is removed.
+pub(super) fn take(path: &Path, now: SystemTime) -> Option<u64> {
+    let text = read(path);
+    let _ = fs::remove_file(path);
+    parse(&String::from_utf8_lossy(&text?), now)
+}
+
+/// What a file holds. The command may have put anything in its place: a FIFO would block, a device may never end.
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    if metadata.is_file() && metadata.len() <= MOST { read_at_most(file) } else { None }
+}
+
+/// Nothing, if it has grown since its size was looked at.
+fn read_at_most(file: File) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let length = file.take(MOST + 1).read_to_end(&mut text).ok()?;
+    (length as u64 <= MOST).then_some(text)
+}
+
 /// The wait that `text` asks for as of `now`, in nanoseconds.
-pub(super) fn parse(text: &str, now: SystemTime) -> Option<u64> {
+pub fn parse(text: &str, now: SystemTime) -> Option<u64> {
     let value = header(text).unwrap_or(text).trim();
     if value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return parse_duration(value).ok();
@@ -28,6 +58,31 @@ mod tests {
 
     use super::*;
     use crate::time::SECOND;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn only_regular_files_of_some_size_are_read() {
+        use std::os::unix::fs::symlink;
+
+        use nix::sys::stat::Mode;
+        use nix::unistd::mkfifo;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("advice");
+        let take = |make: &dyn Fn()| {
+            make();
+            let wait = take(&path, SystemTime::now());
+            assert!(fs::symlink_metadata(&path).is_err());
+            wait
+        };
+        let padded =
+            |length: u64| [b" ".repeat(usize::try_from(length - 1).unwrap()), b"7".to_vec()].concat();
+        assert_eq!(take(&|| fs::write(&path, padded(MOST)).unwrap()), Some(7 * SECOND));
+        assert_eq!(take(&|| fs::write(&path, padded(MOST + 1)).unwrap()), None);
+        assert_eq!(take(&|| mkfifo(&path, Mode::S_IRWXU).unwrap()), None);
+        assert_eq!(take(&|| symlink("/dev/zero", &path).unwrap()), None);
+        assert_eq!(take(&|| {}), None);
+    }
 
     #[test]
     fn waits() {

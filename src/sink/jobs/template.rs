@@ -5,6 +5,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use memchr::memmem;
 
+use crate::source::CommandLine;
+
 /// A command line with places for items.
 pub struct Template {
     command: Vec<OsString>,
@@ -18,6 +20,28 @@ impl Template {
         let has_place =
             command.iter().any(|arg| memmem::find(arg.as_bytes(), placeholder.as_bytes()).is_some());
         Template { command, placeholder, has_place }
+    }
+
+    /// The room for items on a command line: `several` bytes together, a `single` one alone, an argument no longer than
+    /// `longest`, and each argument with a `pointer` to it.
+    pub(super) fn room(&self, single: usize, several: usize, longest: usize, pointer: usize) -> CommandLine {
+        let (mut fixed, mut times, mut overhead, mut fits) = (0, 0, 0, longest);
+        for arg in &self.command {
+            let places = memmem::find_iter(arg.as_bytes(), self.placeholder.as_bytes()).count();
+            let around = arg.len() - places * self.placeholder.len();
+            if places == 0 {
+                fixed += around + 1 + pointer;
+            } else {
+                times += places;
+                overhead += around + 1 + pointer;
+                fits = fits.min(longest.saturating_sub(around) / places);
+            }
+        }
+        if !self.has_place {
+            (times, overhead) = (1, 1 + pointer);
+        }
+        let (single, several) = (single.saturating_sub(fixed), several.saturating_sub(fixed));
+        CommandLine { several, single, longest: fits, times, overhead }
     }
 
     /// The name of the command, as it was given.

@@ -66,7 +66,7 @@ pub(super) fn reset(state: &State) -> Result<(), StoreError> {
 fn path(state: &State) -> Result<PathBuf, StoreError> {
     match state {
         State::File(path) => Ok(path.clone()),
-        named => place(&named.to_string()).map_err(|error| StoreError { exit: Exit::Error, error }),
+        named => place(&named.to_string()),
     }
 }
 

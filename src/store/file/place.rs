@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::geteuid;
 
+use crate::exit::Exit;
+use crate::store::StoreError;
+
+/// The longest name, in bytes: a file name has at most 255, and files that go with the state have longer ones.
+const LONGEST_NAME: usize = 200;
+
 /// The file of the state called `name`. Its directory is made if need be.
 ///
 /// It is `throttle/NAME` in `$XDG_STATE_HOME`; or NAME in `$STATE_DIRECTORY`, which systemd sets for services that have
@@ -18,14 +24,29 @@ use nix::unistd::geteuid;
 ///
 /// # Errors
 /// It is no name of a file, there is no place, or the directory is not one of ours alone.
-pub(super) fn place(name: &str) -> Result<PathBuf> {
+pub(super) fn place(name: &str) -> Result<PathBuf, StoreError> {
+    find(name).map_err(|error| StoreError { exit: Exit::BadStore, error })
+}
+
+fn find(name: &str) -> Result<PathBuf> {
     let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
     let shown = name.escape_debug();
     ensure!(is_name, "'{shown}' is no name of a state: it has no '/' and does not start with '.'");
+    let length = name.len();
+    ensure!(
+        length <= LONGEST_NAME,
+        "the name of a state has at most {LONGEST_NAME} bytes, and this one {length}: give a shorter one"
+    );
+    let no_place = || format!("there is no place for the state '{shown}'");
     let directory = directory(|variable| env::var_os(variable));
-    let directory = directory.with_context(|| {
-        format!("there is no place for the state '{shown}': set HOME or XDG_STATE_HOME, or give a path")
-    })?;
+    let directory =
+        directory.with_context(|| format!("{}: set HOME or XDG_STATE_HOME, or give a path", no_place()))?;
+    // Nobody means to have his home made by us.
+    if let Some(home) = env::var_os("HOME").map(PathBuf::from)
+        && directory.starts_with(&home)
+    {
+        ensure!(home.exists(), "{}: HOME is {}, which does not exist", no_place(), home.display());
+    }
     prepare(&directory)?;
     Ok(directory.join(name))
 }

@@ -1,10 +1,17 @@
 //! What holds for any bytes. The fuzz targets search for some for which it does not; the tests check it for those in
 //! the corpus.
 
+use std::fs;
 use std::io::{self, Read};
+use std::time::{Duration, SystemTime};
 
-use throttle::config::{Defaults, Rate, RateText};
-use throttle::source::{Delimiter, Reader, SourceError};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+use throttle::config::{Defaults, Limits, Rate, RateText};
+use throttle::exit::End;
+use throttle::runtime::joblog::{Completed, Entry, JobLog};
+use throttle::sink::parse_retry_after;
+use throttle::source::{Delimiter, Extractor, Reader, SourceError};
 
 /// A RATE is understood or it is not; what was understood is printed such that it means the same.
 ///
@@ -22,6 +29,69 @@ fn resolved(text: &str) -> Option<Rate> {
     RateText::parse_pausing(text).ok()?.resolve(&Defaults::default()).ok()
 }
 
+/// A file of limits is understood or not; what was understood, printed line by line, means the same.
+///
+/// # Panics
+/// If that is not so.
+pub fn limits(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let limits = Limits { sources: Vec::new(), defaults: Defaults::default() };
+    if let Ok(rates) = limits.parse(text) {
+        let printed = rates.iter().map(Rate::to_string).collect::<Vec<_>>().join("\n");
+        let read = limits.parse(&printed).unwrap_or_else(|error| panic!("{printed:?}: {error:#}"));
+        assert_eq!(read, rates, "{text:?} is printed as {printed:?}");
+    }
+}
+
+/// A host is written as in the shortest URL that has it.
+///
+/// # Panics
+/// If that is not so.
+pub fn host(data: &[u8]) {
+    let extractor = Extractor::new(&"host".parse().expect("a selector"), None);
+    let host = |url: &[u8]| extractor.select(url, url.len()).map(std::borrow::Cow::into_owned);
+    let url = [b"http://", data].concat();
+    if let Some(found) = host(&url) {
+        let shortest = [b"http://", &found[..]].concat();
+        assert_eq!(host(&shortest), Some(found), "{}", url.escape_ascii());
+    }
+}
+
+/// The paths that are looked for, by the first byte.
+pub const PATHS: [&str; 6] = [".a", ".a.b", ".a.0", ".a.1.b", ".b", ".0"];
+
+/// What is found at a path is what the tree of the whole document has there. A document that has no tree may still
+/// give a value only if its fault is within what is passed over.
+///
+/// # Panics
+/// If that is not so.
+pub fn json(data: &[u8]) {
+    let Some((first, document)) = data.split_first() else { return };
+    let path = PATHS[usize::from(*first) % PATHS.len()];
+    let extractor = Extractor::new(&path.parse().expect("a selector"), None);
+    let found = extractor.select(document, document.len());
+    match serde_json::from_slice::<Value>(document) {
+        Ok(tree) => assert_eq!(found, value_at(&tree, path).map(Into::into), "{path} of {tree}"),
+        Err(error) => assert!(
+            found.is_none() || serde_json::from_slice::<serde::de::IgnoredAny>(document).is_ok(),
+            "{path} of {}: {error}",
+            document.escape_ascii()
+        ),
+    }
+}
+
+fn value_at(tree: &Value, path: &str) -> Option<Vec<u8>> {
+    let value = path[1..].split('.').try_fold(tree, |value, name| match value {
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        value => value.get(name),
+    })?;
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone().into_bytes()),
+        value => Some(value.to_string().into_bytes()),
+    }
+}
+
 /// However the input trickles in, its records are those that one would cut by hand, up to the first that is too long.
 ///
 /// # Panics
@@ -29,6 +99,62 @@ fn resolved(text: &str) -> Option<Rate> {
 pub fn records(data: &[u8]) {
     let Some(case) = Case::new(data) else { return };
     assert_eq!(case.read(), case.cut(), "delimiter {}", case.delimiter.escape_ascii());
+}
+
+/// A `Retry-After` header means what its value alone means, whatever else the block holds.
+///
+/// # Panics
+/// If that is not so.
+pub fn advice(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+    let alone = parse_retry_after(&text, now);
+    let Some(value) = text.lines().next().filter(|_| text.lines().count() == 1) else { return };
+    if value.to_ascii_lowercase().contains("retry-after") {
+        return;
+    }
+    for block in [
+        format!("HTTP/1.1 429 x\r\nretry-after:{value}\r\nDate: x\r\n\r\n"),
+        format!("HTTP/1.1 302 x\r\nRetry-After: 1\r\n\r\nHTTP/1.1 503 x\r\nRETRY-AFTER: {value}\n\n"),
+    ] {
+        assert_eq!(parse_retry_after(&block, now), alone, "{block:?}");
+    }
+}
+
+/// A file is a job log or is left as it is; of a log, whole lines are kept, and what is noted is known later.
+///
+/// # Panics
+/// If that is not so.
+pub fn joblog(data: &[u8]) {
+    let file = NamedTempFile::new().expect("a file");
+    drop(JobLog::open(file.path()).expect("an empty file becomes a log"));
+    let header = fs::read(file.path()).expect("a log");
+    // Most data would not begin as a log does.
+    let (is_log, content) = match data.split_first() {
+        Some((b'=', rest)) => (false, rest.to_vec()),
+        _ => (true, [&header, data].concat()),
+    };
+    fs::write(file.path(), &content).expect("a file");
+    let Ok(log) = JobLog::open(file.path()) else {
+        assert!(!is_log && fs::read(file.path()).expect("a file") == content);
+        return;
+    };
+    let kept = fs::read(file.path()).expect("a log");
+    assert!(kept.ends_with(b"\n") && kept.starts_with(&header));
+    assert!(content.starts_with(&kept) || header.starts_with(&content));
+    let before = count(log.completed().expect("readable"), data);
+    let entry = Entry { seq: 1, wait: 0, runtime: 0, attempt: 1, end: End::Exited(0), item: data };
+    log.note(&entry).expect("writable");
+    assert_eq!(count(log.completed().expect("readable"), data), before + 1);
+}
+
+/// How often an item was completed.
+fn count(mut completed: Completed, item: &[u8]) -> u64 {
+    let mut count = 0;
+    while completed.take(item) {
+        count += 1;
+    }
+    count
 }
 
 /// What is read, and how.

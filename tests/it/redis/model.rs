@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use throttle::config::Algorithm;
-use throttle::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Sliding, Terms, Verdict};
+use throttle::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Single, Sliding, Terms, Verdict};
 use throttle::store::{Policy, Quota};
 use throttle::time::Time;
 
@@ -24,10 +24,10 @@ impl Limit {
         // N per P nanoseconds is 1000 N per P microseconds.
         let rates = Terms { count: quota.count * 1000, period: quota.period, burst: quota.burst };
         let rule: Box<dyn Limiter> = match quota.algorithm {
-            Algorithm::Sliding => Box::new(Sliding::new(windows)),
-            Algorithm::Fixed => Box::new(Fixed::new(windows)),
-            Algorithm::Bucket => Box::new(Bucket::new(rates)),
-            Algorithm::Interval => Box::new(Interval::new(rates)),
+            Algorithm::Sliding => Box::new(Single::new(Sliding::new(windows))),
+            Algorithm::Fixed => Box::new(Single::new(Fixed::new(windows))),
+            Algorithm::Bucket => Box::new(Single::new(Bucket::new(rates))),
+            Algorithm::Interval => Box::new(Single::new(Interval::new(rates))),
         };
         Limit { rule, newest: 0 }
     }
@@ -47,14 +47,14 @@ impl Model {
         let mut since = charged.iter().map(|(limit, _)| limit.newest).fold(now, u64::max);
         let mut slots = Vec::new();
         for _ in 0..count {
-            let ask = |cost| Ask { since: Time(since), cost, key: b"" };
-            let answers = charged.iter().map(|(limit, cost)| limit.rule.earliest(&ask(**cost)));
+            let ask = |cost| Ask { since: Time(since), cost };
+            let answers = charged.iter().map(|(limit, cost)| limit.rule.earliest(b"", ask(**cost)));
             let Some(Verdict::At(Time(slot))) = answers.max() else { break };
             if slot > now + self.policy.horizon / 1000 {
                 break;
             }
             for (limit, cost) in &mut charged {
-                limit.rule.commit(Time(slot), &ask(**cost));
+                limit.rule.commit(0, Time(slot), ask(**cost));
                 limit.newest = slot;
             }
             slots.push(slot);

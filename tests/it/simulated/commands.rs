@@ -4,21 +4,21 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use nix::sys::signal::Signal;
 use throttle::cli;
 use throttle::config::{Action, Config, Run};
-use throttle::exit::End;
-use throttle::exit::Exit;
-use throttle::pump::{Pump, Wake, World};
+use throttle::exit::{End, Exit, JobEnd};
 use throttle::runtime::sim::{Clock, Sim};
-use throttle::sink::{Ended, Load, Reaped, SendError, Sent, Sink};
-use throttle::source::{Block, SourceError};
+use throttle::runtime::{Driver, Event, Wait, Wake, World};
+use throttle::schedule::{Schedule, Stats};
+use throttle::sink::{Cause, Jobs, Reaped, Sent, Sink};
+use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::Time;
 use throttle::ui::report::Reporter;
-use throttle::ui::stats::Stats;
 
 /// How a command behaves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Act {
+pub(crate) struct Behaviour {
     pub(crate) duration: u64,
     pub(crate) code: i32,
     pub(crate) retry_after: Option<u64>,
@@ -34,117 +34,125 @@ pub(crate) struct Ran {
 }
 
 /// What has become of a run.
-pub(crate) struct Played {
+pub(crate) struct Outcome {
     pub(crate) runs: Vec<Ran>,
     pub(crate) exit: Exit,
     pub(crate) stats: Stats,
 }
 
-/// Runs `throttle` with these arguments on lines that arrive in `blocks`, with commands that `act` as told for each
+/// Runs `throttle` with these arguments on lines that arrive in `blocks`, with commands that `behave` as told for each
 /// line and attempt.
-pub(crate) fn play(args: &[&str], blocks: Vec<Block>, act: impl Fn(&str, u64) -> Act) -> Played {
+pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
     let args = [&["throttle"], args, &["--", "simulated"]].concat();
     let config = cli::parse(args.into_iter().map(Into::into)).expect("a command line");
-    let Action::Run(run) = &config.action else { panic!("no command") };
-    let stage = Rc::new(Stage::default());
-    let sim = Sim::new(stage.clock.clone(), blocks.into_iter().map(Ok));
-    let mut world = Theatre { sim, stage: Rc::clone(&stage) };
-    let mut sink = Troupe { stage: Rc::clone(&stage), act, jobs: run.jobs.get() };
-    let (exit, stats) = perform(&mut world, &mut sink, &config, run);
-    Played { runs: stage.runs.take(), exit, stats }
+    let Action::Run(commands) = &config.action else { panic!("no command") };
+    let shared = Rc::new(Shared::default());
+    let sim = Sim::new(shared.clock.clone(), blocks.into_iter().map(Ok));
+    let mut world = JobsWorld { sim, shared: Rc::clone(&shared) };
+    let mut sink = SimulatedJobs { shared: Rc::clone(&shared), behave, jobs: commands.jobs.get() };
+    let (exit, stats) = drive(&mut world, &mut sink, &config, commands);
+    Outcome { runs: shared.runs.take(), exit, stats }
 }
 
-fn perform(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run) -> (Exit, Stats) {
+fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run) -> (Exit, Stats) {
     let rates = config.limits.load().expect("limits");
     let reporter = Reporter::silent();
-    let mut pump = Pump::new(world, sink, &reporter, config, rates).with_commands(run, 7);
-    (pump.run(), pump.stats())
+    let mut schedule = Schedule::new(config, rates, world.now()).with_commands(run, 7);
+    let delimiter = Delimiter::new(b"\n");
+    let exit = Driver { world, sink, reporter: &reporter, delimiter, log: None }.run(&mut schedule);
+    (exit, schedule.stats())
 }
 
 /// What the world and the commands share.
 #[derive(Default)]
-struct Stage {
+struct Shared {
     clock: Clock,
     runs: RefCell<Vec<Ran>>,
     /// When commands end that run, their number among the runs, and how they end.
     running: RefCell<BTreeSet<(u64, usize)>>,
-    endings: RefCell<Vec<Ended>>,
+    endings: RefCell<Vec<JobEnd>>,
 }
 
-impl Stage {
+impl Shared {
     fn next_end(&self) -> Option<Time> {
         self.running.borrow().first().map(|(end, _)| Time(*end))
     }
 }
 
 /// The simulated world, which tells when a command ends.
-struct Theatre<I: Iterator<Item = Result<Block, SourceError>>> {
-    stage: Rc<Stage>,
+struct JobsWorld<I: Iterator<Item = Result<Block, SourceError>>> {
+    shared: Rc<Shared>,
     sim: Sim<I>,
 }
 
-impl<I: Iterator<Item = Result<Block, SourceError>>> World for Theatre<I> {
+impl<I: Iterator<Item = Result<Block, SourceError>>> World for JobsWorld<I> {
     fn now(&self) -> Time {
         self.sim.now()
     }
 
-    fn wait(&mut self, until: Option<Time>, accepting: bool) -> Wake {
-        let end = self.stage.next_end().filter(|end| until.is_none_or(|until| *end <= until));
-        match (self.sim.wait(end.or(until), accepting), end) {
-            (Wake::Due, Some(_)) => Wake::Exited,
+    fn wait(&mut self, wait: Wait) -> Wake {
+        assert_eq!(wait.running, self.shared.next_end().is_some(), "the scheduler knows what runs");
+        let end = self.shared.next_end().filter(|end| wait.until.is_none_or(|until| *end <= until));
+        match (self.sim.wait(Wait { until: end.or(wait.until), ..wait }), end) {
+            (Wake::Due, Some(_)) => Wake::Event(Event::Exited),
             (wake, _) => wake,
         }
-    }
-
-    fn items_read(&self) -> u64 {
-        self.sim.items_read()
     }
 }
 
 /// Runs the simulated commands.
-struct Troupe<F> {
-    stage: Rc<Stage>,
-    act: F,
+struct SimulatedJobs<F> {
+    shared: Rc<Shared>,
+    behave: F,
     jobs: usize,
 }
 
-impl<F: Fn(&str, u64) -> Act> Sink for Troupe<F> {
-    fn send(&mut self, at: Time, load: &Load) -> Result<Sent, SendError> {
-        let line = str::from_utf8(load.bytes).expect("text").trim_end().to_owned();
-        let Act { duration, code, retry_after } = (self.act)(&line, load.attempt);
-        let (start, end, attempt) = (at.0, at.0 + duration, load.attempt);
-        let mut runs = self.stage.runs.borrow_mut();
-        self.stage.running.borrow_mut().insert((end, runs.len()));
+impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
+    fn capacity(&self) -> Capacity {
+        let running = self.shared.running.borrow().len();
+        Capacity { vacancies: self.jobs.saturating_sub(running) as u64, at_once: 1, ..Capacity::UNLIMITED }
+    }
+
+    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
+        let bytes: Vec<_> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
+        let line = String::from_utf8(bytes).expect("text").trim_end().to_owned();
+        let Behaviour { duration, code, retry_after } = (self.behave)(&line, batch.attempt());
+        let (start, end, attempt) = (at.0, at.0 + duration, batch.attempt());
+        let mut runs = self.shared.runs.borrow_mut();
+        self.shared.running.borrow_mut().insert((end, runs.len()));
         runs.push(Ran { start, end, attempt, line });
-        self.stage.endings.borrow_mut().push(Ended {
-            first: load.first,
-            end: End::Exited(code),
-            retry_after,
-        });
-        Ok(Sent::Released)
+        let end = JobEnd { first: batch.first(), end: End::Exited(code), timed_out: false, retry_after };
+        self.shared.endings.borrow_mut().push(end);
+        Sent::All
     }
 
-    fn span(&self) -> u64 {
-        1
+    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+        Some(self)
     }
+}
 
-    fn vacancies(&self) -> u64 {
-        self.jobs.saturating_sub(self.running()) as u64
-    }
-
-    fn runs_commands(&self) -> bool {
-        true
-    }
-
-    fn running(&self) -> usize {
-        self.stage.running.borrow().len()
-    }
-
-    fn reap(&mut self, now: Time) -> Reaped {
-        let mut running = self.stage.running.borrow_mut();
-        let still = running.split_off(&(now.0 + 1, 0));
-        let endings = self.stage.endings.borrow();
+impl<F: Fn(&str, u64) -> Behaviour> Jobs for SimulatedJobs<F> {
+    fn reap(&mut self) -> Reaped {
+        let mut running = self.shared.running.borrow_mut();
+        let still = running.split_off(&(self.shared.clock.now().0 + 1, 0));
+        let endings = self.shared.endings.borrow();
         let ended = std::mem::replace(&mut *running, still);
         Reaped { ended: ended.into_iter().map(|(_, number)| endings[number]).collect(), cause: None }
     }
+
+    fn captures(&self) -> bool {
+        false
+    }
+
+    fn settle(&mut self, _: u64, _: u64) -> Result<(), Cause> {
+        Ok(())
+    }
+
+    fn signal(&mut self, _: Signal) {}
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn enforce(&mut self, _: Time) {}
 }

@@ -12,18 +12,19 @@ use fastrand::Rng;
 use nix::sys::signal::Signal;
 use throttle::cli;
 use throttle::config::Config;
-use throttle::pump::{Pump, Stop, Wake, World};
-use throttle::sink::{Load, SendError, Sent, Sink};
-use throttle::source::Block;
-use throttle::store::{Memory, Order, Policy, Reserve, Store};
+use throttle::runtime::{Driver, Event, Wait, Wake, World};
+use throttle::schedule::{BookingTerms, Schedule, Stop};
+use throttle::sink::{Sent, Sink};
+use throttle::source::{Batch, Capacity, Delimiter};
+use throttle::store::{Memory, Order, Policy, Quota, Reserve, Store};
 use throttle::time::Time;
 use throttle::ui::report::Reporter;
 
 use super::block;
 
-/// How unkind the world is, in nanoseconds at most.
+/// What goes wrong, in nanoseconds at most.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weather {
+pub(crate) struct Faults {
     /// From an order to its being booked, and again to the answer.
     pub(crate) delay: u64,
     /// One in so many answers is lost, and the order is given again.
@@ -36,60 +37,60 @@ pub(crate) struct Weather {
 
 /// A release of some process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Leave {
+pub(crate) struct Release {
     pub(crate) at: u64,
     pub(crate) process: usize,
 }
 
 /// Runs `processes` with these arguments, each on items of one key of three that arrive at random within `span`, and returns what they
 /// released, in the order of time.
-pub(crate) fn sail(
+pub(crate) fn run(
     args: &[&str],
     processes: usize,
     items: u64,
     span: u64,
     seed: u64,
-    weather: Weather,
-) -> Vec<Leave> {
+    faults: Faults,
+) -> Vec<Release> {
     let args = ["throttle"].iter().chain(args).map(Into::into);
     let config = Arc::new(cli::parse(args).expect("a command line"));
     let rates = config.limits.load().expect("limits");
-    let sea = Sea::new(Policy::new(&rates, Reserve::LOCAL));
+    let fleet = Fleet::new(Policy::new(&rates, Reserve::LOCAL));
     let mut random = Rng::with_seed(seed);
-    let voyages = (0..processes).map(|process| {
+    let runs = (0..processes).map(|process| {
         let mut arrivals: Vec<_> = (0..items).map(|_| random.u64(0..=span)).collect();
         arrivals.sort_unstable();
         let item = format!("item {}", process % 3);
-        let death = (random.u64(0..weather.death) == 0).then(|| random.u64(0..=span));
-        let ship = Ship {
-            sea: Arc::clone(&sea),
+        let death = (random.u64(0..faults.death) == 0).then(|| random.u64(0..=span));
+        let member = Member {
+            fleet: Arc::clone(&fleet),
             process,
             random: random.fork(),
-            weather,
-            arrivals: arrivals.into_iter().map(|at| block(at, &[&item])).collect(),
+            faults,
+            item,
+            arrivals: arrivals.into(),
             orders: VecDeque::new(),
             answers: VecDeque::new(),
             death,
-            read: 0,
             has_ended: false,
         };
-        sea.state().waiting.insert((0, process));
-        ship
+        fleet.state().waiting.insert((0, process));
+        member
     });
-    let voyages: Vec<_> = voyages.collect();
-    let crews = voyages.into_iter().map(|ship| {
+    let runs: Vec<_> = runs.collect();
+    let threads = runs.into_iter().map(|member| {
         let config = Arc::clone(&config);
-        thread::spawn(move || ship.sail(&config))
+        thread::spawn(move || member.run(&config))
     });
-    let crews: Vec<_> = crews.collect();
-    sea.set_out();
-    let mut leaves: Vec<_> = crews.into_iter().flat_map(|crew| crew.join().expect("a run")).collect();
-    leaves.sort_unstable();
-    leaves
+    let threads: Vec<_> = threads.collect();
+    fleet.start();
+    let mut releases: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().expect("a run")).collect();
+    releases.sort_unstable();
+    releases
 }
 
 /// What all processes share.
-struct Sea {
+struct Fleet {
     clock: Arc<AtomicU64>,
     state: Mutex<State>,
     changed: Condvar,
@@ -103,13 +104,13 @@ struct State {
     turn: Option<usize>,
 }
 
-impl Sea {
+impl Fleet {
     fn new(policy: Policy) -> Arc<Self> {
         let clock = Arc::new(AtomicU64::new(0));
         let shown = Arc::clone(&clock);
         let store = Memory::new(policy, move || Time(shown.load(SeqCst)));
         let state = State { store, waiting: BTreeSet::new(), turn: None };
-        Arc::new(Sea { clock, state: Mutex::new(state), changed: Condvar::new() })
+        Arc::new(Fleet { clock, state: Mutex::new(state), changed: Condvar::new() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -120,7 +121,7 @@ impl Sea {
         self.clock.load(SeqCst)
     }
 
-    fn set_out(&self) {
+    fn start(&self) {
         self.pass_on(&mut self.state());
     }
 
@@ -151,45 +152,49 @@ impl Sea {
 }
 
 /// The world of one process.
-struct Ship {
-    sea: Arc<Sea>,
+struct Member {
+    fleet: Arc<Fleet>,
     process: usize,
     random: Rng,
-    weather: Weather,
-    arrivals: VecDeque<Block>,
+    faults: Faults,
+    item: String,
+    arrivals: VecDeque<u64>,
     /// Orders on their way, and when they arrive.
     orders: VecDeque<(u64, Order)>,
     /// Answers on their way, and when they arrive.
-    answers: VecDeque<(u64, Wake)>,
+    answers: VecDeque<(u64, Event)>,
     death: Option<u64>,
-    read: u64,
     has_ended: bool,
 }
 
-impl Ship {
-    fn sail(mut self, config: &Config) -> Vec<Leave> {
-        let (sea, process) = (Arc::clone(&self.sea), self.process);
-        sea.take_turn(process, sea.state());
+impl Member {
+    fn run(mut self, config: &Config) -> Vec<Release> {
+        let (fleet, process) = (Arc::clone(&self.fleet), self.process);
+        fleet.take_turn(process, fleet.state());
         let rates = config.limits.load().expect("limits");
         let policy = Policy::new(&rates, Reserve::LOCAL);
         let reporter = Reporter::silent();
-        let mut log = Log { sea: Arc::clone(&sea), process, leaves: Vec::new() };
-        Pump::new(&mut self, &mut log, &reporter, config, rates).with_bookings(policy).run();
-        sea.pass_on(&mut sea.state());
-        log.leaves
+        let mut log = Log { fleet: Arc::clone(&fleet), process, releases: Vec::new() };
+        let terms = BookingTerms { span: policy.span, most: policy.quotas.iter().map(Quota::most).collect() };
+        let mut schedule = Schedule::new(config, rates, self.now()).with_bookings(terms);
+        let delimiter = Delimiter::new(b"\n");
+        Driver { world: &mut self, sink: &mut log, reporter: &reporter, delimiter, log: None }
+            .run(&mut schedule);
+        fleet.pass_on(&mut fleet.state());
+        log.releases
     }
 
     /// What happens by now, if anything.
     fn event(&mut self, accepting: bool) -> Option<Wake> {
-        let now = self.sea.now();
+        let now = self.fleet.now();
         if self.death.take_if(|death| *death <= now).is_some() {
-            return Some(Wake::Stop(Stop::Signal(Signal::SIGTERM)));
+            return Some(Wake::Event(Event::Stop(Stop::Signal(Signal::SIGTERM))));
         }
         while let Some((_, order)) = pop_due(&mut self.orders, |(at, _)| *at <= now) {
             self.deliver(order);
         }
         if let Some((_, answer)) = pop_due(&mut self.answers, |(at, _)| *at <= now) {
-            return Some(answer);
+            return Some(Wake::Event(answer));
         }
         if !accepting || self.has_ended {
             return None;
@@ -198,25 +203,24 @@ impl Ship {
             self.has_ended = true;
             return Some(Wake::End(None));
         }
-        let block = pop_due(&mut self.arrivals, |block| block.arrival().0 <= now)?;
-        self.read += 1;
-        Some(Wake::Input(block))
+        let arrival = pop_due(&mut self.arrivals, |arrival| *arrival <= now)?;
+        Some(Wake::Input(block(arrival, &[&self.item])))
     }
 
     /// An order has reached the store.
     fn deliver(&mut self, order: Order) {
-        let answer = self.sea.state().store.book(&order);
-        let arrives = self.sea.now() + self.random.u64(0..=self.weather.delay);
-        if self.random.u64(0..self.weather.loss) == 0 {
-            self.orders.push_back((arrives + self.weather.delay, order));
+        let answer = self.fleet.state().store.book(&order);
+        let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
+        if self.random.u64(0..self.faults.loss) == 0 {
+            self.orders.push_back((arrives + self.faults.delay, order));
         } else {
-            self.answers.push_back((arrives, Wake::Booked(order, answer)));
+            self.answers.push_back((arrives, Event::Booked(order, answer)));
         }
     }
 
     /// When something happens next.
     fn next(&self, accepting: bool) -> Option<u64> {
-        let arrival = self.arrivals.front().map_or(0, |block| block.arrival().0);
+        let arrival = self.arrivals.front().copied().unwrap_or(0);
         let arrival = (accepting && !self.has_ended).then_some(arrival);
         let order = self.orders.front().map(|(at, _)| *at);
         let answer = self.answers.front().map(|(at, _)| *at);
@@ -224,47 +228,47 @@ impl Ship {
     }
 }
 
-impl World for Ship {
+impl World for Member {
     fn now(&self) -> Time {
-        Time(self.sea.now())
+        Time(self.fleet.now())
     }
 
-    fn wait(&mut self, until: Option<Time>, accepting: bool) -> Wake {
+    fn wait(&mut self, Wait { until, accepting, .. }: Wait) -> Wake {
         loop {
             if let Some(event) = self.event(accepting) {
                 return event;
             }
-            if until.is_some_and(|until| until.0 <= self.sea.now()) {
+            if until.is_some_and(|until| until.0 <= self.fleet.now()) {
                 return Wake::Due;
             }
             let next = [until.map(|until| until.0), self.next(accepting)].into_iter().flatten().min();
-            let late = if self.random.bool() { self.random.u64(0..=self.weather.lateness) } else { 0 };
-            self.sea.wait(self.process, next.expect("something to wait for") + late);
+            let late = if self.random.bool() { self.random.u64(0..=self.faults.lateness) } else { 0 };
+            self.fleet.wait(self.process, next.expect("something to wait for") + late);
         }
     }
 
-    fn items_read(&self) -> u64 {
-        self.read
-    }
-
     fn book(&mut self, order: Order) {
-        let arrives = self.sea.now() + self.random.u64(0..=self.weather.delay);
+        let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
         self.orders.push_back((arrives, order));
     }
 }
 
-/// Notes what leaves, and when.
+/// Notes what releases, and when.
 struct Log {
-    sea: Arc<Sea>,
+    fleet: Arc<Fleet>,
     process: usize,
-    leaves: Vec<Leave>,
+    releases: Vec<Release>,
 }
 
 impl Sink for Log {
-    fn send(&mut self, _: Time, load: &Load) -> Result<Sent, SendError> {
-        let leave = Leave { at: self.sea.now(), process: self.process };
-        self.leaves.extend((0..load.records).map(|_| leave));
-        Ok(Sent::Released)
+    fn capacity(&self) -> Capacity {
+        Capacity::UNLIMITED
+    }
+
+    fn send(&mut self, _: Time, batch: &Batch) -> Sent {
+        let release = Release { at: self.fleet.now(), process: self.process };
+        self.releases.extend((0..batch.items()).map(|_| release));
+        Sent::All
     }
 }
 

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::*;
 use crate::charge::Key;
-use crate::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Sliding, Terms, Verdict};
+use crate::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Single, Sliding, Terms, Verdict};
 use crate::store::memory::MemoryLog;
 
 /// Calls `check` with random numbers, over and over; says which they were if it fails.
@@ -76,10 +76,10 @@ impl Books {
 fn limiter(quota: &Quota) -> Box<dyn Limiter> {
     let terms = Terms { count: quota.count, period: quota.period, burst: quota.burst };
     match quota.algorithm {
-        Algorithm::Sliding => Box::new(Sliding::new(terms)),
-        Algorithm::Bucket => Box::new(Bucket::new(terms)),
-        Algorithm::Interval => Box::new(Interval::new(terms)),
-        Algorithm::Fixed => Box::new(Fixed::new(terms)),
+        Algorithm::Sliding => Box::new(Single::new(Sliding::new(terms))),
+        Algorithm::Bucket => Box::new(Single::new(Bucket::new(terms))),
+        Algorithm::Interval => Box::new(Single::new(Interval::new(terms))),
+        Algorithm::Fixed => Box::new(Single::new(Fixed::new(terms))),
     }
 }
 
@@ -109,19 +109,19 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
         let mut state = Books::new(policy(quotas));
         let mut limiters: Vec<_> = quotas.iter().map(limiter).collect();
         if starts_empty {
-            limiters.iter_mut().for_each(|limiter| limiter.drain(Time(0)));
+            limiters.iter_mut().for_each(|limiter| limiter.exhaust(Time(0)));
         }
         let (mut now, mut previous) = (0, Time(0));
         for _ in 0..60 {
             let most = random.choice([0, 3, 30, 300]).expect("one");
             now += random.u64(0..=most);
             let costs = costs(random, quotas);
-            let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost, key: b"" };
+            let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost };
             let charged = || costs.iter().enumerate().filter(|(_, cost)| **cost > 0);
-            let answers = charged().map(|(limit, &cost)| limiters[limit].earliest(&ask(cost)));
+            let answers = charged().map(|(limit, &cost)| limiters[limit].earliest(b"", ask(cost)));
             let Some(Verdict::At(at)) = answers.max() else { panic!("never") };
             assert_eq!(state.book(now, &order(&costs, 1)).slots, [Slot { at, until: at }]);
-            charged().for_each(|(limit, &cost)| limiters[limit].commit(at, &ask(cost)));
+            charged().for_each(|(limit, &cost)| limiters[limit].commit(0, at, ask(cost)));
             previous = at;
         }
     });
@@ -239,13 +239,13 @@ fn a_large_count_is_kept_in_few_entries() {
         let (count, period) = (random.u64(65_537..3_000_000), SECOND);
         let most = random.choice([count, count / 7, count / 100]).expect("one");
         let mut state = Books::new(policy(&[quota(Algorithm::Sliding, count, period)]));
-        let mut limiter = Sliding::new(Terms { count, period, burst: 0 });
+        let mut limiter = Single::new(Sliding::new(Terms { count, period, burst: 0 }));
         for _ in 0..300 {
             let cost = random.u64(1..=most);
             let slot = state.book(0, &order(&[cost], 1)).slots[0];
-            let ask = Ask { since: slot.at, cost, key: b"" };
-            assert!(limiter.earliest(&ask).allows(ask.since), "{cost} of {count} is early");
-            limiter.commit(ask.since, &ask);
+            let ask = Ask { since: slot.at, cost };
+            assert!(limiter.earliest(b"", ask).allows(ask.since), "{cost} of {count} is early");
+            limiter.commit(0, ask.since, ask);
         }
     });
     let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 10_000_000, SECOND)]));
@@ -356,4 +356,22 @@ fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
             assert!(state.slots(&[(1, 1)])[0] <= 10, "{algorithm}");
         }
     }
+}
+
+#[test]
+fn a_silence_ends_when_all_of_it_is_as_new() {
+    for algorithm in ALGORITHMS {
+        let rules = BookingRules::new(policy(&[quota(algorithm, 3, 10)]));
+        assert_eq!(rules.end_of_silence(Time(100)), Time(110), "{algorithm}");
+    }
+    let both = [quota(Algorithm::Sliding, 3, 10), quota(Algorithm::Sliding, 3, 20)];
+    assert_eq!(BookingRules::new(policy(&both)).end_of_silence(Time(100)), Time(120));
+}
+
+/// The unit of all instants is the nanosecond, of the pause the millisecond.
+#[test]
+fn nobody_is_told_to_come_back_within_a_millisecond() {
+    let rules = BookingRules::new(Policy { horizon: 5, ..policy(&[quota(Algorithm::Sliding, 1, 10)]) });
+    let mut state = Books { ledger: rules.begin(Time(0)), rules, log: MemoryLog::default() };
+    assert_eq!(state.book(0, &order(&[1], 2)).ask_again, Some(Time(1_000_000)));
 }

@@ -1,0 +1,251 @@
+//! How much per how long: `10/s`, `1.5/s`, `100/2m`, `60rpm`, `10 per second`.
+
+use anyhow::{Context, Error, Result, bail};
+
+use super::duration::{format_duration, has_month, parse_duration};
+use super::quantity::{parse_count, parse_scaled};
+
+/// A count for each period. The count may be 0.
+#[derive(Debug)]
+pub(super) struct Amount {
+    pub(super) count: u64,
+    /// In nanoseconds.
+    pub(super) period: u64,
+    /// What the user may not have meant.
+    pub(super) warning: Option<String>,
+}
+
+/// Units of a rate that are written in one word, and their periods.
+const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
+
+impl Amount {
+    /// Reads one exactly: `1.5/s` is 3 for each 2 s.
+    ///
+    /// # Errors
+    /// What of it is wrong.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let Some((number, period)) = split(text).filter(|(_, period)| !period.is_empty()) else {
+            bail!("a rate says per what");
+        };
+        let (count, scale) = parse_scaled(number)?;
+        let divisor = greatest_common_divisor(count, scale);
+        let count = u64::try_from(count / divisor).ok().context("too large, the most is 2^64-1")?;
+        let (nanos, scale) = (parse_period(period)?, scale / divisor);
+        let nanos = u128::from(nanos).checked_mul(scale).and_then(|nanos| u64::try_from(nanos).ok());
+        let nanos =
+            nanos.with_context(|| format!("'{text}' is too slow: the longest period is 584 years"))?;
+        let warning = has_month(period).then(|| {
+            let month = format_duration(nanos);
+            let minute = period.replace('M', "m");
+            format!("'{text}': M is a month, so the period is {month}; for minutes, write {number}/{minute}")
+        });
+        Ok(Amount { count, period: nanos, warning })
+    }
+}
+
+/// The count and the period, as they were typed.
+fn split(text: &str) -> Option<(&str, &str)> {
+    if let Some((number, period)) = text.split_once('/').or_else(|| text.split_once(" per ")) {
+        return Some((number.trim(), period.trim()));
+    }
+    WORDS.iter().find_map(|(word, period)| Some((text.strip_suffix(word)?.trim_end(), *period)))
+}
+
+fn parse_period(text: &str) -> Result<u64> {
+    if text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return parse_duration(text);
+    }
+    // Not the error of what is parsed, which was not typed.
+    parse_duration(&format!("1{text}"))
+        .map_err(|_| Error::msg(format!("'{text}' is not a period such as s, 2m or 500ms")))
+}
+
+fn greatest_common_divisor(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// Adds to `error` what the RATE `text` should perhaps have been. What is suggested can be read.
+pub(super) fn nearest(text: &str, error: &Error) -> Error {
+    let valid: Vec<_> = candidates(text).into_iter().filter(|rate| Amount::parse(rate).is_ok()).collect();
+    match valid.split_last() {
+        None => {
+            Error::msg(format!("{error:#}; a rate is a count and a period, such as 10/s, 100/2m or 1/500ms"))
+        }
+        Some((last, [])) => Error::msg(format!("{error:#}: try {last}")),
+        Some((last, others)) => Error::msg(format!("{error:#}: try {} or {last}", others.join(", "))),
+    }
+}
+
+/// What may have been meant.
+fn candidates(text: &str) -> Vec<String> {
+    let (digits, rest) = leading_number(text);
+    let mut words = rest.rsplit(['/', ' ']).map(str::trim).filter(|word| !word.is_empty());
+    let Some(word) = words.next() else {
+        return ["s", "m", "500ms"].map(|period| format!("{digits}/{period}")).into();
+    };
+    let word = word.split(',').next().unwrap_or_default().to_lowercase();
+    match word.as_str() {
+        "hz" => return vec![format!("{digits}/s")],
+        _ if rest == word && parse_duration(&format!("1{word}")).is_ok() => {
+            return vec![format!("{digits}/{word}"), format!("1/{digits}{word}")];
+        }
+        _ => {}
+    }
+    let periods = [word.as_str(), word.trim_start_matches("per"), word.get(..1).unwrap_or_default()];
+    let rates = periods.iter().map(|period| format!("{digits}/{period}"));
+    rates.filter(|rate| Amount::parse(rate).is_ok()).take(1).collect()
+}
+
+/// The number in front, as this program writes it, and what follows it. Without one, it is 1.
+fn leading_number(text: &str) -> (String, &str) {
+    let text = text.trim_start_matches(|c: char| "+-~<=".contains(c) || c.is_whitespace());
+    let is_part = |(at, c): (usize, char)| {
+        let goes_on = text[at + c.len_utf8()..].starts_with(|c: char| c.is_ascii_digit());
+        c.is_ascii_digit() || goes_on && at > 0 && "._,' e".contains(c)
+    };
+    let end = text.char_indices().find(|&at| !is_part(at)).map_or(text.len(), |(at, _)| at);
+    let (number, rest) = text.split_at(end);
+    let digits: String = number.chars().filter(|c| !"_,' ".contains(*c)).collect();
+    let unit = rest.len() - rest.trim_start_matches(['k', 'K', 'M', 'G', 'T', 'i']).len();
+    let (unit, after) = rest.split_at(unit);
+    let has_unit = !after.starts_with(char::is_alphabetic) && parse_count(&format!("1{unit}")).is_ok();
+    let (unit, rest) = if has_unit { (unit, after) } else { ("", rest) };
+    (format!("{}{unit}", without_exponent(&digits)), rest)
+}
+
+/// `1e3` as `1000`.
+fn without_exponent(digits: &str) -> String {
+    let expanded = digits.split_once('e').and_then(|(number, exponent)| {
+        let exponent = exponent.parse().ok().filter(|&exponent: &usize| exponent < 20)?;
+        Some(format!("{number}{}", "0".repeat(exponent))).filter(|_| !number.contains('.'))
+    });
+    match expanded {
+        Some(expanded) => expanded,
+        None if digits.is_empty() => "1".to_owned(),
+        None => digits.to_owned(),
+    }
+}
+
+/// Parses the count of a limit with a period of its own, which is whole.
+///
+/// # Errors
+/// Not a whole number; if it is a rate for each second, how to write it.
+pub fn parse_limit_count(text: &str) -> Result<u64> {
+    parse_count(text).map_err(|error| match Amount::parse(&format!("{text}/s")) {
+        Ok(Amount { count, period, .. }) => {
+            let period = format_duration(period);
+            Error::msg(format!("{error}: for {text} a second, use -n {count} -p {period} or -r {text}/s"))
+        }
+        Err(_) => error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SECOND;
+
+    fn amount(text: &str) -> (u64, u64) {
+        let amount = Amount::parse(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
+        (amount.count, amount.period)
+    }
+
+    #[test]
+    fn fractions_are_exact() {
+        for (text, count, seconds) in [
+            ("1.5/s", 3, 2),
+            ("0.5/s", 1, 2),
+            ("0.1/m", 1, 600),
+            (".25/s", 1, 4),
+            ("2.0/s", 2, 1),
+            ("1.5k/s", 1500, 1),
+            ("1.0001k/s", 10001, 10),
+            ("1.5/2m", 3, 240),
+            ("0.0/s", 0, 1),
+        ] {
+            assert_eq!(amount(text), (count, seconds * SECOND), "{text}");
+        }
+        assert_eq!(amount("0.3333/s"), (3333, 10_000 * SECOND));
+        assert!(Amount::parse("0.00000000001/s").is_err());
+    }
+
+    #[test]
+    fn rates_are_written_in_many_ways() {
+        for (text, count, seconds) in [
+            ("60rpm", 60, 60),
+            ("60 rpm", 60, 60),
+            ("10rps", 10, 1),
+            ("10qps", 10, 1),
+            ("1.5rps", 3, 2),
+            ("5krph", 5000, 3600),
+            ("60/min", 60, 60),
+            ("10 per second", 10, 1),
+            ("100 per 2 minutes", 100, 120),
+            ("10 / s", 10, 1),
+            ("10/day", 10, 86400),
+        ] {
+            assert_eq!(amount(text), (count, seconds * SECOND), "{text}");
+        }
+    }
+
+    /// What is typed, and what is suggested.
+    #[test]
+    fn what_is_suggested_can_be_read() {
+        for (text, suggested) in [
+            ("10", &["10/s", "10/m", "10/500ms"][..]),
+            ("10/", &["10/s", "10/m", "10/500ms"]),
+            ("1.5k", &["1.5k/s", "1.5k/m", "1.5k/500ms"]),
+            ("", &["1/s", "1/m", "1/500ms"]),
+            ("/s", &["1/s"]),
+            ("-5/s", &["5/s"]),
+            ("10/S", &["10/s"]),
+            ("10/Min", &["10/min"]),
+            ("10//s", &["10/s"]),
+            ("10/x s", &["10/s"]),
+            ("10Hz", &["10/s"]),
+            ("10s", &["10/s", "1/10s"]),
+            ("10 req/s", &["10/s"]),
+            ("10 requests per minute", &["10/minute"]),
+            ("10persec", &["10/sec"]),
+            ("10/seconde", &["10/s"]),
+            ("1,000/s", &["1000/s"]),
+            ("1_000/s", &["1000/s"]),
+            ("1 000/h", &["1000/h"]),
+            ("1e3/s", &["1000/s"]),
+            ("5Ki req/s", &["5Ki/s"]),
+        ] {
+            let error = text.parse::<super::super::RateText>().unwrap_err().to_string();
+            let list = error.rsplit_once(": try ").unwrap_or_else(|| panic!("{text}: {error}")).1;
+            let list: Vec<_> = list.split(", ").flat_map(|part| part.split(" or ")).collect();
+            assert_eq!(list, suggested, "{text}");
+            list.iter().for_each(|text| assert!(text.parse::<super::super::RateText>().is_ok(), "{text}"));
+        }
+        for text in ["fast", "s/10", "99999999999999999999/s", "10/\u{fc}", "\u{fc}"] {
+            let error = text.parse::<super::super::RateText>().unwrap_err().to_string();
+            assert!(error.contains("10/s, 100/2m or 1/500ms") || error.contains("try 1"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_month_warns() {
+        for (text, instead) in [("100/M", "100/m"), ("100/2M", "100/2m"), ("1k/1h 2M", "1k/1h 2m")] {
+            let warning = Amount::parse(text).unwrap().warning.unwrap();
+            assert!(
+                warning.contains("is a month") && warning.ends_with(&format!("write {instead}")),
+                "{warning}"
+            );
+            assert!(Amount::parse(instead).unwrap().warning.is_none());
+        }
+        for text in ["1M/s", "1/month", "100/m", "100/Ms"] {
+            assert!(Amount::parse(text).ok().and_then(|amount| amount.warning).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_count_that_is_not_whole_names_the_rate() {
+        let error = parse_limit_count("1.5").unwrap_err().to_string();
+        assert!(error.ends_with("use -n 3 -p 2s or -r 1.5/s"), "{error}");
+        assert_eq!(parse_limit_count("1.5k").unwrap(), 1500);
+        assert!(!parse_limit_count("x").unwrap_err().to_string().contains("-r"));
+    }
+}

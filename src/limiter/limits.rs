@@ -1,0 +1,438 @@
+//! Several limits at once.
+//!
+//! Releases that leave together are *admitted* one after the other at one instant, each as though those before it had
+//! been charged. Once they have left, [`Limits::commit`] charges as many as really did, at the instant read after it.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use super::{Ask, Booked, Limiter, Slot, Verdict};
+use crate::charge::Key;
+use crate::time::Time;
+
+/// What a release asks of a set of limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request<'a> {
+    /// When the item became next in line.
+    pub since: Time,
+    /// What each limit charges; 0 where it does not apply.
+    pub costs: &'a [u64],
+    /// The keys that limits go by.
+    pub keys: &'a [Key],
+}
+
+impl<'a> Request<'a> {
+    /// Whether it asks nothing of any limit.
+    pub fn is_free(&self) -> bool {
+        self.costs.iter().all(|&cost| cost == 0)
+    }
+
+    fn key(&self, limit: &Limit) -> &'a [u8] {
+        limit.key.map_or(&[], |key| self.keys[key].as_slice())
+    }
+
+    fn ask(&self, cost: u64) -> Ask {
+        Ask { since: self.since, cost }
+    }
+}
+
+/// One of several limits.
+pub struct Limit {
+    /// The rule with its history.
+    pub limiter: Box<dyn Limiter>,
+    /// Which of a request's keys it goes by, if each key has a limit of its own.
+    pub key: Option<usize>,
+}
+
+/// Why nothing more is admitted at an instant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Blocked {
+    /// By a limit that all items use up together.
+    Common,
+    /// By a limit that goes by key, or for want of a slot.
+    Keyed,
+}
+
+/// Allows what every one of its limits allows. With no limit at all, everything.
+///
+/// Its limits are of two kinds: *common* ones, which all items use up together, and those that each key has for
+/// itself. Besides, slots may have to be booked: then a release goes in one of them, too.
+#[derive(Default)]
+pub struct Limits {
+    all: Vec<Limit>,
+    booked: Option<Booked>,
+    admitted: Admitted,
+}
+
+/// Releases that were admitted and not committed yet, in their order.
+#[derive(Default)]
+struct Admitted {
+    releases: Vec<Release>,
+    /// What each of them costs and which account it goes to, a row of all limits for each.
+    charges: Vec<(u64, usize)>,
+    /// The sums of the costs, for each limit by account.
+    pending: Vec<Pending>,
+    /// Whose slots each of them uses, if slots are needed.
+    keys: Vec<Option<Key>>,
+}
+
+/// One or more releases that ask the same.
+struct Release {
+    since: Time,
+    count: u64,
+}
+
+#[derive(Default)]
+struct Pending {
+    common: u64,
+    keyed: HashMap<usize, u64, RandomState>,
+}
+
+impl Pending {
+    fn of(&self, limit: &Limit, account: usize) -> u64 {
+        match limit.key {
+            None => self.common,
+            Some(_) => self.keyed.get(&account).copied().unwrap_or(0),
+        }
+    }
+
+    fn add(&mut self, limit: &Limit, account: usize, cost: u64) {
+        let pending = match limit.key {
+            None => &mut self.common,
+            Some(_) => self.keyed.entry(account).or_default(),
+        };
+        *pending = pending.saturating_add(cost);
+    }
+
+    fn clear(&mut self) {
+        self.common = 0;
+        self.keyed.clear();
+    }
+}
+
+impl FromIterator<Limit> for Limits {
+    fn from_iter<I: IntoIterator<Item = Limit>>(limits: I) -> Self {
+        let limits: Vec<_> = limits.into_iter().collect();
+        let pending = limits.iter().map(|_| Pending::default()).collect();
+        Limits { all: limits, booked: None, admitted: Admitted { pending, ..Admitted::default() } }
+    }
+}
+
+impl IntoIterator for Limits {
+    type Item = Limit;
+    type IntoIter = std::vec::IntoIter<Limit>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.all.into_iter()
+    }
+}
+
+impl Limits {
+    /// No limit but that releases need slots, which are kept elsewhere.
+    pub fn booked() -> Self {
+        Limits { booked: Some(Booked::default()), ..Limits::default() }
+    }
+
+    /// The first instant at which every limit allows the release.
+    pub fn earliest(&self, request: &Request) -> Verdict {
+        self.strictest(request, |_| true).max(self.slot(request))
+    }
+
+    /// Which of the limits does not allow the release at `request.since`, after those that are admitted; the first, if
+    /// several do not.
+    pub fn refusing(&mut self, request: &Request) -> Option<usize> {
+        let limits = self.all.iter_mut().zip(&self.admitted.pending).zip(request.costs);
+        limits.into_iter().position(|((limit, pending), &cost)| {
+            if cost == 0 {
+                return false;
+            }
+            let (since, ask) = (request.since, request.ask(cost));
+            let account = limit.limiter.account(request.key(limit), since);
+            limit.limiter.available(account, since, ask, pending.of(limit, account)) == 0
+        })
+    }
+
+    /// Which of the limits allows the release last, if any makes it wait at all.
+    pub fn binding(&self, request: &Request) -> Option<usize> {
+        let answers = self.all.iter().zip(request.costs).map(|(limit, &cost)| match cost {
+            0 => Verdict::At(request.since),
+            _ => limit.limiter.earliest(request.key(limit), request.ask(cost)),
+        });
+        let latest = answers.enumerate().max_by_key(|&(at, answer)| (answer, std::cmp::Reverse(at)));
+        latest.filter(|(_, answer)| *answer > Verdict::At(request.since)).map(|(at, _)| at)
+    }
+
+    /// The answer of the common limits only.
+    pub fn common(&self, request: &Request) -> Verdict {
+        self.strictest(request, |limit| limit.key.is_none())
+    }
+
+    /// The answer of the limits that go by key only, and of the slots.
+    pub fn keyed(&self, request: &Request) -> Verdict {
+        self.strictest(request, |limit| limit.key.is_some()).max(self.slot(request))
+    }
+
+    /// What of `costs` and `since` the answer of [`Limits::common`] depends on, apart from being no earlier.
+    ///
+    /// Requests that agree in it get the same answer.
+    pub fn common_part(&self, request: &Request) -> (Box<[u64]>, Option<Time>) {
+        let common = |(limit, &cost): (&Limit, &u64)| if limit.key.is_none() { cost } else { 0 };
+        let costs = self.all.iter().zip(request.costs).map(common).collect();
+        let depends =
+            |(limit, &cost): (&Limit, &u64)| limit.key.is_none() && limit.limiter.depends_on_since(cost);
+        let depends = self.all.iter().zip(request.costs).any(depends);
+        (costs, Some(request.since).filter(|_| depends))
+    }
+
+    /// Whether the answer to a request of these costs depends on its `since` in more than being no earlier.
+    pub fn depends_on_since(&self, costs: &[u64]) -> bool {
+        self.all.iter().zip(costs).any(|(limit, &cost)| limit.limiter.depends_on_since(cost))
+    }
+
+    /// Admits releases like `request` at `now`, after those admitted before: as many as are allowed, up to `most`.
+    ///
+    /// # Errors
+    /// What blocks even one.
+    pub fn admit(&mut self, now: Time, request: &Request, most: u64) -> Result<u64, Blocked> {
+        let row = self.admitted.charges.len();
+        let count = self.available(now, request, most);
+        match count {
+            Ok(count) => self.note(request, row, count),
+            Err(_) => self.admitted.charges.truncate(row),
+        }
+        count
+    }
+
+    /// How many are allowed; the costs and accounts of one are added to the charges.
+    fn available(&mut self, now: Time, request: &Request, most: u64) -> Result<u64, Blocked> {
+        let Admitted { charges, pending, .. } = &mut self.admitted;
+        let mut count = most;
+        for ((limit, pending), &cost) in self.all.iter_mut().zip(pending).zip(request.costs) {
+            let mut account = 0;
+            if cost > 0 {
+                account = limit.limiter.account(request.key(limit), now);
+                let pending = pending.of(limit, account);
+                count = count.min(limit.limiter.available(account, now, request.ask(cost), pending));
+            }
+            if count == 0 {
+                return Err(if limit.key.is_none() { Blocked::Common } else { Blocked::Keyed });
+            }
+            charges.push((cost, account));
+        }
+        match &mut self.booked {
+            None => Ok(count),
+            Some(booked) => {
+                Some(booked.reserve(now, request, count)).filter(|&c| c > 0).ok_or(Blocked::Keyed)
+            }
+        }
+    }
+
+    fn note(&mut self, request: &Request, row: usize, count: u64) {
+        let Admitted { releases, charges, pending, keys } = &mut self.admitted;
+        releases.push(Release { since: request.since, count });
+        let pending = self.all.iter().zip(pending).zip(&charges[row..]);
+        for ((limit, pending), &(cost, account)) in pending.filter(|(_, (cost, _))| *cost > 0) {
+            pending.add(limit, account, cost.saturating_mul(count));
+        }
+        if self.booked.is_some() {
+            keys.push((!request.is_free()).then(|| Booked::key(request)));
+        }
+    }
+
+    /// Charges the first `left` of the admitted releases, which have left by `now`, and forgets that the others were
+    /// admitted. Those that are `over` have come to their end as well.
+    pub fn commit(&mut self, now: Time, mut left: u64, over: bool) {
+        let Admitted { releases, charges, pending, keys } = &mut self.admitted;
+        let rows = self.all.len();
+        for (at, release) in releases.iter().enumerate() {
+            let count = release.count.min(left);
+            left -= count;
+            if count == 0 {
+                break;
+            }
+            for (limit, &(cost, account)) in self.all.iter_mut().zip(&charges[at * rows..]) {
+                if cost > 0 {
+                    let cost = cost.saturating_mul(count);
+                    let ask = Ask { since: release.since, cost };
+                    limit.limiter.commit(account, now, ask);
+                    if over {
+                        limit.limiter.finish(account, now, ask);
+                    }
+                }
+            }
+            if let (Some(booked), Some(Some(key))) = (&mut self.booked, keys.get(at)) {
+                booked.commit(key, count);
+            }
+        }
+        releases.clear();
+        charges.clear();
+        keys.clear();
+        pending.iter_mut().for_each(Pending::clear);
+        self.booked.iter_mut().for_each(Booked::release_reserved);
+    }
+
+    /// Whether `request` would be admitted at `now`.
+    pub fn fits(&mut self, now: Time, request: &Request) -> bool {
+        let row = self.admitted.charges.len();
+        let fits = self.available(now, request, 1).is_ok();
+        self.admitted.charges.truncate(row);
+        fits
+    }
+
+    /// Until when the slots of the releases that are admitted may be used, if slots are needed.
+    pub fn good_until(&self) -> Option<Time> {
+        self.booked.as_ref().and_then(Booked::good_until)
+    }
+
+    /// A release that was charged has come to its end at `now`.
+    pub fn finish(&mut self, now: Time, request: &Request) {
+        for (limit, &cost) in self.all.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
+            let account = limit.limiter.account(request.key(limit), now);
+            limit.limiter.finish(account, now, request.ask(cost));
+        }
+    }
+
+    /// When some limit has accounts to evict.
+    pub fn evict_at(&self) -> Option<Time> {
+        self.all.iter().filter_map(|limit| limit.limiter.evict_at()).min()
+    }
+
+    /// Gives back, at `now`, the memory of accounts that were idle by `horizon`. No later request may be of a time
+    /// before that, and none be admitted and not committed.
+    pub fn evict(&mut self, now: Time, horizon: Time) {
+        self.all.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
+    }
+
+    /// Takes slots that were booked for a key and these costs.
+    pub fn put(&mut self, key: &Key, costs: &[u64], slots: &[Slot]) {
+        self.booked.iter_mut().for_each(|booked| booked.put(key, costs, slots.iter().copied()));
+    }
+
+    /// The slots that are held for requests like this, earliest first.
+    pub fn slots(&self, request: &Request) -> impl DoubleEndedIterator<Item = Slot> {
+        self.booked.iter().flat_map(|booked| booked.slots(request))
+    }
+
+    /// How many slots are held, for whatever requests, that are not after `at`.
+    pub fn slots_until(&self, at: Time) -> u64 {
+        self.booked.iter().map(|booked| booked.until(at)).sum()
+    }
+
+    /// Gives up the slots that were not used in time.
+    pub fn expire_slots(&mut self, now: Time) {
+        self.booked.iter_mut().for_each(|booked| booked.expire(now));
+    }
+
+    /// The answer of the slots, if any are needed.
+    fn slot(&self, request: &Request) -> Verdict {
+        self.booked.as_ref().map_or(Verdict::At(request.since), |booked| booked.earliest(request))
+    }
+
+    fn strictest(&self, request: &Request, which: impl Fn(&Limit) -> bool) -> Verdict {
+        let mut verdict = Verdict::At(request.since);
+        for (limit, &cost) in self.all.iter().zip(request.costs) {
+            if cost > 0 && which(limit) {
+                verdict = verdict.max(limit.limiter.earliest(request.key(limit), request.ask(cost)));
+            }
+        }
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::terms;
+    use super::super::{Fixed, Interval, Keyed, Single, Sliding};
+    use super::*;
+
+    fn common(limiter: impl Limiter + 'static) -> Limit {
+        Limit { limiter: Box::new(limiter), key: None }
+    }
+
+    fn keyed(count: u64, period: u64) -> Limit {
+        let limiter = Keyed::new(Sliding::new(terms(count, period)), period);
+        Limit { limiter: Box::new(limiter), key: Some(0) }
+    }
+
+    fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
+        Request { since: Time(since), costs, keys }
+    }
+
+    fn release(limits: &mut Limits, at: u64, request: &Request) {
+        assert_eq!(limits.admit(Time(at), request, 1), Ok(1));
+        limits.commit(Time(at), 1, false);
+    }
+
+    #[test]
+    fn the_latest_answer_counts_and_every_limit_is_charged() {
+        let mut limits = Limits::from_iter([
+            common(Single::new(Interval::new(terms(1, 2)))),
+            common(Single::new(Sliding::new(terms(3, 100)))),
+        ]);
+        let mut instants = Vec::new();
+        for _ in 0..7 {
+            let request = request(instants.last().copied().unwrap_or(0), &[1, 1], &[]);
+            let Verdict::At(at) = limits.earliest(&request) else { panic!("never") };
+            release(&mut limits, at.0, &request);
+            instants.push(at.0);
+        }
+        assert_eq!(instants, [0, 2, 4, 100, 102, 104, 200]);
+    }
+
+    #[test]
+    fn asking_never_charges() {
+        let limits = Limits::from_iter([common(Single::new(Fixed::new(terms(1, 10))))]);
+        for _ in 0..5 {
+            assert_eq!(limits.earliest(&request(3, &[1], &[])), Verdict::At(Time(3)));
+        }
+    }
+
+    #[test]
+    fn a_limit_that_costs_nothing_is_neither_asked_nor_charged() {
+        let mut limits = Limits::from_iter([common(Single::new(Interval::new(terms(1, 10))))]);
+        release(&mut limits, 0, &request(0, &[1], &[]));
+        assert_eq!(limits.earliest(&request(1, &[0], &[])), Verdict::At(Time(1)));
+        release(&mut limits, 5, &request(5, &[0], &[]));
+        assert_eq!(limits.earliest(&request(5, &[1], &[])), Verdict::At(Time(10)));
+    }
+
+    #[test]
+    fn common_and_keyed_answers() {
+        let mut limits = Limits::from_iter([common(Single::new(Sliding::new(terms(2, 100)))), keyed(1, 10)]);
+        let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+        release(&mut limits, 0, &request(0, &[1, 1], &a));
+        assert_eq!(limits.keyed(&request(1, &[1, 1], &a)), Verdict::At(Time(10)));
+        assert_eq!(limits.keyed(&request(1, &[1, 1], &b)), Verdict::At(Time(1)));
+        release(&mut limits, 1, &request(1, &[1, 1], &b));
+        assert_eq!(limits.common(&request(1, &[1, 1], &b)), Verdict::At(Time(100)));
+        assert_eq!(limits.keyed(&request(1, &[1, 1], &b)), Verdict::At(Time(11)));
+    }
+
+    #[test]
+    fn what_is_admitted_together_counts_before_it_is_charged() {
+        let mut limits = Limits::from_iter([common(Single::new(Sliding::new(terms(5, 100)))), keyed(2, 10)]);
+        let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+        let (of_a, of_b) = (request(0, &[1, 1], &a), request(0, &[2, 1], &b));
+        assert_eq!(limits.admit(Time(0), &of_a, 9), Ok(2));
+        assert_eq!(limits.admit(Time(0), &of_a, 9), Err(Blocked::Keyed));
+        assert_eq!(limits.admit(Time(0), &of_b, 9), Ok(1));
+        assert_eq!(limits.admit(Time(0), &of_b, 9), Err(Blocked::Common));
+        // Only the first two have left, at 3: nothing of b is charged.
+        limits.commit(Time(3), 2, false);
+        assert_eq!(limits.earliest(&of_a), Verdict::At(Time(13)));
+        assert_eq!(limits.admit(Time(3), &of_b, 9), Ok(1));
+    }
+
+    #[test]
+    fn the_binding_limit_is_the_one_that_allows_last() {
+        let mut limits = Limits::from_iter([
+            common(Single::new(Interval::new(terms(1, 10)))),
+            common(Single::new(Sliding::new(terms(1, 100)))),
+        ]);
+        assert_eq!(limits.binding(&request(0, &[1, 1], &[])), None);
+        release(&mut limits, 0, &request(0, &[1, 1], &[]));
+        assert_eq!(limits.binding(&request(5, &[1, 1], &[])), Some(1));
+        assert_eq!(limits.binding(&request(5, &[1, 0], &[])), Some(0));
+    }
+}

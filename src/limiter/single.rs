@@ -1,0 +1,54 @@
+//! One limit that all items share.
+
+use super::{Algorithm, Ask, Limiter, Terms, Verdict};
+use crate::time::Time;
+
+/// A rule with one history. Its only account has the number 0.
+pub struct Single<A: Algorithm> {
+    rule: A,
+    state: A::State,
+}
+
+impl<A: Algorithm> Single<A> {
+    /// With no history.
+    pub fn new(rule: A) -> Self {
+        Single { rule, state: A::State::default() }
+    }
+}
+
+impl<A: Algorithm> Limiter for Single<A> {
+    fn earliest(&self, _: &[u8], ask: Ask) -> Verdict {
+        self.rule.earliest(&self.state, ask)
+    }
+
+    fn account(&mut self, _: &[u8], now: Time) -> usize {
+        self.rule.expire(&mut self.state, now);
+        0
+    }
+
+    fn available(&self, _: usize, now: Time, ask: Ask, pending: u64) -> u64 {
+        self.rule.available(&self.state, now, ask, pending)
+    }
+
+    fn commit(&mut self, _: usize, now: Time, ask: Ask) {
+        self.rule.commit(&mut self.state, now, ask);
+    }
+
+    fn finish(&mut self, _: usize, now: Time, ask: Ask) {
+        self.rule.finish(&mut self.state, now, ask);
+    }
+
+    fn exhaust(&mut self, at: Time) {
+        self.rule.exhaust(&mut self.state, at);
+    }
+
+    fn retune(&mut self, now: Time, terms: Terms) {
+        let new = self.rule.with_terms(terms);
+        self.rule.carry_over(&mut self.state, &new, now);
+        self.rule = new;
+    }
+
+    fn depends_on_since(&self, cost: u64) -> bool {
+        self.rule.depends_on_since(cost)
+    }
+}

@@ -1,0 +1,188 @@
+//! The loop: asks the scheduler what to do, does it, and tells it what came of it.
+
+use anyhow::{Error, anyhow};
+
+use super::joblog::{Entry, JobLog};
+use super::world::{Event, Wait, Wake, World};
+use crate::exit::{Exit, JobEnd};
+use crate::schedule::{Action, Schedule, Stop};
+use crate::sink::{Cause, Sent, Sink};
+use crate::source::{Batch, Delimiter};
+use crate::time::Time;
+use crate::ui::progress::Progress;
+use crate::ui::report::Reporter;
+
+/// A scheduler with the world, the sink and the user that it is driven for.
+pub struct Driver<'a> {
+    /// Where it lives.
+    pub world: &'a mut dyn World,
+    /// Where items go.
+    pub sink: &'a mut dyn Sink,
+    /// Who is told.
+    pub reporter: &'a Reporter,
+    /// What ends an item.
+    pub delimiter: Delimiter,
+    /// Where ends of commands are noted.
+    pub log: Option<JobLog>,
+}
+
+impl Driver<'_> {
+    /// Runs until all items are released and all commands have ended, or the run is stopped.
+    pub fn run(&mut self, schedule: &mut Schedule) -> Exit {
+        loop {
+            let now = self.world.now();
+            match schedule.poll(now, self.sink.capacity()) {
+                Action::Send(batch) => self.send(schedule, now, batch),
+                Action::Book(order) => self.world.book(order),
+                Action::Tell(notice) => self.reporter.tell(&notice),
+                Action::Signal(signal) => {
+                    self.sink.jobs().into_iter().for_each(|jobs| jobs.signal(signal));
+                }
+                Action::Settle { first, next } => self.settle(schedule, first, next),
+                Action::Wait { until, accepting } => self.wait(schedule, until, accepting),
+                Action::Finish(exit) => return self.finish(schedule, exit),
+            }
+        }
+    }
+
+    /// Sends what was admitted at `start`, and tells how much of it has left by the instant read after that.
+    fn send(&mut self, schedule: &mut Schedule, start: Time, batch: Batch) {
+        // A slot may have passed while all this was made ready. From here on, nobody notices any lateness.
+        if schedule.good_until().is_some_and(|until| self.world.now() > until) {
+            return schedule.cancel(self.world.now(), batch);
+        }
+        let sent = self.sink.send(start, &batch);
+        let end = self.world.now();
+        match sent {
+            Sent::All => {
+                let items = batch.items();
+                schedule.sent(end, batch, items);
+            }
+            Sent::Partly(items, Cause::Interrupted) => {
+                schedule.sent(end, batch, items);
+                // What interrupted it is about to be told.
+                self.wait(schedule, None, false);
+            }
+            Sent::Partly(items, cause) => {
+                schedule.sent(end, batch, items);
+                fail(schedule, cause);
+            }
+            Sent::Busy { pause, why } => {
+                schedule.busy(end, batch, pause);
+                if let Some(error) = why {
+                    self.reporter.notice(&format_args!("{error:#}: trying again for a while"));
+                }
+            }
+            Sent::TooLong => schedule.too_long(end, batch),
+        }
+    }
+
+    fn settle(&mut self, schedule: &mut Schedule, first: u64, next: u64) {
+        let Some(jobs) = self.sink.jobs() else { return };
+        if let Err(cause) = self.reporter.make_way(|| jobs.settle(first, next)) {
+            fail(schedule, cause);
+        }
+    }
+
+    fn wait(&mut self, schedule: &mut Schedule, until: Option<Time>, accepting: bool) {
+        let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
+        let until = [until, deadline, self.reporter.redraw_at()].into_iter().flatten().min();
+        let running = schedule.running() > 0;
+        match self.world.wait(Wait { until, accepting, running }) {
+            Wake::Due => self.act(schedule),
+            // What is asked again now will be at hand then.
+            Wake::Soon => {}
+            Wake::Input(block) => schedule.input(block),
+            Wake::End(error) => schedule.end_of_input(self.world.now(), error),
+            Wake::Event(event) => self.hear(schedule, event),
+            Wake::Stalled => schedule.fail(Exit::Error, anyhow!("the rest would never be released")),
+        }
+    }
+
+    /// Does what is due besides releases.
+    fn act(&mut self, schedule: &mut Schedule) {
+        let now = self.world.now();
+        schedule.due();
+        self.sink.jobs().into_iter().for_each(|jobs| jobs.enforce(now));
+        if self.reporter.redraw_at().is_some() {
+            let progress = Progress {
+                stats: schedule.stats(),
+                running: schedule.running() as u64,
+                consumed: schedule.consumed(),
+                next: schedule.next_release(),
+            };
+            self.reporter.redraw(now, &progress);
+        }
+    }
+
+    fn hear(&mut self, schedule: &mut Schedule, event: Event) {
+        let now = self.world.now();
+        match event {
+            Event::Limits(rates) => schedule.change_limits(now, rates),
+            Event::BadLimits(error) => {
+                self.reporter.notice(&format_args!("{error:#}: the old limits stay"));
+            }
+            Event::Booked(order, Ok(answer)) => schedule.booked(now, &order, answer),
+            Event::Booked(_, Err(refusal)) => {
+                let released = crate::ui::stats::items(schedule.stats().released);
+                let error = refusal.error.context(format!("cannot go on after {released}"));
+                schedule.booking_failed(refusal.exit, error);
+            }
+            Event::Exited => self.reap(schedule),
+            Event::Stop(stop) => schedule.stop(stop),
+            Event::Report => self.reporter.statistics(&schedule.stats(), now),
+        }
+    }
+
+    /// Commands have ended.
+    fn reap(&mut self, schedule: &mut Schedule) {
+        let now = self.world.now();
+        let Some(jobs) = self.sink.jobs() else { return };
+        let reaped = if jobs.captures() { self.reporter.make_way(|| jobs.reap()) } else { jobs.reap() };
+        for ended in reaped.ended {
+            if let Err(error) = self.note(schedule, now, &ended) {
+                schedule.fail(Exit::Error, error);
+            }
+            schedule.job_ended(now, &ended);
+        }
+        reaped.cause.into_iter().for_each(|cause| fail(schedule, cause));
+    }
+
+    /// Notes the end of a command in the log.
+    fn note(&self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
+        let Some((log, attempt)) = self.log.as_ref().zip(schedule.attempt(ended.first)) else {
+            return Ok(());
+        };
+        let (wait, runtime) = (attempt.started.since(attempt.since), now.since(attempt.started));
+        let (number, end) = (attempt.number(), ended.end);
+        for segment in &attempt.segments {
+            for (item, seq) in self.delimiter.split(segment.bytes()).zip(segment.first()..) {
+                log.note(&Entry { seq, wait, runtime, attempt: number, end, item })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, schedule: &mut Schedule, exit: Exit) -> Exit {
+        let Err(cause) = self.sink.finish() else { return exit };
+        fail(schedule, cause);
+        loop {
+            match schedule.poll(self.world.now(), self.sink.capacity()) {
+                Action::Tell(notice) => self.reporter.tell(&notice),
+                Action::Finish(exit) => return exit,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Nothing more can be sent.
+fn fail(schedule: &mut Schedule, cause: Cause) {
+    match cause {
+        Cause::ReaderGone => schedule.stop(Stop::ReaderGone),
+        // What interrupted it will be told.
+        Cause::Interrupted => {}
+        Cause::Failed(error) => schedule.fail(Exit::Error, error),
+        Cause::Unable(exit, error) => schedule.fail(exit, error),
+    }
+}

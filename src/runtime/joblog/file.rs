@@ -1,0 +1,185 @@
+//! A file of whole lines that begins with a header, and that one run at a time adds to.
+
+use std::cell::Cell;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use nix::libc::O_NONBLOCK;
+
+/// How much is read at once in search of the last line.
+const BLOCK: usize = 64 << 10;
+
+/// A log that is open, and locked.
+pub(super) struct LogFile {
+    file: File,
+    /// Where its last whole line ends.
+    end: Cell<u64>,
+    /// A piece of a line may stand behind that.
+    is_torn: Cell<bool>,
+}
+
+impl LogFile {
+    /// Opens a log that begins with `header`, or makes a new one.
+    ///
+    /// # Errors
+    /// It cannot be opened, is in use, or is something else.
+    pub(super) fn open(path: &Path, header: &str) -> Result<Self> {
+        let name = path.display();
+        // Opening a device or a FIFO must not block.
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).custom_flags(O_NONBLOCK);
+        let file = options.open(path).with_context(|| format!("cannot open {name}"))?;
+        let kind = file.metadata().with_context(|| format!("cannot look at {name}"))?.file_type();
+        ensure!(
+            kind.is_file(),
+            "{name} is no regular file, so --resume could not read it: name another file"
+        );
+        lock(&file, path)?;
+        let end = whole_lines(&file, header).with_context(|| format!("cannot read {name}"))?;
+        let end = end.with_context(|| format!("{name} is no log of throttle: name another file"))?;
+        // What a dying machine left of a line must not run into the next one.
+        file.set_len(end).with_context(|| format!("cannot write to {name}"))?;
+        let log = LogFile { file, end: Cell::new(end), is_torn: Cell::new(false) };
+        if end == 0 {
+            log.append(header).with_context(|| format!("cannot write to {name}"))?;
+        }
+        Ok(log)
+    }
+
+    /// The lines after the header.
+    pub(super) fn lines(&self) -> impl Iterator<Item = io::Result<Vec<u8>>> {
+        BufReader::new(From { file: &self.file, offset: 0 }).split(b'\n').skip(1)
+    }
+
+    /// Adds a line, in one write, so that whoever reads along sees whole lines; or else nothing.
+    pub(super) fn append(&self, line: &str) -> io::Result<()> {
+        self.mend()?;
+        self.is_torn.set(true);
+        if let Err(error) = (&self.file).write_all(line.as_bytes()) {
+            // If that fails too, it is tried again before the next line.
+            let _ = self.mend();
+            return Err(error);
+        }
+        self.is_torn.set(false);
+        self.end.set(self.end.get() + line.len() as u64);
+        Ok(())
+    }
+
+    /// Cuts off a piece of a line.
+    fn mend(&self) -> io::Result<()> {
+        if self.is_torn.get() {
+            self.file.set_len(self.end.get())?;
+            self.is_torn.set(false);
+        }
+        Ok(())
+    }
+}
+
+fn lock(file: &File, path: &Path) -> Result<()> {
+    let name = path.display();
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            bail!("{name} is in use by another run: give each run a log of its own")
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(anyhow!(error).context(format!("cannot lock {name}: name a file on another file system")))
+        }
+    }
+}
+
+/// Reads a file from an offset on, which is its own.
+struct From<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for From<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
+/// Where the last whole line ends, if the file begins as a log does or is empty. Of a new log, the header itself may be
+/// torn.
+fn whole_lines(file: &File, header: &str) -> io::Result<Option<u64>> {
+    let mut start = Vec::new();
+    From { file, offset: 0 }.take(header.len() as u64).read_to_end(&mut start)?;
+    if !header.as_bytes().starts_with(&start) {
+        return Ok(None);
+    }
+    if start.len() < header.len() { Ok(Some(0)) } else { end_of_last_line(file).map(Some) }
+}
+
+fn end_of_last_line(file: &File) -> io::Result<u64> {
+    let mut block = vec![0; BLOCK];
+    let mut end = file.metadata()?.len();
+    while end > 0 {
+        let length = BLOCK.min(usize::try_from(end).unwrap_or(BLOCK));
+        let start = end - length as u64;
+        file.read_exact_at(&mut block[..length], start)?;
+        if let Some(at) = memchr::memrchr(b'\n', &block[..length]) {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const HEADER: &str = "a\tb\n";
+
+    fn file(content: &[u8]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), content).unwrap();
+        file
+    }
+
+    fn error_of(path: &Path) -> String {
+        format!("{:#}", LogFile::open(path, HEADER).err().unwrap())
+    }
+
+    #[test]
+    fn a_torn_line_is_cut_off_however_long_it_is() {
+        for torn in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
+            let file = file(&[b"a\tb\n1\t2\n".to_vec(), vec![b'x'; torn]].concat());
+            let log = LogFile::open(file.path(), HEADER).unwrap();
+            log.append("3\t4\n").unwrap();
+            assert_eq!(fs::read(file.path()).unwrap(), b"a\tb\n1\t2\n3\t4\n", "{torn}");
+            let lines: Vec<_> = log.lines().map(Result::unwrap).collect();
+            assert_eq!(lines, [b"1\t2", b"3\t4"]);
+        }
+        for torn in ["", "a", "a\tb"] {
+            let file = file(torn.as_bytes());
+            LogFile::open(file.path(), HEADER).unwrap();
+            assert_eq!(fs::read(file.path()).unwrap(), HEADER.as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_no_log_is_left_alone() {
+        for other in ["precious\n", "precious", "a\tprecious", "\n"] {
+            let file = file(other.as_bytes());
+            assert!(error_of(file.path()).ends_with("is no log of throttle: name another file"));
+            assert_eq!(fs::read(file.path()).unwrap(), other.as_bytes());
+        }
+        assert!(error_of(Path::new("/dev/null")).starts_with("/dev/null is no regular file"));
+    }
+
+    #[test]
+    fn a_log_is_for_one_run_at_a_time() {
+        let file = file(b"");
+        let _first = LogFile::open(file.path(), HEADER).unwrap();
+        assert!(error_of(file.path()).contains("is in use by another run"));
+    }
+}

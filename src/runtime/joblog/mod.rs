@@ -1,0 +1,131 @@
+//! The log of commands: one line for each item and attempt, and what can be known from it later.
+
+mod file;
+mod tsv;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+
+use self::file::LogFile;
+use crate::exit::End;
+
+/// A file that commands are noted in.
+pub struct JobLog {
+    file: LogFile,
+}
+
+/// What is noted of one item.
+pub struct Entry<'a> {
+    /// Its number, counted from 1.
+    pub seq: u64,
+    /// How long it waited, and then ran, in nanoseconds.
+    pub wait: u64,
+    /// How long its command ran, in nanoseconds.
+    pub runtime: u64,
+    /// How often it has been tried, this time included.
+    pub attempt: u64,
+    /// How its command ended.
+    pub end: End,
+    /// The item itself.
+    pub item: &'a [u8],
+}
+
+impl JobLog {
+    /// Opens a log to be added to, or a new one.
+    ///
+    /// # Errors
+    /// It cannot be opened, is in use, or is something else.
+    pub fn open(path: &Path) -> Result<Self> {
+        Ok(JobLog { file: LogFile::open(path, tsv::HEADER)? })
+    }
+
+    /// The items that are noted as completed with status 0.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn completed(&self) -> Result<Completed> {
+        let mut items = HashMap::new();
+        for line in self.file.lines() {
+            let line = line.context("cannot read the log")?;
+            if let Some(item) = tsv::completed(&line) {
+                *items.entry(item.into()).or_default() += 1;
+            }
+        }
+        Ok(Completed { items })
+    }
+
+    /// Notes an item whose command has just ended: in a whole line, or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written to.
+    pub fn note(&self, entry: &Entry) -> Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let start = now.saturating_sub(entry.runtime.into());
+        self.file.append(&tsv::line(entry, start)).context("cannot write to the log")
+    }
+}
+
+/// Items that need not be run again.
+#[derive(Debug, Default)]
+pub struct Completed {
+    /// How often each one was completed, by what it is in the log.
+    items: HashMap<Box<[u8]>, u64>,
+}
+
+impl Completed {
+    /// Whether this occurrence of an item has been completed. Each completion counts for one occurrence.
+    pub fn take(&mut self, item: &[u8]) -> bool {
+        let left = self.items.get_mut(tsv::escape(item).as_bytes()).filter(|left| **left > 0);
+        left.map(|left| *left -= 1).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write;
+
+    use super::*;
+
+    fn entry(item: &[u8], end: End) -> Entry<'_> {
+        Entry { seq: 1, wait: 1_500_000, runtime: 0, attempt: 1, end, item }
+    }
+
+    #[test]
+    fn what_is_completed_is_known_later_by_its_content_and_number() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let log = JobLog::open(&path).unwrap();
+        for item in [&b"a"[..], b"a", b"b\tc", b"\xff"] {
+            log.note(&entry(item, End::Exited(0))).unwrap();
+        }
+        log.note(&entry(b"failed", End::Exited(1))).unwrap();
+        log.note(&entry(b"killed", End::Killed(9))).unwrap();
+        drop(log);
+        // A torn line, of an item that is the beginning of another.
+        OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap()
+            .write_all(b"7\t0.0\t0.0\t0.0\t1\t0\t0\ttor")
+            .unwrap();
+        let mut completed = JobLog::open(&path).unwrap().completed().unwrap();
+        let items: [(&[u8], bool); 9] = [
+            (b"a", true),
+            (b"a", true),
+            (b"a", false),
+            (b"b\tc", true),
+            (b"b\\tc", false),
+            (b"\xff", true),
+            (b"failed", false),
+            (b"killed", false),
+            (b"tor", false),
+        ];
+        for (item, is_completed) in items {
+            assert_eq!(completed.take(item), is_completed, "{}", item.escape_ascii());
+        }
+    }
+}

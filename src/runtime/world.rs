@@ -1,0 +1,70 @@
+//! What the driver asks of the world around it, and hears from it.
+
+use anyhow::Error;
+
+use crate::config::Rate;
+use crate::limiter::{Answer, Order};
+use crate::schedule::Stop;
+use crate::source::{Block, SourceError};
+use crate::store::StoreError;
+use crate::time::Time;
+
+/// Where a run lives: it tells the time and what happens.
+pub trait World {
+    /// The present instant. Never decreases.
+    fn now(&self) -> Time;
+
+    /// Waits for whatever comes first: an instant, input, the end of a command, or something else to hear of.
+    ///
+    /// What has already happened is told before [`Wake::Due`]; so, what has arrived by an instant is in its
+    /// lane before a release at that instant is chosen.
+    fn wait(&mut self, wait: Wait) -> Wake;
+
+    /// Has slots booked. The answer is told as [`Wake::Booked`]; a world without a store has none.
+    fn book(&mut self, _order: Order) {}
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wait {
+    /// An instant; without it, the wait is as long as it takes.
+    pub until: Option<Time>,
+    /// Input is accepted.
+    pub accepting: bool,
+    /// Commands are running.
+    pub running: bool,
+}
+
+/// Why a wait is over.
+#[derive(Debug)]
+pub enum Wake {
+    /// The instant has come.
+    Due,
+    /// The instant is so near that nothing else will be waited for.
+    Soon,
+    /// Items have arrived.
+    Input(Block),
+    /// There will be no more, and why, if not for the end of the input.
+    End(Option<SourceError>),
+    /// Something else has happened.
+    Event(Event),
+    /// Nothing will ever happen.
+    Stalled,
+}
+
+/// What other threads tell of.
+#[derive(Debug)]
+pub enum Event {
+    /// The limits have changed to these.
+    Limits(Vec<Rate>),
+    /// They have changed to something that makes no sense.
+    BadLimits(Error),
+    /// Slots have been booked as ordered, or cannot be.
+    Booked(Order, Result<Answer, StoreError>),
+    /// A command has ended.
+    Exited,
+    /// The run is to end.
+    Stop(Stop),
+    /// Statistics are asked for.
+    Report,
+}

@@ -1,0 +1,102 @@
+//! What the scheduler wants done, and what it has to tell.
+
+use anyhow::Error;
+use nix::sys::signal::Signal;
+
+use crate::config::Rate;
+use crate::exit::{End, Exit};
+use crate::limiter::Order;
+use crate::source::{Batch, Misfit};
+use crate::time::Time;
+
+/// What is to be done next.
+#[derive(Debug)]
+pub enum Action {
+    /// Send this, now. The answer is [`Schedule::sent`](super::Schedule::sent) or one of its kin.
+    Send(Batch),
+    /// Have slots booked. The answer is [`Schedule::booked`](super::Schedule::booked).
+    Book(Order),
+    /// Pass a signal on to the commands that run.
+    Signal(Signal),
+    /// The item of this number is done with: it will not be sent again. Every item before `next` is either done or
+    /// running.
+    Settle {
+        /// Its number.
+        first: u64,
+        /// The first that may still be sent.
+        next: u64,
+    },
+    /// Tell the user.
+    Tell(Notice),
+    /// Wait for an instant, if there is one, or for something to happen.
+    Wait {
+        /// The instant.
+        until: Option<Time>,
+        /// Whether items may be read meanwhile.
+        accepting: bool,
+    },
+    /// All is done, with this result.
+    Finish(Exit),
+}
+
+/// What the user may want to know.
+#[derive(Debug)]
+pub enum Notice {
+    /// Items have failed for good.
+    Failed(Failed),
+    /// An item came too early, and that ends the run.
+    Refused {
+        /// Its number.
+        item: u64,
+        /// The item itself.
+        text: Vec<u8>,
+        /// The limit that does not admit it.
+        limit: Rate,
+        /// By how much it was early, in nanoseconds, if there is an instant at which it could have gone.
+        early: Option<u64>,
+    },
+    /// So many items have failed that the run ends.
+    Halted {
+        /// How many.
+        failed: u64,
+    },
+    /// These limits hold from now on.
+    Limits(Vec<Rate>),
+    /// Something to hear of, which ends nothing.
+    Warning(String),
+    /// What ends the run.
+    Error(Error),
+}
+
+/// Items that have failed for good.
+#[derive(Debug)]
+pub struct Failed {
+    /// The number of the first.
+    pub item: u64,
+    /// How many there are.
+    pub items: u64,
+    /// The first one itself.
+    pub text: Vec<u8>,
+    /// Why.
+    pub why: Failure,
+}
+
+/// Why items have failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// Their command ended like this.
+    Ended(End),
+    /// Their command ran longer than it may.
+    TimedOut,
+    /// They could not be given to a command.
+    Misfit(Misfit),
+}
+
+/// Why a run ends before its input does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// A signal that asks for it.
+    Signal(Signal),
+    /// Nobody reads what is written.
+    ReaderGone,
+}

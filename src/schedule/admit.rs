@@ -1,0 +1,354 @@
+//! Admission: what may leave at an instant, and what becomes of it.
+
+use std::rc::Rc;
+
+use super::attempts::Attempt;
+use super::batch::Open;
+use super::{Action, Failed, Failure, Notice, Schedule};
+use crate::charge::Key;
+use crate::config::OnLimit;
+use crate::exit::Exit;
+use crate::limiter::{Blocked, Request, Verdict};
+use crate::source::{Batch, Capacity, Misfit, Segment};
+use crate::time::Time;
+
+/// Once a batch has so many bytes, it is sent: the usual size of a pipe.
+const WRITE: usize = 64 << 10;
+
+/// What is being sent.
+#[derive(Default)]
+pub(super) struct Sending {
+    /// A batch that is not in use.
+    spare: Batch,
+    /// The lanes that it came from.
+    lanes: Vec<usize>,
+    /// The instant that was checked.
+    start: Time,
+    /// What the command that is started was charged.
+    charge: Option<(Time, Rc<[u64]>, Rc<[Key]>)>,
+}
+
+/// Whether more may be admitted at the same instant.
+#[derive(PartialEq, Eq)]
+enum Next {
+    More,
+    NoMore,
+}
+
+impl Schedule {
+    /// What may leave at `now`, if anything.
+    pub(super) fn admit(&mut self, now: Time, capacity: Capacity) -> Option<Batch> {
+        let passes = self.may_pass(capacity);
+        if !passes {
+            self.offer(now);
+        }
+        self.next = None;
+        if self.stopping || capacity.vacancies == 0 {
+            return None;
+        }
+        if self.not_before > now && !self.queue.is_empty() {
+            self.next = Some(self.not_before);
+            return None;
+        }
+        self.rules.limits.expire_slots(now);
+        let mut batch = std::mem::take(&mut self.sending.spare);
+        let room = if self.matters_together() { 1 } else { capacity.vacancies.min(capacity.at_once) };
+        let mut next = self.admit_waiting(now, room, &mut batch);
+        if passes {
+            while next == Next::More && self.pass(now, &mut batch) {
+                next = self.admit_waiting(now, room, &mut batch);
+            }
+            self.look_ahead(now, &batch);
+        } else {
+            // What was refused has made room.
+            while batch.is_empty() && !self.stopping && !self.intake.is_empty() && self.has_room() {
+                self.offer(now);
+                self.admit_waiting(now, room, &mut batch);
+            }
+        }
+        self.sending.start = now;
+        if batch.is_empty() {
+            self.queue.settle(now, &[], &self.rules);
+            self.sending.spare = batch;
+            return None;
+        }
+        Some(batch)
+    }
+
+    /// Finds when to release some of what waits.
+    pub(super) fn gather(&mut self, now: Time) {
+        self.rules.limits.expire_slots(now);
+        match self.queue.next(&self.rules, now) {
+            Ok(_) => self.next = Some(self.not_before.max(now)),
+            Err(next) => self.set_next(next),
+        }
+    }
+
+    /// With nothing to send, what was just offered decides how long to wait.
+    fn look_ahead(&mut self, now: Time, batch: &Batch) {
+        if batch.is_empty() && !self.queue.is_empty() && !self.stopping {
+            let next = self.queue.next(&self.rules, now);
+            debug_assert!(next.is_err(), "what is allowed was admitted");
+            self.set_next(next.err().flatten());
+        }
+    }
+
+    /// Whether items may take the short way: past the lanes, as they lie in their buffer.
+    fn may_pass(&self, capacity: Capacity) -> bool {
+        self.intake.is_single()
+            && capacity.line.is_none()
+            && self.rules.on_limit == OnLimit::Wait
+            && !self.mode.runs_commands
+            && !self.rules.former.forms_batches()
+            && self.bookings.is_none()
+    }
+
+    /// Lets what was read join the lanes, as far as they have room.
+    pub(super) fn offer(&mut self, now: Time) {
+        while !self.stopping && self.has_room() {
+            if let Some(items) = self.intake.take_alike() {
+                self.queue.push(items, &self.rules);
+            } else if self.look(now) {
+                match self.rules.former.misfit(self.intake.record()) {
+                    Some(misfit) => self.fail_unsent(misfit),
+                    None => self.push(),
+                }
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Looks at the next item that was read. Returns whether there is one.
+    fn look(&mut self, now: Time) -> bool {
+        match self.intake.look() {
+            None => false,
+            Some(Ok(())) => true,
+            Some(Err(error)) => {
+                self.intake.clear();
+                self.end_of_input(now, Some(error));
+                false
+            }
+        }
+    }
+
+    fn push(&mut self) {
+        if let Some(items) = self.intake.take() {
+            let displaced = self.queue.push(items, &self.rules);
+            self.stats.refuse(displaced);
+        }
+    }
+
+    /// The item in front of the intake can never be sent.
+    fn fail_unsent(&mut self, misfit: Misfit) {
+        if let Some(segment) = self.intake.pass() {
+            self.fail_misfit(&segment, misfit);
+        }
+    }
+
+    fn fail_misfit(&mut self, segment: &Segment, misfit: Misfit) {
+        let text = self.delimiter.trim(segment.bytes()).to_vec();
+        let (item, items) = (segment.first(), segment.items());
+        self.stats.settled += items;
+        self.tell(Notice::Failed(Failed { item, items, text, why: Failure::Misfit(misfit) }));
+        self.finish(item, items, Some(Exit::CommandFailed));
+    }
+
+    /// Admits what waits in lanes. Returns whether what came later may go at the same instant.
+    fn admit_waiting(&mut self, now: Time, room: u64, batch: &mut Batch) -> Next {
+        let mut left = room;
+        while left > 0 && batch.bytes() < WRITE && !self.stopping {
+            match self.queue.next(&self.rules, now) {
+                Ok(at) => {
+                    if self.admit_lane(at, now, &mut left, batch) == Next::NoMore {
+                        return Next::NoMore;
+                    }
+                }
+                Err(next) => {
+                    self.set_next(next);
+                    return Next::More;
+                }
+            }
+        }
+        Next::NoMore
+    }
+
+    /// Admits what a lane would release next, in up to `left` releases.
+    fn admit_lane(&mut self, at: usize, now: Time, left: &mut u64, batch: &mut Batch) -> Next {
+        let lane = self.queue.lane(at);
+        let Some(((front, open), since)) = lane.front().zip(lane.open()).zip(lane.since()) else {
+            return Next::NoMore;
+        };
+        let keys = Rc::clone(&front.charge.keys);
+        if self.rules.judges(front)
+            && let Some(limit) =
+                self.rules.limits.refusing(&Request { since, costs: &open.costs, keys: &keys })
+        {
+            // By how much it is early is known once those before it are charged.
+            if self.rules.on_limit == OnLimit::Fail && !batch.is_empty() {
+                return Next::NoMore;
+            }
+            self.refuse(at, limit);
+            return Next::More;
+        }
+        let limits = &mut self.rules.limits;
+        let open = self.rules.former.complete(open, lane.waiting(), now, |costs| {
+            limits.fits(now, &Request { since, costs, keys: &keys })
+        });
+        let forms_batches = self.rules.former.forms_batches();
+        let most = if forms_batches { 1 } else { front.segment.items().min(*left) };
+        let Open { items, costs, .. } = open;
+        match self.rules.limits.admit(now, &Request { since, costs: &costs, keys: &keys }, most) {
+            Ok(releases) => {
+                let items = if forms_batches { items } else { releases };
+                let segments = self.queue.take(at, items, now, &self.delimiter, &self.rules);
+                self.sending.lanes.push(at);
+                match forms_batches {
+                    true => batch.push_release(segments),
+                    false => segments.into_iter().for_each(|segment| batch.push(segment)),
+                }
+                self.sending.charge = self.mode.runs_commands.then_some((since, costs, keys));
+                *left -= releases;
+                Next::More
+            }
+            // What others ask of the common limits may be less, but that can go next.
+            Err(Blocked::Common) if !batch.is_empty() => Next::NoMore,
+            Err(_) => {
+                self.queue.defer(at);
+                Next::More
+            }
+        }
+    }
+
+    /// Lets items pass that find their lane empty and all limits open; the others join their lanes. Returns whether the
+    /// last of those may be admitted all the same.
+    fn pass(&mut self, now: Time, batch: &mut Batch) -> bool {
+        while batch.bytes() < WRITE && !self.stopping && self.has_room() && self.look(now) {
+            let since = self.intake.arrival().unwrap_or(now);
+            let draft = self.intake.draft();
+            let request = Request { since, costs: &draft.costs, keys: &draft.keys };
+            let is_fresh = !self.rules.depends_on_since || since == now;
+            let may_pass = is_fresh && self.queue.would_be_alone(request.keys, now, &self.rules);
+            if may_pass && self.rules.limits.admit(now, &request, 1).is_ok() {
+                self.intake.pass().into_iter().for_each(|segment| batch.push(segment));
+            } else {
+                self.push();
+                if !may_pass {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// What could not go at its arrival.
+    fn refuse(&mut self, at: usize, limit: usize) {
+        let lane = self.queue.lane(at);
+        let Some(((front, open), since)) = lane.front().zip(lane.open()).zip(lane.since()) else { return };
+        let (items, first, previous) = (open.items, front.segment.first(), lane.previous());
+        if self.rules.on_limit == OnLimit::Fail {
+            let request = Request { since, costs: &open.costs, keys: &front.charge.keys };
+            let early = match self.rules.limits.earliest(&request) {
+                Verdict::At(at) => Some(at.since(since)),
+                Verdict::Never => None,
+            };
+            let record = self.delimiter.split(front.segment.bytes()).next();
+            let text = record.unwrap_or_default().to_vec();
+            self.tell(Notice::Refused { item: first, text, limit: self.rates[limit].clone(), early });
+            self.exit = self.exit.max(Exit::Refused);
+            self.stopping = true;
+            return;
+        }
+        self.stats.refuse(items);
+        self.queue.take(at, items, previous, &self.delimiter, &self.rules);
+        self.settle(first);
+    }
+
+    /// Until when the batch that was admitted may be sent, if it needs slots.
+    pub fn good_until(&self) -> Option<Time> {
+        self.rules.limits.good_until()
+    }
+
+    /// The first `items` of a batch have left, by `now`. The others are put back.
+    pub fn sent(&mut self, now: Time, mut batch: Batch, items: u64) {
+        self.commit(now, batch.releases_of(items));
+        let attempt = batch.attempt();
+        let bytes = batch.bytes();
+        if items == batch.items() && !self.mode.runs_commands {
+            self.stats.bytes += bytes as u64;
+        } else {
+            let gone = batch.take(items, &self.delimiter);
+            self.requeue(batch.segments().to_vec());
+            self.start_attempt(gone);
+        }
+        if attempt > 1 {
+            self.stats.retried += items;
+        } else {
+            self.stats.released += items;
+            self.stats.settled += items;
+        }
+        batch.clear();
+        self.sending.spare = batch;
+    }
+
+    fn commit(&mut self, now: Time, releases: u64) {
+        // More of the same instant may be let in now.
+        self.is_due = false;
+        self.rules.limits.commit(now, releases, !self.mode.runs_commands);
+        self.queue.settle(now, &self.sending.lanes, &self.rules);
+        self.sending.lanes.clear();
+    }
+
+    /// What has left is running now, if commands are run; otherwise it is done with.
+    fn start_attempt(&mut self, segments: Vec<Segment>) {
+        let Some(first) = segments.first().map(Segment::first) else { return };
+        match self.sending.charge.take() {
+            Some((since, costs, keys)) => {
+                let started = self.sending.start;
+                self.attempts.start(first, Attempt { segments, since, started, costs, keys });
+            }
+            None => {
+                self.stats.bytes += segments.iter().map(|segment| segment.bytes().len() as u64).sum::<u64>();
+            }
+        }
+    }
+
+    /// A batch cannot be sent at `now`, for want of something that others use. It is tried again after a pause.
+    pub fn busy(&mut self, now: Time, batch: Batch, pause: u64) {
+        self.cancel(now, batch);
+        self.not_before = now.checked_add(pause.into()).unwrap_or(now);
+    }
+
+    /// A batch was not sent.
+    pub fn cancel(&mut self, now: Time, mut batch: Batch) {
+        self.commit(now, 0);
+        self.requeue(batch.segments().to_vec());
+        batch.clear();
+        self.sending.spare = batch;
+    }
+
+    /// A batch was too long for the system, whatever was known of its capacity: it is made smaller, as xargs does.
+    pub fn too_long(&mut self, now: Time, batch: Batch) {
+        match batch.segments() {
+            [only] if only.items() == 1 => {
+                let only = only.clone();
+                self.commit(now, 0);
+                self.fail_misfit(&only, Misfit::Line);
+            }
+            _ => {
+                self.rules.former.shrink(batch.items());
+                self.cancel(now, batch);
+            }
+        }
+    }
+
+    /// Tells how far all items are done with, or running.
+    pub(super) fn settle(&mut self, first: u64) {
+        if self.mode.keeps_order {
+            let backing_off = self.attempts.backing_off().map(Segment::first);
+            let waiting = self.queue.first().into_iter().chain(backing_off).min();
+            let next = waiting.unwrap_or(u64::MAX).min(self.intake.first());
+            self.actions.push_back(Action::Settle { first, next });
+        }
+    }
+}

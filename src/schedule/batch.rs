@@ -1,0 +1,208 @@
+//! How items are put together into one release. Nothing else opens, extends or closes one.
+
+use std::rc::Rc;
+
+use crate::config::{Batch, Rate};
+use crate::source::{Capacity, Items, Misfit};
+use crate::time::Time;
+
+/// Forms releases out of items that wait in a lane.
+pub(super) struct Former {
+    batch: Batch,
+    /// For each limit, whether a batch is charged the sum of its items' costs; otherwise it is charged as one item.
+    sums: Vec<bool>,
+    /// For each limit, the most that it ever admits at once.
+    most: Vec<Option<u64>>,
+    /// What the sink takes.
+    capacity: Capacity,
+    /// A batch was too long for the system: no more items than these.
+    shrunk: u64,
+    /// When the input ended.
+    ended: Option<Time>,
+}
+
+/// What a lane would release next.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub(super) items: u64,
+    /// When it was complete, without regard to what was released before.
+    pub(super) since: Time,
+    /// What it costs under each limit.
+    pub(super) costs: Rc<[u64]>,
+    /// Its room on a command line.
+    weight: usize,
+    /// When it closes by itself: it is full, has lingered long enough, or the input has ended.
+    closes: Option<Time>,
+    /// Nothing can join any more.
+    is_full: bool,
+}
+
+impl Former {
+    pub(super) fn new(batch: Batch, rates: &[Rate]) -> Self {
+        let mut former = Former {
+            batch,
+            sums: Vec::new(),
+            most: Vec::new(),
+            capacity: Capacity::UNLIMITED,
+            shrunk: u64::MAX,
+            ended: None,
+        };
+        former.set_rates(rates);
+        former
+    }
+
+    pub(super) fn set_rates(&mut self, rates: &[Rate]) {
+        self.sums = rates.iter().map(|rate| rate.cost.is_some()).collect();
+        self.most = rates.iter().map(Rate::most).collect();
+    }
+
+    pub(super) fn set_capacity(&mut self, capacity: Capacity) {
+        self.capacity = capacity;
+    }
+
+    /// Why an item can never be given to a command, if so.
+    pub(super) fn misfit(&self, item: &[u8]) -> Option<Misfit> {
+        self.capacity.misfit(item)
+    }
+
+    /// A batch of so many items was too long for the system.
+    pub(super) fn shrink(&mut self, items: u64) {
+        self.shrunk = (items / 2).max(1);
+    }
+
+    /// The input has ended. What waits has to be composed anew.
+    pub(super) fn end(&mut self, at: Time) {
+        self.ended = Some(at);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// The most items that one release carries.
+    pub(super) fn most_items(&self) -> u64 {
+        self.batch.items.get()
+    }
+
+    pub(super) fn forms_batches(&self) -> bool {
+        self.most_items() > 1
+    }
+
+    /// Whether a batch closes by itself, apart from its release.
+    pub(super) fn lingers(&self) -> bool {
+        self.batch.linger.is_some()
+    }
+
+    /// What begins with `front`, with others `behind` it that may join. Without a time to linger, they join at the
+    /// release.
+    pub(super) fn open<'a>(&self, front: &Items, behind: impl IntoIterator<Item = &'a Items>) -> Open {
+        let arrival = front.segment.arrival();
+        let mut open = Open {
+            items: 1,
+            since: arrival.max(front.segment.not_before()),
+            costs: Rc::clone(&front.charge.costs),
+            weight: self.weight(front),
+            closes: None,
+            is_full: !self.forms_batches(),
+        };
+        if let Some(linger) = self.batch.linger {
+            let lingered = arrival.checked_add(linger.into()).unwrap_or(Time(u64::MAX));
+            open.closes = Some(self.ended.map_or(lingered, |ended| ended.min(lingered)));
+            let mut total = front.segment.items();
+            self.close(&mut open, front, front, total);
+            self.join(&mut open, front, front, 1, &mut |costs| self.ever_admits(costs));
+            for items in behind {
+                total += items.segment.items();
+                self.extend(&mut open, front, items, total);
+            }
+        }
+        open
+    }
+
+    /// `items` have joined the lane of `front`, which now holds `total` of them: do they join what is `open`?
+    pub(super) fn extend(&self, open: &mut Open, front: &Items, items: &Items, total: u64) {
+        let Some(closes) = open.closes else { return };
+        if items.segment.arrival() > closes {
+            open.is_full = true;
+        }
+        self.join(open, front, items, 0, &mut |costs| self.ever_admits(costs));
+        self.close(open, front, items, total);
+    }
+
+    /// What is `open` as it is released at `now`, with all `behind` it that has arrived and is allowed as well.
+    pub(super) fn complete<'a>(
+        &self,
+        open: &Open,
+        mut waiting: impl Iterator<Item = &'a Items>,
+        now: Time,
+        mut allows: impl FnMut(&[u64]) -> bool,
+    ) -> Open {
+        let mut open = open.clone();
+        let Some(front) = waiting.next().filter(|_| !open.is_full && open.closes.is_none()) else {
+            return open;
+        };
+        self.join(&mut open, front, front, 1, &mut allows);
+        for items in waiting.take_while(|items| items.segment.arrival() <= now) {
+            if open.is_full {
+                break;
+            }
+            self.join(&mut open, front, items, 0, &mut allows);
+        }
+        open
+    }
+
+    /// Lets as many of `items` as may be join what is `open`; the first `joined` of them have.
+    fn join(
+        &self,
+        open: &mut Open,
+        front: &Items,
+        items: &Items,
+        joined: u64,
+        allows: &mut dyn FnMut(&[u64]) -> bool,
+    ) {
+        open.is_full |= !items.may_join(front);
+        let added = &items.charge.costs;
+        let grows = self.sums.iter().zip(added.iter()).any(|(&sums, &cost)| sums && cost > 0);
+        let most = self.most_items().min(self.shrunk);
+        let mut left = items.segment.items() - joined;
+        if !grows && self.capacity.line.is_none() {
+            let count = left.min(most.saturating_sub(open.items)).min(self.capacity.items);
+            (open.items, left) = (open.items + if open.is_full { 0 } else { count }, left - count);
+        }
+        while left > 0 && !open.is_full {
+            let weight = open.weight.saturating_add(self.weight(items));
+            let sum = if grows { self.sum(&open.costs, added) } else { Rc::clone(&open.costs) };
+            let fits = open.items < most && self.capacity.holds(open.items + 1, weight);
+            if !fits || (grows && !allows(&sum)) {
+                open.is_full = true;
+                break;
+            }
+            (open.items, open.weight, open.costs) = (open.items + 1, weight, sum);
+            left -= 1;
+        }
+        open.is_full |= left > 0 || open.items >= most;
+    }
+
+    /// A batch is complete at the latest when so many items have come as it can hold.
+    fn close(&self, open: &mut Open, front: &Items, items: &Items, total: u64) {
+        let Some(closes) = open.closes else { return };
+        let is_full = total >= self.most_items() && total - items.segment.items() < self.most_items();
+        let closes = if is_full { closes.min(items.segment.arrival()) } else { closes };
+        open.closes = Some(closes);
+        open.since = closes.max(front.segment.not_before());
+    }
+
+    /// What releases cost together, for each limit that charges a sum.
+    pub(super) fn sum(&self, costs: &[u64], added: &[u64]) -> Rc<[u64]> {
+        let pairs = costs.iter().zip(added).zip(&self.sums);
+        pairs.map(|((&cost, &added), &sums)| if sums { cost.saturating_add(added) } else { cost }).collect()
+    }
+
+    fn ever_admits(&self, costs: &[u64]) -> bool {
+        costs.iter().zip(&self.most).all(|(&cost, most)| most.is_none_or(|most| cost <= most))
+    }
+
+    fn weight(&self, items: &Items) -> usize {
+        self.capacity.weight(items.segment.bytes().len())
+    }
+}

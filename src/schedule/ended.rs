@@ -1,0 +1,89 @@
+//! What becomes of items when their command has ended.
+
+use nix::sys::signal::Signal;
+
+use super::attempts::{Attempt, Outcome};
+use super::{Action, Failed, Failure, Notice, Schedule};
+use crate::exit::{Exit, JobEnd};
+use crate::limiter::Request;
+use crate::source::Segment;
+use crate::time::Time;
+
+impl Schedule {
+    /// The items whose command began with the item of this number.
+    pub fn attempt(&self, first: u64) -> Option<&Attempt> {
+        self.attempts.get(first)
+    }
+
+    /// A command has ended: its items are done with, or tried again.
+    pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
+        let Some(attempt) = self.attempts.end(ended.first) else { return };
+        let request = Request { since: attempt.since, costs: &attempt.costs, keys: &attempt.keys };
+        self.rules.limits.finish(now, &request);
+        self.queue.reconsider(&self.rules);
+        match self.attempts.outcome(ended, attempt.number()) {
+            Outcome::Retry { after, holds } if !self.stopping => {
+                let until = now.checked_add(after.into()).unwrap_or(Time(u64::MAX));
+                self.retry(ended.first, attempt.segments, until, holds);
+            }
+            Outcome::Completed => self.complete(ended.first, &attempt, None),
+            Outcome::Retry { .. } | Outcome::Failed => {
+                self.complete(ended.first, &attempt, Some(Exit::of_command(ended.end)));
+                self.tell_failed(ended, &attempt);
+            }
+        }
+    }
+
+    /// A backoff holds up its own items, a server's word all that goes by the same keys.
+    fn retry(&mut self, first: u64, segments: Vec<Segment>, until: Time, holds: bool) {
+        let again = segments.into_iter().map(|segment| segment.again(first, until)).collect::<Vec<_>>();
+        if holds || self.mode.in_order {
+            self.requeue(again);
+        } else {
+            self.attempts.back_off(until, again);
+        }
+    }
+
+    /// Has the items whose backoff is over join their lanes again, each before all that came after it.
+    pub(super) fn resume(&mut self, now: Time) {
+        while let Some(segments) = self.attempts.take_due(now) {
+            self.requeue(segments);
+        }
+    }
+
+    fn complete(&mut self, first: u64, attempt: &Attempt, failure: Option<Exit>) {
+        self.stats.bytes += attempt.bytes();
+        self.finish(first, attempt.items(), failure);
+    }
+
+    fn tell_failed(&mut self, ended: &JobEnd, attempt: &Attempt) {
+        let Some(segment) = attempt.segments.first() else { return };
+        let text = self.delimiter.split(segment.bytes()).next().unwrap_or_default().to_vec();
+        let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
+        self.tell(Notice::Failed(Failed { item: ended.first, items: attempt.items(), text, why }));
+    }
+
+    /// Items are done with, well or not.
+    pub(super) fn finish(&mut self, first: u64, items: u64, failure: Option<Exit>) {
+        self.settle(first);
+        if let Some(exit) = failure {
+            self.stats.failed += items;
+            self.exit = self.exit.max(exit);
+            self.stopping |= exit.ends_the_run();
+        }
+        if let Some(halt) = self.attempts.count(items, failure.is_some()).filter(|_| !self.stopping) {
+            self.tell(Notice::Halted { failed: self.stats.failed });
+            self.stopping = true;
+            if halt.now {
+                self.pass_on();
+            }
+        }
+    }
+
+    /// The first signal asks the running commands to end, the second kills them.
+    pub(super) fn pass_on(&mut self) {
+        let signal = if self.interrupted { Signal::SIGKILL } else { Signal::SIGTERM };
+        self.actions.push_back(Action::Signal(signal));
+        self.interrupted = true;
+    }
+}

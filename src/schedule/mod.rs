@@ -1,0 +1,305 @@
+//! The scheduler: events in, actions out. It decides what is released when, and knows no clock, no thread and no
+//! descriptor (sans-IO, as quinn-proto and rustls are).
+//!
+//! One decision per release, made once: **offer → admit → send → commit**. Items that were read are *offered* to the
+//! lanes, what the limits allow at an instant is *admitted* and becomes a [`Batch`](crate::source::Batch), the driver *sends* it, and
+//! what the sink says has left, in items, is *committed*.
+//!
+//! # Why no window is ever exceeded
+//!
+//! The instant that is checked against the limits is read *before* the items leave, the instant that is
+//! charged *after* they left. Let release e start at start(e), the instant checked, and be over at end(e), the
+//! instant charged. Under a limit of N per P, release k+N is let go only once release k, as charged, is at
+//! least P ago: start(k+N) ≥ end(k) + P. Whatever happened in between, a late wake-up, a slow write, a
+//! process stopped for an hour, it can only have made the distance longer.
+//!
+//! Limits that are shared with other processes are kept by slots instead, which a store books.
+
+mod action;
+mod admit;
+mod attempts;
+mod batch;
+mod bookings;
+mod ended;
+mod events;
+mod lane;
+mod limits;
+mod queue;
+mod rules;
+mod stats;
+
+use std::collections::VecDeque;
+
+use anyhow::anyhow;
+
+pub use self::action::{Action, Failed, Failure, Notice, Stop};
+pub use self::attempts::Attempt;
+pub use self::bookings::BookingTerms;
+pub use self::stats::Stats;
+
+use self::admit::Sending;
+use self::attempts::Attempts;
+use self::batch::Former;
+use self::bookings::Bookings;
+use self::queue::Queue;
+use self::rules::Rules;
+use crate::config::{Config, OnLimit, Output, Rate, Run, Selector};
+use crate::exit::Exit;
+use crate::limiter::Verdict;
+use crate::source::{Capacity, Charger, Delimiter, Done, Intake, Segment, SourceError};
+use crate::time::{SECOND, Time};
+
+/// The scheduler of a run.
+pub struct Schedule {
+    delimiter: Delimiter,
+    separator: Option<Vec<u8>>,
+    rates: Vec<Rate>,
+    rules: Rules,
+    intake: Intake,
+    queue: Queue,
+    attempts: Attempts,
+    /// What has been booked, if limits are shared.
+    bookings: Option<Bookings>,
+    mode: Mode,
+    /// What is to be done before anything else is decided.
+    actions: VecDeque<Action>,
+    sending: Sending,
+    /// The sink could not take more; it is not tried again until then.
+    not_before: Time,
+    /// When the next release may be, as far as it is known.
+    next: Option<Time>,
+    /// All that has arrived by now is known.
+    is_due: bool,
+    /// What ended the input, if not its end.
+    bad_end: Option<SourceError>,
+    /// Nothing more is released.
+    stopping: bool,
+    /// A signal has been passed on to the commands.
+    interrupted: bool,
+    exit: Exit,
+    stats: Stats,
+}
+
+/// What releases are, and how they are ordered.
+#[derive(Default)]
+struct Mode {
+    /// They are commands: they run on, and their ends are told.
+    runs_commands: bool,
+    /// Commands' outputs wait for those of the items before them.
+    keeps_order: bool,
+    /// An item that backs off keeps its place.
+    in_order: bool,
+}
+
+impl Schedule {
+    /// A run that starts at `now`, in which items pass as `rates` allow.
+    pub fn new(config: &Config, rates: Vec<Rate>, now: Time) -> Self {
+        let delimiter = Delimiter::new(&config.input.delimiter);
+        let separator = config.input.separator.clone();
+        let charger = Charger::new(&rates, separator.as_deref());
+        let depends_on_since = rates.iter().any(depends_on_since) || config.on_limit != OnLimit::Wait;
+        let singly = config.on_limit != OnLimit::Wait || config.command().is_some();
+        Schedule {
+            intake: Intake::new(delimiter.clone(), charger, singly),
+            rules: Rules {
+                limits: limits::build(&rates, now),
+                former: Former::new(config.batch, &rates),
+                on_limit: config.on_limit,
+                depends_on_since,
+            },
+            queue: Queue::new(config.queue),
+            delimiter,
+            separator,
+            rates,
+            attempts: Attempts::default(),
+            bookings: None,
+            mode: Mode { in_order: config.queue.in_order, ..Mode::default() },
+            actions: VecDeque::new(),
+            sending: Sending::default(),
+            not_before: Time::ZERO,
+            next: None,
+            is_due: false,
+            bad_end: None,
+            stopping: false,
+            interrupted: false,
+            exit: Exit::Done,
+            stats: Stats::new(now),
+        }
+    }
+
+    /// Releases are commands, whose ends are judged by the rules of `run`. `seed` makes the jitter of backoffs.
+    pub fn with_commands(mut self, run: &Run, seed: u64) -> Self {
+        self.attempts = Attempts::new(run, seed);
+        self.mode.runs_commands = true;
+        self.mode.keeps_order = run.output == Output::InOrder;
+        self
+    }
+
+    /// Passes over items that are `done`.
+    pub fn skip(&mut self, done: Done) {
+        self.intake.skip(done);
+    }
+
+    /// What to do at `now`, when the sink has this `capacity`.
+    pub fn poll(&mut self, now: Time, capacity: Capacity) -> Action {
+        if let Some(action) = self.actions.pop_front() {
+            return action;
+        }
+        self.rules.former.set_capacity(capacity);
+        self.evict(now);
+        self.resume(now);
+        if self.gathers(now, capacity) {
+            self.gather(now);
+        } else if let Some(batch) = self.admit(now, capacity) {
+            return Action::Send(batch);
+        }
+        let booking = self.book(now, capacity);
+        if let Some(action) = self.actions.pop_front() {
+            return action;
+        }
+        if self.is_over() {
+            return self.conclude();
+        }
+        let times = [self.next, booking, self.attempts.backoff_until(), self.rules.limits.evict_at()];
+        let until = if self.stopping { None } else { times.into_iter().flatten().min() };
+        self.is_due = false;
+        Action::Wait { until, accepting: self.is_accepting(capacity) }
+    }
+
+    /// The instant that was waited for has come, and all that has arrived by then was told.
+    pub fn due(&mut self) {
+        self.is_due = true;
+    }
+
+    /// Whether all that arrives at an instant has to be there before a release: it may join a batch, or take the place of
+    /// what waits.
+    fn matters_together(&self) -> bool {
+        self.rules.former.forms_batches() || self.rules.on_limit == OnLimit::Latest
+    }
+
+    /// Whether more may arrive at this instant that has to be there.
+    fn gathers(&mut self, now: Time, capacity: Capacity) -> bool {
+        if !self.matters_together() || self.is_due {
+            return false;
+        }
+        self.offer(now);
+        self.is_accepting(capacity)
+    }
+
+    /// What has been done so far.
+    pub fn stats(&self) -> Stats {
+        Stats { read: self.intake.total(), skipped: self.intake.skipped(), ..self.stats }
+    }
+
+    /// When the next release may be, as far as it is known.
+    pub fn next_release(&self) -> Option<Time> {
+        self.next
+    }
+
+    /// How many commands are running.
+    pub fn running(&self) -> usize {
+        self.attempts.running()
+    }
+
+    /// How many bytes of the input are done with: all before the first item that was neither released nor refused.
+    pub fn consumed(&self) -> u64 {
+        self.queue.offset().unwrap_or(u64::MAX).min(self.intake.offset())
+    }
+
+    fn has_released_all(&self) -> bool {
+        let waits =
+            !self.intake.is_empty() || !self.queue.is_empty() || self.attempts.backoff_until().is_some();
+        self.rules.former.has_ended() && !waits
+    }
+
+    fn is_over(&self) -> bool {
+        (self.stopping || self.has_released_all()) && self.attempts.running() == 0
+    }
+
+    /// All that was read has gone: was that the end of the input?
+    fn conclude(&mut self) -> Action {
+        match self.bad_end.take().filter(|_| self.has_released_all()) {
+            Some(error) => {
+                self.give_up(Exit::Error, error.into());
+                self.actions.pop_front().unwrap_or(Action::Finish(self.exit))
+            }
+            None => Action::Finish(self.exit),
+        }
+    }
+
+    fn is_accepting(&self, capacity: Capacity) -> bool {
+        // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it came.
+        let is_wanted = capacity.vacancies > 0 || self.rules.on_limit != OnLimit::Wait;
+        let is_open = !self.stopping && !self.rules.former.has_ended();
+        is_open && is_wanted && self.intake.is_empty() && self.has_room()
+    }
+
+    fn has_room(&self) -> bool {
+        self.queue.has_room(&self.rules, self.intake.is_single())
+    }
+
+    /// Notes when the next release may be. A turn that never comes ends the run, unless something may change that.
+    fn set_next(&mut self, next: Option<Verdict>) {
+        self.next = match next {
+            Some(Verdict::At(at)) => Some(at),
+            Some(Verdict::Never) if !self.may_change() => {
+                let error = anyhow!("the next item's turn is past the end of time: shorten the period");
+                self.give_up(Exit::Error, error);
+                None
+            }
+            Some(Verdict::Never) | None => None,
+        };
+    }
+
+    /// Whether what never comes may come yet: a limit from a file pauses, or counts what is running, or slots are booked.
+    fn may_change(&self) -> bool {
+        let pauses = self.rates.iter().any(|rate| rate.count == 0);
+        self.attempts.running() > 0 || self.bookings.is_some() || pauses
+    }
+
+    /// Has the limits evict what no item will ask about any more.
+    ///
+    /// An item that waits asks as of when it became next in line, so what was not idle by then is kept. While
+    /// none is accepted, there may be some that waits to be let in.
+    fn evict(&mut self, now: Time) {
+        if self.rules.limits.evict_at().is_some_and(|at| at <= now) {
+            let is_accepting = self.intake.is_empty() && self.has_room();
+            let is_waited_for = !self.rules.former.has_ended() && !is_accepting;
+            let outside = Some(self.intake.newest()).filter(|_| is_waited_for);
+            let waiting = self.queue.oldest().into_iter().chain(self.intake.arrival()).chain(outside);
+            // What has arrived may not have been told yet: a wake-up can be late by some of a second, not by all.
+            let untold = Time(now.0.saturating_sub(SECOND));
+            self.rules.limits.evict(now, waiting.fold(untold, Time::min));
+        }
+    }
+
+    /// Puts segments back in their places, each with its charge under the present limits.
+    fn requeue(&mut self, segments: impl IntoIterator<Item = Segment>) {
+        for segment in segments {
+            for items in self.intake.recharge(segment) {
+                self.queue.requeue(items, &self.rules);
+            }
+        }
+    }
+
+    fn tell(&mut self, notice: Notice) {
+        self.actions.push_back(Action::Tell(notice));
+    }
+
+    fn give_up(&mut self, exit: Exit, error: anyhow::Error) {
+        self.tell(Notice::Error(error));
+        self.exit = self.exit.max(exit);
+        self.stopping = true;
+    }
+}
+
+/// Whether answers of a limit may depend on when an item became next in line: a bucket serves what costs more than it
+/// holds.
+fn depends_on_since(rate: &Rate) -> bool {
+    let cost = match &rate.cost {
+        None => Some(1),
+        Some(Selector::Constant(cost)) => Some(*cost),
+        Some(_) => None,
+    };
+    rate.burst.is_some_and(|burst| cost.is_none_or(|cost| cost > burst))
+}

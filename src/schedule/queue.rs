@@ -1,0 +1,400 @@
+//! All that waits, and whose turn it is.
+//!
+//! Each set of keys has a lane of its own, so that one that is blocked holds up no other. A lane is *waiting* until
+//! the limits that go by key admit its front; then it is *ready*, and only the common limits may hold it back. Of the
+//! ready lanes, those whose fronts ask the same of the common limits get the same answer. So a decision asks once for
+//! each kind of front, and costs O(kinds + log lanes), never a scan of the lanes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
+
+use foldhash::fast::RandomState;
+
+use super::lane::Lane;
+use super::rules::Rules;
+use crate::charge::Key;
+use crate::config::{OnLimit, Queue as Config};
+use crate::limiter::{Limits, Request, Verdict};
+use crate::source::{Delimiter, Items, Segment};
+use crate::time::Time;
+
+/// How many bytes may wait in lanes, but for a single item that is larger.
+const MOST_BYTES: usize = 64 << 20;
+
+/// How many may wait if items need not be told apart: what was read last is written while it is in the cache.
+const MOST_BYTES_ALIKE: usize = 64 << 10;
+
+/// How many idle lanes keep their buffers.
+const FEW_LANES: usize = 64;
+
+/// All lanes.
+pub(super) struct Queue {
+    config: Config,
+    lanes: Vec<Entry>,
+    free: Vec<usize>,
+    names: HashMap<Rc<[Key]>, usize, RandomState>,
+    waiting: BTreeSet<(Verdict, Position)>,
+    ready: BTreeMap<Kind, BTreeSet<Position>>,
+    /// Ready lanes that found a limit used up by what is admitted and not committed yet.
+    deferred: Vec<usize>,
+    /// Lanes that became empty, and when. Their last release bears on what comes next, until an item has arrived
+    /// that is later than it.
+    emptied: VecDeque<(Time, usize)>,
+    items: u64,
+    bytes: usize,
+    parts: usize,
+}
+
+/// The number of the item in front of a lane, and the lane. The order is that of the input.
+type Position = (u64, usize);
+
+/// What ready lanes with the same answer of the common limits have in common.
+type Kind = (Box<[u64]>, Option<Time>);
+
+#[derive(Default)]
+struct Entry {
+    name: Rc<[Key]>,
+    lane: Lane,
+    standing: Standing,
+}
+
+/// Where a lane is to be found.
+#[derive(Default)]
+enum Standing {
+    #[default]
+    Out,
+    Waiting(Verdict, Position),
+    Ready(Kind, Position),
+}
+
+impl Queue {
+    pub(super) fn new(config: Config) -> Self {
+        Queue {
+            config,
+            lanes: Vec::new(),
+            free: Vec::new(),
+            names: HashMap::default(),
+            waiting: BTreeSet::new(),
+            ready: BTreeMap::new(),
+            deferred: Vec::new(),
+            emptied: VecDeque::new(),
+            items: 0,
+            bytes: 0,
+            parts: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.items == 0
+    }
+
+    /// Whether there is room for more, or more is needed to make up a batch. `singly`: items join one by one.
+    pub(super) fn has_room(&self, rules: &Rules, singly: bool) -> bool {
+        let batch = rules.former.most_items();
+        let lookahead = self.config.lookahead.get();
+        if singly {
+            return self.items < lookahead.max(batch) && (self.bytes < MOST_BYTES || self.items == 0);
+        }
+        let is_small = self.bytes < MOST_BYTES_ALIKE && self.parts as u64 <= lookahead;
+        is_small || (self.items < batch && self.bytes < MOST_BYTES)
+    }
+
+    /// Whether an item with these keys would be alone in its lane, and nothing of that lane matters at `now`.
+    pub(super) fn would_be_alone(&self, keys: &[Key], now: Time, rules: &Rules) -> bool {
+        if self.names.is_empty() {
+            return true;
+        }
+        let name = if self.config.in_order { &[] } else { keys };
+        let Some(&at) = self.names.get(name) else { return true };
+        let lane = &self.lanes[at].lane;
+        lane.front().is_none() && !rules.depends_on_since && lane.held_until() <= now
+    }
+
+    /// The lanes that are not empty.
+    pub(super) fn occupied(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter().map(|entry| &entry.lane).filter(|lane| lane.front().is_some())
+    }
+
+    /// The longest that any item has been next in line: since then.
+    pub(super) fn oldest(&self) -> Option<Time> {
+        self.occupied().filter_map(Lane::since).min()
+    }
+
+    /// The number of the first item that waits.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.fronts().map(Segment::first).min()
+    }
+
+    /// How many bytes of the input stand before the first item that waits.
+    pub(super) fn offset(&self) -> Option<u64> {
+        self.fronts().map(Segment::offset).min()
+    }
+
+    fn fronts(&self) -> impl Iterator<Item = &Segment> {
+        self.lanes.iter().filter_map(|entry| entry.lane.front()).map(|items| &items.segment)
+    }
+
+    /// Items join their lane. Returns how many others they displaced.
+    pub(super) fn push(&mut self, items: Items, rules: &Rules) -> u64 {
+        self.forget_emptied(items.segment.arrival());
+        let at = self.find(&items);
+        let displaced = match rules.on_limit {
+            OnLimit::Latest => self.clear(at, rules),
+            _ => 0,
+        };
+        self.count_in(&items.segment);
+        self.lanes[at].lane.push(items, &rules.former);
+        // A lane that stands somewhere stays there, unless the items complete a batch.
+        if matches!(self.lanes[at].standing, Standing::Out) || rules.former.lingers() {
+            self.place(at, rules);
+        }
+        displaced
+    }
+
+    /// Puts back what was taken out, to be sent again.
+    pub(super) fn requeue(&mut self, items: Items, rules: &Rules) {
+        let at = self.find(&items);
+        self.remove(at);
+        self.count_in(&items.segment);
+        self.lanes[at].lane.requeue(items, &rules.former);
+        self.place(at, rules);
+    }
+
+    fn find(&mut self, items: &Items) -> usize {
+        let name = if self.config.in_order { Rc::default() } else { Rc::clone(&items.charge.keys) };
+        if let Some(&at) = self.names.get(&name) {
+            return at;
+        }
+        let entry = Entry { name: Rc::clone(&name), ..Entry::default() };
+        let at = self.free.pop().unwrap_or(self.lanes.len());
+        if at == self.lanes.len() {
+            self.lanes.push(entry);
+        } else {
+            self.lanes[at] = entry;
+        }
+        self.names.insert(name, at);
+        at
+    }
+
+    /// Empties a lane, as an item that is newer takes the place of all in it.
+    fn clear(&mut self, at: usize, rules: &Rules) -> u64 {
+        self.remove(at);
+        let gone = self.lanes[at].lane.take_fresh(&rules.former);
+        gone.iter().for_each(|items| self.count_out(&items.segment));
+        self.parts -= gone.len();
+        gone.iter().map(|items| items.segment.items()).sum()
+    }
+
+    /// Gives up all that waits, in the order of the input.
+    pub(super) fn take_all(&mut self) -> Vec<Segment> {
+        let lanes = std::mem::replace(self, Queue::new(self.config)).lanes;
+        let mut segments: Vec<_> =
+            lanes.into_iter().flat_map(|mut entry| entry.lane.clear()).map(|items| items.segment).collect();
+        segments.sort_by_key(Segment::first);
+        segments
+    }
+
+    /// Composes anew what all lanes would release next, and finds them their places.
+    pub(super) fn reopen_all(&mut self, rules: &Rules) {
+        for at in 0..self.lanes.len() {
+            self.lanes[at].lane.reopen(&rules.former);
+            self.place(at, rules);
+        }
+    }
+
+    /// Re-evaluates the lanes that were waiting for a completion rather than for an instant.
+    pub(super) fn reconsider(&mut self, rules: &Rules) {
+        let is_never = |(verdict, _): &&(Verdict, Position)| *verdict == Verdict::Never;
+        let waiting: Vec<_> =
+            self.waiting.iter().rev().take_while(is_never).map(|(_, (_, at))| *at).collect();
+        waiting.into_iter().for_each(|at| self.place(at, rules));
+    }
+
+    /// Finds a lane its place among those that wait.
+    fn place(&mut self, at: usize, rules: &Rules) {
+        self.remove(at);
+        let Some(front) = self.lanes[at].lane.front() else { return };
+        let position = (front.segment.first(), at);
+        let verdict = self.ask(at, rules, Limits::keyed);
+        self.waiting.insert((verdict, position));
+        self.lanes[at].standing = Standing::Waiting(verdict, position);
+    }
+
+    fn remove(&mut self, at: usize) {
+        match std::mem::take(&mut self.lanes[at].standing) {
+            Standing::Out => {}
+            Standing::Waiting(verdict, position) => _ = self.waiting.remove(&(verdict, position)),
+            Standing::Ready(kind, position) => {
+                let of_kind = self.ready.get_mut(&kind);
+                if of_kind.is_some_and(|positions| positions.remove(&position) && positions.is_empty()) {
+                    self.ready.remove(&kind);
+                }
+            }
+        }
+    }
+
+    /// The lane whose turn it is at `now`: of those that may release, the one that is first in the input.
+    ///
+    /// # Errors
+    /// When the next one's turn is, if none may; nothing if nothing waits.
+    pub(super) fn next(&mut self, rules: &Rules, now: Time) -> Result<usize, Option<Verdict>> {
+        if let Some((_, at)) = self.only() {
+            let verdict = self.ask(at, rules, Limits::earliest);
+            return if verdict.allows(now) { Ok(at) } else { Err(Some(verdict)) };
+        }
+        self.promote(rules, now);
+        let mut first: Option<Position> = None;
+        let mut wait = self.waiting.first().map(|(verdict, _)| *verdict);
+        for positions in self.ready.values() {
+            let Some(&position) = positions.first() else { continue };
+            let verdict = self.ask(position.1, rules, Limits::common);
+            if verdict.allows(now) {
+                first = Some(first.map_or(position, |first| first.min(position)));
+            } else {
+                wait = Some(wait.map_or(verdict, |other| other.min(verdict)));
+            }
+        }
+        first.map(|(_, at)| at).ok_or(wait)
+    }
+
+    /// The only lane that waits, if there is only one. It need not be compared with others, so it is not moved.
+    fn only(&self) -> Option<Position> {
+        let is_only = self.waiting.len() == 1 && self.ready.is_empty();
+        self.waiting.first().filter(|_| is_only).map(|(_, position)| *position)
+    }
+
+    /// Moves lanes from waiting to ready, as the limits that go by key admit them.
+    fn promote(&mut self, rules: &Rules, now: Time) {
+        self.demote(rules, now);
+        while let Some(&(verdict, position)) = self.waiting.first().filter(|(verdict, _)| verdict.allows(now))
+        {
+            let at = position.1;
+            let again = self.ask(at, rules, Limits::keyed);
+            self.remove(at);
+            self.lanes[at].standing = if again > verdict {
+                self.waiting.insert((again, position));
+                Standing::Waiting(again, position)
+            } else {
+                let kind = self.kind(at, rules);
+                self.ready.entry(kind.clone()).or_default().insert(position);
+                Standing::Ready(kind, position)
+            };
+        }
+    }
+
+    /// Moves back the lanes that would be next, were it not for another lane that has used up a limit which they
+    /// share by one of several keys.
+    fn demote(&mut self, rules: &Rules, now: Time) {
+        while let Some(at) = self.first_stale(rules, now) {
+            self.place(at, rules);
+        }
+    }
+
+    fn first_stale(&self, rules: &Rules, now: Time) -> Option<usize> {
+        let firsts = self.ready.values().filter_map(|positions| positions.first());
+        firsts.map(|(_, at)| *at).find(|&at| !self.ask(at, rules, Limits::keyed).allows(now))
+    }
+
+    /// What some of the limits answer to a lane.
+    fn ask(&self, at: usize, rules: &Rules, limits: impl Fn(&Limits, &Request) -> Verdict) -> Verdict {
+        let answer = rules.with_request(&self.lanes[at].lane, |is_judged, request| match is_judged {
+            // It is judged as soon as it is complete.
+            true => Verdict::At(request.since),
+            false => limits(&rules.limits, request),
+        });
+        answer.unwrap_or(Verdict::Never)
+    }
+
+    fn kind(&self, at: usize, rules: &Rules) -> Kind {
+        let kind = rules.with_request(&self.lanes[at].lane, |is_judged, request| match is_judged {
+            true => Kind::default(),
+            false => rules.limits.common_part(request),
+        });
+        kind.unwrap_or_default()
+    }
+
+    /// A lane.
+    pub(super) fn lane(&self, at: usize) -> &Lane {
+        &self.lanes[at].lane
+    }
+
+    /// Passes over a lane until [`Queue::settle`]: a limit is used up by what is admitted already.
+    pub(super) fn defer(&mut self, at: usize) {
+        self.remove(at);
+        self.deferred.push(at);
+    }
+
+    /// Takes out the first `count` items of a lane, which leave at `now`.
+    pub(super) fn take(
+        &mut self,
+        at: usize,
+        count: u64,
+        now: Time,
+        delimiter: &Delimiter,
+        rules: &Rules,
+    ) -> Vec<Segment> {
+        self.remove(at);
+        let lane = &mut self.lanes[at].lane;
+        let before = lane.len();
+        let taken = lane.take(count, now, delimiter, &rules.former);
+        self.parts -= before - lane.len();
+        if lane.front().is_none() {
+            self.empty(at, now, rules);
+        }
+        taken.iter().for_each(|segment| self.count_out(segment));
+        self.place(at, rules);
+        taken
+    }
+
+    /// A lane has become empty.
+    fn empty(&mut self, at: usize, now: Time, rules: &Rules) {
+        let is_needed = rules.depends_on_since || self.lanes[at].lane.held_until() > now;
+        if !is_needed && self.names.len() > FEW_LANES {
+            return self.forget(at);
+        }
+        // With many keys, most lanes hold one item, once.
+        if self.names.len() > FEW_LANES {
+            self.lanes[at].lane.clear();
+        }
+        self.emptied.push_back((now, at));
+    }
+
+    /// What was admitted has been committed, as of `now`, and by `released` of the lanes it came from.
+    pub(super) fn settle(&mut self, now: Time, released: &[usize], rules: &Rules) {
+        for &at in released {
+            self.lanes[at].lane.released(now);
+        }
+        for at in std::mem::take(&mut self.deferred) {
+            self.place(at, rules);
+        }
+    }
+
+    fn count_in(&mut self, segment: &Segment) {
+        self.items += segment.items();
+        self.bytes += segment.bytes().len();
+        self.parts += 1;
+    }
+
+    fn count_out(&mut self, segment: &Segment) {
+        self.items -= segment.items();
+        self.bytes -= segment.bytes().len();
+    }
+
+    /// Forgets the empty lanes whose last release was no later than `arrival`.
+    fn forget_emptied(&mut self, arrival: Time) {
+        while let Some(&(_, at)) = self.emptied.front().filter(|(since, _)| *since <= arrival) {
+            self.emptied.pop_front();
+            let lane = &self.lanes[at].lane;
+            if lane.front().is_none() && lane.previous().max(lane.held_until()) <= arrival {
+                self.forget(at);
+            }
+        }
+    }
+
+    fn forget(&mut self, at: usize) {
+        if self.names.remove(&self.lanes[at].name).is_some() {
+            self.lanes[at] = Entry::default();
+            self.free.push(at);
+        }
+    }
+}

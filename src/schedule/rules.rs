@@ -1,0 +1,30 @@
+//! The limits, and all that bears on how they are asked.
+
+use super::batch::Former;
+use super::lane::Lane;
+use crate::config::OnLimit;
+use crate::limiter::{Limits, Request};
+use crate::source::Items;
+
+/// The limits, how releases are formed, and what happens to items that cannot go at once.
+pub(super) struct Rules {
+    pub(super) limits: Limits,
+    pub(super) former: Former,
+    pub(super) on_limit: OnLimit,
+    /// Answers may depend on when an item became next in line, so lanes that are empty are remembered for a while.
+    pub(super) depends_on_since: bool,
+}
+
+impl Rules {
+    /// Whether an item goes as of its arrival or not at all. What is tried again did go, and waits.
+    pub(super) fn judges(&self, front: &Items) -> bool {
+        self.on_limit.never_waits() && front.segment.attempt() == 1
+    }
+
+    /// Hands on what a lane would release next, and whether that is judged instead of made to wait.
+    pub(super) fn with_request<T>(&self, lane: &Lane, f: impl FnOnce(bool, &Request) -> T) -> Option<T> {
+        let ((front, open), since) = lane.front().zip(lane.open()).zip(lane.since())?;
+        let request = Request { since, costs: &open.costs, keys: &front.charge.keys };
+        Some(f(self.judges(front), &request))
+    }
+}

@@ -1,0 +1,89 @@
+//! What to do while not even one command can be started, for want of processes, descriptors or memory.
+//!
+//! As long as commands are running, their ends will help. With none, it may be others that use everything up, and that
+//! passes; or there is too little for ever, and then the run ends.
+
+use crate::time::{SECOND, Time};
+
+/// The pause after the first attempt. Each one after it is twice as long, up to the longest.
+const FIRST_PAUSE: u64 = SECOND / 20;
+const LONGEST_PAUSE: u64 = 2 * SECOND;
+
+/// How long nothing can be started, with nothing running, before the run ends.
+pub(super) const PATIENCE: u64 = 30 * SECOND;
+
+/// A shortage, as long as it lasts.
+#[derive(Default)]
+pub(super) struct Shortage {
+    /// Since when nothing could be started, with nothing running.
+    since: Option<Time>,
+    pause: u64,
+}
+
+/// What to do about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// Try again after so many nanoseconds.
+    Again(u64),
+    /// The same, and tell of it.
+    Tell(u64),
+    /// End the run.
+    GiveUp,
+}
+
+impl Shortage {
+    /// A command could not be started at `now`.
+    pub(super) fn persists(&mut self, now: Time, is_any_running: bool) -> Next {
+        if is_any_running {
+            self.over();
+            return Next::Again(FIRST_PAUSE);
+        }
+        let Some(since) = self.since else {
+            (self.since, self.pause) = (Some(now), FIRST_PAUSE);
+            return Next::Tell(FIRST_PAUSE);
+        };
+        if now.since(since) >= PATIENCE {
+            return Next::GiveUp;
+        }
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Next::Again(self.pause)
+    }
+
+    /// A command could be started.
+    pub(super) fn over(&mut self) {
+        self.since = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_nothing_running_it_is_told_once_and_ends_after_a_while() {
+        let (mut shortage, mut now, mut steps) = (Shortage::default(), Time(7), Vec::new());
+        loop {
+            let next = shortage.persists(now, false);
+            steps.push(next);
+            match next {
+                Next::Again(pause) | Next::Tell(pause) => now = Time(now.0 + pause),
+                Next::GiveUp => break,
+            }
+        }
+        let pauses = [50, 100, 200, 400, 800, 1600, 2000].map(|millis| millis * SECOND / 1000);
+        assert_eq!(steps[0], Next::Tell(pauses[0]));
+        assert_eq!(steps[1..7], pauses[1..].iter().map(|&pause| Next::Again(pause)).collect::<Vec<_>>());
+        assert!((PATIENCE..PATIENCE + LONGEST_PAUSE).contains(&now.since(Time(7))));
+    }
+
+    #[test]
+    fn commands_that_run_or_start_end_it() {
+        let mut shortage = Shortage::default();
+        let late = Time(PATIENCE + 1);
+        assert_eq!(shortage.persists(Time(0), false), Next::Tell(FIRST_PAUSE));
+        assert_eq!(shortage.persists(late, true), Next::Again(FIRST_PAUSE));
+        assert_eq!(shortage.persists(late, false), Next::Tell(FIRST_PAUSE));
+        shortage.over();
+        assert_eq!(shortage.persists(Time(late.0 * 2), false), Next::Tell(FIRST_PAUSE));
+    }
+}

@@ -1,0 +1,57 @@
+//! Collecting children that have ended, whatever they ended by.
+
+use nix::errno::Errno;
+use nix::libc::{self, c_int};
+use nix::unistd::Pid;
+
+use crate::exit::End;
+
+/// The next child that has ended, if there is one.
+///
+/// It may be none of ours: a child that this process had before it became throttle. nix's `waitpid` knows no real-time
+/// signals: it would collect a child that one has killed, and then fail.
+pub(super) fn next_ended() -> Option<(Pid, End)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` outlives the call.
+        #[expect(unsafe_code)]
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        match Errno::result(pid) {
+            Ok(0) => return None,
+            Ok(pid) => {
+                if let Some(end) = end_of(status) {
+                    return Some((Pid::from_raw(pid), end));
+                }
+            }
+            Err(Errno::EINTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// What a wait status says, unless the child was merely stopped.
+fn end_of(status: c_int) -> Option<End> {
+    if libc::WIFEXITED(status) {
+        return Some(End::Exited(libc::WEXITSTATUS(status)));
+    }
+    libc::WIFSIGNALED(status).then(|| End::Killed(libc::WTERMSIG(status)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wait_status_that_ends_a_child_is_understood() {
+        for code in 0..=255 {
+            assert_eq!(end_of(code << 8), Some(End::Exited(code)));
+        }
+        for signal in 1..=64 {
+            let core_dumped = 0x80;
+            assert_eq!(end_of(signal), Some(End::Killed(signal)));
+            assert_eq!(end_of(signal | core_dumped), Some(End::Killed(signal)));
+        }
+        let stopped = 19 << 8 | 0x7f;
+        assert_eq!(end_of(stopped), None);
+    }
+}

@@ -1,0 +1,355 @@
+//! What a record is charged: its costs and its keys.
+
+use super::bad_item::{BadItem, excerpt};
+use super::host::canonical_host;
+use super::json::{Paths, Values};
+use super::part::Part;
+use super::select::Extractor;
+use crate::charge::{Charge, Draft, Key};
+use crate::config::{Rate, Selector, keys};
+
+/// Works out the charges of records for a set of limits.
+pub struct Charger {
+    /// What is selected from records that are JSON, in one pass.
+    paths: Option<Paths>,
+    keys: Vec<Field>,
+    limits: Vec<Rule>,
+    /// The charge of every record, if all have the same.
+    uniform: Option<Charge>,
+}
+
+/// One limit, as far as it concerns a record.
+struct Rule {
+    name: String,
+    cost: Cost,
+    only: Option<Only>,
+    /// The most a record may cost.
+    most: Option<u64>,
+}
+
+/// The one key that a limit is for.
+struct Only {
+    /// Which of the keys.
+    index: usize,
+    key: Vec<u8>,
+    /// Whether a record with it has come.
+    matched: bool,
+}
+
+impl Only {
+    fn new(index: usize, rate: &Rate) -> Option<Self> {
+        let only = rate.only.as_ref()?;
+        // As the selector would give it.
+        let is_host = rate.key == Some(Selector::Host);
+        let key = if is_host { canonical_host(only) } else { only.clone().into_bytes() };
+        Some(Only { index, key, matched: false })
+    }
+
+    fn matches(&self, keys: &[Key]) -> bool {
+        keys[self.index].as_slice() == self.key
+    }
+}
+
+enum Cost {
+    Always(u64),
+    Selected(Box<Field>, Selector),
+}
+
+enum Field {
+    /// The number of a path.
+    Path(usize),
+    Other(Extractor),
+}
+
+/// A record, and what its JSON holds.
+struct Record<'a> {
+    bytes: &'a [u8],
+    /// With the delimiter.
+    length: usize,
+    /// `None` if it is not JSON.
+    values: Option<Values<'a>>,
+}
+
+impl Charger {
+    /// For these limits, and `separator` between the fields of a record.
+    pub fn new(limits: &[Rate], separator: Option<&[u8]>) -> Self {
+        let mut paths = None;
+        let selectors = keys(limits);
+        let keys: Vec<_> = selectors.iter().map(|key| Field::new(key, separator, &mut paths)).collect();
+        let rule = |rate: &Rate| {
+            let key = rate.key.as_ref().and_then(|key| selectors.iter().position(|known| *known == key));
+            Rule {
+                name: rate.to_string(),
+                cost: Cost::new(rate.cost.as_ref(), separator, &mut paths),
+                only: key.and_then(|index| Only::new(index, rate)),
+                most: rate.most(),
+            }
+        };
+        let limits = limits.iter().map(rule).collect();
+        let mut charger = Charger { paths, keys, limits, uniform: None };
+        charger.uniform = charger.common_charge();
+        charger
+    }
+
+    /// The charge of every record, if all have the same and may be admitted.
+    pub fn uniform(&self) -> Option<&Charge> {
+        self.uniform.as_ref()
+    }
+
+    fn common_charge(&mut self) -> Option<Charge> {
+        let is_uniform =
+            self.keys.is_empty() && self.limits.iter().all(|rule| matches!(rule.cost, Cost::Always(_)));
+        if is_uniform { self.charge(b"", 0).ok() } else { None }
+    }
+
+    /// The charge of `record`, without its delimiter; with the delimiter it is `length` bytes long.
+    ///
+    /// # Errors
+    /// As [`Charger::charge_into`].
+    pub fn charge(&mut self, record: &[u8], length: usize) -> Result<Charge, BadItem> {
+        let mut draft = Draft::default();
+        self.charge_into(record, length, &mut draft).map(|()| draft.charge())
+    }
+
+    /// As [`Charger::charge`], into a draft, which is overwritten.
+    ///
+    /// # Errors
+    /// The record has no cost, or one that is never admitted. Then the draft is of no use.
+    pub fn charge_into(&mut self, record: &[u8], length: usize, draft: &mut Draft) -> Result<(), BadItem> {
+        if let Some(charge) = &self.uniform {
+            draft.costs.clear();
+            draft.costs.extend_from_slice(&charge.costs);
+            draft.keys.clear();
+            return Ok(());
+        }
+        let record = self.record(record, length);
+        self.write_keys(&record, &mut draft.keys);
+        draft.costs.clear();
+        for rule in &mut self.limits {
+            rule.note(&draft.keys);
+            let cost = rule.cost(&draft.keys, &record);
+            draft.costs.push(cost.map_err(|why| BadItem::new(why, record.bytes))?);
+        }
+        Ok(())
+    }
+
+    /// The limits with an `only=` that no record has matched so far.
+    pub fn unmatched(&self) -> impl Iterator<Item = &str> {
+        let is_unmatched = |rule: &&Rule| rule.only.as_ref().is_some_and(|only| !only.matched);
+        self.limits.iter().filter(is_unmatched).map(|rule| rule.name.as_str())
+    }
+
+    /// Takes over which limits were matched, where `before` had the same ones.
+    pub fn keep_matched(&mut self, before: &Charger) {
+        let unmatched: Vec<_> = before.unmatched().collect();
+        for rule in &mut self.limits {
+            let was_there = before.limits.iter().any(|old| old.name == rule.name);
+            if let Some(only) = &mut rule.only {
+                only.matched |= was_there && !unmatched.contains(&rule.name.as_str());
+            }
+        }
+    }
+
+    /// As [`Charger::charge`], for a record that was admitted by other limits: what is wrong costs nothing.
+    pub(crate) fn charge_leniently(&self, record: &[u8], length: usize) -> Charge {
+        let mut draft = Draft::default();
+        let record = self.record(record, length);
+        self.write_keys(&record, &mut draft.keys);
+        let costs = self.limits.iter().map(|rule| rule.cost(&draft.keys, &record).unwrap_or(0));
+        draft.costs.extend(costs);
+        draft.charge()
+    }
+
+    fn record<'a>(&self, bytes: &'a [u8], length: usize) -> Record<'a> {
+        let values = self.paths.as_ref().and_then(|paths| paths.values(bytes).ok());
+        Record { bytes, length, values }
+    }
+
+    fn write_keys(&self, record: &Record<'_>, keys: &mut Vec<Key>) {
+        keys.resize_with(self.keys.len(), Key::new);
+        for (field, key) in self.keys.iter().zip(keys) {
+            record.with(field, |part| part.write_to(key));
+        }
+    }
+}
+
+impl Field {
+    fn new(selector: &Selector, separator: Option<&[u8]>, paths: &mut Option<Paths>) -> Self {
+        match selector {
+            Selector::Path(path) => Field::Path(paths.get_or_insert_default().add(path)),
+            _ => Field::Other(Extractor::new(selector, separator)),
+        }
+    }
+}
+
+impl Record<'_> {
+    /// What `field` selects, given to `use_it`.
+    fn with<T>(&self, field: &Field, use_it: impl FnOnce(&Part<'_>) -> T) -> T {
+        match field {
+            Field::Path(path) => use_it(self.values.as_ref().map_or(&Part::Missing, |values| &values[*path])),
+            Field::Other(extractor) => use_it(&extractor.part(self.bytes, self.length)),
+        }
+    }
+
+    /// Whether `field` is in JSON, which the record is not.
+    fn lacks_json(&self, field: &Field) -> bool {
+        matches!(field, Field::Path(_)) && self.values.is_none()
+    }
+}
+
+impl Cost {
+    fn new(cost: Option<&Selector>, separator: Option<&[u8]>, paths: &mut Option<Paths>) -> Self {
+        match cost {
+            None => Cost::Always(1),
+            Some(Selector::Constant(cost)) => Cost::Always(*cost),
+            Some(selector) => {
+                Cost::Selected(Box::new(Field::new(selector, separator, paths)), selector.clone())
+            }
+        }
+    }
+
+    fn of(&self, record: &Record<'_>) -> Result<u64, String> {
+        match self {
+            Cost::Always(cost) => Ok(*cost),
+            Cost::Selected(field, _) if record.lacks_json(field) => Err("not JSON".to_owned()),
+            Cost::Selected(field, selector) => record.with(field, |part| match part.whole_number() {
+                Some(cost) => Ok(cost),
+                None => Err(why_no_cost(selector, part)),
+            }),
+        }
+    }
+}
+
+fn why_no_cost(selector: &Selector, part: &Part<'_>) -> String {
+    match part {
+        Part::Text(text) => format!("its cost, {selector}, is '{}', not a whole number", excerpt(text)),
+        Part::Missing | Part::Number(_) => format!("has no {selector} to take its cost from"),
+    }
+}
+
+impl Rule {
+    fn note(&mut self, keys: &[Key]) {
+        if let Some(only) = &mut self.only {
+            only.matched |= only.matches(keys);
+        }
+    }
+
+    fn cost(&self, keys: &[Key], record: &Record<'_>) -> Result<u64, String> {
+        if self.only.as_ref().is_some_and(|only| !only.matches(keys)) {
+            return Ok(0);
+        }
+        let cost = self.cost.of(record)?;
+        match self.most {
+            Some(most) if cost > most => {
+                Err(format!("its cost of {cost} is more than the limit {} ever admits", self.name))
+            }
+            _ => Ok(cost),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Defaults, RateText};
+
+    fn charger(rates: &[&str]) -> Charger {
+        let resolve = |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        Charger::new(&rates.iter().map(resolve).collect::<Vec<_>>(), None)
+    }
+
+    fn charge(rates: &[&str], record: &[u8]) -> Result<(Vec<u64>, Vec<Vec<u8>>), BadItem> {
+        let charge = charger(rates).charge(record, record.len() + 1)?;
+        Ok((charge.costs.to_vec(), charge.keys.iter().map(|key| key.to_vec()).collect()))
+    }
+
+    #[test]
+    fn costs_and_keys() {
+        assert_eq!(charge(&["9/s", "9/s,cost=2"], b"x"), Ok((vec![1, 2], vec![])));
+        assert_eq!(charge(&["9/s,cost=col:1,key=col:2"], b"3 b"), Ok((vec![3], vec![b"b".to_vec()])));
+        assert_eq!(charge(&["9/s,key=col:2"], b"3"), Ok((vec![1], vec![b"".to_vec()])));
+        let rates = ["9/s,key=col:1,only=a", "9/s,key=col:1,only=b,cost=col:9", "9/s,key=col:2"];
+        assert_eq!(charge(&rates, b"a c"), Ok((vec![1, 0, 1], vec![b"a".to_vec(), b"c".to_vec()])));
+    }
+
+    #[test]
+    fn what_all_ask_is_known_in_advance() {
+        assert!(charger(&["9/s", "9/s,cost=2"]).uniform().is_some());
+        assert!(charger(&["9/s,cost=10"]).uniform().is_none());
+        assert!(charger(&["9/s,key=col:1"]).uniform().is_none());
+        assert!(charger(&["9/s,cost=bytes"]).uniform().is_none());
+    }
+
+    #[test]
+    fn bad_costs_say_why() {
+        for (rate, record, why) in [
+            ("9/s,cost=col:2", &b"x"[..], "has no col:2"),
+            ("9/s,cost=col:1", b"-1", "'-1', not a whole number"),
+            ("9/s,cost=col:1", b"1.5", "'1.5', not a whole number"),
+            ("9/s,cost=col:1", b"+1", "not a whole number"),
+            ("9/s,cost=col:1", b"\x1b[2J", "'\\x1b[2J'"),
+            ("9/s,cost=col:1", b"10", "9/1s,algo=sliding,cost=col:1 ever admits"),
+            ("9/s,cost=10", b"", "more than the limit"),
+            ("9/s,cost=.n", b"bad", "not JSON: 'bad'"),
+            ("9/s,cost=.n", b"{\"m\": 1}", "has no .n to take its cost from: '{\\\"m\\\": 1}'"),
+            ("9/s,cost=.n", b"{\"n\": 1.5}", "'1.5', not a whole number"),
+        ] {
+            let error = charge(&[rate], record).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        assert_eq!(charge(&["9/s,cost=col:1,algo=bucket"], b"10"), Ok((vec![10], vec![])));
+    }
+
+    #[test]
+    fn a_draft_is_used_again() {
+        let mut charger = charger(&["9/s,cost=.n,key=.a.id", "9/s,key=bytes"]);
+        let mut draft = Draft::default();
+        for (record, cost, id) in [
+            (
+                &br#"{"n": 3, "a": {"id": "a-key-that-needs-memory-of-its-own"}}"#[..],
+                3,
+                "a-key-that-needs-memory-of-its-own",
+            ),
+            (br#"{"n": "4", "a": {"id": 7}}"#, 4, "7"),
+            (br#"{"n": 0}"#, 0, ""),
+        ] {
+            charger.charge_into(record, 5, &mut draft).unwrap();
+            assert_eq!(draft.costs, [cost, 1]);
+            assert_eq!(draft.keys, [Key::from_slice(id.as_bytes()), Key::from_slice(b"5")]);
+        }
+        assert!(charger.charge_into(b"bad", 5, &mut draft).is_err());
+        charger.charge_into(br#"{"n": 1}"#, 5, &mut draft).unwrap();
+        assert_eq!(draft.charge(), charger.charge(br#"{"n": 1}"#, 5).unwrap());
+    }
+
+    #[test]
+    fn a_limit_for_one_host_only_is_for_it_however_either_is_written() {
+        for only in ["example.org", "Example.ORG."] {
+            let costs = |url| charge(&[&format!("9/s,key=host,only={only}")], url).unwrap().0;
+            assert_eq!(costs(b"http://example.org/"), [1]);
+            assert_eq!(costs(b"http://EXAMPLE.org:80/"), [1]);
+            assert_eq!(costs(b"http://example.com/"), [0]);
+        }
+    }
+
+    #[test]
+    fn limits_for_one_key_that_never_came_are_known() {
+        let rates = ["9/s", "9/s,key=col:1,only=a", "9/s,key=col:1,only=b", "9/s,key=col:2,only=b"];
+        let names = |charger: &Charger| charger.unmatched().map(str::to_owned).collect::<Vec<_>>();
+        let mut first = charger(&rates);
+        assert_eq!(names(&first).len(), 3);
+        first.charge(b"a x", 4).unwrap();
+        let unmatched = ["9/1s,algo=sliding,key=col:1,only=b", "9/1s,algo=sliding,key=col:2,only=b"];
+        assert_eq!(names(&first), unmatched);
+
+        let mut second = charger(&["9/s,key=col:1,only=a", "9/s,key=col:1,only=b", "9/s,key=col:1,only=c"]);
+        second.keep_matched(&first);
+        let unmatched = ["9/1s,algo=sliding,key=col:1,only=b", "9/1s,algo=sliding,key=col:1,only=c"];
+        assert_eq!(names(&second), unmatched);
+    }
+
+    #[test]
+    fn what_is_not_json_has_empty_keys() {
+        assert_eq!(charge(&["9/s,key=.id"], b"bad"), Ok((vec![1], vec![vec![]])));
+    }
+}

@@ -1,0 +1,175 @@
+//! The host of a URL, such that one host is one key, however it is written.
+
+use std::net::Ipv4Addr;
+
+use url::{Host, Url};
+
+use super::part::Part;
+
+/// The host: in lower case, international names in their ASCII form, addresses in their shortest form, without
+/// dots at the end.
+pub(super) fn host(record: &[u8]) -> Part<'_> {
+    plain_host(record).map_or_else(|| parsed_host(record), Part::borrowed)
+}
+
+/// A host that is not part of a URL, written as [`host`] writes it.
+pub(super) fn canonical_host(name: &str) -> Vec<u8> {
+    let name = Host::parse(name).map_or_else(|_| name.to_ascii_lowercase(), |host| host.to_string());
+    without_dots(name.as_bytes()).to_vec()
+}
+
+/// The host, if it can be told without parsing all of the URL: no user, lower-case ASCII, and no spelling that
+/// another one stands for.
+fn plain_host(record: &[u8]) -> Option<&[u8]> {
+    let rest = record.strip_prefix(b"http")?;
+    let rest = rest.strip_prefix(b"s").unwrap_or(rest).strip_prefix(b"://")?;
+    let end = rest.iter().position(|&byte| !is_plain(byte)).unwrap_or(rest.len());
+    let (host, rest) = rest.split_at(end);
+    let is_whole = match rest.split_first() {
+        None | Some((b'/' | b'?' | b'#', _)) => true,
+        Some((b':', rest)) => is_port(rest),
+        Some(_) => false,
+    };
+    let host = without_dots(host);
+    Some(host).filter(|host| is_whole && is_canonical(host))
+}
+
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.')
+}
+
+/// Whether a port of up to four digits is all that comes before the path.
+fn is_port(rest: &[u8]) -> bool {
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    end <= 4 && matches!(rest.get(end), None | Some(b'/' | b'?' | b'#'))
+}
+
+/// Whether a plain host is neither encoded nor an address in an unusual spelling.
+fn is_canonical(host: &[u8]) -> bool {
+    let last = host.rsplit(|&byte| byte == b'.').next().unwrap_or_default();
+    match last.first() {
+        None => false,
+        Some(b'0'..=b'9') => str::from_utf8(host).is_ok_and(|host| host.parse::<Ipv4Addr>().is_ok()),
+        Some(_) => memchr::memmem::find(host, b"xn--").is_none(),
+    }
+}
+
+fn without_dots(host: &[u8]) -> &[u8] {
+    let end = host.iter().rposition(|&byte| byte != b'.').map_or(0, |last| last + 1);
+    &host[..end]
+}
+
+fn parsed_host(record: &[u8]) -> Part<'static> {
+    // What is not UTF-8 in a path is of no interest; in a host it is no letter of any name.
+    let url = Url::parse(String::from_utf8_lossy(record).trim()).ok();
+    let host = url.as_ref().and_then(Url::host_str).map(canonical_host).filter(|host| !host.is_empty());
+    host.map_or(Part::Missing, Part::owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(url: &[u8]) -> Option<String> {
+        host(url).into_text().map(|host| String::from_utf8(host.into_owned()).unwrap())
+    }
+
+    #[test]
+    fn one_host_is_one_key_however_it_is_written() {
+        let table: [(&str, &[&[u8]]); 7] = [
+            (
+                "a.b",
+                &[
+                    b"http://a.b/1",
+                    b"http://a.b/\xff",
+                    b"http://a.b./2",
+                    b"http://A.B/\xff",
+                    b"HTTPS://a.B.",
+                    b"http://a.b:80?q",
+                    b"https://a.b:443#f",
+                    b"http://a.b:8080/",
+                    b"http://a.b:65535/",
+                    b"http://u:p@a.b/",
+                    b"http://\xff@a.b/",
+                    b"http://%61.b/",
+                    b"http:\\\\a.b\\x",
+                    b" http://a.b\r",
+                    b"ftp://a.b/",
+                    b"git://A.b./x",
+                ],
+            ),
+            (
+                "xn--bcher-kva.example",
+                &[
+                    "http://b\u{fc}cher.example/".as_bytes(),
+                    "http://B\u{dc}CHER.example./".as_bytes(),
+                    "http://bu\u{308}cher\u{3002}example/".as_bytes(),
+                    "git://b\u{fc}cher.example/".as_bytes(),
+                    b"http://b%C3%BCcher.example/",
+                    b"http://xn--bcher-kva.example/",
+                    b"http://XN--BCHER-KVA.example/",
+                ],
+            ),
+            (
+                "[::1]",
+                &[
+                    b"http://[::1]/",
+                    b"http://[0:0:0:0:0:0:0:1]:80/",
+                    b"http://[0000::0.0.0.1]",
+                    b"git://[::0:1]/",
+                ],
+            ),
+            ("[2001:db8::a]", &[b"http://[2001:db8::a]/", b"http://[2001:0DB8:0:0::000A]/"]),
+            (
+                "127.0.0.1",
+                &[b"http://127.0.0.1/", b"http://127.0.0.1./", b"http://127.1", b"http://0x7f000001/"],
+            ),
+            ("a_b-c.example", &[b"http://a_b-c.example/", b"http://A_b-c.example/"]),
+            ("localhost", &[b"http://localhost", b"http://LocalHost:1"]),
+        ];
+        for (expected, urls) in table {
+            for url in urls {
+                assert_eq!(key(url).as_deref(), Some(expected), "{}", url.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_host() {
+        let table: [&[u8]; 11] = [
+            b"",
+            b"http://",
+            b"http:///",
+            b"http://./",
+            b"http://\xff.b/",
+            b"http://a b/",
+            b"http://a.b:65536/",
+            b"http://a.b:x/",
+            b"http://xn--/",
+            b"http://1.2.3.256/",
+            b"file:///etc/passwd",
+        ];
+        for url in table {
+            assert_eq!(key(url), None, "{}", url.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_host_that_is_told_at_a_glance_is_that_of_the_whole_url() {
+        let pieces = [
+            "a", "7", "0x1f", "xn--", "256", "www", "-", "_", ".", ".", ":80", ":", "/", "?", "#", "@",
+            "%41", "\\",
+        ];
+        let (mut random, mut told) = (fastrand::Rng::with_seed(7), 0);
+        for _ in 0..20_000 {
+            let rest: String =
+                (0..random.usize(1..7)).map(|_| pieces[random.usize(..pieces.len())]).collect();
+            let url = format!("http{}://{rest}", if random.bool() { "s" } else { "" });
+            if let Some(host) = plain_host(url.as_bytes()) {
+                told += 1;
+                assert_eq!(Part::borrowed(host), parsed_host(url.as_bytes()), "{url}");
+            }
+        }
+        assert!(told > 1000, "{told}");
+    }
+}

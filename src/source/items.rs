@@ -1,0 +1,244 @@
+//! Items, as they wait and as they leave.
+
+use super::{Block, Delimiter};
+use crate::charge::Charge;
+use crate::time::Time;
+
+/// Consecutive items that arrived together, with their place in the input.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    block: Block,
+    first: u64,
+    offset: u64,
+    attempt: Attempt,
+}
+
+/// How often something has been sent, and what follows from that for the next time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Attempt {
+    /// How often it will have been sent, the next time included.
+    number: u64,
+    /// The number of the first item that it was sent together with; 0 if it was not.
+    batch: u64,
+    /// When it may be sent again.
+    not_before: Time,
+}
+
+impl Attempt {
+    const FIRST: Attempt = Attempt { number: 1, batch: 0, not_before: Time::ZERO };
+}
+
+impl Segment {
+    /// The items of a block, of which the first has the number `first` and stands `offset` bytes into the input.
+    pub(crate) fn new(block: Block, first: u64, offset: u64) -> Self {
+        Segment { block, first, offset, attempt: Attempt::FIRST }
+    }
+
+    /// The items with their delimiters.
+    pub fn bytes(&self) -> &[u8] {
+        self.block.bytes()
+    }
+
+    /// How many items there are.
+    pub fn items(&self) -> u64 {
+        self.block.records()
+    }
+
+    /// The number of the first one, counted from 1.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// How many bytes of the input stand before it.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// When they arrived.
+    pub fn arrival(&self) -> Time {
+        self.block.arrival()
+    }
+
+    /// How often they will have been sent, the next time included.
+    pub fn attempt(&self) -> u64 {
+        self.attempt.number
+    }
+
+    /// When they may be sent: at once, unless they are backing off.
+    pub fn not_before(&self) -> Time {
+        self.attempt.not_before
+    }
+
+    /// Whether they may be in one batch. What was sent together stays together, apart from all else.
+    pub(crate) fn was_sent_with(&self, other: &Segment) -> bool {
+        (self.attempt.number, self.attempt.batch) == (other.attempt.number, other.attempt.batch)
+    }
+
+    /// The same, to be sent once more, with those of the batch whose first item has this number.
+    pub(crate) fn again(self, batch: u64, not_before: Time) -> Self {
+        Segment { attempt: Attempt { number: self.attempt.number + 1, batch, not_before }, ..self }
+    }
+
+    /// Takes off the first `items` items.
+    pub(crate) fn split_off(&mut self, items: u64, delimiter: &Delimiter) -> Segment {
+        let length = match items {
+            all if all == self.items() => self.bytes().len(),
+            _ => delimiter.length(self.bytes(), items),
+        };
+        self.split_at(items, length)
+    }
+
+    /// As [`Segment::split_off`], where it is known that the items are `length` bytes together.
+    pub(crate) fn split_at(&mut self, items: u64, length: usize) -> Segment {
+        let front = Segment { block: self.block.split_off(items, length), ..*self };
+        self.first += items;
+        self.offset += length as u64;
+        front
+    }
+
+    /// Appends what stands right behind it in the same buffer. Returns whether it does.
+    pub(crate) fn append(&mut self, next: &Segment) -> bool {
+        self.attempt == next.attempt && self.block.append(&next.block)
+    }
+
+    /// The same in memory of its own.
+    pub(crate) fn detached(&self) -> Segment {
+        Segment { block: self.block.detached(), ..*self }
+    }
+}
+
+/// Items that are charged the same, as they wait.
+#[derive(Clone, Debug)]
+pub struct Items {
+    /// The items.
+    pub segment: Segment,
+    /// What each of them is charged.
+    pub charge: Charge,
+}
+
+impl Items {
+    /// Whether they may be in one batch.
+    pub(crate) fn may_join(&self, other: &Items) -> bool {
+        self.charge.keys == other.charge.keys && self.segment.was_sent_with(&other.segment)
+    }
+}
+
+/// Items that leave together, in the order of the input, as one release or as several.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    segments: Vec<Segment>,
+    items: u64,
+    bytes: usize,
+    /// How many items each release carries, unless each carries one.
+    sizes: Vec<u64>,
+}
+
+impl Batch {
+    /// Adds items, each of which is a release.
+    pub(crate) fn push(&mut self, segment: Segment) {
+        self.items += segment.items();
+        self.bytes += segment.bytes().len();
+        if !self.segments.last_mut().is_some_and(|last| last.append(&segment)) {
+            self.segments.push(segment);
+        }
+    }
+
+    /// Adds items that are one release together.
+    pub(crate) fn push_release(&mut self, segments: impl IntoIterator<Item = Segment>) {
+        let before = self.items;
+        segments.into_iter().for_each(|segment| self.push(segment));
+        self.sizes.push(self.items - before);
+    }
+
+    /// Empties it, to be filled again.
+    pub(crate) fn clear(&mut self) {
+        self.segments.clear();
+        self.sizes.clear();
+        (self.items, self.bytes) = (0, 0);
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.items == 0
+    }
+
+    /// The items, cut where they do not lie next to each other.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// How many items there are.
+    pub fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// How many bytes they are, with delimiters.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The number of the first item.
+    pub fn first(&self) -> u64 {
+        self.segments.first().map_or(0, Segment::first)
+    }
+
+    /// How often the first item has been sent, this time included.
+    pub fn attempt(&self) -> u64 {
+        self.segments.first().map_or(1, Segment::attempt)
+    }
+
+    /// How many items each release carries.
+    pub fn sizes(&self) -> impl Iterator<Item = u64> {
+        let singles = if self.sizes.is_empty() { self.items } else { 0 };
+        self.sizes.iter().copied().chain((0..singles).map(|_| 1))
+    }
+
+    /// How many releases have begun once the first `items` have left.
+    pub(crate) fn releases_of(&self, items: u64) -> u64 {
+        if self.sizes.is_empty() {
+            return items;
+        }
+        let mut begun = 0;
+        let begins = self.sizes.iter().take_while(|&&size| {
+            begun += size;
+            begun - size < items
+        });
+        begins.count() as u64
+    }
+
+    /// How many whole items are in the first `length` bytes.
+    pub fn items_in(&self, mut length: usize, delimiter: &Delimiter) -> u64 {
+        let mut items = 0;
+        for segment in &self.segments {
+            let bytes = segment.bytes();
+            if length < bytes.len() {
+                return items + delimiter.whole(&bytes[..length]).0;
+            }
+            items += segment.items();
+            length -= bytes.len();
+        }
+        items
+    }
+
+    /// Takes off the first `items` items.
+    pub(crate) fn take(&mut self, items: u64, delimiter: &Delimiter) -> Vec<Segment> {
+        let mut left = items;
+        let mut taken = Vec::new();
+        while left > 0 && !self.segments.is_empty() {
+            let count = self.segments[0].items().min(left);
+            taken.push(self.segments[0].split_off(count, delimiter));
+            left -= count;
+            if self.segments[0].items() == 0 {
+                self.segments.remove(0);
+            }
+        }
+        self.items -= items - left;
+        self.bytes -= taken.iter().map(|segment| segment.bytes().len()).sum::<usize>();
+        taken
+    }
+
+    /// Each item with its delimiter.
+    pub fn records<'a>(&'a self, delimiter: &'a Delimiter) -> impl Iterator<Item = &'a [u8]> {
+        self.segments.iter().flat_map(|segment| delimiter.split_inclusive(segment.bytes()))
+    }
+}

@@ -1,0 +1,267 @@
+//! The values at some paths of a JSON text. What stands beside the paths is passed over, not kept.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use smallvec::{SmallVec, smallvec};
+
+use super::part::Part;
+
+/// The paths, as a tree of their names, such that one pass over the text finds all values.
+#[derive(Default)]
+pub(super) struct Paths {
+    root: Node,
+    count: usize,
+}
+
+/// The values, one for each path, in the order in which they were added.
+pub(super) type Values<'a> = SmallVec<[Part<'a>; 4]>;
+
+#[derive(Default)]
+struct Node {
+    /// The number of the path that ends here.
+    path: Option<usize>,
+    children: Vec<Child>,
+}
+
+struct Child {
+    name: String,
+    /// The name as an index, for an array.
+    index: Option<usize>,
+    node: Node,
+}
+
+impl Paths {
+    /// Adds a path of names and, in arrays, indices. Returns its number.
+    pub(super) fn add(&mut self, path: &[String]) -> usize {
+        let end = path.iter().fold(&mut self.root, |node, name| node.child(name));
+        let number = *end.path.get_or_insert(self.count);
+        self.count = self.count.max(number + 1);
+        number
+    }
+
+    /// The values in `text`; texts without their quotes, other values as JSON. There is none for `null`. Of several
+    /// members of one name, the last counts.
+    ///
+    /// # Errors
+    /// It is not JSON, so far as this shows without decoding what is passed over.
+    pub(super) fn values<'a>(&self, text: &'a [u8]) -> Result<Values<'a>, serde_json::Error> {
+        let mut values = smallvec![Part::Missing; self.count];
+        let mut json = serde_json::Deserializer::from_slice(text);
+        At { node: &self.root, values: &mut values }.deserialize(&mut json)?;
+        json.end()?;
+        Ok(values)
+    }
+}
+
+impl Node {
+    fn child(&mut self, name: &str) -> &mut Node {
+        let at = self.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
+            let (name, index) = (name.to_owned(), name.parse().ok());
+            self.children.push(Child { name, index, node: Node::default() });
+            self.children.len() - 1
+        });
+        &mut self.children[at].node
+    }
+
+    fn named(&self, name: &str) -> Option<&Node> {
+        self.children.iter().find(|child| child.name == name).map(|child| &child.node)
+    }
+
+    /// Forgets what was found here and below, for another member of the same name takes its place.
+    fn clear(&self, values: &mut Values<'_>) {
+        self.path.iter().for_each(|&path| values[path] = Part::Missing);
+        self.children.iter().for_each(|child| child.node.clear(values));
+    }
+
+    /// Takes the values from a tree.
+    fn take(&self, value: &Value, values: &mut Values<'_>) {
+        if let Some(path) = self.path {
+            values[path] = match value {
+                Value::Null => Part::Missing,
+                Value::String(text) => Part::owned(text.as_str()),
+                value => Part::owned(value.to_string()),
+            };
+        }
+        for child in &self.children {
+            let below = match value {
+                Value::Array(items) => child.index.and_then(|index| items.get(index)),
+                value => value.get(&child.name),
+            };
+            below.into_iter().for_each(|below| child.node.take(below, values));
+        }
+    }
+}
+
+/// Reads one value, which is at this node of the paths.
+struct At<'n, 'v, 'a> {
+    node: &'n Node,
+    values: &'v mut Values<'a>,
+}
+
+impl<'a> At<'_, '_, 'a> {
+    fn set(self, value: Part<'a>) {
+        if let Some(path) = self.node.path {
+            self.values[path] = value;
+        }
+    }
+}
+
+impl<'a> DeserializeSeed<'a> for At<'_, '_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'a> Visitor<'a> for At<'_, '_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.set(Part::Missing);
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.set(Part::borrowed(if value { b"true" } else { b"false" }));
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.set(Part::Number(value));
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.set(Part::owned(value.to_string()));
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        self.set(Part::owned(Value::from(value).to_string()));
+        Ok(())
+    }
+
+    fn visit_borrowed_str<E: Error>(self, value: &'a str) -> Result<(), E> {
+        self.set(Part::borrowed(value.as_bytes()));
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        self.set(Part::owned(value));
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut items: A) -> Result<(), A::Error> {
+        if self.node.path.is_some() || self.node.children.len() > 1 {
+            let value = Value::deserialize(SeqAccessDeserializer::new(items))?;
+            self.node.take(&value, self.values);
+            return Ok(());
+        }
+        let wanted = self.node.children.first().filter(|child| child.index.is_some());
+        for index in 0.. {
+            let is_there = match wanted {
+                Some(child) if child.index == Some(index) => {
+                    items.next_element_seed(At { node: &child.node, values: self.values })?.is_some()
+                }
+                _ => items.next_element::<IgnoredAny>()?.is_some(),
+            };
+            if !is_there {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut members: A) -> Result<(), A::Error> {
+        if self.node.path.is_some() {
+            let value = Value::deserialize(MapAccessDeserializer::new(members))?;
+            self.node.take(&value, self.values);
+            return Ok(());
+        }
+        while let Some(child) = members.next_key_seed(Name(self.node))? {
+            match child {
+                Some(node) => {
+                    node.clear(self.values);
+                    members.next_value_seed(At { node, values: self.values })?;
+                }
+                None => drop(members.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a member's name, and tells where it leads.
+struct Name<'n>(&'n Node);
+
+impl<'a, 'n> DeserializeSeed<'a> for Name<'n> {
+    type Value = Option<&'n Node>;
+
+    fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl<'n> Visitor<'_> for Name<'n> {
+    type Value = Option<&'n Node>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.named(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(paths: &[&str], text: &str) -> Result<Vec<Option<String>>, String> {
+        let mut tree = Paths::default();
+        let path = |path: &&str| path[1..].split('.').map(str::to_owned).collect::<Vec<_>>();
+        for (number, text) in paths.iter().enumerate() {
+            assert_eq!(tree.add(&path(text)), number);
+        }
+        let values = tree.values(text.as_bytes()).map_err(|error| error.to_string())?;
+        let text =
+            |value: Part<'_>| value.into_text().map(|text| String::from_utf8(text.into_owned()).unwrap());
+        Ok(values.into_iter().map(text).collect())
+    }
+
+    #[test]
+    fn one_pass_finds_all_paths() {
+        let text =
+            r#"{"skip": [{"a": 9}, "]"], "user": {"id": "u1", "age": 7}, "tokens": 120, "list": [5, [6]]}"#;
+        let paths = [".tokens", ".user.id", ".user", ".user.age", ".list.1.0", ".list.0", ".nothing"];
+        let user = r#"{"age":7,"id":"u1"}"#;
+        let expected = [Some("120"), Some("u1"), Some(user), Some("7"), Some("6"), Some("5"), None];
+        assert_eq!(values(&paths, text).unwrap(), expected.map(|text| text.map(str::to_owned)));
+    }
+
+    #[test]
+    fn of_several_members_of_one_name_the_last_counts() {
+        let value = |path, text| values(&[path], text).unwrap().remove(0);
+        assert_eq!(value(".a", r#"{"a": 1, "a": 2}"#).as_deref(), Some("2"));
+        assert_eq!(value(".a.b", r#"{"a": {"b": 1}, "a": {"c": 2}}"#), None);
+        assert_eq!(value(".a.b", r#"{"a": {"b": 1}, "\u0061": {"b": 3}}"#).as_deref(), Some("3"));
+        assert_eq!(value(".a", r#"{"a": 1, "a": null}"#), None);
+    }
+
+    #[test]
+    fn what_is_not_json_has_no_values() {
+        for text in ["", "bad", "{", r#"{"a": 1} x"#, r#"{"a": 1,}"#, r#"{"a": 1}{"a": 2}"#, r#"{"a": 01}"#] {
+            assert!(values(&[".a"], text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The selected part of a record: where it stands in the record, if at all possible.
+
+use std::borrow::Cow;
+
+use crate::charge::Key;
+
+/// What a selector selects.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Part<'a> {
+    /// The record has no such part.
+    Missing,
+    Text(Cow<'a, [u8]>),
+    /// A number, which stands for its decimal digits.
+    Number(u64),
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn borrowed(text: &'a [u8]) -> Self {
+        Part::Text(Cow::Borrowed(text))
+    }
+
+    pub(super) fn owned(text: impl Into<Vec<u8>>) -> Self {
+        Part::Text(Cow::Owned(text.into()))
+    }
+
+    /// As text.
+    pub(super) fn into_text(self) -> Option<Cow<'a, [u8]>> {
+        match self {
+            Part::Missing => None,
+            Part::Text(text) => Some(text),
+            Part::Number(number) => Some(Cow::Owned(number.to_string().into_bytes())),
+        }
+    }
+
+    /// As a cost: digits and nothing else.
+    pub(super) fn whole_number(&self) -> Option<u64> {
+        match self {
+            Part::Missing => None,
+            Part::Text(text) => parse_digits(text),
+            Part::Number(number) => Some(*number),
+        }
+    }
+
+    /// As a key, which is empty if the part is missing.
+    pub(super) fn write_to(&self, key: &mut Key) {
+        key.clear();
+        match self {
+            Part::Missing => {}
+            Part::Text(text) => key.extend_from_slice(text),
+            Part::Number(number) => key.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
+        }
+    }
+}
+
+impl<'a> From<Option<&'a [u8]>> for Part<'a> {
+    fn from(text: Option<&'a [u8]>) -> Self {
+        text.map_or(Part::Missing, Part::borrowed)
+    }
+}
+
+fn parse_digits(text: &[u8]) -> Option<u64> {
+    let append = |number: u64, byte: &u8| match byte {
+        b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
+        _ => None,
+    };
+    if text.is_empty() { None } else { text.iter().try_fold(0, append) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_digits_and_nothing_else() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("007", Some(7)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("99999999999999999999", None),
+            ("", None),
+            ("+1", None),
+            ("-1", None),
+            ("1.0", None),
+            ("1 ", None),
+            ("\u{0661}", None),
+        ] {
+            assert_eq!(parse_digits(text.as_bytes()), number, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_keys_in_decimal() {
+        let mut key = Key::from_slice(b"before");
+        for (part, text) in [(Part::Number(120), &b"120"[..]), (Part::owned("x"), b"x"), (Part::Missing, b"")]
+        {
+            part.write_to(&mut key);
+            assert_eq!(key.as_slice(), text);
+        }
+    }
+}

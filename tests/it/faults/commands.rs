@@ -1,0 +1,64 @@
+//! Commands that end in unusual ways, or leave unusual things behind.
+
+use predicates::prelude::*;
+
+use crate::support::{Directory, UNLIMITED, sh, throttle};
+
+#[test]
+fn a_command_may_be_killed_by_any_signal() {
+    // The C library keeps 32 and 33 to itself.
+    for (signal, name) in [("9", "SIGKILL"), ("34", "signal 34"), ("50", "signal 50"), ("64", "signal 64")] {
+        let script = format!("kill -{signal} $$");
+        throttle(&[UNLIMITED, "--", "sh", "-c", &script])
+            .write_stdin("x\n")
+            .assert()
+            .code(125)
+            .stderr(format!("throttle: item 1 'x': was killed by {name}\n"));
+    }
+}
+
+#[test]
+fn a_real_time_signal_is_logged_by_its_number() {
+    let script = "echo x | throttle -r1T/s --log log -- sh -c 'kill -34 $$'; tail -n1 log | cut -f6-";
+    let directory = Directory::new();
+    sh(script).current_dir(directory.path()).assert().stdout("162\t34\tx\n");
+}
+
+#[test]
+fn advice_that_is_no_file_is_passed_over() {
+    for replace in ["mkfifo $THROTTLE_RETRY_AFTER", "ln -s /dev/zero $THROTTLE_RETRY_AFTER"] {
+        let script = format!("echo $THROTTLE_ATTEMPT; {replace}; exit 1");
+        throttle(&[UNLIMITED, "--retries=1", "--", "sh", "-c", &script])
+            .write_stdin("x\n")
+            .assert()
+            .code(123)
+            .stdout("1\n2\n");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_line_that_is_too_long_is_told_why() {
+    let table = [
+        (140_000, 0, "not run: it is too long for an argument, of which the kernel takes 128 KiB"),
+        (120_000, 22, "not run: it is too long beside the environment"),
+    ];
+    for (length, variables, why) in table {
+        // The limit of all together is a quarter of the stack's.
+        let mut command = sh("ulimit -s 8192; throttle -r1T/s -- true");
+        for variable in 0..variables {
+            command.env(format!("LARGE{variable}"), "x".repeat(90_000));
+        }
+        let assert = command.write_stdin(format!("{}\n", "x".repeat(length))).assert();
+        assert.code(123).stderr(predicate::str::contains(why));
+    }
+}
+
+#[test]
+fn a_closed_stdout_is_an_error_for_commands_too() {
+    let told =
+        "throttle: cannot write to standard output: it is closed: redirect it to a file, or to /dev/null\n";
+    for line in ["echo 1 | throttle -n9 -- echo >&-", "throttle -V >&-", "throttle -h >&-"] {
+        sh(line).assert().code(1).stderr(told);
+    }
+}

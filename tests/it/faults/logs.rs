@@ -1,0 +1,48 @@
+//! Job logs on full disks, and files that are none.
+
+use std::fs::{self, File};
+
+use predicates::prelude::*;
+
+use crate::support::{Directory, UNLIMITED, numbers, sh, throttle};
+
+#[test]
+fn a_full_disk_leaves_whole_lines() {
+    let directory = Directory::new();
+    // A file that may not grow takes as much of a line as there is room for, as a full disk does.
+    sh("trap - XFSZ; ulimit -f 1; throttle -r1T/s -j8 --log log -- true")
+        .current_dir(directory.path())
+        .write_stdin(numbers(200))
+        .assert()
+        .code(1)
+        .stderr(predicate::str::starts_with("throttle: cannot write to the log: File too large"));
+    let log = fs::read_to_string(directory.path().join("log")).unwrap();
+    assert!(log.len() > 400 && log.ends_with('\n'), "{log}");
+    log.lines().for_each(|line| assert_eq!(line.split('\t').count(), 8, "{line}"));
+}
+
+#[test]
+fn a_large_file_that_is_no_log_is_told_at_once() {
+    let directory = Directory::new();
+    let path = directory.path().join("large");
+    File::create(&path).unwrap().set_len(1 << 30).unwrap();
+    throttle(&[UNLIMITED, "--log", path.to_str().unwrap(), "--", "true"])
+        .write_stdin("1\n")
+        .assert()
+        .code(1)
+        .stderr(format!("throttle: {} is no log of throttle: name another file\n", path.display()));
+    assert_eq!(path.metadata().unwrap().len(), 1 << 30);
+}
+
+#[test]
+fn a_log_is_a_regular_file() {
+    let directory = Directory::new();
+    sh("mkfifo fifo; for log in /dev/null fifo; do echo 1 | throttle -r1T/s --log $log -- true; done")
+        .current_dir(directory.path())
+        .assert()
+        .code(1)
+        .stderr(
+            "throttle: /dev/null is no regular file, so --resume could not read it: name another file\n\
+             throttle: fifo is no regular file, so --resume could not read it: name another file\n",
+        );
+}

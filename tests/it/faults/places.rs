@@ -1,0 +1,59 @@
+//! Files with limits that are pipes, and places for a state that are none.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Directory, Running, eventually, numbers, sh_command, text, throttle};
+
+#[test]
+fn a_pipe_with_limits_is_read_once_and_not_watched() {
+    let directory = Directory::new();
+    directory.file("limits", "1T/s\n");
+    let script = "mkfifo pipe; echo 1000/s > pipe & exec throttle -v -r@pipe -r@limits -r1T/s";
+    let mut running = Running::start(sh_command(script).current_dir(directory.path()));
+    assert_eq!(running.error_line(), "throttle: limit 1000/1s,algo=sliding\n");
+    running.write("1\n");
+    assert_eq!(running.line(), "1\n");
+    // Whoever watches the pipe looks at it within a second.
+    thread::sleep(Duration::from_millis(1100));
+    fs::write(directory.path().join("limits"), "1G/s\n").unwrap();
+    let mut told = String::new();
+    eventually("the other file is read again", || {
+        told += &running.error_line();
+        told.contains("1000000000/1s")
+    });
+    running.write(numbers(3));
+    let output = running.finish();
+    told += &text(&output.stderr);
+    assert!(output.status.success() && !told.contains("the old limits stay"), "{told}");
+    assert_eq!(told.matches("limit 1000/1s,algo=sliding").count(), 1, "{told}");
+}
+
+#[test]
+fn a_state_without_a_place_is_told_with_what_to_do() {
+    let long = "x".repeat(300);
+    let table = [
+        (
+            "name",
+            None,
+            "throttle: there is no place for the state 'name': set HOME or XDG_STATE_HOME, or give a path\n",
+        ),
+        (
+            "name",
+            Some("/nowhere/at/all"),
+            "throttle: there is no place for the state 'name': HOME is /nowhere/at/all, which does not exist\n",
+        ),
+        (
+            &long,
+            Some("/"),
+            "throttle: the name of a state has at most 200 bytes, and this one 300: give a shorter one\n",
+        ),
+    ];
+    for (name, home, told) in table {
+        let mut command = throttle(&["-s", name, "-r1/s"]);
+        command.env_remove("XDG_STATE_HOME").env_remove("STATE_DIRECTORY").env_remove("HOME");
+        home.into_iter().for_each(|home| _ = command.env("HOME", home));
+        command.write_stdin("1\n").assert().code(78).stderr(told);
+    }
+}

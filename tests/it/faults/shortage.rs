@@ -1,0 +1,41 @@
+//! Too few descriptors for even one command.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+
+use nix::sys::signal::Signal::SIGTERM;
+
+use crate::support::{Running, needs_program, text};
+
+/// Sets how many descriptors a process that runs may have.
+fn limit_descriptors(prlimit: &Path, running: &Running, limit: u32) {
+    let pid = format!("--pid={}", running.pid());
+    let set = Command::new(prlimit).args([pid, format!("--nofile={limit}:")]).status();
+    assert!(set.expect("prlimit").success());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_shortage_is_told_once_and_the_run_goes_on_after_it_or_is_ended() {
+    let Some(prlimit) = needs_program("prlimit") else { return };
+    for is_ended in [false, true] {
+        let mut running = Running::throttle(&["-n1", "-p50ms", "--", "echo"]);
+        running.write("1\n");
+        assert_eq!(running.line(), "1\n");
+        limit_descriptors(&prlimit, &running, 3);
+        running.write("2\n");
+        let told = "throttle: cannot run echo: Too many open files (os error 24): trying again for a while\n";
+        assert_eq!(running.error_line(), told);
+        if is_ended {
+            running.signal(SIGTERM);
+            let output = running.collect();
+            assert_eq!(output.status.signal(), Some(SIGTERM as i32));
+        } else {
+            limit_descriptors(&prlimit, &running, 100);
+            let output = running.finish();
+            assert!(output.status.success());
+            assert_eq!((text(&output.stdout), text(&output.stderr)), ("2\n".into(), String::new()));
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Many commands: at once, tried again, timed, noted, and interrupted.
+
+mod resources;
+mod resume;
+mod retries;
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use predicates::prelude::*;
+
+use crate::support::{Directory, Running, UNLIMITED, eventually, is_alive, numbers, text, throttle};
+
+/// Runs `script` for each item, as `$1`, and returns what was printed.
+fn run(args: &[&str], script: &str, items: &str) -> String {
+    let output = start(args, script).write_stdin(items).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn start(args: &[&str], script: &str) -> assert_cmd::Command {
+    throttle(&[args, &["--", "sh", "-c", script, "sh"]].concat())
+}
+
+/// When a command ran, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    start: u64,
+    end: u64,
+}
+
+/// Has commands print when they ran, around what they do.
+fn timed(script: &str) -> String {
+    format!("start=$(date +%s%N); {script}; echo \"$start $(date +%s%N)\"")
+}
+
+/// What commands printed that are [`timed`], by their starts.
+fn stretches(printed: &str) -> Vec<Stretch> {
+    let number = |field: &str| field.parse().expect("a number");
+    let stretch = |line: &str| {
+        let (start, end) = line.split_once(' ').expect("two fields");
+        Stretch { start: number(start), end: number(end) }
+    };
+    let mut stretches: Vec<_> = printed.lines().map(stretch).collect();
+    stretches.sort_unstable_by_key(|stretch| stretch.start);
+    stretches
+}
+
+/// How many ran at once at most.
+fn most_at_once(stretches: &[Stretch]) -> usize {
+    let running = |at: u64| stretches.iter().filter(|other| other.start <= at && at < other.end).count();
+    stretches.iter().map(|stretch| running(stretch.start)).max().unwrap_or(0)
+}
+
+#[test]
+fn eight_commands_run_at_once() {
+    let started = Instant::now();
+    let stretches = stretches(&run(&[UNLIMITED, "-j8"], &timed("sleep 0.5"), &numbers(8)));
+    assert_eq!(most_at_once(&stretches), 8, "{stretches:?}");
+    assert!(started.elapsed() < Duration::from_secs(4), "one after the other");
+}
+
+#[test]
+fn no_more_run_at_once_than_may() {
+    for flag in ["-j3", "-P3"] {
+        let stretches = stretches(&run(&[UNLIMITED, flag], &timed("sleep 0.05"), &numbers(12)));
+        assert_eq!((stretches.len(), most_at_once(&stretches)), (12, 3), "{stretches:?}");
+    }
+}
+
+#[test]
+fn pacing_is_from_start_to_start() {
+    let stretches = stretches(&run(&["-n2", "-p200ms", "-j9"], &timed("sleep 0.3"), &numbers(6)));
+    // The commands take up their work some time after they were started.
+    let first = stretches[0].start;
+    assert!(stretches[5].start >= first + 350_000_000, "{stretches:?}");
+}
+
+#[test]
+fn numbers_of_commands_make_sense() {
+    throttle(&[UNLIMITED, "-j0", "echo"]).assert().code(2).stderr(predicate::str::contains("-j 1000 or so"));
+    throttle(&[UNLIMITED, "-j1T", "echo"]).write_stdin("1\n").assert().success().stdout("1\n");
+}
+
+#[test]
+fn output_is_printed_in_order_if_asked_for_also_with_retries() {
+    let script = "sleep 0.0$((9 - $1)); echo $1 $THROTTLE_ATTEMPT; test $1 != 2 -o $THROTTLE_ATTEMPT = 2";
+    let printed = run(&[UNLIMITED, "-kj9", "--retries=1", "--backoff=0.1..0.2"], script, &numbers(4));
+    assert_eq!(printed, "1 1\n2 1\n2 2\n3 1\n4 1\n");
+}
+
+/// Each is tried on its own at first, and together they would fit into one batch later.
+#[test]
+fn batches_that_failed_stay_as_they_were() {
+    let script = "echo $THROTTLE_ATTEMPT: $*; test $THROTTLE_ATTEMPT = 2";
+    let args = [UNLIMITED, "-B3", "-kj4", "--retries=1", "--backoff=0.5..0.6"];
+    let mut running = Running::throttle(&[&args[..], &["--", "sh", "-c", script, "sh"]].concat());
+    running.write("1\n2\n");
+    std::thread::sleep(Duration::from_millis(200));
+    running.write("3\n4\n");
+    // Told at once, not at the end: nothing before it is waited for.
+    let mut printed: Vec<_> = (0..2).map(|_| running.line()).collect();
+    printed.extend(text(&running.finish().stdout).lines().map(|line| format!("{line}\n")));
+    let again = |line: &String| line.starts_with("2: ");
+    let (second, first): (Vec<_>, Vec<_>) = printed.into_iter().partition(again);
+    let items = |lines: &[String]| -> Vec<String> { lines.iter().map(|line| line[3..].into()).collect() };
+    assert_eq!(items(&first), items(&second));
+}
+
+#[test]
+fn output_that_waits_for_its_turn_is_not_lost_when_the_run_ends_early() {
+    let script = "echo $1; test $1 != 1";
+    let directory = Directory::new();
+    let log = directory.path().join("log");
+    let log = log.to_str().unwrap();
+    let args = [UNLIMITED, "-kj2", "--retries=1", "--backoff=1h..2h", "--log", log];
+    let mut running = Running::throttle(&[&args[..], &["--", "sh", "-c", script, "sh"]].concat());
+    running.write("1\n2\n3\n");
+    eventually("two have ended", || fs::read_to_string(log).is_ok_and(|log| log.lines().count() >= 3));
+    running.signal(Signal::SIGTERM);
+    assert!(text(&running.collect().stdout).starts_with("1\n2\n"));
+}
+
+/// Large enough to mix, were it written as it comes.
+#[test]
+fn outputs_of_several_megabytes_are_whole() {
+    let script = "yes $1 | head -c 2000000; yes $1 | head -c 200000 >&2";
+    let output = start(&[UNLIMITED, "-j4"], script).write_stdin("a\nb\nc\nd\n").output().unwrap();
+    for (printed, length) in [(output.stdout, 2_000_000), (output.stderr, 200_000)] {
+        let changes = printed.chunks(2).collect::<Vec<_>>();
+        let changes = changes.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert_eq!((printed.len(), changes), (4 * length, 3));
+    }
+}
+
+#[test]
+fn outputs_may_mix() {
+    let script = "echo a$1; sleep 0.$1; echo b$1";
+    let printed = run(&[UNLIMITED, "-uj2"], script, "3\n6\n");
+    assert!(printed.starts_with("a3\na6\n") || printed.starts_with("a6\na3\n"), "{printed}");
+}
+
+#[test]
+fn a_finished_command_is_heard_of_though_no_further_item_comes() {
+    for args in [&["-j2"][..], &["-kj2"], &["-j2", "--retries=1"], &["-uj2"]] {
+        let mut running = Running::throttle(&[&[UNLIMITED], args, &["echo"]].concat());
+        running.write("1\n");
+        assert_eq!(running.line(), "1\n", "{args:?}");
+    }
+}
+
+#[test]
+fn a_limit_can_count_from_the_end_of_commands() {
+    let stretches = stretches(&run(&["-r2/200ms,from=exit", "-j9"], &timed("sleep 0.1"), &numbers(6)));
+    assert_eq!((stretches.len(), most_at_once(&stretches)), (6, 2));
+    let mut ends: Vec<_> = stretches.iter().map(|stretch| stretch.end).collect();
+    ends.sort_unstable();
+    for (end, next) in ends.iter().zip(&stretches[2..]) {
+        assert!(next.start >= end + 200_000_000, "{stretches:?}");
+    }
+}
+
+#[test]
+fn with_keys_each_counts_from_the_ends_of_its_own() {
+    let printed =
+        run(&["-r1/50ms,key=col:1,from=exit", "-j9"], "echo $1; sleep 0.05", "a 1\na 2\nb 1\na 3\n");
+    let of = |key| printed.lines().filter(|line| line.starts_with(key)).collect::<Vec<_>>();
+    assert_eq!((of("a"), of("b")), (vec!["a 1", "a 2", "a 3"], vec!["b 1"]));
+}
+
+/// Under the new limits the item that runs would be an error.
+#[test]
+fn limits_may_change_while_commands_run() {
+    let directory = Directory::new();
+    let limits = directory.file("limits", "9/s");
+    let from = format!("-r@{}", limits.display());
+    let mut running = Running::throttle(&[&from, "-uj2", "--", "sh", "-c", "echo $1; sleep 0.5", "sh"]);
+    running.write("1\n");
+    running.line();
+    fs::write(&limits, "9/s,key=col:1,cost=col:2").unwrap();
+    assert!(running.finish().status.success());
+}
+
+#[test]
+fn some_rules_cannot_count_from_the_end() {
+    for algorithm in ["bucket", "fixed"] {
+        let rate = format!("1/s,from=exit,algo={algorithm}");
+        throttle(&["-r", &rate, "echo"])
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains("has given the place back"));
+    }
+    throttle(&["-r1/s,from=exit"]).assert().code(2).stderr(predicate::str::contains("is for a command"));
+}
+
+#[test]
+fn items_can_be_piped_into_commands() {
+    let large = format!("{}\n", "x".repeat(1 << 20));
+    let table: &[(&[&str], &str, &str, &str)] = &[
+        (&[], "cat; echo .", "1\n2\n", "1\n.\n2\n.\n"),
+        (&["-B2"], "cat; echo .", "1\n2\n3\n", "1\n2\n.\n3\n.\n"),
+        (&["-B2", "-d,"], "cat; echo .", "1,2,3", "1,2,.\n3.\n"),
+        (&["-kj2"], "wc -c", &large.repeat(2), "1048577\n1048577\n"),
+        (&[], "echo unread", &large, "unread\n"),
+    ];
+    for (args, script, items, printed) in table {
+        let args = [&[UNLIMITED, "--pipe"], *args].concat();
+        assert_eq!(run(&args, script, items), *printed, "{args:?}");
+    }
+}
+
+#[test]
+fn a_command_that_runs_too_long_is_ended_with_what_it_started() {
+    // The command, what it started, or both do not heed TERM.
+    let table = [
+        ("echo $$; exec sleep 1000", 0),
+        ("trap '' TERM; echo $$; exec sleep 1000", 2),
+        ("(trap '' TERM; exec sleep 1000) & echo $!; wait", 0),
+    ];
+    for (script, grace) in table {
+        let started = Instant::now();
+        let output = start(&[UNLIMITED, "--timeout=300ms"], script).write_stdin("1\n").output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{script}");
+        assert!(text(&output.stderr).contains("item 1 '1': ran longer than --timeout"));
+        assert!(started.elapsed() >= Duration::from_millis(300) + Duration::from_secs(grace));
+        let pid = Pid::from_raw(text(&output.stdout).trim().parse().unwrap());
+        eventually("it is gone", || !is_alive(pid));
+    }
+}
+
+#[test]
+fn failures_end_the_run_if_asked_to() {
+    let script = "test $1 != 0 || exit 3; echo $1; exec sleep $1";
+    let table = [
+        ("soon,fail=1", "0.3\n0\n5\n", 123, "0.3\n"),
+        ("now,fail=1", "1000\n0\n5\n", 125, "1000\n"),
+        ("soon,fail=2", "0\n0.3\n0\n0\n5\n", 123, "0.3\n"),
+        ("soon,fail=60%", "0.1\n0\n0.2\n0\n0\n0.3\n", 123, "0.1\n0.2\n"),
+    ];
+    for (halt, items, status, printed) in table {
+        // One every 100 ms, so that what has ended has ended.
+        let assert = start(&["-n1", "-p100ms", "-j2", "--halt", halt], script).write_stdin(items).assert();
+        let assert = assert.code(status).stderr(predicate::str::contains("--halt ends the run"));
+        assert.stdout(printed);
+    }
+}
+
+#[test]
+fn commands_know_their_number_attempt_and_slot() {
+    let script = "echo $THROTTLE_SEQ $THROTTLE_ATTEMPT $THROTTLE_SLOT; sleep 0.2; test $THROTTLE_ATTEMPT = 2";
+    let printed = run(&[UNLIMITED, "-kj2", "--retries=1"], script, "a\nb\nc\n");
+    let mut slots = HashMap::<_, usize>::new();
+    for line in printed.lines() {
+        let (item, slot) = line.rsplit_once(' ').unwrap();
+        *slots.entry(slot.to_owned()).or_default() += 1;
+        assert!(["1 1", "1 2", "2 1", "2 2", "3 1", "3 2"].contains(&item));
+    }
+    let mut slots: Vec<_> = slots.into_keys().collect();
+    slots.sort();
+    assert_eq!((printed.lines().count(), slots), (6, vec!["1".to_owned(), "2".to_owned()]));
+}
+
+#[test]
+fn a_signal_reaches_all_commands_and_the_second_kills_them() {
+    for (trap, is_stubborn) in [("echo tidied up; exit 0", false), ("", true)] {
+        let script = format!("trap '{trap}' TERM; echo $$; while :; do sleep 0.02; done");
+        let mut running = Running::throttle(&[UNLIMITED, "-uj3", "-d,", "--", "sh", "-c", &script]);
+        running.write("1,2,3,4,5,");
+        let pids: Vec<_> = (0..3).map(|_| Pid::from_raw(running.line().trim().parse().unwrap())).collect();
+        running.signal(Signal::SIGTERM);
+        if is_stubborn {
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(pids.iter().all(|&pid| is_alive(pid)));
+            running.signal(Signal::SIGTERM);
+        }
+        let output = running.collect();
+        assert!(text(&output.stderr).ends_with("ended by SIGTERM: 2 items read and not released\n"));
+        assert_eq!(text(&output.stdout), if is_stubborn { "" } else { "tidied up\n" }.repeat(3));
+        assert!(!pids.iter().any(|&pid| is_alive(pid)));
+    }
+}
+
+/// What a command prints after the signal that it was passed has nowhere to go.
+#[test]
+fn a_reader_that_is_stuck_does_not_hold_up_the_end() {
+    let script = "trap 'head -c 1000000 /dev/zero; exit 0' TERM; echo up >&2; while :; do sleep 0.02; done";
+    let mut running = Running::throttle(&[UNLIMITED, "-j2", "--", "sh", "-c", script]);
+    running.write("1\n2\n");
+    std::thread::sleep(Duration::from_millis(300));
+    running.signal(Signal::SIGTERM);
+    running.wait();
+}

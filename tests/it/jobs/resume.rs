@@ -1,0 +1,187 @@
+//! The log of a run, and going on where it ended.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use predicates::prelude::*;
+
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, numbers, sh, text, throttle};
+
+/// Runs `script` for each item, noted in `log`; what was printed.
+fn logged(log: &Path, args: &[&str], script: &str, items: &str) -> String {
+    let log = log.to_str().unwrap();
+    let command = ["--log", log, "--", "sh", "-c", script, "sh"];
+    let output = throttle(&[&[UNLIMITED], args, &command].concat()).write_stdin(items).output().unwrap();
+    text(&output.stdout)
+}
+
+fn log_in(directory: &Directory) -> PathBuf {
+    directory.path().join("log")
+}
+
+/// The fields of a log, without its header and its times.
+fn entries(log: &Path) -> Vec<[String; 5]> {
+    let log = fs::read_to_string(log).unwrap();
+    let mut lines = log.lines();
+    assert_eq!(lines.next(), Some("seq\tstart\twait\truntime\tattempt\texit\tsignal\titem"));
+    let entry = |line: &str| {
+        let fields: Vec<_> = line.split('\t').collect();
+        assert_eq!(fields.len(), 8, "{line}");
+        fields[1..4].iter().for_each(|seconds| assert!(seconds.parse::<f64>().unwrap() >= 0.0, "{line}"));
+        [fields[0], fields[4], fields[5], fields[6], fields[7]].map(str::to_owned)
+    };
+    lines.map(entry).collect()
+}
+
+#[test]
+fn each_attempt_is_a_line() {
+    let directory = Directory::new();
+    let log = log_in(&directory);
+    let script = "case $1 in kill) kill -9 $$;; esac; exit $(($1 - $THROTTLE_ATTEMPT))";
+    logged(&log, &["--retries=1", "--backoff=1,2=0..0"], script, "1\n2\n4\nkill\n");
+    logged(&log, &[], "exit 0", "a\tb\\\x1b\n");
+    let expected = [
+        ["1", "1", "0", "0", "1"],
+        ["2", "1", "1", "0", "2"],
+        ["2", "2", "0", "0", "2"],
+        ["3", "1", "3", "0", "4"],
+        ["4", "1", "137", "9", "kill"],
+        ["1", "1", "0", "0", "a\\tb\\\\\\u{1b}"],
+    ];
+    assert_eq!(entries(&log), expected);
+}
+
+#[test]
+fn each_item_of_a_batch_is_a_line() {
+    let directory = Directory::new();
+    let log = log_in(&directory);
+    logged(&log, &["-B2", "-d,"], "exit 0", "a\nb,c,d");
+    assert_eq!(items(&log), ["a\\nb", "c", "d"]);
+}
+
+/// The items that a log notes.
+fn items(log: &Path) -> Vec<String> {
+    entries(log).into_iter().map(|[.., item]| item).collect()
+}
+
+#[test]
+fn the_log_can_be_read_while_it_grows() {
+    let directory = Directory::new();
+    let log = log_in(&directory);
+    let mut running = Running::throttle(&[UNLIMITED, "--log", log.to_str().unwrap(), "true"]);
+    for count in 1..4 {
+        running.write("1\n");
+        eventually("it is noted", || {
+            fs::read_to_string(&log).is_ok_and(|log| log.lines().count() == count + 1)
+        });
+        assert_eq!(entries(&log).len(), count);
+    }
+}
+
+#[test]
+fn what_is_completed_is_not_run_again() {
+    let directory = Directory::new();
+    let log = log_in(&directory);
+    let script = "echo $1; test $1 != b";
+    assert_eq!(logged(&log, &[], script, "a\nb\nc\na\n"), "a\nb\nc\na\n");
+    let table = [
+        // The same list, another order, more duplicates, an item without delimiter.
+        ("a\nb\nc\na\n", "b\n"),
+        ("c\nb\na\na\n", "b\n"),
+        ("a\na\na\nc\nc", "a\nc\n"),
+    ];
+    let noted = fs::read(&log).unwrap();
+    for (items, printed) in table {
+        for args in [&["--resume"][..], &["--resume", "-kj4"]] {
+            fs::write(&log, &noted).unwrap();
+            assert_eq!(logged(&log, args, script, items), printed, "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn a_torn_last_line_counts_for_nothing() {
+    let directory = Directory::new();
+    let log = log_in(&directory);
+    logged(&log, &[], "exit 0", "a\n");
+    let torn = "2\t0.000\t0.000\t0.000\t1\t0\t0\tb";
+    OpenOptions::new().append(true).open(&log).unwrap().write_all(torn.as_bytes()).unwrap();
+    assert_eq!(logged(&log, &["--resume"], "echo $1", "a\nb\nbc\n"), "b\nbc\n");
+    assert_eq!(items(&log), ["a", "b", "bc"]);
+}
+
+#[test]
+fn a_log_is_for_one_run_at_a_time() {
+    let directory = Directory::new();
+    let log = log_in(&directory);
+    let log = log.to_str().unwrap();
+    let mut running = Running::throttle(&[UNLIMITED, "--log", log, "echo"]);
+    running.write("1\n");
+    running.line();
+    throttle(&[UNLIMITED, "--log", log, "echo"])
+        .write_stdin("2\n")
+        .assert()
+        .code(1)
+        .stdout("")
+        .stderr(predicate::str::contains("in use by another run"));
+}
+
+/// Each round is killed at some moment, until one gets to the end.
+#[test]
+fn a_run_that_is_killed_again_and_again_completes_every_item() {
+    let directory = Directory::new();
+    let list = directory.file("items", numbers(150));
+    let script = "echo $1 >> done";
+    let resume = |log: &str| {
+        let mut start = Command::new(THROTTLE);
+        start.args([UNLIMITED, "-j4", "--log", log, "--resume", "-a"]).arg(&list);
+        start.args(["--", "sh", "-c", script, "sh"]).current_dir(directory.path());
+        Running::spawn(start.stdin(Stdio::null()).stdout(Stdio::null()))
+    };
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..10 {
+        let mut running = resume("log");
+        thread::sleep(Duration::from_millis(random.u64(1..80)));
+        running.signal(Signal::SIGKILL);
+        running.wait();
+    }
+    assert!(resume("log").wait().success());
+    let done = fs::read_to_string(directory.path().join("done")).unwrap();
+    assert_eq!(done.lines().collect::<BTreeSet<_>>().len(), 150);
+    let noted = items(&log_in(&directory));
+    assert_eq!((noted.len(), noted.iter().collect::<BTreeSet<_>>().len()), (150, 150));
+}
+
+#[test]
+fn the_numbers_at_the_end_add_up() {
+    let directory = Directory::new();
+    directory.file("items", "0\n1\n0\n2\n0\n");
+    let script = "printf '0\\n7\\n' | throttle -r1T/s --log log -- true &&
+        throttle -r1T/s --log log --resume --retries 1 --stats json -j2 -- sh -c 'exit $1' sh < items";
+    let output = sh(script).current_dir(directory.path()).output().unwrap();
+    let told: serde_json::Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
+    let numbers = ["read", "released", "refused", "skipped", "retried", "failed", "left", "bytes", "exit"];
+    let numbers = numbers.map(|name| told[name].as_u64().expect(name));
+    assert_eq!(numbers, [5, 4, 0, 1, 2, 2, 0, 8, 123]);
+    assert!(told["seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn progress_is_shown_where_it_is_wanted() {
+    let table = [("--progress=always", true), ("--progress", false), ("-j2", false)];
+    for (flag, is_shown) in table {
+        let output = throttle(&["-n1", "-p1.1s", flag, "echo"]).write_stdin("1\n2\n").output().unwrap();
+        let told = text(&output.stderr);
+        assert_eq!(text(&output.stdout), "1\n2\n");
+        assert_eq!(told.contains("throttle: 1 released"), is_shown, "{told}");
+        assert!(is_shown || told.is_empty(), "{told}");
+    }
+}

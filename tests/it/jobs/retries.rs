@@ -1,0 +1,139 @@
+//! Failed commands are tried again, within the limits.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use super::{run, start, stretches, timed};
+use crate::support::{Directory, Running, UNLIMITED, needs_program, numbers, text};
+
+/// How often commands were tried that end as `script` says, and the status of the run.
+fn attempts(args: &[&str], script: &str) -> (usize, Option<i32>) {
+    let script = format!("echo $THROTTLE_ATTEMPT; {script}");
+    let args = [&[UNLIMITED, "--retries=2"], args].concat();
+    let output = start(&args, &script).write_stdin("1\n").output().unwrap();
+    (text(&output.stdout).lines().count(), output.status.code())
+}
+
+#[test]
+fn what_failed_is_tried_again_as_often_as_asked_for() {
+    let table: &[(&[&str], &str, usize, i32)] = &[
+        (&[], "exit 1", 3, 123),
+        (&[], "test $THROTTLE_ATTEMPT = 2", 2, 0),
+        (&[], "kill -9 $$", 3, 125),
+        (&[], "exit 255", 1, 124),
+        (&["--backoff=22,75=0..1ms"], "exit 75", 3, 123),
+        (&["--backoff=22,75=0..1ms"], "exit 76", 1, 123),
+        (&["--backoff=22,75=0..1ms"], "kill -9 $$", 1, 125),
+        (&["--backoff=255=0..1ms"], "exit 255", 3, 124),
+        (&["--timeout=50ms"], "exec sleep 1000", 3, 125),
+    ];
+    for &(args, script, times, status) in table {
+        assert_eq!(attempts(args, script), (times, Some(status)), "{args:?} {script}");
+        assert_eq!(attempts(&[args, &["-j3"]].concat(), script), (times, Some(status)), "{args:?} {script}");
+    }
+}
+
+/// By the ends as seen in the commands, so that it holds for any delay in between.
+#[test]
+fn attempts_are_admitted_like_new_items() {
+    let script = timed("true") + "; test $THROTTLE_ATTEMPT = 3";
+    let printed = run(&["-r2/200ms,from=exit", "-j9", "--retries=2"], &script, &numbers(4));
+    let stretches = stretches(&printed);
+    assert_eq!(stretches.len(), 12);
+    for (earlier, later) in stretches.iter().zip(&stretches[2..]) {
+        assert!(later.start >= earlier.end + 200_000_000, "{stretches:?}");
+    }
+}
+
+#[test]
+fn a_backoff_holds_up_its_own_item_and_no_other() {
+    let script = "echo $1; test \"$1\" != 'a 1' -o $THROTTLE_ATTEMPT = 2";
+    let args = ["--retries=1", "--backoff=2s..3s"];
+    let keyed = ["-r1/100ms,key=col:1"];
+    let lines = "a 1\na 2\nb 1\nb 2\n";
+    assert_eq!(run(&[&args[..], &keyed].concat(), script, lines), "a 1\nb 1\na 2\nb 2\na 1\n");
+    let common = ["-n1", "-p20ms"];
+    assert_eq!(run(&[&args[..], &common].concat(), script, lines), "a 1\na 2\nb 1\nb 2\na 1\n");
+}
+
+#[test]
+fn in_order_nothing_is_released_while_one_backs_off() {
+    let script = "echo $1; test $1 != 1 -o $THROTTLE_ATTEMPT = 2";
+    let args = ["--in-order", "-n1", "-p100ms", "-j3", "--retries=1", "--backoff=300ms..600ms"];
+    assert_eq!(run(&args, script, "1\n2\n3\n"), "1\n1\n2\n3\n");
+}
+
+#[test]
+fn one_that_backs_off_goes_on_doing_so_under_new_limits() {
+    let directory = Directory::new();
+    let limits = directory.file("limits", "1k/s");
+    let from = format!("-r@{}", limits.display());
+    let script = timed("true") + "; test $THROTTLE_ATTEMPT = 2";
+    let args = [&from, "-j2", "--retries=1", "--backoff=1s..1s", "--", "sh", "-c", &script];
+    let mut running = Running::throttle(&args);
+    running.write("1\n");
+    let first = running.line();
+    fs::write(&limits, "2k/s").unwrap();
+    let stretches = stretches(&(first + &running.line()));
+    assert!(stretches[1].start >= stretches[0].end + 1_000_000_000, "{stretches:?}");
+}
+
+/// The waits that commands asked for, as they saw them themselves.
+fn waits(advice: &str, attempts: usize) -> Vec<u64> {
+    let script = timed(&format!("{advice} > $THROTTLE_RETRY_AFTER")) + "; test $THROTTLE_ATTEMPT = ";
+    let printed = run(&[UNLIMITED, "--retries=9"], &format!("{script}{attempts}"), "1\n");
+    stretches(&printed).windows(2).map(|pair| pair[1].start - pair[0].end).collect()
+}
+
+#[test]
+fn a_command_can_say_how_long_to_wait() {
+    let waits = waits("echo 0.3", 3);
+    assert!(waits.len() == 2 && waits.iter().all(|&wait| wait >= 300_000_000), "{waits:?}");
+}
+
+#[test]
+fn a_command_can_say_until_when_to_wait() {
+    let until = SystemTime::now() + Duration::from_secs(2);
+    let date = httpdate::fmt_http_date(until);
+    let waited = waits(&format!("echo '{date}'"), 2);
+    assert_eq!(waited.len(), 1);
+    // Dates are in whole seconds.
+    assert!(SystemTime::now() >= until - Duration::from_secs(1));
+}
+
+/// A server that asks to wait before each of the first `refusals` requests is repeated.
+fn reluctant_server(refusals: usize) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // It ends with the process.
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.expect("a connection");
+            let lines = BufReader::new(&stream).lines();
+            lines.map_while(Result::ok).take_while(|line| !line.is_empty()).for_each(drop);
+            let answer = match number < refusals {
+                true => "429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
+                false => "200 OK\r\nContent-Length: 5\r\n\r\ndone\n",
+            };
+            let _ = write!(stream, "HTTP/1.1 {answer}");
+        }
+    });
+    port
+}
+
+#[test]
+fn a_server_can_say_how_long_to_wait() {
+    if needs_program("curl").is_none() {
+        return;
+    }
+    let url = format!("http://127.0.0.1:{}/", reluctant_server(2));
+    let curl = "curl -q -fsS --noproxy '*' -D $THROTTLE_RETRY_AFTER";
+    // What it says is heeded, not the backoff.
+    let args = [UNLIMITED, "--retries=5", "--backoff=22=1h..2h"];
+    let started = SystemTime::now();
+    assert_eq!(run(&args, &format!("exec {curl} $1"), &format!("{url}\n")), "done\n");
+    assert!(started.elapsed().unwrap() >= Duration::from_secs(2));
+}

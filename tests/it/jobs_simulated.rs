@@ -1,0 +1,196 @@
+//! Many commands on the simulated world: when they start follows from when others end, and how.
+
+use std::ops::Range;
+
+use fastrand::Rng;
+use throttle::exit::Exit;
+
+use crate::simulated::block;
+use crate::simulated::commands::{Behaviour, Outcome, Ran, run};
+
+const MILLI: u64 = 1_000_000;
+
+/// It ends well after so many milliseconds.
+fn ok(millis: u64) -> Behaviour {
+    ends(millis, 0)
+}
+
+/// It ends with this code after so many milliseconds.
+fn ends(millis: u64, code: i32) -> Behaviour {
+    Behaviour { duration: millis * MILLI, code, retry_after: None }
+}
+
+/// When each line's commands started, in milliseconds.
+fn starts(outcome: &Outcome) -> Vec<(&str, u64)> {
+    outcome.runs.iter().map(|run| (run.line.as_str(), run.start / MILLI)).collect()
+}
+
+#[test]
+fn a_command_starts_when_one_of_those_at_once_has_ended() {
+    let outcome = run(&["-r1T/s", "-j2"], vec![block(0, &["a", "b", "c", "d"])], |line, _| match line {
+        "a" => ok(30),
+        _ => ok(20),
+    });
+    assert_eq!(starts(&outcome), [("a", 0), ("b", 0), ("c", 20), ("d", 30)]);
+}
+
+#[test]
+fn a_limit_counts_from_the_end_of_commands() {
+    let lines = ["a", "b", "c", "d", "e"];
+    let overlapping = run(&["-r2/10ms,from=exit", "-j9"], vec![block(0, &lines)], |_, _| ok(5));
+    assert_eq!(starts(&overlapping), [("a", 0), ("b", 0), ("c", 15), ("d", 15), ("e", 30)]);
+    let serial = run(&["-r1/10ms,from=exit,algo=interval", "-j9"], vec![block(0, &lines)], |_, _| ok(5));
+    assert_eq!(starts(&serial), [("a", 0), ("b", 15), ("c", 30), ("d", 45), ("e", 60)]);
+}
+
+#[test]
+fn with_keys_each_counts_from_the_ends_of_its_own() {
+    let lines = ["a 1", "a 2", "b 1", "a 3"];
+    let outcome = run(&["-r1/10ms,key=col:1,from=exit", "-j9"], vec![block(0, &lines)], |_, _| ok(5));
+    assert_eq!(starts(&outcome), [("a 1", 0), ("b 1", 0), ("a 2", 15), ("a 3", 30)]);
+}
+
+#[test]
+fn while_a_server_asks_to_wait_nothing_of_that_lane_is_released() {
+    let asks = |line: &str, attempt| match (line, attempt) {
+        ("a", 1) => Behaviour { retry_after: Some(100 * MILLI), ..ends(5, 1) },
+        _ => ok(5),
+    };
+    let outcome = run(&["-n1", "-p10ms", "-j9", "--retries=1"], vec![block(0, &["a", "b", "c"])], asks);
+    assert_eq!(starts(&outcome), [("a", 0), ("a", 105), ("b", 115), ("c", 125)]);
+    let keyed = ["-r1/10ms,key=col:1", "-j9", "--retries=1"];
+    let outcome = run(&keyed, vec![block(0, &["a", "a2", "b"])], asks);
+    assert_eq!(starts(&outcome), [("a", 0), ("a2", 0), ("b", 0), ("a", 105)]);
+}
+
+#[test]
+fn an_item_that_backs_off_comes_back_before_all_that_is_behind_it() {
+    let fails = |line: &str, attempt| ends(5, i32::from(line == "a" && attempt == 1));
+    let lines: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h"].into();
+    let args = ["-n1", "-p10ms", "-j9", "--retries=1", "--backoff=30ms..30ms"];
+    let outcome = run(&args, vec![block(0, &lines)], fails);
+    // Over at 35, it is next in line at 40.
+    let expected =
+        [("a", 0), ("b", 10), ("c", 20), ("d", 30), ("a", 40), ("e", 50), ("f", 60), ("g", 70), ("h", 80)];
+    assert_eq!(starts(&outcome), expected);
+    let outcome = run(&[&args[..], &["--in-order"]].concat(), vec![block(0, &["a", "b"])], fails);
+    assert_eq!(starts(&outcome), [("a", 0), ("a", 35), ("b", 45)]);
+}
+
+#[test]
+fn halting_starts_nothing_more() {
+    let fails = |line: &str, _| ends(5, i32::from(line == "x"));
+    let table = [
+        ("soon,fail=1", "a x a a", 2),
+        ("soon,fail=2", "a x a x a", 4),
+        ("soon,fail=50%", "x a x a a", 3),
+        // One that ends well does not end the run.
+        ("soon,fail=50%", "x x a a", 4),
+        ("soon,fail=50%", "a x a x a a", 4),
+    ];
+    for (halt, lines, started) in table {
+        let lines: Vec<_> = lines.split(' ').collect();
+        let outcome = run(&["-n1", "-p10ms", "-j2", "--halt", halt], vec![block(0, &lines)], fails);
+        assert_eq!((outcome.runs.len(), outcome.exit), (started, Exit::CommandFailed), "{halt} {lines:?}");
+        assert_eq!(outcome.stats.left(), (lines.len() - started) as u64);
+    }
+}
+
+/// Limits, lines, and commands at random.
+struct Case {
+    random: Rng,
+    count: u64,
+    period: u64,
+    jobs: u64,
+    retries: u64,
+    lines: Vec<String>,
+}
+
+impl Case {
+    fn new(seed: u64) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let lines = (0..random.u64(1..40)).map(|number| format!("{} {number}", random.u64(0..4))).collect();
+        let mut up_to = |range: Range<u64>| random.u64(range);
+        let (count, period, jobs, retries) = (up_to(1..5), up_to(1..50), up_to(1..8), up_to(0..4));
+        Case { random, count, period, jobs, retries, lines }
+    }
+
+    /// Runs it under a limit with these options.
+    fn run(&mut self, options: &str) -> Outcome {
+        let rate = format!("-r{}/{}ms{options}", self.count, self.period);
+        let (jobs, retries) = (format!("-j{}", self.jobs), format!("--retries={}", self.retries));
+        let mut at = 0;
+        let mut blocks = Vec::new();
+        for line in &self.lines {
+            at += self.random.u64(0..20) * MILLI;
+            blocks.push(block(at, &[line]));
+        }
+        let seed = self.random.u64(..);
+        run(&[&rate, &jobs, &retries, "--backoff=1ms..30ms"], blocks, |line, attempt| {
+            let number: u64 = line.rsplit(' ').next().expect("a number").parse().expect("a number");
+            let mut random = Rng::with_seed(seed ^ number << 8 ^ attempt);
+            ends(random.u64(0..40), i32::from(random.u8(0..3) == 0))
+        })
+    }
+
+    /// What holds for all of them: each line is run until it ends well or there are no more retries, never too many
+    /// at once, each attempt after the one before it.
+    fn check(&self, outcome: &Outcome) {
+        for line in &self.lines {
+            let runs: Vec<_> = outcome.runs.iter().filter(|run| run.line == *line).collect();
+            assert!((1..=self.retries + 1).contains(&(runs.len() as u64)), "{line}: {runs:?}");
+            assert!(runs.windows(2).all(|pair| pair[1].start >= pair[0].end + MILLI), "{line}: {runs:?}");
+            assert!(runs.iter().zip(1..).all(|(run, attempt)| run.attempt == attempt));
+        }
+        for run in &outcome.runs {
+            let at_once = |other: &&Ran| other.start <= run.start && run.start < other.end;
+            assert!(outcome.runs.iter().filter(at_once).count() as u64 <= self.jobs, "{run:?}");
+        }
+        let stats = outcome.stats;
+        assert_eq!((stats.released, stats.left()), (self.lines.len() as u64, 0));
+        assert_eq!(stats.released + stats.retried, outcome.runs.len() as u64);
+    }
+
+    /// The runs of lines that share a limit.
+    fn groups<'a>(outcome: &'a Outcome, options: &str) -> Vec<Vec<&'a Ran>> {
+        let is_keyed = options.contains("key=");
+        let of =
+            |key: char| outcome.runs.iter().filter(|run| !is_keyed || run.line.starts_with(key)).collect();
+        "0123".chars().map(of).collect()
+    }
+}
+
+fn for_each_case(options: &str, check: impl Fn(&Case, &[&Ran])) {
+    for seed in 0..400 {
+        println!("seed {seed}, {options}");
+        let mut case = Case::new(seed);
+        let outcome = case.run(options);
+        case.check(&outcome);
+        Case::groups(&outcome, options).iter().for_each(|runs| check(&case, runs));
+    }
+}
+
+#[test]
+fn starts_keep_to_the_limit_retries_included() {
+    for options in ["", ",key=col:1"] {
+        for_each_case(options, |case, runs| {
+            let count = usize::try_from(case.count).unwrap();
+            let pairs = runs.iter().zip(runs.iter().skip(count));
+            pairs.for_each(|(a, b)| assert!(b.start >= a.start + case.period * MILLI, "{a:?} {b:?}"));
+        });
+    }
+}
+
+/// At any start, those that run or ended less than a period ago, itself included, are no more than the limit.
+#[test]
+fn ends_keep_to_the_limit_retries_included() {
+    for options in [",from=exit", ",from=exit,key=col:1"] {
+        for_each_case(options, |case, runs| {
+            for (at, run) in runs.iter().enumerate() {
+                let is_held = |other: &&&Ran| other.end + case.period * MILLI > run.start;
+                let held = runs[..at].iter().filter(is_held).count() as u64;
+                assert!(held < case.count, "{held} before {run:?}");
+            }
+        });
+    }
+}

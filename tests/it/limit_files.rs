@@ -1,0 +1,279 @@
+//! Limits that change while they are kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use throttle::exit::Exit;
+
+use crate::simulated::{Outcome, Simulation, block};
+use crate::support::{Directory, HANG, Running, eventually, numbers, text, throttle};
+
+/// A run under limits from a file.
+struct Live {
+    running: Running,
+    directory: Directory,
+    started: Instant,
+}
+
+impl Live {
+    fn new(limits: &str) -> Self {
+        Live::with(limits, &[])
+    }
+
+    /// With the items 1 to 9 to be released.
+    fn with(limits: &str, args: &[&str]) -> Self {
+        let directory = Directory::new();
+        let file = at(&directory.file("limits", limits));
+        let started = Instant::now();
+        let mut running = Running::throttle(&[&["-v", "-r", &file], args].concat());
+        running.write(numbers(9));
+        Live { running, directory, started }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("limits")
+    }
+
+    /// Rewrites the file in place.
+    fn rewrite(&self, limits: &str) {
+        fs::write(self.file(), limits).expect("a file");
+    }
+
+    /// Puts another file in its place.
+    fn replace(&self, limits: &str) {
+        let other = self.directory.file("limits.new", limits);
+        fs::rename(other, self.file()).expect("a file");
+    }
+
+    /// The next line that is released.
+    fn line(&mut self) -> String {
+        self.running.line()
+    }
+
+    /// Waits until it tells `what`.
+    #[track_caller]
+    fn told(&mut self, what: &str) {
+        let mut line = String::new();
+        eventually(what, || {
+            line = self.running.error_line();
+            line.contains(what)
+        });
+    }
+
+    #[track_caller]
+    fn is_not_before(&self, milliseconds: u64) {
+        let elapsed = self.started.elapsed();
+        assert!(elapsed >= Duration::from_millis(milliseconds), "{elapsed:?}");
+    }
+}
+
+fn at(file: &Path) -> String {
+    format!("@{}", file.display())
+}
+
+/// All ways to write a file.
+const WRITES: [fn(&Live, &str); 2] = [Live::rewrite, Live::replace];
+
+#[test]
+fn a_raised_limit_ends_an_hours_wait() {
+    for write in WRITES {
+        let mut live = Live::new("# one at a time\n1/h\n");
+        assert_eq!(live.line(), "1\n");
+        write(&live, "9/h # and more\n");
+        let output = live.running.finish();
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), numbers(9).split_off(2)));
+        // Noticed at once, or else at the latest a second later.
+        assert!(live.started.elapsed() < HANG);
+    }
+}
+
+#[test]
+fn a_raised_limit_does_not_forget_the_last_window() {
+    let mut live = Live::new("2/400ms");
+    assert_eq!(live.line() + &live.line(), "1\n2\n");
+    live.rewrite("3/400ms");
+    assert_eq!(live.line(), "3\n");
+    assert_eq!(live.line(), "4\n");
+    live.is_not_before(400);
+}
+
+#[test]
+fn a_lowered_limit_takes_effect_at_once() {
+    let mut live = Live::new("1/200ms");
+    assert_eq!(live.line(), "1\n");
+    live.replace("1/h");
+    live.told("limit 1/1h");
+    live.rewrite("1/200ms");
+    // In between, at most one went.
+    assert_eq!(live.line(), "2\n");
+    assert_eq!(live.line(), "3\n");
+    live.is_not_before(400);
+}
+
+#[test]
+fn a_count_of_zero_pauses() {
+    for write in WRITES {
+        let mut live = Live::new("1/100ms");
+        assert_eq!(live.line(), "1\n");
+        write(&live, "0/s\n");
+        live.told("limit 0/1s");
+        write(&live, "1/1ms\n");
+        let output = live.running.finish();
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), numbers(9).split_off(2)));
+    }
+}
+
+#[test]
+fn a_run_may_start_with_a_pause() {
+    let mut live = Live::new("0/s");
+    live.told("limit 0/1s");
+    live.rewrite("1/1ms");
+    assert_eq!(text(&live.running.finish().stdout), numbers(9));
+}
+
+#[test]
+fn a_broken_file_changes_nothing_and_is_told_once() {
+    for (broken, why) in [
+        ("1/ms\n\n10\n", "line 3: '10': a rate says per what: try 10/s"),
+        ("# all gone\n", "holds no RATE: to pause, write 0/s"),
+        ("1/s,colour=red\n", "line 1: '1/s,colour=red': 'colour=red': no such option"),
+    ] {
+        let mut live = Live::with("1/h", &[]);
+        assert_eq!(live.line(), "1\n");
+        live.rewrite(broken);
+        live.told(why);
+        // Again the same, which there is no need to tell.
+        live.replace(broken);
+        live.replace("9/h");
+        assert_eq!(live.line(), "2\n");
+        let output = live.running.finish();
+        let told = text(&output.stderr);
+        assert!(!told.contains(why), "{told}");
+        assert!(told.starts_with("throttle: limit 9/1h"), "{told}");
+    }
+}
+
+#[test]
+fn a_warning_names_the_file_and_says_that_the_old_limits_stay() {
+    let mut live = Live::with("1/h", &[]);
+    live.told("limit 1/1h");
+    live.rewrite("nonsense");
+    let warning = live.running.error_line();
+    assert!(warning.contains("limits: line 1: "), "{warning}");
+    assert!(warning.ends_with(": the old limits stay\n"), "{warning}");
+}
+
+#[test]
+fn a_file_that_goes_away_changes_nothing() {
+    let mut live = Live::new("1/h");
+    assert_eq!(live.line(), "1\n");
+    fs::remove_file(live.file()).expect("a file");
+    live.told("cannot read");
+    live.rewrite("9/h");
+    assert_eq!(text(&live.running.finish().stdout), numbers(9).split_off(2));
+}
+
+#[test]
+fn several_files_and_plain_rates_are_kept_together() {
+    let other = Directory::new();
+    let second = other.file("second", "1/h,key=col:1\n1T/s\n");
+    let mut live = Live::with("1/h", &["-r", "3/h", "-r", &at(&second)]);
+    assert_eq!(live.line(), "1\n");
+    live.rewrite("2/h");
+    assert_eq!(live.line(), "2\n");
+    live.replace("9/h");
+    assert_eq!(live.line(), "3\n");
+    live.told("limit 9/1h");
+    fs::write(&second, "1/ms").expect("a file");
+    live.told("limit 1/1ms");
+    // The plain rate is as it was.
+    live.running.write("10\n");
+    live.rewrite("0/s");
+    live.told("limit 0/1s");
+    live.running.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(text(&live.running.collect().stdout), "");
+}
+
+#[test]
+fn a_file_has_to_hold_limits_at_the_start() {
+    let directory = Directory::new();
+    let table = [
+        (at(&directory.file("empty", "# nothing\n")), "holds no RATE"),
+        (at(&directory.path().join("missing")), "missing: No such file"),
+        (at(&directory.file("broken", "1/s\n10\n")), "broken: line 2: '10': a rate says per what"),
+    ];
+    for (file, why) in table {
+        let assert = throttle(&["-r", &file]).write_stdin("1\n").assert().code(1).stdout("");
+        let told = text(&assert.get_output().stderr);
+        assert!(told.starts_with("throttle: ") && told.contains(why), "{told}");
+        assert_eq!(told.lines().count(), 1);
+    }
+    throttle(&["-r", "@"]).assert().code(2);
+}
+
+mod simulated {
+    //! What changes, to the nanosecond.
+
+    use super::*;
+
+    /// When each of so many items goes that arrive at 0.
+    fn instants(items: usize, simulation: Simulation) -> Vec<u64> {
+        let lines: Vec<_> = (0..items).map(|item| format!("{} {item}", ["a", "b"][item % 2])).collect();
+        let Outcome { releases, exit, .. } = simulation.run(vec![block(0, &lines)]);
+        assert_eq!(exit, Exit::Done);
+        releases.iter().map(|release| release.start).collect()
+    }
+
+    /// The limits before, the instant of a change, the limits after, and when items go.
+    #[test]
+    fn history_is_kept() {
+        let table: &[(&[&str], u64, &[&str], &[u64])] = &[
+            // Raised and lowered.
+            (&["2/10ns"], 4, &["3/10ns"], &[0, 0, 4, 10, 10, 14]),
+            (&["3/10ns"], 4, &["1/10ns"], &[0, 0, 0, 10, 20, 30]),
+            (&["2/10ns"], 4, &["2/20ns"], &[0, 0, 20, 20, 40]),
+            (&["2/20ns"], 15, &["2/10ns"], &[0, 0, 15, 15, 25]),
+            // Paused, while it could go, and going on.
+            (&["1/10ns"], 10, &["1/10ns", "1/30ns"], &[0, 10, 40]),
+            // The other algorithms.
+            (&["1/10ns,algo=interval"], 4, &["1/6ns,algo=interval"], &[0, 6, 12]),
+            (&["1/10ns,algo=interval"], 4, &["1/30ns,algo=interval"], &[0, 30, 60]),
+            (&["2/10ns,algo=fixed"], 4, &["3/10ns,algo=fixed"], &[0, 0, 4, 10, 10, 10]),
+            (&["2/10ns,algo=bucket"], 4, &["2/4ns,algo=bucket"], &[0, 0, 5, 7, 9]),
+            // One that stays as it is does so wherever it stands.
+            (&["1/10ns", "9/ns"], 4, &["8/ns", "1/10ns"], &[0, 10, 20]),
+            // One that is new starts as it says.
+            (&["1/10ns"], 4, &["1/10ns", "1/7ns,start=empty"], &[0, 11, 21]),
+            // Another algorithm, key or cost begins anew.
+            (&["1/10ns"], 4, &["1/10ns,algo=fixed"], &[0, 4, 14]),
+            // Each key has its own: a and b take turns.
+            (&["1/10ns,key=col:1"], 4, &["2/10ns,key=col:1"], &[0, 0, 4, 4, 10, 10]),
+            (&["1/10ns"], 4, &["1/10ns,key=col:1"], &[0, 4, 4, 14, 14]),
+        ];
+        for (before, at, after, wanted) in table {
+            let args: Vec<_> = before.iter().flat_map(|rate| ["-r", rate]).collect();
+            let simulation = Simulation::new(&args).relimited(*at, after);
+            assert_eq!(instants(wanted.len(), simulation), *wanted, "{before:?}, from {at} on {after:?}");
+        }
+    }
+
+    #[test]
+    fn changes_follow_one_another() {
+        let simulation = Simulation::new(&["-r1/10ns"])
+            .relimited(3, &["2/10ns"])
+            .relimited(5, &["1/100ns"])
+            .relimited(50, &["4/10ns"]);
+        assert_eq!(instants(7, simulation), [0, 3, 50, 50, 50, 50, 60]);
+    }
+
+    #[test]
+    fn the_order_of_a_key_outlasts_a_change_of_keys() {
+        let lines = ["a 1", "a 2", "b 3", "a 4", "b 5"];
+        let simulation = Simulation::new(&["-r1/10ns,key=col:1"]).relimited(4, &["1/10ns,key=col:2"]);
+        let Outcome { releases, stats, .. } = simulation.run(vec![block(0, &lines)]);
+        let lines: Vec<_> = releases.iter().flat_map(|release| &release.lines).collect();
+        assert_eq!(lines, ["a 1", "b 3", "a 2", "a 4", "b 5"]);
+        assert_eq!((stats.read, stats.released), (5, 5));
+    }
+}

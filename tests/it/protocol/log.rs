@@ -2,7 +2,7 @@
 
 use throttle::config::{Defaults, RateText};
 use throttle::limiter::{Limits, Request};
-use throttle::store::ledger::{Ledger, Rules};
+use throttle::store::ledger::{BookingRules, Ledger};
 use throttle::store::{Order, Policy, Reserve, Slot};
 use throttle::time::Time;
 
@@ -15,9 +15,9 @@ pub(super) struct Terms {
     pub(super) count: u64,
     pub(super) period: u64,
     pub(super) policy: Policy,
-    pub(super) rules: Rules,
+    pub(super) rules: BookingRules,
     /// As far ahead as anyone likes.
-    unbounded: Rules,
+    unbounded: BookingRules,
 }
 
 impl Terms {
@@ -27,15 +27,15 @@ impl Terms {
         let rate = rate.resolve(&Defaults::default()).expect("resolved");
         let reserve = Reserve { part: 1000, least: TICK, most: TICK };
         let policy = Policy { horizon: horizon * TICK, span, ..Policy::new(&[rate], reserve) };
-        let unbounded = Rules::new(Policy { horizon: u64::MAX, ..policy.clone() });
-        Terms { count, period, rules: Rules::new(policy.clone()), unbounded, policy }
+        let unbounded = BookingRules::new(Policy { horizon: u64::MAX, ..policy.clone() });
+        Terms { count, period, rules: BookingRules::new(policy.clone()), unbounded, policy }
     }
 
     /// The same with slots that know nothing of how late a release may be.
     pub(super) fn without_reserve(mut self) -> Self {
         self.policy.quotas[0].period = self.period * TICK;
-        let unbounded = Rules::new(Policy { horizon: u64::MAX, ..self.policy.clone() });
-        Terms { rules: Rules::new(self.policy.clone()), unbounded, ..self }
+        let unbounded = BookingRules::new(Policy { horizon: u64::MAX, ..self.policy.clone() });
+        Terms { rules: BookingRules::new(self.policy.clone()), unbounded, ..self }
     }
 }
 

@@ -17,8 +17,10 @@ pub struct Bucket {
 /// How many grains the bucket lacked from being full at the instant `at`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lacking {
-    grains: u128,
-    at: Time,
+    /// How many.
+    pub grains: u128,
+    /// The instant.
+    pub at: Time,
 }
 
 impl Bucket {

@@ -20,8 +20,8 @@ mod single;
 mod sliding;
 
 pub use booked::{Answer, Booked, Order, Slot};
-pub use bucket::Bucket;
-pub use fixed::Fixed;
+pub use bucket::{Bucket, Lacking};
+pub use fixed::{Fixed, Window};
 pub use from_exit::FromExit;
 pub use interval::Interval;
 pub use keyed::Keyed;

@@ -49,7 +49,7 @@ impl Store for Memory {
 
 /// What is noted of one key.
 #[derive(Clone, Default, Debug)]
-pub(super) struct MemoryLog {
+pub struct MemoryLog {
     /// For each limit: by the first of some units, the end of them and when they were used.
     pub(super) units: Vec<BTreeMap<u128, (u128, Time)>>,
     /// How many slots were given back that were booked at a cost, at an instant.

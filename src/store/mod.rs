@@ -73,7 +73,7 @@ mod redis;
 
 #[cfg(feature = "sqlite")]
 pub use file::FileStore;
-pub use memory::Memory;
+pub use memory::{Memory, MemoryLog};
 pub use open::{open, reset};
 pub use policy::{Policy, Quota, Reserve};
 #[cfg(feature = "redis")]

@@ -2,8 +2,8 @@
 
 use throttle::config::{Defaults, RateText};
 use throttle::limiter::{Limits, Request};
-use throttle::store::ledger::{Ledger, Rules};
-use throttle::store::{Order, Policy, Reserve, Slot};
+use throttle::store::ledger::{BookingRules, Ledger};
+use throttle::store::{MemoryLog, Order, Policy, Reserve, Slot};
 use throttle::time::Time;
 
 /// Time passes in steps of this. The ledger tells nobody to come back sooner.
@@ -15,9 +15,9 @@ pub(super) struct Terms {
     pub(super) count: u64,
     pub(super) period: u64,
     pub(super) policy: Policy,
-    pub(super) rules: Rules,
+    pub(super) rules: BookingRules,
     /// As far ahead as anyone likes.
-    unbounded: Rules,
+    unbounded: BookingRules,
 }
 
 impl Terms {
@@ -27,15 +27,15 @@ impl Terms {
         let rate = rate.resolve(&Defaults::default()).expect("resolved");
         let reserve = Reserve { part: 1000, least: TICK, most: TICK };
         let policy = Policy { horizon: horizon * TICK, span, ..Policy::new(&[rate], reserve) };
-        let unbounded = Rules::new(Policy { horizon: u64::MAX, ..policy.clone() });
-        Terms { count, period, rules: Rules::new(policy.clone()), unbounded, policy }
+        let unbounded = BookingRules::new(Policy { horizon: u64::MAX, ..policy.clone() });
+        Terms { count, period, rules: BookingRules::new(policy.clone()), unbounded, policy }
     }
 
     /// The same with slots that know nothing of how late a release may be.
     pub(super) fn without_reserve(mut self) -> Self {
         self.policy.quotas[0].period = self.period * TICK;
-        let unbounded = Rules::new(Policy { horizon: u64::MAX, ..self.policy.clone() });
-        Terms { rules: Rules::new(self.policy.clone()), unbounded, ..self }
+        let unbounded = BookingRules::new(Policy { horizon: u64::MAX, ..self.policy.clone() });
+        Terms { rules: BookingRules::new(self.policy.clone()), unbounded, ..self }
     }
 }
 
@@ -43,7 +43,7 @@ impl Terms {
 #[derive(Clone)]
 pub(super) struct Log {
     ledger: Ledger,
-    marks: Vec<u64>,
+    units: MemoryLog,
     returned: Vec<Slot>,
     /// Whether nobody who knew what was lost has asked since.
     pub(super) is_unhealed: bool,
@@ -56,7 +56,7 @@ fn order(count: u64) -> Order {
 impl Log {
     pub(super) fn begin(terms: &Terms, now: Time) -> Self {
         let ledger = terms.rules.begin(now);
-        Log { ledger, marks: Vec::new(), returned: Vec::new(), is_unhealed: false }
+        Log { ledger, units: MemoryLog::default(), returned: Vec::new(), is_unhealed: false }
     }
 
     /// Begins anew, with nothing known of what was.
@@ -80,15 +80,9 @@ impl Log {
             return (slots, None);
         }
         let answer =
-            terms.rules.book(&mut self.ledger, &mut self.marks, now, &order(lacking)).expect("booked");
+            terms.rules.book(&mut self.ledger, &mut self.units, now, &order(lacking)).expect("booked");
         slots.extend(answer.slots);
         (slots, answer.ask_again)
-    }
-
-    /// As [`book`](Self::book), by a process that dies between writing the marks and the ledger.
-    pub(super) fn book_half(&mut self, terms: &Terms, now: Time, count: u64) {
-        let mut lost = self.ledger.clone();
-        terms.rules.book(&mut lost, &mut self.marks, now, &order(count)).expect("booked");
     }
 
     /// Takes slots that are not going to be used.
@@ -107,7 +101,7 @@ impl Log {
     /// Those after the next N follow from these.
     pub(super) fn future(&self, terms: &Terms, now: Time) -> Vec<u8> {
         let mut log = self.clone();
-        let answer = terms.unbounded.book(&mut log.ledger, &mut log.marks, now, &order(terms.count + 1));
+        let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &order(terms.count + 1));
         let fresh = answer.expect("booked").slots;
         let returned = self.returned.iter().filter(|slot| slot.until >= now);
         let mut future = vec![u8::from(self.is_unhealed)];

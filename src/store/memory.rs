@@ -43,7 +43,7 @@ impl Store for Memory {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Books { rules, clock, states, .. } = &mut *books;
         let Some((_, log)) = states.get_mut(&order.key) else { return Ok(()) };
-        rules.give_back(log, clock(), order, slots)
+        rules.give_back(log, clock(), &order.costs, slots.iter().map(|slot| slot.at).collect())
     }
 }
 
@@ -52,8 +52,8 @@ impl Store for Memory {
 pub struct MemoryLog {
     /// For each limit: by the first of some units, the end of them and when they were used.
     pub(super) units: Vec<BTreeMap<u128, (u128, Time)>>,
-    /// How many slots were given back that were booked at a cost, at an instant.
-    returned: BTreeMap<(Box<[u64]>, Time), usize>,
+    /// The slots that were given back, by their costs, earliest first.
+    returned: HashMap<Box<[u64]>, Vec<Time>>,
 }
 
 impl Log for MemoryLog {
@@ -77,21 +77,16 @@ impl Log for MemoryLog {
         Ok(())
     }
 
-    fn put_back(&mut self, costs: &[u64], at: Time) -> Result<(), StoreError> {
-        *self.returned.entry((costs.into(), at)).or_default() += 1;
+    fn put_back(&mut self, costs: &[u64], slots: &[Time], _: Time) -> Result<(), StoreError> {
+        let returned = self.returned.entry(costs.into()).or_default();
+        returned.extend(slots);
+        returned.sort_unstable();
         Ok(())
     }
 
-    fn take_back(&mut self, costs: &[u64], since: Time) -> Result<Option<Time>, StoreError> {
-        self.returned.retain(|(_, at), _| *at >= since);
-        let costs = costs.to_owned().into_boxed_slice();
-        let slots = (costs.clone(), since)..=(costs, Time(u64::MAX));
-        let Some((slot, count)) = self.returned.range_mut(slots).next() else { return Ok(None) };
-        *count -= 1;
-        let (slot, is_last) = (slot.clone(), *count == 0);
-        if is_last {
-            self.returned.remove(&slot);
-        }
-        Ok(Some(slot.1))
+    fn take_back(&mut self, costs: &[u64], most: usize, now: Time) -> Result<Vec<Time>, StoreError> {
+        let Some(returned) = self.returned.get_mut(costs) else { return Ok(Vec::new()) };
+        returned.retain(|at| *at >= now);
+        Ok(returned.drain(..most.min(returned.len())).collect())
     }
 }

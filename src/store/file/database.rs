@@ -2,17 +2,19 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::Deref;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags};
 
 use super::guard;
-use super::lock::Locker;
+use super::lock::Lock;
 use super::refusal::{Flaw, bad, failed, no_lock, of_sqlite, unusable};
+use super::rows::SCHEMA;
 use crate::store::StoreError;
 
 /// What `PRAGMA application_id` tells, so that a state is known from any other database: "thro".
@@ -23,23 +25,13 @@ const VERSION: u32 = 1;
 const OLD_MAGIC: &[u8] = b"throttle";
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Where the header of a database has the versions of its format, that of ours, and its application.
-const FORMAT_AT: usize = 18;
+/// Where the header of a database has the version of our format, and its application.
 const VERSION_AT: usize = 60;
 const APPLICATION_AT: usize = 68;
 const HEADER: usize = 100;
 
 /// What SQLite keeps beside a database that is in use.
 const COMPANIONS: [&str; 2] = ["-wal", "-shm"];
-
-/// Instants are nanoseconds since the machine was started. Every row has a checksum of its own.
-const SCHEMA: &str = "
-CREATE TABLE policy(id INTEGER PRIMARY KEY, text TEXT, sequence INTEGER, generation INTEGER, successor INTEGER, began INTEGER, silent INTEGER, boot BLOB, namespace INTEGER, sum INTEGER);
-CREATE TABLE account(key BLOB, quota INTEGER, newest INTEGER, idle INTEGER, at INTEGER, used BLOB, sum INTEGER, PRIMARY KEY(key, quota)) WITHOUT ROWID;
-CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum INTEGER, PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
-CREATE TABLE returned(key BLOB, costs BLOB, at INTEGER, many INTEGER, sum INTEGER, PRIMARY KEY(key, costs, at)) WITHOUT ROWID;
-CREATE TABLE booked(until INTEGER, id INTEGER, pid INTEGER, started INTEGER, namespace INTEGER, key BLOB, costs BLOB, slots BLOB, sum INTEGER, PRIMARY KEY(until, id)) WITHOUT ROWID;
-";
 
 /// A file that is in its place.
 type Identity = (u64, u64);
@@ -56,6 +48,37 @@ pub(super) struct Database {
 struct Opened {
     connection: Connection,
     companions: [Option<Identity>; 2],
+}
+
+/// One that writes. It is rolled back unless it is committed.
+pub(super) struct Transaction<'a>(&'a Connection);
+
+impl<'a> Transaction<'a> {
+    fn begin(connection: &'a Connection) -> rusqlite::Result<Self> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Transaction(connection))
+    }
+
+    pub(super) fn commit(self) -> rusqlite::Result<()> {
+        self.0.prepare_cached("COMMIT")?.execute([]).map(drop)
+    }
+}
+
+impl Deref for Transaction<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.0
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            // Or else it is when the connection is closed.
+            let _ = self.0.execute_batch("ROLLBACK");
+        }
+    }
 }
 
 impl Database {
@@ -82,8 +105,8 @@ impl Database {
         let own = Arc::new(File::open(&directory).map_err(cannot)?);
         // Whatever is beside a state that is not there is of one that was removed. Whoever creates another removes it, and
         // nobody else does meanwhile: it would be that of the new one.
-        let _lock =
-            Locker::new(patience).lock(&own).map_err(|why| no_lock(&directory, &own, patience, why))?;
+        let lock = Lock::within(patience, &own);
+        let _lock = lock.map_err(|why| no_lock(&directory, &own, patience, why))?;
         if path.symlink_metadata().is_ok() {
             return Ok(());
         }
@@ -136,7 +159,7 @@ impl Database {
             self.opened = self.open(patience)?;
         }
         let Some(opened) = &self.opened else { return Ok(None) };
-        let begun = Transaction::new_unchecked(&opened.connection, TransactionBehavior::Immediate);
+        let begun = Transaction::begin(&opened.connection);
         begun.map(Some).map_err(|error| of_sqlite(&self.path, &error))
     }
 
@@ -220,9 +243,6 @@ fn looked_at(file: &File) -> io::Result<Result<(), Flaw>> {
         _ if bytes.starts_with(OLD_MAGIC) => Err(Flaw::Old),
         (true, _) if length < HEADER as u64 => Err(Flaw::Damaged),
         (true, true) if number(VERSION_AT) != VERSION => Err(Flaw::Version(number(VERSION_AT))),
-        (true, true) if bytes[FORMAT_AT..][..2].iter().any(|format| !(1..=2).contains(format)) => {
-            Err(Flaw::Damaged)
-        }
         (true, true) => Ok(()),
         (false, true) => Err(Flaw::Damaged),
         (_, false) => Err(Flaw::Foreign),

@@ -33,21 +33,25 @@ mod rows;
 mod tests;
 mod visit;
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use self::database::Database;
 use self::domain::Domain;
-use self::lock::Locker;
+use self::lock::{Lock, NoLock};
 use self::owner::Owner;
 use self::place::place;
 use self::refusal::no_lock;
-use self::visit::{find_or_create, first};
-use super::ledger::BookingRules;
+use self::visit::{Session, Task};
 use super::{Answer, Order, Policy, Slot, Store, StoreError};
 use crate::config::State;
 use crate::exit::Exit;
-use crate::time::{SECOND, Time};
+use crate::time::Time;
 
 /// Opens the store in the file that `state` names.
 pub(super) fn open(
@@ -72,21 +76,19 @@ fn path(state: &State) -> Result<PathBuf, StoreError> {
 
 /// Limits in a file.
 pub struct FileStore {
-    rules: BookingRules,
-    clock: Box<dyn Fn() -> Time + Send>,
-    setting: Setting,
-    locker: Locker,
-    database: Database,
-    /// The state that was last seen, if any was.
-    known: Option<Known>,
-    /// When it was last looked which processes have ended.
-    looked: Option<Time>,
-    /// What the user has not been told yet.
-    warnings: Vec<String>,
+    /// None while the helper has it.
+    session: Option<Box<Session>>,
+    helper: Option<Helper>,
 }
 
-/// It is looked no more often than this, in nanoseconds, whether other processes have ended.
-const BETWEEN_LOOKS: u64 = SECOND / 50;
+/// A thread that waits for the lock, and does what is to be done as soon as it has it.
+///
+/// There is no waiting for a lock with a limit of time, and to look for it again and again would favour those who have
+/// just come.
+struct Helper {
+    tasks: Sender<(Box<Session>, Task)>,
+    done: Receiver<(Box<Session>, Result<Answer, StoreError>)>,
+}
 
 /// Where we are, and how long we wait for the lock.
 #[derive(Clone, Copy)]
@@ -94,15 +96,6 @@ struct Setting {
     domain: Domain,
     patience: Duration,
     owner: Owner,
-}
-
-/// What tells a state from one that took its place.
-#[derive(Clone, Copy)]
-struct Known {
-    generation: u64,
-    sequence: u64,
-    /// When it was last seen in its place.
-    at: Time,
 }
 
 impl FileStore {
@@ -130,20 +123,13 @@ impl FileStore {
         policy: Policy,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let rules = BookingRules::new(policy);
-        let first = first(&rules, setting.domain, now());
-        let mut store = FileStore {
-            database: find_or_create(path, setting.patience, &first, &rules)?,
-            rules,
-            clock: Box::new(now),
-            locker: Locker::new(setting.patience),
-            setting,
-            known: None,
-            looked: None,
-            warnings: Vec::new(),
-        };
-        store.look()?;
-        Ok(store)
+        let mut session = Box::new(Session::begin(setting, path, policy, Box::new(now))?);
+        match Lock::at_once(session.database.file()) {
+            Ok(lock) => session.serve(lock, &Task::Look).map(drop)?,
+            Err(NoLock::Held) => {}
+            Err(why) => return Err(session.no_lock(why)),
+        }
+        Ok(FileStore { session: Some(session), helper: None })
     }
 
     /// Forgets the state at `path`, so that whoever uses it next begins a new one, of whatever limits. `false` if there
@@ -159,38 +145,79 @@ impl FileStore {
     }
 
     fn reset_in(setting: Setting, path: &Path) -> Result<bool, StoreError> {
-        let mut locker = Locker::new(setting.patience);
         loop {
             let Some(database) = Database::find(path)? else { return Ok(false) };
-            let lock = locker.lock(database.file());
+            let lock = Lock::within(setting.patience, database.file());
             let _lock = lock.map_err(|why| no_lock(path, database.file(), setting.patience, why))?;
             if database.is_in_place()? {
                 return database.remove().map(|()| true);
             }
         }
     }
+
+    fn act(&mut self, task: Task) -> Result<Answer, StoreError> {
+        let Some(mut session) = self.session.take() else { return Err(gone()) };
+        let result = match Lock::at_once(session.database.file()) {
+            Ok(lock) => session.serve(lock, &task),
+            Err(NoLock::Held) => return self.wait(session, task),
+            Err(why) => Err(session.no_lock(why)),
+        };
+        self.session = Some(session);
+        result
+    }
+
+    /// Leaves it to the helper. After [`NoLock::Held`] that still waits, and nothing more can be asked.
+    fn wait(&mut self, session: Box<Session>, task: Task) -> Result<Answer, StoreError> {
+        let (path, file) = (session.database.path().to_owned(), Arc::clone(session.database.file()));
+        let (patience, failed) = (session.setting.patience, |error| NoLock::Failed(error));
+        let helper = match self.helper.take() {
+            Some(helper) => helper,
+            None => Helper::start().map_err(|error| no_lock(&path, &file, patience, failed(error)))?,
+        };
+        helper.tasks.send((session, task)).map_err(|_| gone())?;
+        match helper.done.recv_timeout(patience) {
+            Ok((session, result)) => {
+                (self.session, self.helper) = (Some(session), Some(helper));
+                result
+            }
+            Err(RecvTimeoutError::Timeout) => Err(no_lock(&path, &file, patience, NoLock::Held)),
+            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+        }
+    }
+}
+
+impl Helper {
+    fn start() -> io::Result<Self> {
+        let (tasks, given) = bounded::<(Box<Session>, Task)>(1);
+        let (finished, done) = bounded(1);
+        let run = move || {
+            for (mut session, task) in given {
+                let lock = Lock::in_turn(session.database.file());
+                let result = match lock {
+                    Ok(lock) => session.serve(lock, &task),
+                    Err(why) => Err(session.no_lock(why)),
+                };
+                if finished.send((session, result)).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("lock".to_owned()).stack_size(1 << 20).spawn(run)?;
+        Ok(Helper { tasks, done })
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError { exit: Exit::Error, error: anyhow::anyhow!("the state cannot be asked any more") }
 }
 
 impl Store for FileStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-        let (owner, now) = (self.setting.owner, (self.clock)());
-        let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
-        if looks {
-            self.looked = Some(now);
-        }
-        let mut answer = self.visit(|visit, rules| {
-            if looks {
-                visit.inherit(rules, owner)?;
-            }
-            visit.book(rules, order, owner)
-        })?;
-        answer.warning = Some(std::mem::take(&mut self.warnings).join("; ")).filter(|text| !text.is_empty());
-        Ok(answer)
+        self.act(Task::Book(order.clone()))
     }
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        let owner = self.setting.owner;
-        self.visit(|visit, rules| visit.give_back(rules, order, slots, owner))
+        self.act(Task::GiveBack(order.clone(), slots.to_vec())).map(drop)
     }
 }
 

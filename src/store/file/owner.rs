@@ -1,7 +1,9 @@
 //! Whose slots they are: what a dead process has booked and cannot use any more is free for others.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::str::FromStr;
 
 /// A process, told from any other that had or will have its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,6 +39,22 @@ impl Owner {
     }
 }
 
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.pid, self.started, self.namespace)
+    }
+}
+
+impl FromStr for Owner {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut numbers = text.split(' ').map_while(|number| number.parse::<u64>().ok());
+        let mut next = || numbers.next().ok_or(());
+        Ok(Owner { pid: next()?.try_into().map_err(drop)?, started: next()?, namespace: next()? })
+    }
+}
+
 fn stat(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/stat")).ok()
 }
@@ -56,6 +74,7 @@ mod tests {
     fn only_what_has_ended_is_dead() {
         let ours = Owner::ours();
         assert!(ours.started > 0 && !ours.is_dead(ours));
+        assert_eq!(ours.to_string().parse(), Ok(ours));
         assert!(Owner { started: 1, ..ours }.is_dead(ours), "its number was given to another");
         assert!(!Owner { started: 1, namespace: 7, ..ours }.is_dead(ours), "it cannot be seen from here");
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("a process");

@@ -3,25 +3,34 @@
 use std::ops::Range;
 use std::path::Path;
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, Error, OptionalExtension, Row, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
 
 use super::domain::Domain;
-use super::owner::Owner;
 use super::refusal::of_sqlite;
 use crate::store::StoreError;
 use crate::store::ledger::{Account, Ledger, Log};
 use crate::time::Time;
 
+/// Instants are nanoseconds since the machine was started. Counts and lists of numbers are big-endian.
+pub(super) const SCHEMA: &str = "
+CREATE TABLE policy(id INTEGER PRIMARY KEY, text TEXT, generation INTEGER, began INTEGER, silent INTEGER, boot BLOB, namespace INTEGER, sum INTEGER);
+CREATE TABLE account(key BLOB PRIMARY KEY, newest INTEGER, idle INTEGER, numbers BLOB, sum INTEGER) WITHOUT ROWID;
+CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum INTEGER, PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
+CREATE TABLE booked(owner TEXT, key BLOB, costs BLOB, until INTEGER, slots BLOB, sum INTEGER, PRIMARY KEY(owner, key, costs)) WITHOUT ROWID;
+";
+
+/// Who owns slots that were given back.
+const NOBODY: &str = "";
+
+/// The bytes of an [`Account`].
+const ACCOUNT: usize = 24;
+
 /// What a state says about itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Header {
-    /// Counts the bookings. It never goes back, unless the state does.
-    pub(super) sequence: u64,
     /// Another one whenever the numbers do not follow from those before.
     pub(super) generation: u64,
-    /// The numbers were made up by someone who knew of others that were lost, with a silence to make good for it.
-    pub(super) is_successor: bool,
     /// When there was nothing yet. What it took the place of, if anything, was gone by then.
     pub(super) began: Time,
     /// If something was lost: all limits, of whatever key, count as used up then.
@@ -34,55 +43,50 @@ pub(super) struct Header {
 
 impl Header {
     fn sum(&self) -> u32 {
-        let numbers = [
-            self.sequence,
-            self.generation,
-            self.is_successor.into(),
-            self.began.0,
-            self.silent.is_some().into(),
-            self.silent.unwrap_or_default().0,
-            self.domain.namespace,
-        ];
+        let silent = self.silent.map_or(u64::MAX, |at| at.0);
+        let numbers = [self.generation, self.began.0, silent, self.domain.namespace];
         sum(&[&bytes(&numbers), &self.domain.boot, self.text.as_bytes()])
     }
 
-    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+    /// Also reads the numbers of `key`, if there are any.
+    pub(super) fn read(connection: &Connection, key: &[u8]) -> rusqlite::Result<(Self, Option<Ledger>)> {
         let mut select = connection.prepare_cached(
-            "SELECT sequence, generation, successor, began, silent, boot, namespace, text, sum FROM policy WHERE id = 1",
+            "SELECT generation, began, silent, boot, namespace, text, policy.sum, newest, idle, numbers, account.sum \
+             FROM policy LEFT JOIN account ON key = ?1 WHERE id = 1",
         )?;
-        select.query_row([], |row| {
+        select.query_row([key], |row| {
             let header = Header {
-                sequence: number(row, 0)?,
-                generation: number(row, 1)?,
-                is_successor: row.get(2)?,
-                began: Time(number(row, 3)?),
-                silent: row.get::<_, Option<i64>>(4)?.map(|at| Time(at.cast_unsigned())),
-                domain: Domain { boot: row.get(5)?, namespace: number(row, 6)? },
-                text: row.get(7)?,
+                generation: number(row, 0)?,
+                began: Time(number(row, 1)?),
+                silent: row.get::<_, Option<i64>>(2)?.map(|at| Time(at.cast_unsigned())),
+                domain: Domain { boot: row.get(3)?, namespace: number(row, 4)? },
+                text: row.get(5)?,
             };
-            checked(row, 8, header.sum()).map(|()| header)
+            checked(row, 6, header.sum())?;
+            let Some(newest) = row.get::<_, Option<i64>>(7)? else { return Ok((header, None)) };
+            let numbers: Vec<u8> = row.get(9)?;
+            let sums = [header.generation, newest.cast_unsigned(), number(row, 8)?];
+            checked(row, 10, sum(&[&bytes(&sums), &numbers, key]))?;
+            let accounts = numbers.as_chunks::<ACCOUNT>().0.iter().map(account).collect();
+            Ok((header, Some(Ledger { newest: Time(newest.cast_unsigned()), accounts })))
         })
     }
 
     pub(super) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let mut replace = connection.prepare_cached(
-            "REPLACE INTO policy(id, sequence, generation, successor, began, silent, boot, namespace, text, sum) \
-             VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?;
+        let Domain { boot, namespace } = self.domain;
+        let (generation, began) = (self.generation.cast_signed(), self.began.0.cast_signed());
         let silent = self.silent.map(|at| at.0.cast_signed());
-        replace.execute(params![
-            self.sequence.cast_signed(),
-            self.generation.cast_signed(),
-            self.is_successor,
-            self.began.0.cast_signed(),
-            silent,
-            self.domain.boot,
-            self.domain.namespace.cast_signed(),
-            self.text,
-            self.sum(),
-        ])?;
+        connection.execute(
+            "REPLACE INTO policy VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![self.text, generation, began, silent, boot, namespace.cast_signed(), self.sum()],
+        )?;
         Ok(())
     }
+}
+
+fn account(bytes: &[u8; ACCOUNT]) -> Account {
+    let used = bytes.last_chunk().map_or(0, |used| u128::from_be_bytes(*used));
+    Account { at: bytes.first_chunk().map_or(0, |at| u64::from_be_bytes(*at)), used }
 }
 
 /// The rows of one key.
@@ -91,255 +95,187 @@ pub(super) struct KeyRows<'a> {
     pub(super) path: &'a Path,
     pub(super) generation: u64,
     pub(super) key: &'a [u8],
+    /// Whether to delete units now. To do so in bulk, once in a while, is cheaper.
+    pub(super) forgets: bool,
 }
 
 impl KeyRows<'_> {
-    /// The numbers of its limits, if there are any.
-    pub(super) fn ledger(&self) -> rusqlite::Result<Option<Ledger>> {
-        let mut select = self.connection.prepare_cached(
-            "SELECT newest, idle, at, used, quota, sum FROM account WHERE key = ?1 ORDER BY quota",
-        )?;
-        let mut rows = select.query([self.key])?;
-        let (mut newest, mut accounts) = (Time::ZERO, Vec::new());
-        while let Some(row) = rows.next()? {
-            newest = Time(number(row, 0)?);
-            let account = Account { at: number(row, 2)?, used: row.get::<_, Unit>(3)?.0 };
-            let limit = accounts.len();
-            checked(row, 5, self.account_sum(limit, newest, number(row, 1)?, account))?;
-            accounts.push(account);
-        }
-        Ok(Some(Ledger { newest, accounts: accounts.into() }).filter(|ledger| !ledger.accounts.is_empty()))
-    }
-
     /// Notes the numbers, which are those of unused limits from `idle` on.
     pub(super) fn write(&self, ledger: &Ledger, idle: Time) -> rusqlite::Result<()> {
-        let mut replace = self.connection.prepare_cached(
-            "REPLACE INTO account(key, quota, newest, idle, at, used, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?;
         // It is compared in SQL.
         let idle = idle.0.min(i64::MAX.cast_unsigned());
-        for (limit, &account) in ledger.accounts.iter().enumerate() {
-            replace.execute(params![
-                self.key,
-                limit.cast_signed(),
-                ledger.newest.0.cast_signed(),
-                idle.cast_signed(),
-                account.at.cast_signed(),
-                Unit(account.used),
-                self.account_sum(limit, ledger.newest, idle, account),
-            ])?;
-        }
-        Ok(())
+        let account =
+            |account: &Account| [&account.at.to_be_bytes()[..], &account.used.to_be_bytes()].concat();
+        let numbers: Vec<u8> = ledger.accounts.iter().flat_map(account).collect();
+        let sum = sum(&[&bytes(&[self.generation, ledger.newest.0, idle]), &numbers, self.key]);
+        let row = params![self.key, ledger.newest.0.cast_signed(), idle.cast_signed(), numbers, sum];
+        self.execute("REPLACE INTO account VALUES (?1, ?2, ?3, ?4, ?5)", row)
     }
 
-    /// As though the key had never been used.
-    pub(super) fn remove(&self) -> rusqlite::Result<()> {
-        for table in ["account", "slot", "returned"] {
-            self.connection.execute(&format!("DELETE FROM {table} WHERE key = ?1"), [self.key])?;
-        }
-        Ok(())
-    }
-
-    fn account_sum(&self, limit: usize, newest: Time, idle: u64, account: Account) -> u32 {
-        let numbers = [self.generation, limit as u64, newest.0, idle, account.at];
-        sum(&[&bytes(&numbers), &account.used.to_be_bytes(), self.key])
-    }
-
-    fn slot_sum(&self, limit: usize, units: &Range<u128>, at: Time) -> u32 {
-        let numbers = [self.generation, limit as u64, at.0];
-        sum(&[&bytes(&numbers), &units.start.to_be_bytes(), &units.end.to_be_bytes(), self.key])
-    }
-
-    /// How many slots at an instant were given back.
-    fn set_returned(&self, costs: &[u8], at: Time, many: u64) -> rusqlite::Result<()> {
-        if many == 0 {
-            let delete = "DELETE FROM returned WHERE key = ?1 AND costs = ?2 AND at = ?3";
-            let mut delete = self.connection.prepare_cached(delete)?;
-            return delete.execute(params![self.key, costs, at.0.cast_signed()]).map(drop);
-        }
-        let replace = "REPLACE INTO returned(key, costs, at, many, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let sum = self.returned_sum(costs, at, many);
-        let row = params![self.key, costs, at.0.cast_signed(), many.cast_signed(), sum];
-        self.connection.prepare_cached(replace)?.execute(row).map(drop)
-    }
-
-    /// The earliest instant from `since` on of which a slot was given back, and how many of them were.
-    fn first_returned(&self, costs: &[u8], since: Time) -> rusqlite::Result<Option<(Time, u64)>> {
-        let mut select = self.connection.prepare_cached(
-            "SELECT at, many, sum FROM returned WHERE key = ?1 AND costs = ?2 AND at >= ?3 ORDER BY at LIMIT 1",
-        )?;
-        let first = select.query_row(params![self.key, costs, since.0.cast_signed()], |row| {
-            let (at, many) = (Time(number(row, 0)?), number(row, 1)?);
-            checked(row, 2, self.returned_sum(costs, at, many)).map(|()| (at, many))
+    /// The slots from `now` on that `owner` has at these costs, earliest first.
+    fn slots_of(&self, owner: &str, costs: &[u64], now: Time) -> rusqlite::Result<Vec<u64>> {
+        let costs = bytes(costs);
+        let select = "SELECT slots, sum FROM booked WHERE owner = ?1 AND key = ?2 AND costs = ?3";
+        let mut select = self.connection.prepare_cached(select)?;
+        let slots = select.query_row(params![owner, self.key, costs], |row| {
+            let slots: Vec<u8> = row.get(0)?;
+            checked(row, 1, self.sum_of_slots(owner, &costs, &slots)).map(|()| numbers(&slots))
         });
-        first.optional()
+        let mut slots = slots.optional()?.unwrap_or_default();
+        slots.retain(|at| *at >= now.0);
+        Ok(slots)
     }
 
-    fn returned_sum(&self, costs: &[u8], at: Time, many: u64) -> u32 {
-        sum(&[&bytes(&[self.generation, at.0, many]), costs, self.key])
+    fn set_slots_of(&self, owner: &str, costs: &[u64], mut slots: Vec<u64>) -> rusqlite::Result<()> {
+        let costs = bytes(costs);
+        slots.sort_unstable();
+        let Some(until) = slots.last() else {
+            let delete = "DELETE FROM booked WHERE owner = ?1 AND key = ?2 AND costs = ?3";
+            return self.execute(delete, params![owner, self.key, costs]);
+        };
+        let (until, slots) = (until.cast_signed(), bytes(&slots));
+        let sum = self.sum_of_slots(owner, &costs, &slots);
+        let row = params![owner, self.key, costs, until, slots, sum];
+        self.execute("REPLACE INTO booked VALUES (?1, ?2, ?3, ?4, ?5, ?6)", row)
     }
 
-    /// Forgets what was given back, as instants before `now` are of no use.
-    pub(super) fn forget_returned(&self, now: Time) -> rusqlite::Result<()> {
-        let delete = "DELETE FROM returned WHERE key = ?1 AND at < ?2";
-        self.connection.prepare_cached(delete)?.execute(params![self.key, now.0.cast_signed()]).map(drop)
+    fn sum_of_slots(&self, owner: &str, costs: &[u8], slots: &[u8]) -> u32 {
+        sum(&[&bytes(&[self.generation, slots.len() as u64]), slots, costs, owner.as_bytes(), self.key])
     }
 
-    fn slot_of(&self, limit: usize, unit: u128) -> rusqlite::Result<Time> {
+    /// Notes whose slots they are.
+    pub(super) fn own(
+        &self,
+        owner: &str,
+        costs: &[u64],
+        slots: impl Iterator<Item = Time>,
+        now: Time,
+    ) -> rusqlite::Result<()> {
+        let mut all = self.slots_of(owner, costs, now)?;
+        all.extend(slots.map(|at| at.0));
+        self.set_slots_of(owner, costs, all)
+    }
+
+    /// Notes that they are not its any more. Returns those that were.
+    pub(super) fn disown(
+        &self,
+        owner: &str,
+        costs: &[u64],
+        slots: impl Iterator<Item = Time>,
+        now: Time,
+    ) -> rusqlite::Result<Vec<Time>> {
+        let mut all = self.slots_of(owner, costs, now)?;
+        let mut take = |slot: &Time| all.iter().position(|at| *at == slot.0).map(|at| all.remove(at));
+        let slots = slots.filter(|slot| take(slot).is_some()).collect();
+        self.set_slots_of(owner, costs, all).map(|()| slots)
+    }
+
+    fn sum_of_unit(&self, limit: usize, units: &Range<u128>, at: Time) -> u32 {
+        let units = [units.start.to_be_bytes(), units.end.to_be_bytes()];
+        sum(&[&bytes(&[self.generation, limit as u64, at.0]), units.as_flattened(), self.key])
+    }
+
+    fn unit(&self, limit: usize, unit: u128) -> rusqlite::Result<Time> {
         let mut select = self.connection.prepare_cached(
             "SELECT unit, end, at, sum FROM slot WHERE key = ?1 AND quota = ?2 AND unit <= ?3 \
              ORDER BY unit DESC LIMIT 1",
         )?;
-        select.query_row(params![self.key, limit.cast_signed(), Unit(unit)], |row| {
-            let units = row.get::<_, Unit>(0)?.0..row.get::<_, Unit>(1)?.0;
+        select.query_row(params![self.key, limit.cast_signed(), unit.to_be_bytes()], |row| {
+            let units = u128::from_be_bytes(row.get(0)?)..u128::from_be_bytes(row.get(1)?);
             let at = Time(number(row, 2)?);
-            checked(row, 3, self.slot_sum(limit, &units, at))?;
+            checked(row, 3, self.sum_of_unit(limit, &units, at))?;
             // Or else the row that it should be has been taken away.
             if units.contains(&unit) { Ok(at) } else { Err(Error::QueryReturnedNoRows) }
         })
+    }
+
+    fn execute(&self, statement: &str, row: impl Params) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(statement)?.execute(row).map(drop)
+    }
+
+    fn told<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        result.map_err(|error| of_sqlite(self.path, &error))
     }
 }
 
 impl Log for KeyRows<'_> {
     fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError> {
-        self.slot_of(limit, unit).map_err(|error| of_sqlite(self.path, &error))
+        self.told(self.unit(limit, unit))
     }
 
     fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
-        let insert = || -> rusqlite::Result<usize> {
-            let mut insert = self.connection.prepare_cached(
-                "REPLACE INTO slot(key, quota, unit, end, at, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?;
-            let sum = self.slot_sum(limit, &units, at);
-            let (first, end) = (Unit(units.start), Unit(units.end));
-            insert.execute(params![self.key, limit.cast_signed(), first, end, at.0.cast_signed(), sum])
-        };
-        insert().map(drop).map_err(|error| of_sqlite(self.path, &error))
+        let sum = self.sum_of_unit(limit, &units, at);
+        let (first, end) = (units.start.to_be_bytes(), units.end.to_be_bytes());
+        let row = params![self.key, limit.cast_signed(), first, end, at.0.cast_signed(), sum];
+        self.told(self.execute("REPLACE INTO slot VALUES (?1, ?2, ?3, ?4, ?5, ?6)", row))
     }
 
     fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError> {
-        let delete = || -> rusqlite::Result<usize> {
-            let mut delete = self.connection.prepare_cached(
-                "DELETE FROM slot WHERE key = ?1 AND quota = ?2 AND unit < ?3 AND end <= ?3",
-            )?;
-            delete.execute(params![self.key, limit.cast_signed(), Unit(unit)])
-        };
-        delete().map(drop).map_err(|error| of_sqlite(self.path, &error))
+        if !self.forgets {
+            return Ok(());
+        }
+        let delete = "DELETE FROM slot WHERE key = ?1 AND quota = ?2 AND unit < ?3 AND end <= ?3";
+        self.told(self.execute(delete, params![self.key, limit.cast_signed(), unit.to_be_bytes()]))
     }
 
-    fn put_back(&mut self, costs: &[u64], at: Time) -> Result<(), StoreError> {
-        let costs = bytes(costs);
-        let put = || {
-            let known = self.first_returned(&costs, at)?.filter(|(known, _)| *known == at);
-            self.set_returned(&costs, at, 1 + known.map_or(0, |(_, many)| many))
-        };
-        put().map_err(|error: Error| of_sqlite(self.path, &error))
+    fn put_back(&mut self, costs: &[u64], slots: &[Time], now: Time) -> Result<(), StoreError> {
+        self.told(self.own(NOBODY, costs, slots.iter().copied(), now))
     }
 
-    fn take_back(&mut self, costs: &[u64], since: Time) -> Result<Option<Time>, StoreError> {
-        let costs = bytes(costs);
+    fn take_back(&mut self, costs: &[u64], most: usize, now: Time) -> Result<Vec<Time>, StoreError> {
         let take = || {
-            let Some((at, many)) = self.first_returned(&costs, since)? else { return Ok(None) };
-            self.set_returned(&costs, at, many - 1).map(|()| Some(at))
+            let mut slots = self.slots_of(NOBODY, costs, now)?;
+            if slots.is_empty() {
+                return Ok(Vec::new());
+            }
+            let rest = slots.split_off(most.min(slots.len()));
+            self.set_slots_of(NOBODY, costs, rest)?;
+            Ok(slots.into_iter().map(Time).collect())
         };
-        take().map_err(|error: Error| of_sqlite(self.path, &error))
+        self.told(take())
     }
 }
 
-/// Some of the keys that are idle at `now`.
-pub(super) fn idle_keys(connection: &Connection, now: Time) -> rusqlite::Result<Vec<Vec<u8>>> {
-    let mut select = connection
-        .prepare("SELECT key FROM account GROUP BY key HAVING max(idle) <= ?1 AND key <> x'' LIMIT 10000")?;
-    select.query_map([now.0.cast_signed()], |row| row.get(0))?.collect()
+/// Slots of one process.
+pub(super) struct Booking {
+    pub(super) owner: String,
+    pub(super) key: Vec<u8>,
+    pub(super) costs: Vec<u64>,
+    pub(super) slots: Vec<u64>,
+}
+
+/// All slots from `now` on that somebody owns. The others are forgotten.
+pub(super) fn bookings(connection: &Connection, now: Time) -> rusqlite::Result<Vec<Booking>> {
+    connection.execute("DELETE FROM booked WHERE until < ?1", [now.0.cast_signed()])?;
+    let mut select =
+        connection.prepare_cached("SELECT owner, key, costs, slots FROM booked WHERE owner <> ''")?;
+    let booking = |row: &Row<'_>| {
+        let (costs, slots): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+        let (costs, slots) = (numbers(&costs), numbers(&slots));
+        Ok(Booking { owner: row.get(0)?, key: row.get(1)?, costs, slots })
+    };
+    select.query_map([], booking)?.collect()
 }
 
 /// All keys.
 pub(super) fn keys(connection: &Connection) -> rusqlite::Result<Vec<Vec<u8>>> {
-    connection.prepare("SELECT DISTINCT key FROM account")?.query_map([], |row| row.get(0))?.collect()
+    connection.prepare("SELECT key FROM account")?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Forgets all keys.
-pub(super) fn clear(connection: &Connection) -> rusqlite::Result<()> {
-    connection
-        .execute_batch("DELETE FROM account; DELETE FROM slot; DELETE FROM returned; DELETE FROM booked")
+/// When the last slot is that was given out.
+pub(super) fn newest(connection: &Connection) -> rusqlite::Result<Time> {
+    let newest: Value = connection.query_row("SELECT max(newest) FROM account", [], |row| row.get(0))?;
+    Ok(if let Value::Integer(newest) = newest { Time(newest.cast_unsigned()) } else { Time::ZERO })
 }
 
-/// Slots of one process that were booked together.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Booked {
-    pub(super) id: u64,
-    pub(super) owner: Owner,
-    pub(super) key: Vec<u8>,
-    pub(super) costs: Vec<u64>,
-    /// Earliest first.
-    pub(super) slots: Vec<u64>,
-}
-
-impl Booked {
-    fn until(&self) -> i64 {
-        self.slots.last().copied().unwrap_or(0).cast_signed()
-    }
-
-    fn sum(&self, generation: u64) -> u32 {
-        let Owner { pid, started, namespace } = self.owner;
-        let numbers = [generation, self.id, pid.into(), started, namespace, self.slots.len() as u64];
-        sum(&[&bytes(&numbers), &bytes(&self.slots), &bytes(&self.costs), &self.key])
-    }
-
-    pub(super) fn insert(&self, connection: &Connection, generation: u64) -> rusqlite::Result<()> {
-        let mut insert = connection.prepare_cached(
-            "INSERT INTO booked(until, id, pid, started, namespace, key, costs, slots, sum) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?;
-        let Owner { pid, started, namespace } = self.owner;
-        let (started, namespace) = (started.cast_signed(), namespace.cast_signed());
-        let (costs, slots) = (bytes(&self.costs), bytes(&self.slots));
-        let sum = self.sum(generation);
-        let id = self.id.cast_signed();
-        insert.execute(params![self.until(), id, pid, started, namespace, self.key, costs, slots, sum])?;
-        Ok(())
-    }
-
-    pub(super) fn remove(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let mut delete = connection.prepare_cached("DELETE FROM booked WHERE until = ?1 AND id = ?2")?;
-        delete.execute(params![self.until(), self.id.cast_signed()]).map(drop)
-    }
-
-    /// All that end after `now`. Those that do not are forgotten.
-    pub(super) fn all(connection: &Connection, generation: u64, now: Time) -> rusqlite::Result<Vec<Self>> {
-        Self::forget(connection, now)?;
-        let mut select = connection.prepare_cached(
-            "SELECT id, pid, started, namespace, key, costs, slots, sum FROM booked ORDER BY until, id",
-        )?;
-        let read = |row: &Row<'_>| {
-            let owner = Owner { pid: row.get(1)?, started: number(row, 2)?, namespace: number(row, 3)? };
-            let (costs, slots) = (numbers(&row.get::<_, Vec<u8>>(5)?), numbers(&row.get::<_, Vec<u8>>(6)?));
-            let booked = Booked { id: number(row, 0)?, owner, key: row.get(4)?, costs, slots };
-            checked(row, 7, booked.sum(generation)).map(|()| booked)
-        };
-        select.query_map([], read)?.collect()
-    }
-
-    pub(super) fn forget(connection: &Connection, now: Time) -> rusqlite::Result<()> {
-        let mut delete = connection.prepare_cached("DELETE FROM booked WHERE until < ?1")?;
-        delete.execute([now.0.cast_signed()]).map(drop)
-    }
-}
-
-/// A count of units, which sorts as a number.
-struct Unit(u128);
-
-impl ToSql for Unit {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.0.to_be_bytes().to_vec().into())
-    }
-}
-
-impl FromSql for Unit {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let bytes = value.as_blob()?.try_into().map_err(|_| FromSqlError::InvalidType)?;
-        Ok(Unit(u128::from_be_bytes(bytes)))
-    }
+/// Forgets the keys that are idle at `now`: they are as good as new.
+pub(super) fn evict(connection: &Connection, now: Time) -> rusqlite::Result<()> {
+    let mut delete =
+        connection.prepare("DELETE FROM account WHERE idle <= ?1 AND key <> x'' RETURNING key")?;
+    let keys: Vec<Vec<u8>> =
+        delete.query_map([now.0.cast_signed()], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut delete = connection.prepare("DELETE FROM slot WHERE key = ?1")?;
+    keys.iter().try_for_each(|key| delete.execute([key]).map(drop))
 }
 
 fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {

@@ -1,214 +1,253 @@
-//! One visit to the file: between taking the lock, finding out how things are, and giving it back.
+//! What is done under the lock, once it is found out how things are.
 
 use std::path::Path;
-use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::Setting;
 use super::database::Database;
 use super::domain::Domain;
-use super::lock::{Locker, NoLock};
+use super::lock::{Lock, NoLock};
 use super::owner::Owner;
 use super::refusal::{Flaw, bad, no_lock, of_sqlite, refused, reset_command, unusable};
-use super::rows::{Booked, Header, KeyRows, clear, idle_keys, keys};
-use super::{FileStore, Known, Setting};
+use super::rows::{self, Header, KeyRows};
 use crate::store::ledger::{BookingRules, Ledger};
-use crate::store::{Answer, Order, Slot, StoreError};
-use crate::time::Time;
+use crate::store::{Answer, Order, Policy, Slot, StoreError};
+use crate::time::{SECOND, Time};
 
-/// So many bookings ahead is what follows a lost state: ahead of all that others may have seen of that.
-const FAR: u64 = 1 << 32;
+/// Once in this time, in nanoseconds, what is over is deleted, and it is looked whether other processes have ended.
+const BETWEEN_LOOKS: u64 = SECOND / 50;
 
-/// After so many bookings it is looked which keys are idle, if there is a new one.
-const SWEEP: u64 = 1024;
+/// After so many new keys it is looked which ones are idle.
+const BETWEEN_EVICTIONS: u32 = 1024;
 
-/// As long as there is one, nobody else looks.
-pub(super) struct Visit<'a> {
-    connection: &'a Connection,
-    path: &'a Path,
-    header: Header,
-    /// When it began.
-    now: Time,
+/// What is asked for.
+pub(super) enum Task {
+    Look,
+    Book(Order),
+    GiveBack(Order, Vec<Slot>),
 }
 
-impl FileStore {
-    /// Does something under the lock, once it is found out how things are.
-    pub(super) fn visit<T>(
-        &mut self,
-        act: impl Fn(&mut Visit<'_>, &BookingRules) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let mut is_replaced = false;
+/// One process at one state.
+pub(super) struct Session {
+    pub(super) setting: Setting,
+    pub(super) database: Database,
+    pub(super) clock: Box<dyn Fn() -> Time + Send>,
+    rules: BookingRules,
+    /// The state that was last seen, if any was.
+    known: Option<Known>,
+    looked: Option<Time>,
+    new_keys: u32,
+    /// Whether there is a loss of which the user has not been told yet.
+    is_lost: bool,
+}
+
+/// What tells a state from one that took its place.
+#[derive(Clone)]
+struct Known {
+    generation: u64,
+    /// A key, and its newest slot.
+    key: Vec<u8>,
+    newest: Time,
+    /// When it was last seen in its place.
+    at: Time,
+}
+
+/// As long as there is one, nobody else looks.
+struct Visit<'a> {
+    connection: &'a Connection,
+    path: &'a Path,
+    rules: &'a BookingRules,
+    key: &'a [u8],
+    header: Header,
+    /// The numbers of the key, if there are any.
+    ledger: Option<Ledger>,
+    /// When it began.
+    now: Time,
+    /// Whether it is time to look after what is over.
+    looks: bool,
+}
+
+impl Session {
+    pub(super) fn begin(
+        setting: Setting,
+        path: &Path,
+        policy: Policy,
+        clock: Box<dyn Fn() -> Time + Send>,
+    ) -> Result<Self, StoreError> {
+        let rules = BookingRules::new(policy);
+        let first = first(&rules, setting.domain, clock());
+        let database = find_or_create(path, setting, &first, &rules)?;
+        Ok(Session {
+            setting,
+            database,
+            clock,
+            rules,
+            known: None,
+            looked: None,
+            new_keys: 0,
+            is_lost: false,
+        })
+    }
+
+    pub(super) fn no_lock(&self, why: NoLock) -> StoreError {
+        no_lock(self.database.path(), self.database.file(), self.setting.patience, why)
+    }
+
+    /// Does it, in whatever file is in its place now.
+    pub(super) fn serve(&mut self, lock: Lock, task: &Task) -> Result<Answer, StoreError> {
+        let (mut lock, mut is_replaced) = (lock, false);
         loop {
-            let lock = self.locker.lock(self.database.file());
-            let patience = self.setting.patience;
-            let lock =
-                lock.map_err(|why| no_lock(self.database.path(), self.database.file(), patience, why))?;
-            if let Some(done) = self.visit_locked(is_replaced, &act)? {
-                return Ok(done);
+            if let Some(answer) = self.visit(is_replaced, task)? {
+                return Ok(answer);
             }
             drop(lock);
             is_replaced = true;
             let now = (self.clock)();
             let mut first = first(&self.rules, self.setting.domain, now);
-            if let Some(known) = self.known {
+            if let Some(known) = &self.known {
                 succeed(&mut first, known, &self.rules, Time::ZERO, now);
             }
             let path = self.database.path().to_owned();
-            self.database = find_or_create(&path, patience, &first, &self.rules)?;
-        }
-    }
-
-    /// Finds out how things are, unless somebody else has the lock: that may be for long.
-    pub(super) fn look(&mut self) -> Result<(), StoreError> {
-        let patience = self.setting.patience;
-        match Locker::lock_at_once(self.database.file()) {
-            Ok(_lock) => self.visit_locked(false, &|_, _| Ok(())).map(drop),
-            Err(NoLock::Held) => Ok(()),
-            Err(why) => Err(no_lock(self.database.path(), self.database.file(), patience, why)),
+            self.database = find_or_create(&path, self.setting, &first, &self.rules)?;
+            let next = Lock::within(self.setting.patience, self.database.file());
+            lock = next.map_err(|why| self.no_lock(why))?;
         }
     }
 
     /// With the lock; `None` if it is of a file that is not in its place any more.
-    fn visit_locked<T>(
-        &mut self,
-        is_replaced: bool,
-        act: &impl Fn(&mut Visit<'_>, &BookingRules) -> Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
+    fn visit(&mut self, is_replaced: bool, task: &Task) -> Result<Option<Answer>, StoreError> {
         // Before it is looked for: whoever puts another in its place later does so after this instant.
         let now = (self.clock)();
         let path = self.database.path().to_owned();
-        let sqlite = |error: rusqlite::Error| of_sqlite(&path, &error);
+        let told = |error: rusqlite::Error| of_sqlite(&path, &error);
         let Some(transaction) = self.database.begin(self.setting.patience)? else { return Ok(None) };
-        let header = Header::read(&transaction).map_err(sqlite)?;
-        let mut visit = Visit { connection: &transaction, path: &path, header, now };
-        visit.check(&self.rules, self.setting)?;
-        visit.come_from_before_the_restart(&self.rules, self.setting.domain)?;
-        if let Some(known) = self.known
-            && visit.make_good_for_what_is_lost(&self.rules, known, is_replaced)?
-        {
-            let told = "it was removed, replaced or reset during the run, so there may be a pause";
-            self.warnings.push(format!("{}: {told}", path.display()));
-        }
-        let done = act(&mut visit, &self.rules)?;
-        let mut header = visit.header;
-        header.sequence += 1;
-        header.write(&transaction).map_err(sqlite)?;
-        transaction.commit().map_err(sqlite)?;
+        let is_due = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
+        let looks = is_due && matches!(task, Task::Book(_));
+        let (header, ledger) = Header::read(&transaction, task.key()).map_err(told)?;
+        let (rules, key) = (&self.rules, task.key());
+        let mut visit =
+            Visit { connection: &transaction, path: &path, rules, key, header, ledger, now, looks };
+        visit.check(self.setting)?;
+        visit.come_from_before_the_restart(self.setting.domain)?;
+        let known = self.known.as_ref();
+        let is_lost = match known {
+            Some(known) => visit.make_good_for_what_is_lost(known, is_replaced)?,
+            None => false,
+        };
+        let mut answer = visit.act(task, self.setting.owner, &mut self.new_keys)?;
+        let (generation, ledger) = (visit.header.generation, visit.ledger);
+        transaction.commit().map_err(told)?;
         self.database.tidy_up_in_the_end();
-        self.known = Some(Known { generation: header.generation, sequence: header.sequence, at: now });
-        Ok(Some(done))
+        self.looked = if looks { Some(now) } else { self.looked };
+        let newest = ledger.map_or(Time::ZERO, |ledger| ledger.newest);
+        self.known = Some(Known { generation, key: key.to_vec(), newest, at: now });
+        self.is_lost |= is_lost;
+        if matches!(task, Task::Book(_)) && std::mem::take(&mut self.is_lost) {
+            let told = "it was removed, replaced or reset during the run, so there may be a pause";
+            answer.warning = Some(format!("{}: {told}", path.display()));
+        }
+        Ok(Some(answer))
+    }
+}
+
+impl Task {
+    fn key(&self) -> &[u8] {
+        match self {
+            Task::Look => &[],
+            Task::Book(order) | Task::GiveBack(order, _) => &order.key,
+        }
     }
 }
 
 impl Visit<'_> {
+    fn act(&mut self, task: &Task, owner: Owner, new_keys: &mut u32) -> Result<Answer, StoreError> {
+        match task {
+            Task::Look => {}
+            Task::Book(order) => {
+                if self.looks {
+                    self.inherit(owner)?;
+                }
+                return self.book(order, owner, new_keys);
+            }
+            Task::GiveBack(order, slots) => self.give_back(order, owner, slots)?,
+        }
+        Ok(Answer::default())
+    }
+
     /// Books, as [`Store::book`](crate::store::Store::book) does.
-    pub(super) fn book(
-        &mut self,
-        rules: &BookingRules,
-        order: &Order,
-        owner: Owner,
-    ) -> Result<Answer, StoreError> {
-        let mut rows = self.rows(&order.key);
-        let kept = rows.ledger().map_err(|error| self.sqlite(&error))?;
-        let is_new = kept.is_none();
-        let mut ledger = match kept {
-            Some(ledger) if ledger.accounts.len() == rules.policy().quotas.len() => ledger,
+    fn book(&mut self, order: &Order, owner: Owner, new_keys: &mut u32) -> Result<Answer, StoreError> {
+        let mut ledger = match self.ledger.take() {
+            Some(ledger) if ledger.accounts.len() == self.rules.policy().quotas.len() => ledger,
             // Those of no key are never removed.
-            None if !order.key.is_empty() => fresh(&self.header, rules, self.now),
+            None if !order.key.is_empty() => {
+                if new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
+                    self.told(rows::evict(self.connection, self.now))?;
+                }
+                *new_keys = new_keys.wrapping_add(1);
+                fresh(&self.header, self.rules, self.now)
+            }
             _ => return Err(bad(self.path, &unusable(self.path, Flaw::Damaged))),
         };
-        let answer = rules.book(&mut ledger, &mut rows, self.now, order)?;
-        rows.write(&ledger, rules.idle_at(&ledger)).map_err(|error| self.sqlite(&error))?;
+        let mut rows = self.rows(&order.key);
+        let answer = self.rules.book(&mut ledger, &mut rows, self.now, order)?;
+        self.told(rows.write(&ledger, self.rules.idle_at(&ledger)))?;
         if answer.slots.last().is_some_and(|last| last.at > self.now) {
-            self.own(order, owner, &answer.slots).map_err(|error| self.sqlite(&error))?;
+            let slots = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > self.now);
+            self.told(rows.own(&owner.to_string(), &order.costs, slots, self.now))?;
         }
-        if is_new && self.header.sequence.is_multiple_of(SWEEP) {
-            self.sweep().map_err(|error| self.sqlite(&error))?;
-        }
+        self.ledger = Some(ledger);
         Ok(answer)
     }
 
-    /// Takes back slots, as [`Store::give_back`](crate::store::Store::give_back) does.
-    pub(super) fn give_back(
-        &mut self,
-        rules: &BookingRules,
-        order: &Order,
-        slots: &[Slot],
-        owner: Owner,
-    ) -> Result<(), StoreError> {
-        // Those of a state that was lost are not booked in this one.
-        let lost = self.header.silent.unwrap_or_default();
-        let booked = slots.partition_point(|slot| slot.at <= lost);
-        let mut rows = self.rows(&order.key);
-        rows.forget_returned(self.now).map_err(|error| self.sqlite(&error))?;
-        rules.give_back(&mut rows, self.now, order, &slots[booked..])?;
-        self.disown(order, owner, slots).map_err(|error| self.sqlite(&error))
-    }
-
-    /// Notes whose slots they are.
-    fn own(&self, order: &Order, owner: Owner, slots: &[Slot]) -> rusqlite::Result<()> {
-        let slots = slots.iter().map(|slot| slot.at.0).collect();
-        let (key, costs) = (order.key.to_vec(), order.costs.to_vec());
-        let booked = Booked { id: self.header.sequence, owner, key, costs, slots };
-        Booked::forget(self.connection, self.now)?;
-        booked.insert(self.connection, self.header.generation)
-    }
-
-    /// They are not to be taken back once more when their owner has ended.
-    fn disown(&self, order: &Order, owner: Owner, slots: &[Slot]) -> rusqlite::Result<()> {
-        let mut gone: Vec<_> = slots.iter().map(|slot| slot.at.0).collect();
-        for mut booked in Booked::all(self.connection, self.header.generation, self.now)? {
-            let is_same = booked.owner == owner && booked.key[..] == order.key[..];
-            if !is_same || booked.costs[..] != order.costs[..] {
-                continue;
-            }
-            booked.remove(self.connection)?;
-            booked
-                .slots
-                .retain(|at| gone.iter().position(|gone| gone == at).map(|at| gone.remove(at)).is_none());
-            if !booked.slots.is_empty() {
-                booked.insert(self.connection, self.header.generation)?;
-            }
-        }
-        Ok(())
+    /// Takes back slots, as [`Store::give_back`](crate::store::Store::give_back) does, unless they are taken back already.
+    fn give_back(&self, order: &Order, owner: Owner, slots: &[Slot]) -> Result<(), StoreError> {
+        let slots = slots.iter().map(|slot| slot.at);
+        self.disown(&owner.to_string(), &order.key, &order.costs, slots)
     }
 
     /// Takes back the future slots of processes that have ended.
-    pub(super) fn inherit(&mut self, rules: &BookingRules, ours: Owner) -> Result<(), StoreError> {
-        let all = Booked::all(self.connection, self.header.generation, self.now);
-        let mut judged: Vec<(Owner, bool)> = Vec::new();
-        for booked in all.map_err(|error| self.sqlite(&error))? {
-            let known = judged.iter().find(|(owner, _)| *owner == booked.owner).map(|(_, is_dead)| *is_dead);
-            let is_dead = known.unwrap_or_else(|| booked.owner.is_dead(ours));
-            if known.is_none() {
-                judged.push((booked.owner, is_dead));
-            }
+    fn inherit(&self, ours: Owner) -> Result<(), StoreError> {
+        let mut judged: Option<(String, bool)> = None;
+        // Sorted by owner.
+        for booking in self.told(rows::bookings(self.connection, self.now))? {
+            let known = judged.take().filter(|(owner, _)| *owner == booking.owner);
+            let (owner, is_dead) = known.unwrap_or_else(|| {
+                let is_dead = booking.owner.parse::<Owner>().is_ok_and(|owner| owner.is_dead(ours));
+                (booking.owner, is_dead)
+            });
             if is_dead {
-                booked.remove(self.connection).map_err(|error| self.sqlite(&error))?;
-                let order = Order { key: booked.key[..].into(), costs: booked.costs.into(), count: 1 };
-                let slots: Vec<_> =
-                    booked.slots.iter().map(|&at| Slot { at: Time(at), until: Time(at) }).collect();
-                rules.give_back(&mut self.rows(&order.key), self.now, &order, &slots)?;
+                let slots = booking.slots.into_iter().map(Time);
+                self.disown(&owner, &booking.key, &booking.costs, slots)?;
             }
+            judged = Some((owner, is_dead));
         }
         Ok(())
     }
 
+    fn disown(
+        &self,
+        owner: &str,
+        key: &[u8],
+        costs: &[u64],
+        slots: impl Iterator<Item = Time>,
+    ) -> Result<(), StoreError> {
+        let mut rows = self.rows(key);
+        let slots = self.told(rows.disown(owner, costs, slots, self.now))?;
+        self.rules.give_back(&mut rows, self.now, costs, slots)
+    }
+
     fn rows<'b>(&'b self, key: &'b [u8]) -> KeyRows<'b> {
-        KeyRows { connection: self.connection, path: self.path, generation: self.header.generation, key }
+        let (connection, path, generation) = (self.connection, self.path, self.header.generation);
+        KeyRows { connection, path, generation, key, forgets: self.looks }
     }
 
-    fn sqlite(&self, error: &rusqlite::Error) -> StoreError {
-        of_sqlite(self.path, error)
+    fn told<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        result.map_err(|error| of_sqlite(self.path, &error))
     }
 
-    /// Removes the keys that are as good as new.
-    fn sweep(&self) -> rusqlite::Result<()> {
-        idle_keys(self.connection, self.now)?.iter().try_for_each(|key| self.rows(key).remove())
-    }
-
-    fn check(&self, rules: &BookingRules, setting: Setting) -> Result<(), StoreError> {
-        let (header, ours) = (&self.header, &rules.policy().text);
+    fn check(&self, setting: Setting) -> Result<(), StoreError> {
+        let (header, ours) = (&self.header, &self.rules.policy().text);
         if header.text != *ours {
             let why = format!(
                 "this state is of other limits: '{}', not '{ours}': give the same limits or another state, or \
@@ -228,7 +267,7 @@ impl Visit<'_> {
 
     /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
     /// clock it may be long ago, but that may be wrong.
-    fn come_from_before_the_restart(&mut self, rules: &BookingRules, ours: Domain) -> Result<(), StoreError> {
+    fn come_from_before_the_restart(&mut self, ours: Domain) -> Result<(), StoreError> {
         if self.header.domain == ours {
             return Ok(());
         }
@@ -236,53 +275,51 @@ impl Visit<'_> {
         self.header.began = Time::ZERO;
         if !ours.counts_from_boot() {
             self.header.silent = Some(self.now);
-            return self.begin_anew(rules);
+            return self.begin_anew();
         }
         self.header.silent = self.header.silent.map(|_| Time::ZERO);
-        let never = Time(i64::MAX.cast_unsigned());
-        Booked::forget(self.connection, never).map_err(|error| self.sqlite(&error))?;
-        for key in keys(self.connection).map_err(|error| self.sqlite(&error))? {
+        self.looks = true;
+        self.told(self.header.write(self.connection))?;
+        self.told(self.connection.execute("DELETE FROM booked", []))?;
+        for key in self.told(rows::keys(self.connection))? {
+            let ledger = self.told(Header::read(self.connection, &key))?.1.unwrap_or_default();
             let mut rows = self.rows(&key);
-            let ledger = rows.ledger().map_err(|error| self.sqlite(&error))?.unwrap_or_default();
-            let ledger = rules.restart(&ledger, &mut rows)?;
-            rows.forget_returned(never).map_err(|error| self.sqlite(&error))?;
-            rows.write(&ledger, rules.idle_at(&ledger)).map_err(|error| self.sqlite(&error))?;
+            let ledger = self.rules.restart(&ledger, &mut rows)?;
+            self.told(rows.write(&ledger, self.rules.idle_at(&ledger)))?;
         }
-        Ok(())
+        self.read_again()
     }
 
     /// Returns whether something was lost.
-    fn make_good_for_what_is_lost(
-        &mut self,
-        rules: &BookingRules,
-        known: Known,
-        is_replaced: bool,
-    ) -> Result<bool, StoreError> {
+    fn make_good_for_what_is_lost(&mut self, known: &Known, is_replaced: bool) -> Result<bool, StoreError> {
         let is_another = self.header.generation != known.generation;
-        if !is_replaced && !is_another && self.header.sequence >= known.sequence {
+        let is_older = |ledger: &Ledger| known.key == self.key && ledger.newest < known.newest;
+        if !is_replaced && !is_another && !self.ledger.as_ref().is_some_and(is_older) {
             return Ok(false);
         }
-        let is_seen_to = is_another && self.header.is_successor && self.header.sequence > known.sequence;
+        // Whoever made it knew of what was lost, if it is silent for as long as we would have it.
+        let silent = known.at.0.saturating_add(self.rules.policy().horizon);
+        let is_seen_to = is_another && self.header.silent.is_some_and(|last| last.0 >= silent);
         if !is_seen_to {
-            let newest = self.newest().map_err(|error| self.sqlite(&error))?;
-            if succeed(&mut self.header, known, rules, newest, self.now) {
-                self.begin_anew(rules)?;
+            let newest = self.told(rows::newest(self.connection))?;
+            if succeed(&mut self.header, known, self.rules, newest, self.now) {
+                self.begin_anew()?;
             }
         }
         Ok(true)
     }
 
-    /// When the last slot is that was given out.
-    fn newest(&self) -> rusqlite::Result<Time> {
-        let newest = "SELECT max(newest) FROM account";
-        let newest: Option<i64> = self.connection.query_row(newest, [], |row| row.get(0))?;
-        Ok(Time(newest.unwrap_or(0).cast_unsigned()))
+    /// Puts what follows from the header in place of all numbers.
+    fn begin_anew(&mut self) -> Result<(), StoreError> {
+        let clear = "DELETE FROM account; DELETE FROM slot; DELETE FROM booked";
+        self.told(self.connection.execute_batch(clear))?;
+        self.told(fill(self.connection, &self.header, self.rules, self.now))?;
+        self.read_again()
     }
 
-    /// Puts what follows from the header in place of all numbers.
-    fn begin_anew(&mut self, rules: &BookingRules) -> Result<(), StoreError> {
-        let begin = || fill(self.connection, &self.header, rules, self.now);
-        clear(self.connection).and_then(|()| begin()).map_err(|error| self.sqlite(&error))
+    fn read_again(&mut self) -> Result<(), StoreError> {
+        (self.header, self.ledger) = self.told(Header::read(self.connection, self.key))?;
+        Ok(())
     }
 }
 
@@ -290,15 +327,14 @@ impl Visit<'_> {
 ///
 /// If it began after that was last seen, it was lost by then. No slot that was lost is later than a horizon after, and
 /// once that is as good as forgotten, there is nothing to be done. Nor is any that is kept later than `newest`.
-fn succeed(header: &mut Header, known: Known, rules: &BookingRules, newest: Time, now: Time) -> bool {
+fn succeed(header: &mut Header, known: &Known, rules: &BookingRules, newest: Time, now: Time) -> bool {
     let loss = if header.began >= known.at { header.began } else { now };
     let last_slot = Time(loss.0.saturating_add(rules.policy().horizon));
     if rules.end_of_silence(last_slot) <= now {
         return false;
     }
     header.silent = Some(last_slot.max(newest));
-    (header.generation, header.is_successor) = (fastrand::u64(..), true);
-    header.sequence = header.sequence.max(known.sequence) + FAR;
+    header.generation = fastrand::u64(..);
     true
 }
 
@@ -311,29 +347,23 @@ fn fresh(header: &Header, rules: &BookingRules, now: Time) -> Ledger {
 }
 
 /// What a state begins with.
-pub(super) fn first(rules: &BookingRules, domain: Domain, now: Time) -> Header {
-    Header {
-        sequence: 0,
-        generation: fastrand::u64(..),
-        is_successor: false,
-        domain,
-        began: now,
-        silent: None,
-        text: rules.policy().text.clone(),
-    }
+fn first(rules: &BookingRules, domain: Domain, now: Time) -> Header {
+    let text = rules.policy().text.clone();
+    Header { generation: fastrand::u64(..), domain, began: now, silent: None, text }
 }
 
 fn fill(connection: &Connection, header: &Header, rules: &BookingRules, now: Time) -> rusqlite::Result<()> {
     header.write(connection)?;
-    let rows = KeyRows { connection, path: Path::new(""), generation: header.generation, key: b"" };
+    let (path, generation) = (Path::new(""), header.generation);
+    let rows = KeyRows { connection, path, generation, key: b"", forgets: false };
     let ledger = fresh(header, rules, now);
     rows.write(&ledger, rules.idle_at(&ledger))
 }
 
 /// The file at `path`. If there is none, it is one with this header from now on.
-pub(super) fn find_or_create(
+fn find_or_create(
     path: &Path,
-    patience: Duration,
+    setting: Setting,
     first: &Header,
     rules: &BookingRules,
 ) -> Result<Database, StoreError> {
@@ -341,6 +371,7 @@ pub(super) fn find_or_create(
         if let Some(database) = Database::find(path)? {
             return Ok(database);
         }
-        Database::create(path, patience, |connection| fill(connection, first, rules, first.began))?;
+        let fill = |connection: &Connection| fill(connection, first, rules, first.began);
+        Database::create(path, setting.patience, fill)?;
     }
 }

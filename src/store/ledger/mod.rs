@@ -52,17 +52,17 @@ pub trait Log {
     /// It cannot be written.
     fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError>;
 
-    /// Keeps a slot that was given back. It stays booked at `costs`.
+    /// Keeps slots that were given back. They stay booked at `costs`.
     ///
     /// # Errors
     /// It cannot be written.
-    fn put_back(&mut self, costs: &[u64], at: Time) -> Result<(), StoreError>;
+    fn put_back(&mut self, costs: &[u64], slots: &[Time], now: Time) -> Result<(), StoreError>;
 
-    /// Takes out the earliest slot at or after `since` that was given back, if one was that is booked at `costs`.
+    /// Takes out the earliest slots, from `now` on, of those that were given back and are booked at `costs`.
     ///
     /// # Errors
     /// It cannot be read or written.
-    fn take_back(&mut self, costs: &[u64], since: Time) -> Result<Option<Time>, StoreError>;
+    fn take_back(&mut self, costs: &[u64], most: usize, now: Time) -> Result<Vec<Time>, StoreError>;
 }
 
 /// How slots are booked under a policy.
@@ -144,13 +144,11 @@ impl BookingRules {
     ) -> Result<Answer, StoreError> {
         self.check(order)?;
         let horizon = later(now, self.policy.horizon);
-        let mut answer = Answer::default();
-        // None of them is later than the newest slot, and so than any that is booked now.
-        while (answer.slots.len() as u64) < order.count
-            && let Some(at) = log.take_back(&order.costs, now)?
-        {
-            answer.slots.push(self.slot(at));
-        }
+        // None of those is later than the newest slot, and so than any that is booked now.
+        let most = usize::try_from(order.count).unwrap_or(usize::MAX);
+        let returned = log.take_back(&order.costs, most, now)?;
+        let slots = returned.into_iter().map(|at| self.slot(at)).collect();
+        let mut answer = Answer { slots, ..Answer::default() };
         // Whether no slot of this order depends on another one of it.
         let is_small =
             self.charged(order).all(|(_, quota, cost)| cost.saturating_mul(order.count) <= quota.count);
@@ -173,8 +171,8 @@ impl BookingRules {
         Ok(answer)
     }
 
-    /// Takes back slots, as [`Store::give_back`](super::Store::give_back) does, at `now`. They stay charged, so that no
-    /// limit sees a difference when they are handed on.
+    /// Takes back slots that were booked at `costs`. They stay charged, so that no limit sees a difference when they are
+    /// handed on. Those that are not after `now` are of no use.
     ///
     /// # Errors
     /// The log cannot be written.
@@ -182,11 +180,11 @@ impl BookingRules {
         &self,
         log: &mut impl Log,
         now: Time,
-        order: &Order,
-        slots: &[Slot],
+        costs: &[u64],
+        mut slots: Vec<Time>,
     ) -> Result<(), StoreError> {
-        let mut in_time = slots.iter().filter(|slot| slot.at > now);
-        in_time.try_for_each(|slot| log.put_back(&order.costs, slot.at))
+        slots.retain(|at| *at > now);
+        if slots.is_empty() { Ok(()) } else { log.put_back(costs, &slots, now) }
     }
 
     fn slot(&self, at: Time) -> Slot {

@@ -5,7 +5,7 @@ use super::*;
 const LOST: &str = "was removed, replaced or reset during the run";
 
 fn wanted(store: &mut FileStore, silence: u64) {
-    let now = (store.clock)();
+    let now = now(store);
     let answer = store.book(&order(1)).expect("booked");
     assert!(answer.warning.expect("told").contains(LOST));
     let next =

@@ -15,7 +15,7 @@ fn used() -> (Stage, Vec<u8>) {
 /// When there are slots in what may be damaged, or that there are none.
 fn slots_or_refusal(stage: &Stage, count: u64) -> Result<Vec<u64>, Exit> {
     let mut store = stage.try_open(policy()).map_err(|error| error.exit)?;
-    let now = (store.clock)();
+    let now = now(&store);
     let answer = store.book(&order(count)).map_err(|error| error.exit)?;
     Ok(answer.slots.iter().map(|slot| slot.at.since(now) / SECOND).collect())
 }
@@ -24,14 +24,18 @@ fn slots_or_refusal(stage: &Stage, count: u64) -> Result<Vec<u64>, Exit> {
 fn no_byte_is_changed_to_anyones_advantage() {
     let (stage, bytes) = used();
     let mut refused = 0;
-    for byte in (0..bytes.len()).filter(|byte| *byte < 120 || bytes[*byte] != 0 || byte % 64 == 0) {
+    for byte in
+        (0..bytes.len()).filter(|byte| *byte < 120 || bytes[*byte] != 0 && byte % 3 == 0 || byte % 192 == 0)
+    {
         let mut changed = bytes.clone();
         changed[byte] ^= 0x40;
         stage.write(&changed);
         match slots_or_refusal(&stage, 2) {
             Ok(slots) => assert_eq!(slots, [0, 10], "byte {byte}"),
             Err(exit) => {
-                assert_eq!(exit, Exit::BadState, "byte {byte}");
+                // One byte of the header says that nobody may write to it.
+                let is_refused = exit == Exit::BadState || (exit == Exit::BadStore && byte == 18);
+                assert!(is_refused, "byte {byte}: {exit:?}");
                 refused += 1;
             }
         }
@@ -61,16 +65,15 @@ fn no_row_is_altered_unnoticed() {
         "UPDATE slot SET quota = quota + 1",
         "DELETE FROM slot",
         "DELETE FROM slot WHERE unit = (SELECT min(unit) FROM slot)",
-        "UPDATE account SET at = at + 1",
         "UPDATE account SET newest = 0",
         "UPDATE account SET idle = 0",
-        "UPDATE account SET used = zeroblob(16)",
+        "UPDATE account SET numbers = zeroblob(24)",
         "UPDATE account SET sum = sum + 1",
         "DELETE FROM account",
         "UPDATE policy SET text = '4/11s'",
-        "UPDATE policy SET sequence = sequence + 1",
         "UPDATE policy SET generation = 0",
         "UPDATE policy SET began = NULL",
+        "UPDATE policy SET silent = 1",
         "UPDATE policy SET boot = zeroblob(16)",
         "DELETE FROM policy",
         "DROP TABLE slot",
@@ -110,7 +113,8 @@ fn a_full_disk_ends_a_run_and_spoils_nothing() {
     let (stage, _) = used();
     let mut store = stage.open();
     let full = |pages: u32| {
-        let connection = store.database.connection().expect("open");
+        let session = store.session.as_ref().expect("nobody waits");
+        let connection = session.database.connection().expect("open");
         connection.pragma_update(None, "max_page_count", pages).expect("set");
     };
     full(1);

@@ -116,9 +116,13 @@ fn order(count: u64) -> Order {
 
 /// When the next slots are, in seconds from now.
 fn slots(store: &mut FileStore, count: u64) -> Vec<u64> {
-    let now = (store.clock)();
+    let now = now(store);
     let answer = store.book(&order(count)).expect("booked");
     answer.slots.iter().map(|slot| slot.at.since(now) / SECOND).collect()
+}
+
+fn now(store: &FileStore) -> Time {
+    (store.session.as_ref().expect("nobody waits").clock)()
 }
 
 /// What the user is told at the next booking.

@@ -61,6 +61,11 @@ impl Books {
         Books { ledger: rules.begin(Time(0)), rules, log: MemoryLog::default() }
     }
 
+    fn give_back(&mut self, now: u64, order: &Order, slots: &[Slot]) {
+        let slots = slots.iter().map(|slot| slot.at).collect();
+        self.rules.give_back(&mut self.log, Time(now), &order.costs, slots).expect("in memory");
+    }
+
     fn book(&mut self, now: u64, order: &Order) -> Answer {
         self.rules
             .book(&mut self.ledger, &mut self.log, Time(now), order)
@@ -272,18 +277,18 @@ fn a_slot_that_is_given_back_goes_to_the_next_who_asks() {
         assert_eq!(state.slots(&[(0, 1)]), [0]);
         let booked = state.book(0, &two).slots;
         assert_eq!([booked[0].at.0, booked[1].at.0], [100, 200], "{algorithm}");
-        state.rules.give_back(&mut state.log, Time(10), &two, &booked).expect("in memory");
+        state.give_back(10, &two, &booked);
         // Each of them once, the earliest first, and then the next one.
         assert_eq!(state.book(10, &one).slots, booked[..1]);
         assert_eq!(state.slots(&[(10, 1), (10, 1)]), [200, 300]);
         // What is past is of no use, nor is a slot at another cost.
-        state.rules.give_back(&mut state.log, Time(150), &two, &booked).expect("in memory");
+        state.give_back(150, &two, &booked);
         assert_eq!(state.slots(&[(150, 1), (150, 1)]), [200, 400]);
         let mut state = Books::new(policy(&[quota(algorithm, 4, 100)]));
         let four = order(&[4], 1);
         state.book(0, &four);
         let booked = state.book(0, &four).slots;
-        state.rules.give_back(&mut state.log, Time(10), &four, &booked).expect("in memory");
+        state.give_back(10, &four, &booked);
         assert!(state.slots(&[(10, 1)])[0] > booked[0].at.0, "{algorithm}");
         assert_eq!(state.book(10, &four).slots, booked);
     }

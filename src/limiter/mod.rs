@@ -9,6 +9,7 @@
 #![doc = include_str!("earliest.md")]
 
 mod accounts;
+mod admitted;
 mod booked;
 mod bucket;
 mod fixed;

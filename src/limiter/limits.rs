@@ -100,7 +100,7 @@ impl Limits {
             }
             let account = limit.limiter.account(request.key(limit), request.since);
             let pending = admitted.pending(at, account);
-            limit.limiter.available(account, request.since, request.ask(cost), pending) == 0
+            limit.limiter.available(account, request.since, request.ask(cost), pending, 1) == 0
         })
     }
 
@@ -166,7 +166,7 @@ impl Limits {
             if cost > 0 {
                 account = limit.limiter.account(request.key(limit), now);
                 let pending = self.admitted.pending(at, account);
-                count = count.min(limit.limiter.available(account, now, request.ask(cost), pending));
+                count = limit.limiter.available(account, now, request.ask(cost), pending, count);
             }
             if count == 0 {
                 return Err(if limit.key.is_none() { Blocked::Common } else { Blocked::Keyed });

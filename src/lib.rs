@@ -41,7 +41,7 @@ use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::runtime::joblog::{Completed, JobLog};
 use crate::runtime::sim::{Clock, Sim, stamped};
-use crate::runtime::{Clock as RealClock, Driver, Input, Position, Real, World};
+use crate::runtime::{Clock as RealClock, Driver, Input, Position, RealWorld, World};
 use crate::schedule::{BookingTerms, Schedule};
 use crate::sink::{Commands, DryRun, Sink, Stdout};
 use crate::source::{Capacity, Delimiter, Reader};
@@ -136,7 +136,7 @@ fn real_run(
 ) -> Result<Exit> {
     let clock = if config.shared.is_some() { RealClock::Boot } else { RealClock::start() };
     let log = config.command().map(open_log).transpose()?.flatten();
-    let mut world = Real::start(reader, clock).context("cannot start")?;
+    let mut world = RealWorld::start(reader, clock).context("cannot start")?;
     world.watch_limits(&config.limits, rates)?;
     let mut schedule = Schedule::new(config, rates.to_vec(), world.now());
     if let Some(shared) = &config.shared {
@@ -161,7 +161,12 @@ fn real_run(
     Ok(exit)
 }
 
-fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter) -> Result<BookingTerms> {
+fn share(
+    shared: &Shared,
+    rates: &[Rate],
+    world: &mut RealWorld,
+    reporter: &Reporter,
+) -> Result<BookingTerms> {
     let clock = world.clock();
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
     let deadline = format_duration(policy.deadline);
@@ -170,7 +175,7 @@ fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter)
     Ok(BookingTerms { span: policy.span, most: policy.quotas.iter().map(Quota::most).collect() })
 }
 
-fn sink(config: &Config, world: &mut Real) -> Result<Box<dyn Sink>> {
+fn sink(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
     if let Some(run) = config.command() {
         world.watch_commands()?;

@@ -1,20 +1,20 @@
 //! Everything that touches the outside: the clock, waiting, threads, signals, files, and the simulated world.
 
+mod booking;
 mod clock;
 mod driver;
 mod input;
 pub mod joblog;
 mod limits;
 mod notices;
-mod outlet;
 mod precise;
 mod readable;
-mod real;
+mod real_world;
 mod reaper;
 mod signals;
 pub mod sim;
-mod store;
-mod teller;
+mod stdout_reader;
+mod waker;
 mod world;
 
 use std::thread;
@@ -22,7 +22,7 @@ use std::thread;
 pub use self::clock::Clock;
 pub use self::driver::Driver;
 pub use self::input::{Input, Position};
-pub use self::real::Real;
+pub use self::real_world::RealWorld;
 pub use self::world::{Event, Wait, Wake, World};
 
 /// Starts a thread that runs until the process ends.

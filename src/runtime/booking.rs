@@ -4,21 +4,21 @@ use std::io;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use super::teller::Teller;
+use super::waker::Waker;
 use super::world::Event;
 use crate::store::{Order, Store};
 
 /// Takes orders; the answers are told as events.
-pub(super) struct Desk {
+pub(super) struct BookingThread {
     orders: Sender<Order>,
 }
 
-impl Desk {
+impl BookingThread {
     /// Starts the thread.
-    pub(super) fn open(store: Box<dyn Store>, teller: Teller) -> io::Result<Self> {
+    pub(super) fn open(store: Box<dyn Store>, waker: Waker) -> io::Result<Self> {
         let (orders, taken) = unbounded();
-        super::spawn_with(STACK, "store", move || serve(store, &taken, &teller))?;
-        Ok(Desk { orders })
+        super::spawn_with(STACK, "store", move || serve(store, &taken, &waker))?;
+        Ok(BookingThread { orders })
     }
 
     pub(super) fn take(&self, order: Order) {
@@ -30,11 +30,11 @@ impl Desk {
 /// A handshake needs more than reading does.
 const STACK: usize = 1 << 20;
 
-fn serve(mut store: Box<dyn Store>, orders: &Receiver<Order>, teller: &Teller) {
+fn serve(mut store: Box<dyn Store>, orders: &Receiver<Order>, waker: &Waker) {
     for order in orders {
         let answer = store.book(&order);
         let is_over = answer.is_err();
-        if !teller.tell(Event::Booked(order, answer)) || is_over {
+        if !waker.send(Event::Booked(order, answer)) || is_over {
             break;
         }
     }

@@ -20,14 +20,16 @@ complete -c throttle -s a -l arg-file -d 'Read items from FILE and leave stdin t
 complete -c throttle -s d -l delimiter -d 'Items end at D [default: \\n]' -r
 complete -c throttle -s F -l field-separator -d 'What separates fields, for col:N [default: blanks]' -r
 complete -c throttle -l max-record -d 'Longest item allowed [default: 64Mi]' -r
+complete -c throttle -l on-bad -d 'If an item has no valid cost: fail (default) or skip' -r -f -a "fail\t''
+skip\t''"
 complete -c throttle -s I -d 'What stands for the item in COMMAND [default: {}]' -r
 complete -c throttle -s B -l batch -d 'Release up to N items together, counted as one' -r
 complete -c throttle -s j -s P -l jobs -d 'Run up to N commands at once [default: 1]' -r
 complete -c throttle -l timeout -d 'End a command that runs longer than DUR' -r
 complete -c throttle -l retries -d 'Try a failed item up to N times more' -r
-complete -c throttle -l backoff -d 'How long to wait before a retry: [CODES=]MIN..MAX' -r
+complete -c throttle -l backoff -d 'Wait before a retry: 1s..5m, or 22,75=1s..5m' -r
 complete -c throttle -l halt -d 'When failures end the run: soon,fail=3 or now,fail=10%' -r
-complete -c throttle -l arrivals -d 'With --dry-run: where items tell when they arrive' -r
+complete -c throttle -l arrivals -d 'With --dry-run: where items say when they arrive' -r
 complete -c throttle -l log -d 'Note the end of each command in FILE' -r -F
 complete -c throttle -l progress -d 'Show how far the run has come, on a terminal' -r -f -a "auto\t''
 always\t''"
@@ -35,12 +37,15 @@ complete -c throttle -l stats -d 'Print all numbers at the end as one JSON objec
 complete -c throttle -l in-order -d 'Keep the order of the input, also among different keys'
 complete -c throttle -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
 complete -c throttle -s 0 -l null -d 'Items end at NUL, as from find -print0'
+complete -c throttle -l trim -d 'Remove white space around items, such as a CR'
+complete -c throttle -l skip-blank -d 'Skip items that are empty or only white space'
 complete -c throttle -s k -l keep-order -d 'Print output in the order of the input'
 complete -c throttle -s u -l ungrouped -d 'Let the outputs of commands mix'
 complete -c throttle -l pipe -d 'Give the item to COMMAND on its stdin'
-complete -c throttle -l dry-run -d 'Print when each item would be released, without waiting'
+complete -c throttle -s t -l trace -d 'Print each command before it runs'
+complete -c throttle -l dry-run -d 'Print when each item would go, without waiting'
 complete -c throttle -l resume -d 'Do not run again what the log says is done'
 complete -c throttle -s v -l verbose -d 'Print the limits at the start, a summary at the end'
 complete -c throttle -s q -l quiet -d 'Print errors only'
-complete -c throttle -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c throttle -s h -l help -d 'Print help; by topic: throttle help'
 complete -c throttle -s V -l version -d 'Print version'

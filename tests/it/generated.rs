@@ -96,10 +96,9 @@ fn roff(render: impl Fn(&mut dyn io::Write) -> io::Result<()>) -> String {
 /// metavariables without brackets, and paragraphs by a macro.
 fn as_one_section(options: &str) -> String {
     let lines = options.lines().map(|line| match line.strip_prefix(".SH ") {
-        Some("OPTIONS") => line.to_owned(),
         Some(heading) => format!(".SS {}{}", &heading[..1], heading[1..].to_lowercase()),
         None if line.is_empty() => ".IP".to_owned(),
         None => line.replace(r"\fI<", r"\fI").replace(r">\fR", r"\fR"),
     });
-    lines.map(|line| line + "\n").collect()
+    [".SH OPTIONS\n".to_owned()].into_iter().chain(lines.map(|line| line + "\n")).collect()
 }

@@ -11,6 +11,7 @@ mod faults;
 mod fleet;
 mod fuzz;
 mod generated;
+mod habits;
 mod jobs;
 mod jobs_simulated;
 mod keys;

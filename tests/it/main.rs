@@ -6,6 +6,7 @@
 mod audit;
 mod bytes;
 mod cli;
+mod completions;
 mod exec;
 mod faults;
 mod fleet;

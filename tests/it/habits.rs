@@ -6,7 +6,7 @@ use std::{env, fs};
 use predicates::prelude::*;
 use predicates::str::contains;
 
-use crate::support::{Directory, UNLIMITED, sh, text, throttle};
+use crate::support::{Directory, THROTTLE, UNLIMITED, sh, text, throttle};
 
 #[test]
 fn options_of_other_programs_name_ours() {
@@ -93,6 +93,20 @@ fn a_home_that_is_not_there_is_not_made() {
     let run = run.env("HOME", &home).env_remove("XDG_STATE_HOME").write_stdin("x\n");
     run.assert().code(78).stdout("");
     assert!(!home.exists());
+}
+
+/// As cron runs it: no PATH to speak of, a HOME, no terminal.
+#[test]
+fn a_crontab_needs_only_paths_and_a_home() {
+    let directory = Directory::new();
+    let items = directory.file("items", "a\nb\n");
+    let script = format!(
+        "cd / && exec setsid -w env -i HOME={} SHELL=/bin/sh LOGNAME=u {THROTTLE} -s api -r 1T/s -a {} -- /bin/echo </dev/null",
+        directory.path().display(),
+        items.display()
+    );
+    sh(&script).assert().success().stdout("a\nb\n").stderr("");
+    assert!(directory.path().join(".local/state/throttle/api").exists());
 }
 
 #[test]

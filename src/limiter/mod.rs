@@ -6,7 +6,10 @@
 //! Asking never changes what a limit allows; only a commit charges, and it is told the instant at which the release
 //! really happened. All arithmetic is in integers, and a computed instant is rounded up to the next nanosecond, so no
 //! answer is ever early.
+#![doc = include_str!("earliest.md")]
 
+mod accounts;
+mod admitted;
 mod booked;
 mod bucket;
 mod fixed;
@@ -18,8 +21,8 @@ mod single;
 mod sliding;
 
 pub use booked::{Answer, Booked, Order, Slot};
-pub use bucket::Bucket;
-pub use fixed::Fixed;
+pub use bucket::{Bucket, Lacking};
+pub use fixed::{Fixed, Window};
 pub use from_exit::FromExit;
 pub use interval::Interval;
 pub use keyed::Keyed;
@@ -85,6 +88,11 @@ pub trait Algorithm {
     /// The same number as asking and committing one at a time at `now` would give.
     fn available(&self, state: &Self::State, now: Time, ask: Ask, pending: u64) -> u64;
 
+    /// Whether it is known at a glance that a release of this cost is allowed, after others that cost `pending`.
+    fn is_plenty(&self, _state: &Self::State, _cost: u64, _pending: u64) -> bool {
+        false
+    }
+
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
 
@@ -119,11 +127,11 @@ pub trait Limiter {
     /// The answer of [`Algorithm::earliest`] for a key. What all items share takes no notice of the key.
     fn earliest(&self, key: &[u8], ask: Ask) -> Verdict;
 
-    /// The account of a key, made ready for questions about `now`. Valid until the next [`Limiter::evict`].
+    /// The account of a key, which is opened at `now` if there is none. Valid until the next [`Limiter::evict`].
     fn account(&mut self, key: &[u8], now: Time) -> usize;
 
-    /// The answer of [`Algorithm::available`].
-    fn available(&self, account: usize, now: Time, ask: Ask, pending: u64) -> u64;
+    /// The answer of [`Algorithm::available`], or `most` if that is less.
+    fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64;
 
     /// Charges as [`Algorithm::commit`] does.
     fn commit(&mut self, account: usize, now: Time, ask: Ask);
@@ -200,7 +208,7 @@ pub(crate) mod table {
             self.rule = new;
         }
 
-        fn available(&self, now: Time, ask: Ask, pending: u64) -> u64 {
+        pub(crate) fn available(&self, now: Time, ask: Ask, pending: u64) -> u64 {
             self.rule.available(&self.state, now, ask, pending)
         }
 

@@ -27,6 +27,8 @@ mod limits;
 mod queue;
 mod rules;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 

@@ -106,7 +106,7 @@ complete -c throttle -n 'not __throttle_in_command' -s F -l field-separator -x -
 complete -c throttle -n 'not __throttle_in_command' -l max-record -x -d 'Longest item allowed [default: 64Mi]'
 complete -c throttle -n 'not __throttle_in_command' -l trim -d 'Remove white space around items, such as a CR'
 complete -c throttle -n 'not __throttle_in_command' -l skip-blank -d 'Skip items that are empty or only white space'
-complete -c throttle -n 'not __throttle_in_command' -l on-bad -x -a 'fail skip' -d 'If an item has no valid cost: fail (default) or skip'
+complete -c throttle -n 'not __throttle_in_command' -l on-bad -x -a 'fail skip' -d 'Item without a valid cost: fail (default) or skip'
 complete -c throttle -n 'not __throttle_in_command' -s I -x -d 'What stands for the item in COMMAND [default: {}]'
 complete -c throttle -n 'not __throttle_in_command' -s B -l batch -x -d 'Release up to N items together, counted as one'
 complete -c throttle -n 'not __throttle_in_command' -s j -s P -l jobs -x -d 'Run up to N commands at once [default: 1]'

@@ -195,29 +195,23 @@ pub struct Cli {
     ///
     /// Blanks, tabs and carriage returns at both ends, as from files that come from Windows. Costs, keys, COMMAND and the
     /// output get the rest. An item may become empty: see --skip-blank.
-    #[arg(long, hide_short_help = true, help_heading = "Input")]
+    #[arg(long, help_heading = "Input")]
     pub(super) trim: bool,
 
     /// Skip items that are empty or only white space
     ///
     /// They are neither released nor charged, and appear in no count. They keep their numbers, so that those of the other
     /// items are still those of the lines.
-    #[arg(long, hide_short_help = true, help_heading = "Input")]
+    #[arg(long, help_heading = "Input")]
     pub(super) skip_blank: bool,
 
-    /// If an item has no valid cost: fail (default) or skip
+    /// Item without a valid cost: fail (default) or skip
     ///
     /// fail: what came before it is released, then the run ends with status 1.
     ///
     /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1 if
     /// nothing worse happens, even with -q.
-    #[arg(
-        long,
-        value_name = "WHAT",
-        hide_possible_values = true,
-        hide_short_help = true,
-        help_heading = "Input"
-    )]
+    #[arg(long, value_name = "WHAT", hide_possible_values = true, help_heading = "Input")]
     #[arg(value_parser = PossibleValuesParser::new(["fail", "skip"]).map(|what| parse_on_bad(&what)))]
     pub(super) on_bad: Option<OnBad>,
 
@@ -264,7 +258,7 @@ pub struct Cli {
     /// End a command that runs longer than DUR
     ///
     /// It, and what it started, get TERM, and KILL if it is still there 2 seconds later. It counts as killed.
-    #[arg(long, value_name = "DUR", value_parser = parse_timeout, hide_short_help = true, help_heading = "Commands")]
+    #[arg(long, value_name = "DUR", value_parser = parse_timeout, help_heading = "Commands")]
     pub(super) timeout: Option<u64>,
 
     /// Try a failed item up to N times more
@@ -287,7 +281,7 @@ pub struct Cli {
     ///
     /// soon: no more commands are started. now: running ones get TERM, too. fail=N: when N items have failed, after all
     /// their retries. fail=N%: when N of a hundred have, once three or more are done with.
-    #[arg(long, value_name = "WHEN", hide_short_help = true, help_heading = "Commands")]
+    #[arg(long, value_name = "WHEN", help_heading = "Commands")]
     pub(super) halt: Option<Halt>,
 
     /// Print each command before it runs
@@ -349,7 +343,7 @@ pub struct Cli {
     /// Print all numbers at the end as one JSON object
     ///
     /// On standard error, as the last line. json is the only format.
-    #[arg(long, value_name = "FORMAT", value_parser = ["json"], hide_possible_values = true, hide_short_help = true)]
+    #[arg(long, value_name = "FORMAT", value_parser = ["json"], hide_possible_values = true)]
     #[arg(help_heading = "Control")]
     pub(super) stats: Option<String>,
 

@@ -87,7 +87,7 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
         store::reset(shared)?;
         return Ok(Exit::Done);
     }
-    config.limits.warnings().for_each(|warning| reporter.notice(&warning));
+    config.warnings().for_each(|warning| reporter.notice(&warning));
     let rates = config.limits.load()?;
     reporter.limits(&rates);
     let input = Input::open(config.input.file.as_deref())?;
@@ -114,12 +114,16 @@ fn dry_run(
     let separator = config.input.separator.as_deref();
     let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
-        Some(selector) => Box::new(stamped(reader, delimiter.clone(), selector, separator)),
+        Some(selector) => {
+            let skip_blank = config.input.cleaning.skip_blank;
+            Box::new(stamped(reader, delimiter.clone(), selector, separator, skip_blank))
+        }
     };
     let mut world = Sim::new(Clock::default(), arrivals);
     let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
     let capacity = config.command().map_or(Capacity::UNLIMITED, Commands::capacity_of);
-    let mut sink = DryRun::new(stdout, delimiter.clone(), capacity);
+    let template = config.command().and_then(Commands::line_of);
+    let mut sink = DryRun::new(stdout, delimiter.clone(), capacity, template);
     let mut schedule = Schedule::new(config, rates, world.now());
     let mut driver = Driver { world: &mut world, sink: &mut sink, reporter, delimiter, log: None };
     let exit = driver.run(&mut schedule);

@@ -6,18 +6,20 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Parser, ValueHint};
+use clap::{ArgAction, Parser, ValueHint};
 
 use crate::config::When;
 use crate::config::{
-    Algorithm, Backoff, Batch, Halt, OnLimit, Selector, Source, parse_count, parse_delimiter, parse_duration,
-    parse_limit_count, parse_size,
+    Algorithm, Backoff, Batch, Halt, OnBad, OnLimit, Selector, Source, parse_count, parse_delimiter,
+    parse_duration, parse_limit_count, parse_size,
 };
 
 const EXAMPLES: &str = "\
 Examples:
   cat jobs | throttle -n 10 -p 1m -- curl -fsS    10 requests in any minute
-  tail -F log | throttle -r 100/s | nc host 514   at most 100 lines a second";
+  tail -F log | throttle -r 100/s | nc host 514   at most 100 lines a second
+
+More: throttle help; throttle --help";
 
 /// Pass items on, or run a command for each, never faster than the limits allow
 ///
@@ -32,7 +34,10 @@ Examples:
 #[command(
     name = "throttle",
     version,
+    disable_help_flag = true,
+    disable_version_flag = true,
     after_help = EXAMPLES,
+    infer_long_args = true,
     override_usage = "throttle [OPTIONS] [--] [COMMAND [ARG]...]",
     term_width = 80
 )]
@@ -91,7 +96,7 @@ pub struct Cli {
     ///
     /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter),
     /// .path.to.value (in JSON) or re:REGEX (the first group, or all of the match). Or it is a number, the same for
-    /// all items. An item without a cost, or that costs more than a limit ever admits, is an error. For every limit
+    /// all items. An item without a cost, or that costs more than a limit ever admits, is an error: see --on-bad. For every limit
     /// that has no cost= of its own.
     #[arg(short, long, value_name = "SEL", allow_negative_numbers = true, help_heading = "Limits")]
     pub(super) cost: Option<Selector>,
@@ -134,7 +139,7 @@ pub struct Cli {
     /// Items that leave here well apart may arrive closer together. A margin somewhat larger than the jitter
     /// on the way keeps a strict receiver content. With -A interval the margin is shared by the N gaps of a
     /// period: say -n 1 -p 50ms rather than -n 20 -p 1s. For every limit that has no margin= of its own.
-    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, help_heading = "Limits")]
     pub(super) margin: Option<u64>,
 
     /// Share the limits with all runs that name this STATE
@@ -147,7 +152,7 @@ pub struct Cli {
 
     /// Wait at most DUR for a server that is away [default: 1m]
     ///
-    /// Then the run ends with status 75.
+    /// Then the run ends with status 69.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
     pub(super) store_timeout: Option<u64>,
 
@@ -177,7 +182,7 @@ pub struct Cli {
     ///
     /// One or more bytes, with C escapes such as \t. Every one of them ends a field, so fields may be empty.
     /// Without it, runs of blanks separate fields, as in awk.
-    #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, hide_short_help = true, help_heading = "Input")]
+    #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, help_heading = "Input")]
     pub(super) field_separator: Option<Delimiter>,
 
     /// Longest item allowed [default: 64Mi]
@@ -185,6 +190,30 @@ pub struct Cli {
     /// In bytes, without its delimiter. A longer one is an error and ends the input.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true, help_heading = "Input")]
     pub(super) max_record: Option<u64>,
+
+    /// Remove white space around items, such as a CR
+    ///
+    /// Blanks, tabs and carriage returns at both ends, as from files that come from Windows. Costs, keys, COMMAND and the
+    /// output get the rest. An item may become empty: see --skip-blank.
+    #[arg(long, help_heading = "Input")]
+    pub(super) trim: bool,
+
+    /// Skip items that are empty or only white space
+    ///
+    /// They are neither released nor charged, and appear in no count. They keep their numbers, so that those of the other
+    /// items are still those of the lines.
+    #[arg(long, help_heading = "Input")]
+    pub(super) skip_blank: bool,
+
+    /// Item without a valid cost: fail (default) or skip
+    ///
+    /// fail: what came before it is released, then the run ends with status 1.
+    ///
+    /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1 if
+    /// nothing worse happens, even with -q.
+    #[arg(long, value_name = "WHAT", hide_possible_values = true, help_heading = "Input")]
+    #[arg(value_parser = PossibleValuesParser::new(["fail", "skip"]).map(|what| parse_on_bad(&what)))]
+    pub(super) on_bad: Option<OnBad>,
 
     /// What stands for the item in COMMAND [default: {}]
     ///
@@ -229,7 +258,7 @@ pub struct Cli {
     /// End a command that runs longer than DUR
     ///
     /// It, and what it started, get TERM, and KILL if it is still there 2 seconds later. It counts as killed.
-    #[arg(long, value_name = "DUR", value_parser = parse_timeout, hide_short_help = true, help_heading = "Commands")]
+    #[arg(long, value_name = "DUR", value_parser = parse_timeout, help_heading = "Commands")]
     pub(super) timeout: Option<u64>,
 
     /// Try a failed item up to N times more
@@ -240,39 +269,40 @@ pub struct Cli {
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true, help_heading = "Commands")]
     pub(super) retries: Option<u64>,
 
-    /// How long to wait before a retry: [CODES=]MIN..MAX
+    /// Wait before a retry: 1s..5m, or 22,75=1s..5m
     ///
     /// As in 1s..5m: a random time between MIN and twice MIN, then four times MIN, and so on up to MAX. Meanwhile nothing
     /// else is released (with keys: nothing with its key). With CODES, as in 22,75=1s..5m, only commands that exit with
     /// one of these are tried again, and none that was killed. Without --backoff, a retry goes when the limits admit it.
-    #[arg(
-        long,
-        value_name = "WAIT",
-        requires = "retries",
-        hide_short_help = true,
-        help_heading = "Commands"
-    )]
+    #[arg(long, value_name = "WAIT", requires = "retries", help_heading = "Commands")]
     pub(super) backoff: Option<Backoff>,
 
     /// When failures end the run: soon,fail=3 or now,fail=10%
     ///
     /// soon: no more commands are started. now: running ones get TERM, too. fail=N: when N items have failed, after all
     /// their retries. fail=N%: when N of a hundred have, once three or more are done with.
-    #[arg(long, value_name = "WHEN", hide_short_help = true, help_heading = "Commands")]
+    #[arg(long, value_name = "WHEN", help_heading = "Commands")]
     pub(super) halt: Option<Halt>,
 
-    /// Print when each item would be released, without waiting
+    /// Print each command before it runs
+    ///
+    /// On standard error, quoted so that a shell would run the same.
+    #[arg(short, long, help_heading = "Commands")]
+    pub(super) trace: bool,
+
+    /// Print when each item would go, without waiting
     ///
     /// Prints INSTANT, a tab and ITEM for each: the instant of its release in seconds, with 9 decimals, on the
-    /// time line of --arrivals. No command is run.
+    /// time line of --arrivals. No command is run: with COMMAND, its command line stands in place of ITEM, quoted for a
+    /// shell, and one for each release. With --pipe, the items do.
     #[arg(long, help_heading = "Control")]
     pub(super) dry_run: bool,
 
-    /// With --dry-run: where items tell when they arrive
+    /// With --dry-run: where items say when they arrive
     ///
     /// SEL, as for --cost, selects seconds, with up to 9 decimals; seconds since 1970 serve too. Arrivals must not
     /// decrease. Without it, all items arrive at 0.
-    #[arg(long, value_name = "SEL", value_parser = Selector::parse_part, requires = "dry_run", hide_short_help = true, help_heading = "Control")]
+    #[arg(long, value_name = "SEL", value_parser = Selector::parse_part, requires = "dry_run", help_heading = "Control")]
     pub(super) arrivals: Option<Selector>,
 
     /// Note the end of each command in FILE
@@ -286,7 +316,7 @@ pub struct Cli {
     ///
     /// Items that the log of --log has with exit 0 are passed over; all others are run. They are known by their content,
     /// so the list may have been edited. Each time that an item was completed counts for one of its kind.
-    #[arg(long, requires = "log", hide_short_help = true, help_heading = "Control")]
+    #[arg(long, requires = "log", help_heading = "Control")]
     pub(super) resume: bool,
 
     /// Print the limits at the start, a summary at the end
@@ -307,15 +337,23 @@ pub struct Cli {
     /// known. With --progress=always also where standard error is no terminal, as lines. Drawn once a second.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     #[arg(value_parser = PossibleValuesParser::new(["auto", "always"]).map(|when| parse_when(&when)))]
-    #[arg(hide_possible_values = true, hide_short_help = true, help_heading = "Reports")]
+    #[arg(hide_possible_values = true, help_heading = "Control")]
     pub(super) progress: Option<When>,
 
     /// Print all numbers at the end as one JSON object
     ///
     /// On standard error, as the last line. json is the only format.
-    #[arg(long, value_name = "FORMAT", value_parser = ["json"], hide_possible_values = true, hide_short_help = true)]
-    #[arg(help_heading = "Reports")]
+    #[arg(long, value_name = "FORMAT", value_parser = ["json"], hide_possible_values = true)]
+    #[arg(help_heading = "Control")]
     pub(super) stats: Option<String>,
+
+    /// Print help; by topic: throttle help
+    #[arg(short, long, action = ArgAction::Help, help_heading = "Control")]
+    pub(super) help: Option<bool>,
+
+    /// Print version
+    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = "Control")]
+    pub(super) version: Option<bool>,
 
     /// Run for each item, without a shell
     #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
@@ -337,6 +375,10 @@ fn parse_timeout(text: &str) -> Result<u64> {
     let timeout = parse_duration(text)?;
     ensure!(timeout > 0, "a timeout of 0 would end every command: leave it out for none");
     Ok(timeout)
+}
+
+fn parse_on_bad(text: &str) -> OnBad {
+    if text == "skip" { OnBad::Skip } else { OnBad::Fail }
 }
 
 fn parse_when(text: &str) -> When {

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::args::Cli;
 use crate::config::{
-    Action, Batch, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry, Run,
-    Shared, Source, State, check_shareable,
+    Action, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry,
+    Run, Shared, Source, State, check_shareable,
 };
 use crate::time::SECOND;
 
@@ -53,6 +53,7 @@ impl Cli {
             cost: self.cost.clone(),
             key: self.key.clone(),
         };
+        self.check_count()?;
         let mut sources = Vec::new();
         if self.count.is_some() || self.period.is_some() {
             let rate = RateText::new(self.count.unwrap_or(1), self.period.unwrap_or(SECOND))?;
@@ -70,6 +71,20 @@ impl Cli {
             "--burst is for the token bucket: add -A bucket"
         );
         Ok(limits)
+    }
+
+    /// `-n` is a limit here; with xargs and parallel it is something else.
+    fn check_count(&self) -> Result<()> {
+        if let (Some(count), None, false) = (self.count, self.period, self.rate.is_empty()) {
+            let items = match count {
+                1 => "a command gets one item anyway, so leave it out".to_owned(),
+                _ => format!("to give a command up to {count} items, use -B {count}"),
+            };
+            bail!(
+                "-n {count} beside -r is a second limit, {count} a second: if you mean that, add -p 1s; {items}"
+            );
+        }
+        Ok(())
     }
 
     /// What is given counts before what is in the environment, which a dry run does not heed.
@@ -105,7 +120,9 @@ impl Cli {
         };
         let max_record = usize::try_from(self.max_record.unwrap_or(64 << 20))?;
         let separator = self.field_separator.clone();
-        Ok(Input { file: self.arg_file.clone(), delimiter, separator, max_record })
+        let cleaning = Cleaning { trim: self.trim, skip_blank: self.skip_blank };
+        let on_bad = self.on_bad.unwrap_or_default();
+        Ok(Input { file: self.arg_file.clone(), delimiter, separator, max_record, cleaning, on_bad })
     }
 
     fn action(self) -> Result<Action> {
@@ -147,6 +164,7 @@ impl Cli {
             jobs,
             output,
             stdin,
+            trace: self.trace,
             timeout: self.timeout,
             retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff },
             halt: self.halt,
@@ -163,6 +181,7 @@ impl Cli {
             (self.keep_order, "-k"),
             (self.ungrouped, "-u"),
             (self.pipe, "--pipe"),
+            (self.trace, "-t"),
             (self.timeout.is_some(), "--timeout"),
             (self.retries.is_some(), "--retries"),
             (self.halt.is_some(), "--halt"),

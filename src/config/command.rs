@@ -22,6 +22,8 @@ pub struct Run {
     pub output: Output,
     /// What they get as stdin.
     pub stdin: Feed,
+    /// Each is printed before it runs.
+    pub trace: bool,
     /// How long each may run, in nanoseconds.
     pub timeout: Option<u64>,
     /// What happens when one fails.

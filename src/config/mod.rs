@@ -57,6 +57,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// What the user may not have meant.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
+        self.limits.warnings().map(str::to_owned).chain(state)
+    }
+
     /// The command that is run for each release, or would be.
     pub fn command(&self) -> Option<&Run> {
         match &self.action {
@@ -78,6 +84,29 @@ pub struct Input {
     pub separator: Option<Vec<u8>>,
     /// The longest record allowed, in bytes without its delimiter.
     pub max_record: usize,
+    /// What is left out of it.
+    pub cleaning: Cleaning,
+    /// What happens to an item that cannot be charged.
+    pub on_bad: OnBad,
+}
+
+/// What is left out of the input before anything else is done with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cleaning {
+    /// White space around items.
+    pub trim: bool,
+    /// Items that are empty, or nothing but white space.
+    pub skip_blank: bool,
+}
+
+/// What happens to an item without a cost, or with one that no limit ever admits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnBad {
+    /// It ends the input.
+    #[default]
+    Fail,
+    /// It is told like an item that failed, and not released.
+    Skip,
 }
 
 /// What happens to an item that cannot go at the instant of its arrival.

@@ -87,6 +87,11 @@ impl RateText {
         Ok(())
     }
 
+    /// The names of all options.
+    pub fn options() -> [&'static str; 8] {
+        OPTIONS
+    }
+
     /// What the user may not have meant, and what to write instead.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()

@@ -90,6 +90,7 @@ pub fn stamped<R: Read>(
     delimiter: Delimiter,
     selector: Selector,
     separator: Option<&[u8]>,
+    skip_blank: bool,
 ) -> impl Iterator<Item = Result<Block, SourceError>> + use<R> {
     let extractor = Extractor::new(&selector, separator);
     let records = reader.flat_map(move |block| split(block, &delimiter));
@@ -97,6 +98,9 @@ pub fn stamped<R: Read>(
     records.map(move |record| {
         let (bytes, trimmed) = record?;
         number += 1;
+        if skip_blank && bytes.trim_ascii().is_empty() {
+            return Ok(Block::of(bytes, 1, previous));
+        }
         let arrival = arrival(&bytes[..trimmed], &extractor, &selector, previous);
         previous = arrival.map_err(|why| SourceError::Item { record: number, why })?;
         Ok(Block::of(bytes, 1, previous))

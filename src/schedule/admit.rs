@@ -6,10 +6,10 @@ use super::attempts::Attempt;
 use super::batch::Open;
 use super::{Action, Failed, Failure, Notice, Schedule};
 use crate::charge::Key;
-use crate::config::OnLimit;
+use crate::config::{OnBad, OnLimit};
 use crate::exit::Exit;
 use crate::limiter::{Blocked, Request, Verdict};
-use crate::source::{Batch, Capacity, Misfit, Segment};
+use crate::source::{Batch, Capacity, Misfit, Segment, SourceError};
 use crate::time::Time;
 
 /// Once a batch has so many bytes, it is sent: the usual size of a pipe.
@@ -96,6 +96,7 @@ impl Schedule {
     /// Whether items may take the short way: past the lanes, as they lie in their buffer.
     fn may_pass(&self, capacity: Capacity) -> bool {
         self.intake.is_single()
+            && self.intake.is_verbatim()
             && capacity.line.is_none()
             && self.rules.on_limit == OnLimit::Wait
             && !self.mode.runs_commands
@@ -109,6 +110,7 @@ impl Schedule {
             if let Some(items) = self.intake.take_alike() {
                 self.queue.push(items, &self.rules);
             } else if self.look(now) {
+                self.check_line_end();
                 match self.rules.former.misfit(self.intake.record()) {
                     Some(misfit) => self.fail_unsent(misfit),
                     None => self.push(),
@@ -121,14 +123,39 @@ impl Schedule {
 
     /// Looks at the next item that was read. Returns whether there is one.
     fn look(&mut self, now: Time) -> bool {
-        match self.intake.look() {
-            None => false,
-            Some(Ok(())) => true,
-            Some(Err(error)) => {
-                self.intake.clear();
-                self.end_of_input(now, Some(error));
-                false
+        while !self.stopping {
+            match self.intake.look() {
+                None => return false,
+                Some(Ok(())) => return true,
+                Some(Err(error)) if self.on_bad == OnBad::Skip => self.skip_bad(error),
+                Some(Err(error)) => {
+                    self.intake.clear();
+                    self.end_of_input(now, Some(error));
+                    return false;
+                }
             }
+        }
+        false
+    }
+
+    /// The item in front of the intake cannot be charged.
+    fn skip_bad(&mut self, error: SourceError) {
+        if let Some(segment) = self.intake.pass() {
+            self.stats.settled += u64::from(segment.attempt() == 1);
+            self.tell(Notice::BadItem(error));
+            self.finish(segment.first(), 1, Some(Exit::BadItem));
+        }
+    }
+
+    /// Lines from Windows end in CR, LF: few commands expect the CR. Told once.
+    fn check_line_end(&mut self) {
+        let is_line = self.delimiter.is(b"\n") && self.rules.former.fills_arguments();
+        if is_line && !self.told.line_end && self.intake.record().ends_with(b"\r") {
+            self.told.line_end = true;
+            let item = self.intake.first();
+            self.tell(Notice::Warning(format!(
+                "item {item} ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'"
+            )));
         }
     }
 

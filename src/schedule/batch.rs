@@ -65,6 +65,11 @@ impl Former {
         self.capacity.misfit(item)
     }
 
+    /// Whether items become arguments.
+    pub(super) fn fills_arguments(&self) -> bool {
+        self.capacity.fills_arguments()
+    }
+
     /// A batch of so many items was too long for the system.
     pub(super) fn shrink(&mut self, items: u64) {
         self.shrunk = (items / 2).max(1);

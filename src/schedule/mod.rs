@@ -45,7 +45,7 @@ use self::batch::Former;
 use self::bookings::Bookings;
 use self::queue::Queue;
 use self::rules::Rules;
-use crate::config::{Config, OnLimit, Output, Rate, Run, Selector};
+use crate::config::{Config, OnBad, OnLimit, Output, Rate, Run, Selector};
 use crate::exit::Exit;
 use crate::limiter::Verdict;
 use crate::source::{Capacity, Charger, Delimiter, Done, Intake, Segment, SourceError};
@@ -63,6 +63,8 @@ pub struct Schedule {
     /// What has been booked, if limits are shared.
     bookings: Option<Bookings>,
     mode: Mode,
+    on_bad: OnBad,
+    told: Told,
     /// What is to be done before anything else is decided.
     actions: VecDeque<Action>,
     sending: Sending,
@@ -80,6 +82,15 @@ pub struct Schedule {
     interrupted: bool,
     exit: Exit,
     stats: Stats,
+}
+
+/// What is told once.
+#[derive(Default)]
+struct Told {
+    /// An item ends in CR.
+    line_end: bool,
+    /// Limits that no item matched.
+    unmatched: bool,
 }
 
 /// What releases are, and how they are ordered.
@@ -102,7 +113,7 @@ impl Schedule {
         let depends_on_since = rates.iter().any(depends_on_since) || config.on_limit != OnLimit::Wait;
         let singly = config.on_limit != OnLimit::Wait || config.command().is_some();
         Schedule {
-            intake: Intake::new(delimiter.clone(), charger, singly),
+            intake: Intake::new(delimiter.clone(), charger, singly).clean(config.input.cleaning),
             rules: Rules {
                 limits: limits::build(&rates, now),
                 former: Former::new(config.batch, &rates),
@@ -116,6 +127,8 @@ impl Schedule {
             attempts: Attempts::default(),
             bookings: None,
             mode: Mode { in_order: config.queue.in_order, ..Mode::default() },
+            on_bad: config.input.on_bad,
+            told: Told::default(),
             actions: VecDeque::new(),
             sending: Sending::default(),
             not_before: Time::ZERO,
@@ -190,7 +203,8 @@ impl Schedule {
 
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
-        Stats { read: self.intake.total(), skipped: self.intake.skipped(), ..self.stats }
+        let read = self.intake.total() - self.intake.blank();
+        Stats { read, skipped: self.intake.skipped(), ..self.stats }
     }
 
     /// When the next release may be, as far as it is known.
@@ -220,12 +234,24 @@ impl Schedule {
 
     /// All that was read has gone: was that the end of the input?
     fn conclude(&mut self) -> Action {
+        self.tell_unmatched();
         match self.bad_end.take().filter(|_| self.has_released_all()) {
             Some(error) => {
                 self.give_up(Exit::Error, error.into());
                 self.actions.pop_front().unwrap_or(Action::Finish(self.exit))
             }
-            None => Action::Finish(self.exit),
+            None => self.actions.pop_front().unwrap_or(Action::Finish(self.exit)),
+        }
+    }
+
+    /// A limit for one key that never came is likely to be a mistake, if there were any items.
+    fn tell_unmatched(&mut self) {
+        let stats = self.stats();
+        let is_known = self.has_released_all() && stats.read > 0 && stats.skipped == 0;
+        if is_known && !std::mem::replace(&mut self.told.unmatched, true) {
+            let unmatched = self.intake.charger().unmatched();
+            let warn = |limit| Action::Tell(Notice::Warning(format!("no item matched the limit {limit}")));
+            self.actions.extend(unmatched.map(warn));
         }
     }
 

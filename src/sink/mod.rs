@@ -24,6 +24,11 @@ pub trait Sink {
     /// Sends `batch`, which was admitted at the instant `at`. When it returns, the items have left.
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
+    /// What sending `batch` will run, as one would type it, if that is to be shown.
+    fn trace(&self, _batch: &Batch) -> Option<String> {
+        None
+    }
+
     /// Nothing more will be sent, nor is anything running.
     ///
     /// # Errors

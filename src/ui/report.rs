@@ -81,6 +81,13 @@ impl Reporter {
         }
     }
 
+    /// A command that is about to run, as one would type it.
+    pub fn trace(&self, line: &str) {
+        if self.level.is_some() {
+            self.make_way(|| stderr::tell(&format!("{line}\n")));
+        }
+    }
+
     /// A failure: an error, or else nothing for the quiet. After the first few they are only counted.
     pub(super) fn say_failed(&self, is_error: bool, text: &str) {
         self.failures.set(self.failures.get() + 1);

@@ -179,6 +179,6 @@ fn a_lock_that_is_kept_ends_the_run_and_who_keeps_it_is_told() {
     let Some(holder) = holder(&state) else { return };
     holder.signal(Signal::SIGSTOP);
     let why = format!("locked for more than 10 s by process {}, which is stopped", holder.pid());
-    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().code(75).stdout("").stderr(contains(why));
+    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().code(69).stdout("").stderr(contains(why));
     assert!(Path::new(&state).exists());
 }

@@ -2,6 +2,7 @@
 
 mod job;
 mod output;
+mod quoted;
 mod retry_after;
 mod shortage;
 mod temp_file;
@@ -22,6 +23,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use tempfile::TempDir;
 
+pub(super) use self::quoted::quoted;
 pub use self::retry_after::parse as parse_retry_after;
 pub use self::template::Template;
 
@@ -106,6 +108,12 @@ impl Commands {
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, items: u64::MAX, line }
     }
 
+    /// The command line of `run`, if items stand on it.
+    pub fn line_of(run: &Run) -> Option<Template> {
+        let template = || Template::new(run.command.clone(), run.placeholder.clone());
+        (run.stdin != Feed::Items).then(template)
+    }
+
     /// Starts the command for `batch` in a slot.
     fn start(&mut self, at: Time, batch: &Batch, slot: usize) -> Result<(), Trouble> {
         let mut command = self.command(batch).map_err(Trouble::TempFile)?;
@@ -129,14 +137,16 @@ impl Commands {
         }
     }
 
-    fn command(&mut self, batch: &Batch) -> io::Result<Command> {
-        let line: Vec<OsString> = match self.run.stdin {
+    /// The command line for `batch`.
+    fn line(&self, batch: &Batch) -> Vec<OsString> {
+        match self.run.stdin {
             Feed::Items => self.template.bare(),
-            Feed::Nothing | Feed::Ours => {
-                let records = batch.records(&self.delimiter);
-                self.template.expand(&records.map(|record| self.delimiter.trim(record)).collect::<Vec<_>>())
-            }
-        };
+            Feed::Nothing | Feed::Ours => self.template.expand_batch(batch, &self.delimiter),
+        }
+    }
+
+    fn command(&mut self, batch: &Batch) -> io::Result<Command> {
+        let line = self.line(batch);
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]);
         match self.run.stdin {
@@ -279,6 +289,10 @@ impl Sink for Commands {
             }
             Err(trouble) => self.refuse(at, trouble),
         }
+    }
+
+    fn trace(&self, batch: &Batch) -> Option<String> {
+        self.run.trace.then(|| quoted(&self.line(batch)))
     }
 
     fn finish(&mut self) -> Result<(), Cause> {

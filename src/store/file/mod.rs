@@ -133,7 +133,7 @@ impl FileStore {
     /// was a state is not touched.
     ///
     /// # Errors
-    /// As for [`FileStore::open`], and [`Exit::Refused`]: somebody has kept it locked for 10 s.
+    /// As for [`FileStore::open`], and [`Exit::StoreAway`]: somebody has kept it locked for 10 s.
     pub fn reset(path: &Path) -> Result<bool, StoreError> {
         Self::reset_in(Setting::ours(path)?, path)
     }

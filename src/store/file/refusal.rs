@@ -64,7 +64,7 @@ pub(super) fn no_lock(body: &Body, patience: Duration, why: NoLock) -> StoreErro
         NoLock::Held => {
             let patience = patience.as_secs();
             let error = anyhow!("{path}: locked for more than {patience} s by {}", culprit(body));
-            StoreError { exit: Exit::Refused, error }
+            StoreError { exit: Exit::StoreAway, error }
         }
     }
 }

@@ -72,7 +72,7 @@ impl Cli {
         Ok(limits)
     }
 
-    /// What is given counts before what is in the environment, which a dry run does not heed.
+    /// The option takes precedence over the environment, which a dry run ignores.
     fn shared(&self) -> Result<Option<Shared>> {
         let from_environment = || match env::var(VARIABLE) {
             Ok(text) if !text.is_empty() => {

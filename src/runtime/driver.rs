@@ -47,7 +47,7 @@ impl Driver<'_> {
 
     /// Sends what was admitted at `start`, and tells how much of it has left by the instant read after that.
     fn send(&mut self, schedule: &mut Schedule, start: Time, batch: Batch) {
-        // A slot may have passed while all this was made ready. From here on, nobody notices any lateness.
+        // The slot may have expired while the batch was prepared. Lateness after this check goes unnoticed.
         if schedule.good_until().is_some_and(|until| self.world.now() > until) {
             return schedule.cancel(self.world.now(), batch);
         }

@@ -36,8 +36,8 @@ pub struct Real {
 }
 
 impl Real {
-    /// Goes by `clock`. Listens to signals and for the end of stdout's reader; but if there is nothing to read, as it is told at once,
-    /// that is not worth its while.
+    /// The world by `clock`. Watches for signals and for the end of stdout's reader. That is skipped when the input is empty: polling
+    /// returns at once.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.

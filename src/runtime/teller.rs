@@ -42,7 +42,7 @@ impl Teller {
 
     /// Tells that the run is to stop, and has whatever call the thread is in end.
     pub(super) fn stop(&self, event: Event) {
-        // Before it is told: whoever has heard of it must not begin a write as though nothing had happened.
+        // Before the event is sent: the driver must not begin a write after receiving it.
         self.interrupt.raise();
         self.tell(event);
         self.interrupt.nudge_until_heard();

@@ -126,14 +126,13 @@ impl FileStore {
         Ok(store)
     }
 
-    /// Forgets the state at `path`, so that whoever uses it next begins a new one, of whatever limits. `false` if there
-    /// is none.
+    /// Forgets the state at `path`, so that the next run begins a new one, with any limits. `false` if there is none.
     ///
     /// The file is written over, so that processes that use it notice; see the notes on this module. A file that never
     /// was a state is not touched.
     ///
     /// # Errors
-    /// As for [`FileStore::open`], and [`Exit::Refused`]: somebody has kept it locked for 10 s.
+    /// As for [`FileStore::open`], and [`Exit::Refused`]: another process has kept it locked for 10 s.
     pub fn reset(path: &Path) -> Result<bool, StoreError> {
         Self::reset_in(Setting::ours(path)?, path)
     }

@@ -57,7 +57,7 @@ impl RateText {
     /// Reads a RATE that may have a count of 0, which pauses until it is changed.
     ///
     /// # Errors
-    /// As for a RATE, but for that.
+    /// As for a RATE, except that 0 is valid.
     pub fn parse_pausing(text: &str) -> Result<Self> {
         let (rate, options) = split_options(text);
         let Amount { count, period, warning } = Amount::parse(rate).map_err(|error| nearest(text, &error))?;

@@ -28,7 +28,7 @@ impl<A> FromExit<A> {
         FromExit { inner, is_serial: false }
     }
 
-    /// As `inner`, but for one at a time.
+    /// As `inner`, one at a time.
     pub fn serial(inner: A) -> Self {
         FromExit { inner, is_serial: true }
     }

@@ -96,7 +96,7 @@ pub trait Algorithm {
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
 
-    /// Something that was committed has come to its end at `now`. Only [`FromExit`] minds.
+    /// A committed release completed at `now`. Only [`FromExit`] uses this.
     fn finish(&self, _state: &mut Self::State, _now: Time, _ask: Ask) {}
 
     /// Forgets what no question about an instant from `now` on depends on, to answer the next one faster.

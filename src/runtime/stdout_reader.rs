@@ -1,4 +1,4 @@
-//! Noticing that nobody reads stdout any more, also while there is nothing to write.
+//! Notices that the reader of stdout is gone, even while there is nothing to write.
 
 use std::io;
 use std::os::fd::AsFd;

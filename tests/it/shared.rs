@@ -123,7 +123,7 @@ fn a_state_that_others_can_get_at_is_refused() {
     run().code(78).stdout("").stderr(contains("other users have access to it: chmod go= it"));
 }
 
-/// In the middle of a run it is told, and then there is silence.
+/// During a run: a message says so, and nothing is released for a period.
 #[test]
 fn a_state_that_is_taken_away_is_followed_by_silence() {
     let directory = Directory::new();

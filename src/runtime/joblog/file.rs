@@ -54,7 +54,7 @@ impl LogFile {
         BufReader::new(From { file: &self.file, offset: 0 }).split(b'\n').skip(1)
     }
 
-    /// Adds a line, in one write, so that whoever reads along sees whole lines; or else nothing.
+    /// Appends a line in one write, so that readers see whole lines; adds nothing on an error.
     pub(super) fn append(&self, line: &str) -> io::Result<()> {
         self.mend()?;
         self.is_torn.set(true);

@@ -204,13 +204,13 @@ impl Commands {
         }
     }
 
-    /// A child has ended; it may be none of ours.
+    /// A child has ended; not every child is a job.
     fn end(&mut self, pid: Pid, end: End, reaped: &mut Reaped) {
         let Some(at) = self.jobs.iter().position(|job| job.pid == pid) else { return };
         let job = self.jobs.swap_remove(at);
         self.slots[job.slot] = false;
         if job.is_overdue {
-            // What it had started and left behind; the group's number is taken as long as there is any.
+            // The processes that it left behind. The group's number is not reused while one of them exists.
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
@@ -224,7 +224,7 @@ impl Commands {
     }
 }
 
-/// The room that the kernel leaves for items beside the environment and the rest of a command line.
+/// What the kernel leaves for items besides the environment and the rest of a command line.
 fn command_line(template: &Template) -> CommandLine {
     let environment: usize = env::vars_os().map(|(name, value)| name.len() + value.len() + 2 + POINTER).sum();
     let most = sysconf(SysconfVar::ARG_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
@@ -232,7 +232,7 @@ fn command_line(template: &Template) -> CommandLine {
     template.room(single, single.min(USUAL_LINE), LONGEST_ARGUMENT, POINTER)
 }
 
-/// A stdin that holds the items. Nobody has to feed it, so nobody minds if it is not read.
+/// A stdin that already holds the items, so that no thread has to feed it and the command need not read it.
 fn stdin_of(batch: &Batch) -> io::Result<Stdio> {
     let bytes = batch.segments().iter().map(Segment::bytes).collect::<Vec<_>>().concat();
     if bytes.len() <= PIPE {

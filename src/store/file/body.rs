@@ -40,7 +40,7 @@ impl Body {
         Ok(guard::open(path)?.map(|file| Body { path: path.to_owned(), file: Arc::new(file) }))
     }
 
-    /// Puts a new file to `path`, complete from its first moment; `None` if somebody else was faster.
+    /// Creates a file at `path`, complete from the start; `None` if another process was faster.
     pub(super) fn create(path: &Path, header: &Header, places: u64) -> Result<Option<Self>, StoreError> {
         let cannot = |error| failed(path, "cannot create it", error);
         let directory = directory(path);

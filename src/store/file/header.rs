@@ -28,7 +28,7 @@ pub(super) struct Header {
     pub(super) domain: Domain,
     /// The numbers.
     pub(super) ledger: Ledger,
-    /// The limits in words. Empty if it was reset, and nobody has used it since.
+    /// The limits in words; empty after a reset, until the next use.
     pub(super) text: String,
 }
 
@@ -39,9 +39,9 @@ pub(super) enum Flaw {
     Empty,
     /// It does not look as though it ever was one.
     Foreign,
-    /// It once was one.
+    /// A state that is damaged.
     Damaged,
-    /// It is whole, but made by a program with other ideas.
+    /// Undamaged, but written by an incompatible version.
     Version(u32),
 }
 

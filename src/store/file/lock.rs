@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-/// Nobody holds the lock for more than a moment, unless he is stopped.
+/// The lock is held only for moments, unless its holder is stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there is no lock to be had.
+/// Why the lock was not taken.
 #[derive(Debug)]
 pub(super) enum NoLock {
-    /// Somebody else keeps it.
+    /// Another process holds it.
     Held,
-    /// The system says so.
+    /// The system call failed.
     Failed(io::Error),
 }
 
@@ -88,7 +88,7 @@ impl Locker {
 impl Helper {
     fn start() -> io::Result<Self> {
         let (files, files_to_lock) = bounded(1);
-        // With no room in it, so that a lock which nobody takes any more is not forgotten there.
+        // Unbuffered, so that a lock that nobody waits for any more is not left in the channel.
         let (locks_taken, locks) = bounded(0);
         let run = move || {
             for file in files_to_lock {

@@ -126,8 +126,7 @@ impl FileStore {
         Ok(store)
     }
 
-    /// Forgets the state at `path`, so that whoever uses it next begins a new one, of whatever limits. `false` if there
-    /// is none.
+    /// Forgets the state at `path`, so that the next run begins a new one, with any limits. `false` if there is none.
     ///
     /// The file is written over, so that processes that use it notice; see the notes on this module. A file that never
     /// was a state is not touched.

@@ -15,7 +15,7 @@ use crate::time::Time;
 /// So many bookings ahead is what follows a lost state: ahead of all that others may have seen of that.
 const FAR: u64 = 1 << 32;
 
-/// As long as there is one, nobody else looks.
+/// Exclusive: it holds the lock.
 pub(super) struct Visit {
     pub(super) header: Header,
     /// When it began.
@@ -43,7 +43,7 @@ impl FileStore {
         }
     }
 
-    /// Finds out how things are, unless somebody else has the lock: that may be for long.
+    /// Reads the state, unless another process has the lock: waiting for it could take long.
     pub(super) fn look(&mut self) -> Result<(), StoreError> {
         let visit = match Locker::lock_at_once(self.body.file()) {
             Ok(lock) => self.begin(lock, false)?,
@@ -55,7 +55,7 @@ impl FileStore {
 
     /// With the lock; `None` if it is of a file that is not in its place any more.
     fn begin(&mut self, lock: Held, is_replaced: bool) -> Result<Option<Visit>, StoreError> {
-        // Before it is looked for: whoever puts another in its place later does so after this instant.
+        // Before the check: a file that replaces this one later does so after this instant.
         let now = (self.clock)();
         if !self.body.is_in_place()? {
             return Ok(None);

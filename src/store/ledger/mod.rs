@@ -1,4 +1,4 @@
-//! The rules of booking. Pure: they never read a clock, and where their numbers are kept is not their business.
+//! The rules of booking. Pure: they never read a clock, and do not know where their numbers are kept.
 //!
 //! What a state consists of is a [`Ledger`] of a few numbers for each limit and, for sliding windows, a ring of
 //! [`Marks`]. All zeros is the state of limits that have never been used. To book a slot takes a few reads and writes
@@ -6,8 +6,8 @@
 //!
 //! # Undone by being forgotten
 //!
-//! Booking overwrites only marks that the ledger from before does not look at. So whoever writes the marks first and
-//! then the ledger may be killed at any time: with the ledger from before, all is as it was.
+//! Booking overwrites only marks that the previous ledger does not read. So a process that writes the marks first and
+//! then the ledger may be killed at any time: the previous ledger still describes the previous state.
 
 mod account;
 mod ring;

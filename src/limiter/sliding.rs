@@ -88,6 +88,17 @@ impl Algorithm for Sliding {
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
+    /// Once the limit is used up, each release goes a period after the one that is `count` before it.
+    fn last_of(&self, log: &Log, ask: Ask, count: u64) -> Verdict {
+        let Some(last) = count.checked_sub(1) else { return Verdict::At(ask.since) };
+        let together = self.count / ask.cost;
+        if together == 0 {
+            return Verdict::Never;
+        }
+        let cost = (last % together + 1) * ask.cost;
+        self.earliest(log, Ask { cost, ..ask }).plus(u128::from(last / together) * u128::from(self.period))
+    }
+
     fn commit(&self, log: &mut Log, now: Time, ask: Ask) {
         self.expire(log, now);
         // What was released is known to fit; the bound only keeps the sum of the runs within a u64.
@@ -209,5 +220,16 @@ mod tests {
         assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
         limiter.instants(&[0, 4]);
         assert_eq!(limiter.idle_at(), Verdict::At(Time(14)));
+    }
+
+    #[test]
+    fn the_last_of_many_is_known_without_releasing_them() {
+        let mut limiter = Rule::new(Sliding::new(terms(20, 60)));
+        assert_eq!(limiter.last_of(0, 1, 100), Some(240));
+        limiter.releases(&[(0, 7), (10, 9)]);
+        for count in 0..60 {
+            (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
+        }
+        assert_eq!(limiter.last_of(15, 21, 1), None);
     }
 }

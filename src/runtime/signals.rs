@@ -5,7 +5,7 @@
 //! background.
 
 use anyhow::{Context, Result};
-use nix::libc::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
+use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
 use nix::sys::signal::Signal;
 use signal_hook::iterator::Signals;
 
@@ -21,7 +21,7 @@ pub(super) fn listen(teller: &Teller) -> Result<()> {
         let for_int = teller.clone();
         ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT))).context("cannot catch SIGINT")?;
     }
-    let caught = [SIGTERM, SIGUSR1, SIGHUP].into_iter().filter(is_heeded);
+    let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGCONT].into_iter().filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
     let teller = teller.clone();
     super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &teller)))?;
@@ -31,6 +31,7 @@ pub(super) fn listen(teller: &Teller) -> Result<()> {
 fn hear(signal: c_int, teller: &Teller) {
     match Signal::try_from(signal) {
         Ok(Signal::SIGUSR1) => _ = teller.tell(Event::Report),
+        Ok(Signal::SIGCONT) => _ = teller.tell(Event::Continued { late: 0 }),
         Ok(signal) => teller.stop(stop(signal)),
         Err(_) => {}
     }

@@ -23,6 +23,8 @@ pub struct Reporter {
     as_json: bool,
     /// How many failures were told, or would have been.
     failures: Cell<u64>,
+    /// Someone looks on.
+    is_watched: bool,
     /// The next long wait is to be explained.
     pub(super) explains: Cell<bool>,
     /// What the log is for, if one is kept.
@@ -35,8 +37,7 @@ const MOST_FAILURES: u64 = 20;
 impl Reporter {
     /// Tells as much as `level` says.
     pub fn new(level: Report) -> Self {
-        let explains = Cell::new(hints::are_wanted(level));
-        Reporter { level: Some(level), explains, ..Reporter::silent() }
+        Reporter { level: Some(level), is_watched: hints::are_wanted(level), ..Reporter::silent() }
     }
 
     /// Tells nothing at all, not even errors.
@@ -46,14 +47,15 @@ impl Reporter {
             display: None,
             as_json: false,
             failures: Cell::new(0),
+            is_watched: false,
             explains: Cell::new(false),
             log: None,
         }
     }
 
-    /// Shows progress as well.
+    /// Shows progress as well, or else explains the first long wait.
     pub fn with_display(mut self, display: Option<Display>) -> Self {
-        self.explains.set(self.explains.get() && display.is_none());
+        self.explains.set(self.is_watched && display.is_none());
         self.display = display;
         self
     }
@@ -169,7 +171,7 @@ impl Reporter {
     pub fn dry_summary(&self, schedule: &Schedule, now: Time, exit: Exit, has_arrivals: bool) {
         let stats = schedule.stats();
         self.left(exit, &stats);
-        if self.level == Some(Report::Verbose) || self.explains.get() {
+        if self.level == Some(Report::Verbose) || self.is_watched {
             self.plan(&stats, has_arrivals);
         }
         self.numbers(schedule, now, exit);

@@ -27,4 +27,5 @@ mod simulated;
 mod stores;
 mod strace;
 mod support;
+mod terminal;
 mod vectors;

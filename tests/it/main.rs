@@ -17,6 +17,7 @@ mod keys;
 mod limit_files;
 mod limits;
 mod nginx;
+mod outlook;
 mod property;
 #[cfg(feature = "redis")]
 mod redis;

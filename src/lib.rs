@@ -177,7 +177,8 @@ fn real_run(
 }
 
 fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter) -> Result<BookingTerms> {
-    let (store, policy) = store::open(shared, rates, world.clock())?;
+    let clock = world.clock();
+    let (store, policy) = store::open(shared, rates, move || clock.now())?;
     let deadline = format_duration(policy.deadline);
     reporter.detail(&format_args!("shared by {}, slots are good for {deadline}", shared.state));
     world.book_with(store)?;

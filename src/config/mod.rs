@@ -9,6 +9,7 @@ mod quantity;
 mod rate;
 mod rate_text;
 mod selector;
+mod server;
 mod state;
 
 use std::num::NonZeroU64;
@@ -27,6 +28,7 @@ pub use rate::{Algorithm, Defaults, From, Rate, Start, keys};
 pub use rate_text::RateText;
 pub use selector::Selector;
 pub(crate) use selector::compile;
+pub use server::{Address, Server};
 pub use state::{Shared, State, check_shareable};
 
 /// A whole run, as it was asked for.

@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::rate::{From, Rate, keys};
-use super::{Batch, Limits, OnLimit, Source};
-use crate::store::Server;
+use super::{Batch, Limits, OnLimit, Server, Source};
 
 /// Where limits are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -17,8 +17,10 @@ pub struct Bucket {
 /// How many grains the bucket lacked from being full at the instant `at`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lacking {
-    grains: u128,
-    at: Time,
+    /// How many.
+    pub grains: u128,
+    /// The instant.
+    pub at: Time,
 }
 
 impl Bucket {
@@ -68,11 +70,17 @@ impl Algorithm for Bucket {
     type State = Lacking;
 
     fn earliest(&self, lacking: &Lacking, ask: Ask) -> Verdict {
+        if self.terms.count == 0 {
+            return Verdict::Never;
+        }
         let since = ask.since.max(lacking.at);
         self.after(since, self.grains(ask.cost).saturating_sub(self.level(lacking, since)))
     }
 
     fn available(&self, lacking: &Lacking, now: Time, ask: Ask, pending: u64) -> u64 {
+        if self.terms.count == 0 {
+            return 0;
+        }
         let level = self.level_for(lacking, now, ask).saturating_sub(self.grains(pending));
         u64::try_from(level / self.grains(ask.cost)).unwrap_or(u64::MAX)
     }
@@ -119,7 +127,7 @@ impl Algorithm for Bucket {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::Rule;
+    use super::super::table::{Rule, one};
     use super::*;
 
     fn bucket(count: u64, period: u64, burst: u64) -> Rule<Bucket> {
@@ -204,5 +212,23 @@ mod tests {
         for count in 0..60 {
             (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
         }
+    }
+
+    #[test]
+    fn a_pause_holds_back_what_is_in_it() {
+        let mut limiter = bucket(1, 10, 3);
+        limiter.retune(0, Terms { count: 0, period: 1, burst: 0 });
+        assert_eq!((limiter.earliest(one(5)), limiter.available(Time(5), one(5), 0)), (Verdict::Never, 0));
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(0)), "it is full");
+        limiter.retune(7, Terms { count: 1, period: 10, burst: 3 });
+        assert_eq!(limiter.instants(&[7, 7, 7, 7]), [7, 7, 7, 17]);
+        limiter.retune(18, Terms { count: 0, period: 1, burst: 0 });
+        assert_eq!(limiter.idle_at(), Verdict::Never);
+    }
+
+    #[test]
+    fn only_what_is_dearer_than_the_burst_depends_on_how_long_it_waits() {
+        let limiter = bucket(1, 10, 3);
+        assert_eq!([1, 3, 4].map(|cost| limiter.rule.depends_on_since(cost)), [false, false, true]);
     }
 }

@@ -16,8 +16,10 @@ pub struct Fixed {
 /// The last window; there was none if nothing of it is used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window {
-    start: Time,
-    used: u64,
+    /// When it started.
+    pub start: Time,
+    /// How much of it is used.
+    pub used: u64,
 }
 
 impl Fixed {

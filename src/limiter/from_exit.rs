@@ -124,4 +124,24 @@ mod tests {
         finish(&mut limiter, 60);
         assert_eq!(limiter.earliest(one(60)), Verdict::At(Time(70)));
     }
+
+    #[test]
+    fn what_runs_is_not_available() {
+        let mut limiter = Rule::new(FromExit::overlapping(Sliding::new(terms(2, 10))));
+        let available = [(); 3].map(|()| {
+            let available = limiter.available(Time(0), one(0), 0);
+            limiter.commit(0, one(0));
+            available
+        });
+        assert_eq!(available, [2, 1, 0]);
+    }
+
+    #[test]
+    fn the_rule_beneath_is_exhausted_and_has_its_terms_changed() {
+        let mut limiter = Rule::new(FromExit::overlapping(Sliding::new(terms(1, 10))));
+        limiter.exhaust(5);
+        assert_eq!(limiter.earliest(one(5)), Verdict::At(Time(15)));
+        limiter.retune(6, terms(1, 20));
+        assert_eq!(limiter.earliest(one(6)), Verdict::At(Time(25)));
+    }
 }

@@ -11,7 +11,7 @@ pub struct Interval {
     count: u64,
     period: u64,
     /// The gap after a cost of 1, which is most often asked for.
-    gap: u64,
+    shortest: u64,
 }
 
 /// The last release; there was none if its cost is 0.
@@ -25,18 +25,23 @@ impl Interval {
     /// One unit of cost each `terms.period / terms.count`.
     pub fn new(terms: Terms) -> Self {
         let Terms { count, period, .. } = terms;
-        Interval { count, period, gap: period.div_ceil(count.max(1)) }
+        Interval { count, period, shortest: period.div_ceil(count.max(1)) }
     }
 
-    /// When the gap after the last release, rounded up, is over.
+    /// How many nanoseconds have to pass after a release of this cost, rounded up. With a count of 0, as with 1.
+    pub fn gap(&self, cost: u64) -> u128 {
+        match cost {
+            1 => self.shortest.into(),
+            _ => (u128::from(cost) * u128::from(self.period)).div_ceil(self.count.max(1).into()),
+        }
+    }
+
+    /// When the gap after the last release is over.
     fn next(&self, last: &Last) -> Verdict {
-        match (u128::from(self.count), last.cost) {
+        match (self.count, last.cost) {
             (_, 0) => Verdict::At(Time::ZERO),
             (0, _) => Verdict::Never,
-            (_, 1) => Verdict::after(last.at, self.gap),
-            (count, cost) => {
-                Verdict::after(last.at, (u128::from(cost) * u128::from(self.period)).div_ceil(count))
-            }
+            (_, cost) => Verdict::after(last.at, self.gap(cost)),
         }
     }
 }
@@ -136,5 +141,10 @@ mod tests {
         for count in 0..60 {
             (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
         }
+    }
+
+    #[test]
+    fn a_count_of_0_releases_nothing_even_at_first() {
+        assert_eq!(Rule::new(Interval::new(terms(0, 10))).releases(&[(4, 1)]), [None]);
     }
 }

@@ -1,10 +1,7 @@
 //! A limit that each key has for itself.
 
-use foldhash::fast::RandomState;
-use indexmap::IndexMap;
-
+use super::accounts::Accounts;
 use super::{Algorithm, Ask, Limiter, Terms, Verdict};
-use crate::charge::Key;
 use crate::time::{SECOND, Time};
 
 /// A rule with a history for each key, which is evicted once it equals that of a new key.
@@ -12,7 +9,7 @@ pub struct Keyed<A: Algorithm> {
     rule: A,
     /// The history of a key that is not known.
     fresh: A::State,
-    accounts: IndexMap<Key, A::State, RandomState>,
+    accounts: Accounts<A::State>,
     /// At least so many nanoseconds lie between two searches for what can be evicted.
     pause: u64,
     evict_at: Option<Time>,
@@ -24,14 +21,14 @@ impl<A: Algorithm> Keyed<A> {
         Keyed {
             rule,
             fresh: A::State::default(),
-            accounts: IndexMap::default(),
+            accounts: Accounts::default(),
             pause: period.max(SECOND),
             evict_at: None,
         }
     }
 
     fn of(&self, key: &[u8]) -> &A::State {
-        self.accounts.get(key).unwrap_or(&self.fresh)
+        self.accounts.find(key).map_or(&self.fresh, |account| self.accounts.get(account))
     }
 }
 
@@ -41,18 +38,16 @@ impl<A: Algorithm> Limiter for Keyed<A> {
     }
 
     fn account(&mut self, key: &[u8], now: Time) -> usize {
-        if let Some((account, _, state)) = self.accounts.get_full_mut(key) {
-            self.rule.expire(state, now);
-            return account;
-        }
         if self.evict_at.is_none() {
             self.evict_at = now.checked_add(self.pause.into());
         }
-        self.accounts.insert_full(Key::from_slice(key), self.fresh.clone()).0
+        let account = self.accounts.find_or_open(key, || self.fresh.clone());
+        self.rule.expire(self.accounts.get_mut(account), now);
+        account
     }
 
     fn available(&self, account: usize, now: Time, ask: Ask, pending: u64) -> u64 {
-        self.rule.available(&self.accounts[account], now, ask, pending)
+        self.rule.available(self.accounts.get(account), now, ask, pending)
     }
 
     fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
@@ -64,22 +59,22 @@ impl<A: Algorithm> Limiter for Keyed<A> {
     }
 
     fn commit(&mut self, account: usize, now: Time, ask: Ask) {
-        self.rule.commit(&mut self.accounts[account], now, ask);
+        self.rule.commit(self.accounts.get_mut(account), now, ask);
     }
 
     fn finish(&mut self, account: usize, now: Time, ask: Ask) {
-        self.rule.finish(&mut self.accounts[account], now, ask);
+        self.rule.finish(self.accounts.get_mut(account), now, ask);
     }
 
     fn exhaust(&mut self, at: Time) {
         self.rule.exhaust(&mut self.fresh, at);
-        self.accounts.values_mut().for_each(|state| self.rule.exhaust(state, at));
+        self.accounts.iter_mut().for_each(|state| self.rule.exhaust(state, at));
     }
 
     fn retune(&mut self, now: Time, terms: Terms) {
         let new = self.rule.with_terms(terms);
         self.rule.carry_over(&mut self.fresh, &new, now);
-        self.accounts.values_mut().for_each(|state| self.rule.carry_over(state, &new, now));
+        self.accounts.iter_mut().for_each(|state| self.rule.carry_over(state, &new, now));
         self.rule = new;
         self.pause = terms.period.max(SECOND);
     }
@@ -96,18 +91,15 @@ impl<A: Algorithm> Limiter for Keyed<A> {
         if self.evict_at.is_some_and(|at| at > now) {
             return;
         }
-        self.accounts.retain(|_, state| !self.rule.idle_at(state).allows(horizon));
-        if self.accounts.len() < self.accounts.capacity() / 4 {
-            self.accounts.shrink_to_fit();
-        }
-        self.evict_at = if self.accounts.is_empty() { None } else { now.checked_add(self.pause.into()) };
+        self.accounts.retain(|state| !self.rule.idle_at(state).allows(horizon));
+        self.evict_at = if self.accounts.len() == 0 { None } else { now.checked_add(self.pause.into()) };
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sliding;
     use super::super::table::{one, terms};
+    use super::super::{FromExit, Sliding};
     use super::*;
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
@@ -132,10 +124,9 @@ mod tests {
         assert_eq!(limiter.evict_at(), Some(Time(SECOND)));
         limiter.evict(Time(SECOND + 9_000), Time(SECOND + 9_000));
         assert_eq!(limiter.accounts.len(), 999);
-        assert!(limiter.accounts.capacity() < 5_000);
         assert_eq!(limiter.earliest(&9_001u32.to_le_bytes(), one(0)), Verdict::At(Time(SECOND + 9_001)));
         limiter.evict(Time(3 * SECOND), Time(3 * SECOND));
-        assert_eq!((limiter.accounts.capacity(), limiter.evict_at()), (0, None));
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
 
     #[test]
@@ -143,5 +134,45 @@ mod tests {
         let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
         limiter.exhaust(Time(5));
         assert_eq!(limiter.earliest(b"a", one(7)), Verdict::At(Time(15)));
+    }
+
+    #[test]
+    fn what_is_available_is_that_of_the_key() {
+        let mut limiter = Keyed::new(Sliding::new(terms(3, 10)), 10);
+        commit(&mut limiter, b"a", 0);
+        let available = [&b"a"[..], b"b"].map(|key| {
+            let account = limiter.account(key, Time(1));
+            limiter.available(account, Time(1), one(1), 0)
+        });
+        assert_eq!(available, [2, 3]);
+    }
+
+    #[test]
+    fn an_end_counts_for_its_key() {
+        let mut limiter = Keyed::new(FromExit::overlapping(Sliding::new(terms(1, 10))), 10);
+        commit(&mut limiter, b"a", 0);
+        assert_eq!(limiter.earliest(b"a", one(1)), Verdict::Never);
+        limiter.finish(0, Time(5), one(0));
+        assert_eq!(limiter.earliest(b"a", one(6)), Verdict::At(Time(15)));
+    }
+
+    #[test]
+    fn other_terms_are_those_of_known_and_new_keys() {
+        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        commit(&mut limiter, b"a", 0);
+        limiter.retune(Time(1), terms(1, 20));
+        commit(&mut limiter, b"b", 1);
+        let answers = [&b"a"[..], b"b"].map(|key| limiter.earliest(key, one(2)));
+        assert_eq!(answers, [20, 21].map(|at| Verdict::At(Time(at))));
+    }
+
+    #[test]
+    fn accounts_are_evicted_when_it_is_time_and_no_sooner() {
+        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        commit(&mut limiter, b"a", 0);
+        limiter.evict(Time(SECOND - 1), Time(SECOND - 1));
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (1, Some(Time(SECOND))));
+        limiter.evict(Time(SECOND), Time(SECOND));
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
 }

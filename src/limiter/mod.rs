@@ -6,7 +6,10 @@
 //! Asking never changes what a limit allows; only a commit charges, and it is told the instant at which the release
 //! really happened. All arithmetic is in integers, and a computed instant is rounded up to the next nanosecond, so no
 //! answer is ever early.
+#![doc = include_str!("earliest.md")]
 
+mod accounts;
+mod admitted;
 mod booked;
 mod bucket;
 mod fixed;
@@ -18,8 +21,8 @@ mod single;
 mod sliding;
 
 pub use booked::{Answer, Booked, Order, Slot};
-pub use bucket::Bucket;
-pub use fixed::Fixed;
+pub use bucket::{Bucket, Lacking};
+pub use fixed::{Fixed, Window};
 pub use from_exit::FromExit;
 pub use interval::Interval;
 pub use keyed::Keyed;
@@ -217,7 +220,7 @@ pub(crate) mod table {
             self.rule = new;
         }
 
-        fn available(&self, now: Time, ask: Ask, pending: u64) -> u64 {
+        pub(crate) fn available(&self, now: Time, ask: Ask, pending: u64) -> u64 {
             self.rule.available(&self.state, now, ask, pending)
         }
 

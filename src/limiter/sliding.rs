@@ -186,6 +186,14 @@ mod tests {
     }
 
     #[test]
+    fn drained_when_nothing_is_left_it_is_as_before() {
+        let mut limiter = Rule::new(Sliding::new(terms(1, 10)));
+        limiter.commit(3, one(3));
+        limiter.exhaust(5);
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(13)));
+    }
+
+    #[test]
     fn a_burst_takes_one_entry_and_a_huge_count_none() {
         let mut limiter = Rule::new(Sliding::new(terms(u64::MAX, 10)));
         for _ in 0..1000 {
@@ -231,5 +239,15 @@ mod tests {
             (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
         }
         assert_eq!(limiter.last_of(15, 21, 1), None);
+    }
+
+    #[test]
+    fn what_has_left_the_window_takes_no_memory_and_does_not_return() {
+        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        assert_eq!(limiter.state.runs().count(), 0);
+        limiter.instants(&[0; 100]);
+        assert!(limiter.state.runs().count() <= 2);
+        limiter.retune(1000, terms(2, 10_000));
+        assert_eq!(limiter.earliest(one(1000)), Verdict::At(Time(1000)));
     }
 }

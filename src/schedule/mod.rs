@@ -30,6 +30,8 @@ mod queue;
 mod rules;
 mod stats;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 

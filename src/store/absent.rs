@@ -1,66 +1,44 @@
-//! In place of the store on a server, in a build without it: there is no server, so nothing of this is ever called.
+//! In place of the stores that this build lacks: they refuse to open.
 
-use std::convert::Infallible;
-use std::fmt;
-use std::str::FromStr;
-use std::time::Duration;
+/// Without the feature `redis`.
+#[cfg(not(feature = "redis"))]
+pub(super) mod redis {
+    use std::time::Duration;
 
-use anyhow::{Error, bail};
+    use anyhow::anyhow;
 
-use super::{Answer, Order, Policy, Store, StoreError};
-use crate::time::Time;
+    use crate::config::Server;
+    use crate::exit::Exit;
+    use crate::store::{Policy, Store, StoreError};
+    use crate::time::Time;
 
-/// The server that cannot be.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Server(Infallible);
+    pub(in super::super) fn open(
+        _: &Server,
+        _: Policy,
+        _: Duration,
+        _: impl Fn() -> Time + Send + 'static,
+    ) -> Result<Box<dyn Store>, StoreError> {
+        Err(refusal())
+    }
 
-/// Its store.
-pub struct RedisStore(Infallible);
+    pub(in super::super) fn reset(_: &Server, _: Duration) -> Result<(), StoreError> {
+        Err(refusal())
+    }
 
-impl Server {
-    /// Whether a password was written.
-    pub fn has_password(&self) -> bool {
-        match self.0 {}
+    fn refusal() -> StoreError {
+        let why = "this throttle was built without servers: build it with --features redis, or name a file";
+        StoreError { exit: Exit::Usage, error: anyhow!(why) }
     }
 }
 
-impl FromStr for Server {
-    type Err = Error;
-
-    fn from_str(_: &str) -> Result<Self, Error> {
-        bail!("this throttle was built without servers: build it with --features redis, or name a file")
+#[cfg(test)]
+mod tests {
+    #[cfg(not(feature = "redis"))]
+    #[test]
+    fn a_server_is_refused_with_advice() {
+        let server = "redis://localhost/n".parse().unwrap();
+        let error = super::redis::reset(&server, std::time::Duration::ZERO).unwrap_err();
+        assert_eq!(error.exit, crate::exit::Exit::Usage);
+        assert!(error.error.to_string().contains("built without servers"));
     }
-}
-
-impl fmt::Display for Server {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {}
-    }
-}
-
-impl RedisStore {
-    /// Whether it can keep these limits.
-    pub fn check(_: &Policy) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// A store on a server.
-    #[expect(clippy::needless_pass_by_value)]
-    pub fn new(server: Server, _: Policy, _: Duration, _: impl Fn() -> Time + Send + 'static) -> Self {
-        match server.0 {}
-    }
-}
-
-impl Store for RedisStore {
-    fn book(&mut self, _: &Order) -> Result<Answer, StoreError> {
-        match self.0 {}
-    }
-}
-
-/// Forgets what it keeps.
-///
-/// # Errors
-/// Never.
-pub fn reset_server(server: &Server, _: Duration) -> Result<(), StoreError> {
-    match server.0 {}
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ledger::{Ledger, Marks, Rules};
+use super::ledger::{BookingRules, Ledger, Marks};
 use super::{Answer, Order, Policy, Store, StoreError};
 use crate::charge::Key;
 use crate::time::Time;
@@ -14,7 +14,7 @@ use crate::time::Time;
 pub struct Memory(Arc<Mutex<Books>>);
 
 struct Books {
-    rules: Rules,
+    rules: BookingRules,
     clock: Box<dyn Fn() -> Time + Send>,
     began: Time,
     /// The state of each key.
@@ -25,7 +25,7 @@ impl Memory {
     /// Limits that begin now. Slots are on the time line of `clock`, which must not go back.
     pub fn new(policy: Policy, clock: impl Fn() -> Time + Send + 'static) -> Self {
         let began = clock();
-        let (rules, clock) = (Rules::new(policy), Box::new(clock));
+        let (rules, clock) = (BookingRules::new(policy), Box::new(clock));
         Memory(Arc::new(Mutex::new(Books { rules, clock, began, states: HashMap::new() })))
     }
 }

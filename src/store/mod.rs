@@ -68,14 +68,12 @@ mod policy;
 #[cfg(feature = "redis")]
 mod redis;
 
-#[cfg(not(feature = "redis"))]
-pub use absent::{RedisStore, Server, reset_server};
 pub use file::{FileStore, place};
 pub use memory::Memory;
 pub use open::{open, reset};
 pub use policy::{Policy, Quota, Reserve};
 #[cfg(feature = "redis")]
-pub use redis::{RedisStore, Server, reset as reset_server};
+pub use redis::RedisStore;
 
 /// Why a store cannot be asked any more.
 #[derive(Debug)]

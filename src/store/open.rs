@@ -1,41 +1,44 @@
-//! From a STATE to the store that keeps it.
+//! Opens the store that a STATE names.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{FileStore, Policy, RedisStore, Reserve, Server, Store, StoreError, place, reset_server};
+#[cfg(not(feature = "redis"))]
+use super::absent::redis;
+#[cfg(feature = "redis")]
+use super::redis;
+use super::{FileStore, Policy, Reserve, Store, StoreError, place};
 use crate::config::{Rate, Shared, State};
-use crate::exit::Exit;
-use crate::runtime::Clock;
+use crate::time::Time;
 
-/// Opens the store that limits are shared by, and says what they are in it. Instants are those of `clock`.
+/// Opens the store that shares these limits, and says what they are in it.
+///
+/// `now` shows the time since the machine was started; slots are on the same time line.
 ///
 /// # Errors
-/// The state is not to be had, not to be trusted, or that of other limits. A server is not asked yet.
-pub fn open(shared: &Shared, rates: &[Rate], clock: Clock) -> Result<(Box<dyn Store>, Policy), StoreError> {
-    let now = move || clock.now();
-    match place_of(&shared.state)? {
-        Place::File(path) => {
-            let policy = Policy::new(rates, Reserve::LOCAL);
-            Ok((Box::new(FileStore::open(&path, policy.clone(), now)?), policy))
-        }
-        Place::Server(server) => {
-            let policy = Policy::new(rates, Reserve::REMOTE);
-            RedisStore::check(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
-            let store = RedisStore::new(server.clone(), policy.clone(), timeout(shared), now);
-            Ok((Box::new(store), policy))
-        }
+/// The state is unavailable, unsafe, or kept for other limits. A server is not asked yet.
+pub fn open(
+    shared: &Shared,
+    rates: &[Rate],
+    now: impl Fn() -> Time + Send + 'static,
+) -> Result<(Box<dyn Store>, Policy), StoreError> {
+    if let State::Server(server) = &shared.state {
+        let policy = Policy::new(rates, Reserve::REMOTE);
+        return Ok((redis::open(server, policy.clone(), timeout(shared), now)?, policy));
     }
+    let policy = Policy::new(rates, Reserve::LOCAL);
+    let store = FileStore::open(&path(&shared.state)?, policy.clone(), now)?;
+    Ok((Box::new(store), policy))
 }
 
-/// Makes a state anew.
+/// Begins a state anew.
 ///
 /// # Errors
-/// It is not to be had.
+/// It is unavailable.
 pub fn reset(shared: &Shared) -> Result<(), StoreError> {
-    match place_of(&shared.state)? {
-        Place::File(path) => FileStore::reset(&path).map(drop),
-        Place::Server(server) => reset_server(server, timeout(shared)),
+    match &shared.state {
+        State::Server(server) => redis::reset(server, timeout(shared)),
+        file => FileStore::reset(&path(file)?).map(drop),
     }
 }
 
@@ -43,15 +46,9 @@ fn timeout(shared: &Shared) -> Duration {
     Duration::from_nanos(shared.timeout)
 }
 
-enum Place<'a> {
-    File(PathBuf),
-    Server(&'a Server),
-}
-
-fn place_of(state: &State) -> Result<Place<'_>, StoreError> {
+fn path(state: &State) -> Result<PathBuf, StoreError> {
     match state {
-        State::Name(name) => place(name).map(Place::File),
-        State::File(path) => Ok(Place::File(path.clone())),
-        State::Server(server) => Ok(Place::Server(server)),
+        State::File(path) => Ok(path.clone()),
+        named => place(&named.to_string()),
     }
 }

@@ -163,6 +163,7 @@ mod tests {
             ("10/s,margin=20ms", 20 * ms, 1020 * ms, 0),
             ("10/s,algo=fixed", 10 * ms, 1010 * ms, 0),
             ("10/s,algo=interval", ms, 1010 * ms, 0),
+            ("10/30s,algo=interval", 30 * ms, 30_300 * ms, 0),
             ("10/s,algo=bucket", 10 * ms, 1000 * ms, 9),
             ("1000/s,algo=bucket,burst=50", 10 * ms, 1000 * ms, 40),
             // One of the ten that would be held back is not there.
@@ -210,5 +211,39 @@ mod tests {
         for (rate, span) in table {
             assert_eq!(policy(&[rate]).span, span, "{rate}");
         }
+    }
+
+    #[test]
+    fn the_reserve_is_a_share_of_the_period_within_bounds() {
+        let ms = MILLISECOND;
+        let table = [
+            (Reserve::LOCAL, [(1, 1), (300, 3), (60_000, 50)]),
+            (Reserve::REMOTE, [(1, 5), (300, 6), (60_000, 250)]),
+        ];
+        for (reserve, cases) in table {
+            for (period, late) in cases {
+                assert_eq!(reserve.of(period * ms), late * ms, "{reserve:?} of {period} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn slots_are_given_out_five_periods_ahead_within_a_second_and_an_hour() {
+        for (rate, seconds) in [("1/ms", 1), ("9/s", 5), ("1/10m", 3000), ("1/h", 3600)] {
+            assert_eq!(policy(&[rate]).horizon, seconds * SECOND, "{rate}");
+        }
+    }
+
+    #[test]
+    fn what_one_release_may_cost() {
+        let most = |rate| policy(&[rate]).quotas[0].most();
+        let rates = ["10/s", "10/s,algo=fixed", "10/s,algo=interval", "10/s,algo=bucket,burst=5"];
+        assert_eq!(rates.map(most), [10, 10, u64::MAX, 4]);
+    }
+
+    #[test]
+    fn a_state_begins_empty_if_that_is_asked_for() {
+        let starts_empty = |rate| policy(&[rate]).quotas[0].starts_empty;
+        assert_eq!(["10/s", "10/s,start=empty"].map(starts_empty), [false, true]);
     }
 }

@@ -4,6 +4,7 @@
 //! earlier* than allowed, never that it is fast, but for guards against hanging that are far longer than need be.
 
 mod audit;
+mod batches;
 mod bytes;
 mod cli;
 mod exec;
@@ -19,8 +20,10 @@ mod limits;
 mod nginx;
 mod outlook;
 mod property;
+mod protocol;
 #[cfg(feature = "redis")]
 mod redis;
+mod rooms;
 mod shared;
 mod signals;
 mod simulated;

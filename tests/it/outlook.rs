@@ -22,7 +22,7 @@ impl Run {
         let config = throttle::cli::parse(args).unwrap_or_else(|_| panic!("a command line"));
         let rates = config.limits.load().expect("limits");
         let mut schedule = Schedule::new(&config, rates, Time::ZERO);
-        let count = items.iter().filter(|byte| **byte == b'\n').count();
+        let count = items.split_inclusive(|byte| *byte == b'\n').count();
         schedule.input(Block::of(items.to_vec(), count as u64, Time::ZERO));
         if is_whole {
             schedule.end_of_input(Time::ZERO, None);

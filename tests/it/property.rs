@@ -1,6 +1,7 @@
 //! What holds for any limits, arrivals and modes, on the simulated world.
 
 mod case;
+mod earliest;
 mod laws;
 mod model;
 

@@ -4,7 +4,7 @@ mod job;
 mod output;
 mod retry_after;
 mod shortage;
-mod spool;
+mod temp_file;
 mod template;
 mod wait;
 
@@ -28,7 +28,6 @@ pub use self::template::Template;
 use self::job::{Job, Parent};
 use self::output::{Capture, Outputs};
 use self::shortage::{Next, Shortage};
-use self::spool::Spool;
 use super::writer::Writer;
 use super::{Cause, Jobs, Reaped, Sent, Sink};
 use crate::config::{Feed, Output, Run};
@@ -66,7 +65,6 @@ pub struct Commands {
     jobs: Vec<Job>,
     /// Which slots are taken, of those that ever were.
     slots: Vec<bool>,
-    spool: Spool,
     outputs: Outputs,
     shortage: Shortage,
     /// Where commands say when to try again, a file for each slot.
@@ -94,7 +92,6 @@ impl Commands {
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
             slots: Vec::new(),
-            spool: Spool::default(),
             shortage: Shortage::default(),
             outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
             advice,
@@ -111,7 +108,7 @@ impl Commands {
 
     /// Starts the command for `batch` in a slot.
     fn start(&mut self, at: Time, batch: &Batch, slot: usize) -> Result<(), Trouble> {
-        let mut command = self.command(batch).map_err(Trouble::Spool)?;
+        let mut command = self.command(batch).map_err(Trouble::TempFile)?;
         command.env("THROTTLE_SEQ", batch.first().to_string());
         command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
@@ -120,9 +117,7 @@ impl Commands {
         command.env("THROTTLE_RETRY_AFTER", advice);
         let capture = match self.run.output {
             Output::Shared => None,
-            Output::Whole | Output::InOrder => {
-                Some(Capture::of(&mut command, &mut self.spool).map_err(Trouble::Spool)?)
-            }
+            Output::Whole | Output::InOrder => Some(Capture::of(&mut command).map_err(Trouble::TempFile)?),
         };
         match self.parent.start(command) {
             Ok(pid) => {
@@ -130,10 +125,7 @@ impl Commands {
                 self.jobs.push(Job { pid, first: batch.first(), slot, capture, deadline, is_overdue: false });
                 Ok(())
             }
-            Err(error) => {
-                capture.into_iter().for_each(|capture| capture.discard(&mut self.spool));
-                Err(Trouble::Command(error))
-            }
+            Err(error) => Err(Trouble::Command(error)),
         }
     }
 
@@ -173,7 +165,7 @@ impl Commands {
         let name = self.template.name();
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Unable(exit, error));
         match trouble {
-            Trouble::Spool(error) => fatal(
+            Trouble::TempFile(error) => fatal(
                 Exit::Error,
                 Error::new(error).context("cannot make a temporary file: set TMPDIR to where there is room"),
             ),
@@ -215,7 +207,7 @@ impl Commands {
         let retry_after = self.take_advice(job.slot);
         reaped.ended.push(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after });
         if let Some(capture) = job.capture
-            && let Err(cause) = self.outputs.take(job.first, capture, &mut self.spool)
+            && let Err(cause) = self.outputs.take(job.first, capture)
         {
             reaped.cause.get_or_insert(cause);
         }
@@ -238,26 +230,25 @@ fn stdin_of(batch: &Batch) -> io::Result<Stdio> {
         io::Write::write_all(&mut write, &bytes)?;
         return Ok(read.into());
     }
-    // Not out of the pool: the command, or what it leaves behind, may go on reading it.
-    Ok(Spool::default().take_with(&bytes)?.into())
+    Ok(temp_file::with_content(&bytes)?.into())
 }
 
 /// Why a command was not started.
 enum Trouble {
     /// There is no file for what it is given or prints.
-    Spool(io::Error),
+    TempFile(io::Error),
     /// The system would not start it.
     Command(io::Error),
 }
 
 impl Trouble {
     fn error(&self) -> &io::Error {
-        let (Trouble::Spool(error) | Trouble::Command(error)) = self;
+        let (Trouble::TempFile(error) | Trouble::Command(error)) = self;
         error
     }
 
     fn into_error(self) -> io::Error {
-        let (Trouble::Spool(error) | Trouble::Command(error)) = self;
+        let (Trouble::TempFile(error) | Trouble::Command(error)) = self;
         error
     }
 }
@@ -291,7 +282,7 @@ impl Sink for Commands {
     }
 
     fn finish(&mut self) -> Result<(), Cause> {
-        self.outputs.finish(&mut self.spool)
+        self.outputs.finish()
     }
 
     fn jobs(&mut self) -> Option<&mut dyn Jobs> {
@@ -313,7 +304,7 @@ impl Jobs for Commands {
     }
 
     fn settle(&mut self, first: u64, next: u64) -> Result<(), Cause> {
-        self.outputs.settle(first, next, &mut self.spool)
+        self.outputs.settle(first, next)
     }
 
     fn signal(&mut self, signal: Signal) {

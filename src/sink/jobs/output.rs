@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context;
 
-use super::spool::{Spool, pieces};
+use super::temp_file::{self, pieces};
 use crate::sink::Cause;
 use crate::sink::writer::{Target, Writer};
 
@@ -23,16 +23,11 @@ pub(super) struct Capture([File; 2]);
 
 impl Capture {
     /// Has `command` print to files.
-    pub(super) fn of(command: &mut Command, spool: &mut Spool) -> io::Result<Self> {
-        let files = [spool.take()?, spool.take()?];
+    pub(super) fn of(command: &mut Command) -> io::Result<Self> {
+        let files = [temp_file::empty()?, temp_file::empty()?];
         command.stdout(Stdio::from(files[0].try_clone()?));
         command.stderr(Stdio::from(files[1].try_clone()?));
         Ok(Capture(files))
-    }
-
-    /// Takes the files back unused.
-    pub(super) fn discard(self, spool: &mut Spool) {
-        self.0.into_iter().for_each(|file| spool.give(file));
     }
 }
 
@@ -43,14 +38,13 @@ enum Printed {
 }
 
 impl Printed {
-    fn of(file: File, spool: &mut Spool) -> io::Result<Self> {
+    fn of(file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let Some(length) = usize::try_from(length).ok().filter(|&length| length <= SMALL) else {
             return Ok(Printed::Large(file));
         };
         let mut bytes = vec![0; length];
         file.read_exact_at(&mut bytes, 0)?;
-        spool.give(file);
         Ok(Printed::Small(bytes))
     }
 }
@@ -83,36 +77,36 @@ impl Outputs {
     }
 
     /// A command for the item of this number has ended, having printed to `capture`.
-    pub(super) fn take(&mut self, first: u64, capture: Capture, spool: &mut Spool) -> Result<(), Cause> {
-        let [stdout, stderr] = capture.0.map(|file| Printed::of(file, spool));
+    pub(super) fn take(&mut self, first: u64, capture: Capture) -> Result<(), Cause> {
+        let [stdout, stderr] = capture.0.map(Printed::of);
         let printed = stdout.and_then(|stdout| Ok([stdout, stderr?]));
         let printed = printed.context("cannot read what a command printed").map_err(Cause::Failed)?;
         if self.in_order {
             self.held.entry(first).or_default().push(printed);
             return Ok(());
         }
-        self.print(printed, spool)
+        self.print(printed)
     }
 
     /// The item of this number is done with; none before `next` is still to be started.
-    pub(super) fn settle(&mut self, first: u64, next: u64, spool: &mut Spool) -> Result<(), Cause> {
+    pub(super) fn settle(&mut self, first: u64, next: u64) -> Result<(), Cause> {
         self.open.remove(&first);
         let next = self.open.first().map_or(next, |open| next.min(*open));
         while let Some(held) = self.held.first_entry().filter(|held| *held.key() < next) {
             for printed in held.remove() {
-                self.print(printed, spool)?;
+                self.print(printed)?;
             }
         }
         Ok(())
     }
 
     /// All that is still held will not wait any longer.
-    pub(super) fn finish(&mut self, spool: &mut Spool) -> Result<(), Cause> {
+    pub(super) fn finish(&mut self) -> Result<(), Cause> {
         self.open.clear();
-        self.settle(0, u64::MAX, spool)
+        self.settle(0, u64::MAX)
     }
 
-    fn print(&self, printed: [Printed; 2], spool: &mut Spool) -> Result<(), Cause> {
+    fn print(&self, printed: [Printed; 2]) -> Result<(), Cause> {
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(printed) {
             let write = |bytes: &[u8]| {
                 self.writer.write_all(target, bytes, |_| bytes.len()).map_err(|(_, cause)| cause)
@@ -124,7 +118,6 @@ impl Outputs {
                     pieces(&file, write)?
                         .context("cannot read what a command printed")
                         .map_err(Cause::Failed)?;
-                    spool.give(file);
                 }
             }
         }

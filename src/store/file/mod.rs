@@ -44,14 +44,14 @@ use self::lock::Locker;
 pub use self::place::place;
 use self::refusal::{bad, no_lock, unusable};
 use self::visit::{find_or_create, first};
-use super::ledger::Rules;
+use super::ledger::BookingRules;
 use super::{Answer, Order, Policy, Store, StoreError};
 use crate::exit::Exit;
 use crate::time::Time;
 
 /// Limits in a file.
 pub struct FileStore {
-    rules: Rules,
+    rules: BookingRules,
     clock: Box<dyn Fn() -> Time + Send>,
     setting: Setting,
     locker: Locker,
@@ -104,7 +104,7 @@ impl FileStore {
         policy: Policy,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let rules = Rules::new(policy);
+        let rules = BookingRules::new(policy);
         let first = first(&rules, setting.domain, now());
         if first.encode().is_none() {
             let error = anyhow!(

@@ -9,7 +9,7 @@ use super::lock::{Held, Locker, NoLock};
 use super::refusal::{bad, no_lock, refused, reset_command, unusable};
 use super::{FileStore, Known};
 use crate::store::StoreError;
-use crate::store::ledger::Rules;
+use crate::store::ledger::BookingRules;
 use crate::time::Time;
 
 /// So many bookings ahead is what follows a lost state: ahead of all that others may have seen of that.
@@ -163,7 +163,7 @@ impl FileStore {
 }
 
 /// What a state begins with.
-pub(super) fn first(rules: &Rules, domain: Domain, now: Time) -> Header {
+pub(super) fn first(rules: &BookingRules, domain: Domain, now: Time) -> Header {
     Header {
         sequence: 0,
         generation: fastrand::u64(..),

@@ -2,6 +2,7 @@
 
 use super::later;
 use crate::config::Algorithm;
+use crate::limiter::{Algorithm as _, Ask, Bucket, Fixed, Interval, Lacking, Terms, Verdict, Window};
 use crate::store::Quota;
 use crate::time::Time;
 
@@ -40,7 +41,7 @@ pub(super) fn end_of_silence(quota: &Quota, last: Time) -> Time {
 }
 
 impl Account {
-    /// Just used up at `at`, as by [`Limiter::drain`](crate::limiter::Limiter::drain).
+    /// Just used up at `at`, as by [`Limiter::exhaust`](crate::limiter::Limiter::exhaust).
     pub(super) fn drained(quota: &Quota, at: Time) -> Account {
         match quota.algorithm {
             Algorithm::Interval => Account { at: later(at, gap(quota, 1)).0, used: 0 },
@@ -52,7 +53,9 @@ impl Account {
     pub(super) fn silent(quota: &Quota, at: Time) -> Account {
         match quota.algorithm {
             Algorithm::Sliding => Account { at: mark(at), used: 0 },
-            Algorithm::Bucket => Account { at: at.0, used: grains(quota, quota.burst) },
+            Algorithm::Bucket => {
+                Account { at: at.0, used: u128::from(quota.burst) * u128::from(quota.period) }
+            }
             Algorithm::Interval => Account { at: later(at, quota.period).0, used: 0 },
             Algorithm::Fixed => Account { at: at.0, used: quota.count.into() },
         }
@@ -77,55 +80,57 @@ impl Account {
     ///
     /// Not for sliding windows.
     pub(super) fn earliest(&self, quota: &Quota, late: u64, since: Time, cost: u64) -> Time {
+        let ask = Ask { since, cost };
         match quota.algorithm {
             Algorithm::Interval => since.max(Time(self.at)),
-            Algorithm::Bucket => {
-                let since = since.max(Time(self.at));
-                let short = (self.lacking(quota, since).saturating_add(grains(quota, cost)))
-                    .saturating_sub(grains(quota, quota.burst))
-                    .div_ceil(u128::from(quota.count).max(1));
-                later(since, u64::try_from(short).unwrap_or(u64::MAX))
-            }
+            Algorithm::Bucket => instant(Bucket::new(terms(quota)).earliest(&self.lacking(), ask)),
             Algorithm::Fixed | Algorithm::Sliding => {
                 let end = later(Time(self.at), quota.period);
-                let is_over = self.used == 0 || since >= end;
-                let fits = self.used.saturating_add(cost.into()) <= quota.count.into();
                 // What is released as late as it may be must still be in its window.
-                let is_in_time = later(since, late) < end;
-                if is_over || (fits && is_in_time) { since } else { end }
+                let is_too_late = self.used > 0 && since < end && later(since, late) >= end;
+                let answer = instant(Fixed::new(terms(quota)).earliest(&self.window(), ask));
+                if is_too_late { end } else { answer }
             }
         }
     }
 
     /// Charges a release at an instant that was allowed. Not for sliding windows.
     pub(super) fn charge(&mut self, quota: &Quota, at: Time, cost: u64) {
+        let ask = Ask { since: at, cost };
         *self = match quota.algorithm {
             Algorithm::Interval => Account { at: later(at, gap(quota, cost)).0, used: 0 },
             Algorithm::Bucket => {
-                Account { at: at.0, used: self.lacking(quota, at).saturating_add(grains(quota, cost)) }
+                let mut lacking = self.lacking();
+                Bucket::new(terms(quota)).commit(&mut lacking, at, ask);
+                Account { at: lacking.at.0, used: lacking.grains }
             }
             Algorithm::Fixed | Algorithm::Sliding => {
-                let is_over = self.used == 0 || at >= later(Time(self.at), quota.period);
-                let window = if is_over { Account { at: at.0, used: 0 } } else { *self };
-                Account { used: window.used.saturating_add(cost.into()), ..window }
+                let mut window = self.window();
+                Fixed::new(terms(quota)).commit(&mut window, at, ask);
+                Account { at: window.start.0, used: window.used.into() }
             }
         };
     }
 
-    /// Grains that are lacking from a full bucket at `now`.
-    fn lacking(&self, quota: &Quota, now: Time) -> u128 {
-        let accrued = u128::from(quota.count) * u128::from(now.since(Time(self.at)));
-        self.used.saturating_sub(accrued)
+    fn lacking(&self) -> Lacking {
+        Lacking { grains: self.used, at: Time(self.at) }
+    }
+
+    fn window(&self) -> Window {
+        Window { start: Time(self.at), used: u64::try_from(self.used).unwrap_or(u64::MAX) }
     }
 }
 
-/// A unit of cost is `period` grains, and `count` grains accrue each nanosecond, so no fraction is ever lost.
-fn grains(quota: &Quota, cost: u64) -> u128 {
-    u128::from(cost) * u128::from(quota.period)
+fn terms(quota: &Quota) -> Terms {
+    Terms { count: quota.count, period: quota.period, burst: quota.burst }
+}
+
+/// Never is the end of time.
+fn instant(verdict: Verdict) -> Time {
+    if let Verdict::At(at) = verdict { at } else { Time(u64::MAX) }
 }
 
 /// How long nothing is allowed after a release, rounded up.
 fn gap(quota: &Quota, cost: u64) -> u64 {
-    let gap = grains(quota, cost).div_ceil(u128::from(quota.count).max(1));
-    u64::try_from(gap).unwrap_or(u64::MAX)
+    u64::try_from(Interval::new(terms(quota)).gap(cost)).unwrap_or(u64::MAX)
 }

@@ -54,28 +54,28 @@ pub trait Marks {
 
 /// How slots are booked under a policy.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct BookingRules {
     policy: Policy,
-    limits: Box<[Limit]>,
+    limits: Box<[QuotaRing]>,
 }
 
 /// One limit, and which part of the marks is its ring.
 #[derive(Clone, Debug)]
-struct Limit {
+struct QuotaRing {
     quota: Quota,
     ring: Option<Ring>,
 }
 
-impl Rules {
+impl BookingRules {
     /// Those of `policy`.
     pub fn new(policy: Policy) -> Self {
         let mut places = 0;
         let limits = policy.quotas.iter().map(|quota| {
             let ring = (quota.algorithm == Algorithm::Sliding).then(|| Ring::new(places, quota.count));
             places += ring.as_ref().map_or(0, Ring::places);
-            Limit { quota: quota.clone(), ring }
+            QuotaRing { quota: quota.clone(), ring }
         });
-        Rules { limits: limits.collect(), policy }
+        BookingRules { limits: limits.collect(), policy }
     }
 
     /// Of what they are the rules.
@@ -90,7 +90,7 @@ impl Rules {
 
     /// The state of limits that begin at `now`.
     pub fn begin(&self, now: Time) -> Ledger {
-        let account = |limit: &Limit| match limit.quota.starts_empty {
+        let account = |limit: &QuotaRing| match limit.quota.starts_empty {
             true => Account::drained(&limit.quota, now),
             false => Account::default(),
         };
@@ -105,7 +105,7 @@ impl Rules {
         Ledger { newest: Time::ZERO, accounts: accounts.collect() }
     }
 
-    /// From when on [`Rules::silence`] cannot be told from a new state.
+    /// From when on [`BookingRules::silence`] cannot be told from a new state.
     pub fn end_of_silence(&self, last: Time) -> Time {
         let ends = self.limits.iter().map(|limit| account::end_of_silence(&limit.quota, last));
         ends.max().unwrap_or(last)
@@ -170,7 +170,7 @@ impl Rules {
     }
 
     /// The limits that an order charges, each with the cost.
-    fn charged<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = (u64, &'a Limit)> {
+    fn charged<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = (u64, &'a QuotaRing)> {
         let costs = order.costs.iter().copied().zip(&self.limits);
         costs.filter(|(cost, _)| *cost > 0)
     }

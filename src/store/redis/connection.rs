@@ -4,32 +4,16 @@
 //! length. So only its commands and its parser are used here, over streams of our own.
 
 use std::io::{self, Read, Write};
-use std::time::{Duration, Instant};
 
 use redis::{Cmd, ConnectionLike, Parser, RedisError, RedisResult, Value, cmd};
 
 use super::failure::Failure;
-#[cfg(feature = "tls")]
-use super::server::Place;
-use super::server::Server;
-use super::socket::{Socket, Unreachable};
+use super::socket::{Patience, Socket, Unreachable};
 #[cfg(feature = "tls")]
 use super::tls;
-
-/// For how long an answer is waited for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// With each question.
-    pub(super) each: Duration,
-    /// At most until then.
-    pub(super) end: Instant,
-}
-
-impl Patience {
-    pub(super) fn until(self) -> Instant {
-        self.end.min(Instant::now() + self.each)
-    }
-}
+#[cfg(feature = "tls")]
+use crate::config::Address;
+use crate::config::Server;
 
 /// A connection over which one question is asked at a time.
 pub(super) struct Connection {
@@ -44,13 +28,15 @@ impl Connection {
     ///
     /// A name of a host that there is not is a mistake, unless the server `was_there`.
     pub(super) fn open(server: &Server, was_there: bool, patience: Patience) -> Result<Self, Failure> {
-        let socket = Socket::open(&server.place, patience).map_err(|error| match error {
+        let socket = Socket::open(&server.address, patience).map_err(|error| match error {
             Unreachable::NoSuchHost(error) if !was_there => Failure::refused(error),
             Unreachable::NoSuchHost(error) | Unreachable::Io(error) => Failure::of_connecting(&error),
         })?;
-        let stream = match &server.place {
+        let stream = match &server.address {
             #[cfg(feature = "tls")]
-            Place::Tcp { host, has_tls: true, .. } => Stream::Tls(Box::new(tls::shake_hands(host, socket)?)),
+            Address::Tcp { host, has_tls: true, .. } => {
+                Stream::Tls(Box::new(tls::shake_hands(host, socket)?))
+            }
             _ => Stream::Plain(socket),
         };
         let mut connection = Connection { stream, parser: Parser::new(), patience, db: server.db };

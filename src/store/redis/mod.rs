@@ -25,7 +25,6 @@ mod failure;
 mod reset;
 mod retries;
 mod script;
-mod server;
 mod sightings;
 mod socket;
 mod terms;
@@ -36,19 +35,19 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-pub use self::reset::reset;
-pub use self::server::Server;
-
 use self::clock::{Exchange, Micros, ServerClock};
-use self::connection::{Connection, Patience};
+use self::connection::Connection;
 use self::distance::{ensure_near, too_far};
 use self::failure::Failure;
+pub(super) use self::reset::reset;
 use self::retries::persist;
-use self::script::{Booked, Booking, Charge, Found, Reply, Request};
+use self::script::{BookedSlots, Booking, Charge, Found, Reply, Request};
 use self::sightings::Sightings;
-use self::terms::{Terms, terms};
+use self::socket::Patience;
+use self::terms::{ScriptTerms, terms};
 use super::{Answer, Order, Policy, Slot, Store, StoreError};
 use crate::charge::Key;
+use crate::config::Server;
 use crate::exit::Exit;
 use crate::time::Time;
 
@@ -61,7 +60,7 @@ pub struct RedisStore {
     server: Server,
     policy: Policy,
     /// The policy in the numbers of the scripts; none before the first booking.
-    terms: Vec<Terms>,
+    terms: Vec<ScriptTerms>,
     timeout: Duration,
     now: Box<dyn Fn() -> Time + Send>,
     booking: Booking,
@@ -71,6 +70,20 @@ pub struct RedisStore {
     sightings: Sightings,
     began: Micros,
     warning: Option<String>,
+}
+
+/// Opens a store on `server`, which is not asked yet.
+///
+/// # Errors
+/// Redis cannot keep these limits exactly.
+pub(super) fn open(
+    server: &Server,
+    policy: Policy,
+    timeout: Duration,
+    now: impl Fn() -> Time + Send + 'static,
+) -> Result<Box<dyn Store>, StoreError> {
+    RedisStore::check(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
+    Ok(Box::new(RedisStore::new(server.clone(), policy, timeout, now)))
 }
 
 impl RedisStore {
@@ -117,7 +130,7 @@ impl RedisStore {
         charged.map(|(index, (terms, &cost))| self.charge(&order.key, index, terms, cost)).collect()
     }
 
-    fn charge(&self, key: &Key, index: usize, terms: Terms, cost: u64) -> Result<Charge> {
+    fn charge(&self, key: &Key, index: usize, terms: ScriptTerms, cost: u64) -> Result<Charge> {
         terms.ensure_exact(cost)?;
         let seen = self.sightings.seen(key, index);
         Ok(Charge { index, terms, cost, seen, is_distrusted: self.sightings.is_distrusted(key, index) })
@@ -146,7 +159,7 @@ impl RedisStore {
         order: &Order,
         charges: &[Charge],
         patience: Patience,
-    ) -> Result<(Exchange, Booked), Failure> {
+    ) -> Result<(Exchange, BookedSlots), Failure> {
         let request = Request {
             name: self.server.name(),
             key: &order.key,
@@ -189,7 +202,7 @@ impl RedisStore {
         longest.saturating_add(self.policy.horizon / 1000)
     }
 
-    fn note(&mut self, order: &Order, charges: &[Charge], booked: &Booked) {
+    fn note(&mut self, order: &Order, charges: &[Charge], booked: &BookedSlots) {
         match booked.found {
             Found::Nothing | Found::Distrusted => {}
             Found::Lost => self.warn("it has lost what was booked before"),
@@ -209,7 +222,7 @@ impl RedisStore {
         self.warning.get_or_insert(warning);
     }
 
-    fn answer(&mut self, exchange: &Exchange, booked: &Booked) -> Result<Answer, Failure> {
+    fn answer(&mut self, exchange: &Exchange, booked: &BookedSlots) -> Result<Answer, Failure> {
         let slot = |&slot: &Micros| exchange.slot(slot, self.policy.deadline);
         let slots: Vec<Slot> = booked.slots.iter().filter_map(slot).collect();
         if slots.is_empty() && !booked.slots.is_empty() {

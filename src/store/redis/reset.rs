@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use redis::cmd;
 
-use super::connection::{Connection, Patience};
+use super::connection::Connection;
 use super::failure::Failure;
 use super::retries::persist;
-use super::server::Server;
+use super::socket::Patience;
+use crate::config::Server;
 use crate::store::StoreError;
 
 /// So many keys are looked at in one step: none takes the server long.
@@ -18,7 +19,7 @@ const STEP: u32 = 1000;
 ///
 /// # Errors
 /// As for booking.
-pub fn reset(server: &Server, timeout: Duration) -> Result<(), StoreError> {
+pub(in super::super) fn reset(server: &Server, timeout: Duration) -> Result<(), StoreError> {
     persist(server, timeout, |patience| forget(server, patience))
 }
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
-use super::connection::Patience;
 use super::failure::Failure;
-use super::server::Server;
+use super::socket::Patience;
+use crate::config::Server;
 use crate::exit::Exit;
 use crate::store::StoreError;
 

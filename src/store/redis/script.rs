@@ -5,7 +5,7 @@ use redis::{Script, Value};
 use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::Failure;
-use super::terms::Terms;
+use super::terms::ScriptTerms;
 
 /// A file for what all rules share, one for each rule, and one that books by all of them.
 const CODE: &str = concat!(
@@ -34,7 +34,7 @@ pub(super) struct Seen {
 pub(super) struct Charge {
     /// Which of the limits.
     pub(super) index: usize,
-    pub(super) terms: Terms,
+    pub(super) terms: ScriptTerms,
     pub(super) cost: u64,
     pub(super) seen: Seen,
     /// Whether all that is kept of it is to be distrusted.
@@ -69,7 +69,7 @@ pub(super) enum Found {
 
 /// What came of a booking.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Booked {
+pub(super) struct BookedSlots {
     pub(super) now: Micros,
     pub(super) ask_again: Option<Micros>,
     pub(super) found: Found,
@@ -81,7 +81,7 @@ pub(super) struct Booked {
 /// An answer that keeps to the protocol.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Reply {
-    Booked(Booked),
+    Booked(BookedSlots),
     /// The state is kept for these limits, which are not ours.
     OtherPolicy(String),
 }
@@ -146,7 +146,7 @@ fn read(value: Value) -> Option<Reply> {
     };
     let slots = numbers(parts.next()?)?;
     let seen = array(parts.next()?)?.into_iter().map(seen).collect::<Option<_>>()?;
-    Some(Reply::Booked(Booked { now, ask_again, found, slots, seen }))
+    Some(Reply::Booked(BookedSlots { now, ask_again, found, slots, seen }))
 }
 
 fn seen(value: Value) -> Option<Seen> {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn accepted(value: Value) -> Option<Reply> {
-        let terms = Terms {
+        let terms = ScriptTerms {
             algorithm: crate::config::Algorithm::Sliding,
             count: 1,
             period: 100,

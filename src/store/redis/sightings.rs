@@ -81,7 +81,7 @@ mod tests {
     }
 
     fn charge() -> Charge {
-        let terms = super::super::terms::Terms {
+        let terms = super::super::terms::ScriptTerms {
             algorithm: crate::config::Algorithm::Sliding,
             count: 1,
             period: 1,

@@ -5,11 +5,25 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::connection::Patience;
-use super::server::Place;
+use crate::config::Address;
 
 /// No honest answer is as long.
 const LONGEST_ANSWER: usize = 1 << 20;
+
+/// For how long an answer is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// With each question.
+    pub(super) each: Duration,
+    /// At most until then.
+    pub(super) end: Instant,
+}
+
+impl Patience {
+    pub(super) fn until(self) -> Instant {
+        self.end.min(Instant::now() + self.each)
+    }
+}
 
 /// Why there is no connection.
 pub(super) enum Unreachable {
@@ -36,10 +50,10 @@ enum Pipe {
 }
 
 impl Socket {
-    pub(super) fn open(place: &Place, patience: Patience) -> Result<Self, Unreachable> {
-        let pipe = match place {
-            Place::Tcp { host, port, .. } => Pipe::Tcp(connect(host, *port, patience.until())?),
-            Place::Unix(path) => Pipe::Unix(UnixStream::connect(path)?),
+    pub(super) fn open(address: &Address, patience: Patience) -> Result<Self, Unreachable> {
+        let pipe = match address {
+            Address::Tcp { host, port, .. } => Pipe::Tcp(connect(host, *port, patience.until())?),
+            Address::Unix(path) => Pipe::Unix(UnixStream::connect(path)?),
         };
         Ok(Socket { pipe, until: patience.until(), left: LONGEST_ANSWER })
     }

@@ -16,7 +16,7 @@ const LONGEST_LOG: u64 = 1_000_000;
 
 /// One limit, as a script wants it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Terms {
+pub(super) struct ScriptTerms {
     pub(super) algorithm: Algorithm,
     pub(super) count: u64,
     pub(super) period: u64,
@@ -24,7 +24,7 @@ pub(super) struct Terms {
     pub(super) starts_empty: bool,
 }
 
-impl Terms {
+impl ScriptTerms {
     pub(super) fn of(quota: &Quota) -> Result<Self> {
         let &Quota { algorithm, count, period, burst, starts_empty } = quota;
         let micros = period.div_ceil(1000);
@@ -45,7 +45,7 @@ impl Terms {
              algo=bucket has no log"
         );
         ensure!(u128::from(count) < MOST, "a count of {count} is too large for Redis");
-        let terms = Terms { algorithm, count, period, burst, starts_empty };
+        let terms = ScriptTerms { algorithm, count, period, burst, starts_empty };
         terms.ensure_exact(burst)?;
         Ok(terms)
     }
@@ -94,8 +94,8 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
 ///
 /// # Errors
 /// One that Redis cannot keep exactly; it says what to do about it.
-pub(super) fn terms(policy: &Policy) -> Result<Vec<Terms>> {
-    policy.quotas.iter().map(Terms::of).collect()
+pub(super) fn terms(policy: &Policy) -> Result<Vec<ScriptTerms>> {
+    policy.quotas.iter().map(ScriptTerms::of).collect()
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
             (quota(Algorithm::Interval, 1, 10, 0), (100, 1)),
         ];
         for (quota, expected) in table {
-            let terms = Terms::of(&quota).unwrap();
+            let terms = ScriptTerms::of(&quota).unwrap();
             assert_eq!((terms.count, terms.period), expected, "{quota:?}");
         }
     }
@@ -132,10 +132,10 @@ mod tests {
             (quota(Algorithm::Fixed, 1 << 53, SECOND, 0), "too large"),
         ];
         for (quota, advice) in table {
-            let error = Terms::of(&quota).unwrap_err().to_string();
+            let error = ScriptTerms::of(&quota).unwrap_err().to_string();
             assert!(error.contains(advice), "{error}");
         }
-        let terms = Terms::of(&quota(Algorithm::Interval, 1, SECOND, 0)).unwrap();
+        let terms = ScriptTerms::of(&quota(Algorithm::Interval, 1, SECOND, 0)).unwrap();
         assert!(terms.ensure_exact(1 << 20).is_ok());
         assert!(terms.ensure_exact(1 << 33).is_err());
     }

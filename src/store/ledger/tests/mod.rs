@@ -48,16 +48,16 @@ fn order(costs: &[u64], count: u64) -> Order {
 
 /// A state with its rules and its marks.
 #[derive(Clone)]
-struct State {
-    rules: Rules,
+struct Books {
+    rules: BookingRules,
     ledger: Ledger,
     marks: Vec<u64>,
 }
 
-impl State {
+impl Books {
     fn new(policy: Policy) -> Self {
-        let rules = Rules::new(policy);
-        State { ledger: rules.begin(Time(0)), rules, marks: Vec::new() }
+        let rules = BookingRules::new(policy);
+        Books { ledger: rules.begin(Time(0)), rules, marks: Vec::new() }
     }
 
     fn book(&mut self, now: u64, order: &Order) -> Answer {
@@ -105,7 +105,7 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
     for_each_seed(2000, |random| {
         let starts_empty = random.bool();
         let quotas = &quotas(random, starts_empty)[..random.usize(1..=3)];
-        let mut state = State::new(policy(quotas));
+        let mut state = Books::new(policy(quotas));
         let mut limiters: Vec<_> = quotas.iter().map(limiter).collect();
         if starts_empty {
             limiters.iter_mut().for_each(|limiter| limiter.exhaust(Time(0)));
@@ -131,7 +131,7 @@ fn several_at_once_are_the_same_as_one_by_one() {
     for_each_seed(500, |random| {
         let quotas = quotas(random, false);
         let policy = Policy { deadline: 3, horizon: 50, ..policy(&quotas) };
-        let (mut at_once, mut singly) = (State::new(policy.clone()), State::new(policy));
+        let (mut at_once, mut singly) = (Books::new(policy.clone()), Books::new(policy));
         for now in (0..400).step_by(20) {
             let costs = costs(random, &quotas);
             let several = at_once.book(now, &order(&costs, random.u64(1..=6)));
@@ -150,7 +150,7 @@ fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
     for algorithm in ALGORITHMS {
         let horizon = 2 * SECOND;
         let quota = quota(algorithm, 10, 10 * SECOND);
-        let mut state = State::new(Policy { horizon, ..policy(&[quota]) });
+        let mut state = Books::new(Policy { horizon, ..policy(&[quota]) });
         let (mut now, mut booked) = (0, 0);
         while booked < 30 {
             let answer = state.book(now, &order(&[1], 4));
@@ -170,7 +170,7 @@ fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
 
 #[test]
 fn a_slot_is_good_until_its_deadline() {
-    let mut state = State::new(Policy { deadline: 7, ..policy(&[quota(Algorithm::Interval, 1, 10)]) });
+    let mut state = Books::new(Policy { deadline: 7, ..policy(&[quota(Algorithm::Interval, 1, 10)]) });
     let slot = |at| Slot { at: Time(at), until: Time(at + 7) };
     assert_eq!(state.book(5, &order(&[1], 3)).slots, [5, 15, 25].map(slot));
 }
@@ -179,11 +179,11 @@ fn a_slot_is_good_until_its_deadline() {
 #[test]
 fn what_is_released_late_is_still_in_its_fixed_window() {
     let fixed = || Policy { deadline: 10, ..policy(&[quota(Algorithm::Fixed, 3, 100)]) };
-    assert_eq!(State::new(fixed()).slots(&[(0, 1), (89, 1), (90, 1)]), [0, 89, 100]);
+    assert_eq!(Books::new(fixed()).slots(&[(0, 1), (89, 1), (90, 1)]), [0, 89, 100]);
     // A limit that would do later than asked, together with it, ends up in a window of its own.
     let mut both = fixed();
     both.quotas.push(quota(Algorithm::Interval, 1, 95));
-    let mut both = State::new(both);
+    let mut both = Books::new(both);
     assert_eq!(
         both.book(0, &order(&[1, 1], 3)).slots.iter().map(|slot| slot.at.0).collect::<Vec<_>>(),
         [0, 100, 195 + 5]
@@ -199,7 +199,7 @@ fn lost_state_is_silent_for_one_window() {
         (Algorithm::Fixed, [105, 105, 205]),
     ];
     for (algorithm, slots) in table {
-        let mut state = State::new(policy(&[quota(algorithm, 2, 100)]));
+        let mut state = Books::new(policy(&[quota(algorithm, 2, 100)]));
         state.slots(&[(0, 1), (1, 1), (2, 1)]);
         state.ledger = state.rules.silence(Time(5));
         assert_eq!(state.slots(&[(3, 1), (4, 1), (4, 1)]), slots, "{algorithm}");
@@ -209,7 +209,7 @@ fn lost_state_is_silent_for_one_window() {
 #[test]
 fn what_can_never_be_admitted_is_an_error() {
     for (algorithm, cost) in [(Algorithm::Sliding, 11), (Algorithm::Bucket, 11), (Algorithm::Fixed, 11)] {
-        let mut state = State::new(policy(&[quota(algorithm, 10, 100)]));
+        let mut state = Books::new(policy(&[quota(algorithm, 10, 100)]));
         let asked = state.rules.book(&mut state.ledger, &mut state.marks, Time(0), &order(&[cost], 1));
         let error = asked.expect_err("too dear");
         assert_eq!(error.exit, Exit::Error);
@@ -217,7 +217,7 @@ fn what_can_never_be_admitted_is_an_error() {
         assert_eq!(state.slots(&[(0, 10)]), [0], "{algorithm}");
     }
     assert_eq!(
-        State::new(policy(&[quota(Algorithm::Interval, 10, 100)])).slots(&[(0, 11), (0, 1)]),
+        Books::new(policy(&[quota(Algorithm::Interval, 10, 100)])).slots(&[(0, 11), (0, 1)]),
         [0, 110]
     );
 }
@@ -225,7 +225,7 @@ fn what_can_never_be_admitted_is_an_error() {
 #[test]
 fn the_largest_numbers_do_not_overflow() {
     for algorithm in ALGORITHMS {
-        let mut state = State::new(policy(&[quota(algorithm, u64::MAX, u64::MAX)]));
+        let mut state = Books::new(policy(&[quota(algorithm, u64::MAX, u64::MAX)]));
         let slots = state.slots(&[(0, u64::MAX), (u64::MAX - 1, 1), (u64::MAX, u64::MAX)]);
         assert!(slots.is_sorted(), "{algorithm}: {slots:?}");
     }
@@ -236,7 +236,7 @@ fn the_largest_numbers_do_not_overflow() {
 fn a_booking_that_is_not_completed_leaves_no_trace() {
     for_each_seed(500, |random| {
         let quotas = [quota(Algorithm::Sliding, random.u64(1..=20), 100), quota(Algorithm::Sliding, 7, 30)];
-        let mut undisturbed = State::new(policy(&quotas));
+        let mut undisturbed = Books::new(policy(&quotas));
         let mut disturbed = undisturbed.clone();
         for now in (0..1000).step_by(10) {
             let ask = order(&costs(random, &quotas), random.u64(1..=5));
@@ -253,7 +253,7 @@ fn a_booking_that_is_not_completed_leaves_no_trace() {
 /// An order that would overwrite what it must not is filled in part, never not at all.
 #[test]
 fn an_order_for_more_than_there_are_places_is_filled_bit_by_bit() {
-    let mut state = State::new(policy(&[quota(Algorithm::Sliding, 8, 10)]));
+    let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 8, 10)]));
     let first = state.book(0, &order(&[8], 1000));
     assert_eq!(first.slots.iter().map(|slot| slot.at.0).collect::<Vec<_>>(), [0, 10]);
     assert_eq!(first.ask_again, Some(Time(PAUSE)));
@@ -279,7 +279,7 @@ fn a_large_count_is_kept_in_few_marks() {
     for_each_seed(10, |random| {
         let (count, period) = (random.u64(65_537..3_000_000), SECOND);
         let most = random.choice([count, count / 7, count / 100]).expect("one");
-        let rules = Rules::new(policy(&[quota(Algorithm::Sliding, count, period)]));
+        let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, count, period)]));
         assert!(rules.places() <= 2 * 65_538);
         let (mut ledger, mut marks) = (rules.begin(Time(0)), Counted(Vec::new(), 0));
         let mut limiter = Single::new(Sliding::new(Terms { count, period, burst: 0 }));
@@ -299,7 +299,7 @@ fn a_large_count_is_kept_in_few_marks() {
 #[test]
 fn a_large_count_loses_next_to_nothing() {
     let (count, cost) = (1_000_003, 1009);
-    let mut state = State::new(policy(&[quota(Algorithm::Sliding, count, SECOND)]));
+    let mut state = Books::new(policy(&[quota(Algorithm::Sliding, count, SECOND)]));
     let releases = 30 * count / cost;
     let last = (0..releases).map(|_| state.slots(&[(0, cost)])[0]).last();
     let whole_windows = releases * cost / (count - cost);
@@ -317,12 +317,12 @@ fn after_a_restart_what_was_used_counts_as_used_then() {
         (Algorithm::Interval, [7, 11, 15]),
         (Algorithm::Fixed, [5, 10, 10]),
     ] {
-        let mut state = State::new(policy(&[quota(algorithm, 3, 10)]));
+        let mut state = Books::new(policy(&[quota(algorithm, 3, 10)]));
         state.slots(&[(1000, 2)]);
         state.ledger = state.rules.restart(&state.ledger, &mut state.marks).expect("in memory");
         assert_eq!(state.slots(&[(5, 1), (5, 1), (5, 1)]), slots, "{algorithm}");
         // One that was never used is as new.
-        let mut state = State::new(policy(&[quota(algorithm, 3, 10)]));
+        let mut state = Books::new(policy(&[quota(algorithm, 3, 10)]));
         state.ledger = state.rules.restart(&state.ledger, &mut state.marks).expect("in memory");
         assert_eq!(state.slots(&[(2, 1)]), [2], "{algorithm}");
     }
@@ -330,7 +330,7 @@ fn after_a_restart_what_was_used_counts_as_used_then() {
 
 #[test]
 fn after_a_restart_gaps_of_several_limits_count_as_whole() {
-    let mut state = State::new(policy(&[quota(Algorithm::Interval, 2, 10), quota(Algorithm::Fixed, 9, 1)]));
+    let mut state = Books::new(policy(&[quota(Algorithm::Interval, 2, 10), quota(Algorithm::Fixed, 9, 1)]));
     state.book(1000, &order(&[1, 1], 1));
     state.book(1003, &order(&[0, 1], 1));
     state.ledger = state.rules.restart(&state.ledger, &mut state.marks).expect("in memory");
@@ -340,10 +340,37 @@ fn after_a_restart_gaps_of_several_limits_count_as_whole() {
 #[test]
 fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
     for algorithm in ALGORITHMS {
-        let mut state = State::new(policy(&[quota(algorithm, 1, 10)]));
+        let mut state = Books::new(policy(&[quota(algorithm, 1, 10)]));
         for ledger in [state.rules.silence(Time(1000)), state.rules.begin(Time(1000))] {
             state.ledger = state.rules.restart(&ledger, &mut state.marks).expect("in memory");
             assert!(state.slots(&[(1, 1)])[0] <= 10, "{algorithm}");
         }
     }
+}
+
+#[test]
+fn a_silence_ends_when_all_of_it_is_as_new() {
+    for algorithm in ALGORITHMS {
+        let rules = BookingRules::new(policy(&[quota(algorithm, 3, 10)]));
+        assert_eq!(rules.end_of_silence(Time(100)), Time(110), "{algorithm}");
+    }
+    let both = [quota(Algorithm::Sliding, 3, 10), quota(Algorithm::Sliding, 3, 20)];
+    assert_eq!(BookingRules::new(policy(&both)).end_of_silence(Time(100)), Time(120));
+}
+
+#[test]
+fn only_sliding_windows_need_places_for_marks() {
+    let places = |quotas: &[Quota]| BookingRules::new(policy(quotas)).places();
+    let both = [Algorithm::Sliding, Algorithm::Bucket].map(|algorithm| quota(algorithm, 3, 10));
+    assert_eq!(places(&both[1..]), 0);
+    assert!(places(&both[..1]) >= 3);
+    assert_eq!(places(&[&both[..], &both[..1]].concat()), 2 * places(&both[..1]));
+}
+
+/// The unit of all instants is the nanosecond, of the pause the millisecond.
+#[test]
+fn nobody_is_told_to_come_back_within_a_millisecond() {
+    let rules = BookingRules::new(Policy { horizon: 5, ..policy(&[quota(Algorithm::Sliding, 1, 10)]) });
+    let mut state = Books { ledger: rules.begin(Time(0)), rules, marks: Vec::new() };
+    assert_eq!(state.book(0, &order(&[1], 2)).ask_again, Some(Time(1_000_000)));
 }

@@ -1,4 +1,4 @@
-//! Which server, and under which name: what was written after `-s`.
+//! The URL of a server that keeps state: parsed, compared, and printed without its password.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,17 +21,30 @@ const LONGEST_NAME: usize = 200;
 /// However it is printed, the password does not show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Server {
-    pub(super) place: Place,
-    pub(super) user: Option<String>,
-    pub(super) password: Option<String>,
-    pub(super) db: u32,
-    pub(super) name: String,
+    /// Where the server listens.
+    pub address: Address,
+    /// The user to authenticate as.
+    pub user: Option<String>,
+    /// The password to authenticate with.
+    pub password: Option<String>,
+    /// The number of the database.
+    pub db: u32,
+    name: String,
 }
 
 /// Where the server listens.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    Tcp { host: String, port: u16, has_tls: bool },
+pub enum Address {
+    /// A host, which may be an IPv6 address in brackets.
+    Tcp {
+        /// Its name.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// Whether to encrypt.
+        has_tls: bool,
+    },
+    /// A socket in the file system.
     Unix(PathBuf),
 }
 
@@ -39,11 +52,6 @@ impl Server {
     /// Whether a password was written.
     pub fn has_password(&self) -> bool {
         self.password.is_some()
-    }
-
-    /// The same with another password.
-    pub fn with_password(self, password: String) -> Self {
-        Server { password: Some(password), ..self }
     }
 
     /// The name of the state.
@@ -57,7 +65,7 @@ impl Server {
             ensure!(key == "db", "'{key}=' is unknown here, there is db=");
         }
         Server {
-            place: Place::Tcp {
+            address: Address::Tcp {
                 host: decoded(host)?,
                 port: url.port().unwrap_or(PORT),
                 has_tls: url.scheme() == "rediss",
@@ -78,7 +86,7 @@ impl Server {
         ensure!(url.host_str().is_none_or(str::is_empty), "a path begins with a slash: unix:///path");
         ensure!(!matches!(url.path(), "" | "/"), "the path of the socket is missing");
         Server {
-            place: Place::Unix(PathBuf::from(decoded(url.path())?)),
+            address: Address::Unix(PathBuf::from(decoded(url.path())?)),
             user: parameter(url, "user"),
             password: parameter(url, "password"),
             db: db(url)?,
@@ -93,7 +101,7 @@ impl Server {
         // A cluster keeps together what agrees within braces.
         let is_bad = |c: char| matches!(c, '{' | '}' | '/') || c.is_control();
         ensure!(!self.name.contains(is_bad), "a name has neither braces nor slashes nor control characters");
-        let has_tls = matches!(self.place, Place::Tcp { has_tls: true, .. });
+        let has_tls = matches!(self.address, Address::Tcp { has_tls: true, .. });
         ensure!(!has_tls || cfg!(feature = "tls"), "this program was built without TLS");
         Ok(self)
     }
@@ -137,15 +145,15 @@ impl FromStr for Server {
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_deref().map(encoded);
-        match &self.place {
-            Place::Tcp { host, port, has_tls } => {
+        match &self.address {
+            Address::Tcp { host, port, has_tls } => {
                 let scheme = if *has_tls { "rediss" } else { "redis" };
                 let user = user.map(|user| format!("{user}@")).unwrap_or_default();
                 let port = if *port == PORT { String::new() } else { format!(":{port}") };
                 write!(f, "{scheme}://{user}{host}{port}/{}", encoded(&self.name))?;
                 if self.db > 0 { write!(f, "?db={}", self.db) } else { Ok(()) }
             }
-            Place::Unix(path) => {
+            Address::Unix(path) => {
                 let path = path.to_string_lossy();
                 write!(f, "unix://{}?name={}", utf8_percent_encode(&path, PATH), encoded(&self.name))?;
                 if self.db > 0 {
@@ -191,8 +199,8 @@ mod tests {
     #[test]
     fn the_parts() {
         let server: Server = "redis://joe:hu%40sh@example.com:7000/web?db=3".parse().unwrap();
-        let place = Place::Tcp { host: "example.com".into(), port: 7000, has_tls: false };
-        assert!(server.place == place);
+        let address = Address::Tcp { host: "example.com".into(), port: 7000, has_tls: false };
+        assert!(server.address == address);
         assert_eq!((server.user.as_deref(), server.password.as_deref()), (Some("joe"), Some("hu@sh")));
         assert_eq!((server.db, server.name()), (3, "web"));
     }

@@ -1,0 +1,292 @@
+//! The scheduler as tables: at this instant this happens, and so that is done.
+
+use super::{Action, BookingTerms, Notice, Schedule, Stop};
+use crate::charge::Key;
+use crate::cli;
+use crate::config::{Action as What, Rate};
+use crate::exit::{End, JobEnd};
+use crate::limiter::{Answer, Order, Slot};
+use crate::source::{Batch, Block, Capacity, CommandLine, Delimiter};
+use crate::time::Time;
+use nix::sys::signal::Signal;
+
+/// What happens.
+enum Event {
+    /// Items arrive, in one block.
+    Input(&'static str),
+    /// The input has ended.
+    EndOfInput,
+    /// The instant that was waited for has come.
+    Due,
+    /// The command of this item ended with this code.
+    Ended(u64, i32),
+    /// As before, and it asks to wait for so long.
+    EndedAndAsks(u64, i32, u64),
+    /// These limits hold from now on.
+    Limits(&'static str),
+    /// Slots at these instants have been booked, each good for 5.
+    Booked(&'static [u64]),
+    /// A signal asks to stop.
+    Interrupt,
+}
+
+use Event::{Booked, Due, EndOfInput, Ended, EndedAndAsks, Input, Interrupt, Limits};
+
+/// A scheduler, and a sink that may take less than it is given.
+struct Scene {
+    schedule: Schedule,
+    capacity: Capacity,
+    /// How many of the items of a batch leave.
+    takes: u64,
+    /// How long a batch takes to leave.
+    slowness: u64,
+    running: u64,
+}
+
+impl Scene {
+    fn new(args: &str) -> Self {
+        let words = ["throttle"].into_iter().chain(args.split_whitespace());
+        let config = cli::parse(words.map(Into::into)).unwrap();
+        let rates = config.limits.load().unwrap();
+        let mut schedule = Schedule::new(&config, rates, Time(0));
+        let mut capacity = Capacity::UNLIMITED;
+        if let What::Run(run) = &config.action {
+            schedule = schedule.with_commands(run, 7);
+            capacity = Capacity { vacancies: run.jobs.get() as u64, at_once: 1, ..capacity };
+        }
+        Scene { schedule, capacity, takes: u64::MAX, slowness: 0, running: 0 }
+    }
+
+    /// Checks what is done after each event.
+    fn check(mut self, table: &[(u64, Event, &str)]) {
+        for (row, (at, event, expected)) in table.iter().enumerate() {
+            self.happens(Time(*at), event);
+            assert_eq!(self.actions(*at), *expected, "row {row}, at {at}");
+        }
+    }
+
+    fn happens(&mut self, now: Time, event: &Event) {
+        let schedule = &mut self.schedule;
+        let mut ended = |first, code, retry_after| {
+            self.running -= 1;
+            let end = End::Exited(code);
+            schedule.job_ended(now, &JobEnd { first, end, timed_out: false, retry_after });
+        };
+        match *event {
+            Input(text) => {
+                let records = Delimiter::new(b"\n").whole(text.as_bytes()).0;
+                schedule.input(Block::of(text.into(), records, now));
+            }
+            EndOfInput => schedule.end_of_input(now, None),
+            Due => schedule.due(),
+            Ended(first, code) => ended(first, code, None),
+            EndedAndAsks(first, code, wait) => ended(first, code, Some(wait)),
+            Limits(rate) => schedule.change_limits(now, vec![self::rate(rate)]),
+            Booked(instants) => {
+                let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
+                let order = Order { key: Key::new(), costs: [1].into(), count: instants.len() as u64 };
+                schedule.booked(now, &order, Answer { slots, ..Answer::default() });
+            }
+            Interrupt => schedule.stop(Stop::Signal(Signal::SIGINT)),
+        }
+    }
+
+    /// All that is done until there is something to wait for, in words.
+    fn actions(&mut self, mut now: u64) -> String {
+        let mut words = Vec::new();
+        loop {
+            let vacancies = self.capacity.vacancies.saturating_sub(self.running);
+            let capacity = Capacity { vacancies, ..self.capacity };
+            let (word, is_last) = match self.schedule.poll(Time(now), capacity) {
+                Action::Send(batch) => (self.send(&mut now, batch), false),
+                Action::Book(order) => (format!("book {}", order.count), false),
+                Action::Signal(signal) => (signal.as_str().to_owned(), false),
+                Action::Settle { first, next } => (format!("settle {first} {next}"), false),
+                Action::Tell(notice) => (told(&notice), false),
+                Action::Wait { until, accepting } => {
+                    let until = until.map_or("-".to_owned(), |until| until.0.to_string());
+                    (format!("wait {until}{}", if accepting { " or input" } else { "" }), true)
+                }
+                Action::Finish(exit) => (format!("finish {}", exit.status()), true),
+            };
+            words.push(word);
+            if is_last {
+                return words.join("; ");
+            }
+        }
+    }
+
+    fn send(&mut self, now: &mut u64, batch: Batch) -> String {
+        let delimiter = Delimiter::new(b"\n");
+        let records =
+            batch.records(&delimiter).map(|record| String::from_utf8_lossy(record).trim().to_owned());
+        let word = format!("send {}", records.collect::<Vec<_>>().join(" "));
+        let items = batch.items().min(self.takes);
+        *now += self.slowness;
+        self.running += u64::from(self.capacity.vacancies < u64::MAX);
+        self.schedule.sent(Time(*now), batch, items);
+        word
+    }
+}
+
+fn rate(text: &str) -> Rate {
+    let words = ["throttle", "-r", text].map(Into::into);
+    cli::parse(words).unwrap().limits.load().unwrap().remove(0)
+}
+
+fn told(notice: &Notice) -> String {
+    match notice {
+        Notice::Failed(failed) => format!("failed {}", failed.item),
+        Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
+        Notice::Halted { failed } => format!("halted after {failed}"),
+        Notice::Limits(_) => "limits".to_owned(),
+        Notice::Warning(text) => format!("warning {text}"),
+        Notice::Error(error) => format!("error {error}"),
+    }
+}
+
+#[test]
+fn what_may_go_at_one_instant_leaves_together_and_the_rest_waits() {
+    Scene::new("-r 2/100ns").check(&[
+        (5, Input("a\nb\nc\nd\n"), "send a b; wait 105 or input"),
+        (105, Due, "send c d; wait - or input"),
+        (106, EndOfInput, "finish 0"),
+    ]);
+}
+
+#[test]
+fn what_is_charged_is_the_instant_after_it_left() {
+    let scene = Scene::new("-r 1/100ns");
+    Scene { slowness: 30, ..scene }.check(&[
+        (0, Input("a\nb\n"), "send a; wait 130 or input"),
+        (130, Due, "send b; wait - or input"),
+        (161, Input("c\n"), "wait 260 or input"),
+    ]);
+}
+
+#[test]
+fn a_blocked_key_holds_up_no_other_and_all_that_may_go_leaves_in_input_order() {
+    Scene::new("-r 1/100ns,key=col:1").check(&[
+        (0, Input("a1 \nb1 \n"), "send a1 b1; wait 1000000000 or input"),
+        (10, Input("b1 2\nc1\na1 2\n"), "send c1; wait 100 or input"),
+        (100, Due, "send b1 2 a1 2; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn in_order_the_first_holds_up_the_others() {
+    Scene::new("-r 1/100ns,key=col:1 --in-order").check(&[
+        (0, Input("a\na\nb\n"), "send a; wait 100 or input"),
+        (100, Due, "send a b; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn what_did_not_leave_is_put_back_and_not_charged() {
+    let scene = Scene::new("-r 3/100ns,cost=col:1");
+    Scene { takes: 1, ..scene }.check(&[
+        // The sink took one item of two at a time.
+        (0, Input("1 a\n1 b\n1 c\n1 d\n"), "send 1 a 1 b 1 c; send 1 b 1 c; send 1 c; wait 100 or input"),
+        (100, Due, "send 1 d; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_batch_closes_when_it_is_full_or_has_lingered_or_the_input_ends() {
+    Scene::new("-r 1/10ns -B 3,50ns").check(&[
+        (0, Input("a\nb\nc\nd\n"), "wait 0 or input"),
+        (0, Due, "send a b c; wait 50 or input"),
+        (50, Due, "send d; wait - or input"),
+        (60, Input("e\n"), "wait 110 or input"),
+        (70, EndOfInput, "send e; finish 0"),
+    ]);
+}
+
+#[test]
+fn a_batch_without_time_to_linger_is_what_has_arrived_and_fits() {
+    Scene::new("-r 10/100ns,cost=col:1 -B 5").check(&[
+        (0, Input("4\n4\n4\n"), "wait 0 or input"),
+        (0, Due, "send 4 4; wait 100 or input"),
+        (50, Input("6\n1\n"), "wait 100 or input"),
+        (100, Due, "send 4 6; wait 200 or input"),
+    ]);
+}
+
+#[test]
+fn a_batch_knows_the_capacity_of_the_sink() {
+    let scene = Scene::new("-r 9/s -B 9 -- cmd");
+    let line = CommandLine { several: 10, single: 20, longest: 15, times: 1, overhead: 2 };
+    let capacity = Capacity { line: Some(line), ..scene.capacity };
+    Scene { capacity, ..scene }.check(&[
+        // Two items of 1 byte with their delimiters weigh 8, one more would be 12. One of 16 bytes never fits.
+        (0, Input("a\nb\nc\n0123456789abcdef\n"), "failed 4; wait 0 or input"),
+        (0, Due, "send a b; wait -"),
+        (9, Ended(1, 0), "wait 9 or input"),
+        (9, Due, "send c; wait -"),
+    ]);
+}
+
+#[test]
+fn an_item_that_backs_off_holds_up_nothing() {
+    Scene::new("-r 1/10ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "send a; wait 10 or input"),
+        (5, Ended(1, 1), "wait 10 or input"),
+        (10, Due, "send b; wait 20 or input"),
+        (20, Due, "send c; wait 40 or input"),
+        (40, Due, "send a; wait - or input"),
+        (41, EndOfInput, "wait -"),
+        (42, Ended(2, 0), "wait -"),
+        (43, Ended(3, 0), "wait -"),
+        (45, Ended(1, 1), "failed 1; finish 123"),
+    ]);
+}
+
+#[test]
+fn what_a_server_asks_for_holds_up_its_lane() {
+    Scene::new("-r 1/10ns,key=col:1 -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a 1\na 2\nb 1\n"), "send a 1; send b 1; wait 10 or input"),
+        (5, EndedAndAsks(1, 1, 100), "wait 105 or input"),
+        (105, Due, "send a 1; wait 115 or input"),
+        (115, Due, "send a 2; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn the_first_that_comes_too_early_ends_an_enforced_run() {
+    Scene::new("-r 1/100ns --on-limit fail").check(&[
+        (0, Input("a\n"), "send a; wait - or input"),
+        (40, Input("b\nc\n"), "refused 2 early by Some(60); finish 75"),
+    ]);
+}
+
+#[test]
+fn other_limits_go_on_with_what_is_known() {
+    Scene::new("-r 1/100ns").check(&[
+        (0, Input("a\nb\nc\n"), "send a; wait 100 or input"),
+        (50, Limits("2/100ns"), "limits; send b; wait 100 or input"),
+        (100, Due, "send c; wait - or input"),
+    ]);
+}
+
+#[test]
+fn slots_are_booked_for_what_waits_and_used_while_they_are_good() {
+    let mut scene = Scene::new("-r 1/100ns");
+    scene.schedule = scene.schedule.with_bookings(BookingTerms { span: 2, most: vec![1] });
+    scene.check(&[
+        (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
+        (1, Booked(&[10, 110]), "book 1; wait 10 or input"),
+        (10, Due, "send a; wait 110 or input"),
+        // It woke up too late for that one.
+        (116, Due, "wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_stop_is_passed_on_and_lets_running_commands_end() {
+    Scene::new("-r 1/s -j 2 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait 1000000000 or input"),
+        (9, Interrupt, "SIGTERM; wait -"),
+        (10, Interrupt, "SIGKILL; wait -"),
+        (11, Ended(1, 1), "failed 1; finish 130"),
+    ]);
+}

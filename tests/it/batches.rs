@@ -1,0 +1,110 @@
+//! Batches, formed to the measure of what takes them.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{numbers, sh, text, throttle};
+
+const UNLIMITED: &str = "-r1T/s";
+
+/// 90 items of 4000 bytes: a command line holds 32 of them.
+fn long_items() -> String {
+    format!("{}\n", "x".repeat(3999)).repeat(90)
+}
+
+#[test]
+fn a_batch_is_charged_for_what_left_in_it() {
+    let args = ["-B100", "-r400k/3s,cost=bytes", "--", "sh", "-c", "echo $#", "sh"];
+    let started = Instant::now();
+    let output = throttle(&args).write_stdin(long_items()).output().unwrap();
+    assert_eq!(text(&output.stdout), "32\n32\n26\n");
+    // All of it is within the limit, so nothing has to wait for 3 seconds; the guard is against that only.
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_dry_run_of_a_command_has_the_capacity_of_the_command() {
+    let dry_run = |limit: &str| {
+        let args = ["--dry-run", "-B100", "-r", limit, "--", "true"];
+        let output = throttle(&args).write_stdin(long_items()).output().unwrap();
+        let printed = text(&output.stdout);
+        let instants = printed.lines().map(|line| line.split('\t').next().unwrap().to_owned());
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for instant in instants {
+            match counts.last_mut() {
+                Some((last, count)) if *last == instant => *count += 1,
+                _ => counts.push((instant, 1)),
+            }
+        }
+        counts
+    };
+    assert_eq!(dry_run("400k/3s,cost=bytes"), [("0.000000000".to_owned(), 90)]);
+    let apart =
+        [("0.000000000".to_owned(), 32), ("1.000000000".to_owned(), 32), ("2.000000000".to_owned(), 26)];
+    assert_eq!(dry_run("1/s"), apart);
+}
+
+#[test]
+fn a_dry_run_whose_reader_goes_away_counts_the_items_it_printed() {
+    let script = "seq 1000000 | { throttle --dry-run -n 1M -v; echo $? >status; } 2>told |
+        (sleep .3; head -c 300000 >/dev/null)
+        cat status; tail -1 told";
+    let directory = crate::support::Directory::new();
+    let output = sh(script).current_dir(directory.path()).output().unwrap();
+    let told = text(&output.stdout);
+    assert!(told.starts_with("141\n"), "{told}");
+    let released: u64 = told.lines().nth(1).unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    // Each line has 12 characters for the instant: 16 to 20 bytes. The pipe holds no more than 1 MiB.
+    assert!((300_000 / 20..(300_000 + (1 << 21)) / 14).contains(&released), "{told}");
+}
+
+#[test]
+fn only_the_item_that_no_argument_can_hold_fails() {
+    let long = "x".repeat(200_000);
+    let output = throttle(&[UNLIMITED, "-B9", "--", "echo"])
+        .write_stdin(format!("{long}\na\nb\0b\nc\nd\n"))
+        .output()
+        .unwrap();
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("a c d\n", Some(123)));
+    let told = text(&output.stderr);
+    assert!(told.contains("item 3 'b\\x00b': not run: it holds a NUL byte"), "{told}");
+    assert!(told.contains("item 1 'xxx"), "{told}");
+}
+
+#[test]
+fn a_batch_that_is_too_long_beside_the_environment_is_made_smaller() {
+    // The stack limit bounds arguments and environment together: here to 256 KiB, half of which is taken.
+    let script = "ulimit -s 1024 && export BIG=$(head -c 120000 /dev/zero | tr '\\0' x) &&
+        BIG2=$BIG && export BIG2 && seq 100000 200000 | throttle -r1T/s -B100000 -- sh -c 'echo $#' sh";
+    let output = sh(script).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+    let printed = text(&output.stdout);
+    let counts: Vec<u64> = printed.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 100_001);
+    assert!(counts.iter().all(|&count| count > 0));
+}
+
+/// The time for each item does not grow with their number: four times as many take no more than some ten times as long,
+/// where a quadratic way takes sixteen times, with a generous floor for a machine that is busy.
+#[test]
+fn lingering_batches_are_formed_in_linear_time() {
+    let timed = |items: u32| {
+        let args = ["--dry-run", "-B1000000,1h", "-r1T/s,cost=col:1,key=col:2"];
+        let started = Instant::now();
+        throttle(&args).write_stdin(numbers(items).replace('\n', " k\n")).assert().success();
+        started.elapsed()
+    };
+    let (few, many) = (timed(20_000), timed(80_000));
+    assert!(many < few * 10 + Duration::from_secs(2), "{few:?} and {many:?}");
+}
+
+#[test]
+fn an_output_that_may_still_be_written_to_is_not_used_for_another_command() {
+    let script = "seq 3 | throttle -n1 -p200ms -j2 -k -- sh -c '
+        if [ $1 = 1 ]; then (sleep .3; echo LATE1) & fi; sleep .0$1; echo out $1' sh";
+    let output = sh(script).output().unwrap();
+    let printed = text(&output.stdout);
+    assert!(
+        ["out 1\nout 2\nout 3\n", "out 1\nLATE1\nout 2\nout 3\n"].contains(&printed.as_str()),
+        "{printed}"
+    );
+}

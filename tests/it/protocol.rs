@@ -1,0 +1,152 @@
+//! The booking protocol (`throttle::store`), model-checked: every interleaving of three processes that share a limit.
+//!
+//! Slots, deadlines and silences are those of the program: the model asks `store::ledger::Rules`, `store::Policy` and
+//! `limiter::All` itself. Time is discrete. At any point any process may act, or time may pass: so whoever wakes up
+//! may be late by any time. States that differ only in when they are count as one, so runs of any length are covered.
+//!
+//! Assumed, not checked: between its last look at the clock and the release a process is not stopped, clocks agree, and
+//! a process that starts does not ask between a loss and the first one who knew what was lost. There is no rule of the
+//! ledger yet for slots that are given back: the model hands them to the next who ask, at the same instants
+//! (`log::Log::take_back`). Who notices a loss is modelled, too (`model::Protocol::serve`): in the program that is part
+//! of each store. Both stores use the ledger here: that the server's scripts and the ledger agree with the limiters is
+//! tested elsewhere (`redis::model`, `ledger::tests`).
+//!
+//! The explorer is ours, for two reasons: `stateright` always brings a web server along, and its "eventually" misses
+//! runs that go in circles; what `spin` checks would be a copy of the rules in another language.
+//!
+//! `THROTTLE_MODEL=large` checks more, as CI does.
+
+mod explore;
+mod log;
+mod model;
+
+use std::env;
+
+use self::explore::Graph;
+use self::log::Terms;
+use self::model::{Action, Broken, Fault, Protocol, Store};
+
+/// More than these are a mistake in the model.
+const MOST: usize = 3_000_000;
+
+const LEAVING: &[Fault] = &[Fault::Death, Fault::End, Fault::MessageLoss];
+const LOSING: &[Fault] = &[Fault::StateLoss, Fault::End, Fault::MessageLoss];
+
+fn is_large() -> bool {
+    env::var_os("THROTTLE_MODEL").is_some_and(|size| size == "large")
+}
+
+fn protocol(store: Store, faults: &'static [Fault]) -> Protocol {
+    let terms = Terms::new(1, 2, 4, 1);
+    Protocol { terms, store, processes: 3, faults, broken: None, first_is_live: false }
+}
+
+fn explore(protocol: &Protocol) -> Graph<Action> {
+    let graph = Graph::explore(protocol, MOST);
+    println!("{:?}, {:?}: {} states", protocol.store, protocol.faults, graph.states());
+    graph
+}
+
+/// Searches all that can happen under limits of N, P, horizon and span.
+fn no_window_is_exceeded(store: Store, limits: &[[u64; 4]]) {
+    for &[count, period, horizon, span] in limits {
+        for faults in [LEAVING, LOSING] {
+            let terms = Terms::new(count, period, horizon, span);
+            let graph = explore(&Protocol { terms, ..protocol(store, faults) });
+            if let Some(way) = graph.way_to_bad() {
+                panic!("more than {count} in {period} ticks: {way:?}");
+            }
+            assert!(graph.has(|action| matches!(action, Action::Release(_))));
+            assert!(graph.has(|action| matches!(action, Action::Wake(_))), "no slot is ever missed");
+        }
+    }
+}
+
+#[test]
+fn no_window_is_exceeded_with_a_file() {
+    let small = [[1, 2, 4, 1], [2, 2, 3, 1]];
+    let large = [[1, 3, 8, 1], [2, 3, 6, 1], [3, 2, 3, 1], [1, 2, 4, 2]];
+    no_window_is_exceeded(Store::File, if is_large() { &large } else { &small });
+}
+
+#[test]
+fn no_window_is_exceeded_with_a_server() {
+    let (small, large) = ([[1, 2, 3, 1]], [[1, 3, 6, 1], [2, 2, 3, 1]]);
+    no_window_is_exceeded(Store::Server, if is_large() { &large } else { &small });
+}
+
+/// Or else the search would prove nothing.
+#[test]
+fn whatever_is_left_out_exceeds_a_window() {
+    for store in [Store::File, Store::Server] {
+        let way = |broken, faults| {
+            explore(&Protocol { broken: Some(broken), ..protocol(store, faults) }).way_to_bad()
+        };
+        for broken in [Broken::Deadline, Broken::GiveBack, Broken::GiveBackTwice] {
+            assert!(way(broken, LEAVING).is_some(), "{store:?}: {broken:?}");
+        }
+        assert!(way(Broken::Silence, LOSING).is_some(), "{store:?}: no silence after a loss");
+        let terms = Terms::new(1, 2, 4, 1).without_reserve();
+        let graph = explore(&Protocol { terms, ..protocol(store, LEAVING) });
+        assert!(graph.way_to_bad().is_some(), "{store:?}: slots a period apart, and no more");
+    }
+}
+
+/// The promise has this gap, see `throttle::store`.
+#[test]
+fn a_newcomer_cannot_know_what_was_lost() {
+    let faults = &[Fault::StateLoss, Fault::Death, Fault::End];
+    let graph = explore(&Protocol { broken: Some(Broken::Newcomers), ..protocol(Store::File, faults) });
+    let way = graph.way_to_bad().expect("a window that is exceeded");
+    assert!(way.contains(&Action::LoseState), "{way:?}");
+}
+
+/// For a process that lives, wakes in time and whose messages arrive, whatever others do.
+fn of_a_live_process(store: Store, faults: &'static [Fault], horizon: u64) -> Protocol {
+    let terms = Terms::new(1, 2, horizon, 1);
+    Protocol { terms, first_is_live: true, ..protocol(store, faults) }
+}
+
+fn is_served(action: Action) -> bool {
+    action == Action::Release(0)
+}
+
+fn is_tick(action: Action) -> bool {
+    action == Action::Tick
+}
+
+/// However often others are late, end, and ask first.
+#[test]
+fn a_live_process_is_served_if_all_fit_in_the_horizon() {
+    for store in [Store::File, Store::Server] {
+        // Three slots, three ticks apart with the deadline.
+        let graph = explore(&of_a_live_process(store, &[Fault::End], 9));
+        let circle = graph.endless(is_served, is_tick);
+        assert!(circle.is_none(), "{store:?}: over and over: {:?}", circle.map(|state| graph.way_to(state)));
+    }
+}
+
+/// Then whoever asks first is served: those who are turned away have no turn.
+#[test]
+fn a_live_process_may_lose_every_race_if_not_all_fit() {
+    let graph = explore(&of_a_live_process(Store::File, &[], 5));
+    assert!(graph.endless(is_served, is_tick).is_some());
+}
+
+/// With deaths and losses, too, unless these and all races are for ever to its harm: it can always still be served.
+#[test]
+fn a_live_process_can_be_served_whatever_has_happened() {
+    for store in [Store::File, Store::Server] {
+        for faults in [LEAVING, LOSING] {
+            let graph = explore(&of_a_live_process(store, faults, 4));
+            let end = graph.dead_end(is_served);
+            assert!(end.is_none(), "{store:?}: never again: {:?}", end.map(|state| graph.way_to(state)));
+        }
+    }
+    let live = of_a_live_process(Store::File, LOSING, 4);
+    let graph = explore(&Protocol { broken: Some(Broken::SilenceOnce), ..live });
+    assert!(
+        graph.dead_end(is_served).is_some(),
+        "a silence that is begun anew by all who ask lasts for ever"
+    );
+}

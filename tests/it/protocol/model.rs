@@ -1,0 +1,347 @@
+//! Processes that share a limit, each doing whatever it may at any time.
+
+use throttle::store::Slot;
+use throttle::time::Time;
+
+use super::explore::Model;
+use super::log::{Log, TICK, Terms, ticks, use_slots};
+
+/// Where the limit is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Store {
+    /// Booking is one step.
+    File,
+    /// A question and an answer are on their way for any time, and may be lost.
+    Server,
+}
+
+/// What may go wrong, besides late wake-ups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// Processes die, also in the middle of a booking, and others take their place.
+    Death,
+    /// Processes end and give their slots back, and others take their place.
+    End,
+    /// What was booked is forgotten.
+    StateLoss,
+    /// Questions and answers get lost on the way.
+    MessageLoss,
+}
+
+/// What must not be left out; the model shows that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Broken {
+    /// Slots are used however late it is.
+    Deadline,
+    /// Slots that were given back are used by their old owner as well.
+    GiveBack,
+    /// What is given back is given back once more, as after an answer that was lost.
+    GiveBackTwice,
+    /// After a loss, slots are given out at once.
+    Silence,
+    /// After a loss, everyone who asks begins the silence anew.
+    SilenceOnce,
+    /// After a loss, a process that knew nothing of what was lost may ask first.
+    Newcomers,
+}
+
+pub(super) struct Protocol {
+    pub(super) terms: Terms,
+    pub(super) store: Store,
+    pub(super) processes: usize,
+    pub(super) faults: &'static [Fault],
+    pub(super) broken: Option<Broken>,
+    /// The first process lives, wakes in time, and has no message lost.
+    pub(super) first_is_live: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Action {
+    Tick,
+    Ask(usize),
+    Serve(usize),
+    Receive(usize),
+    LoseMessage(usize),
+    Wake(usize),
+    Release(usize),
+    Die(usize),
+    DieBooking(usize),
+    End(usize),
+    LoseState,
+}
+
+#[derive(Clone)]
+pub(super) struct State {
+    now: Time,
+    log: Log,
+    /// What the log would answer, see [`Log::future`].
+    future: Vec<u8>,
+    processes: Vec<Process>,
+    /// Releases of less than a period ago.
+    releases: Vec<Time>,
+    is_exceeded: bool,
+}
+
+#[derive(Clone)]
+struct Process {
+    slots: Vec<Slot>,
+    ask_at: Time,
+    message: Message,
+    /// Whether it knew a log that is lost, and has not asked since.
+    knew_other: bool,
+}
+
+#[derive(Clone)]
+enum Message {
+    None,
+    Question(u64),
+    Answer(Vec<Slot>, Option<Time>),
+}
+
+impl Process {
+    fn new(now: Time) -> Self {
+        Process { slots: Vec::new(), ask_at: now, message: Message::None, knew_other: false }
+    }
+
+    fn key(&self, now: Time) -> Vec<u8> {
+        let at = |slot: &Slot| ticks(slot.at, now);
+        let mut key = vec![u8::from(self.knew_other), ticks(self.ask_at.max(now), now)];
+        key.push(u8::try_from(self.slots.len()).expect("few"));
+        key.extend(self.slots.iter().map(at));
+        match &self.message {
+            Message::None => key.push(0),
+            Message::Question(count) => key.extend([1, u8::try_from(*count).expect("few")]),
+            Message::Answer(slots, ask_again) => {
+                key.extend([2, ask_again.map_or(0, |at| ticks(at.max(now), now))]);
+                key.extend(slots.iter().map(at));
+            }
+        }
+        key
+    }
+
+    fn is_due(&self, now: Time) -> bool {
+        self.slots.first().is_some_and(|slot| slot.at <= now)
+    }
+
+    fn receive(&mut self, slots: Vec<Slot>, ask_again: Option<Time>, broken: Option<Broken>) {
+        let until = |slot: Slot| if broken == Some(Broken::Deadline) { Time(u64::MAX) } else { slot.until };
+        self.slots.extend(slots.into_iter().map(|slot| Slot { until: until(slot), ..slot }));
+        self.slots.sort_by_key(|slot| slot.at);
+        self.ask_at = ask_again.unwrap_or_default();
+        self.message = Message::None;
+    }
+}
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn start(&self) -> State {
+        // Late enough for whatever is compared with what was long ago.
+        let now = Time(100 * TICK);
+        let log = Log::begin(&self.terms, now);
+        State {
+            future: log.future(&self.terms, now),
+            log,
+            now,
+            processes: vec![Process::new(now); self.processes],
+            releases: Vec::new(),
+            is_exceeded: false,
+        }
+    }
+
+    fn steps(&self, state: &State) -> Vec<(Action, State)> {
+        let mut steps = Vec::new();
+        if self.time_may_pass(state) {
+            steps.push((Action::Tick, self.tick(state)));
+        }
+        let keys: Vec<_> = state.processes.iter().map(|process| process.key(state.now)).collect();
+        let first_alike = usize::from(self.first_is_live);
+        for (index, process) in state.processes.iter().enumerate() {
+            if index > first_alike && keys[first_alike..index].contains(&keys[index]) {
+                continue;
+            }
+            self.ask(state, index, process, &mut steps);
+            self.deliver(state, index, process, &mut steps);
+            if process.is_due(state.now) {
+                steps.push(self.wake(state, index));
+            }
+            if index > 0 || !self.first_is_live {
+                self.leave(state, index, process, &mut steps);
+            }
+        }
+        if self.has(Fault::StateLoss) {
+            steps.push((Action::LoseState, self.lose_state(state)));
+        }
+        steps
+    }
+
+    fn key(&self, state: &State) -> Vec<u8> {
+        let mut processes: Vec<_> = state.processes.iter().map(|process| process.key(state.now)).collect();
+        // All are alike but the one that is looked at.
+        processes[usize::from(self.first_is_live)..].sort_unstable();
+        let mut key = state.future.clone();
+        key.push(u8::MAX);
+        for process in processes {
+            key.extend(process);
+            key.push(u8::MAX);
+        }
+        key.extend(state.releases.iter().map(|at| ticks(*at, state.now)));
+        key
+    }
+
+    fn is_bad(&self, state: &State) -> bool {
+        state.is_exceeded
+    }
+}
+
+impl Protocol {
+    fn has(&self, fault: Fault) -> bool {
+        self.faults.contains(&fault)
+    }
+
+    /// Not while the live process has something to do.
+    fn time_may_pass(&self, state: &State) -> bool {
+        let is_busy = |process: &Process| {
+            let has_message = !matches!(process.message, Message::None);
+            has_message || process.is_due(state.now) || self.may_ask(state, process)
+        };
+        !self.first_is_live || !is_busy(&state.processes[0])
+    }
+
+    fn tick(&self, state: &State) -> State {
+        let mut next = state.clone();
+        next.now.0 += TICK;
+        let (now, period) = (next.now, self.terms.period * TICK);
+        next.releases.retain(|at| now.since(*at) < period);
+        next.log.expire(next.now);
+        next.future = next.log.future(&self.terms, next.now);
+        next
+    }
+
+    /// Whether a process that knows nothing of a loss is let in first is up to the model.
+    fn may_ask(&self, state: &State, process: &Process) -> bool {
+        let is_newcomer = state.log.is_unhealed && !process.knew_other;
+        matches!(process.message, Message::None)
+            && process.ask_at <= state.now
+            && (process.slots.len() as u64) < self.terms.policy.span
+            && (!is_newcomer
+                || matches!(self.broken, Some(Broken::Newcomers | Broken::Silence | Broken::SilenceOnce)))
+    }
+
+    /// With a file, the answer is there in the same step.
+    fn ask(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
+        if !self.may_ask(state, process) {
+            return;
+        }
+        let count = self.terms.policy.span - process.slots.len() as u64;
+        let mut next = state.clone();
+        next.processes[index].message = Message::Question(count);
+        if self.store == Store::Server {
+            steps.push((Action::Ask(index), next));
+            return;
+        }
+        self.serve(&mut next, index);
+        self.receive(&mut next, index);
+        steps.push((Action::Ask(index), next));
+    }
+
+    /// What may become of a message.
+    fn deliver(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
+        let mut next = state.clone();
+        match &process.message {
+            Message::None => return,
+            Message::Question(_) => {
+                self.serve(&mut next, index);
+                steps.push((Action::Serve(index), next));
+            }
+            Message::Answer(..) => {
+                self.receive(&mut next, index);
+                steps.push((Action::Receive(index), next));
+            }
+        }
+        if self.has(Fault::MessageLoss) && (index > 0 || !self.first_is_live) {
+            let mut next = state.clone();
+            next.processes[index].message = Message::None;
+            steps.push((Action::LoseMessage(index), next));
+        }
+    }
+
+    /// The store answers a question.
+    fn serve(&self, state: &mut State, index: usize) {
+        let process = &mut state.processes[index];
+        let Message::Question(count) = process.message else { return };
+        let heals = process.knew_other && state.log.is_unhealed && self.broken != Some(Broken::Silence);
+        if heals || (self.broken == Some(Broken::SilenceOnce) && state.log.is_unhealed) {
+            state.log.heal(&self.terms, state.now);
+            state.log.is_unhealed = self.broken == Some(Broken::SilenceOnce);
+        }
+        process.knew_other = false;
+        let (slots, ask_again) = state.log.book(&self.terms, state.now, count);
+        process.message = Message::Answer(slots, ask_again);
+        state.future = state.log.future(&self.terms, state.now);
+    }
+
+    fn receive(&self, state: &mut State, index: usize) {
+        let process = &mut state.processes[index];
+        if let Message::Answer(slots, ask_again) = std::mem::replace(&mut process.message, Message::None) {
+            process.receive(slots, ask_again, self.broken);
+        }
+    }
+
+    /// Drops what is too late, or releases.
+    fn wake(&self, state: &State, index: usize) -> (Action, State) {
+        let mut next = state.clone();
+        let (slots, is_released) = use_slots(&state.processes[index].slots, state.now);
+        next.processes[index].slots = slots;
+        if !is_released {
+            return (Action::Wake(index), next);
+        }
+        next.releases.push(state.now);
+        next.is_exceeded |= next.releases.len() as u64 > self.terms.count;
+        (Action::Release(index), next)
+    }
+
+    /// A process ends, in some way, and another takes its place.
+    fn leave(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
+        // Whoever comes instead must not be the first to ask after a loss.
+        if state.log.is_unhealed && self.broken != Some(Broken::Newcomers) {
+            return;
+        }
+        let replaced = || {
+            let mut next = state.clone();
+            next.processes[index] = Process::new(state.now);
+            next
+        };
+        if self.has(Fault::Death) {
+            steps.push((Action::Die(index), replaced()));
+            if self.store == Store::File && self.may_ask(state, process) {
+                let mut next = replaced();
+                next.log.book_half(&self.terms, state.now, self.terms.policy.span);
+                next.future = next.log.future(&self.terms, state.now);
+                steps.push((Action::DieBooking(index), next));
+            }
+        }
+        if self.has(Fault::End) && !process.slots.is_empty() {
+            let mut next = replaced();
+            next.log.take_back(&process.slots);
+            if self.broken == Some(Broken::GiveBackTwice) {
+                next.log.take_back(&process.slots);
+            }
+            if self.broken == Some(Broken::GiveBack) {
+                next.processes[index].slots.clone_from(&process.slots);
+            }
+            next.log.expire(state.now);
+            next.future = next.log.future(&self.terms, state.now);
+            steps.push((Action::End(index), next));
+        }
+    }
+
+    fn lose_state(&self, state: &State) -> State {
+        let mut next = state.clone();
+        next.log.lose(&self.terms, state.now);
+        next.future = next.log.future(&self.terms, state.now);
+        next.processes.iter_mut().for_each(|process| process.knew_other = true);
+        next
+    }
+}

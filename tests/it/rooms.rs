@@ -1,0 +1,249 @@
+//! Which rooms (top-level modules) of the library use which: arrows point one way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rooms that any other may use, and that use none.
+const COMMON: [&str; 6] = ["time", "exit", "charge", "inherited", "interrupt", "pipe"];
+
+/// The other rooms, each with those it may use, which stand above it. See CONTRIBUTING.md for what is in them.
+const ROOMS: [(&str, &[&str]); 9] = [
+    ("config", &[]),
+    ("cli", &["config"]),
+    ("limiter", &[]),
+    ("source", &["config"]),
+    ("sink", &["source", "config"]),
+    ("store", &["limiter", "config"]),
+    ("schedule", &["limiter", "config", "source"]),
+    ("ui", &["schedule", "config", "source"]),
+    ("runtime", &["config", "limiter", "schedule", "source", "sink", "store", "ui"]),
+];
+
+/// Files that wire the rooms together, and so may use all of them.
+const WIRING: [&str; 2] = ["lib.rs", "main.rs"];
+
+/// Uses that the table does not allow but that still occur, by file. Remove each with its cause.
+const EXCEPTIONS: &[(&str, &[&str])] = &[];
+
+/// The rooms that each file uses beside its own, in code that is not for tests.
+fn uses() -> BTreeMap<String, BTreeSet<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    collect(&root, &mut files);
+    let sources: Vec<_> = files.iter().map(|path| Source::read(&root, path)).collect();
+    let for_tests: Vec<_> = sources.iter().flat_map(|source| source.test_modules.clone()).collect();
+    let is_test = |source: &&Source| for_tests.iter().any(|module| source.module.starts_with(module));
+    sources
+        .iter()
+        .filter(|source| !is_test(source))
+        .map(|source| (source.name.clone(), source.uses()))
+        .collect()
+}
+
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// A file without its comments and inline test modules.
+struct Source {
+    /// Relative to `src`.
+    name: String,
+    /// The path of its module, without `crate`.
+    module: Vec<String>,
+    code: String,
+    /// Modules in other files that it declares for tests only.
+    test_modules: Vec<Vec<String>>,
+}
+
+impl Source {
+    fn read(root: &Path, path: &Path) -> Self {
+        let name = path.strip_prefix(root).expect("below").to_str().expect("UTF-8").to_owned();
+        Source::new(&name, &fs::read_to_string(path).expect("a source file"))
+    }
+
+    fn new(name: &str, text: &str) -> Self {
+        let mut module: Vec<String> =
+            name.trim_end_matches(".rs").split('/').map(ToOwned::to_owned).collect();
+        module.pop_if(|last| matches!(last.as_str(), "mod" | "lib" | "main"));
+        let mut source =
+            Source { name: name.to_owned(), module, code: String::new(), test_modules: Vec::new() };
+        source.take(text);
+        source
+    }
+
+    /// Keeps what is neither a comment nor for tests. Relies on the layout that rustfmt gives.
+    fn take(&mut self, text: &str) {
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if line.trim() == "#[cfg(test)]" {
+                self.skip_item(&mut lines);
+            } else {
+                self.code.push_str(line.split("//").next().unwrap_or_default());
+                self.code.push('\n');
+            }
+        }
+    }
+
+    /// Skips an item, which ends where its indentation returns, and notes it if it is a module in another file.
+    fn skip_item<'a>(&mut self, lines: &mut impl Iterator<Item = &'a str>) {
+        let is_attribute = |line: &&str| line.trim_start().starts_with("#[");
+        let Some(first) = lines.find(|line| !is_attribute(line)) else { return };
+        if let Some((_, name)) =
+            first.trim_end_matches(';').split_once("mod ").filter(|_| first.ends_with(';'))
+        {
+            self.test_modules.push([&self.module[..], &[name.to_owned()]].concat());
+        }
+        if first.ends_with('{') {
+            let indentation = &first[..first.len() - first.trim_start().len()];
+            let end = format!("{indentation}}}");
+            lines.find(|line| *line == end).expect("the item's end");
+        }
+    }
+
+    /// Other rooms that occur in paths.
+    fn uses(&self) -> BTreeSet<String> {
+        let mut uses: BTreeSet<String> = self.paths().into_iter().collect();
+        self.module.first().map(|own| uses.remove(own));
+        uses
+    }
+
+    /// The first names of all paths from the crate's root.
+    fn paths(&self) -> Vec<String> {
+        let words = words(&self.code);
+        let mut names = Vec::new();
+        let mut at = 0;
+        while at < words.len() {
+            let supers = words[at..].chunks(2).take_while(|pair| *pair == ["super", "::"]).count();
+            let is_root = words[at..].starts_with(&["crate", "::"]);
+            at += 2 * supers.max(usize::from(is_root)).max(1) - usize::from(supers == 0 && !is_root);
+            if is_root || (supers > 0 && supers >= self.module.len()) {
+                names.extend(heads(&words[at..]));
+            }
+        }
+        names
+    }
+}
+
+/// Identifiers, `::`, and whatever else stands between them, character by character.
+fn words(code: &str) -> Vec<&str> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut words = Vec::new();
+    let mut rest = code.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            _ if rest.starts_with("::") => 2,
+            _ if is_name(first) => rest.find(|c| !is_name(c)).unwrap_or(rest.len()),
+            _ => first.len_utf8(),
+        };
+        words.push(&rest[..length]);
+        rest = rest[length..].trim_start();
+    }
+    words
+}
+
+/// The name that a path goes on with, or all of them if these are in braces.
+fn heads(words: &[&str]) -> Vec<String> {
+    if words.first() != Some(&"{") {
+        return words.first().map(|&name| name.to_owned()).into_iter().collect();
+    }
+    let (mut depth, mut heads, mut is_head) = (0, Vec::new(), false);
+    for &word in words {
+        match word {
+            "{" => (depth, is_head) = (depth + 1, depth == 0),
+            "}" if depth == 1 => break,
+            "}" => depth -= 1,
+            "," => is_head = depth == 1,
+            name if is_head => {
+                heads.push(name.to_owned());
+                is_head = false;
+            }
+            _ => {}
+        }
+    }
+    heads
+}
+
+/// What the table allows to the room of a file; all rooms if there is no need to ask.
+fn allowed(file: &str) -> Option<Vec<&'static str>> {
+    let room = file.split(['/', '.']).next().expect("a name");
+    if WIRING.contains(&file) {
+        return None;
+    }
+    let row = ROOMS.iter().find(|(name, _)| *name == room);
+    let uses = row.map(|(_, uses)| [uses, &COMMON[..]].concat());
+    Some(uses.unwrap_or_default())
+}
+
+#[test]
+fn each_room_uses_only_what_the_table_allows() {
+    let mut faults = Vec::new();
+    let mut excused: BTreeMap<&str, BTreeSet<&str>> =
+        EXCEPTIONS.iter().map(|(file, rooms)| (*file, rooms.iter().copied().collect())).collect();
+    let uses = uses();
+    for (file, rooms) in &uses {
+        let Some(allowed) = allowed(file) else { continue };
+        for room in rooms.iter().filter(|room| !allowed.contains(&room.as_str())) {
+            let is_excused = excused.get_mut(file.as_str()).is_some_and(|rooms| rooms.remove(room.as_str()));
+            if !is_excused {
+                faults.push(format!("src/{file} uses '{room}'; its room may use {}", allowed.join(", ")));
+            }
+        }
+    }
+    for (file, rooms) in excused {
+        faults.extend(
+            rooms.iter().map(|room| format!("src/{file} no longer uses '{room}': drop the exception")),
+        );
+    }
+    assert!(faults.is_empty(), "see tests/it/rooms.rs:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn the_arrows_of_the_table_point_one_way() {
+    for (row, (room, uses)) in ROOMS.iter().enumerate() {
+        for used in *uses {
+            assert!(
+                ROOMS[..row].iter().any(|(above, _)| above == used),
+                "{room} uses {used}, which is not above it"
+            );
+        }
+    }
+}
+
+#[test]
+fn uses_are_found_however_they_are_written() {
+    let text = "
+use crate::sink::{Sink, jobs::Job};
+use crate::{
+    source::{Block, Item},
+    store,
+};
+use super::super::config::Config;
+use super::ring::Ring;
+// crate::ui is what a comment says
+fn f() -> crate::time::Time { super::super::exit::of(1) } // as crate::ui does
+#[cfg(test)]
+use crate::ui::first;
+#[cfg(test)]
+#[expect(dead_code)]
+mod table {
+    use crate::ui::second;
+}
+#[cfg(test)]
+mod tests;
+";
+    let source = Source::new("limiter/sliding.rs", text);
+    let uses: Vec<_> = source.uses().into_iter().collect();
+    assert_eq!(uses, ["config", "exit", "sink", "source", "store", "time"]);
+    assert_eq!(source.test_modules, [["limiter", "sliding", "tests"].map(ToOwned::to_owned)]);
+    assert!(Source::new("store/mod.rs", "use super::config::X;").uses().contains("config"));
+    assert!(Source::new("store/file/mod.rs", "use super::config::X;").uses().is_empty());
+    assert!(Source::new("store/mod.rs", "use crate::store::Order;").uses().is_empty());
+}

@@ -123,12 +123,15 @@ impl Schedule {
     fn last_release(&self, now: Time, left: u64) -> Option<(Time, Precision)> {
         let shared = self.bookings.as_ref().map(|_| limits::build(&self.rates, now));
         let limits = shared.as_ref().unwrap_or(&self.rules.limits);
+        // What holds up the only lane holds up all.
+        let held = self.queue.soonest(&self.rules).and_then(|at| self.queue.lane(at).since());
+        let start = held.map_or(now, |held| held.max(now));
         let counts_exits = self.rates.iter().any(|rate| rate.from == From::Exit);
         let is_shared = shared.is_some() || counts_exits;
         let floor = if is_shared { Precision::AtLeast } else { Precision::Exact };
         let (last, precision) = match self.intake.charger().uniform() {
             Some(charge) if !self.rules.former.forms_batches() => {
-                (forecast::last_release(limits, now, &charge.costs, left), Precision::Exact)
+                (forecast::last_release(limits, start, &charge.costs, left), Precision::Exact)
             }
             _ => self.estimate(limits, now, left),
         };

@@ -69,7 +69,7 @@ fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, pa
     let counts = counts.into_iter().filter(|(count, _, part)| *count > 0 && has(*part));
     all.extend(counts.map(|(count, what, _)| format!("{count} {what}")));
     // A burst at the start is no rate yet.
-    let has_pace = has(Part::Pace) && recent.items > 0 && recent.nanos > 2 * SECOND;
+    let has_pace = has(Part::Pace) && recent.items > 0 && recent.nanos >= 10 * SECOND;
     all.extend(pace(recent.items, recent.nanos).filter(|_| has_pace));
     all.extend(wait(&progress.outlook, now, has(Part::Reason)));
     let end = end.filter(|_| has(Part::End)).map(|end| format!("; {end}"));

@@ -3,6 +3,7 @@
 use std::fs;
 
 use nix::sys::signal::Signal::SIGTERM;
+use throttle::exit::{End, JobEnd};
 use throttle::schedule::{Action, Holdup, Outlook, Precision, Schedule, Total};
 use throttle::source::{Block, Capacity};
 use throttle::time::{SECOND, Time};
@@ -135,6 +136,25 @@ fn what_is_still_to_be_read_counts_once_it_is_counted() {
     assert_eq!(next, Some(Time(60 * SECOND)));
     let Holdup::Limit(rate) = holdup else { panic!("{holdup:?}") };
     assert_eq!(rate.to_string(), "20/1m,algo=sliding");
+}
+
+#[test]
+fn an_item_that_backs_off_in_order_puts_off_the_end() {
+    let args = ["throttle", "-r1/s", "--retries=1", "--backoff=1h..1h", "--in-order", "--", "false"];
+    let config = throttle::cli::parse(args.map(Into::into)).unwrap_or_else(|_| panic!("a command line"));
+    let rates = config.limits.load().expect("limits");
+    let mut schedule = Schedule::new(&config, rates, Time::ZERO).with_commands(config.command().unwrap(), 1);
+    schedule.input(Block::of(b"1\n2\n3\n".to_vec(), 3, Time::ZERO));
+    schedule.end_of_input(Time::ZERO, None);
+    let capacity = Capacity { vacancies: 1, ..Capacity::UNLIMITED };
+    let Action::Send(batch) = schedule.poll(Time::ZERO, capacity) else { panic!("nothing goes") };
+    schedule.sent(Time::ZERO, batch, 1);
+    let end = JobEnd { first: 1, end: End::Exited(1), timed_out: false, retry_after: None };
+    schedule.job_ended(Time::ZERO, &end);
+    schedule.poll(Time::ZERO, capacity);
+    let outlook = schedule.outlook(Time::ZERO, None);
+    assert_eq!((outlook.holdup, outlook.next), (Holdup::Backoff, Some(Time(3600 * SECOND))));
+    assert!(outlook.ends.expect("an end").0 >= Time(3601 * SECOND), "{:?}", outlook.ends);
 }
 
 #[test]

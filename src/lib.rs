@@ -41,11 +41,12 @@ use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::runtime::joblog::{Completed, JobLog};
 use crate::runtime::sim::{Clock, Sim, stamped};
-use crate::runtime::{Clock as RealClock, Driver, Input, Position, RealWorld, World};
+use crate::runtime::{Clock as RealClock, Count, Driver, Input, Position, RealWorld, World};
 use crate::schedule::{BookingTerms, Schedule};
 use crate::sink::{Commands, DryRun, Sink, Stdout};
 use crate::source::{Capacity, Delimiter, Reader};
 use crate::store::{Quota, StoreError};
+use crate::ui::hints::Log;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
 
@@ -91,15 +92,28 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
     let rates = config.limits.load()?;
     reporter.limits(&rates);
     let input = Input::open(config.input.file.as_deref())?;
+    if config.input.file.is_none() {
+        reporter.reads_terminal();
+    }
     let position = Position::of(&input);
     let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
     match &config.action {
         Action::DryRun { arrivals, .. } => dry_run(config, rates, arrivals.clone(), reader, &reporter),
         Action::Pass | Action::Run(_) | Action::Reset => {
-            let display = config.progress.and_then(|when| Display::new(when, position.size_left()));
-            real_run(config, &rates, reader, &position, &reporter.with_display(display))
+            let log = config.command().and_then(Log::of);
+            let reporter = reporter.with_display(display(config, &reader, &position)).with_log(log);
+            real_run(config, &rates, reader, &position, &reporter)
         }
     }
+}
+
+fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Option<Display> {
+    let count = Arc::new(Count::default());
+    let counted = Arc::clone(&count);
+    let display = Display::new(config.progress?, move || counted.total())?;
+    let delimiter = Delimiter::new(&config.input.delimiter);
+    count.start(reader.input(), position, delimiter, config.input.max_record);
+    Some(display)
 }
 
 fn dry_run(
@@ -112,6 +126,7 @@ fn dry_run(
     ensure!(rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so the dry run would never end");
     let delimiter = Delimiter::new(&config.input.delimiter);
     let separator = config.input.separator.as_deref();
+    let has_arrivals = arrivals.is_some();
     let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
         Some(selector) => {
@@ -127,7 +142,7 @@ fn dry_run(
     let mut schedule = Schedule::new(config, rates, world.now());
     let mut driver = Driver { world: &mut world, sink: &mut sink, reporter, delimiter, log: None };
     let exit = driver.run(&mut schedule);
-    reporter.summary(&schedule.stats(), world.now(), exit);
+    reporter.dry_summary(&schedule, world.now(), exit, has_arrivals);
     Ok(exit)
 }
 
@@ -158,7 +173,7 @@ fn real_run(
     let mut sink = sink(config, &mut world)?;
     let delimiter = Delimiter::new(&config.input.delimiter);
     let exit = Driver { world: &mut world, sink: sink.as_mut(), reporter, delimiter, log }.run(&mut schedule);
-    reporter.summary(&schedule.stats(), world.now(), exit);
+    reporter.summary(&schedule, world.now(), exit);
     if position.is_shared() {
         position.advance(schedule.consumed());
     }

@@ -333,8 +333,9 @@ pub struct Cli {
 
     /// Show how far the run has come, on a terminal
     ///
-    /// Items released, failed and running, the rate, when the next may go, and the time left if the size of the input is
-    /// known. With --progress=always also where standard error is no terminal, as lines. Drawn once a second.
+    /// Items done, failed and running, the recent rate, when the next may go and which limit it waits for, and when the
+    /// last may go under the limits. With --progress=always also where standard error is no terminal, as lines. Drawn
+    /// once a second.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     #[arg(value_parser = PossibleValuesParser::new(["auto", "always"]).map(|when| parse_when(&when)))]
     #[arg(hide_possible_values = true, help_heading = "Control")]

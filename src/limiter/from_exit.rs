@@ -53,6 +53,11 @@ impl<A: Algorithm> Algorithm for FromExit<A> {
         }
     }
 
+    /// As though commands took no time.
+    fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Verdict {
+        self.inner.last_of(&state.finished, ask, count)
+    }
+
     fn commit(&self, state: &mut Self::State, _: Time, ask: Ask) {
         state.held = state.held.saturating_add(ask.cost);
     }

@@ -53,6 +53,14 @@ impl<A: Algorithm> Limiter for Keyed<A> {
         self.rule.available(state, now, ask, pending).min(most)
     }
 
+    fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
+        self.rule.last_of(self.of(key), ask, count)
+    }
+
+    fn copied(&self) -> Option<Box<dyn Limiter>> {
+        None
+    }
+
     fn commit(&mut self, account: usize, now: Time, ask: Ask) {
         self.rule.commit(self.accounts.get_mut(account), now, ask);
     }

@@ -114,6 +114,19 @@ impl Limits {
         latest.filter(|(_, answer)| *answer > Verdict::At(request.since)).map(|(at, _)| at)
     }
 
+    /// The limits, in the order of the costs of a request.
+    pub fn iter(&self) -> impl Iterator<Item = &Limit> {
+        self.all.iter()
+    }
+
+    /// A copy of those common limits that charge something, to try things out on, and what they charge.
+    pub fn copied(&self, costs: &[u64]) -> (Limits, Vec<u64>) {
+        let charged = self.all.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.key.is_none());
+        let copies = charged.filter_map(|(limit, &cost)| Some((limit.limiter.copied()?, cost)));
+        let (limiters, costs): (Vec<_>, _) = copies.unzip();
+        (limiters.into_iter().map(|limiter| Limit { limiter, key: None }).collect(), costs)
+    }
+
     /// The answer of the common limits only.
     pub fn common(&self, request: &Request) -> Verdict {
         self.strictest(request, |limit| limit.key.is_none())

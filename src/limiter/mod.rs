@@ -51,6 +51,14 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// `nanos` later; never, if that is past the end of the time line.
+    pub(crate) fn plus(self, nanos: u128) -> Verdict {
+        match self {
+            Verdict::At(at) => Verdict::after(at, nanos),
+            Verdict::Never => Verdict::Never,
+        }
+    }
+
     /// `nanos` after `from`; never, if that is past the end of the time line.
     pub(crate) fn after(from: Time, nanos: impl Into<u128>) -> Verdict {
         from.checked_add(nanos.into()).map_or(Verdict::Never, Verdict::At)
@@ -93,6 +101,9 @@ pub trait Algorithm {
         false
     }
 
+    /// When the last of `count` releases like `ask` would happen, each as soon as this rule alone allows it.
+    fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Verdict;
+
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
 
@@ -132,6 +143,12 @@ pub trait Limiter {
 
     /// The answer of [`Algorithm::available`], or `most` if that is less.
     fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64;
+
+    /// The answer of [`Algorithm::last_of`] for a key.
+    fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict;
+
+    /// A copy to try things out on, if there is one history for all items.
+    fn copied(&self) -> Option<Box<dyn Limiter>>;
 
     /// Charges as [`Algorithm::commit`] does.
     fn commit(&mut self, account: usize, now: Time, ask: Ask);
@@ -225,6 +242,21 @@ pub(crate) mod table {
                 Some(at.0)
             };
             items.iter().map(&mut release).collect()
+        }
+
+        /// When the last of `count` releases goes, as it is found by releasing them one by one; which is what the rule says.
+        pub(crate) fn last_of(&mut self, since: u64, cost: u64, count: u64) -> Option<u64> {
+            let ask = Ask { since: Time(since), cost };
+            let forecast = match self.rule.last_of(&self.state, ask, count) {
+                Verdict::At(at) => Some(at.0),
+                Verdict::Never => None,
+            };
+            let before = self.state.clone();
+            let items = vec![(since, cost); usize::try_from(count).expect("few")];
+            let found = self.releases(&items).last().copied().unwrap_or(Some(since));
+            self.state = before;
+            assert_eq!(forecast, found, "{count} of cost {cost} from {since}");
+            forecast
         }
 
         /// What is available agrees with the promised instant, and with asking and committing one at a time.

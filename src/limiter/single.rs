@@ -16,7 +16,7 @@ impl<A: Algorithm> Single<A> {
     }
 }
 
-impl<A: Algorithm> Limiter for Single<A> {
+impl<A: Algorithm + Clone + 'static> Limiter for Single<A> {
     fn earliest(&self, _: &[u8], ask: Ask) -> Verdict {
         self.rule.earliest(&self.state, ask)
     }
@@ -31,6 +31,14 @@ impl<A: Algorithm> Limiter for Single<A> {
         }
         self.rule.expire(&mut self.state, now);
         self.rule.available(&self.state, now, ask, pending).min(most)
+    }
+
+    fn last_of(&self, _: &[u8], ask: Ask, count: u64) -> Verdict {
+        self.rule.last_of(&self.state, ask, count)
+    }
+
+    fn copied(&self) -> Option<Box<dyn Limiter>> {
+        Some(Box::new(Single { rule: self.rule.clone(), state: self.state.clone() }))
     }
 
     fn commit(&mut self, _: usize, now: Time, ask: Ask) {

@@ -83,6 +83,17 @@ impl Algorithm for Sliding {
         self.count.saturating_sub(log.used).saturating_sub(pending) >= cost
     }
 
+    /// Once the limit is used up, each release goes a period after the one that is `count` before it.
+    fn last_of(&self, log: &Log, ask: Ask, count: u64) -> Verdict {
+        let Some(last) = count.checked_sub(1) else { return Verdict::At(ask.since) };
+        let together = self.count / ask.cost;
+        if together == 0 {
+            return Verdict::Never;
+        }
+        let cost = (last % together + 1) * ask.cost;
+        self.earliest(log, Ask { cost, ..ask }).plus(u128::from(last / together) * u128::from(self.period))
+    }
+
     fn commit(&self, log: &mut Log, now: Time, ask: Ask) {
         // To look at the oldest run takes time with many keys, so that has to wait until memory is short.
         if log.older.as_ref().is_none_or(|older| older.len() == older.capacity()) {
@@ -215,6 +226,17 @@ mod tests {
         assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
         limiter.instants(&[0, 4]);
         assert_eq!(limiter.idle_at(), Verdict::At(Time(14)));
+    }
+
+    #[test]
+    fn the_last_of_many_is_known_without_releasing_them() {
+        let mut limiter = Rule::new(Sliding::new(terms(20, 60)));
+        assert_eq!(limiter.last_of(0, 1, 100), Some(240));
+        limiter.releases(&[(0, 7), (10, 9)]);
+        for count in 0..60 {
+            (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
+        }
+        assert_eq!(limiter.last_of(15, 21, 1), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::schedule::{Action, Schedule, Stop};
 use crate::sink::{Cause, Sent, Sink};
 use crate::source::{Batch, Delimiter};
 use crate::time::Time;
+use crate::ui::hints::is_long;
 use crate::ui::progress::Progress;
 use crate::ui::report::Reporter;
 
@@ -88,6 +89,7 @@ impl Driver<'_> {
     }
 
     fn wait(&mut self, schedule: &mut Schedule, until: Option<Time>, accepting: bool) {
+        self.show(schedule);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
         let until = [until, deadline, self.reporter.redraw_at()].into_iter().flatten().min();
         let running = schedule.running() > 0;
@@ -107,14 +109,22 @@ impl Driver<'_> {
         let now = self.world.now();
         schedule.due();
         self.sink.jobs().into_iter().for_each(|jobs| jobs.enforce(now));
-        if self.reporter.redraw_at().is_some() {
-            let progress = Progress {
-                stats: schedule.stats(),
-                running: schedule.running() as u64,
-                consumed: schedule.consumed(),
-                next: schedule.next_release(),
-            };
-            self.reporter.redraw(now, &progress);
+    }
+
+    /// Shows how far the run has come, or why nothing happens.
+    fn show(&self, schedule: &Schedule) {
+        let redraw_at = self.reporter.redraw_at();
+        if redraw_at.is_some_and(|at| at <= self.world.now()) {
+            let now = self.world.now();
+            let outlook = schedule.outlook(now, self.reporter.total());
+            let running = schedule.running() as u64;
+            self.reporter.redraw(now, &Progress { stats: schedule.stats(), running, outlook });
+        }
+        if redraw_at.is_none() && self.reporter.explains() {
+            let (now, next) = (self.world.now(), schedule.next_release());
+            if is_long(now, next) {
+                self.reporter.explain(now, next, &schedule.holdup(now));
+            }
         }
     }
 
@@ -133,7 +143,11 @@ impl Driver<'_> {
             }
             Event::Exited => self.reap(schedule),
             Event::Stop(stop) => schedule.stop(stop),
-            Event::Report => self.reporter.statistics(&schedule.stats(), now),
+            Event::Report => self.reporter.statistics(schedule, now),
+            Event::Continued { late } => {
+                schedule.stood_still(late);
+                self.reporter.resumed();
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod booking;
 mod clock;
+mod count;
 mod driver;
 mod input;
 pub mod joblog;
@@ -20,6 +21,7 @@ mod world;
 use std::thread;
 
 pub use self::clock::Clock;
+pub use self::count::Count;
 pub use self::driver::Driver;
 pub use self::input::{Input, Position};
 pub use self::real_world::RealWorld;

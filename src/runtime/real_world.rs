@@ -33,6 +33,9 @@ pub struct RealWorld {
     reaper: Option<Reaper>,
     /// Where slots are booked, if limits are shared.
     booking: Option<BookingThread>,
+    /// When the present wait began, and until when the one before it should have been.
+    began: Time,
+    previous: Option<Time>,
 }
 
 impl RealWorld {
@@ -48,7 +51,18 @@ impl RealWorld {
             signals::listen(&waker)?;
             stdout_reader::watch(&waker)?;
         }
-        Ok(RealWorld { clock, reader, is_fed: true, events, waker, interrupt, reaper: None, booking: None })
+        Ok(RealWorld {
+            clock,
+            reader,
+            is_fed: true,
+            events,
+            waker,
+            interrupt,
+            reaper: None,
+            booking: None,
+            began: Time::ZERO,
+            previous: None,
+        })
     }
 
     /// Waits as precisely as the system can. Commands would inherit some of that, so it is for runs without.
@@ -152,8 +166,15 @@ impl RealWorld {
         }
     }
 
+    /// By how much a stop made us late. Its end may be heard of only in the wait after the one that it prolonged.
+    fn late(&self, until: Option<Time>) -> u64 {
+        let now = until.map_or(0, |until| self.now().since(until));
+        now + self.previous.map_or(0, |previous| self.began.since(previous))
+    }
+
     fn wait_for_anything(&mut self, until: Option<Time>, accepting: bool) -> Wake {
         let began = self.now();
+        self.began = began;
         let heard = self.listen(until.map(precise::last_stretch), accepting);
         heard.unwrap_or_else(|| {
             let is_due = until.is_none_or(|until| precise::sleep(self.clock, began, until));
@@ -180,6 +201,11 @@ impl World for RealWorld {
             }
             None => self.wait_for_anything(until, accepting),
         };
+        let wake = match wake {
+            Wake::Event(Event::Continued { .. }) => Wake::Event(Event::Continued { late: self.late(until) }),
+            wake => wake,
+        };
+        self.previous = until;
         match wake {
             Wake::Event(Event::Stop(_)) => self.interrupt.hear(),
             Wake::Event(Event::Exited) => self.reaper.iter_mut().for_each(Reaper::has_told),

@@ -5,7 +5,7 @@
 //! background.
 
 use anyhow::{Context, Result};
-use nix::libc::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
+use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
 use nix::sys::signal::Signal;
 use signal_hook::iterator::Signals;
 
@@ -21,7 +21,7 @@ pub(super) fn listen(waker: &Waker) -> Result<()> {
         let for_int = waker.clone();
         ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT))).context("cannot catch SIGINT")?;
     }
-    let caught = [SIGTERM, SIGUSR1, SIGHUP].into_iter().filter(is_heeded);
+    let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGCONT].into_iter().filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
     let waker = waker.clone();
     super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))?;
@@ -31,6 +31,7 @@ pub(super) fn listen(waker: &Waker) -> Result<()> {
 fn hear(signal: c_int, waker: &Waker) {
     match Signal::try_from(signal) {
         Ok(Signal::SIGUSR1) => _ = waker.send(Event::Report),
+        Ok(Signal::SIGCONT) => _ = waker.send(Event::Continued { late: 0 }),
         Ok(signal) => waker.stop(stop(signal)),
         Err(_) => {}
     }

@@ -308,6 +308,9 @@ impl Schedule {
             self.requeue(batch.segments().to_vec());
             self.start_attempt(gone);
         }
+        if items > 0 {
+            self.stats.leave(now, items);
+        }
         if attempt > 1 {
             self.stats.retried += items;
         } else {

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::lane::Lane;
 use crate::config::{Batch, Rate};
 use crate::source::{Capacity, Items, Misfit};
 use crate::time::Time;
@@ -58,6 +59,25 @@ impl Former {
 
     pub(super) fn set_capacity(&mut self, capacity: Capacity) {
         self.capacity = capacity;
+    }
+
+    /// Whether the sink can take a release.
+    pub(super) fn has_vacancy(&self) -> bool {
+        self.capacity.vacancies > 0
+    }
+
+    /// How many items wait in a lane, and what they cost a limit in the batches they would make.
+    pub(super) fn cost_of(&self, lane: &Lane, limit: usize) -> (u64, u64) {
+        let is_summed = !self.forms_batches() || self.sums.get(limit).is_some_and(|&sums| sums);
+        let (mut count, mut cost) = (0u64, 0u64);
+        for items in lane.waiting() {
+            count += items.segment.items();
+            cost = cost.saturating_add(items.charge.costs[limit].saturating_mul(items.segment.items()));
+        }
+        match is_summed {
+            true => (count, cost),
+            false => (count, cost.div_ceil(self.most_items())),
+        }
     }
 
     /// Why an item can never be given to a command, if so.

@@ -22,11 +22,14 @@ mod batch;
 mod bookings;
 mod ended;
 mod events;
+mod forecast;
 mod lane;
 mod limits;
+mod outlook;
 mod queue;
 mod rules;
 mod stats;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +40,7 @@ use anyhow::anyhow;
 pub use self::action::{Action, Failed, Failure, Notice, Stop};
 pub use self::attempts::Attempt;
 pub use self::bookings::BookingTerms;
+pub use self::outlook::{Holdup, Outlook, Precision, Total};
 pub use self::stats::Stats;
 
 use self::admit::Sending;
@@ -45,6 +49,7 @@ use self::batch::Former;
 use self::bookings::Bookings;
 use self::queue::Queue;
 use self::rules::Rules;
+use self::tally::Tally;
 use crate::config::{Config, OnBad, OnLimit, Output, Rate, Run, Selector};
 use crate::exit::Exit;
 use crate::limiter::Verdict;
@@ -82,6 +87,10 @@ pub struct Schedule {
     interrupted: bool,
     exit: Exit,
     stats: Stats,
+    /// How often each limit was waited for.
+    tally: Tally,
+    /// Since when something that could be sent waits.
+    waiting_since: Option<Time>,
 }
 
 /// What is told once.
@@ -112,6 +121,7 @@ impl Schedule {
         let charger = Charger::new(&rates, separator.as_deref());
         let depends_on_since = rates.iter().any(depends_on_since) || config.on_limit != OnLimit::Wait;
         let singly = config.on_limit != OnLimit::Wait || config.command().is_some();
+        let tally = Tally::new(&rates);
         Schedule {
             intake: Intake::new(delimiter.clone(), charger, singly).clean(config.input.cleaning),
             rules: Rules {
@@ -126,6 +136,8 @@ impl Schedule {
             rates,
             attempts: Attempts::default(),
             bookings: None,
+            tally,
+            waiting_since: None,
             mode: Mode { in_order: config.queue.in_order, ..Mode::default() },
             on_bad: config.input.on_bad,
             told: Told::default(),
@@ -160,6 +172,9 @@ impl Schedule {
         if let Some(action) = self.actions.pop_front() {
             return action;
         }
+        if let Some(since) = self.waiting_since.take() {
+            self.stats.waited += now.since(since);
+        }
         self.rules.former.set_capacity(capacity);
         self.evict(now);
         self.resume(now);
@@ -178,6 +193,7 @@ impl Schedule {
         let times = [self.next, booking, self.attempts.backoff_until(), self.rules.limits.evict_at()];
         let until = if self.stopping { None } else { times.into_iter().flatten().min() };
         self.is_due = false;
+        self.note_wait(now, capacity);
         Action::Wait { until, accepting: self.is_accepting(capacity) }
     }
 
@@ -201,6 +217,28 @@ impl Schedule {
         self.is_accepting(capacity)
     }
 
+    /// Notes what is waited for, once for each instant that a release waits for.
+    fn note_wait(&mut self, now: Time, capacity: Capacity) {
+        let is_held = !self.queue.is_empty() && capacity.vacancies > 0;
+        if !self.stopping && (is_held || self.attempts.backoff_until().is_some()) {
+            self.waiting_since = Some(now);
+            if let Some(next) = self.next.filter(|next| *next > now && self.tally.is_new(*next)) {
+                let limit = self.binding();
+                self.tally.note(next, limit);
+            }
+        }
+    }
+
+    /// How often each limit, of all that there were, was waited for.
+    pub fn tally(&self) -> &[(Rate, u64)] {
+        self.tally.limits()
+    }
+
+    /// The process stood still for so many nanoseconds.
+    pub fn stood_still(&mut self, nanos: u64) {
+        self.stats.stopped += nanos;
+    }
+
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
         let read = self.intake.total() - self.intake.blank();
@@ -209,7 +247,7 @@ impl Schedule {
 
     /// When the next release may be, as far as it is known.
     pub fn next_release(&self) -> Option<Time> {
-        self.next
+        self.next.or(self.attempts.backoff_until())
     }
 
     /// How many commands are running.

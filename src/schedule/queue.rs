@@ -256,6 +256,17 @@ impl Queue {
         first.map(|(_, at)| at).ok_or(wait)
     }
 
+    /// The lane that may release first, as things stand.
+    pub(super) fn soonest(&self, rules: &Rules) -> Option<usize> {
+        if let Some((_, at)) = self.only() {
+            return Some(at);
+        }
+        let waiting = self.waiting.first().map(|(verdict, (_, at))| (*verdict, *at));
+        let ready = self.ready.values().filter_map(|positions| positions.first());
+        let ready = ready.map(|&(_, at)| (self.ask(at, rules, Limits::common), at));
+        ready.chain(waiting).min().map(|(_, at)| at)
+    }
+
     /// The only lane that waits, if there is only one. It need not be compared with others, so it is not moved.
     fn only(&self) -> Option<Position> {
         let is_only = self.waiting.len() == 1 && self.ready.is_empty();

@@ -1,7 +1,11 @@
 //! What a person sees: messages, progress and statistics.
 
+pub mod hints;
+mod line;
 mod notice;
 pub mod progress;
 pub mod report;
 pub mod stats;
 pub mod stderr;
+mod terminal;
+mod wall;

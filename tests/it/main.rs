@@ -20,6 +20,7 @@ mod keys;
 mod limit_files;
 mod limits;
 mod nginx;
+mod outlook;
 mod property;
 mod protocol;
 #[cfg(feature = "redis")]
@@ -32,4 +33,5 @@ mod simulated;
 mod stores;
 mod strace;
 mod support;
+mod terminal;
 mod vectors;

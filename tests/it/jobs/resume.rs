@@ -181,7 +181,7 @@ fn progress_is_shown_where_it_is_wanted() {
         let output = throttle(&["-n1", "-p1.1s", flag, "echo"]).write_stdin("1\n2\n").output().unwrap();
         let told = text(&output.stderr);
         assert_eq!(text(&output.stdout), "1\n2\n");
-        assert_eq!(told.contains("throttle: 1 released"), is_shown, "{told}");
+        assert_eq!(told.contains("throttle: 1 of 2 (50 %)"), is_shown, "{told}");
         assert!(is_shown || told.is_empty(), "{told}");
     }
 }

@@ -27,7 +27,8 @@ complete -c throttle -l timeout -d 'End a command that runs longer than DUR' -r
 complete -c throttle -l retries -d 'Try a failed item up to N times more' -r
 complete -c throttle -l backoff -d 'How long to wait before a retry: [CODES=]MIN..MAX' -r
 complete -c throttle -l halt -d 'When failures end the run: soon,fail=3 or now,fail=10%' -r
-complete -c throttle -l arrivals -d 'With --dry-run: where items tell when they arrive' -r
+complete -c throttle -l arrivals -d 'With --dry-run or --audit: where items tell their time' -r
+complete -c throttle -l unsorted -d 'Sort items that are out of order by up to DUR' -r
 complete -c throttle -l log -d 'Note the end of each command in FILE' -r -F
 complete -c throttle -l progress -d 'Show how far the run has come, on a terminal' -r -f -a "auto\t''
 always\t''"
@@ -39,6 +40,7 @@ complete -c throttle -s k -l keep-order -d 'Print output in the order of the inp
 complete -c throttle -s u -l ungrouped -d 'Let the outputs of commands mix'
 complete -c throttle -l pipe -d 'Give the item to COMMAND on its stdin'
 complete -c throttle -l dry-run -d 'Print when each item would be released, without waiting'
+complete -c throttle -l audit -d 'Check time stamps against the limits, release nothing'
 complete -c throttle -l resume -d 'Do not run again what the log says is done'
 complete -c throttle -s v -l verbose -d 'Print the limits at the start, a summary at the end'
 complete -c throttle -s q -l quiet -d 'Print errors only'

@@ -54,7 +54,8 @@ pub enum Exit {
     CannotRun,
     /// The command was not found.
     NotFound,
-    /// An item was refused, with `--on-limit fail`; or the store of limits cannot be reached.
+    /// An item was refused, with `--on-limit fail`; or an audit found one too early; or the store of limits cannot be
+    /// reached.
     Refused,
     /// The state of shared limits is damaged, or is that of other limits.
     BadState,

@@ -11,6 +11,7 @@
 //! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; the rules are in [`limiter`]. The one
 //! loop, which asks the scheduler what to do and does it, is [`runtime::Driver`].
 
+pub mod audit;
 pub mod charge;
 pub mod cli;
 pub mod config;
@@ -35,17 +36,18 @@ use anyhow::{Context, Error, Result, ensure};
 use nix::sys::signal::Signal;
 
 use crate::cli::Usage;
-use crate::config::{Action, Config, Rate, Report, Run, Selector, Shared, format_duration};
+use crate::config::{Action, Arrivals, Config, Rate, Report, Run, Shared, format_duration};
 use crate::exit::Exit;
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::runtime::joblog::{Completed, JobLog};
-use crate::runtime::sim::{Clock, Sim, stamped};
-use crate::runtime::{Clock as RealClock, Driver, Input, Position, Real, World};
+use crate::runtime::sim::{Clock, Sim};
+use crate::runtime::{Clock as RealClock, Driver, Input, Position, Real, Review, World};
 use crate::schedule::{BookingTerms, Schedule};
 use crate::sink::{Commands, DryRun, Sink, Stdout};
-use crate::source::{Capacity, Delimiter, Reader};
+use crate::source::{Capacity, Delimiter, Reader, stamped};
 use crate::store::{Quota, StoreError};
+use crate::ui::audit::AuditReport;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
 
@@ -94,7 +96,8 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
     let position = Position::of(&input);
     let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
     match &config.action {
-        Action::DryRun { arrivals, .. } => dry_run(config, rates, arrivals.clone(), reader, &reporter),
+        Action::DryRun { arrivals, .. } => dry_run(config, rates, arrivals.as_ref(), reader, &reporter),
+        Action::Audit(arrivals) => audit_run(config, &rates, arrivals, reader),
         Action::Pass | Action::Run(_) | Action::Reset => {
             let display = config.progress.and_then(|when| Display::new(when, position.size_left()));
             real_run(config, &rates, reader, &position, &reporter.with_display(display))
@@ -105,7 +108,7 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
 fn dry_run(
     config: &Config,
     rates: Vec<Rate>,
-    arrivals: Option<Selector>,
+    arrivals: Option<&Arrivals>,
     reader: Reader<Input>,
     reporter: &Reporter,
 ) -> Result<Exit> {
@@ -114,7 +117,7 @@ fn dry_run(
     let separator = config.input.separator.as_deref();
     let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
-        Some(selector) => Box::new(stamped(reader, delimiter.clone(), selector, separator)),
+        Some(arrivals) => Box::new(stamped(reader, delimiter.clone(), arrivals, separator)),
     };
     let mut world = Sim::new(Clock::default(), arrivals);
     let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
@@ -125,6 +128,28 @@ fn dry_run(
     let exit = driver.run(&mut schedule);
     reporter.summary(&schedule.stats(), world.now(), exit);
     Ok(exit)
+}
+
+fn audit_run(config: &Config, rates: &[Rate], arrivals: &Arrivals, reader: Reader<Input>) -> Result<Exit> {
+    ensure!(rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so there is nothing to audit");
+    let counts_exits = rates.iter().any(|rate| rate.from == config::From::Exit);
+    ensure!(!counts_exits, "an audit knows only when items were released: leave out from=exit");
+    let mut review = Review::new(rates, arrivals, &config.input);
+    let mut report = AuditReport::new(config.report, io::stdout().lock());
+    match review.run(reader, &mut report) {
+        Ok(exit) => {
+            if config.as_json {
+                ui::stderr::tell(&format!("{}\n", ui::audit::json(review.audit(), exit)));
+            }
+            Ok(exit)
+        }
+        Err(error) if is_broken_pipe(&error) => Ok(Exit::Signal(Signal::SIGPIPE as i32)),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_broken_pipe(error: &Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn real_run(

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::args::Cli;
 use crate::config::{
-    Action, Batch, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry, Run,
-    Shared, Source, State, check_shareable,
+    Action, Arrivals, Batch, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry,
+    Run, Shared, Source, State, check_shareable,
 };
 use crate::time::SECOND;
 
@@ -83,9 +83,10 @@ impl Cli {
         };
         let state = match &self.state {
             Some(_) if self.dry_run => bail!("--dry-run books nothing: leave out --state"),
+            Some(_) if self.audit => bail!("--audit books nothing: leave out --state"),
             // Not by clap, which repeats what it cannot read: there may be a password in it.
             Some(state) => Some(State::parse_public(state).context("--state")?),
-            None if self.dry_run => None,
+            None if self.dry_run || self.audit => None,
             None => from_environment()?,
         };
         ensure!(!self.reset_state || state.is_some(), "--reset-state needs to know which: add -s STATE");
@@ -117,13 +118,32 @@ impl Cli {
         if self.reset_state {
             return Ok(Action::Reset);
         }
-        let (dry_run, arrivals) = (self.dry_run, self.arrivals.clone());
+        let (dry_run, arrivals) = (self.dry_run, self.arrivals()?);
+        if self.audit {
+            return Ok(Action::Audit(arrivals.unwrap_or_default()));
+        }
         let run = if self.command.is_empty() { None } else { Some(Box::new(self.run()?)) };
         Ok(match run {
             run if dry_run => Action::DryRun { arrivals, run },
             Some(run) => Action::Run(run),
             None => Action::Pass,
         })
+    }
+
+    /// Where items tell their time, if they do.
+    fn arrivals(&self) -> Result<Option<Arrivals>> {
+        let has_time = self.dry_run || self.audit;
+        ensure!(
+            has_time || self.arrivals.is_none(),
+            "--arrivals is for --dry-run or --audit: add one of them"
+        );
+        let has_stamps = self.audit || self.arrivals.is_some();
+        ensure!(
+            has_stamps || self.unsorted.is_none(),
+            "--unsorted is for --arrivals or --audit: add one of them"
+        );
+        let arrivals = self.arrivals.clone().or(self.audit.then(Arrivals::default));
+        Ok(arrivals.map(|arrivals| Arrivals { unsorted: self.unsorted, ..arrivals }))
     }
 
     fn run(self) -> Result<Run> {

@@ -1,6 +1,7 @@
 //! What the command line means: comparable, printable, and with nothing of the parser in it.
 
 mod amount;
+mod arrivals;
 mod command;
 mod delimiter;
 mod duration;
@@ -18,6 +19,7 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result};
 
 pub use amount::parse_limit_count;
+pub use arrivals::Arrivals;
 pub use command::{Backoff, Failures, Feed, Halt, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
@@ -60,7 +62,7 @@ impl Config {
         match &self.action {
             Action::Run(run) => Some(run),
             Action::DryRun { run, .. } => run.as_deref(),
-            Action::Pass | Action::Reset => None,
+            Action::Pass | Action::Audit(_) | Action::Reset => None,
         }
     }
 }
@@ -166,10 +168,12 @@ pub enum Action {
     /// Releases nothing: prints when each item would have been released.
     DryRun {
         /// Where a record says when it arrived. Without it, all arrive at 0.
-        arrivals: Option<Selector>,
+        arrivals: Option<Arrivals>,
         /// The command that would be run, if any.
         run: Option<Box<Run>>,
     },
+    /// Releases nothing: judges when records say that they were released.
+    Audit(Arrivals),
     /// Makes the state of shared limits anew.
     Reset,
 }

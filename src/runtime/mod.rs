@@ -11,6 +11,7 @@ mod precise;
 mod readable;
 mod real;
 mod reaper;
+mod review;
 mod signals;
 pub mod sim;
 mod store;
@@ -23,6 +24,7 @@ pub use self::clock::Clock;
 pub use self::driver::Driver;
 pub use self::input::{Input, Position};
 pub use self::real::Real;
+pub use self::review::Review;
 pub use self::world::{Event, Wait, Wake, World};
 
 /// Starts a thread that runs until the process ends.

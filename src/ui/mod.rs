@@ -1,5 +1,6 @@
 //! What a person sees: messages, progress and statistics.
 
+pub mod audit;
 mod notice;
 pub mod progress;
 pub mod report;

@@ -4,6 +4,7 @@
 //! earlier* than allowed, never that it is fast, but for guards against hanging that are far longer than need be.
 
 mod audit;
+mod audit_option;
 mod bytes;
 mod cli;
 mod exec;

@@ -33,6 +33,7 @@ complete -c throttle -l log -d 'Note the end of each command in FILE' -r -F
 complete -c throttle -l progress -d 'Show how far the run has come, on a terminal' -r -f -a "auto\t''
 always\t''"
 complete -c throttle -l stats -d 'Print all numbers at the end as one JSON object' -r -f -a "json\t''"
+complete -c throttle -l plot -d 'Draw the releases over time to FILE, as SVG' -r -F
 complete -c throttle -l in-order -d 'Keep the order of the input, also among different keys'
 complete -c throttle -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
 complete -c throttle -s 0 -l null -d 'Items end at NUL, as from find -print0'

@@ -30,6 +30,7 @@ pub mod ui;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Error, Result, ensure};
@@ -42,12 +43,13 @@ use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::runtime::joblog::{Completed, JobLog};
 use crate::runtime::sim::{Clock, Sim};
-use crate::runtime::{Clock as RealClock, Driver, Input, Position, Real, Review, World};
+use crate::runtime::{Clock as RealClock, Driver, Input, Position, Real, Review, Watched, World};
 use crate::schedule::{BookingTerms, Schedule};
 use crate::sink::{Commands, DryRun, Sink, Stdout};
 use crate::source::{Capacity, Delimiter, Reader, stamped};
 use crate::store::{Quota, StoreError};
 use crate::ui::audit::AuditReport;
+use crate::ui::plot;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
 
@@ -122,11 +124,13 @@ fn dry_run(
     let mut world = Sim::new(Clock::default(), arrivals);
     let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
     let capacity = config.command().map_or(Capacity::UNLIMITED, Commands::capacity_of);
-    let mut sink = DryRun::new(stdout, delimiter.clone(), capacity);
+    let sink: Box<dyn Sink> = Box::new(DryRun::new(stdout, delimiter.clone(), capacity));
+    let mut sink = Observed::new(sink, config, &rates, None);
     let mut schedule = Schedule::new(config, rates, world.now());
-    let mut driver = Driver { world: &mut world, sink: &mut sink, reporter, delimiter, log: None };
+    let mut driver = Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log: None };
     let exit = driver.run(&mut schedule);
     reporter.summary(&schedule.stats(), world.now(), exit);
+    sink.draw()?;
     Ok(exit)
 }
 
@@ -135,9 +139,15 @@ fn audit_run(config: &Config, rates: &[Rate], arrivals: &Arrivals, reader: Reade
     let counts_exits = rates.iter().any(|rate| rate.from == config::From::Exit);
     ensure!(!counts_exits, "an audit knows only when items were released: leave out from=exit");
     let mut review = Review::new(rates, arrivals, &config.input);
+    if config.plot.is_some() {
+        review = review.traced();
+    }
     let mut report = AuditReport::new(config.report, io::stdout().lock());
     match review.run(reader, &mut report) {
         Ok(exit) => {
+            if let Some(path) = &config.plot {
+                plot::draw(review.audit(), path, io::stdout().lock())?;
+            }
             if config.as_json {
                 ui::stderr::tell(&format!("{}\n", ui::audit::json(review.audit(), exit)));
             }
@@ -159,6 +169,11 @@ fn real_run(
     position: &Position,
     reporter: &Reporter,
 ) -> Result<Exit> {
+    let may_change = config.limits.files().next().is_some();
+    ensure!(
+        config.plot.is_none() || !may_change,
+        "--plot is for limits that stay as they are: give them with -r"
+    );
     let clock = if config.shared.is_some() { RealClock::Boot } else { RealClock::start() };
     let log = config.command().map(open_log).transpose()?.flatten();
     let mut world = Real::start(reader, clock).context("cannot start")?;
@@ -176,14 +191,44 @@ fn real_run(
         }
         log
     });
-    let mut sink = sink(config, &mut world)?;
+    let mut sink = Observed::new(sink(config, &mut world)?, config, rates, Some(clock));
     let delimiter = Delimiter::new(&config.input.delimiter);
-    let exit = Driver { world: &mut world, sink: sink.as_mut(), reporter, delimiter, log }.run(&mut schedule);
+    let exit = Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log }.run(&mut schedule);
     reporter.summary(&schedule.stats(), world.now(), exit);
+    sink.draw()?;
     if position.is_shared() {
         position.advance(schedule.consumed());
     }
     Ok(exit)
+}
+
+/// A sink, which is watched if its releases are to be drawn.
+enum Observed<'a> {
+    No(Box<dyn Sink>),
+    Yes(Box<Watched<Box<dyn Sink>>>, &'a Path),
+}
+
+impl<'a> Observed<'a> {
+    fn new(sink: Box<dyn Sink>, config: &'a Config, rates: &[Rate], clock: Option<RealClock>) -> Self {
+        match &config.plot {
+            None => Observed::No(sink),
+            Some(path) => Observed::Yes(Box::new(Watched::new(sink, config, rates, clock)), path),
+        }
+    }
+
+    fn sink(&mut self) -> &mut dyn Sink {
+        match self {
+            Observed::No(sink) => sink.as_mut(),
+            Observed::Yes(sink, _) => sink.as_mut(),
+        }
+    }
+
+    fn draw(&self) -> Result<()> {
+        match self {
+            Observed::No(_) => Ok(()),
+            Observed::Yes(sink, path) => plot::draw(sink.audit(), path, io::stderr().lock()),
+        }
+    }
 }
 
 fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter) -> Result<BookingTerms> {

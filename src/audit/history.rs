@@ -1,6 +1,7 @@
 //! What was released under one limit, for one key or for all.
 
 use super::rule::{State, Terms};
+use super::trace::Trace;
 use super::window::Window;
 use crate::limiter::Verdict;
 use crate::time::Time;
@@ -74,11 +75,20 @@ pub(super) struct History {
     window: Window,
     state: State,
     pub(super) tally: Tally,
+    /// To be drawn, if it is.
+    pub(super) trace: Option<Trace>,
 }
 
 impl History {
     /// Adds a release. Returns how much is in its period, and when it would have been allowed.
-    pub(super) fn judge(&mut self, terms: &Terms, number: u64, at: Time, cost: u64) -> (u64, Verdict) {
+    pub(super) fn judge(
+        &mut self,
+        terms: &Terms,
+        number: u64,
+        at: Time,
+        cost: u64,
+        is_traced: bool,
+    ) -> (u64, Verdict) {
         let count = self.window.push(at, cost, terms.period, terms.count);
         let tally = &mut self.tally;
         tally.releases += 1;
@@ -89,6 +99,9 @@ impl History {
         if count > tally.worst.count {
             tally.worst = Worst { count, start: self.window.start(), end: at, number };
         }
+        if is_traced || self.trace.is_some() {
+            self.trace.get_or_insert_with(|| Trace::new(at)).push(at, tally.cost, count);
+        }
         (count, self.state.judge(terms, &self.window, at, cost))
     }
 
@@ -96,5 +109,6 @@ impl History {
     pub(super) fn note_violation(&mut self, early: Option<u64>) {
         self.tally.violations += 1;
         self.tally.earliest = self.tally.earliest.max(early.unwrap_or(0));
+        self.trace.iter_mut().for_each(Trace::note_violation);
     }
 }

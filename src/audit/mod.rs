@@ -4,6 +4,7 @@
 
 mod history;
 mod rule;
+mod trace;
 mod window;
 
 use std::collections::HashMap;
@@ -11,6 +12,8 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 pub use self::history::{Tally, Worst};
+pub use self::rule::Stairs;
+pub use self::trace::{Step, Trace};
 
 use self::history::History;
 use self::rule::Terms;
@@ -19,11 +22,15 @@ use crate::config::{Rate, keys};
 use crate::limiter::Verdict;
 use crate::time::Time;
 
+/// The histories of so many keys are kept to be drawn.
+const MOST_TRACES: usize = 4096;
+
 /// Some limits, and how well releases have kept to them.
 pub struct Audit {
     limits: Vec<Limit>,
     releases: u64,
     too_early: u64,
+    is_traced: bool,
 }
 
 /// A limit, with what was released under it.
@@ -64,7 +71,13 @@ impl Audit {
             common: History::default(),
             keyed: HashMap::default(),
         };
-        Audit { limits: rates.iter().map(limit).collect(), releases: 0, too_early: 0 }
+        Audit { limits: rates.iter().map(limit).collect(), releases: 0, too_early: 0, is_traced: false }
+    }
+
+    /// Keeps what is needed to draw it.
+    pub fn traced(mut self) -> Self {
+        self.is_traced = true;
+        self
     }
 
     /// Judges a release. `costs` are what it costs each limit, 0 where that does not apply, and `keys` those by which the
@@ -78,9 +91,9 @@ impl Audit {
         mut tell: impl FnMut(&Violation),
     ) {
         self.releases += 1;
-        let mut is_early = false;
+        let (mut is_early, is_traced) = (false, self.is_traced);
         for (limit, &cost) in self.limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0) {
-            if let Some(violation) = limit.judge(number, at, cost, keys) {
+            if let Some(violation) = limit.judge(number, at, cost, keys, is_traced) {
                 is_early = true;
                 tell(&violation);
             }
@@ -105,14 +118,22 @@ impl Audit {
 }
 
 impl Limit {
-    fn judge<'a>(&'a mut self, number: u64, at: Time, cost: u64, keys: &'a [Key]) -> Option<Violation<'a>> {
+    fn judge<'a>(
+        &'a mut self,
+        number: u64,
+        at: Time,
+        cost: u64,
+        keys: &'a [Key],
+        is_traced: bool,
+    ) -> Option<Violation<'a>> {
+        let is_traced = is_traced && self.keyed.len() <= MOST_TRACES;
         let key = self.key.map(|key| &keys[key]);
         let history = match key {
             None => &mut self.common,
             Some(key) if self.keyed.contains_key(key) => self.keyed.get_mut(key)?,
             Some(key) => self.keyed.entry(key.clone()).or_default(),
         };
-        let (count, verdict) = history.judge(&self.terms, number, at, cost);
+        let (count, verdict) = history.judge(&self.terms, number, at, cost, is_traced);
         if verdict.allows(at) {
             return None;
         }
@@ -138,6 +159,20 @@ impl Limit {
     /// The most that it allows within one period.
     pub fn most(&self) -> u64 {
         self.terms.most()
+    }
+
+    /// What it allows in the long run.
+    pub fn stairs(&self) -> Stairs {
+        self.terms.stairs()
+    }
+
+    /// The histories of the keys with the highest totals, at most `most` of them; or that of all releases.
+    pub fn traces(&self, most: usize) -> Vec<(Option<&[u8]>, &Trace)> {
+        let mut keyed: Vec<_> = self.keyed.iter().collect();
+        keyed.sort_by_key(|(key, history)| (std::cmp::Reverse(history.tally.cost), *key));
+        let keyed = keyed.into_iter().map(|(key, history)| (Some(key.as_slice()), history));
+        let all = keyed.chain([(None, &self.common)]);
+        all.filter_map(|(key, history)| Some((key, history.trace.as_ref()?))).take(most).collect()
     }
 
     /// How many keys it was asked about, if it goes by key.

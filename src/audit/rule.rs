@@ -17,7 +17,33 @@ pub(super) struct Terms {
     pub(super) burst: u64,
 }
 
+/// What a limit allows of a run that never stops: `first` at once, then `height` after each `length` nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stairs {
+    /// What may go at once.
+    pub first: u64,
+    /// What may go after each length.
+    pub height: u64,
+    /// In nanoseconds.
+    pub length: u64,
+}
+
+/// Stairs of one that are shorter than this, in nanoseconds, are not drawn, and would not be whole numbers.
+const SHORTEST: u64 = 1000;
+
 impl Terms {
+    pub(super) fn stairs(&self) -> Stairs {
+        let one = self.period / self.count.max(1);
+        let (height, length) = if one < SHORTEST { (self.count, self.period) } else { (1, one) };
+        match self.algorithm {
+            Algorithm::Sliding | Algorithm::Fixed => {
+                Stairs { first: self.count, height: self.count, length: self.period }
+            }
+            Algorithm::Interval => Stairs { first: 1, height, length },
+            Algorithm::Bucket => Stairs { first: self.burst, height, length },
+        }
+    }
+
     pub(super) fn new(rate: &Rate) -> Self {
         Terms {
             algorithm: rate.algorithm,

@@ -337,6 +337,20 @@ pub struct Cli {
     #[arg(help_heading = "Reports")]
     pub(super) stats: Option<String>,
 
+    /// Draw the releases over time to FILE, as SVG
+    ///
+    /// At the end: what was released against what each limit allowed, and what was in each window against the limit; of limits
+    /// with keys, the busiest keys. With -, in characters to the width of the terminal, on standard error; of an audit, on
+    /// standard output.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "reset_state",
+        hide_short_help = true,
+        help_heading = "Reports"
+    )]
+    pub(super) plot: Option<PathBuf>,
+
     /// Run for each item, without a shell
     #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     #[arg(trailing_var_arg = true, hide = true)]

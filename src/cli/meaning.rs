@@ -36,13 +36,13 @@ impl Cli {
             _ => Report::Normal,
         };
         let queue = Queue { in_order: self.in_order, lookahead: self.lookahead.unwrap_or(LOOKAHEAD) };
-        let (progress, as_json) = (self.progress, self.stats.is_some());
+        let (progress, as_json, plot) = (self.progress, self.stats.is_some(), self.plot.clone());
         ensure!(
             !limits.count_exits() || !self.command.is_empty(),
             "from=exit is for a command: add one, such as -- curl"
         );
         let action = self.action()?;
-        Ok(Config { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json })
+        Ok(Config { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json, plot })
     }
 
     fn limits(&self) -> Result<Limits> {

@@ -54,6 +54,8 @@ pub struct Config {
     pub progress: Option<When>,
     /// Whether the numbers at the end are told as JSON.
     pub as_json: bool,
+    /// Where releases are drawn at the end; `-` is the terminal.
+    pub plot: Option<PathBuf>,
 }
 
 impl Config {

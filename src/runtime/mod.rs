@@ -16,6 +16,7 @@ mod signals;
 pub mod sim;
 mod store;
 mod teller;
+mod watched;
 mod world;
 
 use std::thread;
@@ -25,6 +26,7 @@ pub use self::driver::Driver;
 pub use self::input::{Input, Position};
 pub use self::real::Real;
 pub use self::review::Review;
+pub use self::watched::Watched;
 pub use self::world::{Event, Wait, Wake, World};
 
 /// Starts a thread that runs until the process ends.

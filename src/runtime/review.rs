@@ -32,6 +32,12 @@ impl Review {
         }
     }
 
+    /// Keeps what is needed to draw it.
+    pub fn traced(mut self) -> Self {
+        self.audit = self.audit.traced();
+        self
+    }
+
     /// What was found.
     pub fn audit(&self) -> &Audit {
         &self.audit

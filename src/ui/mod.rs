@@ -2,6 +2,7 @@
 
 pub mod audit;
 mod notice;
+pub mod plot;
 pub mod progress;
 pub mod report;
 pub mod stats;

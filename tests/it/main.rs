@@ -18,6 +18,7 @@ mod keys;
 mod limit_files;
 mod limits;
 mod nginx;
+mod plot;
 mod property;
 #[cfg(feature = "redis")]
 mod redis;

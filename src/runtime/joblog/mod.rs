@@ -3,6 +3,7 @@
 mod file;
 mod tsv;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,17 +12,25 @@ use anyhow::{Context, Result};
 
 use self::file::LogFile;
 use crate::exit::End;
+use crate::time::Time;
 
 /// A file that commands are noted in.
 pub struct JobLog {
     file: LogFile,
+    /// What the wall clock showed at the origin of the run's, in nanoseconds since 1970.
+    origin: Cell<i128>,
 }
+
+/// When the wall clock is off by more than this, it has been set. Less may lie between the end of a command and its note.
+const CLOCK_SET: u128 = 100_000_000;
 
 /// What is noted of one item.
 pub struct Entry<'a> {
     /// Its number, counted from 1.
     pub seq: u64,
-    /// How long it waited, and then ran, in nanoseconds.
+    /// When its command started, by the clock of the run.
+    pub started: Time,
+    /// How long it waited, in nanoseconds.
     pub wait: u64,
     /// How long its command ran, in nanoseconds.
     pub runtime: u64,
@@ -39,7 +48,7 @@ impl JobLog {
     /// # Errors
     /// It cannot be opened, is in use, or is something else.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(JobLog { file: LogFile::open(path, tsv::HEADER)? })
+        Ok(JobLog { file: LogFile::open(path, tsv::HEADER)?, origin: Cell::new(0) })
     }
 
     /// The items that are noted as completed with status 0.
@@ -62,9 +71,20 @@ impl JobLog {
     /// # Errors
     /// The file cannot be written to.
     pub fn note(&self, entry: &Entry) -> Result<()> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let start = now.saturating_sub(entry.runtime.into());
+        let start = self.wall_clock(entry);
         self.file.append(&tsv::line(entry, start)).context("cannot write to the log")
+    }
+
+    /// When a command that has just ended started, in nanoseconds since 1970. Starts are as far apart as by the clock of the
+    /// run, unless the wall clock is set.
+    fn wall_clock(&self, entry: &Entry) -> u128 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let ended = i128::from(entry.started.0) + i128::from(entry.runtime);
+        let origin = i128::try_from(now).unwrap_or(i128::MAX) - ended;
+        if origin.abs_diff(self.origin.get()) > CLOCK_SET {
+            self.origin.set(origin);
+        }
+        u128::try_from(self.origin.get() + i128::from(entry.started.0)).unwrap_or(0)
     }
 }
 
@@ -91,7 +111,20 @@ mod tests {
     use super::*;
 
     fn entry(item: &[u8], end: End) -> Entry<'_> {
-        Entry { seq: 1, wait: 1_500_000, runtime: 0, attempt: 1, end, item }
+        Entry { seq: 1, started: Time::ZERO, wait: 1_500_000, runtime: 0, attempt: 1, end, item }
+    }
+
+    #[test]
+    fn starts_are_as_far_apart_as_they_were() {
+        let log = JobLog::open(tempfile::NamedTempFile::new().unwrap().path()).unwrap();
+        let start = |started, runtime| {
+            log.wall_clock(&Entry { started: Time(started), runtime, ..entry(b"", End::Exited(0)) })
+        };
+        let first = start(1_000_000, 7);
+        assert_eq!(start(3_000_001, 0) - first, 2_000_001);
+        assert_eq!(start(2_000_000, 50) - first, 1_000_000);
+        // As though the wall clock had been set back by a second.
+        assert!(start(2_000_000_000, 0) < first + 1_999_000_000);
     }
 
     #[test]

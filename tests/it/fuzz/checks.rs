@@ -143,7 +143,15 @@ pub fn joblog(data: &[u8]) {
     assert!(kept.ends_with(b"\n") && kept.starts_with(&header));
     assert!(content.starts_with(&kept) || header.starts_with(&content));
     let before = count(log.completed().expect("readable"), data);
-    let entry = Entry { seq: 1, wait: 0, runtime: 0, attempt: 1, end: End::Exited(0), item: data };
+    let entry = Entry {
+        seq: 1,
+        started: throttle::time::Time::ZERO,
+        wait: 0,
+        runtime: 0,
+        attempt: 1,
+        end: End::Exited(0),
+        item: data,
+    };
     log.note(&entry).expect("writable");
     assert_eq!(count(log.completed().expect("readable"), data), before + 1);
 }

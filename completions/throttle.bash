@@ -23,7 +23,7 @@ _throttle() {
 
     case "${cmd}" in
         throttle)
-            opts="-n -p -r -A -b -c -K -s -a -0 -d -F -I -B -P -j -k -u -v -q -h -V --count --period --rate --algorithm --burst --cost --key --on-limit --in-order --lookahead --margin --state --store-timeout --reset-state --arg-file --null --delimiter --field-separator --max-record --batch --jobs --keep-order --ungrouped --pipe --timeout --retries --backoff --halt --dry-run --audit --arrivals --unsorted --log --resume --verbose --quiet --progress --stats --plot --help --version"
+            opts="-n -p -r -A -b -c -K -s -a -0 -d -F -I -B -P -j -k -u -v -q -h -V --count --period --rate --algorithm --burst --cost --key --on-limit --in-order --lookahead --margin --state --store-timeout --reset-state --arg-file --null --delimiter --field-separator --max-record --batch --jobs --keep-order --ungrouped --pipe --timeout --retries --backoff --halt --dry-run --audit --arrivals --unsorted --log --log-format --resume --verbose --quiet --progress --stats --plot --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -187,6 +187,10 @@ _throttle() {
                     ;;
                 --log)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "tsv json" -- "${cur}"))
                     return 0
                     ;;
                 --progress)

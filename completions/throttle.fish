@@ -30,6 +30,8 @@ complete -c throttle -l halt -d 'When failures end the run: soon,fail=3 or now,f
 complete -c throttle -l arrivals -d 'With --dry-run or --audit: where items tell their time' -r
 complete -c throttle -l unsorted -d 'Sort items that are out of order by up to DUR' -r
 complete -c throttle -l log -d 'Note the end of each command in FILE' -r -F
+complete -c throttle -l log-format -d 'Write a new log as tsv (default) or json' -r -f -a "tsv\t''
+json\t''"
 complete -c throttle -l progress -d 'Show how far the run has come, on a terminal' -r -f -a "auto\t''
 always\t''"
 complete -c throttle -l stats -d 'Print all numbers at the end as one JSON object' -r -f -a "json\t''"

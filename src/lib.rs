@@ -251,7 +251,7 @@ fn sink(config: &Config, world: &mut Real) -> Result<Box<dyn Sink>> {
 
 fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
     let Some(path) = &run.log else { return Ok(None) };
-    let log = JobLog::open(path)?;
+    let log = JobLog::open(path, run.log_format)?;
     let completed = if run.resume { Some(log.completed()?) } else { None };
     Ok(Some((log, completed)))
 }

@@ -10,8 +10,8 @@ use clap::{Parser, ValueHint};
 
 use crate::config::When;
 use crate::config::{
-    Algorithm, Arrivals, Backoff, Batch, Halt, OnLimit, Selector, Source, parse_count, parse_delimiter,
-    parse_duration, parse_limit_count, parse_size,
+    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, OnLimit, Selector, Source, parse_count,
+    parse_delimiter, parse_duration, parse_limit_count, parse_size,
 };
 
 const EXAMPLES: &str = "\
@@ -302,6 +302,21 @@ pub struct Cli {
     #[arg(long, value_name = "FILE", help_heading = "Control")]
     pub(super) log: Option<PathBuf>,
 
+    /// Write a new log as tsv (default) or json
+    ///
+    /// json: an object a line, with the columns of the log as its members; an item that is not UTF-8 is an array of its bytes.
+    /// A log that is there already is continued in its own format.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "log",
+        hide_short_help = true,
+        hide_possible_values = true
+    )]
+    #[arg(value_parser = PossibleValuesParser::new(["tsv", "json"]).map(|format| parse_log_format(&format)))]
+    #[arg(help_heading = "Control")]
+    pub(super) log_format: Option<LogFormat>,
+
     /// Do not run again what the log says is done
     ///
     /// Items that the log of --log has with exit 0 are passed over; all others are run. They are known by their content,
@@ -371,6 +386,10 @@ fn parse_timeout(text: &str) -> Result<u64> {
     let timeout = parse_duration(text)?;
     ensure!(timeout > 0, "a timeout of 0 would end every command: leave it out for none");
     Ok(timeout)
+}
+
+fn parse_log_format(text: &str) -> LogFormat {
+    if text == "json" { LogFormat::Json } else { LogFormat::Tsv }
 }
 
 fn parse_when(text: &str) -> When {

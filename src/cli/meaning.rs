@@ -171,6 +171,7 @@ impl Cli {
             retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff },
             halt: self.halt,
             log: self.log,
+            log_format: self.log_format,
             resume: self.resume,
         })
     }

@@ -20,7 +20,7 @@ use anyhow::{Context, Error, Result};
 
 pub use amount::parse_limit_count;
 pub use arrivals::Arrivals;
-pub use command::{Backoff, Failures, Feed, Halt, Output, Retry, Run};
+pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use limits::{Limits, Source};

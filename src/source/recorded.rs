@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use memchr::memmem;
+use serde_json::Value;
 
 use super::stamp::{Fault, Stamps};
 use super::{Extractor, SourceError, excerpt};
@@ -136,9 +137,12 @@ impl Recorded {
         let stamp = &record[from..from + length];
         let at = self.stamps.read(stamp, stamp).map_err(|fault| describe(&"the start", stamp, fault))?;
         let item =
-            memmem::find(record, b"\"item\":\"").and_then(|from| record.get(from + 7..record.len() - 1));
-        let item: String = item.and_then(|item| serde_json::from_slice(item).ok()).ok_or("has no item")?;
-        Ok((at, Cow::Owned(unescape(item.as_bytes()).into_owned())))
+            serde_json::from_slice(record).ok().and_then(|mut line: Value| match line["item"].take() {
+                Value::String(text) => Some(text.into_bytes()),
+                Value::Array(bytes) => bytes.iter().map(|byte| byte.as_u64()?.try_into().ok()).collect(),
+                _ => None,
+            });
+        Ok((at, Cow::Owned(item.ok_or("has no item")?)))
     }
 }
 
@@ -235,7 +239,7 @@ mod tests {
             "1\t:\t1700000000.500\t     0.002\t0\t0\t0\t0\techo 1\tx",
         ];
         assert_eq!(read(&parallel), [Ok((2, 1_700_000_000_500_000_000, "echo 1\tx".to_owned()))]);
-        let json = [r#"{"seq":1,"start":1700000000.123456789,"exit":0,"item":"a\"b\\t"}"#];
+        let json = [r#"{"seq":1,"start":1700000000.123456789,"exit":0,"item":"a\"b\t"}"#];
         assert_eq!(read(&json), [Ok((1, 1_700_000_000_123_456_789, "a\"b\t".to_owned()))]);
     }
 

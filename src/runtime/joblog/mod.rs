@@ -1,22 +1,27 @@
 //! The log of commands: one line for each item and attempt, and what can be known from it later.
 
 mod file;
+mod json;
 mod tsv;
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use self::file::LogFile;
+use crate::config::LogFormat;
 use crate::exit::End;
 use crate::time::Time;
 
 /// A file that commands are noted in.
 pub struct JobLog {
     file: LogFile,
+    format: LogFormat,
     /// What the wall clock showed at the origin of the run's, in nanoseconds since 1970.
     origin: Cell<i128>,
 }
@@ -43,12 +48,23 @@ pub struct Entry<'a> {
 }
 
 impl JobLog {
-    /// Opens a log to be added to, or a new one.
+    /// Opens a log to be added to, or a new one. What it holds tells its format; `format`, if given, has to be the same.
     ///
     /// # Errors
     /// It cannot be opened, is in use, or is something else.
-    pub fn open(path: &Path) -> Result<Self> {
-        Ok(JobLog { file: LogFile::open(path, tsv::HEADER)?, origin: Cell::new(0) })
+    pub fn open(path: &Path, format: Option<LogFormat>) -> Result<Self> {
+        let found = found(path);
+        ensure!(
+            format.is_none() || found.is_none() || format == found,
+            "{} has another format: leave out --log-format, or name another file",
+            path.display()
+        );
+        let format = found.or(format).unwrap_or_default();
+        let file = match format {
+            LogFormat::Tsv => LogFile::open(path, tsv::HEADER, tsv::HEADER)?,
+            LogFormat::Json => LogFile::open(path, "", json::START)?,
+        };
+        Ok(JobLog { file, format, origin: Cell::new(0) })
     }
 
     /// The items that are noted as completed with status 0.
@@ -59,9 +75,11 @@ impl JobLog {
         let mut items = HashMap::new();
         for line in self.file.lines() {
             let line = line.context("cannot read the log")?;
-            if let Some(item) = tsv::completed(&line) {
-                *items.entry(item.into()).or_default() += 1;
-            }
+            let item = match self.format {
+                LogFormat::Tsv => tsv::completed(&line).map(Into::into),
+                LogFormat::Json => json::completed(&line),
+            };
+            item.into_iter().for_each(|item| *items.entry(item).or_default() += 1);
         }
         Ok(Completed { items })
     }
@@ -72,7 +90,11 @@ impl JobLog {
     /// The file cannot be written to.
     pub fn note(&self, entry: &Entry) -> Result<()> {
         let start = self.wall_clock(entry);
-        self.file.append(&tsv::line(entry, start)).context("cannot write to the log")
+        let line = match self.format {
+            LogFormat::Tsv => tsv::line(entry, start),
+            LogFormat::Json => json::line(entry, start),
+        };
+        self.file.append(&line).context("cannot write to the log")
     }
 
     /// When a command that has just ended started, in nanoseconds since 1970. Starts are as far apart as by the clock of the
@@ -86,6 +108,15 @@ impl JobLog {
         }
         u128::try_from(self.origin.get() + i128::from(entry.started.0)).unwrap_or(0)
     }
+}
+
+/// The format of a log that is there and not empty.
+fn found(path: &Path) -> Option<LogFormat> {
+    // Opening anything but a file might block.
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let mut first = [0];
+    File::open(path).ok()?.read_exact(&mut first).ok()?;
+    Some(if first == *b"{" { LogFormat::Json } else { LogFormat::Tsv })
 }
 
 /// Items that need not be run again.
@@ -116,7 +147,7 @@ mod tests {
 
     #[test]
     fn starts_are_as_far_apart_as_they_were() {
-        let log = JobLog::open(tempfile::NamedTempFile::new().unwrap().path()).unwrap();
+        let log = JobLog::open(tempfile::NamedTempFile::new().unwrap().path(), None).unwrap();
         let start = |started, runtime| {
             log.wall_clock(&Entry { started: Time(started), runtime, ..entry(b"", End::Exited(0)) })
         };
@@ -129,9 +160,18 @@ mod tests {
 
     #[test]
     fn what_is_completed_is_known_later_by_its_content_and_number() {
+        for (format, torn) in [
+            (LogFormat::Tsv, &b"7\t0.0\t0.0\t0.0\t1\t0\t0\ttor"[..]),
+            (LogFormat::Json, b"{\"seq\":7,\"start\":0.0,\"exit\":0,\"signal\":0,\"item\":\"tor"),
+        ] {
+            check_completed(format, torn);
+        }
+    }
+
+    fn check_completed(format: LogFormat, torn: &[u8]) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
-        let log = JobLog::open(&path).unwrap();
+        let log = JobLog::open(&path, Some(format)).unwrap();
         for item in [&b"a"[..], b"a", b"b\tc", b"\xff"] {
             log.note(&entry(item, End::Exited(0))).unwrap();
         }
@@ -139,13 +179,10 @@ mod tests {
         log.note(&entry(b"killed", End::Killed(9))).unwrap();
         drop(log);
         // A torn line, of an item that is the beginning of another.
-        OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .unwrap()
-            .write_all(b"7\t0.0\t0.0\t0.0\t1\t0\t0\ttor")
-            .unwrap();
-        let mut completed = JobLog::open(&path).unwrap().completed().unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(torn).unwrap();
+        let other = if format == LogFormat::Tsv { LogFormat::Json } else { LogFormat::Tsv };
+        assert!(JobLog::open(&path, Some(other)).is_err());
+        let mut completed = JobLog::open(&path, None).unwrap().completed().unwrap();
         let items: [(&[u8], bool); 9] = [
             (b"a", true),
             (b"a", true),

@@ -31,12 +31,12 @@ pub(super) fn completed(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// With all digits: an audit goes by them.
-fn exact_seconds(nanos: u128) -> String {
+pub(super) fn exact_seconds(nanos: u128) -> String {
     let second = u128::from(SECOND);
     format!("{}.{:09}", nanos / second, nanos % second)
 }
 
-fn seconds(nanos: u128) -> String {
+pub(super) fn seconds(nanos: u128) -> String {
     let second = u128::from(SECOND);
     format!("{}.{:03}", nanos / second, nanos % second / 1_000_000)
 }

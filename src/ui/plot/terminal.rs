@@ -76,12 +76,12 @@ fn block(share: f64, row: usize, empty: char) -> char {
 }
 
 fn axis(span: f64, columns: usize) -> String {
-    let mut line = vec![' '; MARGIN + 3 + columns];
+    let mut line = vec![' '; MARGIN + 2 + columns];
     for tick in times(span, (columns / 14).max(1)) {
         let share = tick.at / span;
         let column = (0..columns).rev().find(|column| float(*column) <= share * float(columns)).unwrap_or(0);
         // The last label would stick out.
-        let column = column.min((columns + 2).saturating_sub(tick.label.len()));
+        let column = column.min((columns + 1).saturating_sub(tick.label.len()));
         for (place, c) in line[MARGIN + 1 + column..].iter_mut().zip(tick.label.chars()) {
             *place = c;
         }

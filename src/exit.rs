@@ -56,7 +56,7 @@ pub enum Exit {
     CannotRun,
     /// The command was not found.
     NotFound,
-    /// An item was refused, with `--on-limit fail`.
+    /// An item was refused, with `--on-limit fail`; or an audit found one too early.
     Refused,
     /// The store of limits cannot be reached, or is busy for too long.
     StoreAway,

@@ -11,6 +11,7 @@
 //! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; the rules are in [`limiter`]. The one
 //! loop, which asks the scheduler what to do and does it, is [`runtime::Driver`].
 
+pub mod audit;
 pub mod charge;
 pub mod cli;
 pub mod config;
@@ -29,24 +30,27 @@ pub mod ui;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Error, Result, ensure};
 use nix::sys::signal::Signal;
 
 use crate::cli::Usage;
-use crate::config::{Action, Config, Rate, Report, Run, Selector, Shared, format_duration};
+use crate::config::{Action, Arrivals, Config, Rate, Report, Run, Shared, format_duration};
 use crate::exit::Exit;
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::runtime::joblog::{Completed, JobLog};
-use crate::runtime::sim::{Clock, Sim, stamped};
-use crate::runtime::{Clock as RealClock, Count, Driver, Input, Position, RealWorld, World};
+use crate::runtime::sim::{Clock, Sim};
+use crate::runtime::{Clock as RealClock, Count, Driver, Input, Position, RealWorld, Review, Watched, World};
 use crate::schedule::{BookingTerms, Schedule};
 use crate::sink::{Commands, DryRun, Sink, Stdout};
-use crate::source::{Capacity, Delimiter, Reader};
+use crate::source::{Capacity, Delimiter, Reader, stamped};
 use crate::store::{Quota, StoreError};
+use crate::ui::audit::AuditReport;
 use crate::ui::hints::Log;
+use crate::ui::plot;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
 
@@ -98,7 +102,8 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
     let position = Position::of(&input);
     let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
     match &config.action {
-        Action::DryRun { arrivals, .. } => dry_run(config, rates, arrivals.clone(), reader, &reporter),
+        Action::DryRun { arrivals, .. } => dry_run(config, rates, arrivals.as_ref(), reader, &reporter),
+        Action::Audit(arrivals) => audit_run(config, &rates, arrivals, reader),
         Action::Pass | Action::Run(_) | Action::Reset => {
             let log = config.command().and_then(Log::of);
             let reporter = reporter.with_display(display(config, &reader, &position)).with_log(log);
@@ -119,7 +124,7 @@ fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Opti
 fn dry_run(
     config: &Config,
     rates: Vec<Rate>,
-    arrivals: Option<Selector>,
+    arrivals: Option<&Arrivals>,
     reader: Reader<Input>,
     reporter: &Reporter,
 ) -> Result<Exit> {
@@ -129,21 +134,51 @@ fn dry_run(
     let has_arrivals = arrivals.is_some();
     let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
-        Some(selector) => {
+        Some(arrivals) => {
             let skip_blank = config.input.cleaning.skip_blank;
-            Box::new(stamped(reader, delimiter.clone(), selector, separator, skip_blank))
+            Box::new(stamped(reader, delimiter.clone(), arrivals, separator, skip_blank))
         }
     };
     let mut world = Sim::new(Clock::default(), arrivals);
     let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
     let capacity = config.command().map_or(Capacity::UNLIMITED, Commands::capacity_of);
     let template = config.command().and_then(Commands::line_of);
-    let mut sink = DryRun::new(stdout, delimiter.clone(), capacity, template);
+    let sink: Box<dyn Sink> = Box::new(DryRun::new(stdout, delimiter.clone(), capacity, template));
+    let mut sink = Observed::new(sink, config, &rates, None);
     let mut schedule = Schedule::new(config, rates, world.now());
-    let mut driver = Driver { world: &mut world, sink: &mut sink, reporter, delimiter, log: None };
+    let mut driver = Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log: None };
     let exit = driver.run(&mut schedule);
     reporter.dry_summary(&schedule, world.now(), exit, has_arrivals);
+    sink.draw()?;
     Ok(exit)
+}
+
+fn audit_run(config: &Config, rates: &[Rate], arrivals: &Arrivals, reader: Reader<Input>) -> Result<Exit> {
+    ensure!(rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so there is nothing to audit");
+    let counts_exits = rates.iter().any(|rate| rate.from == config::From::Exit);
+    ensure!(!counts_exits, "an audit knows only when items were released: leave out from=exit");
+    let mut review = Review::new(rates, arrivals, &config.input);
+    if config.plot.is_some() {
+        review = review.traced();
+    }
+    let mut report = AuditReport::new(config.report, io::stdout().lock());
+    match review.run(reader, &mut report) {
+        Ok(exit) => {
+            if let Some(path) = &config.plot {
+                plot::draw(review.audit(), path, io::stdout().lock())?;
+            }
+            if config.as_json {
+                ui::stderr::tell(&format!("{}\n", ui::audit::json(review.audit(), exit)));
+            }
+            Ok(exit)
+        }
+        Err(error) if is_broken_pipe(&error) => Ok(Exit::Signal(Signal::SIGPIPE as i32)),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_broken_pipe(error: &Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn real_run(
@@ -153,6 +188,11 @@ fn real_run(
     position: &Position,
     reporter: &Reporter,
 ) -> Result<Exit> {
+    let may_change = config.limits.files().next().is_some();
+    ensure!(
+        config.plot.is_none() || !may_change,
+        "--plot is for limits that stay as they are: give them with -r"
+    );
     let clock = if config.shared.is_some() { RealClock::Boot } else { RealClock::start() };
     let log = config.command().map(open_log).transpose()?.flatten();
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
@@ -170,14 +210,44 @@ fn real_run(
         }
         log
     });
-    let mut sink = sink(config, &mut world)?;
+    let mut sink = Observed::new(sink(config, &mut world)?, config, rates, Some(clock));
     let delimiter = Delimiter::new(&config.input.delimiter);
-    let exit = Driver { world: &mut world, sink: sink.as_mut(), reporter, delimiter, log }.run(&mut schedule);
+    let exit = Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log }.run(&mut schedule);
     reporter.summary(&schedule, world.now(), exit);
+    sink.draw()?;
     if position.is_shared() {
         position.advance(schedule.consumed());
     }
     Ok(exit)
+}
+
+/// A sink, which is watched if its releases are to be drawn.
+enum Observed<'a> {
+    No(Box<dyn Sink>),
+    Yes(Box<Watched<Box<dyn Sink>>>, &'a Path),
+}
+
+impl<'a> Observed<'a> {
+    fn new(sink: Box<dyn Sink>, config: &'a Config, rates: &[Rate], clock: Option<RealClock>) -> Self {
+        match &config.plot {
+            None => Observed::No(sink),
+            Some(path) => Observed::Yes(Box::new(Watched::new(sink, config, rates, clock)), path),
+        }
+    }
+
+    fn sink(&mut self) -> &mut dyn Sink {
+        match self {
+            Observed::No(sink) => sink.as_mut(),
+            Observed::Yes(sink, _) => sink.as_mut(),
+        }
+    }
+
+    fn draw(&self) -> Result<()> {
+        match self {
+            Observed::No(_) => Ok(()),
+            Observed::Yes(sink, path) => plot::draw(sink.audit(), path, io::stderr().lock()),
+        }
+    }
 }
 
 fn share(
@@ -206,7 +276,7 @@ fn sink(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
 
 fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
     let Some(path) = &run.log else { return Ok(None) };
-    let log = JobLog::open(path)?;
+    let log = JobLog::open(path, run.log_format)?;
     let completed = if run.resume { Some(log.completed()?) } else { None };
     Ok(Some((log, completed)))
 }

@@ -10,8 +10,8 @@ use clap::{ArgAction, Parser, ValueHint};
 
 use crate::config::When;
 use crate::config::{
-    Algorithm, Backoff, Batch, Halt, OnBad, OnLimit, Selector, Source, parse_count, parse_delimiter,
-    parse_duration, parse_limit_count, parse_size,
+    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, OnBad, OnLimit, Selector, Source, parse_count,
+    parse_delimiter, parse_duration, parse_limit_count, parse_size,
 };
 
 const EXAMPLES: &str = "\
@@ -298,12 +298,32 @@ pub struct Cli {
     #[arg(long, help_heading = "Control")]
     pub(super) dry_run: bool,
 
-    /// With --dry-run: where items say when they arrive
+    /// Check time stamps against the limits, release nothing
     ///
-    /// SEL, as for --cost, selects seconds, with up to 9 decimals; seconds since 1970 serve too. Arrivals must not
-    /// decrease. Without it, all items arrive at 0.
-    #[arg(long, value_name = "SEL", value_parser = Selector::parse_part, requires = "dry_run", help_heading = "Control")]
-    pub(super) arrivals: Option<Selector>,
+    /// Reads when each item was released, and prints each that was too early: its number, its instant, how many there are in
+    /// its window, and by how much it was too early; then, for each limit, the worst window, how much of the limit was used, and
+    /// the highest and the mean rate. Exits with 75 if any was too early. With --stats=json, the numbers follow as JSON.
+    ///
+    /// A log of --log, or of the --joblog of parallel, is read as it is: costs and keys are those of its items.
+    #[arg(long, help_heading = "Control")]
+    #[arg(conflicts_with_all = ["command", "dry_run", "reset_state", "on_limit", "batch", "in_order", "lookahead", "progress"])]
+    pub(super) audit: bool,
+
+    /// With --dry-run or --audit: where items tell their time
+    ///
+    /// SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up to 9 decimals (since 1970, or
+    /// since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO 8601, or as web servers
+    /// write it to their common log; a syslog message may be selected whole. ZONE, such as UTC, local, +01:00 or Europe/Berlin,
+    /// is that of times which name none. In a dry run without --arrivals, all items arrive at 0.
+    #[arg(long, value_name = "SEL[,tz=ZONE]", hide_short_help = true, help_heading = "Control")]
+    pub(super) arrivals: Option<Arrivals>,
+
+    /// Sort items that are out of order by up to DUR
+    ///
+    /// By the times of --arrivals. Without it, items that are out of order are an error, but for logs of commands, which are
+    /// sorted as a whole.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Control")]
+    pub(super) unsorted: Option<u64>,
 
     /// Note the end of each command in FILE
     ///
@@ -311,6 +331,21 @@ pub struct Cli {
     /// item. What FILE holds is kept.
     #[arg(long, value_name = "FILE", help_heading = "Control")]
     pub(super) log: Option<PathBuf>,
+
+    /// Write a new log as tsv (default) or json
+    ///
+    /// json: an object a line, with the columns of the log as its members; an item that is not UTF-8 is an array of its bytes.
+    /// A log that is there already is continued in its own format.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "log",
+        hide_short_help = true,
+        hide_possible_values = true
+    )]
+    #[arg(value_parser = PossibleValuesParser::new(["tsv", "json"]).map(|format| parse_log_format(&format)))]
+    #[arg(help_heading = "Control")]
+    pub(super) log_format: Option<LogFormat>,
 
     /// Do not run again what the log says is done
     ///
@@ -348,6 +383,19 @@ pub struct Cli {
     #[arg(help_heading = "Control")]
     pub(super) stats: Option<String>,
 
+    /// Draw the releases over time to FILE, as SVG
+    ///
+    /// At the end: what was released against what each limit allowed, and what was in each window against the limit; of limits
+    /// with keys, the busiest keys. With -, in characters to the width of the terminal, on standard error; of an audit, on
+    /// standard output.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "reset_state",
+        help_heading = "Control"
+    )]
+    pub(super) plot: Option<PathBuf>,
+
     /// Print help; by topic: throttle help
     #[arg(short, long, action = ArgAction::Help, help_heading = "Control")]
     pub(super) help: Option<bool>,
@@ -380,6 +428,10 @@ fn parse_timeout(text: &str) -> Result<u64> {
 
 fn parse_on_bad(text: &str) -> OnBad {
     if text == "skip" { OnBad::Skip } else { OnBad::Fail }
+}
+
+fn parse_log_format(text: &str) -> LogFormat {
+    if text == "json" { LogFormat::Json } else { LogFormat::Tsv }
 }
 
 fn parse_when(text: &str) -> When {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::args::Cli;
 use crate::config::{
-    Action, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry,
+    Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry,
     Run, Shared, Source, State, check_shareable,
 };
 use crate::time::SECOND;
@@ -36,13 +36,13 @@ impl Cli {
             _ => Report::Normal,
         };
         let queue = Queue { in_order: self.in_order, lookahead: self.lookahead.unwrap_or(LOOKAHEAD) };
-        let (progress, as_json) = (self.progress, self.stats.is_some());
+        let (progress, as_json, plot) = (self.progress, self.stats.is_some(), self.plot.clone());
         ensure!(
             !limits.count_exits() || !self.command.is_empty(),
             "from=exit is for a command: add one, such as -- curl"
         );
         let action = self.action()?;
-        Ok(Config { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json })
+        Ok(Config { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json, plot })
     }
 
     fn limits(&self) -> Result<Limits> {
@@ -98,9 +98,10 @@ impl Cli {
         };
         let state = match &self.state {
             Some(_) if self.dry_run => bail!("--dry-run books nothing: leave out --state"),
+            Some(_) if self.audit => bail!("--audit books nothing: leave out --state"),
             // Not by clap, which repeats what it cannot read: there may be a password in it.
             Some(state) => Some(State::parse_public(state).context("--state")?),
-            None if self.dry_run => None,
+            None if self.dry_run || self.audit => None,
             None => from_environment()?,
         };
         ensure!(!self.reset_state || state.is_some(), "--reset-state needs to know which: add -s STATE");
@@ -134,13 +135,32 @@ impl Cli {
         if self.reset_state {
             return Ok(Action::Reset);
         }
-        let (dry_run, arrivals) = (self.dry_run, self.arrivals.clone());
+        let (dry_run, arrivals) = (self.dry_run, self.arrivals()?);
+        if self.audit {
+            return Ok(Action::Audit(arrivals.unwrap_or_default()));
+        }
         let run = if self.command.is_empty() { None } else { Some(Box::new(self.run()?)) };
         Ok(match run {
             run if dry_run => Action::DryRun { arrivals, run },
             Some(run) => Action::Run(run),
             None => Action::Pass,
         })
+    }
+
+    /// Where items tell their time, if they do.
+    fn arrivals(&self) -> Result<Option<Arrivals>> {
+        let has_time = self.dry_run || self.audit;
+        ensure!(
+            has_time || self.arrivals.is_none(),
+            "--arrivals is for --dry-run or --audit: add one of them"
+        );
+        let has_stamps = self.audit || self.arrivals.is_some();
+        ensure!(
+            has_stamps || self.unsorted.is_none(),
+            "--unsorted is for --arrivals or --audit: add one of them"
+        );
+        let arrivals = self.arrivals.clone().or(self.audit.then(Arrivals::default));
+        Ok(arrivals.map(|arrivals| Arrivals { unsorted: self.unsorted, ..arrivals }))
     }
 
     fn run(self) -> Result<Run> {
@@ -169,6 +189,7 @@ impl Cli {
             retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff },
             halt: self.halt,
             log: self.log,
+            log_format: self.log_format,
             resume: self.resume,
         })
     }

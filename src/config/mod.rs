@@ -1,6 +1,7 @@
 //! What the command line means: comparable, printable, and with nothing of the parser in it.
 
 mod amount;
+mod arrivals;
 mod command;
 mod delimiter;
 mod duration;
@@ -19,7 +20,8 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result};
 
 pub use amount::parse_limit_count;
-pub use command::{Backoff, Failures, Feed, Halt, Output, Retry, Run};
+pub use arrivals::Arrivals;
+pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use limits::{Limits, Source};
@@ -54,6 +56,8 @@ pub struct Config {
     pub progress: Option<When>,
     /// Whether the numbers at the end are told as JSON.
     pub as_json: bool,
+    /// Where releases are drawn at the end; `-` is the terminal.
+    pub plot: Option<PathBuf>,
 }
 
 impl Config {
@@ -68,7 +72,7 @@ impl Config {
         match &self.action {
             Action::Run(run) => Some(run),
             Action::DryRun { run, .. } => run.as_deref(),
-            Action::Pass | Action::Reset => None,
+            Action::Pass | Action::Audit(_) | Action::Reset => None,
         }
     }
 }
@@ -197,10 +201,12 @@ pub enum Action {
     /// Releases nothing: prints when each item would have been released.
     DryRun {
         /// Where a record says when it arrived. Without it, all arrive at 0.
-        arrivals: Option<Selector>,
+        arrivals: Option<Arrivals>,
         /// The command that would be run, if any.
         run: Option<Box<Run>>,
     },
+    /// Releases nothing: judges when records say that they were released.
+    Audit(Arrivals),
     /// Makes the state of shared limits anew.
     Reset,
 }

@@ -171,10 +171,10 @@ impl Driver<'_> {
             return Ok(());
         };
         let (wait, runtime) = (attempt.started.since(attempt.since), now.since(attempt.started));
-        let (number, end) = (attempt.number(), ended.end);
+        let (number, end, started) = (attempt.number(), ended.end, attempt.started);
         for segment in &attempt.segments {
             for (item, seq) in self.delimiter.split(segment.bytes()).zip(segment.first()..) {
-                log.note(&Entry { seq, wait, runtime, attempt: number, end, item })?;
+                log.note(&Entry { seq, started, wait, runtime, attempt: number, end, item })?;
             }
         }
         Ok(())

@@ -12,10 +12,12 @@ mod precise;
 mod readable;
 mod real_world;
 mod reaper;
+mod review;
 mod signals;
 pub mod sim;
 mod stdout_reader;
 mod waker;
+mod watched;
 mod world;
 
 use std::thread;
@@ -25,6 +27,8 @@ pub use self::count::Count;
 pub use self::driver::Driver;
 pub use self::input::{Input, Position};
 pub use self::real_world::RealWorld;
+pub use self::review::Review;
+pub use self::watched::Watched;
 pub use self::world::{Event, Wait, Wake, World};
 
 /// Starts a thread that runs until the process ends.

@@ -43,6 +43,24 @@ pub trait Sink {
     }
 }
 
+impl Sink for Box<dyn Sink> {
+    fn capacity(&self) -> Capacity {
+        self.as_ref().capacity()
+    }
+
+    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
+        self.as_mut().send(at, batch)
+    }
+
+    fn finish(&mut self) -> Result<(), Cause> {
+        self.as_mut().finish()
+    }
+
+    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+        self.as_mut().jobs()
+    }
+}
+
 /// Commands that were started and run on.
 pub trait Jobs {
     /// Collects the commands that have ended.

@@ -1,8 +1,10 @@
 //! What a person sees: messages, progress and statistics.
 
+pub mod audit;
 pub mod hints;
 mod line;
 mod notice;
+pub mod plot;
 pub mod progress;
 pub mod report;
 pub mod stats;

@@ -4,6 +4,7 @@
 //! earlier* than allowed, never that it is fast, but for guards against hanging that are far longer than need be.
 
 mod audit;
+mod audit_option;
 mod batches;
 mod bytes;
 mod cli;
@@ -20,6 +21,7 @@ mod keys;
 mod limit_files;
 mod limits;
 mod nginx;
+mod plot;
 mod outlook;
 mod property;
 mod protocol;

@@ -126,6 +126,8 @@ fn limit_json(limit: &Limit) -> Value {
     let mut numbers = tally_json(limit, &limit.tally());
     numbers["limit"] = limit.rate().to_string().into();
     if let Some(keys) = limit.keys() {
+        // Each key has a limit of its own, so all together have no share of one.
+        numbers["share_mean"] = Value::Null;
         numbers["keys"] = keys.into();
         numbers["worst_keys"] = worst_keys.into();
     }

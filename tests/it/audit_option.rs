@@ -135,6 +135,7 @@ fn the_numbers_are_told_as_json() {
     assert_eq!((&limit["worst_window"]["count"], &limit["worst_window"]["item"]), (&3.into(), &3.into()));
     assert_eq!((&limit["share_highest"], &limit["rate_mean"]), (&1.5.into(), &4.0.into()));
     assert_eq!(numbers["limits"][1]["worst_keys"][0]["key"], "a");
+    assert_eq!(numbers["limits"][1]["share_mean"], Value::Null);
 }
 
 #[test]

@@ -10,7 +10,7 @@ function __throttle_words
             set -e words[1]
             string escape -- $words
             return 0
-        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--halt|--arrivals|--log|--stats|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
+        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--halt|--arrivals|--unsorted|--log|--log-format|--stats|--plot|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
             set skip 2
         else if not string match -q -- '-?*' "$words[1]"
             string escape -- $words
@@ -119,12 +119,16 @@ complete -c throttle -n 'not __throttle_in_command' -l backoff -x -d 'Wait befor
 complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail= now,fail=' -d 'When failures end the run: soon,fail=3 or now,fail=10%'
 complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each command before it runs'
 complete -c throttle -n 'not __throttle_in_command' -l dry-run -d 'Print when each item would go, without waiting'
-complete -c throttle -n 'not __throttle_in_command' -l arrivals -x -a '(__throttle_selectors)' -d 'With --dry-run: where items say when they arrive'
+complete -c throttle -n 'not __throttle_in_command' -l audit -d 'Check time stamps against the limits, release nothing'
+complete -c throttle -n 'not __throttle_in_command' -l arrivals -x -a '(__throttle_selectors)' -d 'With --dry-run or --audit: where items tell their time'
+complete -c throttle -n 'not __throttle_in_command' -l unsorted -x -d 'Sort items that are out of order by up to DUR'
 complete -c throttle -n 'not __throttle_in_command' -l log -r -F -d 'Note the end of each command in FILE'
+complete -c throttle -n 'not __throttle_in_command' -l log-format -x -a 'tsv json' -d 'Write a new log as tsv (default) or json'
 complete -c throttle -n 'not __throttle_in_command' -l resume -d 'Do not run again what the log says is done'
 complete -c throttle -n 'not __throttle_in_command' -s v -l verbose -d 'Print the limits at the start, a summary at the end'
 complete -c throttle -n 'not __throttle_in_command' -s q -l quiet -d 'Print errors only'
 complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto always' -d 'Show how far the run has come, on a terminal'
 complete -c throttle -n 'not __throttle_in_command' -l stats -x -a 'json' -d 'Print all numbers at the end as one JSON object'
+complete -c throttle -n 'not __throttle_in_command' -l plot -r -F -d 'Draw the releases over time to FILE, as SVG'
 complete -c throttle -n 'not __throttle_in_command' -s h -l help -d 'Print help; by topic: throttle help'
 complete -c throttle -n 'not __throttle_in_command' -s V -l version -d 'Print version'

@@ -311,11 +311,11 @@ pub struct Cli {
 
     /// With --dry-run or --audit: where items tell their time
     ///
-    /// SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up to 9 decimals (since 1970, or
+    /// SEL[,tz=ZONE]: SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up to 9 decimals (since 1970, or
     /// since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO 8601, or as web servers
     /// write it to their common log; a syslog message may be selected whole. ZONE, such as UTC, local, +01:00 or Europe/Berlin,
     /// is that of times which name none. In a dry run without --arrivals, all items arrive at 0.
-    #[arg(long, value_name = "SEL[,tz=ZONE]", hide_short_help = true, help_heading = "Control")]
+    #[arg(long, value_name = "SEL", help_heading = "Control")]
     pub(super) arrivals: Option<Arrivals>,
 
     /// Sort items that are out of order by up to DUR
@@ -388,12 +388,7 @@ pub struct Cli {
     /// At the end: what was released against what each limit allowed, and what was in each window against the limit; of limits
     /// with keys, the busiest keys. With -, in characters to the width of the terminal, on standard error; of an audit, on
     /// standard output.
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "reset_state",
-        help_heading = "Control"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "reset_state", help_heading = "Control")]
     pub(super) plot: Option<PathBuf>,
 
     /// Print help; by topic: throttle help

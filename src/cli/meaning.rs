@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::args::Cli;
 use crate::config::{
-    Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry,
-    Run, Shared, Source, State, check_shareable,
+    Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText,
+    Report, Retry, Run, Shared, Source, State, check_shareable,
 };
 use crate::time::SECOND;
 

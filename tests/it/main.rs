@@ -21,8 +21,8 @@ mod keys;
 mod limit_files;
 mod limits;
 mod nginx;
-mod plot;
 mod outlook;
+mod plot;
 mod property;
 mod protocol;
 #[cfg(feature = "redis")]

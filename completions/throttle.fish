@@ -99,6 +99,7 @@ complete -c throttle -n 'not __throttle_in_command' -l margin -x -d 'Make every 
 complete -c throttle -n 'not __throttle_in_command' -s s -l state -x -a '(__throttle_states)' -d 'Share the limits with all runs that name this STATE'
 complete -c throttle -n 'not __throttle_in_command' -l store-timeout -x -d 'Wait at most DUR for a server that is away [default: 1m]'
 complete -c throttle -n 'not __throttle_in_command' -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
+complete -c throttle -n 'not __throttle_in_command' -l status -d 'Print how much of the limits of STATE is used, release nothing'
 complete -c throttle -n 'not __throttle_in_command' -s a -l arg-file -r -F -d 'Read items from FILE and leave stdin to COMMAND'
 complete -c throttle -n 'not __throttle_in_command' -s 0 -l null -d 'Items end at NUL, as from find -print0'
 complete -c throttle -n 'not __throttle_in_command' -s d -l delimiter -x -d 'Items end at D [default: \\n]'

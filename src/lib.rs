@@ -88,6 +88,11 @@ fn print(text: &str) -> Exit {
 }
 
 fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
+    match (&config.action, &config.shared) {
+        (Action::List, _) => return Ok(print(&store::names().join("\n"))),
+        (Action::Status, Some(shared)) => return status(shared),
+        _ => {}
+    }
     if let (Action::Reset, Some(shared)) = (&config.action, &config.shared) {
         store::reset(shared)?;
         return Ok(Exit::Done);
@@ -104,7 +109,7 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
     match &config.action {
         Action::DryRun { arrivals, .. } => dry_run(config, rates, arrivals.as_ref(), reader, &reporter),
         Action::Audit(arrivals) => audit_run(config, &rates, arrivals, reader),
-        Action::Pass | Action::Run(_) | Action::Reset => {
+        Action::Pass | Action::Run(_) | Action::Reset | Action::Status | Action::List => {
             let log = config.command().and_then(Log::of);
             let reporter = reporter.with_display(display(config, &reader, &position)).with_log(log);
             real_run(config, &rates, reader, &position, &reporter)
@@ -119,6 +124,13 @@ fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Opti
     let delimiter = Delimiter::new(&config.input.delimiter);
     count.start(reader.input(), position, delimiter, config.input.max_record);
     Some(display)
+}
+
+fn status(shared: &Shared) -> Result<Exit> {
+    let status = store::status(&shared.state, RealClock::Boot.now())?;
+    let text = status
+        .map_or_else(|| format!("there is no state {}", shared.state), |status| ui::state::describe(&status));
+    Ok(print(&text))
 }
 
 fn dry_run(

@@ -162,6 +162,13 @@ pub struct Cli {
     #[arg(long, conflicts_with = "command", hide_short_help = true, help_heading = "Limits")]
     pub(super) reset_state: bool,
 
+    /// Print how much of the limits of STATE is used, release nothing
+    ///
+    /// For each limit: how many slots are used, how many are free, and when the next one is; and which process holds the
+    /// lock of the state, if one does. Without -s STATE, the names of all states. For states in files.
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["command", "reset_state", "dry_run"], help_heading = "Limits")]
+    pub(super) status: bool,
+
     /// Read items from FILE and leave stdin to COMMAND
     ///
     /// Without it, the standard input of COMMAND is /dev/null.

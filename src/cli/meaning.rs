@@ -27,7 +27,7 @@ impl Cli {
         let batch = self.batch.unwrap_or(Batch::SINGLE);
         let on_limit = self.on_limit.unwrap_or_default();
         let shared = self.shared()?;
-        if let Some(shared) = shared.as_ref().filter(|_| !self.reset_state) {
+        if let Some(shared) = shared.as_ref().filter(|_| self.releases()) {
             check_shareable(&shared.state, &limits, on_limit, batch)?;
         }
         let report = match (self.verbose, self.quiet) {
@@ -43,6 +43,11 @@ impl Cli {
         );
         let action = self.action()?;
         Ok(Config { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json, plot })
+    }
+
+    /// Whether anything is to be released, so that limits are needed.
+    fn releases(&self) -> bool {
+        !self.reset_state && !self.status
     }
 
     fn limits(&self) -> Result<Limits> {
@@ -61,7 +66,7 @@ impl Cli {
         }
         sources.extend(self.rate.iter().cloned());
         ensure!(
-            self.reset_state || !sources.is_empty(),
+            !self.releases() || !sources.is_empty(),
             "no limit given: add one, such as -n 10 -p 1m or -r 10/s"
         );
         let limits = Limits { sources, defaults };
@@ -131,6 +136,11 @@ impl Cli {
             && let Some(flag) = self.flag_for_commands()
         {
             bail!("{flag} is for a command: add one, such as -- echo {{}}");
+        }
+        if self.status {
+            let has_state =
+                self.state.is_some() || env::var_os(VARIABLE).is_some_and(|state| !state.is_empty());
+            return Ok(if has_state { Action::Status } else { Action::List });
         }
         if self.reset_state {
             return Ok(Action::Reset);

@@ -32,6 +32,11 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Usage> 
     if let Some(help) = help::asked(&args) {
         return Err(help);
     }
+    // Alone, it asks which states there are.
+    let args = match &args[..] {
+        [_, alone] if alone == "-s" || alone == "--state" => vec![args[0].clone(), "--status".into()],
+        _ => args,
+    };
     let cli = Cli::try_parse_from(&args).map_err(|error| usage(&error, &args))?;
     if let Some(advice) = foreign::source_advice(&args) {
         return Err(Usage::Wrong(advice));

@@ -72,7 +72,7 @@ impl Config {
         match &self.action {
             Action::Run(run) => Some(run),
             Action::DryRun { run, .. } => run.as_deref(),
-            Action::Pass | Action::Audit(_) | Action::Reset => None,
+            Action::Pass | Action::Audit(_) | Action::Reset | Action::Status | Action::List => None,
         }
     }
 }
@@ -209,6 +209,10 @@ pub enum Action {
     Audit(Arrivals),
     /// Makes the state of shared limits anew.
     Reset,
+    /// Prints how much of the state of shared limits is used.
+    Status,
+    /// Prints the names of the states that there are.
+    List,
 }
 
 /// How much is told on stderr.

@@ -68,9 +68,9 @@ mod policy;
 #[cfg(feature = "redis")]
 mod redis;
 
-pub use file::{FileStore, place};
+pub use file::{FileStore, LimitStatus, Status, names, place};
 pub use memory::Memory;
-pub use open::{open, reset};
+pub use open::{open, reset, status};
 pub use policy::{Policy, Quota, Reserve};
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::absent::redis;
 #[cfg(feature = "redis")]
 use super::redis;
-use super::{FileStore, Policy, Reserve, Store, StoreError, place};
+use super::{FileStore, Policy, Reserve, Status, Store, StoreError, file, place};
 use crate::config::{Rate, Shared, State};
+use crate::exit::Exit;
 use crate::time::Time;
 
 /// Opens the store that shares these limits, and says what they are in it.
@@ -40,6 +41,20 @@ pub fn reset(shared: &Shared) -> Result<(), StoreError> {
         State::Server(server) => redis::reset(server, timeout(shared)),
         file => FileStore::reset(&path(file)?).map(drop),
     }
+}
+
+/// How much of a state is used; `None` if there is no such state. `now` shows the time since the machine was started.
+///
+/// # Errors
+/// It is unavailable, or on a server.
+pub fn status(state: &State, now: Time) -> Result<Option<Status>, StoreError> {
+    if let State::Server(server) = state {
+        let error = anyhow::anyhow!(
+            "{server}: --status is for states in files; ask the server itself, as with redis-cli"
+        );
+        return Err(StoreError { exit: Exit::Usage, error });
+    }
+    file::status(&path(state)?, now)
 }
 
 fn timeout(shared: &Shared) -> Duration {

@@ -7,6 +7,7 @@ mod notice;
 pub mod plot;
 pub mod progress;
 pub mod report;
+pub mod state;
 pub mod stats;
 pub mod stderr;
 mod terminal;

@@ -23,7 +23,7 @@ fn options_of_other_programs_name_ours() {
         (&["echo", ":::", "a", "b"], "items come from stdin"),
         (&["--dryrun"], "is it --dry-run?"),
         (&["--cuont", "1"], "there is no option --cuont: is it --count?"),
-        (&["--st", "x"], "--st is the beginning of --state, --store-timeout, --stats"),
+        (&["--st", "x"], "--st is the beginning of --state, --store-timeout, --status, --stats"),
     ];
     for (args, told) in table {
         let assert = throttle(&[&["-n1"], *args].concat()).write_stdin("x\n").assert().code(2).stdout("");

@@ -29,6 +29,7 @@ mod protocol;
 mod redis;
 mod rooms;
 mod shared;
+mod shared_status;
 mod signals;
 mod simulated;
 #[cfg(feature = "redis")]

@@ -17,7 +17,7 @@ const ROOMS: [(&str, &[&str]); 10] = [
     ("store", &["limiter", "config"]),
     ("audit", &["limiter", "config", "source"]),
     ("schedule", &["limiter", "config", "source"]),
-    ("ui", &["schedule", "audit", "config", "source"]),
+    ("ui", &["schedule", "audit", "store", "config", "source"]),
     ("runtime", &["audit", "config", "limiter", "schedule", "source", "sink", "store", "ui"]),
 ];
 

@@ -1,9 +1,9 @@
 //! What is in a state file: two copies of the header, then the marks of the rings, all at fixed places.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,6 +47,9 @@ impl Body {
         let new = tempfile::Builder::new().prefix(".throttle-").tempfile_in(directory).map_err(cannot)?;
         let (file, temporary) = new.into_parts();
         let body = Body { path: path.to_owned(), file: Arc::new(file) };
+        if guard::shared_group(directory).is_some() {
+            body.file.set_permissions(Permissions::from_mode(0o660)).map_err(cannot)?;
+        }
         body.make_room(places)?;
         body.write(header)?;
         body.make_durable()?;
@@ -161,7 +164,7 @@ impl Marks for &Body {
 }
 
 /// The directory that a file is in.
-fn directory(path: &Path) -> &Path {
+pub(super) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,

@@ -278,9 +278,11 @@ pub struct Cli {
 
     /// Wait before a retry: 1s..5m, or 22,75=1s..5m
     ///
-    /// As in 1s..5m: a random time between MIN and twice MIN, then four times MIN, and so on up to MAX. Meanwhile nothing
-    /// else is released (with keys: nothing with its key). With CODES, as in 22,75=1s..5m, only commands that exit with
-    /// one of these are tried again, and none that was killed. Without --backoff, a retry goes when the limits admit it.
+    /// [CODES=]MIN..MAX. The wait is a random time between MIN and twice MIN, then four times MIN, and so on up to MAX.
+    /// Other items go on meanwhile; then the item is next in line. With --in-order it keeps its place, and the others wait.
+    /// A time that a command puts into $THROTTLE_RETRY_AFTER holds up everything with the same keys. With CODES, only
+    /// commands that exit with one of these are tried again, and none that was killed. Without --backoff, a retry goes when
+    /// the limits admit it.
     #[arg(long, value_name = "WAIT", requires = "retries", help_heading = "Commands")]
     pub(super) backoff: Option<Backoff>,
 

@@ -217,7 +217,7 @@ impl RedisStore {
     fn warn(&mut self, what: &str) {
         let server = &self.server;
         let warning = format!(
-            "{server}: {what}: nothing is released until whatever may have been booked is a window ago"
+            "{server}: {what}: nothing is released until every slot that might have been booked is more than a period old"
         );
         self.warning.get_or_insert(warning);
     }

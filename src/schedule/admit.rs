@@ -61,7 +61,12 @@ impl Schedule {
             self.look_ahead(now, &batch);
         } else {
             // What was refused has made room.
-            while batch.is_empty() && !self.stopping && !self.intake.is_empty() && self.has_room() {
+            while batch.is_empty()
+                && !self.matters_together()
+                && !self.stopping
+                && !self.intake.is_empty()
+                && self.has_room()
+            {
                 self.offer(now);
                 self.admit_waiting(now, room, &mut batch);
             }
@@ -216,7 +221,13 @@ impl Schedule {
                 return Next::NoMore;
             }
             self.refuse(at, limit);
-            return Next::More;
+            if !self.matters_together() {
+                return Next::More;
+            }
+            // What has arrived as well has room now, and may join the next batch.
+            self.is_due = false;
+            self.next = Some(now);
+            return Next::NoMore;
         }
         let limits = &mut self.rules.limits;
         let open = self.rules.former.complete(open, lane.waiting(), now, |costs| {

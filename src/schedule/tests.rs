@@ -260,6 +260,18 @@ fn the_first_that_comes_too_early_ends_an_enforced_run() {
     ]);
 }
 
+/// Found by a property test, seed 13924.
+#[test]
+fn what_has_arrived_joins_a_batch_that_refused_items_made_room_for() {
+    Scene::new("-r 3/6ns,cost=col:1 --on-limit drop -B 3 --lookahead 3").check(&[
+        (0, Input("3 a\n"), "wait 0 or input"),
+        (0, Due, "send 3 a; wait - or input"),
+        (3, Input("1 b\n2 c\n0 d\n0 e\n"), "wait 3"),
+        (3, Due, "wait 3 or input"),
+        (3, Due, "send 0 d 0 e; wait - or input"),
+    ]);
+}
+
 #[test]
 fn other_limits_go_on_with_what_is_known() {
     Scene::new("-r 1/100ns").check(&[

@@ -13,16 +13,49 @@ pub(super) struct Admitted {
     releases: Vec<Release>,
     /// What each of them costs and which account it goes to: a row of all limits for each.
     charges: Vec<(u64, usize)>,
-    /// The sums of the costs under each limit, by account.
-    pending: Vec<HashMap<usize, u64, RandomState>>,
+    /// The sums of the costs under each limit.
+    pending: Vec<Pending>,
+    /// Whose slots each release uses, if slots are needed.
+    whose: Vec<Option<Key>>,
+}
+
+/// The sums of the costs under a limit.
+enum Pending {
+    /// Of one that all items use up together.
+    Common(u64),
+    /// Of one that goes by key, for each account.
+    Keyed(HashMap<usize, u64, RandomState>),
+}
+
+impl Pending {
+    fn of(&self, account: usize) -> u64 {
+        match self {
+            Pending::Common(sum) => *sum,
+            Pending::Keyed(sums) if sums.is_empty() => 0,
+            Pending::Keyed(sums) => sums.get(&account).copied().unwrap_or(0),
+        }
+    }
+
+    fn add(&mut self, account: usize, cost: u64) {
+        let sum = match self {
+            Pending::Common(sum) => sum,
+            Pending::Keyed(sums) => sums.entry(account).or_default(),
+        };
+        *sum = sum.saturating_add(cost);
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Pending::Common(sum) => *sum = 0,
+            Pending::Keyed(sums) => sums.clear(),
+        }
+    }
 }
 
 /// One or more releases that ask the same.
 struct Release {
     since: Time,
     count: u64,
-    /// Whose slots they use, if they need any.
-    whose: Option<Key>,
 }
 
 /// Some of the releases of a row that have left.
@@ -33,9 +66,13 @@ pub(super) struct Left<'a> {
 }
 
 impl Admitted {
-    /// For so many limits.
-    pub(super) fn new(limits: usize) -> Self {
-        Admitted { pending: vec![HashMap::default(); limits], ..Admitted::default() }
+    /// For limits, of each of which it is told whether it goes by key.
+    pub(super) fn new(is_keyed: impl Iterator<Item = bool>) -> Self {
+        let pending = is_keyed.map(|is_keyed| match is_keyed {
+            true => Pending::Keyed(HashMap::default()),
+            false => Pending::Common(0),
+        });
+        Admitted { pending: pending.collect(), ..Admitted::default() }
     }
 
     /// Where the next row of charges begins.
@@ -55,20 +92,23 @@ impl Admitted {
 
     /// What is admitted already under a limit for an account.
     pub(super) fn pending(&self, limit: usize, account: usize) -> u64 {
-        let pending = &self.pending[limit];
-        if pending.is_empty() { 0 } else { pending.get(&account).copied().unwrap_or(0) }
+        self.pending[limit].of(account)
     }
 
     /// So many releases that cost what was charged last are admitted.
-    pub(super) fn note(&mut self, since: Time, count: u64, whose: Option<Key>) {
+    pub(super) fn note(&mut self, since: Time, count: u64) {
         let row = self.charges.len() - self.pending.len();
         for (pending, &(cost, account)) in self.pending.iter_mut().zip(&self.charges[row..]) {
             if cost > 0 {
-                let sum = pending.entry(account).or_default();
-                *sum = sum.saturating_add(cost.saturating_mul(count));
+                pending.add(account, cost.saturating_mul(count));
             }
         }
-        self.releases.push(Release { since, count, whose });
+        self.releases.push(Release { since, count });
+    }
+
+    /// The releases that were noted last use these slots.
+    pub(super) fn use_slots(&mut self, whose: Option<Key>) {
+        self.whose.push(whose);
     }
 
     /// The first `left` of all releases, each with the charges of one of them.
@@ -77,7 +117,8 @@ impl Admitted {
         self.releases.iter().enumerate().map_while(move |(at, release)| {
             let count = release.count.min(left);
             left -= count;
-            let gone = Left { since: release.since, count, whose: release.whose.as_ref() };
+            let gone =
+                Left { since: release.since, count, whose: self.whose.get(at).and_then(Option::as_ref) };
             (count > 0).then(|| (gone, &self.charges[at * limits..(at + 1) * limits]))
         })
     }
@@ -85,6 +126,7 @@ impl Admitted {
     pub(super) fn clear(&mut self) {
         self.releases.clear();
         self.charges.clear();
-        self.pending.iter_mut().for_each(HashMap::clear);
+        self.whose.clear();
+        self.pending.iter_mut().for_each(Pending::clear);
     }
 }

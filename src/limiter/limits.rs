@@ -65,7 +65,7 @@ pub struct Limits {
 impl FromIterator<Limit> for Limits {
     fn from_iter<I: IntoIterator<Item = Limit>>(limits: I) -> Self {
         let all: Vec<_> = limits.into_iter().collect();
-        let admitted = Admitted::new(all.len());
+        let admitted = Admitted::new(all.iter().map(|limit| limit.key.is_some()));
         Limits { all, booked: None, admitted }
     }
 }
@@ -163,8 +163,10 @@ impl Limits {
         let count = self.available(now, request, most);
         match count {
             Ok(count) => {
-                let whose = self.booked.as_ref().filter(|_| !request.is_free()).map(|_| Booked::key(request));
-                self.admitted.note(request.since, count, whose);
+                self.admitted.note(request.since, count);
+                if self.booked.is_some() {
+                    self.admitted.use_slots((!request.is_free()).then(|| Booked::key(request)));
+                }
             }
             Err(_) => self.admitted.truncate(row),
         }

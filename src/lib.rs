@@ -49,10 +49,9 @@ use crate::sink::{Commands, DryRun, Sink, Stdout};
 use crate::source::{Capacity, Delimiter, Reader, stamped};
 use crate::store::{Quota, StoreError};
 use crate::ui::audit::AuditReport;
-use crate::ui::hints::Log;
 use crate::ui::plot;
 use crate::ui::progress::Display;
-use crate::ui::report::Reporter;
+use crate::ui::report::{Log, Reporter};
 
 /// Runs the program with these arguments, of which the first is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {

@@ -328,6 +328,11 @@ impl Schedule {
             self.stats.released += items;
             self.stats.settled += items;
         }
+        self.recycle(batch);
+    }
+
+    /// Keeps a batch for its memory.
+    fn recycle(&mut self, mut batch: Batch) {
         batch.clear();
         self.sending.spare = batch;
     }
@@ -361,11 +366,10 @@ impl Schedule {
     }
 
     /// A batch was not sent.
-    pub fn cancel(&mut self, now: Time, mut batch: Batch) {
+    pub fn cancel(&mut self, now: Time, batch: Batch) {
         self.commit(now, 0);
         self.requeue(batch.segments().to_vec());
-        batch.clear();
-        self.sending.spare = batch;
+        self.recycle(batch);
     }
 
     /// A batch was too long for the system, whatever was known of its capacity: it is made smaller, as xargs does.
@@ -375,6 +379,7 @@ impl Schedule {
                 let only = only.clone();
                 self.commit(now, 0);
                 self.fail_misfit(&only, Misfit::Line);
+                self.recycle(batch);
             }
             _ => {
                 self.rules.former.shrink(batch.items());

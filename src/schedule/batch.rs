@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::lane::Lane;
 use crate::config::{Batch, Rate};
 use crate::source::{Capacity, Items, Misfit};
 use crate::time::Time;
@@ -66,11 +65,11 @@ impl Former {
         self.capacity.vacancies > 0
     }
 
-    /// How many items wait in a lane, and what they cost a limit in the batches they would make.
-    pub(super) fn cost_of(&self, lane: &Lane, limit: usize) -> (u64, u64) {
+    /// How many items wait, and what they cost a limit in the batches they would make.
+    pub(super) fn cost_of<'a>(&self, waiting: impl Iterator<Item = &'a Items>, limit: usize) -> (u64, u64) {
         let is_summed = !self.forms_batches() || self.sums.get(limit).is_some_and(|&sums| sums);
         let (mut count, mut cost) = (0u64, 0u64);
-        for items in lane.waiting() {
+        for items in waiting {
             count += items.segment.items();
             cost = cost.saturating_add(items.charge.costs[limit].saturating_mul(items.segment.items()));
         }

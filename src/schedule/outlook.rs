@@ -1,5 +1,6 @@
 //! What a run waits for, and how long it may still take.
 
+use super::lane::Lane;
 use super::{Schedule, forecast, limits};
 use crate::config::{From, Rate};
 use crate::limiter::{Ask, Verdict};
@@ -146,7 +147,7 @@ impl Schedule {
         let lanes = || self.queue.occupied().take(MOST_LANES);
         let mut precision = Precision::About;
         let answers = limits.iter().enumerate().map(|(at, limit)| {
-            let cost_of = |lane| self.rules.former.cost_of(lane, at);
+            let cost_of = |lane: &Lane| self.rules.former.cost_of(lane.waiting(), at);
             let last_of = |key: &[u8], cost| limit.limiter.last_of(key, Ask { since: now, cost: 1 }, cost);
             if let Some(key) = limit.key {
                 // How many more have which key is not known.

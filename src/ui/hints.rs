@@ -5,10 +5,9 @@ use std::io::{self, IsTerminal};
 use nix::sys::signal::Signal;
 
 use super::line::reason;
-use super::report::Reporter;
+use super::report::{Log, Reporter};
 use super::stats::items;
-use super::{terminal, wall};
-use crate::config::{Report, Run};
+use super::wall;
 use crate::exit::Exit;
 use crate::schedule::{Holdup, Stats};
 use crate::time::{SECOND, Time};
@@ -19,28 +18,6 @@ const LONG: u64 = 5 * SECOND;
 /// Whether a wait until `next`, or until something changes, is worth an explanation.
 pub fn is_long(now: Time, next: Option<Time>) -> bool {
     next.is_none_or(|next| next.since(now) > LONG)
-}
-
-/// Whether waits are to be explained: someone looks on, and sees nothing else.
-pub(super) fn are_wanted(level: Report) -> bool {
-    level != Report::Quiet && terminal::is_terminal()
-}
-
-/// How a run that was interrupted goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Log {
-    /// It keeps a log.
-    Kept,
-    /// It goes on with the log of another.
-    Resumed,
-}
-
-impl Log {
-    /// What the log of a command is for, if there is one.
-    pub fn of(run: &Run) -> Option<Log> {
-        let log = if run.resume { Log::Resumed } else { Log::Kept };
-        run.log.as_ref().map(|_| log)
-    }
 }
 
 impl Reporter {

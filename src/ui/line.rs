@@ -1,8 +1,8 @@
 //! The line that says how far a run has come, made to fit.
 
-use super::stats::pace;
+use super::stats::{pace, short};
 use super::wall;
-use crate::config::{Rate, format_duration};
+use crate::config::format_duration;
 use crate::schedule::{Holdup, Outlook, Precision, Stats};
 use crate::time::{SECOND, Time};
 
@@ -49,12 +49,6 @@ pub(super) fn line(progress: &Progress, recent: Recent, now: Time, width: usize)
 /// The first `width` characters.
 pub(super) fn cut(line: &str, width: usize) -> &str {
     line.char_indices().nth(width).map_or(line, |(at, _)| &line[..at])
-}
-
-/// A limit in as few words as tell it from others.
-pub(super) fn short(rate: &Rate) -> String {
-    let key = rate.key.as_ref().filter(|_| rate.only.is_none()).map(|key| format!(" per {key}"));
-    format!("{}/{}{}", rate.count, format_duration(rate.period), key.unwrap_or_default())
 }
 
 fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, parts: &[Part]) -> String {
@@ -141,7 +135,7 @@ fn seconds(nanos: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
+    use crate::config::{Defaults, Rate, RateText};
     use crate::schedule::Total;
 
     fn rate(text: &str) -> Rate {

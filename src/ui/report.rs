@@ -6,14 +6,36 @@ use std::fmt;
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
-use super::hints::{self, Log};
 use super::progress::{Display, Progress};
 use super::stats::{self, items};
 use super::stderr;
-use crate::config::{Rate, Report};
+use super::terminal;
+use crate::config::{Rate, Report, Run};
 use crate::exit::{Exit, signal_name};
 use crate::schedule::{Schedule, Stats, Total};
 use crate::time::Time;
+
+/// Whether waits are to be explained: someone looks on, and sees nothing else.
+pub(super) fn are_wanted(level: Report) -> bool {
+    level != Report::Quiet && terminal::is_terminal()
+}
+
+/// How a run that was interrupted goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Log {
+    /// It keeps a log.
+    Kept,
+    /// It goes on with the log of another.
+    Resumed,
+}
+
+impl Log {
+    /// What the log of a command is for, if there is one.
+    pub fn of(run: &Run) -> Option<Log> {
+        let log = if run.resume { Log::Resumed } else { Log::Kept };
+        run.log.as_ref().map(|_| log)
+    }
+}
 
 /// Tells the user what is worth telling, at the level that was asked for.
 pub struct Reporter {
@@ -37,7 +59,7 @@ const MOST_FAILURES: u64 = 20;
 impl Reporter {
     /// Tells as much as `level` says.
     pub fn new(level: Report) -> Self {
-        Reporter { level: Some(level), is_watched: hints::are_wanted(level), ..Reporter::silent() }
+        Reporter { level: Some(level), is_watched: are_wanted(level), ..Reporter::silent() }
     }
 
     /// Tells nothing at all, not even errors.

@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::line::short;
 use super::wall::words;
-use crate::config::Rate;
+use crate::config::{Rate, format_duration};
 use crate::exit::Exit;
 use crate::schedule::{Schedule, Stats};
 use crate::time::{SECOND, Time};
+
+/// A limit in as few words as tell it from others.
+pub(super) fn short(rate: &Rate) -> String {
+    let key = rate.key.as_ref().filter(|_| rate.only.is_none()).map(|key| format!(" per {key}"));
+    format!("{}/{}{}", rate.count, format_duration(rate.period), key.unwrap_or_default())
+}
 
 /// How many items a second, or a minute if they are few; nothing if it is of next to no time at all.
 pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {

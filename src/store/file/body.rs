@@ -36,14 +36,14 @@ pub(super) struct Found {
 impl Body {
     /// Opens what is at `path`, if there is anything, and if it is good.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, StoreError> {
-        guard::check_directory(directory(path))?;
+        guard::check_directory(guard::directory(path))?;
         Ok(guard::open(path)?.map(|file| Body { path: path.to_owned(), file: Arc::new(file) }))
     }
 
     /// Creates a file at `path`, complete from the start; `None` if another process was faster.
     pub(super) fn create(path: &Path, header: &Header, places: u64) -> Result<Option<Self>, StoreError> {
         let cannot = |error| failed(path, "cannot create it", error);
-        let directory = directory(path);
+        let directory = guard::directory(path);
         let new = tempfile::Builder::new().prefix(".throttle-").tempfile_in(directory).map_err(cannot)?;
         let (file, temporary) = new.into_parts();
         let body = Body { path: path.to_owned(), file: Arc::new(file) };
@@ -160,15 +160,6 @@ impl Marks for &Body {
             _ => self.file.write_all_at(&mark.to_le_bytes().repeat(count), start),
         };
         written.map_err(|error| self.unwritable(error))
-    }
-}
-
-/// The directory that a file is in.
-pub(super) fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => path,
     }
 }
 

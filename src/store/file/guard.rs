@@ -26,7 +26,7 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 /// It is not a file of ours alone, or is not on this machine.
 pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     // Before it is opened, as to open a device may have consequences.
-    let group = shared_group(super::body::directory(path));
+    let group = shared_group(directory(path));
     match fs::symlink_metadata(path).map(|found| unfit(&found, group)) {
         Ok(None) => {}
         Ok(Some(why)) => return Err(refused(path, why)),
@@ -45,6 +45,15 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     match unfit(&metadata, group) {
         Some(why) => Err(refused(path, why)),
         None => is_local(path, network::of_file(&file)).map(|()| Some(file)),
+    }
+}
+
+/// The directory that a file is in.
+pub(super) fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
     }
 }
 

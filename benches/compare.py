@@ -95,6 +95,7 @@ def latency(command, lines=300):
 class Comparison:
     def __init__(self, pairs, directory):
         self.pairs = pairs
+        self.directory = directory
         self.lines = os.path.join(directory, "lines")
         self.few = os.path.join(directory, "few")
         self.million = os.path.join(directory, "million")
@@ -121,6 +122,55 @@ class Comparison:
         for peer, command, target in [("pv", "pv -ql -L 1000000000", "2.5"), ("cat", "cat", "2")]:
             self.ratio(f"lines/s over {peer}'s", f">= {target}", ours, peer, through % command)
 
+    def records(self):
+        """Keys and costs, two pipes, no limit binding, beside what a user would write to read the same fields."""
+        for what, option, rows, peer, theirs, target in [
+            ("key=col:1", "key=col:1", self.keyed(2_000_000), "awk", "awk '{c[$1]++; print}'", "1"),
+            ("cost=bytes", "cost=bytes", self.keyed(2_000_000), "awk", "awk '{c+=length; print}'", "1"),
+            ("key=host", "key=host", self.urls(2_000_000), "awk", "awk -F/ '{c[$3]++; print}'", "1"),
+            ("JSON cost and key", "cost=.tokens,key=.user.id", self.documents(300_000), "jq", "jq -c .", "5"),
+        ]:
+            path = os.path.join(self.directory, "records")
+            with open(path, "wb") as file:
+                file.writelines(rows)
+            through = f"cat {path} | %s | cat > /dev/null"
+            ours = through % f"{THROTTLE} -r 1T/s,{option}"
+            self.ratio(f"items/s with {what}, over {peer}'s", f">= {target}", ours, peer, through % theirs)
+
+    def keyed(self, count):
+        """Lines of 100 000 keys, in an order that looks random and is always the same."""
+        return (b"key%d item %d\n" % (item * 7919 % 100_003 % 100_000, item) for item in range(count))
+
+    def urls(self, count):
+        """URLs of 1000 hosts."""
+        return (b"https://host%d.example.org/path/%d\n" % (item * 7919 % 1000, item) for item in range(count))
+
+    def documents(self, count):
+        """JSON documents of 1000 users."""
+        text = b'{"user":{"id":"u%d","name":"Some Body"},"tokens":%d,"text":"lorem ipsum dolor sit amet, consectetur"}\n'
+        return (text % (item * 7919 % 1000, item % 2000 + 1) for item in range(count))
+
+    def dry_run(self):
+        """CPU seconds of a dry run of 2 M items of 100 000 keys."""
+        command = [THROTTLE, "--dry-run", "-r", "1/s,key=col:1"]
+        with tempfile.TemporaryFile() as stdin:
+            stdin.writelines(self.keyed(2_000_000))
+            seconds = []
+            for _ in range(self.pairs):
+                stdin.seek(0)
+                seconds.append(usage_of(command, stdin)[1])
+        self.row("CPU of a dry run, 2 M items", "<= 1.5 s", f"{statistics.median(seconds):.2f} s", "throttle " + " ".join(command[1:]))
+
+    def keys(self):
+        """Memory for 1 000 000 keys of 20 bytes."""
+        command = [THROTTLE, "-r", "1/h,key=col:1"]
+        with tempfile.TemporaryFile() as stdin:
+            stdin.writelines(b"key%017d\n" % item for item in range(1_000_000))
+            stdin.seek(0)
+            peak = peak_of(command, stdin)
+        each = peak * 1024 * 1024 / 1_000_000 - 20
+        self.row("memory a key, beside the key", "<= 64 bytes", f"{each:.0f} bytes", "throttle " + " ".join(command[1:]))
+
     def commands(self):
         """1000 times /bin/true."""
         for jobs, xargs, what in [("", "", "serial"), ("-j2", "-P2", "two at once")]:
@@ -132,7 +182,7 @@ class Comparison:
         """Start and exit on empty input, 50 times."""
         repeat = "for i in 1 2 3 4 5 6 7 8 9 10; do for j in 1 2 3 4 5; do %s < /dev/null; done; done"
         inverse = paired(self.pairs, repeat % f"{THROTTLE} -n 1", repeat % "cat")
-        self.row("start-up over cat's", "<= 1.5", f"{1 / inverse:.2f}", repeat % "cat")
+        self.row("start-up over cat's", "<= 2", f"{1 / inverse:.2f}", repeat % "cat")
 
     def transit(self):
         """A single line that may go, 300 times."""
@@ -260,7 +310,7 @@ class Comparison:
         self.row(what, "<= 24 MiB", f"{peak:.1f} MiB", "throttle " + " ".join(command[1:]))
 
 
-NAMES = ["passthrough", "windows", "rate", "interval", "transit", "startup", "commands", "memory", "shared"]
+NAMES = ["passthrough", "records", "dry_run", "keys", "windows", "rate", "interval", "transit", "startup", "commands", "memory", "shared"]
 
 
 def main():

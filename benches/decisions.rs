@@ -69,7 +69,7 @@ fn decision_in_bulk(bencher: Bencher<'_, '_>) {
             let now = Time(round * TERMS.period);
             let ask = Ask { since: now, cost: 1 };
             let account = limiter.account(b"", now);
-            let cost = black_box(limiter.available(account, now, ask, 0));
+            let cost = black_box(limiter.available(account, now, ask, 0, u64::MAX));
             limiter.commit(account, now, Ask { cost, ..ask });
         }
     });

@@ -1,210 +1,164 @@
-_throttle() {
-    local i cur prev opts cmd
-    COMPREPLY=()
-    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-        cur="$2"
-    else
-        cur="${COMP_WORDS[COMP_CWORD]}"
-    fi
-    prev="$3"
-    cmd=""
-    opts=""
+# Completion of throttle for bash. Made by: THROTTLE_WRITE_GENERATED=1 cargo test generated
 
-    for i in "${COMP_WORDS[@]:0:COMP_CWORD}"
-    do
-        case "${cmd},${i}" in
-            ",$1")
-                cmd="throttle"
-                ;;
-            *)
-                ;;
-        esac
+# What may follow `prefix` as a SEL; a key may be a host, too.
+_throttle_selectors()
+{
+    local prefix=$1 kind=$2 name
+    for name in col: re: . bytes; do
+        candidates+=("$prefix$name")
     done
+    [[ $kind != key ]] || candidates+=("${prefix}host")
+}
 
-    case "${cmd}" in
-        throttle)
-            opts="-n -p -r -A -b -c -K -s -a -0 -d -F -I -B -P -j -k -u -v -q -h -V --count --period --rate --algorithm --burst --cost --key --on-limit --in-order --lookahead --margin --state --store-timeout --reset-state --arg-file --null --delimiter --field-separator --max-record --batch --jobs --keep-order --ungrouped --pipe --timeout --retries --backoff --halt --dry-run --arrivals --log --resume --verbose --quiet --progress --stats --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --count)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -n)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --period)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -p)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --rate)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -r)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --algorithm)
-                    COMPREPLY=($(compgen -W "sliding bucket interval fixed" -- "${cur}"))
-                    return 0
-                    ;;
-                -A)
-                    COMPREPLY=($(compgen -W "sliding bucket interval fixed" -- "${cur}"))
-                    return 0
-                    ;;
-                --burst)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -b)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cost)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -c)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -K)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --on-limit)
-                    COMPREPLY=($(compgen -W "wait drop latest fail" -- "${cur}"))
-                    return 0
-                    ;;
-                --lookahead)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --margin)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --state)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -s)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --store-timeout)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --arg-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -a)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --delimiter)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -d)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --field-separator)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -F)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --max-record)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -I)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --batch)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -B)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --jobs)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -j)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -P)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --timeout)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --retries)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --backoff)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --halt)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --arrivals)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --log)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --progress)
-                    COMPREPLY=($(compgen -W "auto always" -- "${cur}"))
-                    return 0
-                    ;;
-                --stats)
-                    COMPREPLY=($(compgen -W "json" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
+# A RATE: its period, then options after commas.
+_throttle_rate()
+{
+    local before=$1 value=$2 done name
+    if [[ $value == @* ]]; then
+        mapfile -t candidates < <(compgen -P "$before@" -f -- "${value#@}")
+        return
+    elif [[ $value != *,* ]]; then
+        for name in s m h d; do
+            candidates+=("$before${value%%/*}/$name")
+        done
+        return
+    fi
+    done=$before${value%,*},
+    case ${value##*,} in
+        algo=*)
+            for name in sliding bucket interval fixed; do candidates+=("${done}algo=$name"); done
+            ;;
+        start=*) candidates=("${done}start=full" "${done}start=empty") ;;
+        from=*) candidates=("${done}from=start" "${done}from=exit") ;;
+        key=*) _throttle_selectors "${done}key=" key ;;
+        cost=*) _throttle_selectors "${done}cost=" cost ;;
+        *)
+            for name in algo burst margin start from cost key only; do
+                [[ ,$value == *,$name=* ]] || candidates+=("$done$name=")
+            done
             ;;
     esac
 }
 
-if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
-    complete -F _throttle -o nosort -o bashdefault -o default throttle
-else
-    complete -F _throttle -o bashdefault -o default throttle
-fi
+_throttle_states()
+{
+    local before=$1 value=$2 file
+    if [[ $value == */* && $value != *://* ]]; then
+        mapfile -t candidates < <(compgen -P "$before" -f -- "$value")
+        return
+    fi
+    for file in "${XDG_STATE_HOME:-$HOME/.local/state}"/throttle/*; do
+        [[ ! -f $file || $file == *-@(wal|shm|journal) ]] || candidates+=("$before${file##*/}")
+    done
+    candidates+=("${before}redis://" "${before}rediss://" "${before}unix:///")
+}
+
+# What may be the value of an option. The word is `before`, which is complete, and `value`.
+_throttle_value()
+{
+    local option=$1 before=$2 value=$3 name
+    case $option in
+        -r | --rate) _throttle_rate "$before" "$value" ;;
+        -A | --algorithm) for name in sliding bucket interval fixed; do candidates+=("$before$name"); done ;;
+        -c | --cost) _throttle_selectors "$before" cost ;;
+        -K | --key) _throttle_selectors "$before" key ;;
+        --on-limit) for name in wait drop latest fail; do candidates+=("$before$name"); done ;;
+        -s | --state) _throttle_states "$before" "$value" ;;
+        -a | --arg-file) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
+        --on-bad) for name in fail skip; do candidates+=("$before$name"); done ;;
+        --halt) candidates=("${before}soon,fail=" "${before}now,fail=") ;;
+        --arrivals) _throttle_selectors "$before" cost ;;
+        --log) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
+        --log-format) for name in tsv json; do candidates+=("$before$name"); done ;;
+        --progress) for name in auto always; do candidates+=("$before$name"); done ;;
+        --stats) for name in json; do candidates+=("$before$name"); done ;;
+        --plot) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
+    esac
+}
+
+# Sets `words` to the words up to the cursor, put together again where bash cuts them at = and :, and `starts` to where
+# each begins in COMP_WORDS.
+_throttle_words()
+{
+    local i word last=
+    words=() starts=()
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        ((i < COMP_CWORD)) || word=$1
+        if ((${#words[@]} > 1)) && [[ $word == [=:]* || $last == *[=:] ]]; then
+            words[${#words[@]} - 1]+=$word
+        else
+            words+=("$word")
+            starts+=("$i")
+        fi
+        last=$word
+    done
+}
+
+# Sets `command` to where the command begins in `words`, and `option` to the one whose value the last word is.
+_throttle_find()
+{
+    local i word
+    command= option=
+    for ((i = 1; i < ${#words[@]} - 1; i++)); do
+        word=${words[i]} option=
+        if [[ $word == -- ]]; then
+            command=$((i + 1))
+            return
+        elif [[ $word == @(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--halt|--arrivals|--unsorted|--log|--log-format|--stats|--plot) ]]; then
+            option=$word
+        elif [[ $word =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])$ ]]; then
+            option=-${BASH_REMATCH[1]}
+        elif [[ $word != -?* ]]; then
+            command=$i
+            return
+        fi
+        [[ ! $option ]] || ((i++))
+    done
+    # The value of the last option is there already.
+    ((i < ${#words[@]})) || return 0
+    option=
+    [[ ${words[i]} == -* ]] || command=$i
+}
+
+_throttle_command()
+{
+    local at=$1
+    if declare -F _comp_command_offset > /dev/null; then
+        _comp_command_offset "$at"
+    elif declare -F _command_offset > /dev/null; then
+        _command_offset "$at"
+    elif ((at == COMP_CWORD)); then
+        mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")
+    fi
+}
+
+_throttle()
+{
+    local words starts command option current cut candidate candidates=()
+    COMPREPLY=()
+    _throttle_words "$2"
+    _throttle_find
+    if [[ $command ]]; then
+        _throttle_command "${starts[command]}"
+        return
+    fi
+    current=${words[${#words[@]} - 1]}
+    if [[ $option ]]; then
+        _throttle_value "$option" "" "$current"
+    elif [[ $current == --*=* ]]; then
+        _throttle_value "${current%%=*}" "${current%%=*}=" "${current#*=}"
+    elif [[ $current =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])(.+)$ ]]; then
+        _throttle_value "-${BASH_REMATCH[1]}" "${current%"${BASH_REMATCH[2]}"}" "${BASH_REMATCH[2]}"
+    else
+        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin -s --state --store-timeout --reset-state --status -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --pipe --timeout --retries --backoff --halt -t --trace --dry-run --audit --arrivals --unsorted --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help -V --version)
+    fi
+    # Only what stands behind the last = or : is replaced.
+    cut=${current%"${current##*[$COMP_WORDBREAKS]}"}
+    [[ $cut == *[=:] ]] || cut=
+    for candidate in "${candidates[@]}"; do
+        [[ $candidate != "$current"* ]] || COMPREPLY+=("${candidate#"$cut"}")
+    done
+    [[ ${COMPREPLY[0]-} != *[=:./] ]] || compopt -o nospace
+    [[ ${COMPREPLY[0]-} != *=* ]] || compopt -o nospace
+} && complete -F _throttle throttle

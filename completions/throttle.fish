@@ -1,46 +1,135 @@
-complete -c throttle -s n -l count -d 'Release at most N items per period [default: 1]' -r
-complete -c throttle -s p -l period -d 'Length of the period: 500ms, 2s, 1m30s [default: 1s]' -r
-complete -c throttle -s r -l rate -d 'A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line' -r
-complete -c throttle -s A -l algorithm -d 'Rule: sliding (default), bucket, interval or fixed' -r -f -a "sliding\t''
-bucket\t''
-interval\t''
-fixed\t''"
-complete -c throttle -s b -l burst -d 'The most that a bucket releases at once [default: N]' -r
-complete -c throttle -s c -l cost -d 'What an item costs: 5, bytes, col:2, .a.b [default: 1]' -r
-complete -c throttle -s K -l key -d 'One limit for each value of SEL: col:1, host, .user.id' -r
-complete -c throttle -l on-limit -d 'If an item cannot go at once: wait, drop, latest, fail' -r -f -a "wait\t''
-drop\t''
-latest\t''
-fail\t''"
-complete -c throttle -l lookahead -d 'Look at most N items ahead for one that may go [default: 1024]' -r
-complete -c throttle -l margin -d 'Make every period longer by DUR, against jitter' -r
-complete -c throttle -s s -l state -d 'Share the limits with all runs that name this STATE' -r
-complete -c throttle -l store-timeout -d 'Wait at most DUR for a server that is away [default: 1m]' -r
-complete -c throttle -s a -l arg-file -d 'Read items from FILE and leave stdin to COMMAND' -r -F
-complete -c throttle -s d -l delimiter -d 'Items end at D [default: \\n]' -r
-complete -c throttle -s F -l field-separator -d 'What separates fields, for col:N [default: blanks]' -r
-complete -c throttle -l max-record -d 'Longest item allowed [default: 64Mi]' -r
-complete -c throttle -s I -d 'What stands for the item in COMMAND [default: {}]' -r
-complete -c throttle -s B -l batch -d 'Release up to N items together, counted as one' -r
-complete -c throttle -s j -s P -l jobs -d 'Run up to N commands at once [default: 1]' -r
-complete -c throttle -l timeout -d 'End a command that runs longer than DUR' -r
-complete -c throttle -l retries -d 'Try a failed item up to N times more' -r
-complete -c throttle -l backoff -d 'How long to wait before a retry: [CODES=]MIN..MAX' -r
-complete -c throttle -l halt -d 'When failures end the run: soon,fail=3 or now,fail=10%' -r
-complete -c throttle -l arrivals -d 'With --dry-run: where items tell when they arrive' -r
-complete -c throttle -l log -d 'Note the end of each command in FILE' -r -F
-complete -c throttle -l progress -d 'Show how far the run has come, on a terminal' -r -f -a "auto\t''
-always\t''"
-complete -c throttle -l stats -d 'Print all numbers at the end as one JSON object' -r -f -a "json\t''"
-complete -c throttle -l in-order -d 'Keep the order of the input, also among different keys'
-complete -c throttle -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
-complete -c throttle -s 0 -l null -d 'Items end at NUL, as from find -print0'
-complete -c throttle -s k -l keep-order -d 'Print output in the order of the input'
-complete -c throttle -s u -l ungrouped -d 'Let the outputs of commands mix'
-complete -c throttle -l pipe -d 'Give the item to COMMAND on its stdin'
-complete -c throttle -l dry-run -d 'Print when each item would be released, without waiting'
-complete -c throttle -l resume -d 'Do not run again what the log says is done'
-complete -c throttle -s v -l verbose -d 'Print the limits at the start, a summary at the end'
-complete -c throttle -s q -l quiet -d 'Print errors only'
-complete -c throttle -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c throttle -s V -l version -d 'Print version'
+# Completion of throttle for fish. Made by: THROTTLE_WRITE_GENERATED=1 cargo test generated
+
+# The words of the command that throttle runs, up to the cursor. Fails if the cursor is not in it.
+function __throttle_words
+    set -l words (commandline -opc)
+    set -e words[1]
+    while set -q words[1]
+        set -l skip 1
+        if test "$words[1]" = --
+            set -e words[1]
+            string escape -- $words
+            return 0
+        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--halt|--arrivals|--unsorted|--log|--log-format|--stats|--plot|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
+            set skip 2
+        else if not string match -q -- '-?*' "$words[1]"
+            string escape -- $words
+            return 0
+        end
+        # The cursor is in the value of an option.
+        test (count $words) -ge $skip; or return 1
+        set words $words[(math $skip + 1)..]
+    end
+    not string match -q -- '-*' (commandline -ct)
+end
+
+function __throttle_in_command
+    __throttle_words >/dev/null
+end
+
+function __throttle_command
+    set -l words (__throttle_words)
+    complete -C (string join ' ' -- $words (commandline -ct))
+end
+
+function __throttle_selectors
+    printf '%s\n' "$argv[1]"col:\t'A field' "$argv[1]"re:\t'A regular expression' "$argv[1]".\t'A path in JSON' "$argv[1]"bytes\t'The length'
+end
+
+function __throttle_keys
+    __throttle_selectors "$argv[1]"
+    printf '%s\n' "$argv[1]"host\t'The host of a URL'
+end
+
+# What stands behind -r, or --rate=, so far.
+function __throttle_value
+    commandline -ct | string replace -r '^(--rate=|-[a-zA-Z0]*r)' ''
+end
+
+function __throttle_rates
+    set -l value (__throttle_value)
+    if string match -q '@*' -- $value
+        __fish_complete_path (string sub -s 2 -- $value) | string replace -r '^' @
+        return
+    else if not string match -q '*,*' -- $value
+        set -l count (string split -m 1 / -- $value)[1]
+        printf '%s\n' $count/s $count/m $count/h $count/d
+        return
+    end
+    set -l before (string replace -r '[^,]*$' '' -- $value)
+    switch (string replace -r '.*,' '' -- $value)
+        case 'algo=*'
+            printf '%s\n' {$before}algo={sliding,bucket,interval,fixed}
+        case 'start=*'
+            printf '%s\n' {$before}start={full,empty}
+        case 'from=*'
+            printf '%s\n' {$before}from={start,exit}
+        case 'key=*'
+            __throttle_keys {$before}key=
+        case 'cost=*'
+            __throttle_selectors {$before}cost=
+        case '*'
+            printf '%s\n' $before{algo,burst,margin,start,from,cost,key,only}=
+    end
+end
+
+function __throttle_states
+    set -l directory $HOME/.local/state
+    set -q XDG_STATE_HOME; and set directory $XDG_STATE_HOME
+    for file in $directory/throttle/*
+        test -f $file; and string match -rv -- '-(wal|shm|journal)$' (string replace -r '.*/' '' -- $file)
+    end
+    printf '%s\n' redis:// rediss:// unix:///
+    __fish_complete_path (commandline -ct)
+end
+
+complete -c throttle -f
+complete -c throttle -n __throttle_in_command -x -a '(__throttle_command)'
+complete -c throttle -n 'not __throttle_in_command' -s n -l count -x -d 'Release at most N items per period [default: 1]'
+complete -c throttle -n 'not __throttle_in_command' -s p -l period -x -d 'Length of the period: 500ms, 2s, 1m30s [default: 1s]'
+complete -c throttle -n 'not __throttle_in_command' -s r -l rate -x -a '(__throttle_rates)' -d 'A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line'
+complete -c throttle -n 'not __throttle_in_command' -s A -l algorithm -x -a 'sliding bucket interval fixed' -d 'Rule: sliding (default), bucket, interval or fixed'
+complete -c throttle -n 'not __throttle_in_command' -s b -l burst -x -d 'The most that a bucket releases at once [default: N]'
+complete -c throttle -n 'not __throttle_in_command' -s c -l cost -x -a '(__throttle_selectors)' -d 'What an item costs: 5, bytes, col:2, .a.b [default: 1]'
+complete -c throttle -n 'not __throttle_in_command' -s K -l key -x -a '(__throttle_keys)' -d 'One limit for each value of SEL: col:1, host, .user.id'
+complete -c throttle -n 'not __throttle_in_command' -l on-limit -x -a 'wait drop latest fail' -d 'If an item cannot go at once: wait, drop, latest, fail'
+complete -c throttle -n 'not __throttle_in_command' -l in-order -d 'Keep the order of the input, also among different keys'
+complete -c throttle -n 'not __throttle_in_command' -l lookahead -x -d 'Look at most N items ahead for one that may go [default: 1024]'
+complete -c throttle -n 'not __throttle_in_command' -l margin -x -d 'Make every period longer by DUR, against jitter'
+complete -c throttle -n 'not __throttle_in_command' -s s -l state -x -a '(__throttle_states)' -d 'Share the limits with all runs that name this STATE'
+complete -c throttle -n 'not __throttle_in_command' -l store-timeout -x -d 'Wait at most DUR for a server that is away [default: 1m]'
+complete -c throttle -n 'not __throttle_in_command' -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
+complete -c throttle -n 'not __throttle_in_command' -l status -d 'Print how much of the limits of STATE is used, release nothing'
+complete -c throttle -n 'not __throttle_in_command' -s a -l arg-file -r -F -d 'Read items from FILE and leave stdin to COMMAND'
+complete -c throttle -n 'not __throttle_in_command' -s 0 -l null -d 'Items end at NUL, as from find -print0'
+complete -c throttle -n 'not __throttle_in_command' -s d -l delimiter -x -d 'Items end at D [default: \\n]'
+complete -c throttle -n 'not __throttle_in_command' -s F -l field-separator -x -d 'What separates fields, for col:N [default: blanks]'
+complete -c throttle -n 'not __throttle_in_command' -l max-record -x -d 'Longest item allowed [default: 64Mi]'
+complete -c throttle -n 'not __throttle_in_command' -l trim -d 'Remove white space around items, such as a CR'
+complete -c throttle -n 'not __throttle_in_command' -l skip-blank -d 'Skip items that are empty or only white space'
+complete -c throttle -n 'not __throttle_in_command' -l on-bad -x -a 'fail skip' -d 'Item without a valid cost: fail (default) or skip'
+complete -c throttle -n 'not __throttle_in_command' -s I -x -d 'What stands for the item in COMMAND [default: {}]'
+complete -c throttle -n 'not __throttle_in_command' -s B -l batch -x -d 'Release up to N items together, counted as one'
+complete -c throttle -n 'not __throttle_in_command' -s j -s P -l jobs -x -d 'Run up to N commands at once [default: 1]'
+complete -c throttle -n 'not __throttle_in_command' -s k -l keep-order -d 'Print output in the order of the input'
+complete -c throttle -n 'not __throttle_in_command' -s u -l ungrouped -d 'Let the outputs of commands mix'
+complete -c throttle -n 'not __throttle_in_command' -l pipe -d 'Give the item to COMMAND on its stdin'
+complete -c throttle -n 'not __throttle_in_command' -l timeout -x -d 'End a command that runs longer than DUR'
+complete -c throttle -n 'not __throttle_in_command' -l retries -x -d 'Try a failed item up to N times more'
+complete -c throttle -n 'not __throttle_in_command' -l backoff -x -d 'Wait before a retry: 1s..5m, or 22,75=1s..5m'
+complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail= now,fail=' -d 'When failures end the run: soon,fail=3 or now,fail=10%'
+complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each command before it runs'
+complete -c throttle -n 'not __throttle_in_command' -l dry-run -d 'Print when each item would go, without waiting'
+complete -c throttle -n 'not __throttle_in_command' -l audit -d 'Check time stamps against the limits, release nothing'
+complete -c throttle -n 'not __throttle_in_command' -l arrivals -x -a '(__throttle_selectors)' -d 'With --dry-run or --audit: where items tell their time'
+complete -c throttle -n 'not __throttle_in_command' -l unsorted -x -d 'Sort items that are out of order by up to DUR'
+complete -c throttle -n 'not __throttle_in_command' -l log -r -F -d 'Note the end of each command in FILE'
+complete -c throttle -n 'not __throttle_in_command' -l log-format -x -a 'tsv json' -d 'Write a new log as tsv (default) or json'
+complete -c throttle -n 'not __throttle_in_command' -l resume -d 'Do not run again what the log says is done'
+complete -c throttle -n 'not __throttle_in_command' -s v -l verbose -d 'Print the limits at the start, a summary at the end'
+complete -c throttle -n 'not __throttle_in_command' -s q -l quiet -d 'Print errors only'
+complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto always' -d 'Show how far the run has come, on a terminal'
+complete -c throttle -n 'not __throttle_in_command' -l stats -x -a 'json' -d 'Print all numbers at the end as one JSON object'
+complete -c throttle -n 'not __throttle_in_command' -l plot -r -F -d 'Draw the releases over time to FILE, as SVG'
+complete -c throttle -n 'not __throttle_in_command' -s h -l help -d 'Print help; by topic: throttle help'
+complete -c throttle -n 'not __throttle_in_command' -s V -l version -d 'Print version'

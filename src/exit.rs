@@ -44,6 +44,8 @@ pub struct JobEnd {
 pub enum Exit {
     /// All done.
     Done,
+    /// An item was bad, and skipped, with `--on-bad skip`.
+    BadItem,
     /// Some command exited with 1 to 254, or could not be given its item.
     CommandFailed,
     /// A command exited with 255, which asks to stop.
@@ -54,8 +56,10 @@ pub enum Exit {
     CannotRun,
     /// The command was not found.
     NotFound,
-    /// An item was refused, with `--on-limit fail`; or the store of limits cannot be reached.
+    /// An item was refused, with `--on-limit fail`; or an audit found one too early.
     Refused,
+    /// The store of limits cannot be reached, or is busy for too long.
+    StoreAway,
     /// The state of shared limits is damaged, or is that of other limits.
     BadState,
     /// The store of limits will not serve us: a password, a permission, a certificate.
@@ -73,10 +77,11 @@ impl Exit {
     pub fn status(self) -> i32 {
         match self {
             Exit::Done => 0,
-            Exit::Error => 1,
+            Exit::BadItem | Exit::Error => 1,
             Exit::Usage => 2,
-            Exit::Refused => 75,
             Exit::BadState => 65,
+            Exit::StoreAway => 69,
+            Exit::Refused => 75,
             Exit::BadStore => 78,
             Exit::CommandFailed => 123,
             Exit::CommandStopped => 124,
@@ -99,7 +104,7 @@ impl Exit {
 
     /// Whether nothing more is to be started after it.
     pub fn ends_the_run(self) -> bool {
-        !matches!(self, Exit::Done | Exit::CommandFailed | Exit::CommandKilled)
+        !matches!(self, Exit::Done | Exit::BadItem | Exit::CommandFailed | Exit::CommandKilled)
     }
 
     /// Ends the process. After a signal it dies of that signal, so that a shell or a parent sees it.
@@ -139,12 +144,14 @@ mod tests {
     fn the_highest_ranking_failure_wins() {
         let ranks = [
             Exit::Done,
+            Exit::BadItem,
             Exit::CommandFailed,
             Exit::CommandStopped,
             Exit::CommandKilled,
             Exit::CannotRun,
             Exit::NotFound,
             Exit::Refused,
+            Exit::StoreAway,
             Exit::BadState,
             Exit::BadStore,
             Exit::Usage,
@@ -154,7 +161,7 @@ mod tests {
         for pair in ranks.windows(2) {
             assert_eq!(pair[0].max(pair[1]), pair[1]);
         }
-        assert_eq!(ranks.map(Exit::status), [0, 123, 124, 125, 126, 127, 75, 65, 78, 2, 1, 129]);
+        assert_eq!(ranks.map(Exit::status), [0, 1, 123, 124, 125, 126, 127, 75, 69, 65, 78, 2, 1, 129]);
     }
 
     #[test]

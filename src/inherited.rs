@@ -1,11 +1,11 @@
 //! The process as it was found, before the standard library's own start changes it.
 //!
 //! Before `main`, std opens /dev/null in place of a closed stdin, stdout or stderr, and ignores SIGPIPE.
-//! Both have to be known as they were: writing to a stdout that was closed is an error, not success, and
-//! commands are to get the signal dispositions that we got. So this looks earlier, when the program is loaded.
+//! We need both as they were: writing to a stdout that was closed is an error, and commands inherit the signal dispositions
+//! that we inherited. So this runs earlier, when the program is loaded.
 //!
-//! Signals that were ignored stay ignored, as in a shell; but whoever blocked one did not mean us. What is changed here
-//! is undone in commands: they get the mask and the dispositions as found.
+//! Signals that were ignored stay ignored, as in a shell. Blocked ones are unblocked: the mask was rarely meant for us.
+//! Commands get the mask and the dispositions as they were found.
 
 use std::sync::OnceLock;
 

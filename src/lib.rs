@@ -11,6 +11,7 @@
 //! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; the rules are in [`limiter`]. The one
 //! loop, which asks the scheduler what to do and does it, is [`runtime::Driver`].
 
+pub mod audit;
 pub mod charge;
 pub mod cli;
 pub mod config;
@@ -29,25 +30,28 @@ pub mod ui;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Error, Result, ensure};
 use nix::sys::signal::Signal;
 
 use crate::cli::Usage;
-use crate::config::{Action, Config, Rate, Report, Run, Selector, Shared, format_duration};
+use crate::config::{Action, Arrivals, Config, Rate, Report, Run, Shared, format_duration};
 use crate::exit::Exit;
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::runtime::joblog::{Completed, JobLog};
-use crate::runtime::sim::{Clock, Sim, stamped};
-use crate::runtime::{Clock as RealClock, Driver, Input, Position, Real, World};
+use crate::runtime::sim::{Clock, Sim};
+use crate::runtime::{Clock as RealClock, Count, Driver, Input, Position, RealWorld, Review, Watched, World};
 use crate::schedule::{BookingTerms, Schedule};
 use crate::sink::{Commands, DryRun, Sink, Stdout};
-use crate::source::{Capacity, Delimiter, Reader};
+use crate::source::{Capacity, Delimiter, Reader, stamped};
 use crate::store::{Quota, StoreError};
+use crate::ui::audit::AuditReport;
+use crate::ui::plot;
 use crate::ui::progress::Display;
-use crate::ui::report::Reporter;
+use crate::ui::report::{Log, Reporter};
 
 /// Runs the program with these arguments, of which the first is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
@@ -83,48 +87,109 @@ fn print(text: &str) -> Exit {
 }
 
 fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
+    match (&config.action, &config.shared) {
+        (Action::List, _) => return Ok(print(&store::names().join("\n"))),
+        (Action::Status, Some(shared)) => return status(shared),
+        _ => {}
+    }
     if let (Action::Reset, Some(shared)) = (&config.action, &config.shared) {
         store::reset(shared)?;
         return Ok(Exit::Done);
     }
-    config.limits.warnings().for_each(|warning| reporter.notice(&warning));
+    config.warnings().for_each(|warning| reporter.notice(&warning));
     let rates = config.limits.load()?;
     reporter.limits(&rates);
     let input = Input::open(config.input.file.as_deref())?;
+    if config.input.file.is_none() {
+        reporter.reads_terminal();
+    }
     let position = Position::of(&input);
     let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
     match &config.action {
-        Action::DryRun { arrivals, .. } => dry_run(config, rates, arrivals.clone(), reader, &reporter),
-        Action::Pass | Action::Run(_) | Action::Reset => {
-            let display = config.progress.and_then(|when| Display::new(when, position.size_left()));
-            real_run(config, &rates, reader, &position, &reporter.with_display(display))
+        Action::DryRun { arrivals, .. } => dry_run(config, rates, arrivals.as_ref(), reader, &reporter),
+        Action::Audit(arrivals) => audit_run(config, &rates, arrivals, reader),
+        Action::Pass | Action::Run(_) | Action::Reset | Action::Status | Action::List => {
+            let log = config.command().and_then(Log::of);
+            let reporter = reporter.with_display(display(config, &reader, &position)).with_log(log);
+            real_run(config, &rates, reader, &position, &reporter)
         }
     }
+}
+
+fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Option<Display> {
+    let count = Arc::new(Count::default());
+    let counted = Arc::clone(&count);
+    let display = Display::new(config.progress?, move || counted.total())?;
+    let delimiter = Delimiter::new(&config.input.delimiter);
+    count.start(reader.input(), position, delimiter, config.input.max_record);
+    Some(display)
+}
+
+fn status(shared: &Shared) -> Result<Exit> {
+    let status = store::status(&shared.state, RealClock::Boot.now())?;
+    let text = status
+        .map_or_else(|| format!("there is no state {}", shared.state), |status| ui::state::describe(&status));
+    Ok(print(&text))
 }
 
 fn dry_run(
     config: &Config,
     rates: Vec<Rate>,
-    arrivals: Option<Selector>,
+    arrivals: Option<&Arrivals>,
     reader: Reader<Input>,
     reporter: &Reporter,
 ) -> Result<Exit> {
     ensure!(rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so the dry run would never end");
     let delimiter = Delimiter::new(&config.input.delimiter);
     let separator = config.input.separator.as_deref();
+    let has_arrivals = arrivals.is_some();
     let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
-        Some(selector) => Box::new(stamped(reader, delimiter.clone(), selector, separator)),
+        Some(arrivals) => {
+            let skip_blank = config.input.cleaning.skip_blank;
+            Box::new(stamped(reader, delimiter.clone(), arrivals, separator, skip_blank))
+        }
     };
     let mut world = Sim::new(Clock::default(), arrivals);
     let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
     let capacity = config.command().map_or(Capacity::UNLIMITED, Commands::capacity_of);
-    let mut sink = DryRun::new(stdout, delimiter.clone(), capacity);
+    let template = config.command().and_then(Commands::line_of);
+    let sink: Box<dyn Sink> = Box::new(DryRun::new(stdout, delimiter.clone(), capacity, template));
+    let mut sink = Observed::new(sink, config, &rates, None);
     let mut schedule = Schedule::new(config, rates, world.now());
-    let mut driver = Driver { world: &mut world, sink: &mut sink, reporter, delimiter, log: None };
+    let mut driver = Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log: None };
     let exit = driver.run(&mut schedule);
-    reporter.summary(&schedule.stats(), world.now(), exit);
+    reporter.dry_summary(&schedule, world.now(), exit, has_arrivals);
+    sink.draw()?;
     Ok(exit)
+}
+
+fn audit_run(config: &Config, rates: &[Rate], arrivals: &Arrivals, reader: Reader<Input>) -> Result<Exit> {
+    ensure!(rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so there is nothing to audit");
+    let counts_exits = rates.iter().any(|rate| rate.from == config::From::Exit);
+    ensure!(!counts_exits, "an audit knows only when items were released: leave out from=exit");
+    let mut review = Review::new(rates, arrivals, &config.input);
+    if config.plot.is_some() {
+        review = review.traced();
+    }
+    let mut report = AuditReport::new(config.report, io::stdout().lock());
+    match review.run(reader, &mut report) {
+        Ok(exit) => {
+            if let Some(path) = &config.plot {
+                plot::draw(review.audit(), path, io::stdout().lock())?;
+            }
+            if config.as_json {
+                ui::stderr::tell(&format!("{}\n", ui::audit::json(review.audit(), exit)));
+            }
+            Ok(exit)
+        }
+        Err(error) if is_broken_pipe(&error) => Ok(Exit::Signal(Signal::SIGPIPE as i32)),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_broken_pipe(error: &Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn real_run(
@@ -134,9 +199,14 @@ fn real_run(
     position: &Position,
     reporter: &Reporter,
 ) -> Result<Exit> {
+    let may_change = config.limits.files().next().is_some();
+    ensure!(
+        config.plot.is_none() || !may_change,
+        "--plot is for limits that stay as they are: give them with -r"
+    );
     let clock = if config.shared.is_some() { RealClock::Boot } else { RealClock::start() };
     let log = config.command().map(open_log).transpose()?.flatten();
-    let mut world = Real::start(reader, clock).context("cannot start")?;
+    let mut world = RealWorld::start(reader, clock).context("cannot start")?;
     world.watch_limits(&config.limits, rates)?;
     let mut schedule = Schedule::new(config, rates.to_vec(), world.now());
     if let Some(shared) = &config.shared {
@@ -151,17 +221,52 @@ fn real_run(
         }
         log
     });
-    let mut sink = sink(config, &mut world)?;
+    let mut sink = Observed::new(sink(config, &mut world)?, config, rates, Some(clock));
     let delimiter = Delimiter::new(&config.input.delimiter);
-    let exit = Driver { world: &mut world, sink: sink.as_mut(), reporter, delimiter, log }.run(&mut schedule);
-    reporter.summary(&schedule.stats(), world.now(), exit);
+    let exit = Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log }.run(&mut schedule);
+    reporter.summary(&schedule, world.now(), exit);
+    sink.draw()?;
     if position.is_shared() {
         position.advance(schedule.consumed());
     }
     Ok(exit)
 }
 
-fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter) -> Result<BookingTerms> {
+/// A sink, which is watched if its releases are to be drawn.
+enum Observed<'a> {
+    No(Box<dyn Sink>),
+    Yes(Box<Watched<Box<dyn Sink>>>, &'a Path),
+}
+
+impl<'a> Observed<'a> {
+    fn new(sink: Box<dyn Sink>, config: &'a Config, rates: &[Rate], clock: Option<RealClock>) -> Self {
+        match &config.plot {
+            None => Observed::No(sink),
+            Some(path) => Observed::Yes(Box::new(Watched::new(sink, config, rates, clock)), path),
+        }
+    }
+
+    fn sink(&mut self) -> &mut dyn Sink {
+        match self {
+            Observed::No(sink) => sink.as_mut(),
+            Observed::Yes(sink, _) => sink.as_mut(),
+        }
+    }
+
+    fn draw(&self) -> Result<()> {
+        match self {
+            Observed::No(_) => Ok(()),
+            Observed::Yes(sink, path) => plot::draw(sink.audit(), path, io::stderr().lock()),
+        }
+    }
+}
+
+fn share(
+    shared: &Shared,
+    rates: &[Rate],
+    world: &mut RealWorld,
+    reporter: &Reporter,
+) -> Result<BookingTerms> {
     let clock = world.clock();
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
     let deadline = format_duration(policy.deadline);
@@ -170,7 +275,7 @@ fn share(shared: &Shared, rates: &[Rate], world: &mut Real, reporter: &Reporter)
     Ok(BookingTerms { span: policy.span, most: policy.quotas.iter().map(Quota::most).collect() })
 }
 
-fn sink(config: &Config, world: &mut Real) -> Result<Box<dyn Sink>> {
+fn sink(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
     if let Some(run) = config.command() {
         world.watch_commands()?;
@@ -182,7 +287,7 @@ fn sink(config: &Config, world: &mut Real) -> Result<Box<dyn Sink>> {
 
 fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
     let Some(path) = &run.log else { return Ok(None) };
-    let log = JobLog::open(path)?;
+    let log = JobLog::open(path, run.log_format)?;
     let completed = if run.resume { Some(log.completed()?) } else { None };
     Ok(Some((log, completed)))
 }

@@ -6,18 +6,20 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Parser, ValueHint};
+use clap::{ArgAction, Parser, ValueHint};
 
 use crate::config::When;
 use crate::config::{
-    Algorithm, Backoff, Batch, Halt, OnLimit, Selector, Source, parse_count, parse_delimiter, parse_duration,
-    parse_limit_count, parse_size,
+    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, OnBad, OnLimit, Selector, Source, parse_count,
+    parse_delimiter, parse_duration, parse_limit_count, parse_size,
 };
 
 const EXAMPLES: &str = "\
 Examples:
   cat jobs | throttle -n 10 -p 1m -- curl -fsS    10 requests in any minute
-  tail -F log | throttle -r 100/s | nc host 514   at most 100 lines a second";
+  tail -F log | throttle -r 100/s | nc host 514   at most 100 lines a second
+
+More: throttle help; throttle --help";
 
 /// Pass items on, or run a command for each, never faster than the limits allow
 ///
@@ -32,7 +34,10 @@ Examples:
 #[command(
     name = "throttle",
     version,
+    disable_help_flag = true,
+    disable_version_flag = true,
     after_help = EXAMPLES,
+    infer_long_args = true,
     override_usage = "throttle [OPTIONS] [--] [COMMAND [ARG]...]",
     term_width = 80
 )]
@@ -91,7 +96,7 @@ pub struct Cli {
     ///
     /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter),
     /// .path.to.value (in JSON) or re:REGEX (the first group, or all of the match). Or it is a number, the same for
-    /// all items. An item without a cost, or that costs more than a limit ever admits, is an error. For every limit
+    /// all items. An item without a cost, or that costs more than a limit ever admits, is an error: see --on-bad. For every limit
     /// that has no cost= of its own.
     #[arg(short, long, value_name = "SEL", allow_negative_numbers = true, help_heading = "Limits")]
     pub(super) cost: Option<Selector>,
@@ -134,7 +139,7 @@ pub struct Cli {
     /// Items that leave here well apart may arrive closer together. A margin somewhat larger than the jitter
     /// on the way keeps a strict receiver content. With -A interval the margin is shared by the N gaps of a
     /// period: say -n 1 -p 50ms rather than -n 20 -p 1s. For every limit that has no margin= of its own.
-    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, help_heading = "Limits")]
     pub(super) margin: Option<u64>,
 
     /// Share the limits with all runs that name this STATE
@@ -147,7 +152,7 @@ pub struct Cli {
 
     /// Wait at most DUR for a server that is away [default: 1m]
     ///
-    /// Then the run ends with status 75.
+    /// Then the run ends with status 69.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
     pub(super) store_timeout: Option<u64>,
 
@@ -156,6 +161,13 @@ pub struct Cli {
     /// Needed after damage, or to use it with other limits. The next run begins as though nothing had been released.
     #[arg(long, conflicts_with = "command", hide_short_help = true, help_heading = "Limits")]
     pub(super) reset_state: bool,
+
+    /// Print how much of the limits of STATE is used, release nothing
+    ///
+    /// For each limit: how many slots are used, how many are free, and when the next one is; and which process holds the
+    /// lock of the state, if one does. Without -s STATE, the names of all states. For states in files.
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["command", "reset_state", "dry_run"], help_heading = "Limits")]
+    pub(super) status: bool,
 
     /// Read items from FILE and leave stdin to COMMAND
     ///
@@ -177,7 +189,7 @@ pub struct Cli {
     ///
     /// One or more bytes, with C escapes such as \t. Every one of them ends a field, so fields may be empty.
     /// Without it, runs of blanks separate fields, as in awk.
-    #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, hide_short_help = true, help_heading = "Input")]
+    #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, help_heading = "Input")]
     pub(super) field_separator: Option<Delimiter>,
 
     /// Longest item allowed [default: 64Mi]
@@ -185,6 +197,30 @@ pub struct Cli {
     /// In bytes, without its delimiter. A longer one is an error and ends the input.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true, help_heading = "Input")]
     pub(super) max_record: Option<u64>,
+
+    /// Remove white space around items, such as a CR
+    ///
+    /// Blanks, tabs and carriage returns at both ends, as from files that come from Windows. Costs, keys, COMMAND and the
+    /// output get the rest. An item may become empty: see --skip-blank.
+    #[arg(long, help_heading = "Input")]
+    pub(super) trim: bool,
+
+    /// Skip items that are empty or only white space
+    ///
+    /// They are neither released nor charged, and appear in no count. They keep their numbers, so that those of the other
+    /// items are still those of the lines.
+    #[arg(long, help_heading = "Input")]
+    pub(super) skip_blank: bool,
+
+    /// Item without a valid cost: fail (default) or skip
+    ///
+    /// fail: what came before it is released, then the run ends with status 1.
+    ///
+    /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1 if
+    /// nothing worse happens, even with -q.
+    #[arg(long, value_name = "WHAT", hide_possible_values = true, help_heading = "Input")]
+    #[arg(value_parser = PossibleValuesParser::new(["fail", "skip"]).map(|what| parse_on_bad(&what)))]
+    pub(super) on_bad: Option<OnBad>,
 
     /// What stands for the item in COMMAND [default: {}]
     ///
@@ -229,7 +265,7 @@ pub struct Cli {
     /// End a command that runs longer than DUR
     ///
     /// It, and what it started, get TERM, and KILL if it is still there 2 seconds later. It counts as killed.
-    #[arg(long, value_name = "DUR", value_parser = parse_timeout, hide_short_help = true, help_heading = "Commands")]
+    #[arg(long, value_name = "DUR", value_parser = parse_timeout, help_heading = "Commands")]
     pub(super) timeout: Option<u64>,
 
     /// Try a failed item up to N times more
@@ -240,40 +276,63 @@ pub struct Cli {
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true, help_heading = "Commands")]
     pub(super) retries: Option<u64>,
 
-    /// How long to wait before a retry: [CODES=]MIN..MAX
+    /// Wait before a retry: 1s..5m, or 22,75=1s..5m
     ///
-    /// As in 1s..5m: a random time between MIN and twice MIN, then four times MIN, and so on up to MAX. Meanwhile nothing
-    /// else is released (with keys: nothing with its key). With CODES, as in 22,75=1s..5m, only commands that exit with
-    /// one of these are tried again, and none that was killed. Without --backoff, a retry goes when the limits admit it.
-    #[arg(
-        long,
-        value_name = "WAIT",
-        requires = "retries",
-        hide_short_help = true,
-        help_heading = "Commands"
-    )]
+    /// [CODES=]MIN..MAX. The wait is a random time between MIN and twice MIN, then four times MIN, and so on up to MAX.
+    /// Other items go on meanwhile; then the item is next in line. With --in-order it keeps its place, and the others wait.
+    /// A time that a command puts into $THROTTLE_RETRY_AFTER holds up everything with the same keys. With CODES, only
+    /// commands that exit with one of these are tried again, and none that was killed. Without --backoff, a retry goes when
+    /// the limits admit it.
+    #[arg(long, value_name = "WAIT", requires = "retries", help_heading = "Commands")]
     pub(super) backoff: Option<Backoff>,
 
     /// When failures end the run: soon,fail=3 or now,fail=10%
     ///
     /// soon: no more commands are started. now: running ones get TERM, too. fail=N: when N items have failed, after all
     /// their retries. fail=N%: when N of a hundred have, once three or more are done with.
-    #[arg(long, value_name = "WHEN", hide_short_help = true, help_heading = "Commands")]
+    #[arg(long, value_name = "WHEN", help_heading = "Commands")]
     pub(super) halt: Option<Halt>,
 
-    /// Print when each item would be released, without waiting
+    /// Print each command before it runs
+    ///
+    /// On standard error, quoted so that a shell would run the same.
+    #[arg(short, long, help_heading = "Commands")]
+    pub(super) trace: bool,
+
+    /// Print when each item would go, without waiting
     ///
     /// Prints INSTANT, a tab and ITEM for each: the instant of its release in seconds, with 9 decimals, on the
-    /// time line of --arrivals. No command is run.
+    /// time line of --arrivals. No command is run: with COMMAND, its command line stands in place of ITEM, quoted for a
+    /// shell, and one for each release. With --pipe, the items do.
     #[arg(long, help_heading = "Control")]
     pub(super) dry_run: bool,
 
-    /// With --dry-run: where items tell when they arrive
+    /// Check time stamps against the limits, release nothing
     ///
-    /// SEL, as for --cost, selects seconds, with up to 9 decimals; seconds since 1970 serve too. Arrivals must not
-    /// decrease. Without it, all items arrive at 0.
-    #[arg(long, value_name = "SEL", value_parser = Selector::parse_part, requires = "dry_run", hide_short_help = true, help_heading = "Control")]
-    pub(super) arrivals: Option<Selector>,
+    /// Reads when each item was released, and prints each that was too early: its number, its instant, how many there are in
+    /// its window, and by how much it was too early; then, for each limit, the worst window, how much of the limit was used, and
+    /// the highest and the mean rate. Exits with 75 if any was too early. With --stats=json, the numbers follow as JSON.
+    ///
+    /// A log of --log, or of the --joblog of parallel, is read as it is: costs and keys are those of its items.
+    #[arg(long, help_heading = "Control")]
+    #[arg(conflicts_with_all = ["command", "dry_run", "reset_state", "on_limit", "batch", "in_order", "lookahead", "progress"])]
+    pub(super) audit: bool,
+
+    /// With --dry-run or --audit: where items tell their time
+    ///
+    /// SEL[,tz=ZONE]: SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up to 9 decimals (since 1970, or
+    /// since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO 8601, or as web servers
+    /// write it to their common log; a syslog message may be selected whole. ZONE, such as UTC, local, +01:00 or Europe/Berlin,
+    /// is that of times which name none. In a dry run without --arrivals, all items arrive at 0.
+    #[arg(long, value_name = "SEL", help_heading = "Control")]
+    pub(super) arrivals: Option<Arrivals>,
+
+    /// Sort items that are out of order by up to DUR
+    ///
+    /// By the times of --arrivals. Without it, items that are out of order are an error, but for logs of commands, which are
+    /// sorted as a whole.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Control")]
+    pub(super) unsorted: Option<u64>,
 
     /// Note the end of each command in FILE
     ///
@@ -282,11 +341,26 @@ pub struct Cli {
     #[arg(long, value_name = "FILE", help_heading = "Control")]
     pub(super) log: Option<PathBuf>,
 
+    /// Write a new log as tsv (default) or json
+    ///
+    /// json: an object a line, with the columns of the log as its members; an item that is not UTF-8 is an array of its bytes.
+    /// A log that is there already is continued in its own format.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "log",
+        hide_short_help = true,
+        hide_possible_values = true
+    )]
+    #[arg(value_parser = PossibleValuesParser::new(["tsv", "json"]).map(|format| parse_log_format(&format)))]
+    #[arg(help_heading = "Control")]
+    pub(super) log_format: Option<LogFormat>,
+
     /// Do not run again what the log says is done
     ///
     /// Items that the log of --log has with exit 0 are passed over; all others are run. They are known by their content,
     /// so the list may have been edited. Each time that an item was completed counts for one of its kind.
-    #[arg(long, requires = "log", hide_short_help = true, help_heading = "Control")]
+    #[arg(long, requires = "log", help_heading = "Control")]
     pub(super) resume: bool,
 
     /// Print the limits at the start, a summary at the end
@@ -303,19 +377,36 @@ pub struct Cli {
 
     /// Show how far the run has come, on a terminal
     ///
-    /// Items released, failed and running, the rate, when the next may go, and the time left if the size of the input is
-    /// known. With --progress=always also where standard error is no terminal, as lines. Drawn once a second.
+    /// Items done, failed and running, the recent rate, when the next may go and which limit it waits for, and when the
+    /// last may go under the limits. With --progress=always also where standard error is no terminal, as lines. Drawn
+    /// once a second.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     #[arg(value_parser = PossibleValuesParser::new(["auto", "always"]).map(|when| parse_when(&when)))]
-    #[arg(hide_possible_values = true, hide_short_help = true, help_heading = "Reports")]
+    #[arg(hide_possible_values = true, help_heading = "Control")]
     pub(super) progress: Option<When>,
 
     /// Print all numbers at the end as one JSON object
     ///
     /// On standard error, as the last line. json is the only format.
-    #[arg(long, value_name = "FORMAT", value_parser = ["json"], hide_possible_values = true, hide_short_help = true)]
-    #[arg(help_heading = "Reports")]
+    #[arg(long, value_name = "FORMAT", value_parser = ["json"], hide_possible_values = true)]
+    #[arg(help_heading = "Control")]
     pub(super) stats: Option<String>,
+
+    /// Draw the releases over time to FILE, as SVG
+    ///
+    /// At the end: what was released against what each limit allowed, and what was in each window against the limit; of limits
+    /// with keys, the busiest keys. With -, in characters to the width of the terminal, on standard error; of an audit, on
+    /// standard output.
+    #[arg(long, value_name = "FILE", conflicts_with = "reset_state", help_heading = "Control")]
+    pub(super) plot: Option<PathBuf>,
+
+    /// Print help; by topic: throttle help
+    #[arg(short, long, action = ArgAction::Help, help_heading = "Control")]
+    pub(super) help: Option<bool>,
+
+    /// Print version
+    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = "Control")]
+    pub(super) version: Option<bool>,
 
     /// Run for each item, without a shell
     #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
@@ -337,6 +428,14 @@ fn parse_timeout(text: &str) -> Result<u64> {
     let timeout = parse_duration(text)?;
     ensure!(timeout > 0, "a timeout of 0 would end every command: leave it out for none");
     Ok(timeout)
+}
+
+fn parse_on_bad(text: &str) -> OnBad {
+    if text == "skip" { OnBad::Skip } else { OnBad::Fail }
+}
+
+fn parse_log_format(text: &str) -> LogFormat {
+    if text == "json" { LogFormat::Json } else { LogFormat::Tsv }
 }
 
 fn parse_when(text: &str) -> When {

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::args::Cli;
 use crate::config::{
-    Action, Batch, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText, Report, Retry, Run,
-    Shared, Source, State, check_shareable,
+    Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText,
+    Report, Retry, Run, Shared, Source, State, check_shareable,
 };
 use crate::time::SECOND;
 
@@ -27,7 +27,7 @@ impl Cli {
         let batch = self.batch.unwrap_or(Batch::SINGLE);
         let on_limit = self.on_limit.unwrap_or_default();
         let shared = self.shared()?;
-        if shared.is_some() && !self.reset_state {
+        if shared.is_some() && self.releases() {
             check_shareable(&limits, on_limit, batch)?;
         }
         let report = match (self.verbose, self.quiet) {
@@ -36,13 +36,18 @@ impl Cli {
             _ => Report::Normal,
         };
         let queue = Queue { in_order: self.in_order, lookahead: self.lookahead.unwrap_or(LOOKAHEAD) };
-        let (progress, as_json) = (self.progress, self.stats.is_some());
+        let (progress, as_json, plot) = (self.progress, self.stats.is_some(), self.plot.clone());
         ensure!(
             !limits.count_exits() || !self.command.is_empty(),
             "from=exit is for a command: add one, such as -- curl"
         );
         let action = self.action()?;
-        Ok(Config { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json })
+        Ok(Config { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json, plot })
+    }
+
+    /// Whether anything is to be released, so that limits are needed.
+    fn releases(&self) -> bool {
+        !self.reset_state && !self.status
     }
 
     fn limits(&self) -> Result<Limits> {
@@ -53,6 +58,7 @@ impl Cli {
             cost: self.cost.clone(),
             key: self.key.clone(),
         };
+        self.check_count()?;
         let mut sources = Vec::new();
         if self.count.is_some() || self.period.is_some() {
             let rate = RateText::new(self.count.unwrap_or(1), self.period.unwrap_or(SECOND))?;
@@ -60,7 +66,7 @@ impl Cli {
         }
         sources.extend(self.rate.iter().cloned());
         ensure!(
-            self.reset_state || !sources.is_empty(),
+            !self.releases() || !sources.is_empty(),
             "no limit given: add one, such as -n 10 -p 1m or -r 10/s"
         );
         let limits = Limits { sources, defaults };
@@ -70,6 +76,20 @@ impl Cli {
             "--burst is for the token bucket: add -A bucket"
         );
         Ok(limits)
+    }
+
+    /// `-n` is a limit here; with xargs and parallel it is something else.
+    fn check_count(&self) -> Result<()> {
+        if let (Some(count), None, false) = (self.count, self.period, self.rate.is_empty()) {
+            let items = match count {
+                1 => "a command gets one item anyway, so leave it out".to_owned(),
+                _ => format!("to give a command up to {count} items, use -B {count}"),
+            };
+            bail!(
+                "-n {count} beside -r is a second limit, {count} a second: if you mean that, add -p 1s; {items}"
+            );
+        }
+        Ok(())
     }
 
     /// What is given counts before what is in the environment, which a dry run does not heed.
@@ -83,9 +103,10 @@ impl Cli {
         };
         let state = match &self.state {
             Some(_) if self.dry_run => bail!("--dry-run books nothing: leave out --state"),
+            Some(_) if self.audit => bail!("--audit books nothing: leave out --state"),
             // Not by clap, which repeats what it cannot read: there may be a password in it.
             Some(state) => Some(State::parse_public(state).context("--state")?),
-            None if self.dry_run => None,
+            None if self.dry_run || self.audit => None,
             None => from_environment()?,
         };
         ensure!(!self.reset_state || state.is_some(), "--reset-state needs to know which: add -s STATE");
@@ -105,7 +126,9 @@ impl Cli {
         };
         let max_record = usize::try_from(self.max_record.unwrap_or(64 << 20))?;
         let separator = self.field_separator.clone();
-        Ok(Input { file: self.arg_file.clone(), delimiter, separator, max_record })
+        let cleaning = Cleaning { trim: self.trim, skip_blank: self.skip_blank };
+        let on_bad = self.on_bad.unwrap_or_default();
+        Ok(Input { file: self.arg_file.clone(), delimiter, separator, max_record, cleaning, on_bad })
     }
 
     fn action(self) -> Result<Action> {
@@ -114,16 +137,40 @@ impl Cli {
         {
             bail!("{flag} is for a command: add one, such as -- echo {{}}");
         }
+        if self.status {
+            let has_state =
+                self.state.is_some() || env::var_os(VARIABLE).is_some_and(|state| !state.is_empty());
+            return Ok(if has_state { Action::Status } else { Action::List });
+        }
         if self.reset_state {
             return Ok(Action::Reset);
         }
-        let (dry_run, arrivals) = (self.dry_run, self.arrivals.clone());
+        let (dry_run, arrivals) = (self.dry_run, self.arrivals()?);
+        if self.audit {
+            return Ok(Action::Audit(arrivals.unwrap_or_default()));
+        }
         let run = if self.command.is_empty() { None } else { Some(Box::new(self.run()?)) };
         Ok(match run {
             run if dry_run => Action::DryRun { arrivals, run },
             Some(run) => Action::Run(run),
             None => Action::Pass,
         })
+    }
+
+    /// Where items tell their time, if they do.
+    fn arrivals(&self) -> Result<Option<Arrivals>> {
+        let has_time = self.dry_run || self.audit;
+        ensure!(
+            has_time || self.arrivals.is_none(),
+            "--arrivals is for --dry-run or --audit: add one of them"
+        );
+        let has_stamps = self.audit || self.arrivals.is_some();
+        ensure!(
+            has_stamps || self.unsorted.is_none(),
+            "--unsorted is for --arrivals or --audit: add one of them"
+        );
+        let arrivals = self.arrivals.clone().or(self.audit.then(Arrivals::default));
+        Ok(arrivals.map(|arrivals| Arrivals { unsorted: self.unsorted, ..arrivals }))
     }
 
     fn run(self) -> Result<Run> {
@@ -147,10 +194,12 @@ impl Cli {
             jobs,
             output,
             stdin,
+            trace: self.trace,
             timeout: self.timeout,
             retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff },
             halt: self.halt,
             log: self.log,
+            log_format: self.log_format,
             resume: self.resume,
         })
     }
@@ -163,6 +212,7 @@ impl Cli {
             (self.keep_order, "-k"),
             (self.ungrouped, "-u"),
             (self.pipe, "--pipe"),
+            (self.trace, "-t"),
             (self.timeout.is_some(), "--timeout"),
             (self.retries.is_some(), "--retries"),
             (self.halt.is_some(), "--halt"),

@@ -1,12 +1,15 @@
 //! The command line. Only this module knows clap.
 
 mod args;
+mod command;
+mod foreign;
+mod help;
 mod meaning;
 
 use std::ffi::OsString;
 
-use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 
 pub use self::args::Cli;
 use crate::config::Config;
@@ -25,19 +28,74 @@ pub enum Usage {
 /// # Errors
 /// A mistake in it, or no error at all but a wish for help.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Usage> {
-    let cli = Cli::try_parse_from(args).map_err(|error| usage(&error))?;
-    cli.config().map_err(|error| Usage::Wrong(format!("{error:#}")))
+    let args: Vec<_> = args.into_iter().collect();
+    if let Some(help) = help::asked(&args) {
+        return Err(help);
+    }
+    // Alone, it asks which states there are.
+    let args = match &args[..] {
+        [_, alone] if alone == "-s" || alone == "--state" => vec![args[0].clone(), "--status".into()],
+        _ => args,
+    };
+    let cli = Cli::try_parse_from(&args).map_err(|error| usage(&error, &args))?;
+    if let Some(advice) = foreign::source_advice(&args) {
+        return Err(Usage::Wrong(advice));
+    }
+    check_command(&cli, &args).and_then(|()| cli.config()).map_err(|error| Usage::Wrong(format!("{error:#}")))
+}
+
+/// What stands behind `--` is a command, whatever it looks like.
+fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), anyhow::Error> {
+    let (before, operands) = args.split_at(args.len() - cli.command.len());
+    let is_marked = before.last().is_some_and(|arg| arg == "--");
+    operands.first().filter(|_| !is_marked).map_or(Ok(()), |name| command::check(name))
 }
 
 /// What clap has to say, in one line if it is a mistake.
-fn usage(error: &clap::Error) -> Usage {
-    let text = error.render().to_string();
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return Usage::Asked(text);
+fn usage(error: &clap::Error, args: &[OsString]) -> Usage {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Usage::Asked(error.render().to_string()),
+        ErrorKind::UnknownArgument => Usage::Wrong(unknown(error, args)),
+        _ => Usage::Wrong(one_line(&error.render().to_string())),
     }
+}
+
+/// An option that there is not: what it may have been.
+fn unknown(error: &clap::Error, args: &[OsString]) -> String {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else {
+        return one_line(&error.render().to_string());
+    };
+    let name = name.split([' ', '=']).next().unwrap_or_default();
+    if let Some(advice) = foreign::advice(name, args) {
+        return advice;
+    }
+    let begun = begun_by(name);
+    if begun.len() > 1 {
+        return format!("{name} is the beginning of {}", begun.join(", "));
+    }
+    let nearest = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(nearest)) => Some(nearest.clone()),
+        Some(ContextValue::Strings(nearest)) if !nearest.is_empty() => Some(nearest.join(" or ")),
+        _ => None,
+    };
+    match nearest {
+        Some(nearest) => format!("there is no option {name}: is it {nearest}? See 'throttle --help'"),
+        None => format!("there is no option {name}; try 'throttle --help'"),
+    }
+}
+
+/// The long options that begin like this.
+fn begun_by(name: &str) -> Vec<String> {
+    let Some(name) = name.strip_prefix("--") else { return Vec::new() };
+    let command = Cli::command();
+    let longs = command.get_arguments().filter_map(clap::Arg::get_long);
+    longs.filter(|long| long.starts_with(name)).map(|long| format!("--{long}")).collect()
+}
+
+fn one_line(text: &str) -> String {
     // Paragraphs: what is wrong, and perhaps a tip.
     let told = text.split("\n\n").filter(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
     let told = told.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let told = told.collect::<Vec<_>>().join("; ");
-    Usage::Wrong(format!("{}; try 'throttle --help'", told.strip_prefix("error: ").unwrap_or(&told)))
+    format!("{}; try 'throttle --help'", told.strip_prefix("error: ").unwrap_or(&told))
 }

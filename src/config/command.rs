@@ -22,6 +22,8 @@ pub struct Run {
     pub output: Output,
     /// What they get as stdin.
     pub stdin: Feed,
+    /// Each is printed before it runs.
+    pub trace: bool,
     /// How long each may run, in nanoseconds.
     pub timeout: Option<u64>,
     /// What happens when one fails.
@@ -30,8 +32,20 @@ pub struct Run {
     pub halt: Option<Halt>,
     /// Where their ends are noted.
     pub log: Option<PathBuf>,
+    /// The format of a new log.
+    pub log_format: Option<LogFormat>,
     /// Items that the log says are done are not run again.
     pub resume: bool,
+}
+
+/// How a log of commands is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LogFormat {
+    /// As tab-separated values, with a header.
+    #[default]
+    Tsv,
+    /// As JSON lines.
+    Json,
 }
 
 /// What becomes of the output of commands.

@@ -1,6 +1,7 @@
 //! What the command line means: comparable, printable, and with nothing of the parser in it.
 
 mod amount;
+mod arrivals;
 mod command;
 mod delimiter;
 mod duration;
@@ -19,7 +20,8 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result};
 
 pub use amount::parse_limit_count;
-pub use command::{Backoff, Failures, Feed, Halt, Output, Retry, Run};
+pub use arrivals::Arrivals;
+pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use limits::{Limits, Source};
@@ -54,15 +56,23 @@ pub struct Config {
     pub progress: Option<When>,
     /// Whether the numbers at the end are told as JSON.
     pub as_json: bool,
+    /// Where releases are drawn at the end; `-` is the terminal.
+    pub plot: Option<PathBuf>,
 }
 
 impl Config {
+    /// What the user may not have meant.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
+        self.limits.warnings().map(str::to_owned).chain(state)
+    }
+
     /// The command that is run for each release, or would be.
     pub fn command(&self) -> Option<&Run> {
         match &self.action {
             Action::Run(run) => Some(run),
             Action::DryRun { run, .. } => run.as_deref(),
-            Action::Pass | Action::Reset => None,
+            Action::Pass | Action::Audit(_) | Action::Reset | Action::Status | Action::List => None,
         }
     }
 }
@@ -78,6 +88,29 @@ pub struct Input {
     pub separator: Option<Vec<u8>>,
     /// The longest record allowed, in bytes without its delimiter.
     pub max_record: usize,
+    /// What is left out of it.
+    pub cleaning: Cleaning,
+    /// What happens to an item that cannot be charged.
+    pub on_bad: OnBad,
+}
+
+/// What is left out of the input before anything else is done with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cleaning {
+    /// White space around items.
+    pub trim: bool,
+    /// Items that are empty, or nothing but white space.
+    pub skip_blank: bool,
+}
+
+/// What happens to an item without a cost, or with one that no limit ever admits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnBad {
+    /// It ends the input.
+    #[default]
+    Fail,
+    /// It is told like an item that failed, and not released.
+    Skip,
 }
 
 /// What happens to an item that cannot go at the instant of its arrival.
@@ -168,12 +201,18 @@ pub enum Action {
     /// Releases nothing: prints when each item would have been released.
     DryRun {
         /// Where a record says when it arrived. Without it, all arrive at 0.
-        arrivals: Option<Selector>,
+        arrivals: Option<Arrivals>,
         /// The command that would be run, if any.
         run: Option<Box<Run>>,
     },
+    /// Releases nothing: judges when records say that they were released.
+    Audit(Arrivals),
     /// Makes the state of shared limits anew.
     Reset,
+    /// Prints how much of the state of shared limits is used.
+    Status,
+    /// Prints the names of the states that there are.
+    List,
 }
 
 /// How much is told on stderr.

@@ -57,7 +57,7 @@ impl RateText {
     /// Reads a RATE that may have a count of 0, which pauses until it is changed.
     ///
     /// # Errors
-    /// As for a RATE, but for that.
+    /// As for a RATE, except that 0 is valid.
     pub fn parse_pausing(text: &str) -> Result<Self> {
         let (rate, options) = split_options(text);
         let Amount { count, period, warning } = Amount::parse(rate).map_err(|error| nearest(text, &error))?;
@@ -85,6 +85,11 @@ impl RateText {
             _ => bail!("no such option: there are {}=", OPTIONS.join("=, ")),
         }
         Ok(())
+    }
+
+    /// The names of all options.
+    pub fn options() -> [&'static str; 8] {
+        OPTIONS
     }
 
     /// What the user may not have meant, and what to write instead.

@@ -27,7 +27,7 @@ pub enum Selector {
 }
 
 impl Selector {
-    /// As parsing, but for a number, which is no part of a record.
+    /// Parses a selector other than a number, which selects nothing.
     ///
     /// # Errors
     /// Not a selector, or a number.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
+use super::quantity::parse_count;
 use super::rate::{From, Rate, keys};
 use super::{Batch, Limits, OnLimit, Server, Source};
 
@@ -46,6 +47,15 @@ impl State {
             "a password on the command line is there for all to see: put the URL into $THROTTLE_STATE, or into a file and say -s @FILE"
         );
         Ok(state)
+    }
+
+    /// If it looks like the size that pv takes with `-s`.
+    pub(super) fn warning(&self) -> Option<String> {
+        let State::Name(name) = self else { return None };
+        parse_count(name).ok()?;
+        Some(format!(
+            "-s {name} shares the limits with all runs that name the state '{name}': it is no size, as with pv"
+        ))
     }
 
     /// Reads a STATE from where only the user can look: the environment, or a file.

@@ -85,6 +85,11 @@ impl Algorithm for Bucket {
         u64::try_from(level / self.grains(ask.cost)).unwrap_or(u64::MAX)
     }
 
+    /// It takes as long as for one release that costs as much as all together.
+    fn last_of(&self, lacking: &Lacking, ask: Ask, count: u64) -> Verdict {
+        self.earliest(lacking, Ask { cost: ask.cost.saturating_mul(count), ..ask })
+    }
+
     fn commit(&self, lacking: &mut Lacking, now: Time, ask: Ask) {
         let now = now.max(lacking.at);
         let level = self.level_for(lacking, now, ask).saturating_sub(self.grains(ask.cost));
@@ -197,6 +202,16 @@ mod tests {
         let mut limiter = bucket(1, 10, 3);
         limiter.instants(&[0, 4]);
         assert_eq!(limiter.idle_at(), Verdict::At(Time(20)));
+    }
+
+    #[test]
+    fn the_last_of_many_is_known_without_releasing_them() {
+        let mut limiter = bucket(1, 3, 20);
+        assert_eq!(limiter.last_of(0, 1, 100), Some(240));
+        limiter.releases(&[(0, 7), (10, 9)]);
+        for count in 0..60 {
+            (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
+        }
     }
 
     #[test]

@@ -52,6 +52,20 @@ impl Algorithm for Fixed {
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
+    fn last_of(&self, window: &Window, ask: Ask, count: u64) -> Verdict {
+        let together = self.count / ask.cost;
+        let more = count.saturating_sub(self.available(window, ask.since, ask, 0));
+        if more == 0 {
+            return Verdict::At(ask.since);
+        }
+        let windows = u128::from(more).div_ceil(u128::from(together.max(1)));
+        let start = self.current(*window, ask.since).map_or(ask.since, |window| window.start);
+        match together {
+            0 => Verdict::Never,
+            _ => Verdict::after(start, windows * u128::from(self.period)),
+        }
+    }
+
     fn commit(&self, window: &mut Window, now: Time, ask: Ask) {
         let current = self.current(*window, now).unwrap_or(Window { start: now, used: 0 });
         *window = Window { used: current.used.saturating_add(ask.cost), ..current };
@@ -118,5 +132,16 @@ mod tests {
         assert_eq!(limiter.instants(&[2, 3]), [2, 20]);
         limiter.retune(40, terms(3, 100));
         assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
+    }
+
+    #[test]
+    fn the_last_of_many_is_known_without_releasing_them() {
+        let mut limiter = Rule::new(Fixed::new(terms(20, 60)));
+        assert_eq!(limiter.last_of(0, 1, 100), Some(240));
+        limiter.releases(&[(0, 7), (10, 9)]);
+        for count in 0..60 {
+            (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
+        }
+        assert_eq!(limiter.last_of(15, 21, 1), None);
     }
 }

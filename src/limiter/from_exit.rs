@@ -28,7 +28,7 @@ impl<A> FromExit<A> {
         FromExit { inner, is_serial: false }
     }
 
-    /// As `inner`, but for one at a time.
+    /// As `inner`, one at a time.
     pub fn serial(inner: A) -> Self {
         FromExit { inner, is_serial: true }
     }
@@ -51,6 +51,11 @@ impl<A: Algorithm> Algorithm for FromExit<A> {
             Some(held) => self.inner.available(&state.finished, now, ask, held),
             None => 0,
         }
+    }
+
+    /// As though commands took no time.
+    fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Verdict {
+        self.inner.last_of(&state.finished, ask, count)
     }
 
     fn commit(&self, state: &mut Self::State, _: Time, ask: Ask) {

@@ -60,6 +60,12 @@ impl Algorithm for Interval {
         u64::from(pending == 0 && self.earliest(last, ask).allows(now))
     }
 
+    fn last_of(&self, last: &Last, ask: Ask, count: u64) -> Verdict {
+        let Some(gaps) = count.checked_sub(1) else { return Verdict::At(ask.since) };
+        let gap = (u128::from(ask.cost) * u128::from(self.period)).div_ceil(u128::from(self.count.max(1)));
+        self.earliest(last, ask).plus(gap.saturating_mul(gaps.into()))
+    }
+
     fn commit(&self, last: &mut Last, now: Time, ask: Ask) {
         *last = Last { at: now, cost: ask.cost };
     }
@@ -125,6 +131,16 @@ mod tests {
         assert_eq!(limiter.releases(&[(4, 1)]), [None]);
         limiter.retune(5, terms(2, 10));
         assert_eq!(limiter.instants(&[5]), [5]);
+    }
+
+    #[test]
+    fn the_last_of_many_is_known_without_releasing_them() {
+        let mut limiter = Rule::new(Interval::new(terms(20, 60)));
+        assert_eq!(limiter.last_of(0, 1, 100), Some(297));
+        limiter.releases(&[(10, 4)]);
+        for count in 0..60 {
+            (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
+        }
     }
 
     #[test]

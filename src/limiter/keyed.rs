@@ -41,13 +41,24 @@ impl<A: Algorithm> Limiter for Keyed<A> {
         if self.evict_at.is_none() {
             self.evict_at = now.checked_add(self.pause.into());
         }
-        let account = self.accounts.find_or_open(key, || self.fresh.clone());
-        self.rule.expire(self.accounts.get_mut(account), now);
-        account
+        self.accounts.find_or_open(key, || self.fresh.clone())
     }
 
-    fn available(&self, account: usize, now: Time, ask: Ask, pending: u64) -> u64 {
-        self.rule.available(self.accounts.get(account), now, ask, pending)
+    fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64 {
+        let state = self.accounts.get_mut(account);
+        if most == 1 && self.rule.is_plenty(state, ask.cost, pending) {
+            return 1;
+        }
+        self.rule.expire(state, now);
+        self.rule.available(state, now, ask, pending).min(most)
+    }
+
+    fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
+        self.rule.last_of(self.of(key), ask, count)
+    }
+
+    fn copied(&self) -> Option<Box<dyn Limiter>> {
+        None
     }
 
     fn commit(&mut self, account: usize, now: Time, ask: Ask) {
@@ -134,7 +145,7 @@ mod tests {
         commit(&mut limiter, b"a", 0);
         let available = [&b"a"[..], b"b"].map(|key| {
             let account = limiter.account(key, Time(1));
-            limiter.available(account, Time(1), one(1), 0)
+            limiter.available(account, Time(1), one(1), 0, 9)
         });
         assert_eq!(available, [2, 3]);
     }

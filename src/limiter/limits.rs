@@ -3,10 +3,7 @@
 //! Releases that leave together are *admitted* one after the other at one instant, each as though those before it had
 //! been charged. Once they have left, [`Limits::commit`] charges as many as really did, at the instant read after it.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
-
+use super::admitted::Admitted;
 use super::{Ask, Booked, Limiter, Slot, Verdict};
 use crate::charge::Key;
 use crate::time::Time;
@@ -65,57 +62,11 @@ pub struct Limits {
     admitted: Admitted,
 }
 
-/// Releases that were admitted and not committed yet, in their order.
-#[derive(Default)]
-struct Admitted {
-    releases: Vec<Release>,
-    /// What each of them costs and which account it goes to, a row of all limits for each.
-    charges: Vec<(u64, usize)>,
-    /// The sums of the costs, for each limit by account.
-    pending: Vec<Pending>,
-    /// Whose slots each of them uses, if slots are needed.
-    keys: Vec<Option<Key>>,
-}
-
-/// One or more releases that ask the same.
-struct Release {
-    since: Time,
-    count: u64,
-}
-
-#[derive(Default)]
-struct Pending {
-    common: u64,
-    keyed: HashMap<usize, u64, RandomState>,
-}
-
-impl Pending {
-    fn of(&self, limit: &Limit, account: usize) -> u64 {
-        match limit.key {
-            None => self.common,
-            Some(_) => self.keyed.get(&account).copied().unwrap_or(0),
-        }
-    }
-
-    fn add(&mut self, limit: &Limit, account: usize, cost: u64) {
-        let pending = match limit.key {
-            None => &mut self.common,
-            Some(_) => self.keyed.entry(account).or_default(),
-        };
-        *pending = pending.saturating_add(cost);
-    }
-
-    fn clear(&mut self) {
-        self.common = 0;
-        self.keyed.clear();
-    }
-}
-
 impl FromIterator<Limit> for Limits {
     fn from_iter<I: IntoIterator<Item = Limit>>(limits: I) -> Self {
-        let limits: Vec<_> = limits.into_iter().collect();
-        let pending = limits.iter().map(|_| Pending::default()).collect();
-        Limits { all: limits, booked: None, admitted: Admitted { pending, ..Admitted::default() } }
+        let all: Vec<_> = limits.into_iter().collect();
+        let admitted = Admitted::new(all.iter().map(|limit| limit.key.is_some()));
+        Limits { all, booked: None, admitted }
     }
 }
 
@@ -142,14 +93,14 @@ impl Limits {
     /// Which of the limits does not allow the release at `request.since`, after those that are admitted; the first, if
     /// several do not.
     pub fn refusing(&mut self, request: &Request) -> Option<usize> {
-        let limits = self.all.iter_mut().zip(&self.admitted.pending).zip(request.costs);
-        limits.into_iter().position(|((limit, pending), &cost)| {
+        let Limits { all, admitted, .. } = self;
+        all.iter_mut().zip(request.costs).enumerate().position(|(at, (limit, &cost))| {
             if cost == 0 {
                 return false;
             }
-            let (since, ask) = (request.since, request.ask(cost));
-            let account = limit.limiter.account(request.key(limit), since);
-            limit.limiter.available(account, since, ask, pending.of(limit, account)) == 0
+            let account = limit.limiter.account(request.key(limit), request.since);
+            let pending = admitted.pending(at, account);
+            limit.limiter.available(account, request.since, request.ask(cost), pending, 1) == 0
         })
     }
 
@@ -161,6 +112,19 @@ impl Limits {
         });
         let latest = answers.enumerate().max_by_key(|&(at, answer)| (answer, std::cmp::Reverse(at)));
         latest.filter(|(_, answer)| *answer > Verdict::At(request.since)).map(|(at, _)| at)
+    }
+
+    /// The limits, in the order of the costs of a request.
+    pub fn iter(&self) -> impl Iterator<Item = &Limit> {
+        self.all.iter()
+    }
+
+    /// A copy of those common limits that charge something, to try things out on, and what they charge.
+    pub fn copied(&self, costs: &[u64]) -> (Limits, Vec<u64>) {
+        let charged = self.all.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.key.is_none());
+        let copies = charged.filter_map(|(limit, &cost)| Some((limit.limiter.copied()?, cost)));
+        let (limiters, costs): (Vec<_>, _) = copies.unzip();
+        (limiters.into_iter().map(|limiter| Limit { limiter, key: None }).collect(), costs)
     }
 
     /// The answer of the common limits only.
@@ -195,88 +159,69 @@ impl Limits {
     /// # Errors
     /// What blocks even one.
     pub fn admit(&mut self, now: Time, request: &Request, most: u64) -> Result<u64, Blocked> {
-        let row = self.admitted.charges.len();
+        let row = self.admitted.row();
         let count = self.available(now, request, most);
         match count {
-            Ok(count) => self.note(request, row, count),
-            Err(_) => self.admitted.charges.truncate(row),
+            Ok(count) => {
+                self.admitted.note(request.since, count);
+                if self.booked.is_some() {
+                    self.admitted.use_slots((!request.is_free()).then(|| Booked::key(request)));
+                }
+            }
+            Err(_) => self.admitted.truncate(row),
         }
         count
     }
 
     /// How many are allowed; the costs and accounts of one are added to the charges.
     fn available(&mut self, now: Time, request: &Request, most: u64) -> Result<u64, Blocked> {
-        let Admitted { charges, pending, .. } = &mut self.admitted;
         let mut count = most;
-        for ((limit, pending), &cost) in self.all.iter_mut().zip(pending).zip(request.costs) {
+        for (at, (limit, &cost)) in self.all.iter_mut().zip(request.costs).enumerate() {
             let mut account = 0;
             if cost > 0 {
                 account = limit.limiter.account(request.key(limit), now);
-                let pending = pending.of(limit, account);
-                count = count.min(limit.limiter.available(account, now, request.ask(cost), pending));
+                let pending = self.admitted.pending(at, account);
+                count = limit.limiter.available(account, now, request.ask(cost), pending, count);
             }
             if count == 0 {
                 return Err(if limit.key.is_none() { Blocked::Common } else { Blocked::Keyed });
             }
-            charges.push((cost, account));
+            self.admitted.charge(cost, account);
         }
         match &mut self.booked {
             None => Ok(count),
             Some(booked) => {
-                Some(booked.reserve(now, request, count)).filter(|&c| c > 0).ok_or(Blocked::Keyed)
+                Some(booked.reserve(now, request, count)).filter(|&count| count > 0).ok_or(Blocked::Keyed)
             }
-        }
-    }
-
-    fn note(&mut self, request: &Request, row: usize, count: u64) {
-        let Admitted { releases, charges, pending, keys } = &mut self.admitted;
-        releases.push(Release { since: request.since, count });
-        let pending = self.all.iter().zip(pending).zip(&charges[row..]);
-        for ((limit, pending), &(cost, account)) in pending.filter(|(_, (cost, _))| *cost > 0) {
-            pending.add(limit, account, cost.saturating_mul(count));
-        }
-        if self.booked.is_some() {
-            keys.push((!request.is_free()).then(|| Booked::key(request)));
         }
     }
 
     /// Charges the first `left` of the admitted releases, which have left by `now`, and forgets that the others were
     /// admitted. Those that are `over` have come to their end as well.
-    pub fn commit(&mut self, now: Time, mut left: u64, over: bool) {
-        let Admitted { releases, charges, pending, keys } = &mut self.admitted;
-        let rows = self.all.len();
-        for (at, release) in releases.iter().enumerate() {
-            let count = release.count.min(left);
-            left -= count;
-            if count == 0 {
-                break;
-            }
-            for (limit, &(cost, account)) in self.all.iter_mut().zip(&charges[at * rows..]) {
-                if cost > 0 {
-                    let cost = cost.saturating_mul(count);
-                    let ask = Ask { since: release.since, cost };
-                    limit.limiter.commit(account, now, ask);
-                    if over {
-                        limit.limiter.finish(account, now, ask);
-                    }
+    pub fn commit(&mut self, now: Time, left: u64, over: bool) {
+        for (release, charges) in self.admitted.first(left) {
+            for (limit, &(cost, account)) in
+                self.all.iter_mut().zip(charges).filter(|(_, (cost, _))| *cost > 0)
+            {
+                let ask = Ask { since: release.since, cost: cost.saturating_mul(release.count) };
+                limit.limiter.commit(account, now, ask);
+                if over {
+                    limit.limiter.finish(account, now, ask);
                 }
             }
-            if let (Some(booked), Some(Some(key))) = (&mut self.booked, keys.get(at)) {
-                booked.commit(key, count);
+            if let Some((booked, key)) = self.booked.as_mut().zip(release.whose) {
+                booked.commit(key, release.count);
             }
         }
-        releases.clear();
-        charges.clear();
-        keys.clear();
-        pending.iter_mut().for_each(Pending::clear);
+        self.admitted.clear();
         self.booked.iter_mut().for_each(Booked::release_reserved);
     }
 
     /// Whether `request` would be admitted at `now`.
     pub fn fits(&mut self, now: Time, request: &Request) -> bool {
-        let row = self.admitted.charges.len();
+        let row = self.admitted.row();
         let fits = self.available(now, request, 1).is_ok();
-        self.admitted.charges.truncate(row);
+        self.admitted.truncate(row);
         fits
     }
 

@@ -9,6 +9,7 @@
 #![doc = include_str!("earliest.md")]
 
 mod accounts;
+mod admitted;
 mod booked;
 mod bucket;
 mod fixed;
@@ -50,6 +51,14 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// `nanos` later; never, if that is past the end of the time line.
+    pub(crate) fn plus(self, nanos: u128) -> Verdict {
+        match self {
+            Verdict::At(at) => Verdict::after(at, nanos),
+            Verdict::Never => Verdict::Never,
+        }
+    }
+
     /// `nanos` after `from`; never, if that is past the end of the time line.
     pub(crate) fn after(from: Time, nanos: impl Into<u128>) -> Verdict {
         from.checked_add(nanos.into()).map_or(Verdict::Never, Verdict::At)
@@ -87,10 +96,18 @@ pub trait Algorithm {
     /// The same number as asking and committing one at a time at `now` would give.
     fn available(&self, state: &Self::State, now: Time, ask: Ask, pending: u64) -> u64;
 
+    /// Whether it is known at a glance that a release of this cost is allowed, after others that cost `pending`.
+    fn is_plenty(&self, _state: &Self::State, _cost: u64, _pending: u64) -> bool {
+        false
+    }
+
+    /// When the last of `count` releases like `ask` would happen, each as soon as this rule alone allows it.
+    fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Verdict;
+
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
 
-    /// Something that was committed has come to its end at `now`. Only [`FromExit`] minds.
+    /// A committed release completed at `now`. Only [`FromExit`] uses this.
     fn finish(&self, _state: &mut Self::State, _now: Time, _ask: Ask) {}
 
     /// Forgets what no question about an instant from `now` on depends on, to answer the next one faster.
@@ -121,11 +138,17 @@ pub trait Limiter {
     /// The answer of [`Algorithm::earliest`] for a key. What all items share takes no notice of the key.
     fn earliest(&self, key: &[u8], ask: Ask) -> Verdict;
 
-    /// The account of a key, made ready for questions about `now`. Valid until the next [`Limiter::evict`].
+    /// The account of a key, which is opened at `now` if there is none. Valid until the next [`Limiter::evict`].
     fn account(&mut self, key: &[u8], now: Time) -> usize;
 
-    /// The answer of [`Algorithm::available`].
-    fn available(&self, account: usize, now: Time, ask: Ask, pending: u64) -> u64;
+    /// The answer of [`Algorithm::available`], or `most` if that is less.
+    fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64;
+
+    /// The answer of [`Algorithm::last_of`] for a key.
+    fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict;
+
+    /// A copy to try things out on, if there is one history for all items.
+    fn copied(&self) -> Option<Box<dyn Limiter>>;
 
     /// Charges as [`Algorithm::commit`] does.
     fn commit(&mut self, account: usize, now: Time, ask: Ask);
@@ -219,6 +242,21 @@ pub(crate) mod table {
                 Some(at.0)
             };
             items.iter().map(&mut release).collect()
+        }
+
+        /// When the last of `count` releases goes, as it is found by releasing them one by one; which is what the rule says.
+        pub(crate) fn last_of(&mut self, since: u64, cost: u64, count: u64) -> Option<u64> {
+            let ask = Ask { since: Time(since), cost };
+            let forecast = match self.rule.last_of(&self.state, ask, count) {
+                Verdict::At(at) => Some(at.0),
+                Verdict::Never => None,
+            };
+            let before = self.state.clone();
+            let items = vec![(since, cost); usize::try_from(count).expect("few")];
+            let found = self.releases(&items).last().copied().unwrap_or(Some(since));
+            self.state = before;
+            assert_eq!(forecast, found, "{count} of cost {cost} from {since}");
+            forecast
         }
 
         /// What is available agrees with the promised instant, and with asking and committing one at a time.

@@ -16,21 +16,33 @@ impl<A: Algorithm> Single<A> {
     }
 }
 
-impl<A: Algorithm> Limiter for Single<A> {
+impl<A: Algorithm + Clone + 'static> Limiter for Single<A> {
     fn earliest(&self, _: &[u8], ask: Ask) -> Verdict {
         self.rule.earliest(&self.state, ask)
     }
 
-    fn account(&mut self, _: &[u8], now: Time) -> usize {
-        self.rule.expire(&mut self.state, now);
+    fn account(&mut self, _: &[u8], _: Time) -> usize {
         0
     }
 
-    fn available(&self, _: usize, now: Time, ask: Ask, pending: u64) -> u64 {
-        self.rule.available(&self.state, now, ask, pending)
+    fn available(&mut self, _: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64 {
+        if most == 1 && self.rule.is_plenty(&self.state, ask.cost, pending) {
+            return 1;
+        }
+        self.rule.expire(&mut self.state, now);
+        self.rule.available(&self.state, now, ask, pending).min(most)
+    }
+
+    fn last_of(&self, _: &[u8], ask: Ask, count: u64) -> Verdict {
+        self.rule.last_of(&self.state, ask, count)
+    }
+
+    fn copied(&self) -> Option<Box<dyn Limiter>> {
+        Some(Box::new(Single { rule: self.rule.clone(), state: self.state.clone() }))
     }
 
     fn commit(&mut self, _: usize, now: Time, ask: Ask) {
+        self.rule.expire(&mut self.state, now);
         self.rule.commit(&mut self.state, now, ask);
     }
 

@@ -18,11 +18,14 @@ pub struct Sliding {
 /// a large `count` reserves nothing in advance.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
+    /// The sum of the costs of all runs.
+    used: u64,
     /// The newest run; there is none if its cost is 0.
     newest: Run,
     /// The runs before it. A limit of 1 a period never has any, so with a million keys the indirection saves more than
     /// it costs.
-    older: Option<Box<Older>>,
+    #[expect(clippy::box_collection)]
+    older: Option<Box<VecDeque<Run>>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,23 +34,11 @@ struct Run {
     cost: u64,
 }
 
-/// Runs, oldest first, and the sum of their costs.
-#[derive(Clone, Debug, Default)]
-struct Older {
-    runs: VecDeque<Run>,
-    cost: u64,
-}
-
 impl Log {
     /// All runs, oldest first.
     fn runs(&self) -> impl Iterator<Item = &Run> {
         let newest = Some(&self.newest).filter(|run| run.cost > 0);
-        self.older.iter().flat_map(|older| &older.runs).chain(newest)
-    }
-
-    /// The sum of the costs of all runs.
-    fn used(&self) -> u64 {
-        self.newest.cost + self.older.as_ref().map_or(0, |older| older.cost)
+        self.older.iter().flat_map(|older| older.iter()).chain(newest)
     }
 }
 
@@ -70,7 +61,7 @@ impl Algorithm for Sliding {
             return Verdict::Never;
         }
         // Enough of the oldest releases have to leave the window, up to this one.
-        let mut excess = log.used().saturating_sub(self.count - ask.cost);
+        let mut excess = log.used.saturating_sub(self.count - ask.cost);
         if excess == 0 {
             return Verdict::At(ask.since);
         }
@@ -84,32 +75,49 @@ impl Algorithm for Sliding {
 
     fn available(&self, log: &Log, now: Time, ask: Ask, pending: u64) -> u64 {
         let over = log.runs().take_while(|run| self.is_over(run, now));
-        let used = log.used() - over.map(|run| run.cost).sum::<u64>();
+        let used = log.used - over.map(|run| run.cost).sum::<u64>();
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
+    fn is_plenty(&self, log: &Log, cost: u64, pending: u64) -> bool {
+        self.count.saturating_sub(log.used).saturating_sub(pending) >= cost
+    }
+
+    /// Once the limit is used up, each release goes a period after the one that is `count` before it.
+    fn last_of(&self, log: &Log, ask: Ask, count: u64) -> Verdict {
+        let Some(last) = count.checked_sub(1) else { return Verdict::At(ask.since) };
+        let together = self.count / ask.cost;
+        if together == 0 {
+            return Verdict::Never;
+        }
+        let cost = (last % together + 1) * ask.cost;
+        self.earliest(log, Ask { cost, ..ask }).plus(u128::from(last / together) * u128::from(self.period))
+    }
+
     fn commit(&self, log: &mut Log, now: Time, ask: Ask) {
-        self.expire(log, now);
-        // What was released is known to fit; the bound only keeps the sum of the runs within a u64.
-        let cost = ask.cost.min(u64::MAX - log.used());
+        // To look at the oldest run takes time with many keys, so that has to wait until memory is short.
+        if log.older.as_ref().is_none_or(|older| older.len() == older.capacity()) {
+            self.expire(log, now);
+        }
         if log.newest.cost > 0 && log.newest.at != now {
-            let older = log.older.get_or_insert_default();
-            older.runs.push_back(log.newest);
-            older.cost += log.newest.cost;
+            log.older.get_or_insert_default().push_back(log.newest);
             log.newest.cost = 0;
         }
+        // What was released is known to fit; the bound only keeps the sum of the runs within a u64.
+        let cost = ask.cost.min(u64::MAX - log.used);
+        log.used += cost;
         log.newest = Run { at: now, cost: log.newest.cost + cost };
     }
 
     fn expire(&self, log: &mut Log, now: Time) {
         if let Some(older) = &mut log.older {
-            while let Some(run) = older.runs.front().filter(|run| self.is_over(run, now)) {
-                older.cost -= run.cost;
-                older.runs.pop_front();
+            while let Some(run) = older.front().filter(|run| self.is_over(run, now)) {
+                log.used -= run.cost;
+                older.pop_front();
             }
         }
         if self.is_over(&log.newest, now) {
-            log.newest.cost = 0;
+            log.used -= std::mem::take(&mut log.newest.cost);
         }
     }
 
@@ -121,7 +129,8 @@ impl Algorithm for Sliding {
     }
 
     fn exhaust(&self, log: &mut Log, at: Time) {
-        let cost = self.count.saturating_sub(log.used());
+        self.expire(log, at);
+        let cost = self.count.saturating_sub(log.used);
         if cost > 0 {
             self.commit(log, at, Ask { since: at, cost });
         }
@@ -188,7 +197,7 @@ mod tests {
         for _ in 0..1000 {
             limiter.commit(3, one(0));
         }
-        assert_eq!((limiter.state.runs().count(), limiter.state.used()), (1, 1000));
+        assert_eq!((limiter.state.runs().count(), limiter.state.used), (1, 1000));
         assert!(limiter.state.older.is_none());
         assert_eq!(limiter.rule.available(&limiter.state, Time(3), one(0), 0), u64::MAX - 1000);
     }
@@ -220,11 +229,22 @@ mod tests {
     }
 
     #[test]
+    fn the_last_of_many_is_known_without_releasing_them() {
+        let mut limiter = Rule::new(Sliding::new(terms(20, 60)));
+        assert_eq!(limiter.last_of(0, 1, 100), Some(240));
+        limiter.releases(&[(0, 7), (10, 9)]);
+        for count in 0..60 {
+            (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
+        }
+        assert_eq!(limiter.last_of(15, 21, 1), None);
+    }
+
+    #[test]
     fn what_has_left_the_window_takes_no_memory_and_does_not_return() {
         let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
         assert_eq!(limiter.state.runs().count(), 0);
         limiter.instants(&[0; 100]);
-        assert!(limiter.state.runs().count() <= 2);
+        assert!(limiter.state.runs().count() <= 5);
         limiter.retune(1000, terms(2, 10_000));
         assert_eq!(limiter.earliest(one(1000)), Verdict::At(Time(1000)));
     }

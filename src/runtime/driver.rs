@@ -9,6 +9,7 @@ use crate::schedule::{Action, Schedule, Stop};
 use crate::sink::{Cause, Sent, Sink};
 use crate::source::{Batch, Delimiter};
 use crate::time::Time;
+use crate::ui::hints::is_long;
 use crate::ui::progress::Progress;
 use crate::ui::report::Reporter;
 
@@ -47,6 +48,9 @@ impl Driver<'_> {
 
     /// Sends what was admitted at `start`, and tells how much of it has left by the instant read after that.
     fn send(&mut self, schedule: &mut Schedule, start: Time, batch: Batch) {
+        if let Some(line) = self.sink.trace(&batch) {
+            self.reporter.trace(&line);
+        }
         // A slot may have passed while all this was made ready. From here on, nobody notices any lateness.
         if schedule.good_until().is_some_and(|until| self.world.now() > until) {
             return schedule.cancel(self.world.now(), batch);
@@ -85,6 +89,7 @@ impl Driver<'_> {
     }
 
     fn wait(&mut self, schedule: &mut Schedule, until: Option<Time>, accepting: bool) {
+        self.show(schedule);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
         let until = [until, deadline, self.reporter.redraw_at()].into_iter().flatten().min();
         let running = schedule.running() > 0;
@@ -104,14 +109,22 @@ impl Driver<'_> {
         let now = self.world.now();
         schedule.due();
         self.sink.jobs().into_iter().for_each(|jobs| jobs.enforce(now));
-        if self.reporter.redraw_at().is_some() {
-            let progress = Progress {
-                stats: schedule.stats(),
-                running: schedule.running() as u64,
-                consumed: schedule.consumed(),
-                next: schedule.next_release(),
-            };
-            self.reporter.redraw(now, &progress);
+    }
+
+    /// Shows how far the run has come, or why nothing happens.
+    fn show(&self, schedule: &Schedule) {
+        let redraw_at = self.reporter.redraw_at();
+        if redraw_at.is_some_and(|at| at <= self.world.now()) {
+            let now = self.world.now();
+            let outlook = schedule.outlook(now, self.reporter.total());
+            let running = schedule.running() as u64;
+            self.reporter.redraw(now, &Progress { stats: schedule.stats(), running, outlook });
+        }
+        if redraw_at.is_none() && self.reporter.explains() {
+            let (now, next) = (self.world.now(), schedule.next_release());
+            if is_long(now, next) {
+                self.reporter.explain(now, next, &schedule.holdup(now));
+            }
         }
     }
 
@@ -130,7 +143,11 @@ impl Driver<'_> {
             }
             Event::Exited => self.reap(schedule),
             Event::Stop(stop) => schedule.stop(stop),
-            Event::Report => self.reporter.statistics(&schedule.stats(), now),
+            Event::Report => self.reporter.statistics(schedule, now),
+            Event::Continued { late } => {
+                schedule.stood_still(late);
+                self.reporter.resumed();
+            }
         }
     }
 
@@ -154,10 +171,10 @@ impl Driver<'_> {
             return Ok(());
         };
         let (wait, runtime) = (attempt.started.since(attempt.since), now.since(attempt.started));
-        let (number, end) = (attempt.number(), ended.end);
+        let (number, end, started) = (attempt.number(), ended.end, attempt.started);
         for segment in &attempt.segments {
             for (item, seq) in self.delimiter.split(segment.bytes()).zip(segment.first()..) {
-                log.note(&Entry { seq, wait, runtime, attempt: number, end, item })?;
+                log.note(&Entry { seq, started, wait, runtime, attempt: number, end, item })?;
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
@@ -90,6 +91,17 @@ fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+impl Input {
+    /// The same input under another descriptor.
+    pub(super) fn copied(&self) -> io::Result<File> {
+        let copy = match &self.from {
+            From::Stdin => io::stdin().as_fd().try_clone_to_owned(),
+            From::File(file) => file.as_fd().try_clone_to_owned(),
+        };
+        Ok(copy?.into())
+    }
+}
+
 /// Where the input stood at the start, if it is a file that can be read from anywhere.
 ///
 /// We read ahead of what is released. Of standard input, the rest is left for whoever reads the file next, as POSIX
@@ -109,9 +121,10 @@ impl Position {
         }
     }
 
-    /// How many bytes there are to read, if that is known.
-    pub fn size_left(&self) -> Option<u64> {
-        self.place.and_then(|(here, size)| u64::try_from(size - here).ok())
+    /// Where the input begins and ends in its file, if it is one.
+    pub(super) fn range(&self) -> Option<Range<u64>> {
+        let (here, size) = self.place?;
+        Some(u64::try_from(here).ok()?..u64::try_from(size).ok()?)
     }
 
     /// Whether what is not released has to be left for others.

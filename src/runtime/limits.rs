@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::notices::Notices;
-use super::teller::Teller;
+use super::waker::Waker;
 use super::world::Event;
 use crate::config::{Limits, Rate};
 
@@ -20,14 +20,14 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// Starts a thread that tells of changes to `rates`, which `limits` were when they were loaded last. Pipes and the like
 /// are read once, and not watched.
-pub(super) fn watch(limits: Limits, rates: Vec<Rate>, teller: Teller) -> io::Result<()> {
+pub(super) fn watch(limits: Limits, rates: Vec<Rate>, waker: Waker) -> io::Result<()> {
     let files: Vec<_> = limits.files().map(Path::to_owned).collect();
     if files.is_empty() {
         return Ok(());
     }
     super::spawn("limits", move || {
         let notices = Notices::of(&files);
-        let mut watcher = Watcher { limits, rates, told: String::new(), teller };
+        let mut watcher = Watcher { limits, rates, told: String::new(), waker };
         let mut seen = Vec::new();
         loop {
             let now = files.iter().map(|file| Stamp::of(file)).collect();
@@ -51,7 +51,7 @@ struct Watcher {
     rates: Vec<Rate>,
     /// The error that was told last, unless all is well again.
     told: String,
-    teller: Teller,
+    waker: Waker,
 }
 
 impl Watcher {
@@ -62,13 +62,13 @@ impl Watcher {
                 self.told.clear();
                 let is_new = rates != self.rates;
                 self.rates.clone_from(&rates);
-                !is_new || self.teller.tell(Event::Limits(rates))
+                !is_new || self.waker.send(Event::Limits(rates))
             }
             Err(error) => {
                 let text = format!("{error:#}");
                 let is_new = text != self.told;
                 self.told = text;
-                !is_new || self.teller.tell(Event::BadLimits(error))
+                !is_new || self.waker.send(Event::BadLimits(error))
             }
         }
     }

@@ -1,28 +1,34 @@
 //! Everything that touches the outside: the clock, waiting, threads, signals, files, and the simulated world.
 
+mod booking;
 mod clock;
+mod count;
 mod driver;
 mod input;
 pub mod joblog;
 mod limits;
 mod notices;
-mod outlet;
 mod precise;
 mod readable;
-mod real;
+mod real_world;
 mod reaper;
+mod review;
 mod signals;
 pub mod sim;
-mod store;
-mod teller;
+mod stdout_reader;
+mod waker;
+mod watched;
 mod world;
 
 use std::thread;
 
 pub use self::clock::Clock;
+pub use self::count::Count;
 pub use self::driver::Driver;
 pub use self::input::{Input, Position};
-pub use self::real::Real;
+pub use self::real_world::RealWorld;
+pub use self::review::Review;
+pub use self::watched::Watched;
 pub use self::world::{Event, Wait, Wake, World};
 
 /// Starts a thread that runs until the process ends.

@@ -28,7 +28,7 @@ pub(super) fn last_stretch(until: Time) -> Time {
 }
 
 /// Blocks until `until`, in a wait that began at `since`; after a long one, a little longer. Returns whether `until` has
-/// come: there may be a little left that is worth spinning through.
+/// come; if not, the rest is short enough to spin.
 pub(super) fn sleep(clock: Clock, since: Time, until: Time) -> bool {
     let wait = Duration::from_nanos(until.since(since));
     let left = Duration::from_nanos(until.since(clock.now()));

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::{SigHandler, Signal, signal};
 
-use super::teller::Teller;
+use super::waker::Waker;
 use super::world::Event;
 
 /// Waits for the end of commands, without reaping them.
@@ -22,10 +22,10 @@ pub(super) struct Reaper {
 
 impl Reaper {
     /// Starts a thread that waits for the end of a command whenever it is asked to.
-    pub(super) fn start(teller: Teller) -> io::Result<Self> {
+    pub(super) fn start(waker: Waker) -> io::Result<Self> {
         heed_ends();
         let (ask, asked) = unbounded();
-        super::spawn("reaper", move || run(&asked, &teller))?;
+        super::spawn("reaper", move || run(&asked, &waker))?;
         Ok(Reaper { ask, is_asked: false })
     }
 
@@ -54,10 +54,10 @@ fn heed_ends() {
     let _ = unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) };
 }
 
-fn run(asked: &Receiver<()>, teller: &Teller) {
+fn run(asked: &Receiver<()>, waker: &Waker) {
     for () in asked {
         while let Err(Errno::EINTR) = wait_for_an_end() {}
-        teller.tell(Event::Exited);
+        waker.send(Event::Exited);
     }
 }
 

@@ -5,33 +5,34 @@
 //! background.
 
 use anyhow::{Context, Result};
-use nix::libc::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
+use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
 use nix::sys::signal::Signal;
 use signal_hook::iterator::Signals;
 
-use super::teller::Teller;
+use super::waker::Waker;
 use super::world::Event;
 use crate::inherited::inherited;
 use crate::schedule::Stop;
 
 /// Starts listening.
-pub(super) fn listen(teller: &Teller) -> Result<()> {
+pub(super) fn listen(waker: &Waker) -> Result<()> {
     let is_heeded = |signal: &c_int| !inherited().ignores(*signal);
     if is_heeded(&SIGINT) {
-        let for_int = teller.clone();
+        let for_int = waker.clone();
         ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT))).context("cannot catch SIGINT")?;
     }
-    let caught = [SIGTERM, SIGUSR1, SIGHUP].into_iter().filter(is_heeded);
+    let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGCONT].into_iter().filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
-    let teller = teller.clone();
-    super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &teller)))?;
+    let waker = waker.clone();
+    super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))?;
     Ok(())
 }
 
-fn hear(signal: c_int, teller: &Teller) {
+fn hear(signal: c_int, waker: &Waker) {
     match Signal::try_from(signal) {
-        Ok(Signal::SIGUSR1) => _ = teller.tell(Event::Report),
-        Ok(signal) => teller.stop(stop(signal)),
+        Ok(Signal::SIGUSR1) => _ = waker.send(Event::Report),
+        Ok(Signal::SIGCONT) => _ = waker.send(Event::Continued { late: 0 }),
+        Ok(signal) => waker.stop(stop(signal)),
         Err(_) => {}
     }
 }

@@ -67,4 +67,9 @@ pub enum Event {
     Stop(Stop),
     /// Statistics are asked for.
     Report,
+    /// The process goes on after it was stopped.
+    Continued {
+        /// By how many nanoseconds that made it late for what it was waiting for.
+        late: u64,
+    },
 }

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use crate::config::Rate;
 use crate::exit::{End, Exit};
 use crate::limiter::Order;
-use crate::source::{Batch, Misfit};
+use crate::source::{Batch, Misfit, SourceError};
 use crate::time::Time;
 
 /// What is to be done next.
@@ -44,6 +44,8 @@ pub enum Action {
 pub enum Notice {
     /// Items have failed for good.
     Failed(Failed),
+    /// An item is skipped, since it cannot be charged.
+    BadItem(SourceError),
     /// An item came too early, and that ends the run.
     Refused {
         /// Its number.

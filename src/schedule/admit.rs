@@ -6,10 +6,10 @@ use super::attempts::Attempt;
 use super::batch::Open;
 use super::{Action, Failed, Failure, Notice, Schedule};
 use crate::charge::Key;
-use crate::config::OnLimit;
+use crate::config::{OnBad, OnLimit};
 use crate::exit::Exit;
 use crate::limiter::{Blocked, Request, Verdict};
-use crate::source::{Batch, Capacity, Misfit, Segment};
+use crate::source::{Batch, Capacity, Misfit, Segment, SourceError};
 use crate::time::Time;
 
 /// Once a batch has so many bytes, it is sent: the usual size of a pipe.
@@ -61,7 +61,12 @@ impl Schedule {
             self.look_ahead(now, &batch);
         } else {
             // What was refused has made room.
-            while batch.is_empty() && !self.stopping && !self.intake.is_empty() && self.has_room() {
+            while batch.is_empty()
+                && !self.matters_together()
+                && !self.stopping
+                && !self.intake.is_empty()
+                && self.has_room()
+            {
                 self.offer(now);
                 self.admit_waiting(now, room, &mut batch);
             }
@@ -96,6 +101,7 @@ impl Schedule {
     /// Whether items may take the short way: past the lanes, as they lie in their buffer.
     fn may_pass(&self, capacity: Capacity) -> bool {
         self.intake.is_single()
+            && self.intake.is_verbatim()
             && capacity.line.is_none()
             && self.rules.on_limit == OnLimit::Wait
             && !self.mode.runs_commands
@@ -109,6 +115,7 @@ impl Schedule {
             if let Some(items) = self.intake.take_alike() {
                 self.queue.push(items, &self.rules);
             } else if self.look(now) {
+                self.check_line_end();
                 match self.rules.former.misfit(self.intake.record()) {
                     Some(misfit) => self.fail_unsent(misfit),
                     None => self.push(),
@@ -121,14 +128,39 @@ impl Schedule {
 
     /// Looks at the next item that was read. Returns whether there is one.
     fn look(&mut self, now: Time) -> bool {
-        match self.intake.look() {
-            None => false,
-            Some(Ok(())) => true,
-            Some(Err(error)) => {
-                self.intake.clear();
-                self.end_of_input(now, Some(error));
-                false
+        while !self.stopping {
+            match self.intake.look() {
+                None => return false,
+                Some(Ok(())) => return true,
+                Some(Err(error)) if self.on_bad == OnBad::Skip => self.skip_bad(error),
+                Some(Err(error)) => {
+                    self.intake.clear();
+                    self.end_of_input(now, Some(error));
+                    return false;
+                }
             }
+        }
+        false
+    }
+
+    /// The item in front of the intake cannot be charged.
+    fn skip_bad(&mut self, error: SourceError) {
+        if let Some(segment) = self.intake.pass() {
+            self.stats.settled += u64::from(segment.attempt() == 1);
+            self.tell(Notice::BadItem(error));
+            self.finish(segment.first(), 1, Some(Exit::BadItem));
+        }
+    }
+
+    /// Lines from Windows end in CR, LF: few commands expect the CR. Told once.
+    fn check_line_end(&mut self) {
+        let is_line = self.delimiter.is(b"\n") && self.rules.former.fills_arguments();
+        if is_line && !self.told.line_end && self.intake.record().ends_with(b"\r") {
+            self.told.line_end = true;
+            let item = self.intake.first();
+            self.tell(Notice::Warning(format!(
+                "item {item} ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'"
+            )));
         }
     }
 
@@ -189,7 +221,13 @@ impl Schedule {
                 return Next::NoMore;
             }
             self.refuse(at, limit);
-            return Next::More;
+            if !self.matters_together() {
+                return Next::More;
+            }
+            // What has arrived as well has room now, and may join the next batch.
+            self.is_due = false;
+            self.next = Some(now);
+            return Next::NoMore;
         }
         let limits = &mut self.rules.limits;
         let open = self.rules.former.complete(open, lane.waiting(), now, |costs| {
@@ -281,12 +319,20 @@ impl Schedule {
             self.requeue(batch.segments().to_vec());
             self.start_attempt(gone);
         }
+        if items > 0 {
+            self.stats.leave(now, items);
+        }
         if attempt > 1 {
             self.stats.retried += items;
         } else {
             self.stats.released += items;
             self.stats.settled += items;
         }
+        self.recycle(batch);
+    }
+
+    /// Keeps a batch for its memory.
+    fn recycle(&mut self, mut batch: Batch) {
         batch.clear();
         self.sending.spare = batch;
     }
@@ -320,11 +366,10 @@ impl Schedule {
     }
 
     /// A batch was not sent.
-    pub fn cancel(&mut self, now: Time, mut batch: Batch) {
+    pub fn cancel(&mut self, now: Time, batch: Batch) {
         self.commit(now, 0);
         self.requeue(batch.segments().to_vec());
-        batch.clear();
-        self.sending.spare = batch;
+        self.recycle(batch);
     }
 
     /// A batch was too long for the system, whatever was known of its capacity: it is made smaller, as xargs does.
@@ -334,6 +379,7 @@ impl Schedule {
                 let only = only.clone();
                 self.commit(now, 0);
                 self.fail_misfit(&only, Misfit::Line);
+                self.recycle(batch);
             }
             _ => {
                 self.rules.former.shrink(batch.items());

@@ -60,9 +60,33 @@ impl Former {
         self.capacity = capacity;
     }
 
+    /// Whether the sink can take a release.
+    pub(super) fn has_vacancy(&self) -> bool {
+        self.capacity.vacancies > 0
+    }
+
+    /// How many items wait, and what they cost a limit in the batches they would make.
+    pub(super) fn cost_of<'a>(&self, waiting: impl Iterator<Item = &'a Items>, limit: usize) -> (u64, u64) {
+        let is_summed = !self.forms_batches() || self.sums.get(limit).is_some_and(|&sums| sums);
+        let (mut count, mut cost) = (0u64, 0u64);
+        for items in waiting {
+            count += items.segment.items();
+            cost = cost.saturating_add(items.charge.costs[limit].saturating_mul(items.segment.items()));
+        }
+        match is_summed {
+            true => (count, cost),
+            false => (count, cost.div_ceil(self.most_items())),
+        }
+    }
+
     /// Why an item can never be given to a command, if so.
     pub(super) fn misfit(&self, item: &[u8]) -> Option<Misfit> {
         self.capacity.misfit(item)
+    }
+
+    /// Whether items become arguments.
+    pub(super) fn fills_arguments(&self) -> bool {
+        self.capacity.fills_arguments()
     }
 
     /// A batch of so many items was too long for the system.

@@ -34,7 +34,7 @@ impl Schedule {
         }
     }
 
-    /// A backoff holds up its own items, a server's word all that goes by the same keys.
+    /// Tries again after `until`. A backoff delays its own items only; `holds`, from `Retry-After`, delays the lane.
     fn retry(&mut self, first: u64, segments: Vec<Segment>, until: Time, holds: bool) {
         let again = segments.into_iter().map(|segment| segment.again(first, until)).collect::<Vec<_>>();
         if holds || self.mode.in_order {
@@ -44,7 +44,7 @@ impl Schedule {
         }
     }
 
-    /// Has the items whose backoff is over join their lanes again, each before all that came after it.
+    /// Requeues the items whose backoff is over, each before all that follow it in the input.
     pub(super) fn resume(&mut self, now: Time) {
         while let Some(segments) = self.attempts.take_due(now) {
             self.requeue(segments);

@@ -33,6 +33,7 @@ impl Schedule {
         let waiting = self.queue.take_all();
         self.intake.put_back(waiting, charger);
         self.recharge_running();
+        self.tally.set_rates(&rates);
         self.rates.clone_from(&rates);
         self.tell(Notice::Limits(rates));
     }

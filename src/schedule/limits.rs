@@ -73,7 +73,7 @@ fn limiter(rate: &Rate, start: Time) -> Box<dyn Limiter> {
 }
 
 /// One limiter for all, or one for each key.
-fn for_keys<A: crate::limiter::Algorithm + 'static>(rate: &Rate, rule: A) -> Box<dyn Limiter> {
+fn for_keys<A: crate::limiter::Algorithm + Clone + 'static>(rate: &Rate, rule: A) -> Box<dyn Limiter> {
     match (&rate.key, &rate.only) {
         (Some(_), None) => Box::new(Keyed::new(rule, terms(rate).period)),
         _ => Box::new(Single::new(rule)),

@@ -22,11 +22,14 @@ mod batch;
 mod bookings;
 mod ended;
 mod events;
+mod forecast;
 mod lane;
 mod limits;
+mod outlook;
 mod queue;
 mod rules;
 mod stats;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +40,7 @@ use anyhow::anyhow;
 pub use self::action::{Action, Failed, Failure, Notice, Stop};
 pub use self::attempts::Attempt;
 pub use self::bookings::BookingTerms;
+pub use self::outlook::{Holdup, Outlook, Precision, Total};
 pub use self::stats::Stats;
 
 use self::admit::Sending;
@@ -45,7 +49,8 @@ use self::batch::Former;
 use self::bookings::Bookings;
 use self::queue::Queue;
 use self::rules::Rules;
-use crate::config::{Config, OnLimit, Output, Rate, Run, Selector};
+use self::tally::Tally;
+use crate::config::{Config, OnBad, OnLimit, Output, Rate, Run, Selector};
 use crate::exit::Exit;
 use crate::limiter::Verdict;
 use crate::source::{Capacity, Charger, Delimiter, Done, Intake, Segment, SourceError};
@@ -63,6 +68,8 @@ pub struct Schedule {
     /// What has been booked, if limits are shared.
     bookings: Option<Bookings>,
     mode: Mode,
+    on_bad: OnBad,
+    told: Told,
     /// What is to be done before anything else is decided.
     actions: VecDeque<Action>,
     sending: Sending,
@@ -80,6 +87,19 @@ pub struct Schedule {
     interrupted: bool,
     exit: Exit,
     stats: Stats,
+    /// How often each limit was waited for.
+    tally: Tally,
+    /// Since when something that could be sent waits.
+    waiting_since: Option<Time>,
+}
+
+/// What is told once.
+#[derive(Default)]
+struct Told {
+    /// An item ends in CR.
+    line_end: bool,
+    /// Limits that no item matched.
+    unmatched: bool,
 }
 
 /// What releases are, and how they are ordered.
@@ -101,8 +121,9 @@ impl Schedule {
         let charger = Charger::new(&rates, separator.as_deref());
         let depends_on_since = rates.iter().any(depends_on_since) || config.on_limit != OnLimit::Wait;
         let singly = config.on_limit != OnLimit::Wait || config.command().is_some();
+        let tally = Tally::new(&rates);
         Schedule {
-            intake: Intake::new(delimiter.clone(), charger, singly),
+            intake: Intake::new(delimiter.clone(), charger, singly).clean(config.input.cleaning),
             rules: Rules {
                 limits: limits::build(&rates, now),
                 former: Former::new(config.batch, &rates),
@@ -115,7 +136,11 @@ impl Schedule {
             rates,
             attempts: Attempts::default(),
             bookings: None,
+            tally,
+            waiting_since: None,
             mode: Mode { in_order: config.queue.in_order, ..Mode::default() },
+            on_bad: config.input.on_bad,
+            told: Told::default(),
             actions: VecDeque::new(),
             sending: Sending::default(),
             not_before: Time::ZERO,
@@ -147,6 +172,9 @@ impl Schedule {
         if let Some(action) = self.actions.pop_front() {
             return action;
         }
+        if let Some(since) = self.waiting_since.take() {
+            self.stats.waited += now.since(since);
+        }
         self.rules.former.set_capacity(capacity);
         self.evict(now);
         self.resume(now);
@@ -165,6 +193,7 @@ impl Schedule {
         let times = [self.next, booking, self.attempts.backoff_until(), self.rules.limits.evict_at()];
         let until = if self.stopping { None } else { times.into_iter().flatten().min() };
         self.is_due = false;
+        self.note_wait(now, capacity);
         Action::Wait { until, accepting: self.is_accepting(capacity) }
     }
 
@@ -188,14 +217,37 @@ impl Schedule {
         self.is_accepting(capacity)
     }
 
+    /// Notes what is waited for, once for each instant that a release waits for.
+    fn note_wait(&mut self, now: Time, capacity: Capacity) {
+        let is_held = !self.queue.is_empty() && capacity.vacancies > 0;
+        if !self.stopping && (is_held || self.attempts.backoff_until().is_some()) {
+            self.waiting_since = Some(now);
+            if let Some(next) = self.next.filter(|next| *next > now && self.tally.is_new(*next)) {
+                let limit = self.binding();
+                self.tally.note(next, limit);
+            }
+        }
+    }
+
+    /// How often each limit, of all that there were, was waited for.
+    pub fn tally(&self) -> &[(Rate, u64)] {
+        self.tally.limits()
+    }
+
+    /// The process stood still for so many nanoseconds.
+    pub fn stood_still(&mut self, nanos: u64) {
+        self.stats.stopped += nanos;
+    }
+
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
-        Stats { read: self.intake.total(), skipped: self.intake.skipped(), ..self.stats }
+        let read = self.intake.total() - self.intake.blank();
+        Stats { read, skipped: self.intake.skipped(), ..self.stats }
     }
 
     /// When the next release may be, as far as it is known.
     pub fn next_release(&self) -> Option<Time> {
-        self.next
+        self.next.or(self.attempts.backoff_until())
     }
 
     /// How many commands are running.
@@ -220,12 +272,24 @@ impl Schedule {
 
     /// All that was read has gone: was that the end of the input?
     fn conclude(&mut self) -> Action {
+        self.tell_unmatched();
         match self.bad_end.take().filter(|_| self.has_released_all()) {
             Some(error) => {
                 self.give_up(Exit::Error, error.into());
                 self.actions.pop_front().unwrap_or(Action::Finish(self.exit))
             }
-            None => Action::Finish(self.exit),
+            None => self.actions.pop_front().unwrap_or(Action::Finish(self.exit)),
+        }
+    }
+
+    /// A limit for one key that never came is likely to be a mistake, if there were any items.
+    fn tell_unmatched(&mut self) {
+        let stats = self.stats();
+        let is_known = self.has_released_all() && stats.read > 0 && stats.skipped == 0;
+        if is_known && !std::mem::replace(&mut self.told.unmatched, true) {
+            let unmatched = self.intake.charger().unmatched();
+            let warn = |limit| Action::Tell(Notice::Warning(format!("no item matched the limit {limit}")));
+            self.actions.extend(unmatched.map(warn));
         }
     }
 

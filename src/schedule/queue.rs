@@ -1,4 +1,4 @@
-//! All that waits, and whose turn it is.
+//! The waiting items, and which of them is next.
 //!
 //! Each set of keys has a lane of its own, so that one that is blocked holds up no other. A lane is *waiting* until
 //! the limits that go by key admit its front; then it is *ready*, and only the common limits may hold it back. Of the
@@ -18,7 +18,7 @@ use crate::limiter::{Limits, Request, Verdict};
 use crate::source::{Delimiter, Items, Segment};
 use crate::time::Time;
 
-/// How many bytes may wait in lanes, but for a single item that is larger.
+/// How many bytes may wait in lanes, except that a single item may be larger.
 const MOST_BYTES: usize = 64 << 20;
 
 /// How many may wait if items need not be told apart: what was read last is written while it is in the cache.
@@ -37,8 +37,7 @@ pub(super) struct Queue {
     ready: BTreeMap<Kind, BTreeSet<Position>>,
     /// Ready lanes that found a limit used up by what is admitted and not committed yet.
     deferred: Vec<usize>,
-    /// Lanes that became empty, and when. Their last release bears on what comes next, until an item has arrived
-    /// that is later than it.
+    /// Lanes that became empty, and when. Their last release matters until an item has arrived after it.
     emptied: VecDeque<(Time, usize)>,
     items: u64,
     bytes: usize,
@@ -255,6 +254,17 @@ impl Queue {
             }
         }
         first.map(|(_, at)| at).ok_or(wait)
+    }
+
+    /// The lane that may release first, as things stand.
+    pub(super) fn soonest(&self, rules: &Rules) -> Option<usize> {
+        if let Some((_, at)) = self.only() {
+            return Some(at);
+        }
+        let waiting = self.waiting.first().map(|(verdict, (_, at))| (*verdict, *at));
+        let ready = self.ready.values().filter_map(|positions| positions.first());
+        let ready = ready.map(|&(_, at)| (self.ask(at, rules, Limits::common), at));
+        ready.chain(waiting).min().map(|(_, at)| at)
     }
 
     /// The only lane that waits, if there is only one. It need not be compared with others, so it is not moved.

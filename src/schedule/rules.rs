@@ -1,4 +1,4 @@
-//! The limits, and all that bears on how they are asked.
+//! The limits, and what determines how they are asked.
 
 use super::batch::Former;
 use super::lane::Lane;

@@ -137,6 +137,7 @@ fn rate(text: &str) -> Rate {
 fn told(notice: &Notice) -> String {
     match notice {
         Notice::Failed(failed) => format!("failed {}", failed.item),
+        Notice::BadItem(error) => format!("bad {error}"),
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
         Notice::Halted { failed } => format!("halted after {failed}"),
         Notice::Limits(_) => "limits".to_owned(),
@@ -259,6 +260,18 @@ fn the_first_that_comes_too_early_ends_an_enforced_run() {
     ]);
 }
 
+/// Found by a property test, seed 13924.
+#[test]
+fn what_has_arrived_joins_a_batch_that_refused_items_made_room_for() {
+    Scene::new("-r 3/6ns,cost=col:1 --on-limit drop -B 3 --lookahead 3").check(&[
+        (0, Input("3 a\n"), "wait 0 or input"),
+        (0, Due, "send 3 a; wait - or input"),
+        (3, Input("1 b\n2 c\n0 d\n0 e\n"), "wait 3"),
+        (3, Due, "wait 3 or input"),
+        (3, Due, "send 0 d 0 e; wait - or input"),
+    ]);
+}
+
 #[test]
 fn other_limits_go_on_with_what_is_known() {
     Scene::new("-r 1/100ns").check(&[
@@ -288,5 +301,44 @@ fn a_stop_is_passed_on_and_lets_running_commands_end() {
         (9, Interrupt, "SIGTERM; wait -"),
         (10, Interrupt, "SIGKILL; wait -"),
         (11, Ended(1, 1), "failed 1; finish 130"),
+    ]);
+}
+
+#[test]
+fn a_bad_item_ends_the_input_after_what_came_before_it() {
+    Scene::new("-r 9/100ns,cost=col:1").check(&[
+        (0, Input("9\n1\nx\n2\n"), "send 9; wait 100"),
+        (100, Due, "send 1; error item 3: its cost, col:1, is 'x', not a whole number: 'x'; finish 1"),
+    ]);
+}
+
+#[test]
+fn a_bad_item_may_be_skipped() {
+    let bad = "bad item 2: its cost, col:1, is 'x', not a whole number: 'x'";
+    Scene::new("-r 2/100ns,cost=col:1 --on-bad skip").check(&[
+        (0, Input("1\nx\n1\n1\n"), &format!("send 1 1; {bad}; wait 100 or input")),
+        (100, Due, "send 1; wait - or input"),
+        (101, EndOfInput, "finish 1"),
+    ]);
+    Scene::new("-r 2/100ns,cost=col:1 --on-bad skip -- cmd").check(&[
+        (0, Input("1\nx\n"), &format!("send 1; {bad}; wait -")),
+        (5, Ended(1, 1), "failed 1; wait - or input"),
+        (6, EndOfInput, "finish 123"),
+    ]);
+}
+
+#[test]
+fn white_space_and_blank_items_may_be_left_out() {
+    Scene::new("-r 1/100ns,key=col:1 --skip-blank --trim").check(&[
+        (0, Input(" a\n\n \t\na \n"), "send a; wait 100 or input"),
+        (100, Due, "send a; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn a_limit_that_no_item_matched_is_told_at_the_end() {
+    Scene::new("-r 1/100ns,key=col:1,only=a").check(&[
+        (0, Input("b\n"), "send b; wait - or input"),
+        (9, EndOfInput, "warning no item matched the limit 1/100ns,algo=sliding,key=col:1,only=a; finish 0"),
     ]);
 }

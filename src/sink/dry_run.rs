@@ -1,23 +1,37 @@
 //! What `--dry-run` prints instead of releasing.
 
-use super::{Sent, Sink, Stdout};
+use super::jobs::quoted;
+use super::{Sent, Sink, Stdout, Template};
 use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
 
-/// Prints `INSTANT<TAB>ITEM` for each item.
+/// Prints `INSTANT<TAB>ITEM` for each item; or for each release its command, as one would type it.
 pub struct DryRun {
     stdout: Stdout,
     delimiter: Delimiter,
     capacity: Capacity,
+    /// What the items would become, if not written.
+    template: Option<Template>,
     lines: Vec<u8>,
 }
 
 impl DryRun {
     /// Prints to `stdout` when items would be sent to a sink of this capacity.
-    pub fn new(stdout: Stdout, delimiter: Delimiter, capacity: Capacity) -> Self {
+    /// A `template` makes command lines of them.
+    pub fn new(stdout: Stdout, delimiter: Delimiter, capacity: Capacity, template: Option<Template>) -> Self {
+        let at_once = if template.is_some() { 1 } else { u64::MAX };
         // Nothing takes any time here, so nothing has to wait for its end.
-        let capacity = Capacity { vacancies: u64::MAX, at_once: u64::MAX, ..capacity };
-        DryRun { stdout, delimiter, capacity, lines: Vec::new() }
+        let capacity = Capacity { vacancies: u64::MAX, at_once, ..capacity };
+        DryRun { stdout, delimiter, capacity, template, lines: Vec::new() }
+    }
+
+    /// Prints the command of a release.
+    fn send_line(&mut self, at: Time, batch: &Batch, template: &Template) -> Sent {
+        let line = quoted(&template.expand_batch(batch, &self.delimiter));
+        match self.stdout.write(format!("{at}\t{line}\n").as_bytes()) {
+            Ok(()) => Sent::All,
+            Err((_, cause)) => Sent::Partly(0, cause),
+        }
     }
 }
 
@@ -27,6 +41,11 @@ impl Sink for DryRun {
     }
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
+        if let Some(template) = self.template.take() {
+            let sent = self.send_line(at, batch, &template);
+            self.template = Some(template);
+            return sent;
+        }
         let mut lines = std::mem::take(&mut self.lines);
         lines.clear();
         let instant = format!("{at}\t");

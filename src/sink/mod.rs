@@ -24,6 +24,11 @@ pub trait Sink {
     /// Sends `batch`, which was admitted at the instant `at`. When it returns, the items have left.
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
+    /// What sending `batch` will run, as one would type it, if that is to be shown.
+    fn trace(&self, _batch: &Batch) -> Option<String> {
+        None
+    }
+
     /// Nothing more will be sent, nor is anything running.
     ///
     /// # Errors
@@ -35,6 +40,24 @@ pub trait Sink {
     /// The commands that were started, if that is what it does.
     fn jobs(&mut self) -> Option<&mut dyn Jobs> {
         None
+    }
+}
+
+impl Sink for Box<dyn Sink> {
+    fn capacity(&self) -> Capacity {
+        self.as_ref().capacity()
+    }
+
+    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
+        self.as_mut().send(at, batch)
+    }
+
+    fn finish(&mut self) -> Result<(), Cause> {
+        self.as_mut().finish()
+    }
+
+    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+        self.as_mut().jobs()
     }
 }
 

@@ -67,7 +67,7 @@ impl Block {
         is_next
     }
 
-    /// The same in memory of its own: whoever waits for long must not keep a large buffer.
+    /// A copy in its own memory, so that a long wait does not keep a large buffer alive.
     pub(crate) fn detached(&self) -> Block {
         Block::of(self.bytes().to_vec(), self.records, self.arrival)
     }

@@ -70,6 +70,11 @@ impl Capacity {
         items <= self.items && self.line.is_none_or(|line| weight <= line.several)
     }
 
+    /// Whether items become arguments.
+    pub fn fills_arguments(&self) -> bool {
+        self.line.is_some()
+    }
+
     /// Why this item, without its delimiter, can never be given to a command, if so.
     pub fn misfit(&self, item: &[u8]) -> Option<Misfit> {
         let line = self.line?;

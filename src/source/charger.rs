@@ -91,6 +91,13 @@ impl Charger {
         charger
     }
 
+    /// Also charges records which cost more than a limit ever admits.
+    pub fn without_bounds(mut self) -> Self {
+        self.limits.iter_mut().for_each(|rule| rule.most = None);
+        self.uniform = self.common_charge();
+        self
+    }
+
     /// The charge of every record, if all have the same and may be admitted.
     pub fn uniform(&self) -> Option<&Charge> {
         self.uniform.as_ref()

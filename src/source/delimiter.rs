@@ -20,8 +20,13 @@ impl Delimiter {
         Delimiter { finder: Finder::new(bytes).into_owned() }
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         self.finder.needle()
+    }
+
+    /// Whether it is this.
+    pub(crate) fn is(&self, bytes: &[u8]) -> bool {
+        self.bytes() == bytes
     }
 
     /// The length of the delimiter in bytes.

@@ -14,8 +14,13 @@ pub(super) fn host(record: &[u8]) -> Part<'_> {
 
 /// A host that is not part of a URL, written as [`host`] writes it.
 pub(super) fn canonical_host(name: &str) -> Vec<u8> {
-    let name = Host::parse(name).map_or_else(|_| name.to_ascii_lowercase(), |host| host.to_string());
-    without_dots(name.as_bytes()).to_vec()
+    canonical(name).unwrap_or_else(|| without_dots(name.to_ascii_lowercase().as_bytes()).to_vec())
+}
+
+/// Dots at the end are taken off first: what is left may be an address.
+fn canonical(name: &str) -> Option<Vec<u8>> {
+    let host = Host::parse(name.trim_end_matches('.')).ok()?.to_string();
+    Some(without_dots(host.as_bytes()).to_vec())
 }
 
 /// The host, if it can be told without parsing all of the URL: no user, lower-case ASCII, and no spelling that
@@ -62,7 +67,7 @@ fn without_dots(host: &[u8]) -> &[u8] {
 fn parsed_host(record: &[u8]) -> Part<'static> {
     // What is not UTF-8 in a path is of no interest; in a host it is no letter of any name.
     let url = Url::parse(String::from_utf8_lossy(record).trim()).ok();
-    let host = url.as_ref().and_then(Url::host_str).map(canonical_host).filter(|host| !host.is_empty());
+    let host = url.as_ref().and_then(Url::host_str).and_then(canonical).filter(|host| !host.is_empty());
     host.map_or(Part::Missing, Part::owned)
 }
 
@@ -76,7 +81,7 @@ mod tests {
 
     #[test]
     fn one_host_is_one_key_however_it_is_written() {
-        let table: [(&str, &[&[u8]]); 7] = [
+        let table: [(&str, &[&[u8]]); 8] = [
             (
                 "a.b",
                 &[
@@ -126,6 +131,8 @@ mod tests {
             ),
             ("a_b-c.example", &[b"http://a_b-c.example/", b"http://A_b-c.example/"]),
             ("localhost", &[b"http://localhost", b"http://LocalHost:1"]),
+            // Found by fuzzing.
+            ("0.0.0.72", &[b"http://72..", b"http://72"]),
         ];
         for (expected, urls) in table {
             for url in urls {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Block, Charger, Delimiter, Items, Segment, SourceError};
 use crate::charge::{Charge, Draft};
+use crate::config::Cleaning;
 use crate::time::Time;
 
 /// Tells of an item whether it is done with already and need not be taken.
@@ -21,6 +22,8 @@ pub struct Intake {
     draft: Draft,
     done: Option<Done>,
     skipped: u64,
+    cleaning: Cleaning,
+    blank: u64,
     /// Items and bytes put in so far.
     items: u64,
     bytes: u64,
@@ -40,6 +43,8 @@ impl Intake {
             draft: Draft::default(),
             done: None,
             skipped: 0,
+            cleaning: Cleaning::default(),
+            blank: 0,
             items: 0,
             bytes: 0,
             newest: Time::ZERO,
@@ -50,6 +55,23 @@ impl Intake {
     pub fn skip(&mut self, done: Done) {
         self.done = Some(done);
         self.singly = true;
+    }
+
+    /// Leaves out what is not wanted of what was read.
+    pub fn clean(mut self, cleaning: Cleaning) -> Self {
+        self.singly |= cleaning != Cleaning::default();
+        self.cleaning = cleaning;
+        self
+    }
+
+    /// Whether items may be used as they lie in their buffer.
+    pub fn is_verbatim(&self) -> bool {
+        !self.cleaning.trim
+    }
+
+    /// How many blank items were left out.
+    pub fn blank(&self) -> u64 {
+        self.blank
     }
 
     /// How many items were passed over.
@@ -133,14 +155,19 @@ impl Intake {
         while self.front.is_none() {
             let segment = self.segments.front()?;
             let length = self.delimiter.first(segment.bytes());
-            let record = self.delimiter.trim(&segment.bytes()[..length]);
+            let whole = self.delimiter.trim(&segment.bytes()[..length]);
+            let record = trim(self.cleaning, whole);
+            let charged = length - (whole.len() - record.len());
             self.front = Some(length);
-            if let Some(done) = self.done.as_mut().filter(|_| segment.attempt() == 1)
+            if self.cleaning.skip_blank && record.trim_ascii().is_empty() {
+                self.blank += 1;
+                self.pass();
+            } else if let Some(done) = self.done.as_mut().filter(|_| segment.attempt() == 1)
                 && done(record)
             {
                 self.skipped += 1;
                 self.pass();
-            } else if let Err(bad) = self.charger.charge_into(record, length, &mut self.draft) {
+            } else if let Err(bad) = self.charger.charge_into(record, charged, &mut self.draft) {
                 return Some(Err(SourceError::Item { record: segment.first(), why: bad.to_string() }));
             }
         }
@@ -155,7 +182,7 @@ impl Intake {
     /// The item in front, which has been looked at, without its delimiter.
     pub fn record(&self) -> &[u8] {
         let (Some(segment), Some(length)) = (self.segments.front(), self.front) else { return &[] };
-        self.delimiter.trim(&segment.bytes()[..length])
+        trim(self.cleaning, self.delimiter.trim(&segment.bytes()[..length]))
     }
 
     /// Takes the item in front, which has been looked at, as it lies in its buffer.
@@ -170,9 +197,19 @@ impl Intake {
 
     /// Takes the item in front, which has been looked at, in memory of its own and with its charge.
     pub fn take(&mut self) -> Option<Items> {
-        let segment = self.pass()?.detached();
+        let segment = self.pass()?;
+        let segment = if self.cleaning.trim { self.trimmed(&segment) } else { segment.detached() };
         let charge = self.charger.uniform().cloned();
         Some(Items { segment, charge: charge.unwrap_or_else(|| self.draft.charge()) })
+    }
+
+    /// One item without the white space around it.
+    fn trimmed(&self, segment: &Segment) -> Segment {
+        let record = self.delimiter.trim(segment.bytes());
+        let (trimmed, delimiter) = (record.trim_ascii(), &segment.bytes()[record.len()..]);
+        // With neither text nor delimiter it would be no item at all.
+        let delimiter = if trimmed.is_empty() { self.delimiter.bytes() } else { delimiter };
+        segment.replaced([trimmed, delimiter].concat())
     }
 
     /// Items that were taken before, each with its charge, though the limits may not admit it any more.
@@ -193,4 +230,8 @@ impl Intake {
     fn recharged(&self, item: &Segment) -> Charge {
         self.charger.charge_leniently(self.delimiter.trim(item.bytes()), item.bytes().len())
     }
+}
+
+fn trim(cleaning: Cleaning, record: &[u8]) -> &[u8] {
+    if cleaning.trim { record.trim_ascii() } else { record }
 }

@@ -101,6 +101,11 @@ impl Segment {
         self.attempt == next.attempt && self.block.append(&next.block)
     }
 
+    /// The same place in the input, with one item that is now `bytes`.
+    pub(crate) fn replaced(&self, bytes: Vec<u8>) -> Segment {
+        Segment { block: Block::of(bytes, 1, self.arrival()), ..*self }
+    }
+
     /// The same in memory of its own.
     pub(crate) fn detached(&self) -> Segment {
         Segment { block: self.block.detached(), ..*self }

@@ -1,5 +1,6 @@
 //! From bytes to blocks of records.
 
+mod arrivals;
 mod bad_item;
 mod block;
 mod capacity;
@@ -9,13 +10,17 @@ mod host;
 mod intake;
 mod items;
 mod json;
+mod order;
 mod part;
 mod reader;
+mod recorded;
 mod select;
+mod stamp;
 
 use std::fmt;
 use std::io;
 
+pub use arrivals::{InOrder, stamped};
 pub use bad_item::{BadItem, excerpt};
 pub use block::Block;
 pub use capacity::{Capacity, CommandLine, Misfit};

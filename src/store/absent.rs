@@ -38,7 +38,7 @@ pub(super) mod file {
 
     use crate::config::State;
     use crate::exit::Exit;
-    use crate::store::{Policy, Store, StoreError};
+    use crate::store::{Policy, Status, Store, StoreError};
     use crate::time::Time;
 
     pub(in super::super) fn open(
@@ -50,6 +50,10 @@ pub(super) mod file {
     }
 
     pub(in super::super) fn reset(_: &State) -> Result<(), StoreError> {
+        Err(refusal())
+    }
+
+    pub(in super::super) fn status(_: &State, _: Time) -> Result<Option<Status>, StoreError> {
         Err(refusal())
     }
 

@@ -3,18 +3,18 @@
 //! # The promise
 //!
 //! In any window of length P, no more than N releases start, over all processes that use the same state; none is
-//! early. If the state is lost, there is silence for one window after the last slot that may have been given out, which is no
-//! further ahead than the horizon; never a burst.
+//! early. If the state is lost, nothing is released until every slot that might have been booked is more than a period old;
+//! no slot is further ahead than the horizon.
 //!
 //! # Slots with a deadline
 //!
-//! A process that looks at the log and, finding room, releases and then notes it, races with others that look at the
-//! same time. One that *books*, as it is done here, notes a future instant, its slot, and then sleeps until it. That
-//! alone is not enough: it wakes up late by as much as the machine likes, and what was noted is not what happened.
-//! Measured with eight processes on an exact log of 100 per 200 ms, up to 129 releases fell into a window.
+//! A process that checks the log, releases and then records the release races with others that check at the same time.
+//! Here a process *books* instead: it records a future instant, its slot, and then sleeps until it. That alone is not
+//! enough: a process may wake up arbitrarily late, and then the log does not say what happened. Measured with eight
+//! processes on an exact log of 100 per 200 ms, up to 129 releases fell into a window.
 //!
-//! So a slot is good only until its deadline, D after it. A process that wakes later than that drops the slot, and
-//! books another; and the log is kept for P + D. Let release k have the slot s(k), and really start at e(k):
+//! So a slot is valid only until its deadline, D later. A process that wakes up after the deadline drops the slot and
+//! books another, and the log is kept for P + D. Let release k have the slot s(k), and really start at e(k):
 //!
 //! ```text
 //! s(k) ≤ e(k) ≤ s(k) + D          checked against the clock right before it leaves
@@ -22,10 +22,10 @@
 //! e(k+N) ≥ s(k+N) ≥ s(k) + P + D ≥ e(k) + P
 //! ```
 //!
-//! A slot that is dropped stays in the log: that costs throughput, never the limit. One that is *given back* in time
-//! stays in the log as well, but has no owner until the next who asks for slots at the same cost gets the same instant.
-//! To the rules nothing has happened: the log is that of one release, whoever makes it. `margin=` is this same reserve: it
-//! says what D is. [`Policy`] knows what it comes to for each algorithm.
+//! A dropped slot stays in the log: that costs throughput, never the limit. One that is *given back* in time stays in the
+//! log as well, but has no owner until the next process that asks for slots at the same cost gets the same instant. To the
+//! rules nothing has happened: the log is that of one release, whoever makes it. `margin=` sets D. [`Policy`] has the
+//! reserve for each algorithm.
 //!
 //! # Who does what
 //!
@@ -34,9 +34,9 @@
 //! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
 //! [`crate::limiter::Booked`], which is pure, like all limiters.
 //!
-//! Slots are given out in the order of the asking, so there is neither polling nor a herd, and nobody starves. None is
-//! given out further ahead than the *horizon*: what dead processes have booked is over soon. Whoever would have to wait
-//! longer is told when to ask again.
+//! Slots are given out in the order of asking, so there is no polling, no thundering herd and no starvation. None is given
+//! out further ahead than the *horizon*, so that the bookings of dead processes expire soon. A process that would have to
+//! wait longer is told when to ask again.
 //!
 //! # What is not promised
 //!
@@ -67,17 +67,21 @@ mod file;
 pub mod ledger;
 mod memory;
 mod open;
+mod place;
 mod policy;
 #[cfg(feature = "redis")]
 mod redis;
+mod status;
 
 #[cfg(feature = "sqlite")]
 pub use file::FileStore;
 pub use memory::{Memory, MemoryLog};
-pub use open::{open, reset};
+pub use open::{open, reset, status};
+pub use place::{names, place};
 pub use policy::{Policy, Quota, Reserve};
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
+pub use status::{LimitStatus, Status};
 
 /// Why a store cannot be asked any more.
 #[derive(Debug)]

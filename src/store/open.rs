@@ -10,8 +10,9 @@ use super::absent::redis;
 use super::file;
 #[cfg(feature = "redis")]
 use super::redis;
-use super::{Policy, Reserve, Store, StoreError};
+use super::{Policy, Reserve, Status, Store, StoreError};
 use crate::config::{Rate, Shared, State};
+use crate::exit::Exit;
 use crate::time::Time;
 
 /// Opens the store that shares these limits, and says what they are in it.
@@ -42,6 +43,20 @@ pub fn reset(shared: &Shared) -> Result<(), StoreError> {
         State::Server(server) => redis::reset(server, timeout(shared)),
         state => file::reset(state),
     }
+}
+
+/// How much of a state is used; `None` if there is no such state. `now` shows the time since the machine was started.
+///
+/// # Errors
+/// It is unavailable, or on a server.
+pub fn status(state: &State, now: Time) -> Result<Option<Status>, StoreError> {
+    if let State::Server(server) = state {
+        let error = anyhow::anyhow!(
+            "{server}: --status is for states in files; ask the server itself, as with redis-cli"
+        );
+        return Err(StoreError { exit: Exit::Usage, error });
+    }
+    file::status(state, now)
 }
 
 fn timeout(shared: &Shared) -> Duration {

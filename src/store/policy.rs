@@ -131,8 +131,8 @@ fn quota(rate: &Rate, late: u64) -> Quota {
     }
 }
 
-/// A few periods, so that a fleet that waits is served in its order, but not so many that a crash of it is remembered for
-/// long: so much may have been booked that nobody knows of, once the state is lost.
+/// A few periods: enough to serve a waiting fleet in order, but few enough that the bookings of dead processes expire soon. After
+/// a loss of the state, this much may have been booked without anyone knowing.
 fn horizon(rate: &Rate) -> u64 {
     rate.period.saturating_mul(5).clamp(SECOND, 3600 * SECOND)
 }

@@ -12,6 +12,7 @@ impl Reporter {
     pub fn tell(&self, notice: &Notice) {
         match notice {
             Notice::Failed(failed) => self.failed(failed),
+            Notice::BadItem(error) => self.say_failed(false, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
                 let early = early.map_or_else(
                     || "can never go".to_owned(),

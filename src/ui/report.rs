@@ -9,10 +9,33 @@ use nix::sys::signal::Signal;
 use super::progress::{Display, Progress};
 use super::stats::{self, items};
 use super::stderr;
-use crate::config::{Rate, Report};
+use super::terminal;
+use crate::config::{Rate, Report, Run};
 use crate::exit::{Exit, signal_name};
-use crate::schedule::Stats;
+use crate::schedule::{Schedule, Stats, Total};
 use crate::time::Time;
+
+/// Whether waits are to be explained: someone looks on, and sees nothing else.
+pub(super) fn are_wanted(level: Report) -> bool {
+    level != Report::Quiet && terminal::is_terminal()
+}
+
+/// How a run that was interrupted goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Log {
+    /// It keeps a log.
+    Kept,
+    /// It goes on with the log of another.
+    Resumed,
+}
+
+impl Log {
+    /// What the log of a command is for, if there is one.
+    pub fn of(run: &Run) -> Option<Log> {
+        let log = if run.resume { Log::Resumed } else { Log::Kept };
+        run.log.as_ref().map(|_| log)
+    }
+}
 
 /// Tells the user what is worth telling, at the level that was asked for.
 pub struct Reporter {
@@ -22,6 +45,12 @@ pub struct Reporter {
     as_json: bool,
     /// How many failures were told, or would have been.
     failures: Cell<u64>,
+    /// Someone looks on.
+    is_watched: bool,
+    /// The next long wait is to be explained.
+    pub(super) explains: Cell<bool>,
+    /// What the log is for, if one is kept.
+    pub(super) log: Option<Log>,
 }
 
 /// So many failures are named, and the rest is counted.
@@ -30,17 +59,32 @@ const MOST_FAILURES: u64 = 20;
 impl Reporter {
     /// Tells as much as `level` says.
     pub fn new(level: Report) -> Self {
-        Reporter { level: Some(level), display: None, as_json: false, failures: Cell::new(0) }
+        Reporter { level: Some(level), is_watched: are_wanted(level), ..Reporter::silent() }
     }
 
     /// Tells nothing at all, not even errors.
     pub fn silent() -> Self {
-        Reporter { level: None, display: None, as_json: false, failures: Cell::new(0) }
+        Reporter {
+            level: None,
+            display: None,
+            as_json: false,
+            failures: Cell::new(0),
+            is_watched: false,
+            explains: Cell::new(false),
+            log: None,
+        }
     }
 
-    /// Shows progress as well.
+    /// Shows progress as well, or else explains the first long wait.
     pub fn with_display(mut self, display: Option<Display>) -> Self {
+        self.explains.set(self.is_watched && display.is_none());
         self.display = display;
+        self
+    }
+
+    /// Tells how to go on after an interrupt.
+    pub fn with_log(mut self, log: Option<Log>) -> Self {
+        self.log = log;
         self
     }
 
@@ -52,7 +96,12 @@ impl Reporter {
 
     /// When progress is to be shown again, if it is shown.
     pub fn redraw_at(&self) -> Option<Time> {
-        self.display.as_ref().and_then(Display::redraw_at)
+        self.display.as_ref().map(Display::redraw_at)
+    }
+
+    /// How many items the input has, if that is known.
+    pub fn total(&self) -> Option<Total> {
+        self.display.as_ref().and_then(Display::total)
     }
 
     /// Shows progress, if it is time.
@@ -60,6 +109,11 @@ impl Reporter {
         self.display
             .iter()
             .for_each(|display| display.redraw(now, progress, |text| stderr::show(&line(&text))));
+    }
+
+    /// The process was stopped, and others have written to the terminal meanwhile.
+    pub fn resumed(&self) {
+        self.display.iter().for_each(Display::invalidate);
     }
 
     /// Has something else printed, with no progress in its way.
@@ -78,6 +132,13 @@ impl Reporter {
     pub fn error(&self, error: &Error) {
         if self.level.is_some() {
             self.say(&format_args!("{error:#}"));
+        }
+    }
+
+    /// A command that is about to run, as one would type it.
+    pub fn trace(&self, line: &str) {
+        if self.level.is_some() {
+            self.make_way(|| stderr::tell(&format!("{line}\n")));
         }
     }
 
@@ -123,24 +184,42 @@ impl Reporter {
     }
 
     /// What was done, at the end of a run, with `-v` or as JSON.
-    pub fn summary(&self, stats: &Stats, now: Time, exit: Exit) {
+    pub fn summary(&self, schedule: &Schedule, now: Time, exit: Exit) {
+        let stats = schedule.stats();
         self.display.iter().for_each(Display::finish);
         let unnamed = self.failures.get().saturating_sub(MOST_FAILURES);
         if unnamed > 0 {
             self.notice(&format_args!("{unnamed} more failed"));
         }
-        self.left(exit, stats);
+        self.left(exit, &stats);
+        self.next_step(exit, &stats);
+        self.numbers(schedule, now, exit);
+    }
+
+    /// What a dry run would do, where someone looks on or with `-v`.
+    pub fn dry_summary(&self, schedule: &Schedule, now: Time, exit: Exit, has_arrivals: bool) {
+        let stats = schedule.stats();
+        self.left(exit, &stats);
+        if self.level == Some(Report::Verbose) || self.is_watched {
+            self.plan(&stats, has_arrivals);
+        }
+        self.numbers(schedule, now, exit);
+    }
+
+    fn numbers(&self, schedule: &Schedule, now: Time, exit: Exit) {
         if self.level == Some(Report::Verbose) {
-            self.statistics(stats, now);
+            self.statistics(schedule, now);
         }
         if self.as_json {
-            stderr::tell(&format!("{}\n", stats::json(stats, now, exit)));
+            stderr::tell(&format!("{}\n", stats::json(schedule, now, exit)));
         }
     }
 
     /// What was done so far, on request.
-    pub fn statistics(&self, stats: &Stats, now: Time) {
-        self.say(&stats::line(stats, now));
+    pub fn statistics(&self, schedule: &Schedule, now: Time) {
+        let stats = schedule.stats();
+        self.say(&stats::line(&stats, now));
+        stats::waits(&stats, schedule.tally()).iter().for_each(|text| self.say(text));
     }
 }
 

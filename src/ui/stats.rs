@@ -2,22 +2,39 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
+use super::wall::words;
+use crate::config::{Rate, format_duration};
 use crate::exit::Exit;
-use crate::schedule::Stats;
+use crate::schedule::{Schedule, Stats};
 use crate::time::{SECOND, Time};
 
-/// How many items a second; nothing if it is of next to no time at all.
-pub(super) fn rate(stats: &Stats, now: Time) -> Option<String> {
-    let nanos = now.since(stats.started);
-    let tenths = u128::from(stats.released) * u128::from(SECOND) * 10 / u128::from(nanos.max(1));
-    (nanos >= SECOND / 1000).then(|| format!("{}.{}/s", tenths / 10, tenths % 10))
+/// A limit in as few words as tell it from others.
+pub(super) fn short(rate: &Rate) -> String {
+    let key = rate.key.as_ref().filter(|_| rate.only.is_none()).map(|key| format!(" per {key}"));
+    format!("{}/{}{}", rate.count, format_duration(rate.period), key.unwrap_or_default())
+}
+
+/// How many items a second, or a minute if they are few; nothing if it is of next to no time at all.
+pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
+    let tenths_in = |span: u64| u128::from(items) * u128::from(span) * 10 / u128::from(nanos.max(1));
+    let tenths = |tenths: u128, unit: &str| format!("{}.{}/{unit}", tenths / 10, tenths % 10);
+    let text = match tenths_in(SECOND) {
+        per_second @ 10.. => tenths(per_second, "s"),
+        _ => tenths(tenths_in(60 * SECOND), "min"),
+    };
+    (nanos >= SECOND / 1000).then_some(text)
 }
 
 /// All numbers, as one JSON object.
-pub(super) fn json(stats: &Stats, now: Time, exit: Exit) -> String {
-    let Stats { started, read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
-    let seconds = Duration::from_nanos(now.since(started)).as_secs_f64();
-    serde_json::json!({
+pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
+    let stats = schedule.stats();
+    let Stats { started, read, released, refused, skipped, retried, failed, bytes, .. } = stats;
+    let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
+    let waits = schedule.tally().iter();
+    let waits = waits.map(|(rate, count)| json!({ "limit": rate.to_string(), "waits": count }));
+    json!({
         "read": read,
         "released": released,
         "refused": refused,
@@ -26,17 +43,46 @@ pub(super) fn json(stats: &Stats, now: Time, exit: Exit) -> String {
         "failed": failed,
         "left": stats.left(),
         "bytes": bytes,
-        "seconds": seconds,
+        "seconds": seconds(now.since(started)),
+        "stopped_seconds": seconds(stats.stopped),
+        "waited_seconds": seconds(stats.waited),
+        "mean_rate": mean(released, stats.elapsed(now)),
+        "highest_rate": stats.busiest,
+        "limits": waits.collect::<Vec<_>>(),
         "exit": exit.status(),
     })
     .to_string()
+}
+
+/// Items a second, to the thousandth; none if it is of next to no time at all.
+fn mean(items: u64, nanos: u64) -> Option<f64> {
+    let seconds = Duration::from_nanos(nanos).as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
+    let rate = items as f64 / seconds;
+    (nanos >= SECOND / 1000).then_some((rate * 1000.0).round() / 1000.0)
+}
+
+/// How long items waited, and for which limits how often; nothing if nothing waited.
+pub(super) fn waits(stats: &Stats, tally: &[(Rate, u64)]) -> Option<String> {
+    if stats.waited == 0 {
+        return None;
+    }
+    let times = |(rate, count): &(Rate, u64)| match count {
+        1 => format!(", once for {}", short(rate)),
+        _ => format!(", {count} times for {}", short(rate)),
+    };
+    let limits = tally.iter().filter(|(_, count)| *count > 0).map(times).collect::<String>();
+    let stopped =
+        if stats.stopped > 0 { format!(", stopped {}", words(stats.stopped)) } else { String::new() };
+    let most = items(stats.busiest);
+    Some(format!("waited {}{limits}; at most {most} in one second{stopped}", words(stats.waited)))
 }
 
 /// In one line, as of `now`.
 pub(super) fn line(stats: &Stats, now: Time) -> String {
     let Stats { read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
     let nanos = now.since(stats.started);
-    let rate = rate(stats, now).map_or_else(String::new, |rate| format!(", {rate}"));
+    let rate = pace(released, stats.elapsed(now)).map_or_else(String::new, |rate| format!(", {rate}"));
     let seconds = format!("{}.{:03}s", nanos / SECOND, nanos % SECOND / 1_000_000);
     let count = |items, what| if items > 0 { format!(", {items} {what}") } else { String::new() };
     let rest = [(refused, "refused"), (skipped, "done before"), (failed, "failed"), (retried, "retried")];
@@ -56,6 +102,7 @@ fn count_of(count: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Defaults, RateText};
 
     #[test]
     fn a_line_has_what_there_is_to_say() {
@@ -65,5 +112,29 @@ mod tests {
         (stats.failed, stats.retried, stats.skipped) = (2, 3, 4);
         let words = "6 of 7 items released (12 bytes) in 4.000s, 1.5/s, 1 refused, 4 done before, 2 failed, 3 retried";
         assert_eq!(line(&stats, Time(5 * SECOND)), words);
+    }
+
+    #[test]
+    fn a_pace_is_told_by_the_minute_if_it_is_slow() {
+        let table = [(0, 1, "0.0/min"), (15, 10, "1.5/s"), (20, 60, "20.0/min"), (60, 60, "1.0/s")];
+        for (items, seconds, expected) in table {
+            assert_eq!(pace(items, seconds * SECOND).as_deref(), Some(expected));
+        }
+        assert_eq!(pace(9, SECOND / 2000), None);
+    }
+
+    #[test]
+    fn waits_are_told_by_limit() {
+        let rate = |text: &str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let mut stats = Stats::new(Time(0));
+        let tally = [(rate("20/1m"), 3), (rate("9/s"), 0), (rate("100/h"), 1)];
+        assert_eq!(waits(&stats, &tally), None);
+        (0..20).for_each(|_| stats.leave(Time(61 * SECOND), 1));
+        stats.leave(Time(62 * SECOND), 5);
+        stats.waited = 170 * SECOND;
+        let words = "waited 2 min 50 s, 3 times for 20/1m, once for 100/1h; at most 20 items in one second";
+        assert_eq!(waits(&stats, &tally).as_deref(), Some(words));
+        stats.stopped = 62 * SECOND;
+        assert_eq!(waits(&stats, &tally), Some(format!("{words}, stopped 1 min 2 s")));
     }
 }

@@ -1,4 +1,4 @@
-//! Standard error, for messages: one that nobody reads must hold up neither items nor signals.
+//! Standard error, for messages: a reader that has stopped must not hold up items or signals.
 //!
 //! A write to a pipe, a socket or a terminal may block for ever, also right after `poll` has said that it would not. So
 //! a thread of its own writes, and those who tell something wait for it for a moment only, and not again until it has
@@ -16,7 +16,7 @@ use nix::unistd::write;
 
 use crate::exit::Exit;
 
-/// How long a message may hold up whoever tells it.
+/// How long writing a message may block.
 const PATIENCE: Duration = Duration::from_millis(30);
 
 /// How long the end of a run that was not interrupted may be held up.

@@ -16,7 +16,7 @@ use fastrand::Rng;
 use throttle::config::Algorithm;
 
 use self::trace::{Span, Traced, started, written};
-use crate::support::{Directory, Running, THROTTLE, is_alive, needs_program};
+use crate::support::{Directory, Running, THROTTLE, is_alive, needs_program, text, throttle};
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MILLISECOND;
@@ -62,6 +62,20 @@ impl Promise {
     }
 }
 
+/// A second judge: the program itself, with `--audit`, by when releases began and by when they were over.
+#[track_caller]
+fn audit(limit: &[&str], releases: &[Span]) {
+    for instant in [|release: &Span| release.start, |release: &Span| release.end] {
+        let stamps = releases.iter().map(instant).map(|at| format!("{}.{:09}\n", at / SECOND, at % SECOND));
+        let stamps = stamps.collect::<Vec<_>>().concat();
+        // Threads may be told in another order than they were started in.
+        let audit = throttle(limit).args(["--audit", "--unsorted=1s"]).write_stdin(stamps).output().unwrap();
+        assert_eq!(audit.status.code(), Some(0), "{}{}", text(&audit.stdout), text(&audit.stderr));
+        let all = format!("0 of {} items too early", releases.len());
+        assert!(text(&audit.stdout).contains(&all), "{}", text(&audit.stdout));
+    }
+}
+
 /// Lines of eight bytes.
 const SIZE: u64 = 8;
 
@@ -95,13 +109,15 @@ fn pause(random: &mut Rng) {
 
 #[track_caller]
 fn no_window_is_exceeded(per_second: u64, count: u64) {
-    let Some(mut traced) = Traced::start(&[&format!("-r{per_second}/s")]) else { return };
+    let limit = format!("-r{per_second}/s");
+    let Some(mut traced) = Traced::start(&[&limit]) else { return };
     let _load = Load::start();
     feed_and_stop(&mut traced, &lines(count));
     let releases = written(&traced.finish(), SIZE);
     assert_eq!(releases.len() as u64, count);
     let distance = usize::try_from(per_second).unwrap();
     Promise { distance, wait: SECOND }.check(&releases);
+    audit(&[&limit], &releases);
 }
 
 #[test]
@@ -132,6 +148,7 @@ fn no_window_is_exceeded_however_slow_the_reader() {
     let slow = releases.iter().filter(|release| release.end - release.start > 5 * MILLISECOND).count();
     assert!(slow > 1000, "the reader was not slow: it held up {slow}");
     Promise { distance: 100_000, wait: SECOND }.check(&releases);
+    audit(&["-r100000/s"], &releases);
 }
 
 /// At most 600 KB a second.
@@ -153,6 +170,7 @@ fn no_window_is_exceeded_by_commands() {
         let starts = started(&traced.finish());
         assert_eq!(starts.len(), 60);
         Promise { distance: 10, wait: 200 * MILLISECOND }.check(&starts);
+        audit(&["-r10/200ms"], &starts);
     }
 }
 
@@ -193,6 +211,10 @@ fn is_stopped_for_seconds(algorithm: Algorithm) {
     let is_stop = |pair: &[Span]| pair[1].start - pair[0].start > SECOND;
     assert!(releases.windows(2).any(is_stop), "{algorithm} was not stopped");
     promises(algorithm, 80).iter().for_each(|promise| promise.check(&releases));
+    // The windows of its own begin when a write is over, which may be neither of the instants that are judged by.
+    if algorithm != Algorithm::Fixed {
+        audit(&["-r10/200ms", "-A", &algorithm.to_string()], &releases);
+    }
 }
 
 /// A wall clock that is an hour further on, or back, each time that it is looked at.

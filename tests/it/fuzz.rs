@@ -1,4 +1,4 @@
-//! What holds for any bytes holds for those that a fuzzer starts from, and for those that it once found it not to.
+//! The fuzz targets on their seeds, and on inputs that failed once.
 //!
 //! `fuzz/run` searches for more.
 

@@ -4,20 +4,25 @@
 //! earlier* than allowed, never that it is fast, but for guards against hanging that are far longer than need be.
 
 mod audit;
+mod audit_option;
 mod batches;
 mod bytes;
 mod cli;
+mod completions;
 mod exec;
 mod faults;
 mod fleet;
 mod fuzz;
 mod generated;
+mod habits;
 mod jobs;
 mod jobs_simulated;
 mod keys;
 mod limit_files;
 mod limits;
 mod nginx;
+mod outlook;
+mod plot;
 mod property;
 mod protocol;
 #[cfg(feature = "redis")]
@@ -25,10 +30,12 @@ mod redis;
 mod rooms;
 #[cfg(feature = "sqlite")]
 mod shared;
+mod shared_status;
 mod signals;
 mod simulated;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod stores;
 mod strace;
 mod support;
+mod terminal;
 mod vectors;

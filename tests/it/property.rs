@@ -13,7 +13,7 @@ use self::model::{Expected, expected};
 use crate::simulated::{Outcome, Simulation};
 
 /// So many cases take a few seconds.
-const CASES: u64 = 1000;
+const CASES: u64 = 250;
 
 fn exact(case: &Case) -> Outcome {
     Simulation::new(&case.args).run(case.singly())

@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 const COMMON: [&str; 6] = ["time", "exit", "charge", "inherited", "interrupt", "pipe"];
 
 /// The other rooms, each with those it may use, which stand above it. See CONTRIBUTING.md for what is in them.
-const ROOMS: [(&str, &[&str]); 9] = [
+const ROOMS: [(&str, &[&str]); 10] = [
     ("config", &[]),
     ("cli", &["config"]),
     ("limiter", &[]),
     ("source", &["config"]),
     ("sink", &["source", "config"]),
     ("store", &["limiter", "config"]),
+    ("audit", &["limiter", "config", "source"]),
     ("schedule", &["limiter", "config", "source"]),
-    ("ui", &["schedule", "config", "source"]),
-    ("runtime", &["config", "limiter", "schedule", "source", "sink", "store", "ui"]),
+    ("ui", &["schedule", "audit", "store", "config", "source"]),
+    ("runtime", &["audit", "config", "limiter", "schedule", "source", "sink", "store", "ui"]),
 ];
 
 /// Files that wire the rooms together, and so may use all of them.

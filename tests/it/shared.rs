@@ -158,7 +158,7 @@ fn a_state_that_others_can_get_at_is_refused() {
     run().code(78).stdout("").stderr(contains("other users have access to it: chmod go= it"));
 }
 
-/// In the middle of a run it is told, and then there is silence.
+/// During a run: a message says so, and nothing is released for a period.
 #[test]
 fn a_state_that_is_taken_away_is_followed_by_silence() {
     for lost in ["", "-wal", "-shm"] {
@@ -220,6 +220,6 @@ fn a_lock_that_is_kept_ends_the_run_and_who_keeps_it_is_told() {
     let Some(holder) = holder(&state) else { return };
     holder.signal(Signal::SIGSTOP);
     let why = format!("locked for more than 10 s by process {}, which is stopped", holder.pid());
-    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().code(75).stdout("").stderr(contains(why));
+    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().code(69).stdout("").stderr(contains(why));
     assert!(Path::new(&state).exists());
 }

@@ -19,14 +19,16 @@ pub(super) struct LogFile {
     end: Cell<u64>,
     /// A piece of a line may stand behind that.
     is_torn: Cell<bool>,
+    /// How many lines its header has.
+    headers: usize,
 }
 
 impl LogFile {
-    /// Opens a log that begins with `header`, or makes a new one.
+    /// Opens a log that begins with `start`, or makes a new one, with a header if there is one.
     ///
     /// # Errors
     /// It cannot be opened, is in use, or is something else.
-    pub(super) fn open(path: &Path, header: &str) -> Result<Self> {
+    pub(super) fn open(path: &Path, header: &str, start: &str) -> Result<Self> {
         let name = path.display();
         // Opening a device or a FIFO must not block.
         let mut options = OpenOptions::new();
@@ -38,12 +40,17 @@ impl LogFile {
             "{name} is no regular file, so --resume could not read it: name another file"
         );
         lock(&file, path)?;
-        let end = whole_lines(&file, header).with_context(|| format!("cannot read {name}"))?;
+        let end = whole_lines(&file, start).with_context(|| format!("cannot read {name}"))?;
         let end = end.with_context(|| format!("{name} is no log of throttle: name another file"))?;
         // What a dying machine left of a line must not run into the next one.
         file.set_len(end).with_context(|| format!("cannot write to {name}"))?;
-        let log = LogFile { file, end: Cell::new(end), is_torn: Cell::new(false) };
-        if end == 0 {
+        let log = LogFile {
+            file,
+            end: Cell::new(end),
+            is_torn: Cell::new(false),
+            headers: usize::from(!header.is_empty()),
+        };
+        if end == 0 && !header.is_empty() {
             log.append(header).with_context(|| format!("cannot write to {name}"))?;
         }
         Ok(log)
@@ -51,10 +58,10 @@ impl LogFile {
 
     /// The lines after the header.
     pub(super) fn lines(&self) -> impl Iterator<Item = io::Result<Vec<u8>>> {
-        BufReader::new(From { file: &self.file, offset: 0 }).split(b'\n').skip(1)
+        BufReader::new(From { file: &self.file, offset: 0 }).split(b'\n').skip(self.headers)
     }
 
-    /// Adds a line, in one write, so that whoever reads along sees whole lines; or else nothing.
+    /// Appends a line in one write, so that readers see whole lines; adds nothing on an error.
     pub(super) fn append(&self, line: &str) -> io::Result<()> {
         self.mend()?;
         self.is_torn.set(true);
@@ -146,14 +153,14 @@ mod tests {
     }
 
     fn error_of(path: &Path) -> String {
-        format!("{:#}", LogFile::open(path, HEADER).err().unwrap())
+        format!("{:#}", LogFile::open(path, HEADER, HEADER).err().unwrap())
     }
 
     #[test]
     fn a_torn_line_is_cut_off_however_long_it_is() {
         for torn in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
             let file = file(&[b"a\tb\n1\t2\n".to_vec(), vec![b'x'; torn]].concat());
-            let log = LogFile::open(file.path(), HEADER).unwrap();
+            let log = LogFile::open(file.path(), HEADER, HEADER).unwrap();
             log.append("3\t4\n").unwrap();
             assert_eq!(fs::read(file.path()).unwrap(), b"a\tb\n1\t2\n3\t4\n", "{torn}");
             let lines: Vec<_> = log.lines().map(Result::unwrap).collect();
@@ -161,7 +168,7 @@ mod tests {
         }
         for torn in ["", "a", "a\tb"] {
             let file = file(torn.as_bytes());
-            LogFile::open(file.path(), HEADER).unwrap();
+            LogFile::open(file.path(), HEADER, HEADER).unwrap();
             assert_eq!(fs::read(file.path()).unwrap(), HEADER.as_bytes());
         }
     }
@@ -179,7 +186,7 @@ mod tests {
     #[test]
     fn a_log_is_for_one_run_at_a_time() {
         let file = file(b"");
-        let _first = LogFile::open(file.path(), HEADER).unwrap();
+        let _first = LogFile::open(file.path(), HEADER, HEADER).unwrap();
         assert!(error_of(file.path()).contains("is in use by another run"));
     }
 }

@@ -1,27 +1,41 @@
 //! The log of commands: one line for each item and attempt, and what can be known from it later.
 
 mod file;
+mod json;
 mod tsv;
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use self::file::LogFile;
+use crate::config::LogFormat;
 use crate::exit::End;
+use crate::time::Time;
 
 /// A file that commands are noted in.
 pub struct JobLog {
     file: LogFile,
+    format: LogFormat,
+    /// What the wall clock showed at the origin of the run's, in nanoseconds since 1970.
+    origin: Cell<i128>,
 }
+
+/// When the wall clock is off by more than this, it has been set. Less may lie between the end of a command and its note.
+const CLOCK_SET: u128 = 100_000_000;
 
 /// What is noted of one item.
 pub struct Entry<'a> {
     /// Its number, counted from 1.
     pub seq: u64,
-    /// How long it waited, and then ran, in nanoseconds.
+    /// When its command started, by the clock of the run.
+    pub started: Time,
+    /// How long it waited, in nanoseconds.
     pub wait: u64,
     /// How long its command ran, in nanoseconds.
     pub runtime: u64,
@@ -34,12 +48,23 @@ pub struct Entry<'a> {
 }
 
 impl JobLog {
-    /// Opens a log to be added to, or a new one.
+    /// Opens a log to be added to, or a new one. What it holds tells its format; `format`, if given, has to be the same.
     ///
     /// # Errors
     /// It cannot be opened, is in use, or is something else.
-    pub fn open(path: &Path) -> Result<Self> {
-        Ok(JobLog { file: LogFile::open(path, tsv::HEADER)? })
+    pub fn open(path: &Path, format: Option<LogFormat>) -> Result<Self> {
+        let found = found(path);
+        ensure!(
+            format.is_none() || found.is_none() || format == found,
+            "{} has another format: leave out --log-format, or name another file",
+            path.display()
+        );
+        let format = found.or(format).unwrap_or_default();
+        let file = match format {
+            LogFormat::Tsv => LogFile::open(path, tsv::HEADER, tsv::HEADER)?,
+            LogFormat::Json => LogFile::open(path, "", json::START)?,
+        };
+        Ok(JobLog { file, format, origin: Cell::new(0) })
     }
 
     /// The items that are noted as completed with status 0.
@@ -50,9 +75,11 @@ impl JobLog {
         let mut items = HashMap::new();
         for line in self.file.lines() {
             let line = line.context("cannot read the log")?;
-            if let Some(item) = tsv::completed(&line) {
-                *items.entry(item.into()).or_default() += 1;
-            }
+            let item = match self.format {
+                LogFormat::Tsv => tsv::completed(&line).map(Into::into),
+                LogFormat::Json => json::completed(&line),
+            };
+            item.into_iter().for_each(|item| *items.entry(item).or_default() += 1);
         }
         Ok(Completed { items })
     }
@@ -62,10 +89,34 @@ impl JobLog {
     /// # Errors
     /// The file cannot be written to.
     pub fn note(&self, entry: &Entry) -> Result<()> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let start = now.saturating_sub(entry.runtime.into());
-        self.file.append(&tsv::line(entry, start)).context("cannot write to the log")
+        let start = self.wall_clock(entry);
+        let line = match self.format {
+            LogFormat::Tsv => tsv::line(entry, start),
+            LogFormat::Json => json::line(entry, start),
+        };
+        self.file.append(&line).context("cannot write to the log")
     }
+
+    /// When a command that has just ended started, in nanoseconds since 1970. Starts are as far apart as by the clock of the
+    /// run, unless the wall clock is set.
+    fn wall_clock(&self, entry: &Entry) -> u128 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let ended = i128::from(entry.started.0) + i128::from(entry.runtime);
+        let origin = i128::try_from(now).unwrap_or(i128::MAX) - ended;
+        if origin.abs_diff(self.origin.get()) > CLOCK_SET {
+            self.origin.set(origin);
+        }
+        u128::try_from(self.origin.get() + i128::from(entry.started.0)).unwrap_or(0)
+    }
+}
+
+/// The format of a log that is there and not empty.
+fn found(path: &Path) -> Option<LogFormat> {
+    // Opening anything but a file might block.
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let mut first = [0];
+    File::open(path).ok()?.read_exact(&mut first).ok()?;
+    Some(if first == *b"{" { LogFormat::Json } else { LogFormat::Tsv })
 }
 
 /// Items that need not be run again.
@@ -91,14 +142,36 @@ mod tests {
     use super::*;
 
     fn entry(item: &[u8], end: End) -> Entry<'_> {
-        Entry { seq: 1, wait: 1_500_000, runtime: 0, attempt: 1, end, item }
+        Entry { seq: 1, started: Time::ZERO, wait: 1_500_000, runtime: 0, attempt: 1, end, item }
+    }
+
+    #[test]
+    fn starts_are_as_far_apart_as_they_were() {
+        let log = JobLog::open(tempfile::NamedTempFile::new().unwrap().path(), None).unwrap();
+        let start = |started, runtime| {
+            log.wall_clock(&Entry { started: Time(started), runtime, ..entry(b"", End::Exited(0)) })
+        };
+        let first = start(1_000_000, 7);
+        assert_eq!(start(3_000_001, 0) - first, 2_000_001);
+        assert_eq!(start(2_000_000, 50) - first, 1_000_000);
+        // As though the wall clock had been set back by a second.
+        assert!(start(2_000_000_000, 0) < first + 1_999_000_000);
     }
 
     #[test]
     fn what_is_completed_is_known_later_by_its_content_and_number() {
+        for (format, torn) in [
+            (LogFormat::Tsv, &b"7\t0.0\t0.0\t0.0\t1\t0\t0\ttor"[..]),
+            (LogFormat::Json, b"{\"seq\":7,\"start\":0.0,\"exit\":0,\"signal\":0,\"item\":\"tor"),
+        ] {
+            check_completed(format, torn);
+        }
+    }
+
+    fn check_completed(format: LogFormat, torn: &[u8]) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
-        let log = JobLog::open(&path).unwrap();
+        let log = JobLog::open(&path, Some(format)).unwrap();
         for item in [&b"a"[..], b"a", b"b\tc", b"\xff"] {
             log.note(&entry(item, End::Exited(0))).unwrap();
         }
@@ -106,13 +179,10 @@ mod tests {
         log.note(&entry(b"killed", End::Killed(9))).unwrap();
         drop(log);
         // A torn line, of an item that is the beginning of another.
-        OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .unwrap()
-            .write_all(b"7\t0.0\t0.0\t0.0\t1\t0\t0\ttor")
-            .unwrap();
-        let mut completed = JobLog::open(&path).unwrap().completed().unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(torn).unwrap();
+        let other = if format == LogFormat::Tsv { LogFormat::Json } else { LogFormat::Tsv };
+        assert!(JobLog::open(&path, Some(other)).is_err());
+        let mut completed = JobLog::open(&path, None).unwrap().completed().unwrap();
         let items: [(&[u8], bool); 9] = [
             (b"a", true),
             (b"a", true),

@@ -11,12 +11,12 @@ pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsigna
 
 /// The line of an entry whose command started at `start`, in nanoseconds since the epoch.
 pub(super) fn line(entry: &Entry, start: u128) -> String {
-    let Entry { seq, wait, runtime, attempt, end, item } = *entry;
+    let Entry { seq, wait, runtime, attempt, end, item, .. } = *entry;
     let exit = end.code();
     let signal = if let End::Killed(signal) = end { signal } else { 0 };
     format!(
         "{seq}\t{}\t{}\t{}\t{attempt}\t{exit}\t{signal}\t{}\n",
-        seconds(start),
+        exact_seconds(start),
         seconds(wait.into()),
         seconds(runtime.into()),
         escape(item)
@@ -30,7 +30,13 @@ pub(super) fn completed(line: &[u8]) -> Option<&[u8]> {
     (exit == b"0" && signal == b"0").then_some(item)
 }
 
-fn seconds(nanos: u128) -> String {
+/// With all digits: an audit goes by them.
+pub(super) fn exact_seconds(nanos: u128) -> String {
+    let second = u128::from(SECOND);
+    format!("{}.{:09}", nanos / second, nanos % second)
+}
+
+pub(super) fn seconds(nanos: u128) -> String {
     let second = u128::from(SECOND);
     format!("{}.{:03}", nanos / second, nanos % second / 1_000_000)
 }

@@ -2,6 +2,7 @@
 
 mod job;
 mod output;
+mod quoted;
 mod retry_after;
 mod shortage;
 mod temp_file;
@@ -22,6 +23,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use tempfile::TempDir;
 
+pub(super) use self::quoted::quoted;
 pub use self::retry_after::parse as parse_retry_after;
 pub use self::template::Template;
 
@@ -106,6 +108,12 @@ impl Commands {
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, items: u64::MAX, line }
     }
 
+    /// The command line of `run`, if items stand on it.
+    pub fn line_of(run: &Run) -> Option<Template> {
+        let template = || Template::new(run.command.clone(), run.placeholder.clone());
+        (run.stdin != Feed::Items).then(template)
+    }
+
     /// Starts the command for `batch` in a slot.
     fn start(&mut self, at: Time, batch: &Batch, slot: usize) -> Result<(), Trouble> {
         let mut command = self.command(batch).map_err(Trouble::TempFile)?;
@@ -129,14 +137,16 @@ impl Commands {
         }
     }
 
-    fn command(&mut self, batch: &Batch) -> io::Result<Command> {
-        let line: Vec<OsString> = match self.run.stdin {
+    /// The command line for `batch`.
+    fn line(&self, batch: &Batch) -> Vec<OsString> {
+        match self.run.stdin {
             Feed::Items => self.template.bare(),
-            Feed::Nothing | Feed::Ours => {
-                let records = batch.records(&self.delimiter);
-                self.template.expand(&records.map(|record| self.delimiter.trim(record)).collect::<Vec<_>>())
-            }
-        };
+            Feed::Nothing | Feed::Ours => self.template.expand_batch(batch, &self.delimiter),
+        }
+    }
+
+    fn command(&mut self, batch: &Batch) -> io::Result<Command> {
+        let line = self.line(batch);
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]);
         match self.run.stdin {
@@ -194,13 +204,13 @@ impl Commands {
         }
     }
 
-    /// A child has ended; it may be none of ours.
+    /// A child has ended; not every child is a job.
     fn end(&mut self, pid: Pid, end: End, reaped: &mut Reaped) {
         let Some(at) = self.jobs.iter().position(|job| job.pid == pid) else { return };
         let job = self.jobs.swap_remove(at);
         self.slots[job.slot] = false;
         if job.is_overdue {
-            // What it had started and left behind; the group's number is taken as long as there is any.
+            // The processes that it left behind. The group's number is not reused while one of them exists.
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
@@ -214,7 +224,7 @@ impl Commands {
     }
 }
 
-/// The room that the kernel leaves for items beside the environment and the rest of a command line.
+/// What the kernel leaves for items besides the environment and the rest of a command line.
 fn command_line(template: &Template) -> CommandLine {
     let environment: usize = env::vars_os().map(|(name, value)| name.len() + value.len() + 2 + POINTER).sum();
     let most = sysconf(SysconfVar::ARG_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
@@ -222,7 +232,7 @@ fn command_line(template: &Template) -> CommandLine {
     template.room(single, single.min(USUAL_LINE), LONGEST_ARGUMENT, POINTER)
 }
 
-/// A stdin that holds the items. Nobody has to feed it, so nobody minds if it is not read.
+/// A stdin that already holds the items, so that no thread has to feed it and the command need not read it.
 fn stdin_of(batch: &Batch) -> io::Result<Stdio> {
     let bytes = batch.segments().iter().map(Segment::bytes).collect::<Vec<_>>().concat();
     if bytes.len() <= PIPE {
@@ -279,6 +289,10 @@ impl Sink for Commands {
             }
             Err(trouble) => self.refuse(at, trouble),
         }
+    }
+
+    fn trace(&self, batch: &Batch) -> Option<String> {
+        self.run.trace.then(|| quoted(&self.line(batch)))
     }
 
     fn finish(&mut self) -> Result<(), Cause> {

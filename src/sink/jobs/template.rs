@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use memchr::memmem;
 
-use crate::source::CommandLine;
+use crate::source::{Batch, CommandLine, Delimiter};
 
 /// A command line with places for items.
 pub struct Template {
@@ -68,6 +68,12 @@ impl Template {
             line.extend(items.iter().map(|item| OsStr::from_bytes(item).to_owned()));
         }
         line
+    }
+
+    /// As [`Template::expand`], for the items of a batch.
+    pub(in crate::sink) fn expand_batch(&self, batch: &Batch, delimiter: &Delimiter) -> Vec<OsString> {
+        let records = batch.records(delimiter).map(|record| delimiter.trim(record));
+        self.expand(&records.collect::<Vec<_>>())
     }
 
     fn fill(&self, arg: &OsStr, item: &[u8]) -> OsString {

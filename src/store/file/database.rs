@@ -1,9 +1,9 @@
 //! The database of a state: how it is found, made, recognised, and removed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::ops::Deref;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::guard;
+use super::guard::{self, directory};
 use super::lock::Lock;
 use super::refusal::{Flaw, bad, failed, no_lock, of_sqlite, unusable};
 use super::rows::SCHEMA;
@@ -112,6 +112,9 @@ impl Database {
         }
         remove_companions(path)?;
         let new = tempfile::Builder::new().prefix(".throttle-").tempfile_in(&directory).map_err(cannot)?;
+        if guard::shared_group(&directory).is_some() {
+            new.as_file().set_permissions(Permissions::from_mode(0o660)).map_err(cannot)?;
+        }
         write(new.path(), fill).map_err(|error| of_sqlite(path, &error))?;
         new.as_file().sync_all().map_err(cannot)?;
         new.persist_noclobber(path).map_err(|error| cannot(error.error))?;
@@ -178,11 +181,16 @@ impl Database {
         if shm == our_shm && wal != our_wal { remove_companions(&self.path) } else { Ok(()) }
     }
 
-    fn open(&self, patience: Duration) -> Result<Option<Opened>, StoreError> {
+    /// Opens it anew.
+    pub(super) fn connect(&self, patience: Duration) -> Result<Connection, StoreError> {
         let flaw = looked_at(&self.file).map_err(|error| failed(&self.path, "cannot read it", error))?;
         flaw.map_err(|flaw| bad(&self.path, &unusable(&self.path, flaw)))?;
         COMPANIONS.iter().try_for_each(|suffix| guard::check(&beside(&self.path, suffix)))?;
-        let connection = connect(&self.path, patience).map_err(|error| of_sqlite(&self.path, &error))?;
+        connect(&self.path, patience).map_err(|error| of_sqlite(&self.path, &error))
+    }
+
+    fn open(&self, patience: Duration) -> Result<Option<Opened>, StoreError> {
+        let connection = self.connect(patience)?;
         let opened = Opened { connection, companions: companions(&self.path)? };
         COMPANIONS.iter().try_for_each(|suffix| guard::check(&beside(&self.path, suffix)))?;
         // If another one was put in its place meanwhile, that is what SQLite has opened.
@@ -220,15 +228,6 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
-}
-
-/// The directory that a file is in.
-fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => path,
-    }
 }
 
 /// What a file is, by its first bytes.

@@ -14,7 +14,10 @@ use crate::store::StoreError;
 
 /// What can be read and written by others.
 const OTHERS: u32 = 0o077;
+const ALL_OTHERS: u32 = 0o007;
 const STICKY: u32 = 0o1000;
+const SETGID: u32 = 0o2000;
+const WRITABLE_BY_GROUP: u32 = 0o020;
 const WRITABLE_BY_ALL: u32 = 0o002;
 
 /// Opens what is at `path`, if there is anything, and if it is good.
@@ -24,6 +27,7 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     // Before it is opened, as to open a device may have consequences.
     check(path)?;
+    let group = shared_group(directory(path));
     // Whatever it may have become since, it is not waited for.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
@@ -33,7 +37,7 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
         Err(error) => return Err(failed(path, "cannot open it", error)),
     };
     let metadata = file.metadata().map_err(|error| failed(path, "cannot look at it", error))?;
-    match unfit(&metadata) {
+    match unfit(&metadata, group) {
         Some(why) => Err(refused(path, why)),
         None => is_local(path, network::of_file(&file)).map(|()| Some(file)),
     }
@@ -44,11 +48,21 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
 /// # Errors
 /// It is not a file of ours alone.
 pub(super) fn check(path: &Path) -> Result<(), StoreError> {
-    match fs::symlink_metadata(path).map(|found| unfit(&found)) {
+    let group = shared_group(directory(path));
+    match fs::symlink_metadata(path).map(|found| unfit(&found, group)) {
         Ok(None) => Ok(()),
         Ok(Some(why)) => Err(refused(path, why)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(failed(path, "cannot look at it", error)),
+    }
+}
+
+/// The directory that a file is in.
+pub(super) fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
     }
 }
 
@@ -59,7 +73,7 @@ pub(super) fn check(path: &Path) -> Result<(), StoreError> {
 pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
     let metadata = fs::metadata(directory);
     let metadata = metadata.map_err(|error| failed(directory, "cannot look at this directory", error))?;
-    if ![geteuid().as_raw(), 0].contains(&metadata.uid()) {
+    if ![geteuid().as_raw(), 0].contains(&metadata.uid()) && group_of(&metadata).is_none() {
         return Err(refused(directory, "this directory belongs to another user: use one of your own"));
     }
     if metadata.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL {
@@ -68,19 +82,35 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
     is_local(directory, network::of_path(directory))
 }
 
-/// What is wrong with a file, and what to do about it.
-fn unfit(metadata: &Metadata) -> Option<&'static str> {
+/// The group whose members share the states in a directory: it is setgid, they may write to it, and all others may not.
+pub(super) fn shared_group(directory: &Path) -> Option<u32> {
+    fs::metadata(directory).ok().as_ref().and_then(group_of)
+}
+
+fn group_of(metadata: &Metadata) -> Option<u32> {
+    const SHARED: u32 = SETGID | WRITABLE_BY_GROUP;
+    (metadata.mode() & (SHARED | WRITABLE_BY_ALL) == SHARED).then(|| metadata.gid())
+}
+
+/// What is wrong with a file, and what to do about it. In a directory that a group shares, its members may use it, too.
+fn unfit(metadata: &Metadata, group: Option<u32>) -> Option<&'static str> {
     let kind = metadata.file_type();
+    let is_shared = group == Some(metadata.gid());
     match metadata {
         _ if kind.is_symlink() => Some("it is a symbolic link: give the name of what it points to"),
         _ if kind.is_dir() => Some("it is a directory: give the name of a file in it"),
         _ if kind.is_fifo() => Some("it is a named pipe: give the name of a file"),
         _ if !kind.is_file() => Some("it is no regular file: give the name of one"),
-        _ if metadata.uid() != geteuid().as_raw() => {
+        _ if metadata.uid() != geteuid().as_raw() && !is_shared => {
             Some("it belongs to another user: use a file of your own, or a Redis server to share limits")
         }
         _ if metadata.nlink() > 1 => Some("it has a second name (a hard link): remove the other one"),
-        _ if metadata.mode() & OTHERS != 0 => Some("other users have access to it: chmod go= it"),
+        _ if is_shared && metadata.mode() & ALL_OTHERS != 0 => {
+            Some("all users have access to it: chmod o= it")
+        }
+        _ if !is_shared && metadata.mode() & OTHERS != 0 => {
+            Some("other users have access to it: chmod go= it")
+        }
         _ => None,
     }
 }
@@ -145,6 +175,32 @@ mod tests {
         if geteuid().is_root() {
             chown(path("file"), Some(12345), None).unwrap();
             assert!(why(&path("file")).contains("belongs to another user"));
+        }
+    }
+
+    #[test]
+    fn the_members_of_a_group_share_what_is_in_a_setgid_directory_that_they_may_write_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("state");
+        fs::write(&file, "").unwrap();
+        set_mode(&file, 0o660);
+        assert!(why(&file).contains("other users have access to it"));
+        set_mode(directory.path(), 0o2770);
+        assert!(open(&file).unwrap().is_some());
+        assert!(check_directory(directory.path()).is_ok());
+        set_mode(&file, 0o664);
+        assert!(why(&file).contains("all users have access to it"));
+        set_mode(&file, 0o660);
+        if geteuid().is_root() {
+            chown(&file, Some(12345), None).unwrap();
+            assert!(open(&file).unwrap().is_some());
+            chown(&file, Some(12345), Some(12345)).unwrap();
+            assert!(why(&file).contains("belongs to another user"));
+            chown(directory.path(), Some(12345), None).unwrap();
+            set_mode(directory.path(), 0o2770);
+            assert!(check_directory(directory.path()).is_ok());
+            set_mode(directory.path(), 0o0770);
+            assert!(check_directory(directory.path()).is_err());
         }
     }
 

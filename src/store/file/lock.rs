@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Nobody holds the lock for more than a moment, unless he is stopped.
+/// The lock is held only for moments, unless its holder is stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there is no lock to be had.
+/// Why the lock was not taken.
 #[derive(Debug)]
 pub(super) enum NoLock {
-    /// Somebody else keeps it.
+    /// Another process holds it.
     Held,
-    /// The system says so.
+    /// The system call failed.
     Failed(io::Error),
 }
 

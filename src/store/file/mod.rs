@@ -26,9 +26,9 @@ mod guard;
 mod lock;
 mod network;
 mod owner;
-mod place;
 mod refusal;
 mod rows;
+mod status;
 #[cfg(test)]
 mod tests;
 mod visit;
@@ -45,10 +45,10 @@ use self::database::Database;
 use self::domain::Domain;
 use self::lock::{Lock, NoLock};
 use self::owner::Owner;
-use self::place::place;
 use self::refusal::no_lock;
+pub(super) use self::status::status;
 use self::visit::{Session, Task};
-use super::{Answer, Order, Policy, Slot, Store, StoreError};
+use super::{Answer, Order, Policy, Slot, Store, StoreError, place};
 use crate::config::State;
 use crate::exit::Exit;
 use crate::time::Time;
@@ -132,14 +132,13 @@ impl FileStore {
         Ok(FileStore { session: Some(session), helper: None })
     }
 
-    /// Forgets the state at `path`, so that whoever uses it next begins a new one, of whatever limits. `false` if there
-    /// is none.
+    /// Forgets the state at `path`, so that the next run begins a new one, with any limits. `false` if there is none.
     ///
     /// The file is removed, so that processes that use it notice; see the notes on this module. A file that never was a
     /// state is not touched.
     ///
     /// # Errors
-    /// As for [`FileStore::open`], and [`Exit::Refused`]: somebody has kept it locked for 10 s.
+    /// As for [`FileStore::open`], and [`Exit::StoreAway`]: somebody has kept it locked for 10 s.
     pub fn reset(path: &Path) -> Result<bool, StoreError> {
         Self::reset_in(Setting::ours(path)?, path)
     }

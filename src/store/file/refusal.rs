@@ -101,7 +101,7 @@ pub(super) fn no_lock(path: &Path, file: &File, patience: Duration, why: NoLock)
         NoLock::Held => {
             let patience = patience.as_secs();
             let error = anyhow!("{path}: locked for more than {patience} s by {}", culprit(file));
-            StoreError { exit: Exit::Refused, error }
+            StoreError { exit: Exit::StoreAway, error }
         }
     }
 }

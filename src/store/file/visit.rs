@@ -53,17 +53,17 @@ struct Known {
     at: Time,
 }
 
-/// As long as there is one, nobody else looks.
-struct Visit<'a> {
+/// Exclusive, but for that of a copy.
+pub(super) struct Visit<'a> {
     connection: &'a Connection,
     path: &'a Path,
-    rules: &'a BookingRules,
+    pub(super) rules: &'a BookingRules,
     key: &'a [u8],
     header: Header,
     /// The numbers of the key, if there are any.
     ledger: Option<Ledger>,
     /// When it began.
-    now: Time,
+    pub(super) now: Time,
     /// Whether it is time to look after what is over.
     looks: bool,
 }
@@ -124,10 +124,9 @@ impl Session {
         let Some(transaction) = self.database.begin(self.setting.patience)? else { return Ok(None) };
         let is_due = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
         let looks = is_due && matches!(task, Task::Book(_));
-        let (header, ledger) = Header::read(&transaction, task.key()).map_err(told)?;
-        let (rules, key) = (&self.rules, task.key());
-        let mut visit =
-            Visit { connection: &transaction, path: &path, rules, key, header, ledger, now, looks };
+        let key = task.key();
+        let mut visit = Visit::begin(&transaction, &path, &self.rules, key, now).map_err(told)?;
+        visit.looks = looks;
         visit.check(self.setting)?;
         visit.come_from_before_the_restart(self.setting.domain)?;
         let known = self.known.as_ref();
@@ -160,7 +159,27 @@ impl Task {
     }
 }
 
-impl Visit<'_> {
+impl<'a> Visit<'a> {
+    pub(super) fn begin(
+        connection: &'a Connection,
+        path: &'a Path,
+        rules: &'a BookingRules,
+        key: &'a [u8],
+        now: Time,
+    ) -> rusqlite::Result<Self> {
+        let (header, ledger) = Header::read(connection, key)?;
+        Ok(Visit { connection, path, rules, key, header, ledger, now, looks: false })
+    }
+
+    /// What booking would answer. Nothing of it is kept.
+    pub(super) fn preview(&self, order: &Order) -> Result<Answer, StoreError> {
+        let transaction = self.told(self.connection.unchecked_transaction())?;
+        let mut ledger = self.ledger.clone().unwrap_or_default();
+        let answer = self.rules.book(&mut ledger, &mut self.rows(&order.key), self.now, order);
+        self.told(transaction.rollback())?;
+        answer
+    }
+
     fn act(&mut self, task: &Task, owner: Owner, new_keys: &mut u32) -> Result<Answer, StoreError> {
         match task {
             Task::Look => {}
@@ -267,7 +286,7 @@ impl Visit<'_> {
 
     /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
     /// clock it may be long ago, but that may be wrong.
-    fn come_from_before_the_restart(&mut self, ours: Domain) -> Result<(), StoreError> {
+    pub(super) fn come_from_before_the_restart(&mut self, ours: Domain) -> Result<(), StoreError> {
         if self.header.domain == ours {
             return Ok(());
         }

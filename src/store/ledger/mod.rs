@@ -1,4 +1,4 @@
-//! The rules of booking. Pure: they never read a clock, and where their numbers are kept is not their business.
+//! The rules of booking. Pure: they never read a clock, and do not know where their numbers are kept.
 //!
 //! What a state consists of is, for each key, a [`Ledger`] of a few numbers for each limit and, for sliding windows, a
 //! [`Log`] of when each unit of cost was used. All zeros and an empty log is the state of limits that have never been

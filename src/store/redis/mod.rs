@@ -1,8 +1,8 @@
 //! A store in a Redis server, for limits that several machines share.
 //!
 //! Booking is one script, which runs in the server as one step: so there is one order of all bookings, and one clock,
-//! the server's. What is kept of each limit is under a key of its own, of a few bytes, but for `sliding`, which logs 8
-//! bytes for each of its N. The keys end by themselves once nothing of them matters.
+//! the server's. Each limit has its own key, of a few bytes; for `sliding` it is a log of 8 bytes for each of the N. Keys
+//! expire once they no longer matter.
 //!
 //! # When state is lost
 //!
@@ -217,7 +217,7 @@ impl RedisStore {
     fn warn(&mut self, what: &str) {
         let server = &self.server;
         let warning = format!(
-            "{server}: {what}: nothing is released until whatever may have been booked is a window ago"
+            "{server}: {what}: nothing is released until every slot that might have been booked is more than a period old"
         );
         self.warning.get_or_insert(warning);
     }

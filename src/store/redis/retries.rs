@@ -35,7 +35,7 @@ pub(super) fn persist<T>(
         };
         if !retries.wait() {
             let error = anyhow!("{server}: {why}; given up after {timeout:?}");
-            return Err(StoreError { exit: Exit::Refused, error });
+            return Err(StoreError { exit: Exit::StoreAway, error });
         }
     }
 }

@@ -127,7 +127,7 @@ pub fn advice(data: &[u8]) {
 /// If that is not so.
 pub fn joblog(data: &[u8]) {
     let file = NamedTempFile::new().expect("a file");
-    drop(JobLog::open(file.path()).expect("an empty file becomes a log"));
+    drop(JobLog::open(file.path(), None).expect("an empty file becomes a log"));
     let header = fs::read(file.path()).expect("a log");
     // Most data would not begin as a log does.
     let (is_log, content) = match data.split_first() {
@@ -135,7 +135,7 @@ pub fn joblog(data: &[u8]) {
         _ => (true, [&header, data].concat()),
     };
     fs::write(file.path(), &content).expect("a file");
-    let Ok(log) = JobLog::open(file.path()) else {
+    let Ok(log) = JobLog::open(file.path(), None) else {
         assert!(!is_log && fs::read(file.path()).expect("a file") == content);
         return;
     };
@@ -143,7 +143,15 @@ pub fn joblog(data: &[u8]) {
     assert!(kept.ends_with(b"\n") && kept.starts_with(&header));
     assert!(content.starts_with(&kept) || header.starts_with(&content));
     let before = count(log.completed().expect("readable"), data);
-    let entry = Entry { seq: 1, wait: 0, runtime: 0, attempt: 1, end: End::Exited(0), item: data };
+    let entry = Entry {
+        seq: 1,
+        started: throttle::time::Time::ZERO,
+        wait: 0,
+        runtime: 0,
+        attempt: 1,
+        end: End::Exited(0),
+        item: data,
+    };
     log.note(&entry).expect("writable");
     assert_eq!(count(log.completed().expect("readable"), data), before + 1);
 }

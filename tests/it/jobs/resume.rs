@@ -181,7 +181,30 @@ fn progress_is_shown_where_it_is_wanted() {
         let output = throttle(&["-n1", "-p1.1s", flag, "echo"]).write_stdin("1\n2\n").output().unwrap();
         let told = text(&output.stderr);
         assert_eq!(text(&output.stdout), "1\n2\n");
-        assert_eq!(told.contains("throttle: 1 released"), is_shown, "{told}");
+        assert_eq!(told.contains("throttle: 1 of 2 (50 %)"), is_shown, "{told}");
         assert!(is_shown || told.is_empty(), "{told}");
     }
+}
+
+#[test]
+fn a_log_of_json_lines_is_resumed_and_audited_like_any_other() {
+    let directory = Directory::new();
+    let log = log_in(&directory);
+    let script = "[ $1 = b ] && exit 1; echo $1";
+    assert_eq!(logged(&log, &["--log-format=json"], script, "a\nb\nc\td\n"), "a\nc d\n");
+    let lines = fs::read_to_string(&log).unwrap();
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> = lines.iter().map(|line| (&line["seq"], &line["exit"], &line["item"])).collect();
+    assert_eq!(told[1], (&2.into(), &1.into(), &"b".into()));
+    assert_eq!(told[2], (&3.into(), &0.into(), &"c\td".into()));
+    // In the format that it has.
+    assert_eq!(logged(&log, &["--resume"], "echo $1", "a\nb\nc\td\n"), "b\n");
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 4);
+    let audit = ["-r1/h,key=col:1", "--audit", "-q", "-a", log.to_str().unwrap()];
+    throttle(&audit).assert().code(75);
+    throttle(&["-r2/h,key=col:1", "--audit", "-a", log.to_str().unwrap()]).assert().success();
+    let other = ["-r1/s", "--log", log.to_str().unwrap(), "--log-format=tsv", "true"];
+    let error = throttle(&other).output().unwrap();
+    assert!(String::from_utf8_lossy(&error.stderr).contains("has another format"));
 }

@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_millis(700);
 fn assert_away(url: &str, why: &str) {
     let start = Instant::now();
     let (exit, told) = failure(&mut impatient(url, &["10/s"], TIMEOUT));
-    assert_eq!(exit, Exit::Refused, "{told}");
+    assert_eq!(exit, Exit::StoreAway, "{told}");
     assert!(told.contains(why), "{told}");
     assert!(start.elapsed() >= TIMEOUT && start.elapsed() < HANG, "{:?}", start.elapsed());
 }
@@ -131,7 +131,7 @@ fn slots_that_come_too_late_are_not_used() {
     store.book(&some(1)).unwrap();
     way.set_delay(Duration::from_millis(100));
     let (exit, why) = failure(&mut store);
-    assert_eq!(exit, Exit::Refused);
+    assert_eq!(exit, Exit::StoreAway);
     assert!(why.contains("margin="), "{why}");
     // It was not asked again in no time.
     let booked: u64 = server.ask("STRLEN throttle:{web}:0:");

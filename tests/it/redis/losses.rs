@@ -1,4 +1,4 @@
-//! What was booked is no longer there: then there is silence, never a burst.
+//! After bookings are lost, nothing is released for a period: never a burst.
 
 use std::thread;
 use std::time::Duration;

@@ -100,7 +100,7 @@ fn a_server_that_is_away_ends_the_run_after_a_while() {
     let url = format!("redis://127.0.0.1:{}/web", free_port());
     let start = Instant::now();
     let run =
-        throttle(&["-r5/s", "-s", &url, "--store-timeout=600ms"]).write_stdin("1\n2\n").assert().code(75);
+        throttle(&["-r5/s", "-s", &url, "--store-timeout=600ms"]).write_stdin("1\n2\n").assert().code(69);
     assert!(start.elapsed() >= Duration::from_millis(600));
     let told = text(&run.get_output().stderr);
     assert!(told.contains("after 0 items") && told.contains(&url) && told.contains("2 items read"), "{told}");
@@ -116,7 +116,7 @@ fn a_server_that_goes_away_ends_the_run_after_a_while() {
     server.kill();
     run.write(numbers(20));
     let output = run.collect();
-    assert_eq!(output.status.code(), Some(75));
+    assert_eq!(output.status.code(), Some(69));
     // Slots that it had may be used.
     let released = 1 + text(&output.stdout).lines().count();
     let told = text(&output.stderr);

@@ -47,7 +47,7 @@ fn one_side_without_tls() {
     let Some((with, _directory)) = server_with_tls() else { return };
     let Some(without) = RedisServer::start() else { return };
     for url in [with.url("web"), encrypted(&without)] {
-        throttle(&["-r2/s", "-s", &url, "--store-timeout=500ms"]).write_stdin("1\n").assert().code(75);
+        throttle(&["-r2/s", "-s", &url, "--store-timeout=500ms"]).write_stdin("1\n").assert().code(69);
     }
 }
 

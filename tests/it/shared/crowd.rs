@@ -18,8 +18,8 @@ use crate::support::{Directory, Running, THROTTLE, eventually, numbers, pipe, se
 const COUNT: usize = 600;
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// With a long deadline: only a process that is late by more than that, right between its last look at the clock and
-/// the release, could be late unnoticed. A machine must be nearly dead for that.
+/// With a long deadline: only a process stopped for longer than that, between its last look at the clock and the release,
+/// will be late without noticing.
 const RATE: &str = "-r600/s,margin=200ms";
 
 /// As many as fit into the time that all tests have; `THROTTLE_KILLS` is another number.

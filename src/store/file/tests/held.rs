@@ -39,7 +39,7 @@ impl Drop for Holder {
 
 fn why(result: Result<Answer, StoreError>) -> String {
     let error = result.expect_err("refused");
-    assert_eq!(error.exit, Exit::Refused);
+    assert_eq!(error.exit, Exit::StoreAway);
     error.error.to_string()
 }
 
@@ -59,7 +59,7 @@ fn who_keeps_the_lock_is_told() {
     let told = why(second.book(&order(1)));
     let cure = format!("process {pid}, which is stopped: let it go on by 'kill -CONT {pid}'");
     assert!(told.contains(&cure), "{told}");
-    assert_eq!(stage.reset().unwrap_err().exit, Exit::Refused);
+    assert_eq!(stage.reset().unwrap_err().exit, Exit::StoreAway);
 }
 
 /// What is wrong is told as soon as that can be known.

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::booking::BookingThread;
 use super::clock::Clock;
 use super::input::Input;
 use super::reaper::Reaper;
-use super::store::Desk;
-use super::teller::{Hearer, Teller};
-use super::{limits, outlet, precise, readable, signals, teller};
+use super::waker::{Events, Waker};
+use super::{limits, precise, readable, signals, stdout_reader, waker};
 
 use super::world::{Event, Wait, Wake, World};
 use crate::config::{Limits, Rate};
@@ -21,35 +21,48 @@ use crate::store::{Order, Store};
 use crate::time::Time;
 
 /// The real world.
-pub struct Real {
+pub struct RealWorld {
     clock: Clock,
     reader: Reader<Input>,
     /// The input has not ended.
     is_fed: bool,
-    hearer: Hearer,
-    teller: Teller,
+    events: Events,
+    waker: Waker,
     interrupt: Arc<Interrupt>,
     /// What waits for commands, if any are run.
     reaper: Option<Reaper>,
     /// Where slots are booked, if limits are shared.
-    desk: Option<Desk>,
+    booking: Option<BookingThread>,
+    /// When the present wait began, and until when the one before it should have been.
+    began: Time,
+    previous: Option<Time>,
 }
 
-impl Real {
-    /// Goes by `clock`. Listens to signals and for the end of stdout's reader; but if there is nothing to read, as it is told at once,
-    /// that is not worth its while.
+impl RealWorld {
+    /// Goes by `clock`. Listens to signals and for the end of stdout's reader; skipped when the input is empty: polling returns at once.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
     pub fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
         let interrupt = Arc::new(Interrupt::for_this_thread());
-        let (teller, hearer) = teller::pair(Arc::clone(&interrupt));
+        let (waker, events) = waker::pair(Arc::clone(&interrupt));
         let is_over = reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
         if !is_over {
-            signals::listen(&teller)?;
-            outlet::watch(&teller)?;
+            signals::listen(&waker)?;
+            stdout_reader::watch(&waker)?;
         }
-        Ok(Real { clock, reader, is_fed: true, hearer, teller, interrupt, reaper: None, desk: None })
+        Ok(RealWorld {
+            clock,
+            reader,
+            is_fed: true,
+            events,
+            waker,
+            interrupt,
+            reaper: None,
+            booking: None,
+            began: Time::ZERO,
+            previous: None,
+        })
     }
 
     /// Waits as precisely as the system can. Commands would inherit some of that, so it is for runs without.
@@ -73,7 +86,7 @@ impl Real {
     /// A thread cannot be started.
     pub fn watch_commands(&mut self) -> anyhow::Result<()> {
         if !self.reader.is_over() {
-            self.reaper = Some(Reaper::start(self.teller.clone())?);
+            self.reaper = Some(Reaper::start(self.waker.clone())?);
         }
         Ok(())
     }
@@ -83,7 +96,7 @@ impl Real {
     /// # Errors
     /// A thread cannot be started.
     pub fn watch_limits(&self, limits: &Limits, rates: &[Rate]) -> anyhow::Result<()> {
-        Ok(limits::watch(limits.clone(), rates.to_vec(), self.teller.clone())?)
+        Ok(limits::watch(limits.clone(), rates.to_vec(), self.waker.clone())?)
     }
 
     /// Books slots with `store` from now on.
@@ -92,7 +105,7 @@ impl Real {
     /// A thread cannot be started.
     pub fn book_with(&mut self, store: Box<dyn Store>) -> anyhow::Result<()> {
         if !self.reader.is_over() {
-            self.desk = Some(Desk::open(store, self.teller.clone())?);
+            self.booking = Some(BookingThread::open(store, self.waker.clone())?);
         }
         Ok(())
     }
@@ -100,7 +113,7 @@ impl Real {
     /// Listens until an instant, also to the input if it is `accepting` any.
     fn listen(&mut self, until: Option<Time>, accepting: bool) -> Option<Wake> {
         loop {
-            if let Ok(event) = self.hearer.events().try_recv() {
+            if let Some(event) = self.events.next() {
                 return Some(Wake::Event(event));
             }
             let left = until.map(|until| Duration::from_nanos(until.since(self.now())));
@@ -110,7 +123,7 @@ impl Real {
                     return Some(wake);
                 }
             } else if !is_due {
-                self.hearer.deafly(|| _ = readable::wait(None, left));
+                self.events.interruptible(|| _ = readable::wait(None, left));
             }
             if is_due {
                 return None;
@@ -121,7 +134,7 @@ impl Real {
     /// Reads once, if there is something to read or will be within `left`.
     fn read_within(&mut self, left: Option<Duration>) -> Option<Wake> {
         let (reader, mut read) = (&mut self.reader, Ok(None));
-        self.hearer.deafly(|| {
+        self.events.interruptible(|| {
             if !reader.is_waiting() || reader.input().wait(left) {
                 read = reader.read_once();
             }
@@ -142,19 +155,26 @@ impl Real {
     /// Waits for a command or another event, and for nothing else: the shortest way from one command to the next.
     fn wait_for_a_command(&mut self) -> Wake {
         loop {
-            if let Ok(event) = self.hearer.events().try_recv() {
+            if let Some(event) = self.events.next() {
                 return Wake::Event(event);
             }
             let mut has_ended = false;
-            self.hearer.deafly(|| has_ended = Reaper::wait());
+            self.events.interruptible(|| has_ended = Reaper::wait());
             if has_ended {
                 return Wake::Event(Event::Exited);
             }
         }
     }
 
+    /// By how much a stop made us late. Its end may be heard of only in the wait after the one that it prolonged.
+    fn late(&self, until: Option<Time>) -> u64 {
+        let now = until.map_or(0, |until| self.now().since(until));
+        now + self.previous.map_or(0, |previous| self.began.since(previous))
+    }
+
     fn wait_for_anything(&mut self, until: Option<Time>, accepting: bool) -> Wake {
         let began = self.now();
+        self.began = began;
         let heard = self.listen(until.map(precise::last_stretch), accepting);
         heard.unwrap_or_else(|| {
             let is_due = until.is_none_or(|until| precise::sleep(self.clock, began, until));
@@ -163,7 +183,7 @@ impl Real {
     }
 }
 
-impl World for Real {
+impl World for RealWorld {
     fn now(&self) -> Time {
         self.clock.now()
     }
@@ -181,6 +201,11 @@ impl World for Real {
             }
             None => self.wait_for_anything(until, accepting),
         };
+        let wake = match wake {
+            Wake::Event(Event::Continued { .. }) => Wake::Event(Event::Continued { late: self.late(until) }),
+            wake => wake,
+        };
+        self.previous = until;
         match wake {
             Wake::Event(Event::Stop(_)) => self.interrupt.hear(),
             Wake::Event(Event::Exited) => self.reaper.iter_mut().for_each(Reaper::has_told),
@@ -190,8 +215,8 @@ impl World for Real {
     }
 
     fn book(&mut self, order: Order) {
-        if let Some(desk) = &self.desk {
-            desk.take(order);
+        if let Some(booking) = &self.booking {
+            booking.take(order);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Noticing that nobody reads stdout any more, also while there is nothing to write.
+//! Notices that the reader of stdout is gone, even while there is nothing to write.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 
-use super::teller::Teller;
+use super::waker::Waker;
 use super::world::Event;
 use crate::schedule::Stop;
 
@@ -17,14 +17,14 @@ use crate::schedule::Stop;
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Starts a thread that tells once the reader of stdout is gone, if stdout is a pipe or a socket.
-pub(super) fn watch(teller: &Teller) -> io::Result<()> {
+pub(super) fn watch(waker: &Waker) -> io::Result<()> {
     let kind = fstat(io::stdout())
         .map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
     if kind == SFlag::S_IFIFO || kind == SFlag::S_IFSOCK {
-        let teller = teller.clone();
-        super::spawn("outlet", move || {
+        let waker = waker.clone();
+        super::spawn("stdout_reader", move || {
             wait_until_gone();
-            teller.tell(Event::Stop(Stop::ReaderGone));
+            waker.send(Event::Stop(Stop::ReaderGone));
         })?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -24,8 +24,25 @@ const LONGEST_NAME: usize = 200;
 ///
 /// # Errors
 /// It is no name of a file, there is no place, or the directory is not one of ours alone.
-pub(super) fn place(name: &str) -> Result<PathBuf, StoreError> {
+pub fn place(name: &str) -> Result<PathBuf, StoreError> {
     find(name).map_err(|error| StoreError { exit: Exit::BadStore, error })
+}
+
+/// The names of all states of this user, in order.
+pub fn names() -> Vec<String> {
+    let directory = directory(|variable| env::var_os(variable));
+    let entries = directory.and_then(|directory| fs::read_dir(directory).ok()).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort_unstable();
+    // What SQLite keeps beside a state.
+    let is_beside = |name: &str| {
+        ["-wal", "-shm"].iter().any(|end| {
+            name.strip_suffix(end)
+                .is_some_and(|name| names.binary_search_by(|known| known.as_str().cmp(name)).is_ok())
+        })
+    };
+    names.iter().filter(|name| !is_beside(name)).cloned().collect()
 }
 
 fn find(name: &str) -> Result<PathBuf> {
@@ -76,7 +93,6 @@ fn prepare(directory: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

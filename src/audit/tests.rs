@@ -1,0 +1,100 @@
+use super::*;
+use crate::config::{Defaults, RateText};
+
+fn rate(text: &str) -> Rate {
+    text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+}
+
+/// The numbers of the releases that are too early, what is in their windows, and by how much they are.
+fn violations(limit: &str, releases: &[(u64, u64)]) -> Vec<(u64, u64, Option<u64>)> {
+    let mut audit = Audit::new(&[rate(limit)]);
+    let mut found = Vec::new();
+    for (&(at, cost), number) in releases.iter().zip(1..) {
+        audit.judge(number, Time(at), &[cost], &[], |violation| {
+            found.push((violation.number, violation.count, violation.early));
+        });
+    }
+    assert_eq!(audit.too_early(), found.len() as u64);
+    found
+}
+
+fn at(instants: &[u64]) -> Vec<(u64, u64)> {
+    instants.iter().map(|&at| (at, 1)).collect()
+}
+
+#[test]
+fn sliding_no_window_holds_more_than_the_count() {
+    assert_eq!(violations("2/10ns", &at(&[0, 3, 10, 13, 20])), []);
+    assert_eq!(violations("2/10ns", &at(&[0, 3, 9, 13])), [(3, 3, Some(1))]);
+    // What was too early still counts.
+    assert_eq!(
+        violations("2/10ns", &at(&[0, 3, 4, 10, 13])),
+        [(3, 3, Some(6)), (4, 3, Some(3)), (5, 3, Some(1))]
+    );
+    assert_eq!(violations("2/10ns", &at(&[5; 4])), [(3, 3, Some(10)), (4, 4, Some(10))]);
+    assert_eq!(violations("2/10ns,margin=2ns", &at(&[0, 3, 11])), [(3, 3, Some(1))]);
+}
+
+#[test]
+fn sliding_costs_wait_for_enough_to_leave() {
+    assert_eq!(violations("10/100ns", &[(0, 4), (1, 4), (100, 3), (200, 10)]), []);
+    let found = violations("10/100ns", &[(0, 4), (1, 4), (99, 3), (99, 9), (99, 11)]);
+    assert_eq!(found, [(3, 11, Some(1)), (4, 20, Some(100)), (5, 31, None)]);
+}
+
+#[test]
+fn interval_no_two_are_closer_than_the_gap() {
+    assert_eq!(violations("3/10ns,algo=interval", &at(&[0, 4, 8, 100, 104])), []);
+    assert_eq!(violations("3/10ns,algo=interval", &at(&[0, 3, 7])), [(2, 2, Some(1))]);
+    assert_eq!(violations("1/10ns,algo=interval", &[(0, 3), (29, 1), (39, 1)]), [(2, 1, Some(1))]);
+}
+
+#[test]
+fn bucket_no_window_holds_more_than_the_burst_and_what_accrues() {
+    assert_eq!(violations("1/10ns,algo=bucket,burst=3", &at(&[0, 0, 0, 10, 20, 100, 100, 100])), []);
+    let found = violations("1/10ns,algo=bucket,burst=3", &at(&[0, 0, 0, 9, 10]));
+    assert_eq!(found, [(4, 4, Some(1)), (5, 2, Some(10))]);
+    // What was taken too early stays owed.
+    let found = violations("1/10ns,algo=bucket,burst=1", &at(&[0, 0, 0, 10, 30]));
+    assert_eq!(found, [(2, 2, Some(10)), (3, 3, Some(20)), (4, 1, Some(20)), (5, 1, Some(10))]);
+    assert_eq!(violations("1/2ns,algo=bucket,burst=10", &[(0, 5), (30, 20), (32, 1), (34, 1)]), []);
+}
+
+#[test]
+fn fixed_no_window_of_its_own_holds_more_than_the_count() {
+    assert_eq!(violations("2/10ns,algo=fixed", &at(&[0, 9, 10, 11, 25])), []);
+    assert_eq!(violations("2/10ns,algo=fixed", &at(&[0, 5, 9])), [(3, 3, Some(1))]);
+    assert_eq!(violations("2/10ns,algo=fixed", &[(0, 3)]), [(1, 3, None)]);
+}
+
+#[test]
+fn a_limit_of_its_own_for_each_key() {
+    let mut audit = Audit::new(&[rate("1/10ns,key=col:1"), rate("9/10ns")]);
+    let mut found = Vec::new();
+    let key = |text: &str| [Key::from_slice(text.as_bytes())];
+    for (number, at, name) in [(1, 0, "a"), (2, 1, "b"), (3, 5, "a"), (4, 11, "b"), (5, 12, "a")] {
+        let tell =
+            |violation: &Violation| found.push((number, violation.key.map(<[u8]>::to_vec), violation.early));
+        audit.judge(number, Time(at), &[1, 1], &key(name), tell);
+    }
+    let a = Some(b"a".to_vec());
+    assert_eq!(found, [(3, a.clone(), Some(5)), (5, a, Some(3))]);
+    let [keyed, common] = audit.limits() else { panic!() };
+    assert_eq!((keyed.keys(), common.keys()), (Some(2), None));
+    let worst = keyed.worst_keys(1);
+    assert_eq!((worst.len(), worst[0].0, worst[0].1.violations), (1, &b"a"[..], 2));
+    let tally = keyed.tally();
+    assert_eq!((tally.releases, tally.violations, tally.earliest, tally.span()), (5, 2, 5, 12));
+    assert_eq!(tally.worst, Worst { count: 2, start: Time(0), end: Time(5), number: 3 });
+}
+
+#[test]
+fn a_steady_rate_is_that_rate() {
+    let mut audit = Audit::new(&[rate("10/s")]);
+    for number in 0..20 {
+        audit.judge(number + 1, Time(number * 100_000_000), &[1], &[], |_| panic!("too early"));
+    }
+    let tally = audit.limits()[0].tally();
+    assert_eq!(tally.mean(1_000_000_000), Some(10.0));
+    assert_eq!(tally.worst.count, 10);
+}

@@ -1,0 +1,104 @@
+//! A history in a bounded number of steps, however long it is, to be drawn.
+
+use crate::time::Time;
+
+/// At most so many steps are kept; when there would be more, each two become one.
+const MOST_STEPS: u64 = 512;
+
+/// Steps of equal length; those in which nothing was released are left out.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    start: Time,
+    /// The length of a step in nanoseconds.
+    length: u64,
+    steps: Vec<Step>,
+}
+
+/// What was released in a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// Its place: so many lengths after the start.
+    pub index: u64,
+    /// What had been released by its end.
+    pub total: u128,
+    /// The most that was in the period which ends with any of its releases.
+    pub window: u64,
+    /// How many releases were too early.
+    pub violations: u64,
+}
+
+impl Trace {
+    /// Begins at `start`.
+    pub fn new(start: Time) -> Self {
+        Trace { start, length: 1, steps: Vec::new() }
+    }
+
+    /// Adds a release at `at`. Instants must not decrease.
+    pub fn push(&mut self, at: Time, total: u128, window: u64) {
+        let mut index = at.since(self.start) / self.length;
+        while index >= MOST_STEPS {
+            self.halve();
+            index /= 2;
+        }
+        match self.steps.last_mut().filter(|last| last.index == index) {
+            Some(last) => (last.total, last.window) = (total, last.window.max(window)),
+            None => self.steps.push(Step { index, total, window, violations: 0 }),
+        }
+    }
+
+    /// The last release was too early.
+    pub fn note_violation(&mut self) {
+        self.steps.iter_mut().last().into_iter().for_each(|last| last.violations += 1);
+    }
+
+    fn halve(&mut self) {
+        self.length *= 2;
+        self.steps.iter_mut().for_each(|step| step.index /= 2);
+        self.steps.dedup_by(|later, earlier| {
+            let is_one = later.index == earlier.index;
+            if is_one {
+                earlier.total = later.total;
+                earlier.window = earlier.window.max(later.window);
+                earlier.violations += later.violations;
+            }
+            is_one
+        });
+    }
+
+    /// When it begins.
+    pub fn start(&self) -> Time {
+        self.start
+    }
+
+    /// The length of a step in nanoseconds.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The steps in which something was released, in their order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_history_keeps_its_totals_its_peaks_and_its_violations() {
+        let mut trace = Trace::new(Time(7));
+        for number in 0..100_000 {
+            trace.push(Time(7 + number * 3), u128::from(number) + 1, number % 1000);
+            if number % 100 == 0 {
+                trace.note_violation();
+            }
+        }
+        assert!(trace.steps().len() as u64 <= MOST_STEPS);
+        assert!(trace.steps().len() as u64 > MOST_STEPS / 2);
+        assert_eq!(trace.steps().last().unwrap().total, 100_000);
+        assert_eq!(trace.steps().iter().map(|step| step.window).max(), Some(999));
+        assert_eq!(trace.steps().iter().map(|step| step.violations).sum::<u64>(), 1000);
+        assert!(trace.steps().is_sorted_by(|a, b| a.index < b.index));
+    }
+}

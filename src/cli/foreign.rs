@@ -1,0 +1,127 @@
+//! Options that people know from xargs, parallel and pv, and that have another name here, or none.
+
+use std::ffi::OsString;
+
+/// Options of other programs: their names, whose they are, and what to do here. A word in braces stands for the value
+/// that was typed, or for itself if there is none.
+const OPTIONS: &[(&[&str], &str, &str)] = &[
+    (&["--delay"], "parallel", "use -n 1 -p {DUR}"),
+    (&["--joblog"], "parallel", "use --log {FILE}"),
+    (&["--bar"], "parallel", "use --progress"),
+    (&["--eta", "-e"], "parallel and pv", "use --progress, which shows when the run ends"),
+    (&["--timer"], "pv", "use -v, which tells the time at the end"),
+    (&["-L", "--rate-limit"], "pv", "use -r {N}/s for items, or -r {N}/s,cost=bytes for bytes"),
+    (&["-l", "--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
+    (&["--size"], "pv", "leave it out: --progress finds the size of a regular file"),
+    (&["-N", "--max-args"], "xargs and parallel", "use -B {N}, which gives a command up to that many items"),
+    (&["-m", "-X", "--xargs"], "parallel", "use -B {N}, which gives a command up to N items"),
+    (&["--max-lines"], "xargs", "use -B {N}, which gives a command up to that many items"),
+    (&["--max-procs"], "xargs and parallel", "use -j {N}"),
+    (&["--replace", "-i"], "xargs", "leave it out, since {} stands for the item, or use -I STR"),
+    (
+        &["--tag", "--tagstring"],
+        "parallel",
+        "have the command print its item: -- sh -c 'cmd \"$1\" | sed \"s|^|$1: |\"' sh",
+    ),
+    (&["--colsep", "-C"], "parallel", "use -F {S} for -K and -c col:N; COMMAND gets the whole item"),
+    (
+        &["--line-buffer", "--linebuffer", "--lb"],
+        "parallel",
+        "use -u, with which commands write for themselves",
+    ),
+    (&["--group"], "parallel", "leave it out: with -j, the output of each command is printed whole"),
+    (&["--resume-failed", "--retry-failed"], "parallel", "use --resume, which runs again what failed"),
+    (
+        &["--results"],
+        "parallel",
+        "have the command write a file: -- sh -c 'cmd \"$1\" >out/$THROTTLE_SEQ' sh",
+    ),
+    (&["--semaphore", "--sem"], "parallel", "use -s {NAME}, which shares a limit among runs"),
+    (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is told, and the others go on"),
+    (&["-E", "--eof"], "xargs", "cut the input before: sed '/^END$/,$d'"),
+    (&["--max-chars"], "xargs", "leave it out: no command line gets too long for the system"),
+    (&["--no-run-if-empty"], "xargs and parallel", "leave it out: without items, nothing is run"),
+    (&["--interactive"], "xargs and parallel", "look at --dry-run before, or at -t meanwhile"),
+    (&["-o", "--open-tty"], "xargs", "use -a {FILE}, which leaves stdin to the command"),
+    (&["--limit-rate"], "curl", "use -r {N}/s,cost=bytes"),
+];
+
+/// Arguments after which parallel takes items from its command line.
+const SOURCES: [&str; 4] = [":::", ":::+", "::::", "::::+"];
+
+/// What to do in place of the option `name` of another program, if it is one. `args` are all that was typed.
+pub(super) fn advice(name: &str, args: &[OsString]) -> Option<String> {
+    let (_, whose, advice) = OPTIONS.iter().find(|(names, ..)| names.contains(&name))?;
+    let advice = with_value(advice, value(name, args).as_deref());
+    Some(format!("{name} is an option of {whose}: {advice}"))
+}
+
+/// What to do in place of `:::`, unless it stands behind `--`, where it is the command's own.
+pub(super) fn source_advice(args: &[OsString]) -> Option<String> {
+    let typed = args.iter().map(|arg| arg.to_str().unwrap_or_default()).take_while(|arg| *arg != "--");
+    let source = typed.into_iter().find(|arg| SOURCES.contains(arg))?;
+    Some(format!(
+        "{source} is of parallel: items come from stdin, as in printf '%s\\n' a b | throttle, or from -a FILE; if it is the command's own, put -- before the command"
+    ))
+}
+
+/// The advice with the value in place of each placeholder; without a value, their names.
+fn with_value(advice: &str, value: Option<&str>) -> String {
+    let mut told = String::new();
+    let mut rest = advice;
+    while let Some((before, name, after)) = placeholder(rest) {
+        told.push_str(before);
+        told.push_str(value.unwrap_or(name));
+        rest = after;
+    }
+    told + rest
+}
+
+/// The first word in braces, and what is around it. Braces around nothing are no placeholder.
+fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('{')?;
+    let (name, after) = rest.split_once('}')?;
+    (!name.is_empty()).then_some((before, name, after))
+}
+
+/// What was typed as the value of an option, if it looks like a number or the name of a file.
+fn value(name: &str, args: &[OsString]) -> Option<String> {
+    let at = args.iter().position(|arg| arg.to_str().is_some_and(|arg| arg.starts_with(name)))?;
+    let attached = args[at].to_str()?.strip_prefix(name)?.trim_start_matches('=');
+    let value = if attached.is_empty() { args.get(at + 1)?.to_str()? } else { attached };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "./_%".contains(c);
+    (!value.is_empty() && value.chars().all(is_plain)).then(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn values_that_were_typed_are_in_the_advice() {
+        for (name, text, told) in [
+            ("--delay", "throttle --delay 1 echo", "use -n 1 -p 1"),
+            ("--delay", "throttle --delay=0.5 echo", "use -n 1 -p 0.5"),
+            ("--delay", "throttle --delay", "use -n 1 -p DUR"),
+            ("-L", "throttle -L10", "use -r 10/s for items, or -r 10/s,cost=bytes for bytes"),
+            ("-L", "throttle -L -j2", "use -r N/s for items"),
+            ("--joblog", "throttle --joblog my.log", "use --log my.log"),
+            ("--tag", "throttle --tag", "$1: |"),
+        ] {
+            let advice = advice(name, &typed(text)).unwrap();
+            assert!(advice.contains(told), "{text}: {advice}");
+        }
+        assert_eq!(advice("--nonsense", &typed("throttle --nonsense")), None);
+    }
+
+    #[test]
+    fn sources_are_those_of_a_command_behind_two_dashes() {
+        assert!(source_advice(&typed("throttle -n1 echo ::: a b")).is_some());
+        assert_eq!(source_advice(&typed("throttle -n1 -- parallel echo ::: a b")), None);
+        assert_eq!(source_advice(&typed("throttle -n1 echo a:::b")), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! Help by topic, a screen each: `throttle help rates`.
+
+use std::ffi::OsString;
+
+use super::Usage;
+
+/// The topics, the first of which lists the others.
+const TOPICS: [(&str, &str); 9] = [
+    ("topics", include_str!("help/topics.txt")),
+    ("rates", include_str!("help/rates.txt")),
+    ("algorithms", include_str!("help/algorithms.txt")),
+    ("keys", include_str!("help/keys.txt")),
+    ("input", include_str!("help/input.txt")),
+    ("commands", include_str!("help/commands.txt")),
+    ("failures", include_str!("help/failures.txt")),
+    ("shared", include_str!("help/shared.txt")),
+    ("exit", include_str!("help/exit.txt")),
+];
+
+/// The help that was asked for. A command that is named `help` comes after a limit, so it is not mistaken for this.
+pub(super) fn asked(args: &[OsString]) -> Option<Usage> {
+    let first = args.get(1)?;
+    let named = match (first.to_str()?, args.get(2)) {
+        ("help", None) => "topics",
+        ("help" | "--help", Some(topic)) => topic.to_str()?,
+        _ => return None,
+    };
+    match find(named) {
+        Some(text) => Some(Usage::Asked(text.to_owned())),
+        // Behind --help may stand anything.
+        None if first == "--help" => None,
+        None => {
+            let known = TOPICS[1..].iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            Some(Usage::Wrong(format!("there is no help on '{named}': the topics are {known}")))
+        }
+    }
+}
+
+/// The text on a topic, or on the only one that begins like this.
+fn find(topic: &str) -> Option<&'static str> {
+    let mut found = TOPICS.iter().filter(|(name, _)| !topic.is_empty() && name.starts_with(topic));
+    found.next().filter(|_| found.next().is_none()).map(|(_, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_topic_fits_on_a_screen_and_is_listed() {
+        for (name, text) in TOPICS {
+            assert!(text.lines().count() <= 23, "{name}: {} lines", text.lines().count());
+            let long = text.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(long, None, "{name}");
+            assert!(name == "topics" || TOPICS[0].1.contains(&format!("help {name}")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Counting the items of a file on the side, while the first of them are released.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use super::input::{Input, Position};
+use crate::schedule::Total;
+use crate::source::{Delimiter, Reader};
+
+/// So many bytes are read for it. The items of a larger file are estimated.
+const MOST: u64 = 1 << 30;
+
+/// How many items the input has, once they are counted.
+#[derive(Debug, Default)]
+pub struct Count {
+    total: OnceLock<Total>,
+}
+
+impl Count {
+    /// How many there are, if that is known by now.
+    pub fn total(&self) -> Option<Total> {
+        self.total.get().copied()
+    }
+
+    /// Counts what is left of `input`, if it is a file, on a thread of its own. What cannot be read is not counted: the
+    /// run itself will say so.
+    pub fn start(
+        self: Arc<Self>,
+        input: &Input,
+        position: &Position,
+        delimiter: Delimiter,
+        max_record: usize,
+    ) {
+        let Some((range, Ok(file))) = position.range().map(|range| (range, input.copied())) else { return };
+        let _ = super::spawn("count", move || {
+            if let Some(total) = count(Part { file, range, read: 0 }, MOST, delimiter, max_record) {
+                let _ = self.total.set(total);
+            }
+        });
+    }
+}
+
+/// A part of a file, read without moving anybody's position.
+struct Part {
+    file: File,
+    range: Range<u64>,
+    read: u64,
+}
+
+impl Read for Part {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.range.end.saturating_sub(self.range.start + self.read);
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.file.read_at(&mut buffer[..most], self.range.start + self.read)?;
+        self.read += read as u64;
+        Ok(read)
+    }
+}
+
+/// Counts what stands in the first `most` bytes, and estimates the rest.
+fn count(part: Part, most: u64, delimiter: Delimiter, max_record: usize) -> Option<Total> {
+    let size = part.range.end.saturating_sub(part.range.start);
+    let mut items = 0;
+    for block in Reader::new(part.take(most), delimiter, max_record) {
+        items += block.ok()?.records();
+    }
+    let estimate = u128::from(items) * u128::from(size) / u128::from(most.max(1));
+    match size <= most {
+        true => Some(Total { items, is_exact: true }),
+        false => Some(Total { items: u64::try_from(estimate).unwrap_or(u64::MAX), is_exact: false }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn counted(text: &str, range: Range<u64>, most: u64) -> Option<(u64, bool)> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let total = count(Part { file, range, read: 0 }, most, Delimiter::new(b"\n"), 4)?;
+        Some((total.items, total.is_exact))
+    }
+
+    #[test]
+    fn items_are_counted_from_a_position_to_the_end() {
+        let table = [
+            ("1\n2\n3\n", 0..6, 99, Some((3, true))),
+            ("1\n2\n3", 0..5, 99, Some((3, true))),
+            ("1\n2\n3\n", 2..6, 99, Some((2, true))),
+            ("", 0..0, 99, Some((0, true))),
+            // Half of it is read.
+            ("1\n2\n3\n4\n", 0..8, 4, Some((4, false))),
+            ("12345\n", 0..6, 99, None),
+        ];
+        for (text, range, most, expected) in table {
+            assert_eq!(counted(text, range, most), expected, "{text:?}");
+        }
+    }
+}

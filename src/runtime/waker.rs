@@ -1,0 +1,67 @@
+//! Waking the driver's thread, wherever it waits, when something happens.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use super::world::Event;
+use crate::interrupt::Interrupt;
+
+/// Sends events. For the threads that notice them.
+#[derive(Clone)]
+pub(super) struct Waker {
+    sender: Sender<Event>,
+    /// How often the driver's thread has begun or ended a call in which it does not see the channel: odd within one.
+    calls: Arc<AtomicU64>,
+    interrupt: Arc<Interrupt>,
+}
+
+/// Receives events. For the driver's thread.
+pub(super) struct Events {
+    receiver: Receiver<Event>,
+    calls: Arc<AtomicU64>,
+}
+
+/// A waker, and the events that it sends to the thread of `interrupt`.
+pub(super) fn pair(interrupt: Arc<Interrupt>) -> (Waker, Events) {
+    let (sender, receiver) = unbounded();
+    let calls = Arc::new(AtomicU64::new(0));
+    (Waker { sender, calls: Arc::clone(&calls), interrupt }, Events { receiver, calls })
+}
+
+impl Waker {
+    /// Sends an event, and interrupts the wait for it. Returns whether anybody may receive it.
+    pub(super) fn send(&self, event: Event) -> bool {
+        let is_sent = self.sender.send(event).is_ok();
+        let call = self.calls.load(SeqCst);
+        // Only out of this very call: the next one begins with a look at the channel.
+        self.interrupt.nudge_while(|| call % 2 == 1 && self.calls.load(SeqCst) == call);
+        is_sent
+    }
+
+    /// Sends an event that stops the run, and interrupts whatever call the thread is in.
+    pub(super) fn stop(&self, event: Event) {
+        // Raised first: whoever has received the event must not begin a write as though nothing had happened.
+        self.interrupt.raise();
+        self.send(event);
+        self.interrupt.nudge_until_heard();
+    }
+}
+
+impl Events {
+    /// An event that has happened, if any.
+    pub(super) fn next(&self) -> Option<Event> {
+        self.receiver.try_recv().ok()
+    }
+
+    /// Runs a call that blocks, unless there is an event already; one that comes meanwhile ends the call with EINTR.
+    pub(super) fn interruptible(&self, call: impl FnOnce()) {
+        // Counted first: an event that is sent after the look at the channel finds that there is a call.
+        self.calls.fetch_add(1, SeqCst);
+        if self.receiver.is_empty() {
+            call();
+        }
+        self.calls.fetch_add(1, SeqCst);
+    }
+}

@@ -1,0 +1,94 @@
+//! A sink whose releases are judged as they happen, to be drawn at the end.
+
+use super::Clock;
+use crate::audit::Audit;
+use crate::charge::Draft;
+use crate::config::{Config, Rate};
+use crate::sink::{Cause, Jobs, Sent, Sink};
+use crate::source::{Batch, Capacity, Charger, Delimiter};
+use crate::time::Time;
+
+/// Another sink, watched.
+pub struct Watched<S> {
+    sink: S,
+    /// What tells when a release was over; without it, releases take no time.
+    clock: Option<Clock>,
+    audit: Audit,
+    charger: Charger,
+    delimiter: Delimiter,
+    /// Which limits charge a release the sum of what its items cost.
+    sums: Vec<bool>,
+}
+
+impl<S: Sink> Watched<S> {
+    /// Judges by `rates` what goes to `sink`.
+    pub fn new(sink: S, config: &Config, rates: &[Rate], clock: Option<Clock>) -> Self {
+        Watched {
+            sink,
+            clock,
+            audit: Audit::new(rates).traced(),
+            charger: Charger::new(rates, config.input.separator.as_deref()).without_bounds(),
+            delimiter: Delimiter::new(&config.input.delimiter),
+            sums: rates.iter().map(|rate| rate.cost.is_some()).collect(),
+        }
+    }
+
+    /// What was seen.
+    pub fn audit(&self) -> &Audit {
+        &self.audit
+    }
+
+    fn watch(&mut self, at: Time, batch: &Batch, mut items: u64) {
+        let mut records = batch.records(&self.delimiter);
+        let (mut release, mut item) = (Draft::default(), Draft::default());
+        for size in batch.sizes() {
+            if items == 0 {
+                return;
+            }
+            for (number, record) in
+                records.by_ref().take(usize::try_from(size).unwrap_or(usize::MAX)).enumerate()
+            {
+                // What was released has a cost; under limits from before a retry, perhaps none.
+                let charged = self.charger.charge_into(self.delimiter.trim(record), record.len(), &mut item);
+                if charged.is_err() {
+                    continue;
+                }
+                match number {
+                    0 => std::mem::swap(&mut release, &mut item),
+                    _ => self.sums.iter().zip(&mut release.costs).zip(&item.costs).for_each(
+                        |((sums, cost), added)| {
+                            *cost = if *sums { cost.saturating_add(*added) } else { *cost };
+                        },
+                    ),
+                }
+            }
+            items = items.saturating_sub(size);
+            self.audit.judge(batch.first(), at, &release.costs, &release.keys, |_| {});
+        }
+    }
+}
+
+impl<S: Sink> Sink for Watched<S> {
+    fn capacity(&self) -> Capacity {
+        self.sink.capacity()
+    }
+
+    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
+        let sent = self.sink.send(at, batch);
+        let end = self.clock.map_or(at, Clock::now);
+        match sent {
+            Sent::All => self.watch(end, batch, batch.items()),
+            Sent::Partly(items, _) => self.watch(end, batch, items),
+            Sent::Busy { .. } | Sent::TooLong => {}
+        }
+        sent
+    }
+
+    fn finish(&mut self) -> Result<(), Cause> {
+        self.sink.finish()
+    }
+
+    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+        self.sink.jobs()
+    }
+}

@@ -1,0 +1,171 @@
+//! What a run waits for, and how long it may still take.
+
+use super::lane::Lane;
+use super::{Schedule, forecast, limits};
+use crate::config::{From, Rate};
+use crate::limiter::{Ask, Verdict};
+use crate::time::Time;
+
+/// So many lanes are looked at to learn what waits.
+const MOST_LANES: usize = 1024;
+
+/// What the next release waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Holdup {
+    /// Items, which are not there yet.
+    Input,
+    /// A limit.
+    Limit(Rate),
+    /// A limit of 0, until it is changed.
+    Pause(Rate),
+    /// The backoff of an item that failed.
+    Backoff,
+    /// A server asked for a pause.
+    Hold,
+    /// A batch that is not full.
+    Batch,
+    /// A slot of a shared limit.
+    Slot,
+    /// Memory, processes or descriptors that others use.
+    Shortage,
+    /// The end of a running command.
+    Command,
+}
+
+/// How well the end of a run is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Precision {
+    /// The limits say so.
+    Exact,
+    /// It rests on means, or commands may take longer.
+    About,
+    /// It may be later: keys, costs or the size of the input are not known.
+    AtLeast,
+}
+
+/// How many items the input has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Total {
+    /// So many.
+    pub items: u64,
+    /// They were counted, not estimated.
+    pub is_exact: bool,
+}
+
+/// What a run waits for, and how long it may still take.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outlook {
+    /// What the next release waits for.
+    pub holdup: Holdup,
+    /// When the next release may be.
+    pub next: Option<Time>,
+    /// How many items there are, if that is known.
+    pub total: Option<Total>,
+    /// How many of the items known are left to release.
+    pub left: u64,
+    /// When the last release may be; not if that depends on a change to the limits.
+    pub ends: Option<(Time, Precision)>,
+}
+
+impl Schedule {
+    /// What to expect at `now`, if the input has so many items.
+    pub fn outlook(&self, now: Time, counted: Option<Total>) -> Outlook {
+        let stats = self.stats();
+        let read = Total { items: stats.read, is_exact: true };
+        let total = if self.rules.former.has_ended() { Some(read) } else { counted };
+        let known = total.map_or(stats.read, |total| total.items.max(stats.read));
+        let left = known - (stats.settled + stats.skipped).min(known);
+        let next = self.next_release().filter(|next| *next > now);
+        let size = match total {
+            Some(Total { is_exact: true, .. }) => Precision::Exact,
+            Some(_) => Precision::About,
+            None => Precision::AtLeast,
+        };
+        let last = self.last_release(now, left).map(|(at, precision)| (at, precision.max(size)));
+        // It is never before the next release, which knows of holds and backoffs.
+        let ends = last.map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision));
+        Outlook { holdup: self.holdup(now), next, total, left, ends }
+    }
+
+    /// What the next release waits for at `now`.
+    pub fn holdup(&self, now: Time) -> Holdup {
+        let Some(at) = self.queue.soonest(&self.rules).filter(|_| !self.stopping) else {
+            return match self.attempts.backoff_until() {
+                Some(_) if !self.stopping => Holdup::Backoff,
+                _ if self.attempts.running() > 0 => Holdup::Command,
+                _ => Holdup::Input,
+            };
+        };
+        let lane = self.queue.lane(at);
+        match self.rules.with_request(lane, |_, request| {
+            (self.rules.limits.earliest(request), self.rules.limits.binding(request))
+        }) {
+            _ if !self.rules.former.has_vacancy() => Holdup::Command,
+            _ if self.not_before > now => Holdup::Shortage,
+            _ if self.bookings.is_some() => Holdup::Slot,
+            Some((Verdict::Never, _)) => match self.rates.iter().find(|rate| rate.count == 0) {
+                Some(rate) => Holdup::Pause(rate.clone()),
+                None => Holdup::Command,
+            },
+            Some((_, Some(limit))) => Holdup::Limit(self.rates[limit].clone()),
+            _ if lane.held_until() <= now => Holdup::Batch,
+            _ if self.mode.in_order => Holdup::Backoff,
+            _ => Holdup::Hold,
+        }
+    }
+
+    /// Which limit the next release waits for, by its place.
+    pub(super) fn binding(&self) -> Option<usize> {
+        let at = self.queue.soonest(&self.rules)?;
+        self.rules.with_request(self.queue.lane(at), |_, request| self.rules.limits.binding(request))?
+    }
+
+    /// When the last of so many items may go.
+    fn last_release(&self, now: Time, left: u64) -> Option<(Time, Precision)> {
+        let shared = self.bookings.as_ref().map(|_| limits::build(&self.rates, now));
+        let limits = shared.as_ref().unwrap_or(&self.rules.limits);
+        // What holds up the only lane holds up all.
+        let held = self.queue.soonest(&self.rules).and_then(|at| self.queue.lane(at).since());
+        let start = held.map_or(now, |held| held.max(now));
+        let counts_exits = self.rates.iter().any(|rate| rate.from == From::Exit);
+        let is_shared = shared.is_some() || counts_exits;
+        let floor = if is_shared { Precision::AtLeast } else { Precision::Exact };
+        let (last, precision) = match self.intake.charger().uniform() {
+            Some(charge) if !self.rules.former.forms_batches() => {
+                (forecast::last_release(limits, start, &charge.costs, left), Precision::Exact)
+            }
+            _ => self.estimate(limits, now, left),
+        };
+        match last {
+            Verdict::At(at) => Some((at, precision.max(floor))),
+            Verdict::Never => None,
+        }
+    }
+
+    /// When the last of so many items may go, if they cost what those cost that wait, and each limit were the only one.
+    fn estimate(&self, limits: &crate::limiter::Limits, now: Time, left: u64) -> (Verdict, Precision) {
+        let lanes = || self.queue.occupied().take(MOST_LANES);
+        let mut precision = Precision::About;
+        let answers = limits.iter().enumerate().map(|(at, limit)| {
+            let cost_of = |lane: &Lane| self.rules.former.cost_of(lane.waiting(), at);
+            let last_of = |key: &[u8], cost| limit.limiter.last_of(key, Ask { since: now, cost: 1 }, cost);
+            if let Some(key) = limit.key {
+                // How many more have which key is not known.
+                precision = Precision::AtLeast;
+                let keyed = lanes().filter_map(|lane| Some((&lane.front()?.charge.keys[key], cost_of(lane))));
+                return keyed.map(|(key, (_, cost))| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);
+            }
+            let sums = lanes().map(cost_of);
+            let (items, cost) = sums.fold((0u64, 0u64), |(items, cost), (more, costs)| {
+                (items + more, cost.saturating_add(costs))
+            });
+            let total = u128::from(cost) * u128::from(left) / u128::from(items.max(1));
+            if items == 0 && left > 0 {
+                precision = Precision::AtLeast;
+            }
+            last_of(&[], u64::try_from(total).unwrap_or(u64::MAX))
+        });
+        let last = answers.fold(Verdict::At(now), Verdict::max);
+        (last, precision)
+    }
+}

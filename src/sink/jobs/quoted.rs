@@ -1,0 +1,44 @@
+//! Command lines as one would type them into a shell.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+/// The line that has a shell run this command. Nothing in it can give orders to a terminal.
+pub(in crate::sink) fn quoted(line: &[OsString]) -> String {
+    line.iter().map(|arg| quote(arg)).collect::<Vec<_>>().join(" ")
+}
+
+fn quote(arg: &OsStr) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./:,+@%=".contains(byte);
+    match arg.to_str() {
+        // zsh puts a path in place of =NAME.
+        Some(text) if arg.as_bytes().iter().all(is_plain) && !text.is_empty() && !text.starts_with('=') => {
+            text.to_owned()
+        }
+        Some(text) if !text.contains(char::is_control) => format!("'{}'", text.replace('\'', r"'\''")),
+        // What bash, ksh and zsh read, and POSIX since 2024.
+        _ => format!("$'{}'", arg.as_bytes().escape_ascii()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_back_what_is_quoted() {
+        for (arg, typed) in [
+            (&b"plain-1.0/a,b=c"[..], "plain-1.0/a,b=c"),
+            (b"", "''"),
+            (b"=ls", "'=ls'"),
+            (b"two words", "'two words'"),
+            (b"it's $HOME", r"'it'\''s $HOME'"),
+            ("\u{e9}".as_bytes(), "'\u{e9}'"),
+            (b"\x1b[2J", r"$'\x1b[2J'"),
+            (b"a\nb'c", r"$'a\nb\'c'"),
+            (b"\xff", r"$'\xff'"),
+        ] {
+            assert_eq!(quote(OsStr::from_bytes(arg)), typed);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Records with the arrivals that they tell, in the order of these.
+
+use std::io::Read;
+
+use super::order::Order;
+use super::recorded::Recorded;
+use super::{Block, Delimiter, Reader, SourceError};
+use crate::config::{Arrivals, format_duration};
+use crate::time::Time;
+
+/// Puts what is made of records in the order of the instants that they tell.
+pub struct InOrder<T> {
+    recorded: Recorded,
+    order: Order<T>,
+    /// What was given as the slack, for messages.
+    slack: Option<u64>,
+}
+
+impl<T> InOrder<T> {
+    /// As `arrivals` says, with `separator` between the fields.
+    pub fn new(arrivals: &Arrivals, separator: Option<&[u8]>) -> Self {
+        let slack = arrivals.unsorted;
+        InOrder { recorded: Recorded::new(arrivals, separator), order: Order::new(slack.unwrap_or(0)), slack }
+    }
+
+    /// Whether stamps are dates and times, not numbers.
+    pub fn is_calendar(&self) -> bool {
+        self.recorded.is_calendar()
+    }
+
+    /// Takes a record without its delimiter, makes of its item what is to be kept, and gives whatever is next to `each`.
+    ///
+    /// # Errors
+    /// The record does not tell its instant, or is out of order by more than is allowed; or `make` or `each` fail.
+    pub fn push<E: From<SourceError>>(
+        &mut self,
+        record: &[u8],
+        make: impl FnOnce(u64, &[u8]) -> Result<T, E>,
+        each: &mut impl FnMut(Time, u64, T) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(moment) = self.recorded.read(record)? else { return Ok(()) };
+        if self.recorded.is_log() && self.slack.is_none() {
+            // It is in the order of ends, and one job may have run all the time.
+            self.order.set_slack(u64::MAX);
+        }
+        let value = make(moment.number, &moment.item)?;
+        if self.order.passes(moment.at) {
+            return each(moment.at, moment.number, value);
+        }
+        if let Err(last) = self.order.push(moment.at, moment.number, value) {
+            let why = self.out_of_order(moment.at, last);
+            return Err(SourceError::Item { record: moment.number, why }.into());
+        }
+        self.pop(false, each)
+    }
+
+    /// Gives the rest, when the input is over.
+    ///
+    /// # Errors
+    /// `each` fails.
+    pub fn finish<E>(&mut self, each: &mut impl FnMut(Time, u64, T) -> Result<(), E>) -> Result<(), E> {
+        self.pop(true, each)
+    }
+
+    fn pop<E>(
+        &mut self,
+        is_over: bool,
+        each: &mut impl FnMut(Time, u64, T) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Some((at, number, value)) = self.order.pop(is_over) {
+            each(at, number, value)?;
+        }
+        Ok(())
+    }
+
+    fn out_of_order(&self, at: Time, last: Time) -> String {
+        let selector = self.recorded.selector();
+        let hint = match self.slack {
+            None => "or say by how much it is out of order with --unsorted".to_owned(),
+            Some(slack) => format!("or raise --unsorted, which is {}", format_duration(slack)),
+        };
+        format!(
+            "arrival {at} is before that of an earlier item, {last}: sort the input by {selector}, {hint}"
+        )
+    }
+}
+
+/// Each record as a block of its own, which arrives when the record says; with `skip_blank`, but for blank ones.
+pub fn stamped<R: Read>(
+    mut reader: Reader<R>,
+    delimiter: Delimiter,
+    arrivals: &Arrivals,
+    separator: Option<&[u8]>,
+    skip_blank: bool,
+) -> impl Iterator<Item = Result<Block, SourceError>> + use<R> {
+    let mut in_order = InOrder::new(arrivals, separator);
+    let mut ready = std::collections::VecDeque::new();
+    let mut is_over = false;
+    std::iter::from_fn(move || {
+        while ready.is_empty() && !is_over {
+            let mut keep = |at, _, bytes| {
+                ready.push_back(Ok(Block::of(bytes, 1, at)));
+                Ok(())
+            };
+            let result = match reader.next() {
+                Some(Ok(block)) => delimiter.split_inclusive(block.bytes()).try_for_each(|record| {
+                    if skip_blank && record.trim_ascii().is_empty() {
+                        return Ok(());
+                    }
+                    in_order.push(delimiter.trim(record), |_, _| Ok(record.to_vec()), &mut keep)
+                }),
+                Some(Err(error)) => Err(error),
+                None => {
+                    is_over = true;
+                    in_order.finish(&mut keep)
+                }
+            };
+            if let Err(error) = result {
+                is_over = true;
+                ready.push_back(Err(error));
+            }
+        }
+        ready.pop_front()
+    })
+}

@@ -1,0 +1,119 @@
+//! Putting records in order that are out of it by a limited time.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use crate::time::Time;
+
+/// Holds records until none before them can come any more.
+pub(super) struct Order<T> {
+    /// How far records may be out of order, in nanoseconds.
+    slack: u64,
+    waiting: BinaryHeap<Reverse<Entry<T>>>,
+    newest: Time,
+    /// The last one that was let out.
+    last: Time,
+}
+
+struct Entry<T> {
+    at: Time,
+    number: u64,
+    value: T,
+}
+
+impl<T> Entry<T> {
+    fn place(&self) -> (Time, u64) {
+        (self.at, self.number)
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Entry<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl<T> Order<T> {
+    /// For records that are out of order by at most `slack` nanoseconds.
+    pub(super) fn new(slack: u64) -> Self {
+        Order { slack, waiting: BinaryHeap::new(), newest: Time::ZERO, last: Time::ZERO }
+    }
+
+    /// Changes how far they may be.
+    pub(super) fn set_slack(&mut self, slack: u64) {
+        self.slack = slack;
+    }
+
+    /// Whether a record at `at` needs not wait: all are in order so far, and have to be.
+    pub(super) fn passes(&mut self, at: Time) -> bool {
+        let passes = self.slack == 0 && at >= self.last;
+        if passes {
+            self.last = at;
+        }
+        passes
+    }
+
+    /// Takes the record with this number. Those of one instant keep the order of their numbers.
+    ///
+    /// # Errors
+    /// It comes too late: one that is later by more than the slack has been let out. That one's instant.
+    pub(super) fn push(&mut self, at: Time, number: u64, value: T) -> Result<(), Time> {
+        if at < self.last {
+            return Err(self.last);
+        }
+        self.newest = self.newest.max(at);
+        self.waiting.push(Reverse(Entry { at, number, value }));
+        Ok(())
+    }
+
+    /// The next one, if it can be told; when the input `is_over`, it can.
+    pub(super) fn pop(&mut self, is_over: bool) -> Option<(Time, u64, T)> {
+        let due = self.newest.0.checked_sub(self.slack).map(Time);
+        let first = self.waiting.peek()?.0.at;
+        if !is_over && due.is_none_or(|due| first > due) {
+            return None;
+        }
+        let Reverse(Entry { at, number, value }) = self.waiting.pop()?;
+        self.last = at;
+        Some((at, number, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(slack: u64, instants: &[u64]) -> Result<Vec<u64>, u64> {
+        let (mut order, mut out) = (Order::new(slack), Vec::new());
+        for (&at, number) in instants.iter().zip(1..) {
+            order.push(Time(at), number, ()).map_err(|last| last.0)?;
+            out.extend(std::iter::from_fn(|| order.pop(false)).map(|(_, number, ())| number));
+        }
+        out.extend(std::iter::from_fn(|| order.pop(true)).map(|(_, number, ())| number));
+        Ok(out)
+    }
+
+    #[test]
+    fn records_come_in_order_within_the_slack() {
+        assert_eq!(sorted(0, &[1, 2, 2, 3]), Ok(vec![1, 2, 3, 4]));
+        assert_eq!(sorted(0, &[1, 3, 2]), Err(3));
+        assert_eq!(sorted(1, &[1, 3, 2, 2, 4]), Ok(vec![1, 3, 4, 2, 5]));
+        assert_eq!(sorted(1, &[1, 4, 2]), Ok(vec![1, 3, 2]));
+        assert_eq!(sorted(1, &[1, 4, 6, 3]), Err(4));
+        assert_eq!(sorted(u64::MAX, &[9, 1, 5]), Ok(vec![2, 3, 1]));
+    }
+}

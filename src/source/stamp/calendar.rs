@@ -1,0 +1,133 @@
+//! Dates and times: RFC 3339, ISO 8601, and the common log format.
+
+/// What a calendar and a clock show, with no regard to the zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Civil {
+    /// As though it were UTC.
+    pub(super) seconds: i64,
+    pub(super) nanos: u32,
+}
+
+const MONTHS: [&[u8]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+
+/// What a text begins with, and the rest.
+type Read<'a, T> = Option<(T, &'a [u8])>;
+
+/// Reads a date and a time, after a bracket if there is one.
+pub(super) fn read(text: &[u8]) -> Read<'_, Civil> {
+    let text = text.strip_prefix(b"[").unwrap_or(text);
+    let (days, rest) = match text.get(2)? {
+        b'/' => common_date(text)?,
+        _ => iso_date(text)?,
+    };
+    let (seconds, rest) = time(rest)?;
+    let (nanos, rest) = fraction(rest)?;
+    Some((Civil { seconds: days * 86_400 + seconds, nanos }, rest))
+}
+
+/// What follows the `<PRI>VERSION` of a syslog message.
+pub(super) fn after_priority<'a>(field: &[u8], text: &'a [u8]) -> Option<&'a [u8]> {
+    let digits = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
+    let end = field.iter().position(|&byte| byte == b'>')?;
+    let is_header = digits(&field[1..end]) && digits(&field[end + 1..]);
+    let rest = text.get(field.len()..).filter(|_| is_header)?;
+    Some(rest.trim_ascii_start()).filter(|rest| !rest.starts_with(b"<"))
+}
+
+/// `2023-11-14` and a `T` or blanks, as days since 1970.
+fn iso_date(text: &[u8]) -> Read<'_, i64> {
+    let (&[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, separator], rest) = text.split_first_chunk()? else {
+        return None;
+    };
+    let rest = match separator {
+        b'T' | b't' => rest,
+        b' ' | b'\t' => rest.trim_ascii_start(),
+        _ => return None,
+    };
+    let year = two(y1, y2)? * 100 + two(y3, y4)?;
+    Some((days(year, two(m1, m2)?, two(d1, d2)?)?, rest))
+}
+
+/// `14/Nov/2023:`, as days since 1970.
+fn common_date(text: &[u8]) -> Read<'_, i64> {
+    let (&[d1, d2, b'/', m1, m2, m3, b'/', y1, y2, y3, y4, b':'], rest) = text.split_first_chunk()? else {
+        return None;
+    };
+    let month = (1..).zip(MONTHS).find(|(_, name)| *name == [m1, m2, m3]).map(|(month, _)| month)?;
+    let year = two(y1, y2)? * 100 + two(y3, y4)?;
+    Some((days(year, month, two(d1, d2)?)?, rest))
+}
+
+/// `22:13:20`, as seconds. The 60 of a leap second is the first second of the next minute.
+fn time(text: &[u8]) -> Read<'_, i64> {
+    let (&[h1, h2, b':', m1, m2, b':', s1, s2], rest) = text.split_first_chunk()? else { return None };
+    let (hour, minute, second) = (two(h1, h2)?, two(m1, m2)?, two(s1, s2)?);
+    let is_time = hour < 24 && minute < 60 && second <= 60;
+    is_time.then_some((hour * 3600 + minute * 60 + second, rest))
+}
+
+/// Up to nine decimals after a point or a comma, if there is one, as nanoseconds.
+fn fraction(text: &[u8]) -> Read<'_, u32> {
+    let [b'.' | b',', digit, ..] = text else {
+        return if text.starts_with(b".") { None } else { Some((0, text)) };
+    };
+    if !digit.is_ascii_digit() {
+        return if text[0] == b',' { Some((0, text)) } else { None };
+    }
+    let decimals = &text[1..];
+    let count = decimals.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if count > 9 {
+        return None;
+    }
+    let number = decimals[..count].iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0'));
+    let scale = 10u32.pow(u32::try_from(9 - count).unwrap_or(0));
+    Some((number * scale, &decimals[count..]))
+}
+
+/// `Z`, `+01:00`, `+0100` or `+01`, perhaps after a blank, in seconds ahead of UTC. A bracket after it belongs to it.
+pub(super) fn zone(text: &[u8]) -> Read<'_, i64> {
+    let trimmed = text.strip_prefix(b" ").unwrap_or(text);
+    let (offset, rest) = match trimmed {
+        [b'Z' | b'z', rest @ ..] if trimmed.len() == text.len() => (0, rest),
+        [b'+', rest @ ..] => offset(rest)?,
+        [b'-', rest @ ..] => offset(rest).map(|(offset, rest)| (-offset, rest))?,
+        _ => return None,
+    };
+    Some((offset, rest.strip_prefix(b"]").unwrap_or(rest)))
+}
+
+fn offset(text: &[u8]) -> Read<'_, i64> {
+    let (&[h1, h2], rest) = text.split_first_chunk()?;
+    let hours = two(h1, h2)?;
+    let (minutes, rest) = match rest {
+        [b':', m1, m2, rest @ ..] | [m1 @ b'0'..=b'9', m2, rest @ ..] => (two(*m1, *m2)?, rest),
+        _ => (0, rest),
+    };
+    let is_offset = hours < 24 && minutes < 60;
+    is_offset.then_some((hours * 3600 + minutes * 60, rest))
+}
+
+fn two(tens: u8, ones: u8) -> Option<i64> {
+    let is_number = tens.is_ascii_digit() && ones.is_ascii_digit();
+    is_number.then(|| i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
+}
+
+/// Days since 1970 in the Gregorian calendar: <https://howardhinnant.github.io/date_algorithms.html#days_from_civil>.
+fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let length = match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if is_leap => 29,
+        2 => 28,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=length).contains(&day) {
+        return None;
+    }
+    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
+    let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    Some(era * 146_097 + year * 365 + year / 4 - year / 100 + day_of_year - 719_468)
+}

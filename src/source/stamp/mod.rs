@@ -1,0 +1,213 @@
+//! Time stamps: seconds, milliseconds and microseconds since an epoch, RFC 3339, ISO 8601, common log format, syslog.
+//!
+//! What is frequent is read by hand, since an audit reads millions of stamps a second. [`jiff`] knows the time zones.
+
+mod calendar;
+mod epoch;
+
+use std::fmt;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use self::calendar::Civil;
+use crate::time::Time;
+
+/// Why a text is no time stamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// It has none of the known forms.
+    Unknown,
+    /// It names no time zone, and none was given.
+    NoZone,
+    /// It is before 1970 or after 2554.
+    OutOfRange,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fault::Unknown => {
+                "not a time: there are seconds with up to 9 decimals, ms and us since 1970, RFC 3339, ISO 8601, and the stamps of web servers and syslog"
+            }
+            Fault::NoZone => "a time without a zone: add one to --arrivals, as in --arrivals col:1,tz=UTC",
+            Fault::OutOfRange => "not between the years 1970 and 2554",
+        })
+    }
+}
+
+/// Reads stamps of any known form.
+pub(super) struct Stamps {
+    /// The zone of stamps that name none.
+    zone: Option<TimeZone>,
+    /// A minute of the calendar, and how far its zone is ahead of UTC then, in seconds.
+    cached: Option<(i64, i64)>,
+    is_calendar: bool,
+}
+
+impl Stamps {
+    /// Stamps that name no zone are of `zone`.
+    pub(super) fn new(zone: Option<TimeZone>) -> Self {
+        Stamps { zone, cached: None, is_calendar: false }
+    }
+
+    /// Whether the last stamp was a date and a time, not a number.
+    pub(super) fn is_calendar(&self) -> bool {
+        self.is_calendar
+    }
+
+    /// The instant that `field` tells. If it is only the first part of a stamp, the rest is in what follows it in its
+    /// record: `text` begins with `field`.
+    ///
+    /// # Errors
+    /// It is none, or its zone is not known.
+    pub(super) fn read(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
+        let at = epoch::read(field);
+        self.is_calendar = at.is_none();
+        match at {
+            Some(at) => at,
+            None => self.read_calendar(field, text),
+        }
+    }
+
+    fn read_calendar(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
+        if let [b'<', ..] = field {
+            let next = calendar::after_priority(field, text).ok_or(Fault::Unknown)?;
+            return self.read_calendar(&[], next);
+        }
+        let (civil, tail) = calendar::read(text).ok_or(Fault::Unknown)?;
+        let (offset, tail) = match calendar::zone(tail) {
+            Some((offset, tail)) => (offset, tail),
+            None => (self.offset(civil.seconds)?, tail),
+        };
+        // Nothing of the field may be left but its bracket.
+        let consumed = text.len() - tail.len();
+        match field.get(consumed..) {
+            None | Some([] | [b']']) => to_time(&civil, offset).ok_or(Fault::OutOfRange),
+            Some(_) => Err(Fault::Unknown),
+        }
+    }
+
+    /// How many seconds the zone is ahead of UTC, when it is `seconds` there.
+    fn offset(&mut self, seconds: i64) -> Result<i64, Fault> {
+        let minute = seconds.div_euclid(60);
+        if let Some((_, offset)) = self.cached.filter(|(cached, _)| *cached == minute) {
+            return Ok(offset);
+        }
+        let zone = self.zone.as_ref().ok_or(Fault::NoZone)?;
+        let offset = lookup(zone, minute * 60).ok_or(Fault::OutOfRange)?;
+        self.cached = Some((minute, offset));
+        Ok(offset)
+    }
+}
+
+fn lookup(zone: &TimeZone, seconds: i64) -> Option<i64> {
+    let civil = Timestamp::from_second(seconds).ok()?.to_zoned(TimeZone::UTC).datetime();
+    let at = zone.to_ambiguous_timestamp(civil).compatible().ok()?;
+    Some(seconds - at.as_second())
+}
+
+fn to_time(civil: &Civil, offset: i64) -> Option<Time> {
+    let seconds = u64::try_from(civil.seconds - offset).ok()?;
+    let nanos = seconds.checked_mul(crate::time::SECOND)?.checked_add(civil.nanos.into())?;
+    Some(Time(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(field: &str, text: &str, zone: Option<&str>) -> Result<u64, Fault> {
+        let zone = zone.map(|name| TimeZone::get(name).unwrap());
+        Stamps::new(zone).read(field.as_bytes(), text.as_bytes()).map(|at| at.0)
+    }
+
+    #[test]
+    fn one_instant_in_all_forms() {
+        let at = Ok(1_700_000_000_123_456_000);
+        for text in [
+            "1700000000.123456",
+            "1700000000123.456",
+            "1700000000123456",
+            "1700000000123456000",
+            "2023-11-14T22:13:20.123456Z",
+            "2023-11-14t22:13:20.123456000z",
+            "2023-11-14 22:13:20.123456Z",
+            "2023-11-14T23:13:20,123456+01:00",
+            "2023-11-14T17:13:20.123456-0500",
+            "2023-11-15T03:43:20.123456+05:30",
+            "[2023-11-14T22:13:20.123456Z]",
+        ] {
+            assert_eq!(read(text, text, None), at, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_stamp_is_in_the_fields_after_it() {
+        for (field, text) in [
+            ("[14/Nov/2023:22:13:20", "[14/Nov/2023:22:13:20 +0000] \"GET / HTTP/1.1\" 200"),
+            ("[14/Nov/2023:23:13:20", "[14/Nov/2023:23:13:20 +0100]"),
+            ("14/Nov/2023:17:13:20 -0500", "14/Nov/2023:17:13:20 -0500"),
+            ("[14/Nov/2023:17:13:20 -0500]", "[14/Nov/2023:17:13:20 -0500]"),
+            ("2023-11-14", "2023-11-14 22:13:20Z x"),
+            ("2023-11-14", "2023-11-14  23:13:20 +0100 x"),
+            ("<34>1", "<34>1 2023-11-14T22:13:20.000000Z host app - - - x"),
+            ("<165>1", "<165>1 2023-11-14T23:13:20+01:00"),
+        ] {
+            assert_eq!(read(field, text, None), Ok(1_700_000_000_000_000_000), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_zone_is_that_of_the_season_and_given_once() {
+        for (text, seconds) in
+            [("2023-07-01T12:00:00", 1_688_205_600), ("2023-12-01T12:00:00.000", 1_701_428_400)]
+        {
+            assert_eq!(read(text, text, Some("Europe/Berlin")), Ok(seconds * 1_000_000_000), "{text}");
+            assert_eq!(read(text, text, None), Err(Fault::NoZone));
+        }
+        let own = "2023-12-01T12:00:00Z";
+        assert_eq!(read(own, own, Some("Europe/Berlin")), Ok(1_701_432_000_000_000_000));
+    }
+
+    #[test]
+    fn a_cached_zone_is_looked_up_again_where_it_changes() {
+        let mut stamps = Stamps::new(Some(TimeZone::get("Europe/Berlin").unwrap()));
+        for (text, seconds) in [
+            ("2023-03-26T01:59:59", 1_679_792_399),
+            ("2023-03-26T03:00:00", 1_679_792_400),
+            ("2023-03-26T03:00:01", 1_679_792_401),
+        ] {
+            assert_eq!(stamps.read(text.as_bytes(), text.as_bytes()), Ok(Time(seconds * 1_000_000_000)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_stamp() {
+        for text in [
+            "",
+            "x",
+            "-1",
+            "1.2.3",
+            "2023-11-14",
+            "2023-13-14T00:00:00Z",
+            "2023-02-29T00:00:00Z",
+            "2023-11-14T24:00:00Z",
+            "2023-11-14T22:60:00Z",
+            "2023-11-14T22:13:20.Z",
+            "2023-11-14T22:13:20.0000000001Z",
+            "2023-11-14T22:13:20Zx",
+            "2023-11-14T22:13:20+1",
+            "2023-11-14T22:13:20+01:99",
+            "[14/Foo/2023:22:13:20 +0000]",
+            "<34>",
+            "<34>1 x",
+            "<34>1",
+        ] {
+            assert_eq!(read(text, text, Some("UTC")), Err(Fault::Unknown), "{text}");
+        }
+        for text in ["1969-12-31T23:59:59Z", "2600-01-01T00:00:00Z", "18446744074", "99999999999999999999"] {
+            assert_eq!(read(text, text, None), Err(Fault::OutOfRange), "{text}");
+        }
+    }
+}

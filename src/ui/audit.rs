@@ -1,0 +1,182 @@
+//! What an audit has found: each release that was too early, and the numbers of each limit.
+
+use std::borrow::Cow;
+use std::io::{self, BufWriter, Write};
+
+use serde_json::{Value, json};
+
+use crate::audit::{Audit, Limit, Tally, Violation};
+use crate::config::{Report, format_duration};
+use crate::exit::Exit;
+use crate::source::excerpt;
+use crate::time::{SECOND, Time};
+
+/// So many keys are named.
+const MOST_KEYS: usize = 5;
+
+/// Writes what is found.
+pub struct AuditReport<W: Write> {
+    out: BufWriter<W>,
+    is_quiet: bool,
+}
+
+impl<W: Write> AuditReport<W> {
+    /// Writes to `out`, unless quiet.
+    pub fn new(level: Report, out: W) -> Self {
+        AuditReport { out: BufWriter::with_capacity(64 << 10, out), is_quiet: level == Report::Quiet }
+    }
+
+    /// A release that was too early, in one line.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn violation(&mut self, violation: &Violation, is_calendar: bool) -> io::Result<()> {
+        if self.is_quiet {
+            return Ok(());
+        }
+        let Violation { number, at, rate, key, count, early } = *violation;
+        let at = instant(at, is_calendar);
+        let key = key.map_or(String::new(), |key| format!(" for '{}'", excerpt(key)));
+        let period = format_duration(rate.period.saturating_add(rate.margin));
+        let how = early.map_or_else(
+            || "more than is ever allowed".to_owned(),
+            |early| format!("{} too early", format_duration(early)),
+        );
+        writeln!(self.out, "item {number} at {at}: {how}, {count} in {period}, limit {rate}{key}")
+    }
+
+    /// The numbers of each limit, at the end.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn summary(&mut self, audit: &Audit, is_calendar: bool) -> io::Result<()> {
+        if !self.is_quiet {
+            audit.limits().iter().try_for_each(|limit| self.limit(limit, is_calendar))?;
+        }
+        self.out.flush()
+    }
+
+    fn limit(&mut self, limit: &Limit, is_calendar: bool) -> io::Result<()> {
+        let (tally, out) = (limit.tally(), &mut self.out);
+        let by = match tally.earliest {
+            0 => String::new(),
+            earliest => format!(", by up to {}", format_duration(earliest)),
+        };
+        writeln!(
+            out,
+            "limit {}: {} of {} too early{by}",
+            limit.rate(),
+            tally.violations,
+            super::stats::items(tally.releases)
+        )?;
+        if tally.releases == 0 {
+            return Ok(());
+        }
+        let (period, worst) = (format_duration(limit.period()), tally.worst);
+        let (start, end) = (instant(worst.start, is_calendar), instant(worst.end, is_calendar));
+        writeln!(
+            out,
+            "  worst window  {} in {period}: {start} to {end}, item {}",
+            worst.count, worst.number
+        )?;
+        let mean = tally.mean(limit.period());
+        let mean_share = mean
+            .filter(|_| limit.keys().is_none())
+            .map_or(String::new(), |mean| format!(", {} on average", percent(mean, limit.rate().count)));
+        writeln!(
+            out,
+            "  limit used    {} at most{mean_share}",
+            percent(as_float(worst.count), limit.most())
+        )?;
+        let per_second =
+            tally.mean(SECOND).map_or(String::new(), |mean| format!(", {} on average", per_second(mean)));
+        let highest = as_float(worst.count) * as_float(SECOND) / as_float(limit.period());
+        writeln!(out, "  rate          {} at most{per_second}", self::per_second(highest))?;
+        if let Some(keys) = limit.keys() {
+            let worst = limit.worst_keys(MOST_KEYS);
+            let worst = worst.iter().map(|(key, tally)| format!("'{}' {}", excerpt(key), tally.worst.count));
+            writeln!(
+                out,
+                "  keys          {keys}, most in a window: {}",
+                worst.collect::<Vec<_>>().join(", ")
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The numbers as one JSON object. Instants are text, since numbers would lose digits.
+pub fn json(audit: &Audit, exit: Exit) -> Value {
+    json!({
+        "read": audit.releases(),
+        "too_early": audit.too_early(),
+        "limits": audit.limits().iter().map(limit_json).collect::<Vec<_>>(),
+        "exit": exit.status(),
+    })
+}
+
+fn limit_json(limit: &Limit) -> Value {
+    let worst_keys = limit.worst_keys(MOST_KEYS);
+    let worst_keys = worst_keys.iter().map(|(key, tally)| {
+        let mut numbers = tally_json(limit, tally);
+        numbers["key"] = String::from_utf8_lossy(key).into();
+        numbers
+    });
+    let worst_keys: Vec<_> = worst_keys.collect();
+    let mut numbers = tally_json(limit, &limit.tally());
+    numbers["limit"] = limit.rate().to_string().into();
+    if let Some(keys) = limit.keys() {
+        // Each key has a limit of its own, so all together have no share of one.
+        numbers["share_mean"] = Value::Null;
+        numbers["keys"] = keys.into();
+        numbers["worst_keys"] = worst_keys.into();
+    }
+    numbers
+}
+
+fn tally_json(limit: &Limit, tally: &Tally) -> Value {
+    let worst = tally.worst;
+    let count = as_float(worst.count);
+    json!({
+        "items": tally.releases,
+        "too_early": tally.violations,
+        "seconds_too_early": as_float(tally.earliest) / as_float(SECOND),
+        "worst_window": {
+            "count": worst.count,
+            "first": worst.start.to_string(),
+            "last": worst.end.to_string(),
+            "item": worst.number,
+        },
+        "share_highest": count / as_float(limit.most()),
+        "share_mean": tally.mean(limit.period()).map(|mean| mean / as_float(limit.rate().count)),
+        "rate_highest": count * as_float(SECOND) / as_float(limit.period()),
+        "rate_mean": tally.mean(SECOND),
+    })
+}
+
+/// As the stamps were: seconds, or a date and a time in UTC.
+fn instant(at: Time, is_calendar: bool) -> Cow<'static, str> {
+    let timestamp = jiff::Timestamp::from_nanosecond(at.0.into());
+    match timestamp {
+        Ok(timestamp) if is_calendar => timestamp.to_string().into(),
+        _ => at.to_string().into(),
+    }
+}
+
+fn percent(part: f64, whole: u64) -> String {
+    format!("{:.0}%", 100.0 * part / as_float(whole))
+}
+
+/// With three digits that count.
+fn per_second(rate: f64) -> String {
+    match rate {
+        rate if rate >= 100.0 => format!("{rate:.0}/s"),
+        rate if rate >= 1.0 => format!("{rate:.1}/s"),
+        rate => format!("{rate:.3}/s"),
+    }
+}
+
+#[expect(clippy::cast_precision_loss)]
+fn as_float(number: u64) -> f64 {
+    number as f64
+}

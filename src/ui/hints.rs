@@ -1,0 +1,84 @@
+//! What a person may wonder about: why nothing happens, how long it takes, how to go on.
+
+use std::io::{self, IsTerminal};
+
+use nix::sys::signal::Signal;
+
+use super::line::reason;
+use super::report::{Log, Reporter};
+use super::stats::items;
+use super::wall;
+use crate::exit::Exit;
+use crate::schedule::{Holdup, Stats};
+use crate::time::{SECOND, Time};
+
+/// A wait as long as this is explained.
+const LONG: u64 = 5 * SECOND;
+
+/// Whether a wait until `next`, or until something changes, is worth an explanation.
+pub fn is_long(now: Time, next: Option<Time>) -> bool {
+    next.is_none_or(|next| next.since(now) > LONG)
+}
+
+impl Reporter {
+    /// Whether a long wait is to be explained.
+    pub fn explains(&self) -> bool {
+        self.explains.get()
+    }
+
+    /// Explains a long wait; only the first.
+    pub fn explain(&self, now: Time, next: Option<Time>, holdup: &Holdup) {
+        let text = match (holdup, next) {
+            (Holdup::Input | Holdup::Command, _) => return,
+            (Holdup::Pause(_), _) => format!("paused by the limit {} until it changes", reason(holdup)),
+            (Holdup::Limit(_), Some(next)) => {
+                let until = wall::clock_in(next.since(now));
+                format!("waiting until {until} for the limit {}", reason(holdup))
+            }
+            (_, Some(next)) => {
+                format!("waiting until {}: {}", wall::clock_in(next.since(now)), reason(holdup))
+            }
+            (_, None) => return,
+        };
+        self.explains.set(false);
+        self.notice(&format_args!("{text} (--progress shows more)"));
+    }
+
+    /// Says that items are typed, if they are.
+    pub fn reads_terminal(&self) {
+        if io::stdin().is_terminal() {
+            self.notice(&"reading items from the terminal; Ctrl-D ends them");
+        }
+    }
+
+    /// What a dry run would have done by `last`, in words. The table on stdout is for programs.
+    pub(super) fn plan(&self, stats: &Stats, has_arrivals: bool) {
+        let nanos = stats.last.since(stats.started);
+        let ends = if has_arrivals || stats.released == 0 {
+            String::new()
+        } else {
+            format!(", ends {}", wall::clock_in(nanos))
+        };
+        let refused = match stats.refused {
+            0 => String::new(),
+            refused => format!(", {refused} refused"),
+        };
+        self.notice(&format_args!("{}, {}{ends}{refused}", items(stats.released), wall::words(nanos)));
+    }
+
+    /// How to go on, or that there is nothing left to do.
+    pub(super) fn next_step(&self, exit: Exit, stats: &Stats) {
+        let is_interrupted = matches!(exit, Exit::Signal(signal) if signal != Signal::SIGPIPE as i32);
+        match self.log {
+            Some(Log::Kept) if is_interrupted => {
+                self.notice(&"to go on, run the same command with --resume");
+            }
+            Some(Log::Resumed) if is_interrupted => self.notice(&"to go on, run the same command again"),
+            Some(Log::Resumed) if exit == Exit::Done && stats.read > 0 && stats.skipped == stats.read => {
+                let all = items(stats.read);
+                self.notice(&format_args!("nothing left to do: the log has {all} as done"));
+            }
+            _ => {}
+        }
+    }
+}

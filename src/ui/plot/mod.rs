@@ -1,0 +1,166 @@
+//! Releases over time, drawn: what was released against what was allowed, and what is in each window against the limit.
+
+mod axis;
+mod svg;
+mod terminal;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use self::svg::svg;
+use self::terminal::terminal;
+use crate::audit::{Audit, Limit, Trace};
+use crate::config::format_duration;
+use crate::source::excerpt;
+use crate::time::Time;
+
+/// So many limits are drawn, and keys of each.
+const MOST_LIMITS: usize = 6;
+const MOST_KEYS: usize = 4;
+
+/// So many stairs of what is allowed can be told apart. Beyond that, it is a line.
+const MOST_STAIRS: u64 = 60;
+
+/// What is drawn of a run.
+struct Plot {
+    /// Nanoseconds from the first release to the last.
+    span: f64,
+    charts: Vec<Chart>,
+}
+
+/// What is drawn of a limit. Times are nanoseconds since the first release.
+struct Chart {
+    title: String,
+    /// The length of its windows.
+    period: String,
+    /// The corners of the line that the total must not cross.
+    allowed: Vec<(f64, f64)>,
+    /// The line that the window must not cross.
+    most: f64,
+    series: Vec<Series>,
+}
+
+/// All that was released under a limit, or what one key released.
+struct Series {
+    name: Option<String>,
+    points: Vec<Point>,
+}
+
+/// What was released in a step.
+#[derive(Clone, Copy)]
+struct Point {
+    from: f64,
+    to: f64,
+    total: f64,
+    window: f64,
+    is_early: bool,
+}
+
+/// Draws what `audit`, which has been traced, has found: as SVG to `path`, or if that is `-` in characters to `out`.
+///
+/// # Errors
+/// It cannot be written.
+pub fn draw(audit: &Audit, path: &Path, mut out: impl Write) -> Result<()> {
+    let plot = Plot::new(audit);
+    if path == Path::new("-") {
+        return Ok(out.write_all(terminal(&plot, width()).as_bytes())?);
+    }
+    fs::write(path, svg(&plot)).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The width of the terminal, or of an old one if there is none.
+fn width() -> usize {
+    terminal_size::terminal_size().map_or(80, |(terminal_size::Width(width), _)| width.into())
+}
+
+impl Plot {
+    fn new(audit: &Audit) -> Self {
+        let limits = audit.limits().iter().take(MOST_LIMITS);
+        let spans =
+            || audit.limits().iter().map(Limit::tally).filter_map(|tally| Some((tally.first?, tally.last)));
+        let start = spans().map(|(first, _)| first).min().unwrap_or(Time::ZERO);
+        let end = spans().map(|(_, last)| last).max().unwrap_or(start);
+        let span = float(u128::from(end.since(start).max(1)));
+        Plot { span, charts: limits.map(|limit| Chart::new(limit, start, end)).collect() }
+    }
+}
+
+impl Chart {
+    fn new(limit: &Limit, start: Time, end: Time) -> Self {
+        let series = limit.traces(MOST_KEYS);
+        let series = series.into_iter().map(|(key, trace)| Series {
+            name: key.map(excerpt),
+            points: points(trace, start, end, limit.period()),
+        });
+        Chart {
+            title: limit.rate().to_string(),
+            period: format_duration(limit.period()),
+            allowed: allowed(limit, end.since(start)),
+            most: float(limit.most().into()),
+            series: series.collect(),
+        }
+    }
+
+    /// The most that was released by any of the series.
+    fn total(&self) -> f64 {
+        let totals = self.series.iter().filter_map(|series| Some(series.points.last()?.total));
+        totals.fold(1.0, f64::max)
+    }
+
+    /// The most that is in a window, or may be.
+    fn window(&self) -> f64 {
+        let windows = self.series.iter().flat_map(|series| &series.points).map(|point| point.window);
+        windows.fold(self.most, f64::max)
+    }
+}
+
+/// All steps of a trace, also those in which nothing was released: there, the window empties.
+fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
+    let (length, offset) = (trace.length(), trace.start().since(start));
+    let last = end.since(trace.start()) / length;
+    let mut points: Vec<Point> = Vec::new();
+    let mut steps = trace.steps().iter().peekable();
+    for index in 0..=last {
+        let from = float(u128::from(offset) + u128::from(index) * u128::from(length));
+        let point = Point { from, to: from + float(length.into()), total: 0.0, window: 0.0, is_early: false };
+        let step = steps.next_if(|step| step.index == index);
+        let total = points.last().map_or(0.0, |before| before.total);
+        points.push(if let Some(step) = step {
+            let (total, window) = (float(step.total), float(step.window.into()));
+            Point { total, window, is_early: step.violations > 0, ..point }
+        } else {
+            let begin = (index + 1).checked_sub(period.div_ceil(length));
+            let before = begin.and_then(|begin| points.get(usize::try_from(begin).ok()?.checked_sub(1)?));
+            let window = total - before.map_or(0.0, |before| before.total);
+            Point { total, window: if period < length { 0.0 } else { window }, ..point }
+        });
+    }
+    points
+}
+
+/// The corners of what a limit allows from its first release on.
+fn allowed(limit: &Limit, span: u64) -> Vec<(f64, f64)> {
+    let stairs = limit.stairs();
+    let count = span / stairs.length.max(1);
+    if count > MOST_STAIRS {
+        let height = float(stairs.height.into()) * float(span.into()) / float(stairs.length.into());
+        let first = float(stairs.first.into());
+        return vec![(0.0, first), (float(span.into()), first + height)];
+    }
+    let mut corners = Vec::new();
+    for stair in 0..=count {
+        let height = float(u128::from(stairs.first) + u128::from(stair) * u128::from(stairs.height));
+        let from = float(u128::from(stair) * u128::from(stairs.length));
+        let to = (from + float(stairs.length.into())).min(float(span.into()));
+        corners.extend([(from, height), (to, height)]);
+    }
+    corners
+}
+
+#[expect(clippy::cast_precision_loss)]
+fn float(number: u128) -> f64 {
+    number as f64
+}

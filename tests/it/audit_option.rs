@@ -1,0 +1,187 @@
+//! `--audit`: what was released is judged by its time stamps.
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::support::{Directory, sh, text, throttle};
+
+#[track_caller]
+fn audit(args: &[&str], input: &str, status: i32) -> String {
+    let output = throttle(args).arg("--audit").write_stdin(input).output().unwrap();
+    let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(status), "{told}");
+    told
+}
+
+#[test]
+fn each_item_that_is_too_early_is_named_and_the_status_tells() {
+    let report = audit(&["-n2", "-p1s"], "0 a\n0.4 b\n0.5 c\n1.4 d\n", 75);
+    let wanted = "\
+item 3 at 0.500000000: 500ms too early, 3 in 1s, limit 2/1s,algo=sliding
+limit 2/1s,algo=sliding: 1 of 4 items too early, by up to 500ms
+  worst window  3 in 1s: 0.000000000 to 0.500000000, item 3
+  limit used    150% at most, 107% on average
+  rate          3.0/s at most, 2.1/s on average
+";
+    assert_eq!(report, wanted);
+    let report = audit(&["-n2", "-p1s"], "0 a\n0.4 b\n1 c\n1.4 d\n", 0);
+    assert!(report.starts_with("limit 2/1s,algo=sliding: 0 of 4 items too early\n"), "{report}");
+    assert_eq!(audit(&["-q", "-n1"], "0\n0\n", 75), "");
+    assert!(audit(&["-n1"], "", 0).ends_with("0 of 0 items too early\n"));
+}
+
+#[test]
+fn a_dry_run_keeps_every_limit_to_the_nanosecond() {
+    let limits = [
+        "3/s",
+        "7/3s,algo=interval",
+        "3/s,algo=bucket,burst=2",
+        "7/s,algo=fixed",
+        "5/s,cost=col:2,margin=1ms",
+    ];
+    let lines = (0..200).map(|item| format!("{}.{:02} {}\n", item / 40, item % 40, item % 4 + 1));
+    let input = lines.collect::<Vec<_>>().concat();
+    for limit in limits {
+        let dry_run =
+            throttle(&["--dry-run", "--arrivals=col:1", "-r", limit]).write_stdin(input.clone()).output();
+        let releases = text(&dry_run.unwrap().stdout);
+        let limit = limit.replace("col:2", "col:3");
+        audit(&["-r", &limit], &releases, 0);
+        // One nanosecond off any of them that was held up is too early.
+        let last = releases.lines().last().unwrap();
+        let (at, item) = last.split_once('\t').unwrap();
+        let earlier = at.replace('.', "").parse::<u64>().unwrap() - 1;
+        let earlier = format!("{}.{:09}\t{item}\n", earlier / 1_000_000_000, earlier % 1_000_000_000);
+        let releases = releases.replace(&format!("{last}\n"), &earlier);
+        audit(&["-r", &limit, "--unsorted=1s"], &releases, 75);
+    }
+}
+
+#[test]
+fn a_common_log_just_works() {
+    let line = |second: u32, zone: &str| {
+        format!("192.0.2.1 - - [14/Nov/2023:22:13:{second:02} {zone}] \"GET / HTTP/1.1\" 200 5\n")
+    };
+    let log = line(20, "+0000") + &line(21, "+0000");
+    audit(&["-r1/s", "--arrivals=col:4"], &log, 0);
+    let report = audit(&["-r1/2s", "--arrivals=col:4"], &log, 75);
+    assert!(report.starts_with("item 2 at 2023-11-14T22:13:21Z: 1s too early, 2 in 2s"), "{report}");
+    // An hour east of that is an hour earlier.
+    let error = audit(&["-r1/s", "--arrivals=col:4"], &(line(20, "+0000") + &line(25, "+0100")), 1);
+    assert!(error.contains("item 2: arrival") && error.contains("sort the input by col:4"), "{error}");
+}
+
+#[test]
+fn stamps_without_a_zone_need_one() {
+    let log = "2023-11-14 22:13:20 a\n2023-11-14 22:13:21 b\n";
+    let error = audit(&["-r1/s"], log, 1);
+    assert!(error.contains("item 1: col:1 is '2023-11-14', a time without a zone"), "{error}");
+    audit(&["-r1/s", "--arrivals=tz=Europe/Berlin"], log, 0);
+    audit(&["-r1/2s", "--arrivals=col:1,tz=+01:00"], log, 75);
+    let output = throttle(&["-r1/s", "--audit", "--arrivals=tz=Nowhere"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no time zone 'Nowhere'"));
+}
+
+#[test]
+fn what_is_out_of_order_is_sorted_as_far_as_told() {
+    let log = "0 a\n3 c\n2 b\n4 d\n";
+    let error = audit(&["-r1/s"], log, 1);
+    let wanted = "item 3: arrival 2.000000000 is before that of an earlier item, 3.000000000: sort the input by col:1, or say by how much";
+    assert!(error.contains(wanted), "{error}");
+    audit(&["-r1/s", "--unsorted=1s"], log, 0);
+    let error = audit(&["-r1/s", "--unsorted=500ms"], "0 a\n3 c\n3.6 d\n2 b\n", 1);
+    assert!(error.contains("or raise --unsorted, which is 500ms"), "{error}");
+    let dry_run = ["-r1/s", "--dry-run", "--arrivals=col:1", "--unsorted=1s"];
+    throttle(&dry_run)
+        .write_stdin(log)
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("2.000000000\t2 b\n3.0"));
+}
+
+#[test]
+fn costs_and_keys_are_judged() {
+    let report = audit(&["-r5/s,key=col:2,cost=col:3"], "0 a 3\n0 b 5\n0.5 a 3\n0.7 b 9\n", 75);
+    let told: Vec<_> = report.lines().take(3).collect();
+    assert_eq!(
+        told,
+        [
+            "item 3 at 0.500000000: 500ms too early, 6 in 1s, limit 5/1s,algo=sliding,cost=col:3,key=col:2 for 'a'",
+            "item 4 at 0.700000000: more than is ever allowed, 14 in 1s, limit 5/1s,algo=sliding,cost=col:3,key=col:2 for 'b'",
+            "limit 5/1s,algo=sliding,cost=col:3,key=col:2: 2 of 4 items too early, by up to 500ms",
+        ]
+    );
+    assert!(report.ends_with("keys          2, most in a window: 'b' 14, 'a' 6\n"), "{report}");
+    let error = audit(&["-r5/s,cost=col:2"], "0 x\n", 1);
+    assert!(error.contains("item 1: its cost, col:2, is 'x', not a whole number"), "{error}");
+}
+
+#[test]
+fn the_numbers_are_told_as_json() {
+    let output = throttle(&["--audit", "--stats=json", "-q", "-r2/s", "-r9/s,key=col:2"])
+        .write_stdin("1.5 a\n1.75 b\n2 a\n")
+        .output()
+        .unwrap();
+    let numbers: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(
+        (&numbers["read"], &numbers["too_early"], &numbers["exit"]),
+        (&3.into(), &1.into(), &75.into())
+    );
+    let limit = &numbers["limits"][0];
+    assert_eq!(limit["limit"], "2/1s,algo=sliding");
+    assert_eq!(limit["seconds_too_early"], 0.5);
+    assert_eq!(limit["worst_window"]["first"], "1.500000000");
+    assert_eq!((&limit["worst_window"]["count"], &limit["worst_window"]["item"]), (&3.into(), &3.into()));
+    assert_eq!((&limit["share_highest"], &limit["rate_mean"]), (&1.5.into(), &4.0.into()));
+    assert_eq!(numbers["limits"][1]["worst_keys"][0]["key"], "a");
+    assert_eq!(numbers["limits"][1]["share_mean"], Value::Null);
+}
+
+#[test]
+fn our_log_of_jobs_is_judged_as_it_is() {
+    let directory = Directory::new();
+    let log = directory.path().join("log");
+    let run = ["-r3/100ms", "-j4", "--log", log.to_str().unwrap(), "--", "true"];
+    throttle(&run).write_stdin("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n").assert().success();
+    let log = std::fs::read_to_string(log).unwrap();
+    audit(&["-r3/100ms"], &log, 0);
+    audit(&["-r1/100ms"], &log, 75);
+    // The key is taken from the item, not from the line.
+    audit(&["-r1/h,key=col:1"], &log, 0);
+}
+
+#[test]
+fn a_log_in_the_order_of_ends_is_sorted_by_starts() {
+    let log = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n\
+               2\t:\t1700000001.000\t0.1\t0\t0\t0\t0\techo b\n\
+               1\t:\t1700000000.000\t9.9\t0\t0\t0\t0\techo a\n";
+    audit(&["-r1/s"], log, 0);
+    let report = audit(&["-r1/1100ms"], log, 75);
+    assert!(report.starts_with("item 2 at 1700000001.000000000: 100ms too early"), "{report}");
+}
+
+#[test]
+fn what_makes_no_sense_with_it_is_refused() {
+    for args in [
+        &["-r1/s", "--", "echo"][..],
+        &["-r1/s", "--dry-run"],
+        &["-r1/s", "-s", "x"],
+        &["-r1/s", "--on-limit=drop"],
+    ] {
+        throttle(&["--audit"]).args(args).assert().code(2);
+    }
+    for args in [
+        &["-r1/s", "--arrivals=col:1"][..],
+        &["-r1/s", "--unsorted=1s"],
+        &["-r1/s", "--dry-run", "--unsorted=1s"],
+    ] {
+        throttle(args).assert().code(2).stderr(predicate::str::contains("add one of them"));
+    }
+}
+
+#[test]
+fn a_closed_reader_ends_it_quietly() {
+    let script = "yes 1 | head -100000 | throttle -r1/s --audit | head -1; exit ${PIPESTATUS:-0}";
+    sh(script).assert().success().stderr("");
+}

@@ -1,0 +1,151 @@
+//! The completions, in the shells that they are for.
+//!
+//! Each row is typed and completed with a tab; the words that the shell then makes of the line are compared.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::{env, fs};
+
+use crate::support::{Directory, HANG, needs_program, text};
+
+/// What is typed, and the words that come of it.
+const TYPED: &[(&str, &str)] = &[
+    ("--hal", "<--halt>"),
+    ("-A b", "<-A><bucket>"),
+    ("-Ab", "<-Abucket>"),
+    ("--algorithm=in", "<--algorithm=interval>"),
+    ("--on-limit dr", "<--on-limit><drop>"),
+    ("--on-bad s", "<--on-bad><skip>"),
+    ("--halt s", "<--halt><soon,fail=>"),
+    ("-K ho", "<-K><host>"),
+    ("-c by", "<-c><bytes>"),
+    ("-s gi", "<-s><github>"),
+    ("-n 1 -a it", "<-n><1><-a><items.txt>"),
+    ("-r 1/s,al", "<-r><1/s,algo=>"),
+    ("-r 1/s,algo=bu", "<-r><1/s,algo=bucket>"),
+    ("-r 1/s,algo=bucket,bu", "<-r><1/s,algo=bucket,burst=>"),
+    ("-r 1/s,start=e", "<-r><1/s,start=empty>"),
+    ("--rate=1/s,key=h", "<--rate=1/s,key=host>"),
+    ("-r @it", "<-r><@items.txt>"),
+    // The command, and its arguments.
+    ("-n1 ourcom", "<-n1><ourcommand>"),
+    ("-n1 -- ourcom", "<-n1><--><ourcommand>"),
+    ("-n 1 -- ourcommand --ours", "<-n><1><--><ourcommand><--ours-only>"),
+    ("-n 1 -j 2 ourcommand --ours", "<-n><1><-j><2><ourcommand><--ours-only>"),
+    ("-qn 1 -r 5/s ourcommand fir", "<-qn><1><-r><5/s><ourcommand><first>"),
+];
+
+#[test]
+fn bash_completes() {
+    let library =
+        needs_program("bash").and_then(|_| needs_file("/usr/share/bash-completion/bash_completion"));
+    let Some(library) = library else { return };
+    let setup = format!(
+        "PS1='$ '\nbind 'set enable-bracketed-paste off'\n. {}\n. {}\ncomplete -W '--ours-only first' ourcommand\n{WORDS}",
+        library.display(),
+        completion("throttle.bash")
+    );
+    let place = Place::new();
+    place.directory.file("rc", setup);
+    place.types("bash --noprofile --rcfile rc -i");
+}
+
+#[test]
+fn zsh_completes() {
+    if needs_program("zsh").is_none() {
+        return;
+    }
+    let setup = format!(
+        "PS1='%% '\nunsetopt zle_bracketed_paste beep\nfpath=({} $fpath)\nautoload -Uz compinit && compinit -u -D\n\
+         _ours() {{ compadd -- --ours-only first }}\ncompdef _ours ourcommand\n{WORDS}",
+        completion("")
+    );
+    let place = Place::new();
+    place.directory.file(".zshrc", setup);
+    place.types("zsh -i");
+}
+
+/// It tells its completions when it is asked.
+#[test]
+fn fish_completes() {
+    if needs_program("fish").is_none() {
+        return;
+    }
+    let place = Place::new();
+    let setup = format!(
+        "source {}\ncomplete -c ourcommand -l ours-only\ncomplete -c ourcommand -f -a first\n",
+        completion("throttle.fish")
+    );
+    let ask = |(typed, _): &(&str, &str)| {
+        format!("echo (complete -C 'throttle {typed}' | string replace -r '\\t.*' '')\n")
+    };
+    let questions: Vec<_> = TYPED.iter().map(ask).collect();
+    let script = setup + &questions.concat();
+    place.directory.file("script", script);
+    let output = place.run("fish --no-config script");
+    let told = text(&output.stdout);
+    assert_eq!(told.lines().count(), TYPED.len(), "{told}\n{}", text(&output.stderr));
+    for ((typed, words), last) in TYPED.iter().zip(told.lines()) {
+        assert!(words.ends_with(&format!("<{last}>")), "{typed}: '{last}'");
+    }
+}
+
+/// Prints the words that it is called with.
+const WORDS: &str = "throttle() { printf 'words: '; printf '<%s>' \"$@\"; echo; }\n";
+
+/// Where there is something to complete.
+struct Place {
+    directory: Directory,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = Directory::new();
+        directory.file("items.txt", "");
+        let command = directory.file("ourcommand", "#!/bin/sh\n");
+        fs::set_permissions(command, PermissionsExt::from_mode(0o755)).expect("it is ours");
+        fs::create_dir(directory.path().join("throttle")).expect("a directory");
+        directory.file("throttle/github", "");
+        Place { directory }
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let here = self.directory.path();
+        let path = format!("{}:/usr/bin:/bin", here.display());
+        let mut command = assert_cmd::Command::new("sh");
+        command.timeout(HANG).args(["-c", line]).current_dir(here).env("PATH", path).env("TERM", "dumb");
+        command.env("HOME", here).env("ZDOTDIR", here).env("XDG_STATE_HOME", here);
+        command.output().expect("it is there")
+    }
+
+    /// Types all at a terminal.
+    fn types(&self, shell: &str) {
+        if needs_program("script").is_none() {
+            return;
+        }
+        let lines: Vec<_> = TYPED.iter().map(|(typed, _)| format!("throttle {typed}\t\n")).collect();
+        self.directory.file("typed", lines.concat() + "exit\n");
+        let output = self.run(&format!("script -qec '{shell}' /dev/null <typed"));
+        let told = text(&output.stdout);
+        let words: Vec<_> = told.lines().filter_map(|line| line.trim_end().split_once("words: ")).collect();
+        assert_eq!(words.len(), TYPED.len(), "{told}");
+        for ((typed, wanted), (_, words)) in TYPED.iter().zip(words) {
+            assert_eq!(words, *wanted, "{typed}");
+        }
+    }
+}
+
+fn completion(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("completions").join(name).display().to_string()
+}
+
+fn needs_file(path: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(path);
+    if path.is_file() {
+        return Some(path);
+    }
+    assert!(env::var_os("CI").is_none(), "{} is missing, and required under CI", path.display());
+    eprintln!("skipped: {} is missing", path.display());
+    None
+}

@@ -1,0 +1,274 @@
+//! What users of xargs, parallel and pv type by habit, and what they expect of items and commands.
+
+use std::os::unix::fs::PermissionsExt;
+use std::{env, fs};
+
+use predicates::prelude::*;
+use predicates::str::contains;
+
+use crate::support::{Directory, THROTTLE, UNLIMITED, sh, text, throttle};
+
+#[test]
+fn options_of_other_programs_name_ours() {
+    let table: &[(&[&str], &str)] = &[
+        (&["--delay", "1", "echo"], "--delay is an option of parallel: use -n 1 -p 1\n"),
+        (&["-L", "10"], "-L is an option of pv: use -r 10/s for items"),
+        (&["-L1k"], "use -r 1k/s for items"),
+        (&["--joblog", "jobs.log", "echo"], "use --log jobs.log"),
+        (&["--bar", "echo"], "use --progress"),
+        (&["--eta", "echo"], "use --progress"),
+        (&["--tag", "echo"], "have the command print its item"),
+        (&["--colsep", ",", "echo"], "use -F S for -K and -c col:N"),
+        (&["--max-procs=4", "echo"], "use -j 4"),
+        (&["echo", ":::", "a", "b"], "items come from stdin"),
+        (&["--dryrun"], "is it --dry-run?"),
+        (&["--cuont", "1"], "there is no option --cuont: is it --count?"),
+        (&["--st", "x"], "--st is the beginning of --state, --store-timeout, --status, --stats"),
+    ];
+    for (args, told) in table {
+        let assert = throttle(&[&["-n1"], *args].concat()).write_stdin("x\n").assert().code(2).stdout("");
+        assert.stderr(contains(*told).and(contains("to pass").not()).and(contains("\n").count(1)));
+    }
+}
+
+#[test]
+fn a_commands_own_arguments_are_not_looked_at() {
+    let script = "throttle -n9 -- echo ::: --delay";
+    sh(script).write_stdin("i\n").assert().success().stdout("::: --delay i\n").stderr("");
+}
+
+#[test]
+fn long_options_may_be_cut_short() {
+    let args = ["--cou", "1", "--algo", "interval", "--dry"];
+    let planned = "0.000000000\ta\n1.000000000\tb\n";
+    throttle(&args).write_stdin("a\nb\n").assert().success().stdout(planned);
+}
+
+#[test]
+fn a_count_beside_a_rate_has_to_say_its_period() {
+    let told = |args: &[&str], told: &'static str| {
+        throttle(args).write_stdin("x\n").assert().code(2).stdout("").stderr(contains(told));
+    };
+    told(&["-r", "9/s", "-n1", "echo"], "if you mean that, add -p 1s; a command gets one item anyway");
+    told(&["-r", "9/s", "-n", "5", "echo"], "use -B 5");
+    throttle(&["-r9/s", "-n5", "-p1s", "echo"]).write_stdin("x\n").assert().success().stdout("x\n");
+}
+
+#[test]
+fn a_file_where_a_command_should_be_is_taken_for_items() {
+    let directory = Directory::new();
+    let file = directory.file("urls.txt", "x\n");
+    let told = "urls.txt is a file and cannot be run: to read items from it, use <urls.txt or -a urls.txt";
+    let here = |command: &str| {
+        let mut shell = sh(&format!("throttle {UNLIMITED} {command}"));
+        shell.current_dir(directory.path());
+        shell
+    };
+    here("urls.txt").assert().code(2).stderr(contains(told));
+    here("./urls.txt").assert().code(2).stderr(contains("./urls.txt is a file"));
+    // What stands behind -- is meant to be a command.
+    here("-- ./urls.txt").write_stdin("x\n").assert().code(126);
+    // What is not there at all is found out when it is to be run, as ever.
+    here("absent.txt").write_stdin("x\n").assert().code(127);
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    here("./urls.txt").write_stdin("").assert().success();
+    // A command of the same name comes first.
+    directory.file("true", "x\n");
+    here("true").write_stdin("").assert().success();
+}
+
+#[test]
+fn a_state_named_like_a_size_is_told() {
+    let directory = Directory::new();
+    let mut run = throttle(&[UNLIMITED, "-s", "10"]);
+    let run = run.env("HOME", directory.path()).env_remove("XDG_STATE_HOME").write_stdin("x\n");
+    run.assert().success().stderr(contains("-s 10 shares the limits").and(contains("as with pv")));
+}
+
+#[test]
+fn a_home_that_is_not_there_is_not_made() {
+    let directory = Directory::new();
+    let home = directory.path().join("absent");
+    let mut run = throttle(&[UNLIMITED, "-s", "name"]);
+    let run = run.env("HOME", &home).env_remove("XDG_STATE_HOME").write_stdin("x\n");
+    run.assert().code(78).stdout("");
+    assert!(!home.exists());
+}
+
+/// As cron runs it: no PATH to speak of, a HOME, no terminal.
+#[test]
+fn a_crontab_needs_only_paths_and_a_home() {
+    let directory = Directory::new();
+    let items = directory.file("items", "a\nb\n");
+    let script = format!(
+        "cd / && exec setsid -w env -i HOME={} SHELL=/bin/sh LOGNAME=u {THROTTLE} -s api -r 1T/s -a {} -- /bin/echo </dev/null",
+        directory.path().display(),
+        items.display()
+    );
+    sh(&script).assert().success().stdout("a\nb\n").stderr("");
+    assert!(directory.path().join(".local/state/throttle/api").exists());
+}
+
+#[test]
+fn a_trace_shows_each_command_as_one_would_type_it() {
+    let args = [UNLIMITED, "-t", "--", "printf", "%s|", "{}", "-{}"];
+    let traced = "printf '%s|' 'it'\\''s' '-it'\\''s'\nprintf '%s|' $'\\x1b' $'-\\x1b'\n";
+    throttle(&args).write_stdin("it's\n\x1b\n").assert().success().stderr(traced);
+    throttle(&[UNLIMITED, "-t"]).write_stdin("x\n").assert().code(2).stderr(contains("-t is for a command"));
+}
+
+#[test]
+fn each_attempt_is_traced() {
+    let args = [UNLIMITED, "-t", "-q", "--retries", "2", "--", "false"];
+    throttle(&args).write_stdin("x\n").assert().code(123).stderr("false x\n".repeat(3));
+}
+
+#[test]
+fn what_is_traced_can_be_run_by_a_shell() {
+    let item = "a b'c\"d$e`f\\g\té";
+    let traced = throttle(&[UNLIMITED, "-t", "--", "printf", "%s"]).write_stdin(item).output().unwrap();
+    let mut shell = assert_cmd::Command::new("bash");
+    shell.args(["-c", &text(&traced.stderr)]).assert().success().stdout(item);
+}
+
+#[test]
+fn a_dry_run_with_a_command_prints_its_command_lines() {
+    let dry_run = |args: &[&str], input: &str, printed: &'static str| {
+        throttle(&[&["--dry-run"], args].concat()).write_stdin(input).assert().success().stdout(printed);
+    };
+    dry_run(
+        &["-n1", "--", "curl", "-o", "{}", "x/{}"],
+        "a\nb c\n",
+        "0.000000000\tcurl -o a x/a\n1.000000000\tcurl -o 'b c' 'x/b c'\n",
+    );
+    dry_run(&["-n2", "echo"], "a\nb\n", "0.000000000\techo a\n0.000000000\techo b\n");
+    dry_run(&["-n1", "-B2", "echo"], "a\nb\nc\n", "0.000000000\techo a b\n1.000000000\techo c\n");
+    dry_run(&["-n1", "-0", "echo"], "a\0b\0", "0.000000000\techo a\n1.000000000\techo b\n");
+    dry_run(&["-n1", "--pipe", "cat"], "a\n", "0.000000000\ta\n");
+}
+
+#[test]
+fn help_comes_by_topic() {
+    throttle(&["help"]).assert().success().stdout(contains("throttle help rates"));
+    throttle(&["help", "rates"]).assert().success().stdout(contains("A RATE is N/PERIOD"));
+    throttle(&["help", "algo"]).assert().success().stdout(contains("sliding    At most N"));
+    throttle(&["--help", "exit"]).assert().success().stdout(contains("outranks"));
+    throttle(&["help", "rats"]).assert().code(2).stderr(contains("the topics are rates, algorithms"));
+}
+
+#[test]
+fn a_command_named_help_can_be_run() {
+    let directory = Directory::new();
+    let command = directory.file("help", "#!/bin/sh\necho \"$@\"\n");
+    fs::set_permissions(&command, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let inherited = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths([directory.path().to_owned()].into_iter().chain(env::split_paths(&inherited)));
+    let mut run = throttle(&[UNLIMITED, "--", "help", "rates"]);
+    run.env("PATH", path.unwrap()).write_stdin("x\n").assert().success().stdout("rates x\n");
+}
+
+#[test]
+fn topics_and_short_help_name_options_that_there_are() {
+    let long = text(&throttle(&["--help"]).output().unwrap().stdout);
+    for topic in ["rates", "algorithms", "keys", "input", "commands", "failures", "shared", "exit"] {
+        let help = text(&throttle(&["help", topic]).output().unwrap().stdout);
+        let words = help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+        for option in words.filter(|word| word.starts_with("--") && word.len() > 2) {
+            let is_known = long.contains(&format!("{option} ")) || long.contains(&format!("{option}\n"));
+            assert!(is_known || option == "--line-buffered", "help {topic}: {option}");
+        }
+    }
+}
+
+#[test]
+fn the_short_help_has_the_options_of_the_readme() {
+    let help = text(&throttle(&["-h"]).output().unwrap().stdout);
+    let readme = include_str!("../../README.md");
+    let runs = readme.lines().filter(|line| line.starts_with("    "));
+    for run in runs.filter_map(|line| line.split_once("throttle ").map(|(_, run)| run)) {
+        // What stands behind these is the command's, or another program's.
+        let ours = run.split([' ', '=']).take_while(|word| !["--", "|", "#", ";"].contains(word));
+        for option in ours.filter(|word| word.starts_with("--")) {
+            assert!(help.contains(option), "{option} in: {run}");
+        }
+    }
+}
+
+#[test]
+fn lines_from_windows_are_told_once_and_may_be_trimmed() {
+    let told = "throttle: item 2 ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'\n";
+    let echo = [UNLIMITED, "echo"];
+    throttle(&echo).write_stdin("a\nb\r\nc\r\n").assert().success().stdout("a\nb\r\nc\r\n").stderr(told);
+    throttle(&[UNLIMITED, "--trim", "echo"]).write_stdin("a\r\n").assert().success().stdout("a\n").stderr("");
+    // What only passes is nobody's argument.
+    throttle(&[UNLIMITED]).write_stdin("a\r\n").assert().success().stdout("a\r\n").stderr("");
+    throttle(&[UNLIMITED, "--pipe", "cat"]).write_stdin("a\r\n").assert().success().stderr("");
+}
+
+#[test]
+fn white_space_may_be_trimmed() {
+    let trimmed = |args: &[&str], input: &str, output: &'static str| {
+        throttle(&[&["--trim"], args].concat()).write_stdin(input).assert().success().stdout(output);
+    };
+    trimmed(&[UNLIMITED], " a b \r\n\t\nc  ", "a b\n\nc");
+    // An item that is nothing but white space is an item all the same.
+    trimmed(&[UNLIMITED], "a\n  ", "a\n\n");
+    trimmed(&[UNLIMITED, "--", "printf", "[%s]"], " a \n  ", "[a][]");
+    trimmed(&["-r1/s,key=re:.*", "--dry-run"], "a\n a\n", "0.000000000\ta\n1.000000000\ta\n");
+}
+
+#[test]
+fn blank_items_may_be_skipped() {
+    let skipped = |args: &[&str], input: &str, output: &'static str| {
+        throttle(&[&["--skip-blank"], args].concat()).write_stdin(input).assert().success().stdout(output);
+    };
+    skipped(&["-n1", "--dry-run"], "a\n\n \t\r\nb\n", "0.000000000\ta\n1.000000000\tb\n");
+    skipped(&[UNLIMITED], "\n a\n\n  ", " a\n");
+    skipped(&[UNLIMITED, "--", "sh", "-c", "echo $THROTTLE_SEQ $1", "sh"], "a\n\nb\n", "1 a\n3 b\n");
+    skipped(
+        &["-n9", "--dry-run", "--arrivals", "col:1"],
+        "1 a\n\n2 b\n",
+        "1.000000000\t1 a\n2.000000000\t2 b\n",
+    );
+    let told = contains("1 of 1 item released");
+    throttle(&[UNLIMITED, "--skip-blank", "-v"]).write_stdin("\na\n\n").assert().success().stderr(told);
+}
+
+#[test]
+fn white_space_that_was_trimmed_costs_nothing() {
+    let args = ["-r8/s,cost=bytes", "--trim", "--dry-run"];
+    let planned = "0.000000000\tabc\n0.000000000\tabc\n";
+    throttle(&args).write_stdin("  abc\nabc\n").assert().success().stdout(planned);
+}
+
+#[test]
+fn bad_items_end_the_run_or_are_skipped() {
+    let input = "{\"n\": 1}\nbad\n{\"n\": 2}\n";
+    let run = |args: &[&str]| throttle(&[&["-r9/s,cost=.n"], args].concat()).write_stdin(input).assert();
+    let bad = "throttle: item 2: not JSON: 'bad'";
+    run(&[])
+        .code(1)
+        .stdout("{\"n\": 1}\n")
+        .stderr(format!("{bad}\nthrottle: ended early: 2 items read and not released\n"));
+    run(&["--on-bad", "fail"]).code(1).stdout("{\"n\": 1}\n");
+    let rest = "{\"n\": 1}\n{\"n\": 2}\n";
+    run(&["--on-bad", "skip"]).code(1).stdout(rest).stderr(format!("{bad}; skipped\n"));
+    run(&["--on-bad", "skip", "-q"]).code(1).stdout(rest).stderr("");
+    run(&["--on-bad", "skip", "-v"])
+        .code(1)
+        .stderr(contains("2 of 3 items released").and(contains("1 failed")));
+    // What a command did ranks higher, and bad items count as failures.
+    run(&["--on-bad", "skip", "false"]).code(123);
+    run(&["--on-bad", "skip", "--halt", "soon,fail=1", "echo"])
+        .code(1)
+        .stderr(contains("1 item failed: --halt"));
+}
+
+#[test]
+fn a_limit_that_no_item_matched_is_told() {
+    let args = ["-r9/s,key=col:1,only=a", "-r9/s,key=col:1,only=b"];
+    let told = "throttle: no item matched the limit 9/1s,algo=sliding,key=col:1,only=b\n";
+    throttle(&args).write_stdin("a\nc\n").assert().success().stdout("a\nc\n").stderr(told);
+    throttle(&args).write_stdin("a\nb\n").assert().success().stderr("");
+    throttle(&args).write_stdin("").assert().success().stderr("");
+}

@@ -1,0 +1,190 @@
+//! What a run expects is what then happens.
+
+use std::fs;
+
+use nix::sys::signal::Signal::SIGTERM;
+use throttle::exit::{End, JobEnd};
+use throttle::schedule::{Action, Holdup, Outlook, Precision, Schedule, Total};
+use throttle::source::{Block, Capacity};
+use throttle::time::{SECOND, Time};
+
+use crate::support::{Directory, Running, eventually, text, throttle};
+
+/// A run that starts at 0, with all its items there, and the input's end known if it `is_whole`.
+struct Run {
+    schedule: Schedule,
+    now: Time,
+    last: Time,
+}
+
+impl Run {
+    fn new(args: &[&str], items: &[u8], is_whole: bool) -> Self {
+        let args = ["throttle"].iter().chain(args).map(std::convert::Into::into);
+        let config = throttle::cli::parse(args).unwrap_or_else(|_| panic!("a command line"));
+        let rates = config.limits.load().expect("limits");
+        let mut schedule = Schedule::new(&config, rates, Time::ZERO);
+        let count = items.split_inclusive(|byte| *byte == b'\n').count();
+        schedule.input(Block::of(items.to_vec(), count as u64, Time::ZERO));
+        if is_whole {
+            schedule.end_of_input(Time::ZERO, None);
+        }
+        Run { schedule, now: Time::ZERO, last: Time::ZERO }
+    }
+
+    /// Releases what may go, up to the next wait. Returns until when that is.
+    fn step(&mut self) -> Option<Time> {
+        loop {
+            match self.schedule.poll(self.now, Capacity::UNLIMITED) {
+                Action::Send(batch) => {
+                    let items = batch.items();
+                    self.schedule.sent(self.now, batch, items);
+                    self.last = self.now;
+                }
+                Action::Wait { until, .. } => return until,
+                Action::Finish(_) => return None,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn outlook(&self) -> Outlook {
+        self.schedule.outlook(self.now, None)
+    }
+
+    /// Goes on for so many waits.
+    fn advance(&mut self, waits: usize) {
+        for _ in 0..waits {
+            let Some(until) = self.step() else { return };
+            self.now = until;
+            self.schedule.due();
+        }
+        self.step();
+    }
+
+    /// When the last item left.
+    fn finish(mut self) -> Time {
+        self.advance(usize::MAX);
+        self.last
+    }
+}
+
+fn lines(count: u64) -> Vec<u8> {
+    (0..count).flat_map(|number| format!("{} {}\n", number % 7, number % 5 + 1).into_bytes()).collect()
+}
+
+#[test]
+fn the_end_that_is_expected_comes_to_pass() {
+    let table: [(&[&str], Precision); 11] = [
+        (&["-r20/1m"], Precision::Exact),
+        (&["-r20/1m", "-r100/1h"], Precision::Exact),
+        (&["-r20/1m,algo=bucket,burst=3"], Precision::Exact),
+        (&["-r20/1m,algo=interval"], Precision::Exact),
+        (&["-r20/1m,algo=fixed", "-r3/s"], Precision::Exact),
+        (&["-r20/1m,start=empty", "-r1/s,algo=interval"], Precision::Exact),
+        (&["-r20/1m", "-c", "3"], Precision::Exact),
+        (&["-r20/1m,algo=bucket,burst=2", "-c", "3"], Precision::Exact),
+        (&["-r20/1m,algo=interval", "-B", "10"], Precision::About),
+        (&["-r200/1m,algo=interval,cost=bytes"], Precision::About),
+        (&["-r200/1m,algo=bucket,cost=col:2"], Precision::About),
+    ];
+    for (args, precision) in table {
+        for waits in [0, 1, 4] {
+            let mut run = Run::new(args, &lines(300), true);
+            run.advance(waits);
+            let expected = run.outlook().ends.expect("an end");
+            let end = run.finish();
+            assert_eq!(expected.1, precision, "{args:?}");
+            match precision {
+                Precision::Exact => assert_eq!(expected.0, end, "{args:?} after {waits}"),
+                _ => assert!(
+                    expected.0.0.abs_diff(end.0) < 10 * SECOND + end.0 / 20,
+                    "{args:?} after {waits}: {end} is not {}",
+                    expected.0
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_known_is_no_later_than_it_is() {
+    let table: [(&[&str], bool); 4] = [
+        (&["-r20/1m,key=col:1"], true),
+        (&["-r20/1m,key=col:1", "-r1/s"], true),
+        (&["-r20/1m,key=col:1,cost=col:2"], true),
+        (&["-r20/1m"], false),
+    ];
+    for (args, is_whole) in table {
+        let mut run = Run::new(args, &lines(300), is_whole);
+        run.advance(1);
+        let Outlook { ends, next, .. } = run.outlook();
+        let (at, precision) = ends.expect("an end");
+        assert!(next.is_none_or(|next| next <= at), "{args:?}");
+        run.schedule.end_of_input(run.now, None);
+        let end = run.finish();
+        assert!(at <= end && precision == Precision::AtLeast, "{args:?}: {at} and {end}");
+    }
+}
+
+#[test]
+fn what_is_still_to_be_read_counts_once_it_is_counted() {
+    let mut run = Run::new(&["-r20/1m"], &lines(30), false);
+    run.advance(0);
+    let counted = Total { items: 300, is_exact: true };
+    let Outlook { left, ends, holdup, next, .. } = run.schedule.outlook(run.now, Some(counted));
+    assert_eq!((left, ends), (280, Some((Time(14 * 60 * SECOND), Precision::Exact))));
+    assert_eq!(next, Some(Time(60 * SECOND)));
+    let Holdup::Limit(rate) = holdup else { panic!("{holdup:?}") };
+    assert_eq!(rate.to_string(), "20/1m,algo=sliding");
+}
+
+#[test]
+fn an_item_that_backs_off_in_order_puts_off_the_end() {
+    let args = ["throttle", "-r1/s", "--retries=1", "--backoff=1h..1h", "--in-order", "--", "false"];
+    let config = throttle::cli::parse(args.map(Into::into)).unwrap_or_else(|_| panic!("a command line"));
+    let rates = config.limits.load().expect("limits");
+    let mut schedule = Schedule::new(&config, rates, Time::ZERO).with_commands(config.command().unwrap(), 1);
+    schedule.input(Block::of(b"1\n2\n3\n".to_vec(), 3, Time::ZERO));
+    schedule.end_of_input(Time::ZERO, None);
+    let capacity = Capacity { vacancies: 1, ..Capacity::UNLIMITED };
+    let Action::Send(batch) = schedule.poll(Time::ZERO, capacity) else { panic!("nothing goes") };
+    schedule.sent(Time::ZERO, batch, 1);
+    let end = JobEnd { first: 1, end: End::Exited(1), timed_out: false, retry_after: None };
+    schedule.job_ended(Time::ZERO, &end);
+    schedule.poll(Time::ZERO, capacity);
+    let outlook = schedule.outlook(Time::ZERO, None);
+    assert_eq!((outlook.holdup, outlook.next), (Holdup::Backoff, Some(Time(3600 * SECOND))));
+    assert!(outlook.ends.expect("an end").0 >= Time(3601 * SECOND), "{:?}", outlook.ends);
+}
+
+#[test]
+fn each_limit_is_counted_once_for_each_instant_that_is_waited_for() {
+    let mut run = Run::new(&["-r3/1s", "-r6/1m"], &lines(13), false);
+    run.step();
+    // What arrives meanwhile begins no other wait.
+    run.schedule.input(Block::of(b"1 1\n".to_vec(), 1, Time(1)));
+    run.now = Time(1);
+    run.step();
+    run.schedule.end_of_input(Time(1), None);
+    run.advance(usize::MAX);
+    // At 0, 1, 60, 61, and 120 s.
+    let counts: Vec<_> = run.schedule.tally().iter().map(|(rate, count)| (rate.count, *count)).collect();
+    assert_eq!(counts, [(3, 2), (6, 2)]);
+    let stats = run.schedule.stats();
+    assert_eq!((stats.waited, stats.busiest, stats.last), (120 * SECOND, 3, Time(120 * SECOND)));
+}
+
+#[test]
+fn an_interrupted_run_with_a_log_says_how_to_go_on() {
+    let directory = Directory::new();
+    let log = directory.path().join("log").display().to_string();
+    let mut running = Running::throttle(&["-r1/h", "--log", &log, "--", "true"]);
+    running.write("1\n2\n");
+    eventually("the log", || fs::read_to_string(&log).is_ok_and(|log| log.lines().count() == 2));
+    running.signal(SIGTERM);
+    let told = text(&running.collect().stderr);
+    assert!(told.ends_with("throttle: to go on, run the same command with --resume\n"), "{told}");
+    let output =
+        throttle(&["-r9/s", "--log", &log, "--resume", "--", "true"]).write_stdin("1\n").output().unwrap();
+    assert_eq!(text(&output.stderr), "throttle: nothing left to do: the log has 1 item as done\n");
+}

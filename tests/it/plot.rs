@@ -1,0 +1,66 @@
+//! `--plot`: releases drawn over time.
+
+use std::fs;
+
+use crate::support::{Directory, numbers, text, throttle};
+
+#[test]
+fn an_audit_is_drawn_with_its_violations_in_a_file_of_bounded_size() {
+    let directory = Directory::new();
+    let plot = directory.path().join("plot.svg");
+    let draw = |limit: &str, input: &str| {
+        let args = ["--audit", "-q", "-r", limit, "--plot", plot.to_str().unwrap()];
+        throttle(&args).write_stdin(input).output().unwrap();
+        fs::read_to_string(&plot).unwrap()
+    };
+    let stamps =
+        |count: u32| (0..count).map(|n| format!("{}.{:03} <a>\n", n / 100, n % 100 * 10)).collect::<Vec<_>>();
+    let svg = draw("100/s", &stamps(50_000).concat());
+    assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"), "{svg}");
+    assert!(svg.len() < 60_000 && !svg.contains("<circle") && !svg.contains("script"), "{} bytes", svg.len());
+    for part in ["100/1s,algo=sliding", "prefers-color-scheme:dark", ">0 s<", ">8 min<", ">40k<"] {
+        assert!(svg.contains(part) || part == ">0 s<" && svg.contains(">0 min<"), "no {part}");
+    }
+    let svg = draw("99/s,key=col:2", &stamps(300).concat());
+    assert!(svg.contains("class=\"early\"") && svg.contains(">&lt;a&gt;</text>"), "{svg}");
+    assert!(draw("1/s", "").ends_with("</svg>\n"));
+}
+
+#[test]
+fn a_dry_run_is_drawn_in_characters() {
+    let args = ["-r4/s", "--dry-run", "--arrivals=col:1", "--plot=-"];
+    let output = throttle(&args).write_stdin("0\n0\n1.5\n1.5\n1.5\n1.5\n1.5\n3\n").output().unwrap();
+    let drawn = text(&output.stderr);
+    let lines: Vec<_> = drawn.lines().collect();
+    assert_eq!(lines[0], "4/1s,algo=sliding: in the last 1s, at most 4 allowed");
+    assert_eq!(lines.len(), 10);
+    assert!(lines[1].starts_with("       4 ---") && lines[1].contains('\u{2588}'), "{drawn}");
+    assert!(
+        lines[9].trim_start().starts_with("0 ")
+            && (lines[9].ends_with("3000 ms") || lines[9].ends_with("3 s")),
+        "{drawn}"
+    );
+    assert!(drawn.lines().all(|line| line.chars().count() <= 80));
+    assert_eq!(text(&output.stdout).lines().count(), 8);
+}
+
+#[test]
+fn a_run_is_drawn_as_it_was() {
+    let directory = Directory::new();
+    let plot = directory.path().join("plot.svg");
+    let file = directory.file("limits", "9/s\n");
+    let args = ["-r3/100ms", "--plot", plot.to_str().unwrap()];
+    throttle(&args).write_stdin(numbers(8)).assert().success().stdout(numbers(8));
+    let svg = fs::read_to_string(&plot).unwrap();
+    assert!(svg.contains("in the last 100ms: at most 3 allowed") && !svg.contains("<circle"), "{svg}");
+    fs::remove_file(&plot).unwrap();
+    throttle(&args).args(["-B2", "true"]).write_stdin(numbers(8)).assert().success();
+    // Four commands, of two items each.
+    assert!(fs::read_to_string(&plot).unwrap().contains(">4</text>"));
+    let output = throttle(&args).arg(format!("-r@{}", file.display())).write_stdin("").output().unwrap();
+    assert!(text(&output.stderr).contains("--plot is for limits that stay as they are"));
+    let args = ["-r9/s", "--plot", "/nonexistent/plot.svg"];
+    let output = throttle(&args).write_stdin("").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("cannot write /nonexistent/plot.svg"));
+}

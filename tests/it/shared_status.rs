@@ -1,0 +1,59 @@
+//! What is left of limits that are shared, and which states there are.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Directory, numbers, text, throttle};
+
+#[test]
+fn the_status_of_a_state_says_what_is_used_and_uses_nothing() {
+    let directory = Directory::new();
+    let state = directory.path().join("state").display().to_string();
+    let status = || {
+        let output = throttle(&["-s", &state, "--status"]).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+        text(&output.stdout)
+    };
+    assert_eq!(status(), format!("there is no state {state}\n"));
+    let limit = ["-n5", "-p1h", "-s", &state];
+    throttle(&limit).write_stdin(numbers(3)).assert().success();
+    let expected = "5/1h,algo=sliding,margin=50ms: 3 used, 2 free, next slot now\nlock: free\n";
+    assert_eq!([status(), status()], [expected, expected]);
+    throttle(&limit).write_stdin(numbers(2)).assert().success();
+    let used_up = status();
+    assert!(used_up.starts_with("5/1h,algo=sliding,margin=50ms: 5 used, 0 free, next slot in "), "{used_up}");
+    throttle(&["-s", &state, "--reset-state"]).assert().success();
+    assert_eq!(status(), format!("there is no state {state}\n"));
+}
+
+#[test]
+fn a_state_option_alone_lists_the_states_there_are() {
+    let home = Directory::new();
+    let home = home.path();
+    let run = |args: &[&str]| {
+        let mut command = throttle(args);
+        command.env("HOME", home).env_remove("XDG_STATE_HOME").env_remove("STATE_DIRECTORY");
+        command.write_stdin("1\n").output().unwrap()
+    };
+    assert_eq!(text(&run(&["-s"]).stdout).trim(), "");
+    for name in ["github", "api"] {
+        assert!(run(&["-n9", "-s", name]).status.success());
+    }
+    for args in [&["-s"][..], &["--status"]] {
+        assert_eq!(text(&run(args).stdout), "api\ngithub\n");
+    }
+}
+
+#[test]
+fn a_state_in_a_directory_of_a_group_is_for_the_group() {
+    let directory = Directory::new();
+    let shared = directory.path().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o2770)).unwrap();
+    let state = shared.join("state");
+    throttle(&["-n9", "-s", &state.display().to_string()]).write_stdin("1\n").assert().success();
+    assert_eq!(mode(&state), 0o660);
+    let own = directory.path().join("own");
+    throttle(&["-n9", "-s", &own.display().to_string()]).write_stdin("1\n").assert().success();
+    assert_eq!(mode(&own), 0o600);
+}

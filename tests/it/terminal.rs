@@ -1,0 +1,171 @@
+//! What a person sees on a terminal, a pseudo-terminal here.
+
+mod screen;
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::libc;
+use nix::sys::signal::Signal::{SIGCONT, SIGSTOP};
+
+use self::screen::Screen;
+use crate::support::{Directory, Running, THROTTLE, numbers, sh_command, text};
+
+/// The program with a terminal for its messages, and a file of so many items for its input.
+fn on(screen: &Screen, items: u32, args: &[&str]) -> Running {
+    let directory = Directory::new();
+    let file = directory.file("items", numbers(items));
+    let mut command = Command::new(THROTTLE);
+    command.args(args).stdin(File::open(file).unwrap()).stdout(Stdio::null()).stderr(screen.terminal());
+    Running::spawn(&mut command)
+}
+
+#[test]
+fn the_line_says_how_far_what_next_and_until_when() {
+    let screen = Screen::new(80);
+    let _running = on(&screen, 300, &["-n30", "-p1h", "--progress"]);
+    // One hour for each of the other nine 30s.
+    let line = screen.wait_for("; ends ");
+    let (before, ends) = line.split_once("; ends ").unwrap();
+    assert_eq!(before, "30 of 300 (10 %), next in 1h: 30/1h");
+    let ends = ends.rsplit(' ').next().unwrap();
+    assert!(ends.len() == 5 && ends.as_bytes()[2] == b':', "{line}");
+}
+
+#[test]
+fn the_end_is_when_the_slowest_limit_lets_it_be() {
+    let screen = Screen::new(80);
+    // Three days, not the minutes that the first limit would take.
+    let _running = on(&screen, 300, &["-r20/1m", "-r10/d,algo=fixed", "--progress"]);
+    let line = screen.wait_for("; ends ");
+    let ends = line.split_once("; ends 20").unwrap_or_else(|| panic!("{line}")).1;
+    assert_eq!(ends.len(), "26-12-20".len(), "{line}");
+}
+
+#[test]
+fn the_line_fits_whatever_the_width() {
+    let screen = Screen::new(40);
+    let _running = on(&screen, 300, &["-n30", "-p1h", "--progress"]);
+    let line = screen.wait_for("; ends ");
+    assert!(line.starts_with("30 of 300, next in "), "{line}");
+    screen.resize(24);
+    let line = screen.wait_for_change(&line);
+    assert!(line.starts_with("30 of 300, next in 59m") && line.len() < 24, "{line}");
+    screen.resize(120);
+    screen.wait_for("(10 %)");
+    assert!(!screen.raw().contains('\n'), "{}", screen.raw().escape_debug());
+    // No colours, with or without NO_COLOR.
+    let selects_graphics =
+        |code: &str| code.split_once('m').is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+    assert!(!screen.raw().split("\x1b[").any(selects_graphics), "{}", screen.raw().escape_debug());
+}
+
+#[test]
+fn messages_take_the_place_of_the_line_which_goes_at_the_end() {
+    let screen = Screen::new(80);
+    let running = on(&screen, 3, &["-n2", "-p1s", "--progress", "--", "sh", "-c", "exit $1", "sh"]);
+    assert_eq!(running.collect().status.code(), Some(123));
+    let raw = screen.raw();
+    assert!(raw.contains("2 of 3 (66 %), 2 failed"), "{}", raw.escape_debug());
+    let before = raw.strip_suffix("\r\x1b[2K").unwrap_or_else(|| panic!("{}", raw.escape_debug()));
+    assert!(before.contains("\r\x1b[2Kthrottle: item 3 '3': exited with 3\r\n"), "{}", raw.escape_debug());
+}
+
+#[test]
+fn nothing_is_drawn_in_the_background() {
+    let screen = Screen::new(80);
+    let directory = Directory::new();
+    let file = directory.file("items", numbers(2));
+    let script = "set -m; throttle -n1 -p1s --progress <\"$1\" & wait; echo over >&2";
+    let mut command = sh_command(script);
+    command.arg("sh").arg(file).stdin(screen.terminal()).stdout(Stdio::null()).stderr(screen.terminal());
+    let controlled = || {
+        // SAFETY: both calls are allowed between fork and exec.
+        #[expect(unsafe_code)]
+        let result = unsafe { libc::setsid().min(libc::ioctl(0, libc::TIOCSCTTY, 0)) };
+        if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: see there.
+    #[expect(unsafe_code)]
+    unsafe {
+        command.pre_exec(controlled);
+    }
+    let mut running = Running::spawn(&mut command);
+    screen.wait_for("over");
+    running.wait();
+    assert!(!screen.raw().contains(" of "), "{}", screen.raw().escape_debug());
+}
+
+#[test]
+fn the_first_long_wait_is_explained() {
+    let screen = Screen::new(100);
+    let table: [(&[&str], &str); 3] = [
+        (&["-r1/h"], " for the limit 1/1h (--progress shows more)"),
+        (&["-r1/h,start=empty"], " for the limit 1/1h (--progress shows more)"),
+        (&["-r9/s", "--retries=1", "--backoff=1h..1h", "--", "false"], ": backoff (--progress shows more)"),
+    ];
+    for (args, expected) in table {
+        let screen = Screen::new(100);
+        let mut running = on(&screen, 2, args);
+        let line = screen.wait_for("--progress shows more");
+        assert!(line.starts_with("throttle: waiting until ") && line.ends_with(expected), "{line}");
+        running.signal(nix::sys::signal::Signal::SIGTERM);
+        running.wait();
+        assert_eq!(screen.raw().matches("waiting until").count(), 1);
+    }
+    let mut running = on(&screen, 2, &["-r1/s"]);
+    running.wait();
+    assert_eq!(screen.raw(), "");
+}
+
+#[test]
+fn a_pause_is_explained() {
+    let directory = Directory::new();
+    let limits = directory.file("limits", "0/s\n");
+    let screen = Screen::new(100);
+    let _running = on(&screen, 2, &["-r", &format!("@{}", limits.display())]);
+    let line = screen.wait_for("--progress shows more");
+    assert!(line.starts_with("throttle: paused by the limit 0/1s until it changes"), "{line}");
+}
+
+#[test]
+fn items_that_are_typed_are_asked_for() {
+    let screen = Screen::new(80);
+    let mut command = Command::new(THROTTLE);
+    command.arg("-r1/s").stdin(screen.terminal()).stdout(Stdio::null()).stderr(screen.terminal());
+    let _running = Running::spawn(&mut command);
+    assert_eq!(screen.wait_for("Ctrl-D"), "throttle: reading items from the terminal; Ctrl-D ends them");
+}
+
+#[test]
+fn a_dry_run_ends_with_a_plan_in_words() {
+    let screen = Screen::new(80);
+    let mut running = on(&screen, 1000, &["-r100/h", "--dry-run"]);
+    running.wait();
+    let line = screen.wait_for(", ends ");
+    assert!(line.starts_with("throttle: 1000 items, 9 h 0 min, ends "), "{line}");
+    let output =
+        Command::new("sh").args(["-c", "seq 3 | \"$0\" -r1/s --dry-run", THROTTLE]).output().unwrap();
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn time_that_a_run_was_stopped_is_left_out() {
+    let screen = Screen::new(80);
+    let running = on(&screen, 6, &["-n2", "-p0.5s", "--progress", "--stats=json"]);
+    screen.wait_for("2 of 6");
+    running.signal(SIGSTOP);
+    std::thread::sleep(Duration::from_millis(1500));
+    running.signal(SIGCONT);
+    running.collect();
+    let raw = screen.raw();
+    let told = raw.lines().last().unwrap();
+    let told: serde_json::Value = serde_json::from_str(&told[told.find('{').unwrap()..]).unwrap();
+    let number = |name: &str| told[name].as_f64().expect(name);
+    // What is left is the part of the stop after the release was due.
+    assert!((0.5..number("seconds")).contains(&number("stopped_seconds")), "{told}");
+    assert!(number("waited_seconds") > 0.9 && number("highest_rate") >= 2.0, "{told}");
+    assert_eq!(told["limits"], serde_json::json!([{ "limit": "2/500ms,algo=sliding", "waits": 2 }]));
+}

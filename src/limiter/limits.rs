@@ -4,7 +4,7 @@
 //! been charged. Once they have left, [`Limits::commit`] charges as many as really did, at the instant read after it.
 
 use super::admitted::Admitted;
-use super::{Ask, Booked, Limiter, Slot, Verdict};
+use super::{Ask, Booked, Limiter, Needed, Order, Slot, Verdict};
 use crate::charge::Key;
 use crate::time::Time;
 
@@ -80,9 +80,9 @@ impl IntoIterator for Limits {
 }
 
 impl Limits {
-    /// No limit but that releases need slots, which are kept elsewhere.
-    pub fn booked() -> Self {
-        Limits { booked: Some(Booked::default()), ..Limits::default() }
+    /// No limit but that releases need slots, which are kept elsewhere, for each key or for all items.
+    pub fn booked(by_key: bool) -> Self {
+        Limits { booked: Some(Booked::new(by_key)), ..Limits::default() }
     }
 
     /// The first instant at which every limit allows the release.
@@ -164,8 +164,8 @@ impl Limits {
         match count {
             Ok(count) => {
                 self.admitted.note(request.since, count);
-                if self.booked.is_some() {
-                    self.admitted.use_slots((!request.is_free()).then(|| Booked::key(request)));
+                if let Some(booked) = &self.booked {
+                    self.admitted.use_slots((!request.is_free()).then(|| booked.claim(request)));
                 }
             }
             Err(_) => self.admitted.truncate(row),
@@ -209,8 +209,8 @@ impl Limits {
                     limit.limiter.finish(account, now, ask);
                 }
             }
-            if let Some((booked, key)) = self.booked.as_mut().zip(release.whose) {
-                booked.commit(key, release.count);
+            if let Some((booked, claim)) = self.booked.as_mut().zip(release.whose) {
+                booked.commit(claim, release.count);
             }
         }
         self.admitted.clear();
@@ -259,9 +259,24 @@ impl Limits {
         self.booked.iter().flat_map(|booked| booked.slots(request))
     }
 
+    /// How many slots are held for a key and costs, and when the last of them is.
+    pub fn slots_of(&self, key: &Key, costs: &[u64]) -> (u64, Option<Time>) {
+        self.booked.as_ref().map_or((0, None), |booked| booked.slots_of(key, costs))
+    }
+
     /// How many slots are held, for whatever requests, that are not after `at`.
     pub fn slots_until(&self, at: Time) -> u64 {
         self.booked.iter().map(|booked| booked.until(at)).sum()
+    }
+
+    /// Takes out the slots after `now` that are not needed, to be given back. `needed` tells how many are, of those for a
+    /// key and costs. No release may be admitted and not committed.
+    pub fn take_surplus(
+        &mut self,
+        now: Time,
+        needed: impl Fn(&Key, &[u64]) -> Needed,
+    ) -> Vec<(Order, Vec<Slot>)> {
+        self.booked.iter_mut().flat_map(|booked| booked.take_surplus(now, &needed)).collect()
     }
 
     /// Gives up the slots that were not used in time.

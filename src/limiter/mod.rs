@@ -12,6 +12,7 @@ mod accounts;
 mod admitted;
 mod booked;
 mod bucket;
+mod by_claim;
 mod fixed;
 mod from_exit;
 mod interval;
@@ -20,8 +21,9 @@ mod limits;
 mod single;
 mod sliding;
 
-pub use booked::{Answer, Booked, Order, Slot};
+pub use booked::{Answer, Booked, Needed, Order, Slot};
 pub use bucket::{Bucket, Lacking};
+pub(crate) use by_claim::ByClaim;
 pub use fixed::{Fixed, Window};
 pub use from_exit::FromExit;
 pub use interval::Interval;

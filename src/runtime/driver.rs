@@ -35,6 +35,7 @@ impl Driver<'_> {
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(batch) => self.send(schedule, now, batch),
                 Action::Book(order) => self.world.book(order),
+                Action::GiveBack(order, slots) => self.world.give_back(order, slots),
                 Action::Tell(notice) => self.reporter.tell(&notice),
                 Action::Signal(signal) => {
                     self.sink.jobs().into_iter().for_each(|jobs| jobs.signal(signal));

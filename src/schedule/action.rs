@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 
 use crate::config::Rate;
 use crate::exit::{End, Exit};
-use crate::limiter::Order;
+use crate::limiter::{Order, Slot};
 use crate::source::{Batch, Misfit, SourceError};
 use crate::time::Time;
 
@@ -16,6 +16,8 @@ pub enum Action {
     Send(Batch),
     /// Have slots booked. The answer is [`Schedule::booked`](super::Schedule::booked).
     Book(Order),
+    /// Give back slots that were booked by such an order. They are not used any more.
+    GiveBack(Order, Vec<Slot>),
     /// Pass a signal on to the commands that run.
     Signal(Signal),
     /// The item of this number is done with: it will not be sent again. Every item before `next` is either done or

@@ -187,11 +187,11 @@ impl Schedule {
         if let Some(action) = self.actions.pop_front() {
             return action;
         }
-        if self.is_over() {
+        if self.is_over() && booking.is_none() {
             return self.conclude();
         }
         let times = [self.next, booking, self.attempts.backoff_until(), self.rules.limits.evict_at()];
-        let until = if self.stopping { None } else { times.into_iter().flatten().min() };
+        let until = if self.stopping { booking } else { times.into_iter().flatten().min() };
         self.is_due = false;
         self.note_wait(now, capacity);
         Action::Wait { until, accepting: self.is_accepting(capacity) }

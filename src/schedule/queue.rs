@@ -203,9 +203,14 @@ impl Queue {
 
     /// Re-evaluates the lanes that were waiting for a completion rather than for an instant.
     pub(super) fn reconsider(&mut self, rules: &Rules) {
-        let is_never = |(verdict, _): &&(Verdict, Position)| *verdict == Verdict::Never;
+        self.reconsider_after(Verdict::At(Time(u64::MAX)), rules);
+    }
+
+    /// Re-evaluates the lanes that were waiting for later than `verdict`.
+    pub(super) fn reconsider_after(&mut self, verdict: Verdict, rules: &Rules) {
+        let is_later = |(other, _): &&(Verdict, Position)| *other > verdict;
         let waiting: Vec<_> =
-            self.waiting.iter().rev().take_while(is_never).map(|(_, (_, at))| *at).collect();
+            self.waiting.iter().rev().take_while(is_later).map(|(_, (_, at))| *at).collect();
         waiting.into_iter().for_each(|at| self.place(at, rules));
     }
 

@@ -26,11 +26,15 @@ enum Event {
     Limits(&'static str),
     /// Slots at these instants have been booked, each good for 5.
     Booked(&'static [u64]),
+    /// As before, for a key and a cost.
+    BookedFor(&'static str, u64, &'static [u64]),
+    /// Nobody reads what is written.
+    ReaderGone,
     /// A signal asks to stop.
     Interrupt,
 }
 
-use Event::{Booked, Due, EndOfInput, Ended, EndedAndAsks, Input, Interrupt, Limits};
+use Event::{Booked, BookedFor, Due, EndOfInput, Ended, EndedAndAsks, Input, Interrupt, Limits, ReaderGone};
 
 /// A scheduler, and a sink that may take less than it is given.
 struct Scene {
@@ -55,6 +59,13 @@ impl Scene {
             capacity = Capacity { vacancies: run.jobs.get() as u64, at_once: 1, ..capacity };
         }
         Scene { schedule, capacity, takes: u64::MAX, slowness: 0, running: 0 }
+    }
+
+    /// With slots that are booked, up to two at a time, and an end that waits 20 for an answer.
+    fn shared(args: &str) -> Self {
+        let scene = Scene::new(args);
+        let terms = BookingTerms { span: 2, most: vec![9], patience: 20 };
+        Scene { schedule: scene.schedule.with_bookings(terms), ..scene }
     }
 
     /// Checks what is done after each event.
@@ -82,11 +93,14 @@ impl Scene {
             Ended(first, code) => ended(first, code, None),
             EndedAndAsks(first, code, wait) => ended(first, code, Some(wait)),
             Limits(rate) => schedule.change_limits(now, vec![self::rate(rate)]),
-            Booked(instants) => {
+            Booked(instants) => self.happens(now, &BookedFor("", 1, instants)),
+            BookedFor(key, cost, instants) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-                let order = Order { key: Key::new(), costs: [1].into(), count: instants.len() as u64 };
+                let key = Key::from_slice(key.as_bytes());
+                let order = Order { key, costs: [cost].into(), count: instants.len() as u64 };
                 schedule.booked(now, &order, Answer { slots, ..Answer::default() });
             }
+            ReaderGone => schedule.stop(Stop::ReaderGone),
             Interrupt => schedule.stop(Stop::Signal(Signal::SIGINT)),
         }
     }
@@ -100,6 +114,10 @@ impl Scene {
             let (word, is_last) = match self.schedule.poll(Time(now), capacity) {
                 Action::Send(batch) => (self.send(&mut now, batch), false),
                 Action::Book(order) => (format!("book {}", order.count), false),
+                Action::GiveBack(_, slots) => {
+                    let instants: Vec<_> = slots.iter().map(|slot| slot.at.0.to_string()).collect();
+                    (format!("give back {}", instants.join(" ")), false)
+                }
                 Action::Signal(signal) => (signal.as_str().to_owned(), false),
                 Action::Settle { first, next } => (format!("settle {first} {next}"), false),
                 Action::Tell(notice) => (told(&notice), false),
@@ -283,14 +301,87 @@ fn other_limits_go_on_with_what_is_known() {
 
 #[test]
 fn slots_are_booked_for_what_waits_and_used_while_they_are_good() {
-    let mut scene = Scene::new("-r 1/100ns");
-    scene.schedule = scene.schedule.with_bookings(BookingTerms { span: 2, most: vec![1] });
-    scene.check(&[
+    Scene::shared("-r 1/100ns").check(&[
         (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
         (1, Booked(&[10, 110]), "book 1; wait 10 or input"),
         (10, Due, "send a; wait 110 or input"),
         // It woke up too late for that one.
         (116, Due, "wait - or input"),
+    ]);
+}
+
+#[test]
+fn earlier_slots_that_others_gave_back_go_first() {
+    Scene::shared("-r 1/100ns").check(&[
+        (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
+        (1, Booked(&[110, 210]), "book 1; wait 110 or input"),
+        (2, Booked(&[10]), "wait 10 or input"),
+        (10, Due, "send a; wait 110 or input"),
+    ]);
+    Scene::shared("-r 1/100ns,key=col:1").check(&[
+        (0, Input("a\na\na\nb\n"), "book 2; book 1; wait - or input"),
+        (1, BookedFor("a", 1, &[110, 210]), "book 1; wait 110 or input"),
+        (2, BookedFor("b", 1, &[120]), "wait 110 or input"),
+        (3, BookedFor("a", 1, &[10]), "wait 10 or input"),
+        (10, Due, "send a; wait 110 or input"),
+    ]);
+}
+
+#[test]
+fn a_run_that_is_stopped_gives_its_slots_back_and_those_that_come_late() {
+    Scene::shared("-r 1/100ns").check(&[
+        (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
+        (1, Booked(&[10, 110]), "book 1; wait 10 or input"),
+        (2, Interrupt, "SIGTERM; give back 10 110; wait 22"),
+        (10, Due, "wait 22"),
+        (12, Booked(&[210]), "give back 210; finish 130"),
+    ]);
+    Scene::shared("-r 1/100ns").check(&[
+        (0, Input("a\n"), "book 1; wait - or input"),
+        (9, ReaderGone, "wait 29"),
+        // No answer came in time.
+        (29, Due, "finish 141"),
+    ]);
+    Scene::shared("-r 1/100ns").check(&[
+        (0, Input("a\n"), "book 1; wait - or input"),
+        (9, Booked(&[5]), "send a; wait - or input"),
+        (10, Input("b\n"), "book 1; wait - or input"),
+        (11, Booked(&[10]), "send b; wait - or input"),
+        (12, EndOfInput, "finish 0"),
+    ]);
+}
+
+#[test]
+fn slots_go_back_at_a_stop_while_commands_run_on() {
+    Scene::shared("-r 1/100ns -j 3 -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
+        (1, Booked(&[1, 110]), "send a; book 1; wait 110 or input"),
+        (2, Interrupt, "SIGTERM; give back 110; wait 22"),
+        // The end of the command takes longer than an answer is waited for.
+        (22, Due, "wait -"),
+        (23, Booked(&[210]), "give back 210; wait -"),
+        (24, Ended(1, 0), "finish 130"),
+    ]);
+}
+
+#[test]
+fn slots_that_became_useless_go_back_at_once() {
+    // A newer item takes the place of one with another cost.
+    Scene::shared("-r 9/100ns,cost=col:1 --on-limit latest").check(&[
+        (0, Input("2 a\n"), "book 1; wait - or input"),
+        (1, BookedFor("", 2, &[10]), "wait 10 or input"),
+        (2, Input("3 b\n"), "give back 10; book 1; wait - or input"),
+        (3, BookedFor("", 3, &[20]), "wait 20 or input"),
+        // With the same cost, it takes the slot as well.
+        (4, Input("3 c\n"), "wait 20 or input"),
+        (20, Due, "send 3 c; wait - or input"),
+    ]);
+    // A server asks for a pause, which the slot does not outlive.
+    Scene::shared("-r 1/100ns --retries 1 -j 2 -- cmd").check(&[
+        (0, Input("a\nb\n"), "book 2; wait - or input"),
+        (1, Booked(&[1, 110]), "send a; wait 110 or input"),
+        (2, EndedAndAsks(1, 1, 1000), "give back 110; wait 1002 or input"),
+        (1002, Due, "book 2; wait - or input"),
     ]);
 }
 

@@ -115,3 +115,17 @@ fn nobody_starves() {
         assert!((30..=70).contains(&share), "process {process} has {share} of 250");
     }
 }
+
+/// Runs that are ended leave no gaps: the others use their slots.
+#[test]
+fn what_is_given_back_is_used_by_others() {
+    for seed in seeds(20) {
+        let faults = Faults { delay: MILLI / 10, loss: u64::MAX, lateness: 0, death: 2 };
+        let releases = run(&["-r20/100ms"], 8, 50, 500 * MILLI, seed, faults);
+        let last = releases.last().expect("some").at;
+        // The least number of periods that so many take, and one more: a slot that is given back when it is nearly due
+        // may find nobody.
+        let periods = (releases.len() as u64).div_ceil(20) - 1;
+        assert!(last <= (periods + 1) * 101 * MILLI + 20 * MILLI, "{} in {last} ns", releases.len());
+    }
+}

@@ -1,15 +1,16 @@
 //! The booking protocol (`throttle::store`), model-checked: every interleaving of three processes that share a limit.
 //!
-//! Slots, deadlines and silences are those of the program: the model asks `store::ledger::Rules`, `store::Policy` and
-//! `limiter::All` itself. Time is discrete. At any point any process may act, or time may pass: so whoever wakes up
+//! Slots, deadlines and silences are those of the program: the model asks `store::ledger::BookingRules`, `store::Policy` and
+//! `limiter::Limits` itself. Time is discrete. At any point any process may act, or time may pass: so whoever wakes up
 //! may be late by any time. States that differ only in when they are count as one, so runs of any length are covered.
 //!
+//! Slots are given back as in the program, too: which ones is up to `limiter::Limits`, what becomes of them to the ledger.
+//!
 //! Assumed, not checked: between its last look at the clock and the release a process is not stopped, clocks agree, and
-//! a process that starts does not ask between a loss and the first one who knew what was lost. There is no rule of the
-//! ledger yet for slots that are given back: the model hands them to the next who ask, at the same instants
-//! (`log::Log::take_back`). Who notices a loss is modelled, too (`model::Protocol::serve`): in the program that is part
-//! of each store. Both stores use the ledger here: that the server's scripts and the ledger agree with the limiters is
-//! tested elsewhere (`redis::model`, `ledger::tests`).
+//! a process that starts does not ask between a loss and the first one who knew what was lost. Who notices a loss is
+//! modelled, too (`model::Protocol::visit`), and so is that a store knows none of the slots that were booked before one:
+//! in the program both are part of each store. Both stores use the ledger here: that the server's scripts and the ledger
+//! agree with the limiters is tested elsewhere (`redis::model`, `ledger::tests`).
 //!
 //! The explorer is ours, for two reasons: `stateright` always brings a web server along, and its "eventually" misses
 //! runs that go in circles; what `spin` checks would be a copy of the rules in another language.
@@ -58,6 +59,7 @@ fn no_window_is_exceeded(store: Store, limits: &[[u64; 4]]) {
             }
             assert!(graph.has(|action| matches!(action, Action::Release(_))));
             assert!(graph.has(|action| matches!(action, Action::Wake(_))), "no slot is ever missed");
+            assert!(graph.has(|action| matches!(action, Action::GiveBack(_))), "no slot is ever given back");
         }
     }
 }

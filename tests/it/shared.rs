@@ -1,6 +1,7 @@
 //! Limits that several runs share, in a file.
 
 mod crowd;
+mod given_back;
 
 use std::fs;
 use std::path::Path;

@@ -24,7 +24,13 @@ pub struct Order {
     pub costs: Box<[u64]>,
     /// So many slots are of use. At least 1.
     pub count: u64,
+    /// What the last answer gave, if it turned the order away.
+    pub turn: Option<Turn>,
 }
+
+/// A place in the queue of those who were turned away. What it means is up to the store.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Turn(pub u64);
 
 /// What a store says to an order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -33,6 +39,8 @@ pub struct Answer {
     pub slots: Vec<Slot>,
     /// With fewer slots than asked for: when it makes sense to ask for more.
     pub ask_again: Option<Time>,
+    /// What to ask again with, so that nobody who comes later goes first.
+    pub turn: Option<Turn>,
     /// Something that the user should hear of, such as that state was lost.
     pub warning: Option<String>,
 }

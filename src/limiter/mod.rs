@@ -20,7 +20,7 @@ mod limits;
 mod single;
 mod sliding;
 
-pub use booked::{Answer, Booked, Order, Slot};
+pub use booked::{Answer, Booked, Order, Slot, Turn};
 pub use bucket::{Bucket, Lacking};
 pub use fixed::{Fixed, Window};
 pub use from_exit::FromExit;

@@ -13,11 +13,13 @@ mod selector;
 mod server;
 mod state;
 
+use std::ffi::OsStr;
 use std::num::NonZeroU64;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, ensure};
 
 pub use amount::parse_limit_count;
 pub use arrivals::Arrivals;
@@ -56,6 +58,8 @@ pub struct Config {
     pub progress: Option<When>,
     /// Whether the numbers at the end are told as JSON.
     pub as_json: bool,
+    /// Where the numbers are kept up to date for Prometheus.
+    pub metrics: Option<PathBuf>,
     /// Where releases are drawn at the end; `-` is the terminal.
     pub plot: Option<PathBuf>,
 }
@@ -74,6 +78,31 @@ impl Config {
             Action::DryRun { run, .. } => run.as_deref(),
             Action::Pass | Action::Audit(_) | Action::Reset | Action::Status | Action::List => None,
         }
+    }
+}
+
+/// A form in which the numbers of a run are told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stats {
+    /// As one JSON object, at the end.
+    Json,
+    /// As a text file for Prometheus, all the time.
+    Prometheus(PathBuf),
+}
+
+impl Stats {
+    /// Reads `json` or `prom:FILE`.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn parse(text: &OsStr) -> Result<Self> {
+        if text == "json" {
+            return Ok(Stats::Json);
+        }
+        let path = text.as_bytes().strip_prefix(b"prom:");
+        let path = path.context("there are json and prom:FILE")?;
+        ensure!(!path.is_empty(), "prom: needs a file, as in prom:/var/lib/node_exporter/throttle.prom");
+        Ok(Stats::Prometheus(PathBuf::from(OsStr::from_bytes(path))))
     }
 }
 

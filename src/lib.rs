@@ -98,6 +98,7 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
         store::reset(shared)?;
         return Ok(Exit::Done);
     }
+    config.plot.as_deref().map(plot::check).transpose()?;
     config.warnings().for_each(|warning| reporter.notice(&warning));
     let rates = config.limits.load()?;
     reporter.limits(&rates);

@@ -315,7 +315,7 @@ pub struct Cli {
     ///
     /// A log of --log, or of the --joblog of parallel, is read as it is: costs and keys are those of its items.
     #[arg(long, help_heading = "Control")]
-    #[arg(conflicts_with_all = ["command", "dry_run", "reset_state", "on_limit", "batch", "in_order", "lookahead", "progress"])]
+    #[arg(conflicts_with_all = ["dry_run", "reset_state", "on_limit", "batch", "in_order", "lookahead", "progress"])]
     pub(super) audit: bool,
 
     /// With --dry-run or --audit: where items tell their time

@@ -162,6 +162,9 @@ impl Cli {
         }
         let (dry_run, arrivals) = (self.dry_run, self.arrivals()?);
         if self.audit {
+            if let Some(first) = self.command.first() {
+                bail!("--audit runs no command: to read {0}, use <{0} or -a {0}", first.display());
+            }
             return Ok(Action::Audit(arrivals.unwrap_or_default()));
         }
         let run = if self.command.is_empty() { None } else { Some(Box::new(self.run()?)) };

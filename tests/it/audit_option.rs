@@ -172,6 +172,8 @@ fn what_makes_no_sense_with_it_is_refused() {
     ] {
         throttle(&["--audit"]).args(args).assert().code(2);
     }
+    let hint = predicate::str::contains("to read access.log, use <access.log or -a access.log");
+    throttle(&["--audit", "-r1/s", "access.log"]).assert().code(2).stderr(hint);
     for args in [
         &["-r1/s", "--arrivals=col:1"][..],
         &["-r1/s", "--unsorted=1s"],

@@ -12,14 +12,13 @@ mod rate_text;
 mod selector;
 mod server;
 mod state;
+mod stats;
 
-use std::ffi::OsStr;
 use std::num::NonZeroU64;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, ensure};
+use anyhow::{Context, Error, Result};
 
 pub use amount::parse_limit_count;
 pub use arrivals::Arrivals;
@@ -34,6 +33,7 @@ pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use server::{Address, Server};
 pub use state::{Shared, State, check_shareable};
+pub use stats::Stats;
 
 /// A whole run, as it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,31 +78,6 @@ impl Config {
             Action::DryRun { run, .. } => run.as_deref(),
             Action::Pass | Action::Audit(_) | Action::Reset | Action::Status | Action::List => None,
         }
-    }
-}
-
-/// A form in which the numbers of a run are told.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Stats {
-    /// As one JSON object, at the end.
-    Json,
-    /// As a text file for Prometheus, all the time.
-    Prometheus(PathBuf),
-}
-
-impl Stats {
-    /// Reads `json` or `prom:FILE`.
-    ///
-    /// # Errors
-    /// It is neither.
-    pub fn parse(text: &OsStr) -> Result<Self> {
-        if text == "json" {
-            return Ok(Stats::Json);
-        }
-        let path = text.as_bytes().strip_prefix(b"prom:");
-        let path = path.context("there are json and prom:FILE")?;
-        ensure!(!path.is_empty(), "prom: needs a file, as in prom:/var/lib/node_exporter/throttle.prom");
-        Ok(Stats::Prometheus(PathBuf::from(OsStr::from_bytes(path))))
     }
 }
 

@@ -90,6 +90,19 @@ fn what_becomes_of_items_is_told_of_the_run_and_of_each_limit() {
 }
 
 #[test]
+fn a_wait_for_the_end_of_a_command_counts_for_the_limit_that_demands_it() {
+    let directory = Directory::new();
+    let file = directory.path().join("m");
+    let args = [&prom(&file), "-r9/s", "-r1/1ms,from=exit", "-j2", "--", "sh", "-c", "sleep 0.1"];
+    throttle(&args).write_stdin("1\n2\n").assert().success();
+    let page = page(&file);
+    let waited =
+        |limit| page.value(&format!("throttle_limit_waiting_seconds_total{{run=\"m\",limit=\"{limit}\"}}"));
+    assert!(waited("1/1ms,from=exit") >= 0.05, "{}", waited("1/1ms,from=exit"));
+    assert_eq!(waited("9/1s"), 0.0);
+}
+
+#[test]
 fn text_that_was_typed_is_escaped() {
     let directory = Directory::new();
     let file = directory.path().join("a\"b\\c\nd.prom");

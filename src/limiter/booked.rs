@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::by_claim::ByClaim;
-use super::{Request, Verdict};
+use super::{Charged, Request, Verdict};
 use crate::charge::Key;
 use crate::time::Time;
 
@@ -26,7 +26,13 @@ pub struct Order {
     pub costs: Box<[u64]>,
     /// So many slots are of use. At least 1.
     pub count: u64,
+    /// What the last answer gave, if it turned the order away.
+    pub turn: Option<Turn>,
 }
+
+/// A place in the queue of those who were turned away. What it means is up to the store.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Turn(pub u64);
 
 /// What a store says to an order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -35,6 +41,8 @@ pub struct Answer {
     pub slots: Vec<Slot>,
     /// With fewer slots than asked for: when it makes sense to ask for more.
     pub ask_again: Option<Time>,
+    /// What to ask again with, so that nobody who comes later goes first.
+    pub turn: Option<Turn>,
     /// Something that the user should hear of, such as that state was lost.
     pub warning: Option<String>,
 }
@@ -142,12 +150,16 @@ impl Booked {
         self.held.values().flat_map(|row| row.slots.iter().take(row.reserved)).map(|slot| slot.until).min()
     }
 
-    /// So many of the slots that are reserved for a claim have been used.
-    pub(super) fn commit(&mut self, (key, costs): &Claim, releases: u64) {
-        if let Some(row) = self.held.get_mut(key, costs) {
-            let used = usize::try_from(releases).unwrap_or(usize::MAX).min(row.reserved);
-            row.slots.drain(..used);
-            row.reserved -= used;
+    /// So many of the slots that are reserved for a claim have been used. Adds what that was to what each limit was
+    /// `charged`.
+    pub(super) fn commit(&mut self, (key, costs): &Claim, releases: u64, charged: &mut Vec<Charged>) {
+        let Some(row) = self.held.get_mut(key, costs) else { return };
+        let used = usize::try_from(releases).unwrap_or(usize::MAX).min(row.reserved);
+        row.slots.drain(..used);
+        row.reserved -= used;
+        charged.resize(costs.len(), Charged::default());
+        for (charged, &cost) in charged.iter_mut().zip(costs.iter()).filter(|(_, cost)| **cost > 0) {
+            charged.add(used as u64, cost.saturating_mul(used as u64));
         }
     }
 
@@ -178,7 +190,7 @@ impl Booked {
             let slots = row.take_surplus(now, needed(key, costs));
             if !slots.is_empty() {
                 let count = slots.len() as u64;
-                surplus.push((Order { key: key.clone(), costs: (**costs).into(), count }, slots));
+                surplus.push((Order { key: key.clone(), costs: (**costs).into(), count, turn: None }, slots));
             }
         }
         if !surplus.is_empty() {
@@ -233,7 +245,7 @@ mod tests {
 
     #[test]
     fn one_release_goes_in_each_slot_and_not_after_it() {
-        let mut booked = Booked::default();
+        let (mut booked, mut charged) = (Booked::default(), Vec::new());
         let one = request(3, &[1], &[]);
         let claim = booked.claim(&one);
         assert_eq!(booked.earliest(&one), Verdict::Never);
@@ -242,16 +254,17 @@ mod tests {
         assert_eq!([4, 5, 7, 8].map(|now| reservable(&mut booked, now, &one)), [0, 2, 2, 0]);
         assert_eq!(booked.reserve(Time(5), &one, 1), 1);
         assert_eq!(booked.good_until(), Some(Time(7)));
-        booked.commit(&claim, 1);
+        booked.commit(&claim, 1, &mut charged);
         booked.release_reserved();
         booked.expire(Time(7));
         assert_eq!(booked.earliest(&request(6, &[1], &[])), Verdict::At(Time(6)));
         booked.expire(Time(8));
         assert_eq!(booked.earliest(&one), Verdict::At(Time(9)));
         assert_eq!(booked.reserve(Time(9), &one, 9), 1);
-        booked.commit(&claim, 1);
+        booked.commit(&claim, 1, &mut charged);
         booked.release_reserved();
         assert_eq!((booked.earliest(&one), booked.held.values().count()), (Verdict::Never, 0));
+        assert_eq!(charged, [Charged { releases: 2, cost: 2 }]);
     }
 
     #[test]

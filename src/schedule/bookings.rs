@@ -8,7 +8,7 @@ use super::lane::Lane;
 use super::{Action, Notice, Schedule};
 use crate::charge::Key;
 use crate::exit::Exit;
-use crate::limiter::{Answer, ByClaim, Limits, Needed, Order, Verdict};
+use crate::limiter::{Answer, ByClaim, Limits, Needed, Order, Turn, Verdict};
 use crate::source::{Capacity, Items};
 use crate::time::{SECOND, Time};
 
@@ -49,8 +49,8 @@ pub(super) struct Bookings {
 enum Ordered {
     /// An order for so many is on its way, since then.
     Asked(Time, u64),
-    /// It makes no sense to ask before.
-    NotBefore(Time),
+    /// It makes no sense to ask before; then with this turn, if there is one.
+    NotBefore(Time, Option<Turn>),
 }
 
 /// Slots that some lanes need, all for the same claim.
@@ -140,16 +140,16 @@ impl Bookings {
         }
         // What backs off is not ready for a slot yet.
         let when = last.map_or(*since, |last| (*since).max(Time(last.0.saturating_sub(self.lead()))));
-        let when = match self.orders.get(key, costs) {
+        let (when, turn) = match self.orders.get(key, costs) {
             Some(Ordered::Asked(..)) => return Plan::Nothing,
-            Some(Ordered::NotBefore(not_before)) => when.max(*not_before),
-            None => when,
+            Some(&Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
+            None => (when, None),
         };
         if when > now {
             return Plan::Later(when);
         }
         self.orders.insert(key, costs, Ordered::Asked(now, lacking));
-        Plan::Ask(Order { key: key.clone(), costs: (**costs).into(), count: lacking })
+        Plan::Ask(Order { key: key.clone(), costs: (**costs).into(), count: lacking, turn })
     }
 
     /// An order has been answered.
@@ -159,7 +159,8 @@ impl Bookings {
         }
         let pause = if answer.slots.is_empty() { now.checked_add(PAUSE.into()) } else { None };
         if let Some(not_before) = answer.ask_again.or(pause) {
-            self.orders.insert(&order.key, &(*order.costs).into(), Ordered::NotBefore(not_before));
+            let not_before = Ordered::NotBefore(not_before, answer.turn);
+            self.orders.insert(&order.key, &(*order.costs).into(), not_before);
         }
     }
 
@@ -318,7 +319,7 @@ mod tests {
     fn one_order_at_a_time_and_none_before_it_makes_sense() {
         let [_, one, two, three] = SECONDS;
         let mut bookings = bookings();
-        let order = Order { key: Key::new(), costs: [1].into(), count: 3 };
+        let order = Order { key: Key::new(), costs: [1].into(), count: 3, turn: None };
         assert_eq!(plan(&mut bookings, one, 3, 9, &[]), Ok(3));
         assert_eq!((plan(&mut bookings, one, 9, 9, &[]), bookings.coming()), (Err(None), 3));
         bookings.note(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });

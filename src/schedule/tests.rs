@@ -97,7 +97,7 @@ impl Scene {
             BookedFor(key, cost, instants) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
                 let key = Key::from_slice(key.as_bytes());
-                let order = Order { key, costs: [cost].into(), count: instants.len() as u64 };
+                let order = Order { key, costs: [cost].into(), count: instants.len() as u64, turn: None };
                 schedule.booked(now, &order, Answer { slots, ..Answer::default() });
             }
             ReaderGone => schedule.stop(Stop::ReaderGone),

@@ -4,7 +4,7 @@ use throttle::charge::Key;
 use throttle::config::{Defaults, RateText};
 use throttle::limiter::{Limits, Needed, Request};
 use throttle::store::ledger::{BookingRules, Ledger};
-use throttle::store::{MemoryLog, Order, Policy, Reserve, Slot};
+use throttle::store::{Answer, MemoryLog, Order, Policy, Reserve, Slot, Turn};
 use throttle::time::Time;
 
 /// Time passes in steps of this. The ledger tells nobody to come back sooner.
@@ -17,8 +17,11 @@ pub(super) struct Terms {
     pub(super) period: u64,
     pub(super) policy: Policy,
     pub(super) rules: BookingRules,
+    /// Whether those who are turned away have turns. Without, whoever asks first is served, which is one more thing that
+    /// may happen, so that a limit that holds without turns does so with them; and there are fewer states.
+    pub(super) has_turns: bool,
     /// As far ahead as anyone likes.
-    unbounded: BookingRules,
+    pub(super) unbounded: BookingRules,
 }
 
 impl Terms {
@@ -29,7 +32,8 @@ impl Terms {
         let reserve = Reserve { part: 1000, least: TICK, most: TICK };
         let policy = Policy { horizon: horizon * TICK, span, ..Policy::new(&[rate], reserve) };
         let unbounded = BookingRules::new(Policy { horizon: u64::MAX, ..policy.clone() });
-        Terms { count, period, rules: BookingRules::new(policy.clone()), unbounded, policy }
+        let rules = BookingRules::new(policy.clone());
+        Terms { count, period, rules, has_turns: false, unbounded, policy }
     }
 
     /// The same with slots that know nothing of how late a release may be.
@@ -53,7 +57,7 @@ pub(super) struct Log {
 const COSTS: [u64; 1] = [1];
 
 fn order(count: u64) -> Order {
-    Order { key: Key::new(), costs: COSTS.into(), count }
+    Order { key: Key::new(), costs: COSTS.into(), count, turn: None }
 }
 
 impl Log {
@@ -73,11 +77,15 @@ impl Log {
         *self = Log { ledger: terms.rules.silence(last), ..Log::begin(terms, now) };
     }
 
-    /// Slots, and when to ask again.
-    pub(super) fn book(&mut self, terms: &Terms, now: Time, count: u64) -> (Vec<Slot>, Option<Time>) {
-        let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, &order(count));
-        let answer = answer.expect("booked");
-        (answer.slots, answer.ask_again)
+    /// Books. Slots that were given back go first.
+    pub(super) fn book(&mut self, terms: &Terms, now: Time, count: u64, turn: Option<Turn>) -> Answer {
+        let order = Order { turn, ..order(count) };
+        let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, &order).expect("booked");
+        if terms.has_turns {
+            return answer;
+        }
+        self.ledger.turns = Time::ZERO;
+        Answer { turn: None, ..answer }
     }
 
     /// Takes slots that are not going to be used.
@@ -94,7 +102,7 @@ impl Log {
         let returned = self.units.returned(&COSTS).iter().filter(|at| **at >= now).count() as u64;
         let all = order(returned + terms.count + 1);
         let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &all).expect("booked");
-        let mut future = vec![u8::from(self.is_unhealed)];
+        let mut future = vec![u8::from(self.is_unhealed), ticks(self.ledger.turns, now)];
         future.push(u8::try_from(returned).expect("few"));
         future.extend(answer.slots.iter().map(|slot| ticks(slot.at, now)));
         future

@@ -1,6 +1,6 @@
 //! Processes that share a limit, each doing whatever it may at any time.
 
-use throttle::store::Slot;
+use throttle::store::{Answer, Slot, Turn};
 use throttle::time::Time;
 
 use super::explore::Model;
@@ -20,9 +20,10 @@ pub(super) enum Store {
 pub(super) enum Fault {
     /// Processes die, also in the middle of a booking, and others take their place.
     Death,
-    /// Processes end and give their slots back, and others take their place; or they have no use for a slot any more, and
-    /// go on.
+    /// Processes end and give their slots back, and others take their place.
     End,
+    /// Processes have no use for their slots any more, give them back, and go on.
+    Surplus,
     /// What was booked is forgotten.
     StateLoss,
     /// Questions and answers get lost on the way.
@@ -89,6 +90,7 @@ struct Process {
     /// When those are that the store does not know any more.
     lost: Vec<Time>,
     ask_at: Time,
+    turn: Option<Turn>,
     message: Message,
     /// Whether it knew a log that is lost, and has not asked since.
     knew_other: bool,
@@ -98,7 +100,7 @@ struct Process {
 enum Message {
     None,
     Question(u64),
-    Answer(Vec<Slot>, Option<Time>),
+    Answer(Answer),
 }
 
 impl Process {
@@ -107,6 +109,7 @@ impl Process {
             slots: Vec::new(),
             lost: Vec::new(),
             ask_at: now,
+            turn: None,
             message: Message::None,
             knew_other: false,
         }
@@ -114,15 +117,16 @@ impl Process {
 
     fn key(&self, now: Time) -> Vec<u8> {
         let at = |slot: &Slot| ticks(slot.at, now) | u8::from(self.lost.contains(&slot.at)) << 7;
-        let mut key = vec![u8::from(self.knew_other), ticks(self.ask_at.max(now), now)];
+        let turn = |turn: Option<Turn>| turn.map_or(0, |turn| ticks(Time(turn.0), now));
+        let mut key = vec![u8::from(self.knew_other), ticks(self.ask_at.max(now), now), turn(self.turn)];
         key.push(u8::try_from(self.slots.len()).expect("few"));
         key.extend(self.slots.iter().map(at));
         match &self.message {
             Message::None => key.push(0),
             Message::Question(count) => key.extend([1, u8::try_from(*count).expect("few")]),
-            Message::Answer(slots, ask_again) => {
-                key.extend([2, ask_again.map_or(0, |at| ticks(at.max(now), now))]);
-                key.extend(slots.iter().map(at));
+            Message::Answer(answer) => {
+                key.extend([2, answer.ask_again.map_or(0, |at| ticks(at.max(now), now)), turn(answer.turn)]);
+                key.extend(answer.slots.iter().map(at));
             }
         }
         key
@@ -132,11 +136,12 @@ impl Process {
         self.slots.first().is_some_and(|slot| slot.at <= now)
     }
 
-    fn receive(&mut self, slots: Vec<Slot>, ask_again: Option<Time>, broken: Option<Broken>) {
+    fn receive(&mut self, answer: Answer, broken: Option<Broken>) {
         let until = |slot: Slot| if broken == Some(Broken::Deadline) { Time(u64::MAX) } else { slot.until };
-        self.slots.extend(slots.into_iter().map(|slot| Slot { until: until(slot), ..slot }));
+        self.slots.extend(answer.slots.into_iter().map(|slot| Slot { until: until(slot), ..slot }));
         self.slots.sort_by_key(|slot| slot.at);
-        self.ask_at = ask_again.unwrap_or_default();
+        self.ask_at = answer.ask_again.unwrap_or_default();
+        self.turn = answer.turn;
         self.message = Message::None;
     }
 }
@@ -290,15 +295,16 @@ impl Protocol {
     fn serve(&self, state: &mut State, index: usize) {
         let Message::Question(count) = state.processes[index].message else { return };
         self.visit(state, index);
-        let (slots, ask_again) = state.log.book(&self.terms, state.now, count);
-        state.processes[index].message = Message::Answer(slots, ask_again);
+        let process = &mut state.processes[index];
+        let turn = process.turn;
+        process.message = Message::Answer(state.log.book(&self.terms, state.now, count, turn));
         state.future = state.log.future(&self.terms, state.now);
     }
 
     fn receive(&self, state: &mut State, index: usize) {
         let process = &mut state.processes[index];
-        if let Message::Answer(slots, ask_again) = std::mem::replace(&mut process.message, Message::None) {
-            process.receive(slots, ask_again, self.broken);
+        if let Message::Answer(answer) = std::mem::replace(&mut process.message, Message::None) {
+            process.receive(answer, self.broken);
         }
     }
 
@@ -317,11 +323,13 @@ impl Protocol {
 
     /// A process ends, in some way, and another takes its place.
     fn leave(&self, state: &State, index: usize, steps: &mut Vec<(Action, State)>) {
-        if self.has(Fault::End) {
+        if self.has(Fault::Surplus) {
             let mut next = state.clone();
             if self.give_back(&mut next, index) {
                 steps.push((Action::GiveBack(index), next));
             }
+        }
+        if self.has(Fault::End) {
             steps.extend(self.end(state, index).map(|next| (Action::End(index), next)));
         }
         // Whoever comes instead must not be the first to ask after a loss.
@@ -380,8 +388,8 @@ impl Protocol {
         for process in &mut next.processes {
             process.knew_other = true;
             process.lost = process.slots.iter().map(|slot| slot.at).collect();
-            if let Message::Answer(slots, _) = &process.message {
-                process.lost.extend(slots.iter().map(|slot| slot.at));
+            if let Message::Answer(answer) = &process.message {
+                process.lost.extend(answer.slots.iter().map(|slot| slot.at));
             }
         }
         next

@@ -188,7 +188,7 @@ impl Member {
         };
         let mut schedule = Schedule::new(config, rates, self.now()).with_bookings(terms);
         let delimiter = Delimiter::new(b"\n");
-        Driver { world: &mut self, sink: &mut log, reporter: &reporter, delimiter, log: None }
+        Driver { world: &mut self, sink: &mut log, reporter: &reporter, delimiter, log: None, metrics: None }
             .run(&mut schedule);
         self.close();
         fleet.pass_on(&mut fleet.state());

@@ -93,39 +93,38 @@ impl fmt::Display for State {
 ///
 /// # Errors
 /// They cannot, and why.
-pub fn check_shareable(limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
+pub fn check_shareable(state: &State, limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
     ensure!(
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
-        "limits that are shared must not change, as those of -r @FILE may: give them as -r RATE"
+        "-r @FILE cannot be shared: all who share limits have to agree on them, and files change: give them as -r RATE"
     );
+    let is_on_server = matches!(state, State::Server(_));
     ensure!(
-        !on_limit.never_waits(),
-        "--on-limit drop and fail judge at the arrival, shared limits later: leave out --state, or let items wait"
+        !on_limit.never_waits() || !is_on_server,
+        "--on-limit drop and fail cannot be shared on a server: name a file as the state, or let items wait"
     );
     let rates = limits.load()?;
     ensure!(
         rates.iter().all(|rate| rate.from == From::Start),
-        "from=exit cannot be shared: others would have to know when commands end"
+        "from=exit cannot be shared: a slot is booked before its command starts, and nobody knows then when it will end"
     );
     ensure!(
         rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE,
         "a batch that costs what its items do cannot be shared: leave out -B, or the costs"
+    );
+    ensure!(
+        rates.iter().all(|rate| rate.only.is_none()) || !is_on_server,
+        "only= cannot be shared on a server: name a file as the state, or give each kind of items a run of its own"
     );
     check_keys(&rates)
 }
 
 /// All limits are charged by one booking, which has to be the same for all items, or all of a key.
 fn check_keys(rates: &[Rate]) -> Result<()> {
-    let keyed = rates.iter().filter(|rate| rate.key.is_some()).count();
-    if keyed == 0 {
-        return Ok(());
-    }
+    let is_keyed = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
+    let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(rates).len() == 1;
     ensure!(
-        rates.iter().all(|rate| rate.only.is_none()),
-        "only= cannot be shared: split the items, and give each kind a run with a state of its own"
-    );
-    ensure!(
-        keyed == rates.len() && keys(rates).len() == 1,
+        !is_keyed || is_same,
         "limits that share a state go all by the same key, or none does: split them over two runs, one after the other in a pipe"
     );
     Ok(())
@@ -134,6 +133,34 @@ fn check_keys(rates: &[Rate]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether limits that are given like this can be shared, in a file and on a server.
+    fn is_shareable(args: &str) -> [bool; 2] {
+        ["./state", "redis://localhost/n"].map(|state| {
+            let words = ["throttle", "-s", state].into_iter().chain(args.split(' '));
+            crate::cli::parse(words.map(Into::into)).is_ok()
+        })
+    }
+
+    #[test]
+    fn what_can_be_shared() {
+        let table = [
+            ("-r 1/s", [true, true]),
+            ("-r 1/s,key=col:1 -r 9/s,key=col:1", [true, true]),
+            ("-r 1/s,key=col:1 -r 9/s", [false, false]),
+            ("-r 9/s -r 1/s,key=col:1,only=a -r 2/s,key=col:2,only=b", [true, false]),
+            ("-r 9/s,key=col:1 -r 1/s,key=col:1,only=a", [true, false]),
+            ("-r 9/s,key=col:1 -r 1/s,key=col:2,only=a", [false, false]),
+            ("-r 1/s --on-limit drop", [true, false]),
+            ("-r 1/s --on-limit fail", [true, false]),
+            ("-r 1/s --on-limit latest", [true, true]),
+            ("-r 1/s,from=exit -- cmd", [false, false]),
+            ("-r @limits", [false, false]),
+        ];
+        for (args, expected) in table {
+            assert_eq!(is_shareable(args), expected, "{args}");
+        }
+    }
 
     #[test]
     fn names_paths_and_servers() {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::by_claim::ByClaim;
 use super::{Charged, Request, Verdict};
 use crate::charge::Key;
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
 /// When a release may happen, on the clock of the process that booked it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,8 @@ pub struct Order {
     pub costs: Box<[u64]>,
     /// So many slots are of use. At least 1.
     pub count: u64,
+    /// Whether slots to come are of use, too. If not, nothing is booked but what is free at once.
+    pub waits: bool,
     /// What the last answer gave, if it turned the order away.
     pub turn: Option<Turn>,
 }
@@ -39,7 +41,8 @@ pub struct Turn(pub u64);
 pub struct Answer {
     /// The slots that were booked, earliest first; fewer than asked for, or none, if the others are beyond the horizon.
     pub slots: Vec<Slot>,
-    /// With fewer slots than asked for: when it makes sense to ask for more.
+    /// With fewer slots than asked for: when it makes sense to ask for more. If the order does not wait: when the next
+    /// one is free, as things stand.
     pub ask_again: Option<Time>,
     /// What to ask again with, so that nobody who comes later goes first.
     pub turn: Option<Turn>,
@@ -68,6 +71,8 @@ pub struct Booked {
     /// Whether each key has slots of its own.
     by_key: bool,
     held: ByClaim<Row>,
+    /// Before when no slot is free, for orders that do not wait.
+    refused: ByClaim<Time>,
 }
 
 /// The slots of a claim, earliest first.
@@ -132,6 +137,24 @@ impl Booked {
         self.slots(request).next().map_or(Verdict::Never, |slot| Verdict::At(slot.at.max(request.since)))
     }
 
+    /// No slot for this claim is free before `at`, nor was one at `now`.
+    pub(super) fn refuse_until(&mut self, now: Time, key: &Key, costs: &[u64], at: Time) {
+        // Who arrived before that may still be judged, but not for long.
+        self.refused.retain(|at| at.0.saturating_add(SECOND) > now.0);
+        self.refused.insert(key, &costs.into(), at);
+    }
+
+    /// When a slot is free, if none was at `request.since`.
+    pub(super) fn refused_until(&self, request: &Request) -> Option<Time> {
+        let at = self.refused.get(self.key(request), request.costs).copied();
+        at.filter(|at| *at > request.since && !request.is_free())
+    }
+
+    /// Whether there is a slot that is not reserved.
+    pub(super) fn has_slot(&self, request: &Request) -> bool {
+        self.row(request).is_some_and(|row| row.slots.len() > row.reserved)
+    }
+
     /// Reserves up to `most` slots that can be used at `now`. Returns how many.
     pub(super) fn reserve(&mut self, now: Time, request: &Request, most: u64) -> u64 {
         if request.is_free() {
@@ -190,7 +213,10 @@ impl Booked {
             let slots = row.take_surplus(now, needed(key, costs));
             if !slots.is_empty() {
                 let count = slots.len() as u64;
-                surplus.push((Order { key: key.clone(), costs: (**costs).into(), count, turn: None }, slots));
+                surplus.push((
+                    Order { key: key.clone(), costs: (**costs).into(), count, waits: true, turn: None },
+                    slots,
+                ));
             }
         }
         if !surplus.is_empty() {
@@ -323,6 +349,18 @@ mod tests {
             let surplus: Vec<_> = surplus.iter().flat_map(|(_, slots)| slots).map(|slot| slot.at.0).collect();
             let kept: Vec<_> = booked.slots(&request(0, &[1], &[])).map(|slot| slot.at.0).collect();
             assert_eq!((&surplus[..], &kept[..]), (taken, left), "at {now}, {count} since {since}");
+        }
+    }
+
+    #[test]
+    fn what_arrived_before_a_slot_is_free_is_refused() {
+        let mut booked = Booked::default();
+        let early = request(6, &[1], &[]);
+        assert_eq!(booked.refused_until(&early), None);
+        booked.refuse_until(Time(5), &Key::new(), &[1], Time(7));
+        assert_eq!(booked.refused_until(&early), Some(Time(7)));
+        for other in [request(7, &[1], &[]), request(6, &[2], &[])] {
+            assert_eq!(booked.refused_until(&other), None);
         }
     }
 

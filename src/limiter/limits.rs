@@ -59,6 +59,15 @@ impl Charged {
     }
 }
 
+/// What a release was refused by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// A limit, by its place.
+    Limit(usize),
+    /// There was no slot: for which of the shared limits is not told.
+    Slots,
+}
+
 /// Why nothing more is admitted at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blocked {
@@ -115,18 +124,37 @@ impl Limits {
         self.strictest(request, |_| true).max(self.slot(request))
     }
 
-    /// Which of the limits does not allow the release at `request.since`, after those that are admitted; the first, if
-    /// several do not.
-    pub fn refusing(&mut self, request: &Request) -> Option<usize> {
+    /// When it is known whether the release is allowed at `request.since`: then, but slots have to be asked for first.
+    pub fn judged(&self, request: &Request) -> Verdict {
+        match &self.booked {
+            Some(booked) if booked.refused_until(request).is_none() => booked.earliest(request),
+            _ => Verdict::At(request.since),
+        }
+    }
+
+    /// What does not allow the release at `request.since`, after those that are admitted; the first limit, if several do
+    /// not.
+    pub fn refusing(&mut self, request: &Request) -> Option<Refusal> {
+        if let Some(booked) = &self.booked {
+            let is_refused = !booked.has_slot(request) && booked.refused_until(request).is_some();
+            return is_refused.then_some(Refusal::Slots);
+        }
         let Limits { all, admitted, .. } = self;
-        all.iter_mut().zip(request.costs).enumerate().position(|(at, (limit, &cost))| {
+        let limit = all.iter_mut().zip(request.costs).enumerate().position(|(at, (limit, &cost))| {
             if cost == 0 {
                 return false;
             }
             let account = limit.limiter.account(request.key(limit), request.since);
             let pending = admitted.pending(at, account);
             limit.limiter.available(account, request.since, request.ask(cost), pending, 1) == 0
-        })
+        });
+        limit.map(Refusal::Limit)
+    }
+
+    /// When a release that was refused would have been allowed.
+    pub fn allowed_at(&self, request: &Request) -> Verdict {
+        let refused_until = self.booked.as_ref().and_then(|booked| booked.refused_until(request));
+        refused_until.map_or_else(|| self.earliest(request), Verdict::At)
     }
 
     /// Which of the limits allows the release last, if any makes it wait at all.
@@ -273,6 +301,11 @@ impl Limits {
     /// before that, and none be admitted and not committed.
     pub fn evict(&mut self, now: Time, horizon: Time) {
         self.all.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
+    }
+
+    /// At `now`, no slot for a key and these costs was free, nor is one before `at`.
+    pub fn refuse_until(&mut self, now: Time, key: &Key, costs: &[u64], at: Time) {
+        self.booked.iter_mut().for_each(|booked| booked.refuse_until(now, key, costs, at));
     }
 
     /// Takes slots that were booked for a key and these costs.

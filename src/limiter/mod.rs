@@ -28,7 +28,7 @@ pub use fixed::{Fixed, Window};
 pub use from_exit::FromExit;
 pub use interval::Interval;
 pub use keyed::Keyed;
-pub use limits::{Blocked, Charged, Limit, Limits, Request};
+pub use limits::{Blocked, Charged, Limit, Limits, Refusal, Request};
 pub use single::Single;
 pub use sliding::Sliding;
 

@@ -54,8 +54,8 @@ pub enum Notice {
         item: u64,
         /// The item itself.
         text: Vec<u8>,
-        /// The limit that does not admit it.
-        limit: Rate,
+        /// The limit that does not admit it; none if it is one of several that are shared.
+        limit: Option<Rate>,
         /// By how much it was early, in nanoseconds, if there is an instant at which it could have gone.
         early: Option<u64>,
     },

@@ -34,6 +34,8 @@ pub(super) struct Bookings {
     terms: BookingTerms,
     /// Whether each key has slots of its own.
     by_key: bool,
+    /// Whether slots to come are booked.
+    waits: bool,
     orders: ByClaim<Ordered>,
     /// How long the last answer took, in nanoseconds.
     took: u64,
@@ -69,10 +71,11 @@ enum Plan {
 }
 
 impl Bookings {
-    pub(super) fn new(terms: BookingTerms, by_key: bool) -> Self {
+    pub(super) fn new(terms: BookingTerms, by_key: bool, waits: bool) -> Self {
         Bookings {
             terms,
             by_key,
+            waits,
             orders: ByClaim::default(),
             took: 0,
             demands: Vec::new(),
@@ -149,7 +152,13 @@ impl Bookings {
             return Plan::Later(when);
         }
         self.orders.insert(key, costs, Ordered::Asked(now, lacking));
-        Plan::Ask(Order { key: key.clone(), costs: (**costs).into(), count: lacking, turn })
+        Plan::Ask(Order {
+            key: key.clone(),
+            costs: (**costs).into(),
+            count: lacking,
+            waits: self.waits,
+            turn,
+        })
     }
 
     /// An order has been answered.
@@ -183,9 +192,13 @@ impl Bookings {
 impl Schedule {
     /// Has releases wait for slots that a store books, on these terms, instead of for limits of their own.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
-        let by_key = self.rates.iter().any(|rate| rate.key.is_some());
+        let by_key = self.rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
+        // No slot is before one that is booked already. Where limits are for some items only, one of these that has to wait
+        // for long would hold up the others; so each takes what is free when it asks.
+        let is_mixed = !by_key && self.rates.iter().any(|rate| rate.only.is_some());
+        let waits = !is_mixed && !self.rules.on_limit.never_waits();
         self.rules.limits = Limits::booked(by_key);
-        self.bookings = Some(Bookings::new(terms, by_key));
+        self.bookings = Some(Bookings::new(terms, by_key, waits));
         self
     }
 
@@ -238,6 +251,10 @@ impl Schedule {
     pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
         self.bookings.iter_mut().for_each(|bookings| bookings.note(now, order, &answer));
         self.rules.limits.put(&order.key, &order.costs, &answer.slots);
+        if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
+            self.rules.limits.refuse_until(now, &order.key, &order.costs, at);
+            self.queue.reconsider(&self.rules);
+        }
         // They may be earlier than those held: slots that others gave back.
         if let Some(first) = answer.slots.first() {
             self.queue.reconsider_after(Verdict::At(first.at), &self.rules);
@@ -271,7 +288,7 @@ mod tests {
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
 
     fn bookings() -> Bookings {
-        Bookings::new(BookingTerms { span: 20, most: vec![400], patience: 7 }, false)
+        Bookings::new(BookingTerms { span: 20, most: vec![400], patience: 7 }, false, true)
     }
 
     /// How many are asked for at an instant, or when to look again.
@@ -319,7 +336,7 @@ mod tests {
     fn one_order_at_a_time_and_none_before_it_makes_sense() {
         let [_, one, two, three] = SECONDS;
         let mut bookings = bookings();
-        let order = Order { key: Key::new(), costs: [1].into(), count: 3, turn: None };
+        let order = Order { key: Key::new(), costs: [1].into(), count: 3, waits: true, turn: None };
         assert_eq!(plan(&mut bookings, one, 3, 9, &[]), Ok(3));
         assert_eq!((plan(&mut bookings, one, 9, 9, &[]), bookings.coming()), (Err(None), 3));
         bookings.note(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });

@@ -314,7 +314,7 @@ impl Queue {
     fn ask(&self, at: usize, rules: &Rules, limits: impl Fn(&Limits, &Request) -> Verdict) -> Verdict {
         let answer = rules.with_request(&self.lanes[at].lane, |is_judged, request| match is_judged {
             // It is judged as soon as it is complete.
-            true => Verdict::At(request.since),
+            true => rules.limits.judged(request),
             false => limits(&rules.limits, request),
         });
         answer.unwrap_or(Verdict::Never)

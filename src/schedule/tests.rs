@@ -28,13 +28,17 @@ enum Event {
     Booked(&'static [u64]),
     /// As before, for a key and a cost.
     BookedFor(&'static str, u64, &'static [u64]),
+    /// Of slots at a cost, those at these instants were free at once. The next one is not before.
+    Free(u64, &'static [u64], u64),
     /// Nobody reads what is written.
     ReaderGone,
     /// A signal asks to stop.
     Interrupt,
 }
 
-use Event::{Booked, BookedFor, Due, EndOfInput, Ended, EndedAndAsks, Input, Interrupt, Limits, ReaderGone};
+use Event::{
+    Booked, BookedFor, Due, EndOfInput, Ended, EndedAndAsks, Free, Input, Interrupt, Limits, ReaderGone,
+};
 
 /// A scheduler, and a sink that may take less than it is given.
 struct Scene {
@@ -97,8 +101,24 @@ impl Scene {
             BookedFor(key, cost, instants) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
                 let key = Key::from_slice(key.as_bytes());
-                let order = Order { key, costs: [cost].into(), count: instants.len() as u64, turn: None };
+                let order = Order {
+                    key,
+                    costs: [cost].into(),
+                    count: instants.len() as u64,
+                    waits: true,
+                    turn: None,
+                };
                 schedule.booked(now, &order, Answer { slots, ..Answer::default() });
+            }
+            Free(cost, instants, next) => {
+                let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
+                let (key, costs) = (Key::new(), [cost].into());
+                let order = Order { key, costs, count: 2, waits: false, turn: None };
+                schedule.booked(
+                    now,
+                    &order,
+                    Answer { slots, ask_again: Some(Time(next)), ..Answer::default() },
+                );
             }
             ReaderGone => schedule.stop(Stop::ReaderGone),
             Interrupt => schedule.stop(Stop::Signal(Signal::SIGINT)),
@@ -113,7 +133,8 @@ impl Scene {
             let capacity = Capacity { vacancies, ..self.capacity };
             let (word, is_last) = match self.schedule.poll(Time(now), capacity) {
                 Action::Send(batch) => (self.send(&mut now, batch), false),
-                Action::Book(order) => (format!("book {}", order.count), false),
+                Action::Book(order) if order.waits => (format!("book {}", order.count), false),
+                Action::Book(order) => (format!("ask for {}", order.count), false),
                 Action::GiveBack(_, slots) => {
                     let instants: Vec<_> = slots.iter().map(|slot| slot.at.0.to_string()).collect();
                     (format!("give back {}", instants.join(" ")), false)
@@ -349,6 +370,56 @@ fn a_run_that_is_stopped_gives_its_slots_back_and_those_that_come_late() {
         (11, Booked(&[10]), "send b; wait - or input"),
         (12, EndOfInput, "finish 0"),
     ]);
+}
+
+#[test]
+fn what_finds_no_slot_free_at_its_arrival_is_dropped() {
+    Scene::shared("-r 2/100ns --on-limit drop").check(&[
+        // One of the two is free. The other item came too early, and so does one that comes before the next slot.
+        (0, Input("a\nb\n"), "ask for 2; wait - or input"),
+        (1, Free(1, &[1], 101), "send a; wait - or input"),
+        (9, Input("c\n"), "wait - or input"),
+        (101, Input("d\n"), "ask for 1; wait - or input"),
+        // What comes meanwhile is asked for later.
+        (102, Input("e\n"), "wait - or input"),
+        (103, Booked(&[102]), "send d; ask for 1; wait - or input"),
+        (104, Free(1, &[], 202), "wait - or input"),
+        (105, EndOfInput, "finish 0"),
+    ]);
+}
+
+#[test]
+fn the_first_that_finds_no_slot_free_ends_an_enforced_run() {
+    Scene::shared("-r 1/100ns --on-limit fail").check(&[
+        (0, Input("a\n"), "ask for 1; wait - or input"),
+        (1, Booked(&[1]), "send a; wait - or input"),
+        (40, Input("b\n"), "ask for 1; wait - or input"),
+        (41, Free(1, &[], 101), "refused 2 early by Some(61); finish 75"),
+    ]);
+}
+
+/// The costs of an item are those of the limits that apply to it, and it has slots of its own.
+#[test]
+fn limits_for_some_items_hold_up_no_others() {
+    let scene = Scene::new("-r 9/100ns -r 1/100ns,key=col:1,only=a");
+    let terms = BookingTerms { span: 2, most: vec![9, 1], patience: 20 };
+    let mut scene = Scene { schedule: scene.schedule.with_bookings(terms), ..scene };
+    let answer = |costs: [u64; 2], slots: &[u64], next: Option<u64>| {
+        let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
+        let order = Order { key: Key::new(), costs: costs.into(), count: 2, waits: false, turn: None };
+        (order, Answer { slots, ask_again: next.map(Time), ..Answer::default() })
+    };
+    scene.happens(Time(0), &Input("a 1\nb\na 2\nc\n"));
+    assert_eq!(scene.actions(0), "ask for 2; ask for 2; wait - or input");
+    let (order, slots) = answer([1, 1], &[0], Some(100));
+    scene.schedule.booked(Time(0), &order, slots);
+    assert_eq!(scene.actions(0), "send a 1; wait 100 or input");
+    let (order, slots) = answer([1, 0], &[1, 1], None);
+    scene.schedule.booked(Time(1), &order, slots);
+    assert_eq!(scene.actions(1), "send b c; wait 100 or input");
+    // It is asked for again when it may be free.
+    scene.happens(Time(100), &Due);
+    assert_eq!(scene.actions(100), "ask for 1; wait - or input");
 }
 
 #[test]

@@ -18,7 +18,10 @@ impl Reporter {
                     || "can never go".to_owned(),
                     |early| format!("came {} too early", format_duration(early)),
                 );
-                self.error(&anyhow::anyhow!("item {item} '{}' {early} for the limit {limit}", excerpt(text)));
+                let limit = limit
+                    .as_ref()
+                    .map_or_else(|| "the shared limits".to_owned(), |limit| format!("the limit {limit}"));
+                self.error(&anyhow::anyhow!("item {item} '{}' {early} for {limit}", excerpt(text)));
             }
             Notice::Halted { failed } => {
                 self.notice(&format_args!("{} failed: --halt ends the run", items(*failed)));

@@ -57,7 +57,7 @@ pub(super) struct Log {
 const COSTS: [u64; 1] = [1];
 
 fn order(count: u64) -> Order {
-    Order { key: Key::new(), costs: COSTS.into(), count, turn: None }
+    Order { key: Key::new(), costs: COSTS.into(), count, waits: true, turn: None }
 }
 
 impl Log {

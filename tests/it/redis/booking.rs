@@ -89,6 +89,7 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
             key: Key::from_slice(key),
             costs: costs.clone().into(),
             count: random.u64(1..20),
+            waits: true,
             turn: None,
         };
         let answer = random.choice(&mut stores).unwrap().book(&order).unwrap();

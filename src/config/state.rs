@@ -109,8 +109,8 @@ pub fn check_shareable(state: &State, limits: &Limits, on_limit: OnLimit, batch:
         "from=exit cannot be shared: a slot is booked before its command starts, and nobody knows then when it will end"
     );
     ensure!(
-        rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE,
-        "a batch that costs what its items do cannot be shared: leave out -B, or the costs"
+        rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE || !on_limit.never_waits(),
+        "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, or let items wait"
     );
     ensure!(
         rates.iter().all(|rate| rate.only.is_none()) || !is_on_server,
@@ -156,6 +156,9 @@ mod tests {
             ("-r 1/s --on-limit latest", [true, true]),
             ("-r 1/s,from=exit -- cmd", [false, false]),
             ("-r @limits", [false, false]),
+            ("-r 9/s,cost=col:1 -B 3", [true, true]),
+            ("-r 9/s,cost=col:1 -B 3 --on-limit drop", [false, false]),
+            ("-r 9/s -B 3 --on-limit drop", [true, false]),
         ];
         for (args, expected) in table {
             assert_eq!(is_shareable(args), expected, "{args}");

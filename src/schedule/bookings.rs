@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use anyhow::{Error, Result, ensure};
 
+use super::batch::Former;
 use super::lane::Lane;
 use super::{Action, Notice, Schedule};
 use crate::charge::Key;
@@ -95,26 +96,39 @@ impl Bookings {
         self.orders.values().map(coming).sum()
     }
 
-    /// What the lanes need, gathered by claim.
+    /// What the lanes need at `now`, gathered by claim.
     ///
     /// # Errors
     /// An item costs more than the store ever grants.
-    fn gather<'a>(&mut self, lanes: impl Iterator<Item = &'a Lane>, batch: u64) -> Result<()> {
+    fn gather<'a>(
+        &mut self,
+        now: Time,
+        lanes: impl Iterator<Item = &'a Lane>,
+        former: &Former,
+    ) -> Result<()> {
         self.demands.clear();
         self.places.clear();
+        let batch = former.most_items();
         let most = self.most().saturating_mul(batch);
         for lane in lanes {
-            let Some(((front, open), since)) = lane.front().zip(lane.open()).zip(lane.since()) else {
-                continue;
+            let Some((front, since)) = lane.front().zip(lane.since()) else { continue };
+            let (costs, count) = match former.sums_costs() {
+                // What the batch after this one will cost is not known yet.
+                true => (lane.composed(now, former).map(|open| open.costs), 1),
+                false => (lane.open().map(|open| Rc::clone(&open.costs)), lane.alike(most).div_ceil(batch)),
             };
-            if open.costs.iter().all(|&cost| cost == 0) {
-                continue;
-            }
-            check_ever_admitted(&self.terms, front, &open.costs)?;
-            let key = front.charge.keys.first().filter(|_| self.by_key).cloned().unwrap_or_default();
-            self.demand(key, &open.costs, Needed { count: lane.alike(most).div_ceil(batch), since });
+            let Some(costs) = costs.filter(|costs| costs.iter().any(|&cost| cost > 0)) else { continue };
+            check_ever_admitted(&self.terms, front, &costs)?;
+            let key = self.key(lane);
+            self.demand(key, &costs, Needed { count, since });
         }
         Ok(())
+    }
+
+    /// The key that a lane is charged to.
+    fn key(&self, lane: &Lane) -> Key {
+        let keys = lane.front().map(|front| &front.charge.keys).filter(|_| self.by_key);
+        keys.and_then(|keys| keys.first()).cloned().unwrap_or_default()
     }
 
     fn demand(&mut self, key: Key, costs: &Rc<[u64]>, needed: Needed) {
@@ -198,25 +212,30 @@ impl Schedule {
         let is_mixed = !by_key && self.rates.iter().any(|rate| rate.only.is_some());
         let waits = !is_mixed && !self.rules.on_limit.never_waits();
         self.rules.limits = Limits::booked(by_key);
+        self.rules.former.set_most(&terms.most);
         self.bookings = Some(Bookings::new(terms, by_key, waits));
         self
     }
 
     /// Has slots booked for what waits, and those given back that are not needed. Returns when to look again.
-    pub(super) fn book(&mut self, now: Time, capacity: Capacity) -> Option<Time> {
+    pub(super) fn book(&mut self, now: Time, capacity: Capacity, gathers: bool) -> Option<Time> {
         if self.stopping || self.has_released_all() {
             return self.give_back_all(now);
         }
-        self.plan_bookings(now, capacity).unwrap_or_else(|error| {
+        self.plan_bookings(now, capacity, gathers).unwrap_or_else(|error| {
             self.give_up(Exit::Error, error);
             None
         })
     }
 
-    fn plan_bookings(&mut self, now: Time, capacity: Capacity) -> Result<Option<Time>> {
+    fn plan_bookings(&mut self, now: Time, capacity: Capacity, gathers: bool) -> Result<Option<Time>> {
         let Some(bookings) = &mut self.bookings else { return Ok(None) };
         bookings.ends = None;
-        bookings.gather(self.queue.occupied(), self.rules.former.most_items())?;
+        if gathers {
+            // What arrives at this instant may be in the same batch, or take the place of what waits.
+            return Ok(Some(now).filter(|_| !self.queue.is_empty()));
+        }
+        bookings.gather(now, self.queue.occupied(), &self.rules.former)?;
         let surplus = self.rules.limits.take_surplus(now, |key, costs| bookings.needed(key, costs));
         self.actions.extend(surplus.into_iter().map(|(order, slots)| Action::GiveBack(order, slots)));
         let soon = Time(now.0.saturating_add(bookings.lead()));
@@ -226,7 +245,17 @@ impl Schedule {
         for place in 0..bookings.demands.len() {
             let Demand { key, costs, .. } = &bookings.demands[place];
             let (held, last) = self.rules.limits.slots_of(key, costs);
-            match bookings.plan(now, place, vacancies, held, last) {
+            let plan = bookings.plan(now, place, vacancies, held, last);
+            let Demand { key, costs, needed } = &bookings.demands[place];
+            let has_slot = held > 0 && needed.since <= now;
+            // From here on, a batch costs what its slot is booked for.
+            if self.rules.former.sums_costs() && (has_slot || matches!(plan, Plan::Ask(_))) {
+                let is_meant = |lane: &Lane| bookings.key(lane) == *key;
+                if self.queue.fix(now, costs, is_meant, &self.rules) && has_slot {
+                    again = Some(now);
+                }
+            }
+            match plan {
                 Plan::Nothing => {}
                 Plan::Later(at) => again = Some(again.map_or(at, |other| other.min(at))),
                 Plan::Ask(order) => {

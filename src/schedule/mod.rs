@@ -182,12 +182,13 @@ impl Schedule {
         self.rules.former.set_capacity(capacity);
         self.evict(now);
         self.resume(now);
-        if self.gathers(now, capacity) {
+        let gathers = self.gathers(now, capacity);
+        if gathers {
             self.gather(now);
         } else if let Some(batch) = self.admit(now, capacity) {
             return Action::Send(batch);
         }
-        let booking = self.book(now, capacity);
+        let booking = self.book(now, capacity, gathers);
         if let Some(action) = self.actions.pop_front() {
             return action;
         }

@@ -196,9 +196,33 @@ impl Queue {
     /// Composes anew what all lanes would release next, and finds them their places.
     pub(super) fn reopen_all(&mut self, rules: &Rules) {
         for at in 0..self.lanes.len() {
-            self.lanes[at].lane.reopen(&rules.former);
+            let lane = &mut self.lanes[at].lane;
+            if !lane.is_fixed() {
+                lane.reopen(&rules.former);
+                self.place(at, rules);
+            }
+        }
+    }
+
+    /// Lets nothing more join the batches of these costs, of lanes for which `is_meant` holds, as of `now`. Returns
+    /// whether there are any that something might have joined.
+    pub(super) fn fix(
+        &mut self,
+        now: Time,
+        costs: &[u64],
+        is_meant: impl Fn(&Lane) -> bool,
+        rules: &Rules,
+    ) -> bool {
+        let is_such = |lane: &Lane| {
+            let is_open = !lane.is_fixed() && is_meant(lane);
+            is_open && lane.composed(now, &rules.former).is_some_and(|open| *open.costs == *costs)
+        };
+        let lanes: Vec<_> = (0..self.lanes.len()).filter(|&at| is_such(&self.lanes[at].lane)).collect();
+        for &at in &lanes {
+            self.lanes[at].lane.fix(now, &rules.former);
             self.place(at, rules);
         }
+        !lanes.is_empty()
     }
 
     /// Re-evaluates the lanes that were waiting for a completion rather than for an instant.

@@ -423,6 +423,40 @@ fn limits_for_some_items_hold_up_no_others() {
 }
 
 #[test]
+fn a_batch_is_closed_when_a_slot_for_its_costs_is_asked_for() {
+    Scene::shared("-r 9/100ns,cost=col:1 -B 3").check(&[
+        (0, Input("2 a\n3 b\n"), "wait 0 or input"),
+        (0, Due, "book 1; wait - or input"),
+        // There would be room for it.
+        (1, Input("1 c\n"), "wait 1 or input"),
+        (1, Due, "wait - or input"),
+        (2, BookedFor("", 5, &[10]), "wait 2 or input"),
+        (2, Due, "wait 10 or input"),
+        (10, Due, "send 2 a 3 b; wait 10 or input"),
+        (10, Due, "book 1; wait - or input"),
+        (11, EndOfInput, "wait -"),
+        // It was too late for the first slot.
+        (11, BookedFor("", 1, &[12]), "wait 12"),
+        (18, Due, "book 1; wait -"),
+        (19, BookedFor("", 1, &[20]), "wait 20"),
+        (20, Due, "send 1 c; finish 0"),
+    ]);
+    // A batch that costs more than is ever granted is not made, nor is one closed that may wait for more.
+    Scene::shared("-r 9/100ns,cost=col:1 -B 3,50ns").check(&[
+        (0, Input("6 a\n"), "wait 0 or input"),
+        (0, Due, "wait 50 or input"),
+        (1, Input("4 b\n"), "wait 1 or input"),
+        (1, Due, "wait 50 or input"),
+        (50, Due, "book 1; wait - or input"),
+        (51, BookedFor("", 6, &[60]), "wait 51 or input"),
+        (60, Due, "send 6 a; wait 60 or input"),
+        (60, Due, "book 1; wait - or input"),
+        (61, BookedFor("", 4, &[61]), "wait 61 or input"),
+        (61, Due, "send 4 b; wait - or input"),
+    ]);
+}
+
+#[test]
 fn slots_go_back_at_a_stop_while_commands_run_on() {
     Scene::shared("-r 1/100ns -j 3 -- cmd").check(&[
         (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
@@ -439,12 +473,16 @@ fn slots_go_back_at_a_stop_while_commands_run_on() {
 fn slots_that_became_useless_go_back_at_once() {
     // A newer item takes the place of one with another cost.
     Scene::shared("-r 9/100ns,cost=col:1 --on-limit latest").check(&[
-        (0, Input("2 a\n"), "book 1; wait - or input"),
-        (1, BookedFor("", 2, &[10]), "wait 10 or input"),
-        (2, Input("3 b\n"), "give back 10; book 1; wait - or input"),
-        (3, BookedFor("", 3, &[20]), "wait 20 or input"),
+        (0, Input("2 a\n"), "wait 0 or input"),
+        (0, Due, "book 1; wait - or input"),
+        (1, BookedFor("", 2, &[10]), "wait 1 or input"),
+        (1, Due, "wait 10 or input"),
+        (2, Input("3 b\n"), "wait 2 or input"),
+        (2, Due, "give back 10; book 1; wait - or input"),
+        (3, BookedFor("", 3, &[20]), "wait 3 or input"),
         // With the same cost, it takes the slot as well.
-        (4, Input("3 c\n"), "wait 20 or input"),
+        (4, Input("3 c\n"), "wait 4 or input"),
+        (4, Due, "wait 20 or input"),
         (20, Due, "send 3 c; wait - or input"),
     ]);
     // A server asks for a pause, which the slot does not outlive.

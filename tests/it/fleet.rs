@@ -192,3 +192,14 @@ fn a_limit_for_some_items_holds_up_no_others() {
     assert!(others.last().expect("some").at <= 3 * 102 * MILLI, "{:?}", others.last());
     assert!(some.last().expect("some").at <= 39 * 102 * MILLI, "{:?}", some.last());
 }
+
+#[test]
+fn batches_that_cost_what_their_items_do_keep_the_limit() {
+    for_each_case(50, |seed, random| {
+        let (count, period) = (random.u64(6..30), random.u64(50..200));
+        let args = [&format!("-r{count}/{period}ms,cost=2"), "-B3"];
+        let releases = run(&args, random.usize(1..6), 30, 300 * MILLI, seed, faults(random));
+        let most = most_within(&releases, period * MILLI);
+        assert!(2 * most as u64 <= count, "{most} of cost 2 in {period} ms, {count} is allowed");
+    });
+}

@@ -126,6 +126,17 @@ fn limits_for_some_items_are_shared() {
     throttle(&args).write_stdin("d\n").assert().success().stdout("d\n");
 }
 
+/// A batch is charged what its items cost together.
+#[test]
+fn batches_share_what_their_items_cost() {
+    let directory = Directory::new();
+    let args = ["-r9/1s,margin=500ms,cost=col:1", "-B3", "-s", &state(&directory), "--", "echo"];
+    let start = Instant::now();
+    throttle(&args).write_stdin("4\n4\n4\n1\n").assert().success().stdout("4 4\n4 1\n");
+    throttle(&args).write_stdin("5\n").assert().success().stdout("5\n");
+    assert!(start.elapsed() >= Duration::from_secs(2));
+}
+
 /// Nothing is released that could not be noted.
 #[test]
 fn a_full_disk_ends_the_run() {

@@ -278,6 +278,7 @@ fn share(
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
     let deadline = format_duration(policy.deadline);
     reporter.detail(&format_args!("shared by {}, slots are good for {deadline}", shared.state));
+    policy.reach(rates).for_each(|reach| reporter.reach(&reach, policy.deadline));
     world.book_with(store)?;
     Ok(BookingTerms { span: policy.span, most: policy.quotas.iter().map(Quota::most).collect() })
 }

@@ -80,7 +80,7 @@ pub use file::FileStore;
 pub use memory::{Memory, MemoryLog};
 pub use open::{open, reset, status};
 pub use place::{names, place};
-pub use policy::{Policy, Quota, Reserve};
+pub use policy::{Policy, Quota, Reach, Reserve};
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
 pub use status::{LimitStatus, Status};

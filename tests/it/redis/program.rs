@@ -54,7 +54,8 @@ fn a_run_goes_on_from_what_the_last_one_used() {
     let Some(server) = RedisServer::start() else { return };
     let start = Instant::now();
     for _ in 0..4 {
-        let run = throttle(&[RATE, "-s", &server.url("web"), "--", "true"]).write_stdin(numbers(8)).assert();
+        let run =
+            throttle(&[RATE, "-q", "-s", &server.url("web"), "--", "true"]).write_stdin(numbers(8)).assert();
         run.success().stderr("");
     }
     assert_takes_its_time(start, 32);

@@ -31,7 +31,7 @@ pub use rate_text::RateText;
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use server::{Address, Server};
-pub use state::{Shared, State, check_shareable};
+pub use state::{Shared, State, VARIABLE, check_shareable};
 
 /// A whole run, as it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -10,6 +10,12 @@ use url::Url;
 
 const PORT: u16 = 6379;
 
+/// How a URL of ours begins.
+pub(super) const SCHEMES: [&str; 3] = ["redis", "rediss", "unix"];
+
+/// What an error ends with: it must not repeat what was written.
+const FORM: &str = "it is like redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME";
+
 /// Longer names are a mistake, and make every key longer.
 const LONGEST_NAME: usize = 200;
 
@@ -18,7 +24,7 @@ const LONGEST_NAME: usize = 200;
 /// Written as `redis://[user[:password]@]host[:port]/NAME[?db=N]`, the same with `rediss://` for TLS, or
 /// `unix:///path/to.sock?name=NAME[&db=N][&user=USER][&password=PASSWORD]`. Reserved characters are written as `%XX`.
 ///
-/// However it is printed, the password does not show.
+/// However it is printed, the password does not show. Nor does a user without one, which may be a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Server {
     /// Where the server listens.
@@ -54,6 +60,16 @@ impl Server {
         self.password.is_some()
     }
 
+    /// Whether a user or a password was written.
+    pub fn has_credentials(&self) -> bool {
+        self.user.is_some() || self.has_password()
+    }
+
+    /// The same for somebody else.
+    pub fn without_credentials(&self) -> Self {
+        Server { user: None, password: None, ..self.clone() }
+    }
+
     /// The name of the state.
     pub fn name(&self) -> &str {
         &self.name
@@ -61,9 +77,12 @@ impl Server {
 
     fn at_host(url: &Url) -> Result<Self> {
         let host = url.host_str().filter(|host| !host.is_empty()).context("the host is missing")?;
-        for (key, _) in url.query_pairs() {
-            ensure!(key == "db", "'{key}=' is unknown here, there is db=");
-        }
+        let has_at = |text: &str| text.contains('@');
+        ensure!(
+            !has_at(url.path()) && !url.query().is_some_and(has_at),
+            "the characters @ / ? # in a user or password are written as %40 %2F %3F %23"
+        );
+        ensure!(url.query_pairs().all(|(key, _)| key == "db"), "after the '?' there is db= only");
         Server {
             address: Address::Tcp {
                 host: decoded(host)?,
@@ -79,10 +98,9 @@ impl Server {
     }
 
     fn at_socket(url: &Url) -> Result<Self> {
-        for (key, _) in url.query_pairs() {
-            let is_known = ["name", "db", "user", "password"].contains(&&*key);
-            ensure!(is_known, "'{key}=' is unknown here, there are name=, db=, user= and password=");
-        }
+        let mut keys = url.query_pairs().map(|(key, _)| key);
+        let are_known = keys.all(|key| ["name", "db", "user", "password"].contains(&&*key));
+        ensure!(are_known, "after the '?' there are name=, db=, user= and password= only");
         ensure!(url.host_str().is_none_or(str::is_empty), "a path begins with a slash: unix:///path");
         ensure!(!matches!(url.path(), "" | "/"), "the path of the socket is missing");
         Server {
@@ -113,7 +131,7 @@ fn parameter(url: &Url, name: &str) -> Option<String> {
 
 fn db(url: &Url) -> Result<u32> {
     let Some(db) = parameter(url, "db") else { return Ok(0) };
-    db.parse().with_context(|| format!("'{}' is no number of a database", db.escape_debug()))
+    db.parse().ok().context("db= is the number of a database")
 }
 
 fn decoded(text: &str) -> Result<String> {
@@ -131,12 +149,12 @@ impl FromStr for Server {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        // Without the text: there may be a password in it.
-        let url = Url::parse(text).context("it is not a URL such as redis://HOST/NAME")?;
-        ensure!(url.fragment().is_none(), "a '#' is written as %23");
+        let url = Url::parse(text).context(FORM)?;
+        ensure!(url.fragment().is_none(), "a '#' is written as %23; {FORM}");
         match url.scheme() {
-            "redis" | "rediss" => Server::at_host(&url),
-            "unix" => Server::at_socket(&url),
+            "redis" | "rediss" => Server::at_host(&url).context(FORM),
+            "unix" => Server::at_socket(&url)
+                .context("it is like unix:///SOCKET?name=NAME, as redis:// is for a host"),
             _ => bail!("there are redis://, rediss:// and unix://"),
         }
     }
@@ -144,7 +162,7 @@ impl FromStr for Server {
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = self.user.as_deref().map(encoded);
+        let user = self.user.as_deref().filter(|_| self.has_password()).map(encoded);
         match &self.address {
             Address::Tcp { host, port, has_tls } => {
                 let scheme = if *has_tls { "rediss" } else { "redis" };
@@ -183,6 +201,7 @@ mod tests {
             ("redis://[::1]:7000/a-b_c.d?db=3", "redis://[::1]:7000/a-b_c.d?db=3"),
             ("redis://:hush@h/n", "redis://h/n"),
             ("redis://joe:hu%40sh@h/n%20m", "redis://joe@h/n%20m"),
+            ("redis://hush@h/n", "redis://h/n"),
             ("unix:///run/redis%20x.sock?name=n", "unix:///run/redis%20x.sock?name=n"),
             ("unix:///r?db=2&name=n&user=j&password=hush", "unix:///r?name=n&db=2&user=j"),
         ];
@@ -190,9 +209,9 @@ mod tests {
             let server: Server = text.parse().unwrap();
             assert_eq!(server.to_string(), shown, "{text}");
             assert_eq!(format!("{server:?}"), format!("Server({shown})"));
-            assert_eq!(server.has_password(), text.contains("hu"));
+            assert_eq!(server.has_credentials(), text.contains("hu"));
             let reread: Server = shown.parse().unwrap();
-            assert_eq!(reread, Server { password: None, ..server });
+            assert!(reread.without_credentials() == server.without_credentials());
         }
     }
 

@@ -9,9 +9,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use url::Url;
 
 const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
 
 /// How a URL of ours begins.
-pub(super) const SCHEMES: [&str; 3] = ["redis", "rediss", "unix"];
+pub(super) const SCHEMES: [&str; 5] = ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix"];
 
 /// What an error ends with: it must not repeat what was written.
 const FORM: &str = "it is like redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME";
@@ -22,13 +23,17 @@ const LONGEST_NAME: usize = 200;
 /// A Redis server, and the name of a state that it keeps.
 ///
 /// Written as `redis://[user[:password]@]host[:port]/NAME[?db=N]`, the same with `rediss://` for TLS, or
-/// `unix:///path/to.sock?name=NAME[&db=N][&user=USER][&password=PASSWORD]`. Reserved characters are written as `%XX`.
+/// `unix:///path/to.sock?name=NAME[&db=N][&user=USER][&password=PASSWORD]`. With `redis+sentinel://HOST[:PORT]/MASTER/NAME`
+/// (or `rediss+sentinel://`) the host is that of a sentinel, which is asked for the master. Reserved characters are
+/// written as `%XX`.
 ///
 /// However it is printed, the password does not show. Nor does a user without one, which may be a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Server {
     /// Where the server listens.
     pub address: Address,
+    /// If a sentinel listens there: the name that it has for the master to be used.
+    pub master: Option<String>,
     /// The user to authenticate as.
     pub user: Option<String>,
     /// The password to authenticate with.
@@ -83,16 +88,26 @@ impl Server {
             "the characters @ / ? # in a user or password are written as %40 %2F %3F %23"
         );
         ensure!(url.query_pairs().all(|(key, _)| key == "db"), "after the '?' there is db= only");
+        let path = url.path().trim_start_matches('/');
+        let (default_port, master, name) = match url.scheme().ends_with("sentinel") {
+            true => {
+                let parts =
+                    path.split_once('/').context("a sentinel is like redis+sentinel://HOST/MASTER/NAME")?;
+                (SENTINEL_PORT, Some(decoded(parts.0)?), parts.1)
+            }
+            false => (PORT, None, path),
+        };
         Server {
             address: Address::Tcp {
                 host: decoded(host)?,
-                port: url.port().unwrap_or(PORT),
-                has_tls: url.scheme() == "rediss",
+                port: url.port().unwrap_or(default_port),
+                has_tls: url.scheme().starts_with("rediss"),
             },
+            master,
             user: Some(decoded(url.username())?).filter(|user| !user.is_empty()),
             password: url.password().map(decoded).transpose()?,
             db: db(url)?,
-            name: decoded(url.path().trim_start_matches('/'))?,
+            name: decoded(name)?,
         }
         .checked()
     }
@@ -105,6 +120,7 @@ impl Server {
         ensure!(!matches!(url.path(), "" | "/"), "the path of the socket is missing");
         Server {
             address: Address::Unix(PathBuf::from(decoded(url.path())?)),
+            master: None,
             user: parameter(url, "user"),
             password: parameter(url, "password"),
             db: db(url)?,
@@ -116,9 +132,8 @@ impl Server {
     fn checked(self) -> Result<Self> {
         ensure!(!self.name.is_empty(), "the name of the state is missing: try redis://HOST/NAME");
         ensure!(self.name.len() <= LONGEST_NAME, "a name has at most {LONGEST_NAME} bytes");
-        // A cluster keeps together what agrees within braces.
-        let is_bad = |c: char| matches!(c, '{' | '}' | '/') || c.is_control();
-        ensure!(!self.name.contains(is_bad), "a name has neither braces nor slashes nor control characters");
+        let is_bad = |c: char| c == '/' || c.is_control();
+        ensure!(!self.name.contains(is_bad), "a name has neither slashes nor control characters");
         let has_tls = matches!(self.address, Address::Tcp { has_tls: true, .. });
         ensure!(!has_tls || cfg!(feature = "tls"), "this program was built without TLS");
         Ok(self)
@@ -152,7 +167,7 @@ impl FromStr for Server {
         let url = Url::parse(text).context(FORM)?;
         ensure!(url.fragment().is_none(), "a '#' is written as %23; {FORM}");
         match url.scheme() {
-            "redis" | "rediss" => Server::at_host(&url).context(FORM),
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" => Server::at_host(&url).context(FORM),
             "unix" => Server::at_socket(&url)
                 .context("it is like unix:///SOCKET?name=NAME, as redis:// is for a host"),
             _ => bail!("there are redis://, rediss:// and unix://"),
@@ -167,8 +182,12 @@ impl fmt::Display for Server {
             Address::Tcp { host, port, has_tls } => {
                 let scheme = if *has_tls { "rediss" } else { "redis" };
                 let user = user.map(|user| format!("{user}@")).unwrap_or_default();
-                let port = if *port == PORT { String::new() } else { format!(":{port}") };
-                write!(f, "{scheme}://{user}{host}{port}/{}", encoded(&self.name))?;
+                let (sentinel, default_port, master) = match &self.master {
+                    Some(master) => ("+sentinel", SENTINEL_PORT, format!("{}/", encoded(master))),
+                    None => ("", PORT, String::new()),
+                };
+                let port = if *port == default_port { String::new() } else { format!(":{port}") };
+                write!(f, "{scheme}{sentinel}://{user}{host}{port}/{master}{}", encoded(&self.name))?;
                 if self.db > 0 { write!(f, "?db={}", self.db) } else { Ok(()) }
             }
             Address::Unix(path) => {
@@ -202,6 +221,8 @@ mod tests {
             ("redis://:hush@h/n", "redis://h/n"),
             ("redis://joe:hu%40sh@h/n%20m", "redis://joe@h/n%20m"),
             ("redis://hush@h/n", "redis://h/n"),
+            ("redis+sentinel://joe:hush@h/my%20m/n", "redis+sentinel://joe@h/my%20m/n"),
+            ("rediss+sentinel://h:7/m/n?db=2", "rediss+sentinel://h:7/m/n?db=2"),
             ("unix:///run/redis%20x.sock?name=n", "unix:///run/redis%20x.sock?name=n"),
             ("unix:///r?db=2&name=n&user=j&password=hush", "unix:///r?name=n&db=2&user=j"),
         ];
@@ -236,9 +257,10 @@ mod tests {
             "redis://:hush@h/n?db=x",
             "redis://:hush@h/n?bd=1",
             "redis://:hush@h/n#x",
-            "redis://:hush@h/%7Bn%7D",
             "redis://:hush@h/a/b",
             "redis://:hush@h/%00",
+            "redis+sentinel://:hush@h/n",
+            "redis+sentinel://:hush@h/m/",
             "redis://:hush@h:99999/n",
             "unix:///run/redis.sock?password=hush",
             "unix:?name=n&password=hush",

@@ -78,7 +78,7 @@ fn each_key_is_lost_by_itself() {
     let mut store = store(&server.url("web"), &["6/h"]);
     store.book(&keyed(b"a", 1)).unwrap();
     store.book(&keyed(b"b", 1)).unwrap();
-    server.ask::<()>("DEL throttle:{web}:0:a");
+    server.ask::<()>("DEL throttle:web/a");
     assert_eq!(store.book(&keyed(b"b", 1)).unwrap().slots.len(), 1);
     assert_eq!(store.book(&keyed(b"a", 1)).unwrap().slots.len(), 0);
 }
@@ -119,7 +119,7 @@ fn is_found_out_after(bookings: u64) {
     let url = format!("redis://127.0.0.1:{}/web", way.port);
     let (mut early, mut late) = (store(&url, &["8/h"]), store(&url, &["8/h"]));
     early.book(&some(1)).unwrap();
-    eventually("it is replicated", || new.ask::<u64>("EXISTS throttle:{web}:0:") == 1);
+    eventually("it is replicated", || new.ask::<u64>("EXISTS throttle:web") == 1);
     new.ask::<()>("REPLICAOF NO ONE");
     late.book(&some(1)).unwrap();
     way.lead_to(new.port);

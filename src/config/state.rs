@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::quantity::parse_count;
 use super::rate::{From, Rate, keys};
@@ -132,7 +132,7 @@ impl fmt::Display for State {
 ///
 /// # Errors
 /// They cannot, and why.
-pub fn check_shareable(state: &State, limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
+pub fn check_shareable(limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
     ensure!(
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
         "limits that are shared must not change, as those of -r @FILE may: give them as -r RATE"
@@ -150,19 +150,14 @@ pub fn check_shareable(state: &State, limits: &Limits, on_limit: OnLimit, batch:
         rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE,
         "a batch that costs what its items do cannot be shared: leave out -B, or the costs"
     );
-    check_keys(state, &rates)
+    check_keys(&rates)
 }
 
 /// All limits are charged by one booking, which has to be the same for all items, or all of a key.
-fn check_keys(state: &State, rates: &[Rate]) -> Result<()> {
+fn check_keys(rates: &[Rate]) -> Result<()> {
     let keyed = rates.iter().filter(|rate| rate.key.is_some()).count();
     if keyed == 0 {
         return Ok(());
-    }
-    if let State::Name(_) | State::File(_) = state {
-        bail!(
-            "a file keeps limits for all items, not for each key: use redis://, or a run with a state for each key"
-        );
     }
     ensure!(
         rates.iter().all(|rate| rate.only.is_none()),

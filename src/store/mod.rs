@@ -22,8 +22,10 @@
 //! e(k+N) ≥ s(k+N) ≥ s(k) + P + D ≥ e(k) + P
 //! ```
 //!
-//! A dropped slot stays in the log: that costs throughput, never the limit. `margin=` sets D. [`Policy`] has the reserve
-//! for each algorithm.
+//! A dropped slot stays in the log: that costs throughput, never the limit. One that is *given back* in time stays in the
+//! log as well, but has no owner until the next process that asks for slots at the same cost gets the same instant. To the
+//! rules nothing has happened: the log is that of one release, whoever makes it. `margin=` sets D. [`Policy`] has the
+//! reserve for each algorithm.
 //!
 //! # Who does what
 //!
@@ -58,22 +60,28 @@ use anyhow::Error;
 use crate::exit::Exit;
 pub use crate::limiter::{Answer, Order, Slot};
 
-#[cfg(not(feature = "redis"))]
+#[cfg(not(all(feature = "redis", feature = "sqlite")))]
 mod absent;
+#[cfg(feature = "sqlite")]
 mod file;
 pub mod ledger;
 mod memory;
 mod open;
+mod place;
 mod policy;
 #[cfg(feature = "redis")]
 mod redis;
+mod status;
 
-pub use file::{FileStore, LimitStatus, Status, names, place};
-pub use memory::Memory;
+#[cfg(feature = "sqlite")]
+pub use file::FileStore;
+pub use memory::{Memory, MemoryLog};
 pub use open::{open, reset, status};
+pub use place::{names, place};
 pub use policy::{Policy, Quota, Reserve};
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
+pub use status::{LimitStatus, Status};
 
 /// Why a store cannot be asked any more.
 #[derive(Debug)]
@@ -102,4 +110,15 @@ pub trait Store: Send {
     /// # Errors
     /// When there is none.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
+
+    /// Gives back slots that were booked by `order` and will not be used: whoever books next gets the same instants.
+    ///
+    /// A store that cannot hand them on leaves them booked, which costs throughput, never the limit.
+    ///
+    /// # Errors
+    /// They could not be given back.
+    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
+        let _ = (order, slots);
+        Ok(())
+    }
 }

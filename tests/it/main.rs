@@ -28,11 +28,12 @@ mod protocol;
 #[cfg(feature = "redis")]
 mod redis;
 mod rooms;
+#[cfg(feature = "sqlite")]
 mod shared;
 mod shared_status;
 mod signals;
 mod simulated;
-#[cfg(feature = "redis")]
+#[cfg(all(feature = "redis", feature = "sqlite"))]
 mod stores;
 mod strace;
 mod support;

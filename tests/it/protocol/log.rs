@@ -3,7 +3,7 @@
 use throttle::config::{Defaults, RateText};
 use throttle::limiter::{Limits, Request};
 use throttle::store::ledger::{BookingRules, Ledger};
-use throttle::store::{Order, Policy, Reserve, Slot};
+use throttle::store::{MemoryLog, Order, Policy, Reserve, Slot};
 use throttle::time::Time;
 
 /// Time passes in steps of this. The ledger tells nobody to come back sooner.
@@ -43,7 +43,7 @@ impl Terms {
 #[derive(Clone)]
 pub(super) struct Log {
     ledger: Ledger,
-    marks: Vec<u64>,
+    units: MemoryLog,
     returned: Vec<Slot>,
     /// Whether nobody who knew what was lost has asked since.
     pub(super) is_unhealed: bool,
@@ -56,7 +56,7 @@ fn order(count: u64) -> Order {
 impl Log {
     pub(super) fn begin(terms: &Terms, now: Time) -> Self {
         let ledger = terms.rules.begin(now);
-        Log { ledger, marks: Vec::new(), returned: Vec::new(), is_unhealed: false }
+        Log { ledger, units: MemoryLog::default(), returned: Vec::new(), is_unhealed: false }
     }
 
     /// Begins anew, with nothing known of what was.
@@ -80,15 +80,9 @@ impl Log {
             return (slots, None);
         }
         let answer =
-            terms.rules.book(&mut self.ledger, &mut self.marks, now, &order(lacking)).expect("booked");
+            terms.rules.book(&mut self.ledger, &mut self.units, now, &order(lacking)).expect("booked");
         slots.extend(answer.slots);
         (slots, answer.ask_again)
-    }
-
-    /// As [`book`](Self::book), by a process that dies between writing the marks and the ledger.
-    pub(super) fn book_half(&mut self, terms: &Terms, now: Time, count: u64) {
-        let mut lost = self.ledger.clone();
-        terms.rules.book(&mut lost, &mut self.marks, now, &order(count)).expect("booked");
     }
 
     /// Takes slots that are not going to be used.
@@ -107,7 +101,7 @@ impl Log {
     /// Those after the next N follow from these.
     pub(super) fn future(&self, terms: &Terms, now: Time) -> Vec<u8> {
         let mut log = self.clone();
-        let answer = terms.unbounded.book(&mut log.ledger, &mut log.marks, now, &order(terms.count + 1));
+        let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &order(terms.count + 1));
         let fresh = answer.expect("booked").slots;
         let returned = self.returned.iter().filter(|slot| slot.until >= now);
         let mut future = vec![u8::from(self.is_unhealed)];

@@ -65,7 +65,6 @@ pub(super) enum Action {
     Wake(usize),
     Release(usize),
     Die(usize),
-    DieBooking(usize),
     End(usize),
     LoseState,
 }
@@ -315,12 +314,6 @@ impl Protocol {
         };
         if self.has(Fault::Death) {
             steps.push((Action::Die(index), replaced()));
-            if self.store == Store::File && self.may_ask(state, process) {
-                let mut next = replaced();
-                next.log.book_half(&self.terms, state.now, self.terms.policy.span);
-                next.future = next.log.future(&self.terms, state.now);
-                steps.push((Action::DieBooking(index), next));
-            }
         }
         if self.has(Fault::End) && !process.slots.is_empty() {
             let mut next = replaced();

@@ -1,8 +1,8 @@
 //! A store in a Redis server, for limits that several machines share.
 //!
 //! Booking is one script, which runs in the server as one step: so there is one order of all bookings, and one clock,
-//! the server's. Each limit has its own key, of a few bytes; for `sliding` it is a log of 8 bytes for each of the N. Keys
-//! expire once they no longer matter.
+//! the server's. All limits of a name, or of one of its keys, are kept under one key: the policy, a few bytes for each
+//! limit, and for `sliding` a log of 8 bytes for each of the N. Keys expire once they no longer matter.
 //!
 //! # When state is lost
 //!
@@ -12,6 +12,16 @@
 //! may have been booked up to the horizon, until there: nothing is released for a window. The same is done when the
 //! server's clock has been set: back, if there are slots beyond the horizon; forward, if it is further ahead of our own
 //! clock than earlier answers allow (see `clock`).
+//!
+//! # In a cluster
+//!
+//! One key is in one slot, and goes to another node as one. Each booking checks the policy that is kept under its key; a
+//! run with keys checks that of the name as well, when it begins and now and then, which another node may keep. Each
+//! node has a clock of its own. If the node that takes over a key has one that is ahead, slots would come too early by
+//! as much, so it is distrusted, as after a step.
+//!
+//! `WAIT` is not used: a replica that has a booking need not be the one that is promoted. The silence after a loss does
+//! not depend on who was.
 //!
 //! # When the server is away
 //!
@@ -34,12 +44,11 @@ mod terms;
 #[cfg(feature = "tls")]
 mod tls;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use self::clock::{Exchange, Micros, ServerClock};
+use self::clock::{Exchange, Micros};
 use self::distance::{ensure_near, too_far};
 use self::failure::Failure;
 use self::nodes::{NodeId, Nodes};
@@ -82,7 +91,6 @@ pub struct RedisStore {
     /// Until when it is known that nobody uses the name for other limits.
     claimed_until: Option<Time>,
     is_near: bool,
-    clocks: HashMap<NodeId, ServerClock>,
     sightings: Sightings,
     began: Micros,
     warning: Option<String>,
@@ -124,7 +132,6 @@ impl RedisStore {
             booking: Booking::new(),
             claimed_until: None,
             is_near: false,
-            clocks: HashMap::new(),
             began: 0,
             warning: None,
         }
@@ -150,10 +157,14 @@ impl RedisStore {
         self.claim(order, patience)?;
         for _ in 0..2 {
             let asked = self.ask(order, patience)?;
-            if self.is_trusted(order, &asked) {
+            let Asked { node, charges, exchange, .. } = &asked;
+            let (deadline, memory) = (self.policy.deadline, self.memory(charges));
+            let doubt = self.sightings.doubt(*node, &order.key, charges, exchange, deadline, memory);
+            let Some(what) = doubt else {
                 self.note(order, &asked);
                 return self.answer(&asked);
-            }
+            };
+            self.warn(what);
         }
         Err(Failure::away("its clock is set forward again and again"))
     }
@@ -204,28 +215,6 @@ impl RedisStore {
             }
             Reply::OtherPolicy(other) => Err(self.other_policy(&other)),
         }
-    }
-
-    /// Whether what is kept is as old as it looks by the clock that answered. If not, the next answer will be.
-    fn is_trusted(&mut self, order: &Order, asked: &Asked) -> bool {
-        let Asked { node, exchange, .. } = asked;
-        let (deadline, memory) = (self.policy.deadline, self.memory(&asked.charges));
-        let nanos = memory.saturating_mul(1000);
-        let keeper = self.sightings.keeper(&order.key, exchange.server).filter(|keeper| keeper != node);
-        let keeper = keeper.and_then(|keeper| self.clocks.get(&keeper));
-        let is_ahead = keeper.is_some_and(|clock| clock.is_behind(exchange, deadline, nanos));
-        let is_distrusted = asked.charges.iter().all(|charge| charge.is_distrusted);
-        if self.clocks.entry(*node).or_default().was_set_forward(exchange, deadline, nanos) {
-            self.warn("its clock was set forward");
-            self.sightings.distrust(*node, exchange.server.saturating_add(memory));
-            return false;
-        }
-        if is_ahead && !is_distrusted {
-            self.warn("another node has taken over, whose clock is ahead");
-            self.sightings.distrust_key(&order.key);
-            return false;
-        }
-        true
     }
 
     fn other_policy(&self, other: &str) -> Failure {

@@ -92,8 +92,8 @@ impl Nodes {
             self.ask_node(self.entry, patience, |_| Ok(()))?;
             // Who may not ask for the map is told by and by.
             match self.learn(self.entry) {
-                Ok(()) | Err(Failure::Final(_)) => {}
-                away => away?,
+                Err(Failure::Away(why)) => return Err(Failure::Away(why)),
+                Ok(()) | Err(Failure::Final(_) | Failure::Redirect(_)) => {}
             }
         }
         Ok(self.by_slot.get(&slot).copied().unwrap_or(self.entry))
@@ -219,5 +219,38 @@ impl Redirect {
     pub(super) fn to(node: &str, is_for_once: bool) -> Option<Self> {
         let (host, port) = node.rsplit_once(':')?;
         Some(Redirect { host: host.to_owned(), port: port.parse().ok()?, is_for_once })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_where_another_says_and_encrypted_as_that_is() {
+        let tcp = |host: &str, port, has_tls| Address::Tcp { host: host.into(), port, has_tls };
+        let table = [
+            ("redis://h:7/n", "10.0.0.1:8", tcp("10.0.0.1", 8, false)),
+            ("rediss://h:7/n", "node.example:8", tcp("node.example", 8, true)),
+            ("rediss://h:7/n", ":8", tcp("h", 8, true)),
+            ("redis://h:7/n", "?:8", tcp("h", 8, false)),
+            ("redis://h:7/n", "fe80::1:8", tcp("fe80::1", 8, false)),
+            ("unix:///s?name=n", ":8", tcp("127.0.0.1", 8, false)),
+        ];
+        for (url, named, address) in table {
+            let mut nodes = Nodes::new(url.parse().unwrap());
+            let to = Redirect::to(named, false).unwrap();
+            let node = nodes.node_at(NodeId(0), &to.host, to.port).ok().unwrap();
+            assert!(nodes.node(node).address == address, "{url} {named}");
+            assert_eq!(nodes.node_at(node, &to.host, to.port).ok(), Some(node), "{url} {named}");
+        }
+    }
+
+    #[test]
+    fn nodes_without_end_are_not_believed() {
+        let mut nodes = Nodes::new("redis://h/n".parse().unwrap());
+        let mut name = |port| nodes.node_at(NodeId(0), "", port).is_ok();
+        assert!((10_000..10_000 + MOST_NODES - 1).all(&mut name));
+        assert!(!name(9000));
     }
 }

@@ -1,8 +1,9 @@
-//! What this process has seen of each limit, and so can tell from what is kept whether some of it was lost.
+//! What this process has seen of each limit and each clock, and so can tell whether what is kept is all that was booked,
+//! and as old as it looks.
 
 use std::collections::HashMap;
 
-use super::clock::Micros;
+use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
 use super::script::{Charge, Seen};
 use super::terms::ScriptTerms;
@@ -38,21 +39,56 @@ pub(super) struct Sightings {
     by_key: HashMap<Key, Box<[Sighting]>>,
     tidy_beyond: usize,
     steps: HashMap<NodeId, Steps>,
+    clocks: HashMap<NodeId, ServerClock>,
 }
 
 impl Sightings {
     pub(super) fn new(limits: usize) -> Self {
-        Sightings { limits, by_key: HashMap::new(), tidy_beyond: FEW, steps: HashMap::new() }
+        Sightings {
+            limits,
+            by_key: HashMap::new(),
+            tidy_beyond: FEW,
+            steps: HashMap::new(),
+            clocks: HashMap::new(),
+        }
+    }
+
+    /// Why what `node` keeps under `key` may be younger than it looks by the clock that answered, unless it was
+    /// distrusted already. The next charges say so.
+    ///
+    /// Nothing matters for longer than `memory` microseconds.
+    pub(super) fn doubt(
+        &mut self,
+        node: NodeId,
+        key: &Key,
+        charges: &[Charge],
+        exchange: &Exchange,
+        deadline: u64,
+        memory: Micros,
+    ) -> Option<&'static str> {
+        let nanos = memory.saturating_mul(1000);
+        let keeper = self.keeper(key, exchange.server).filter(|&keeper| keeper != node);
+        let keeper = keeper.and_then(|keeper| self.clocks.get(&keeper));
+        let is_ahead = keeper.is_some_and(|clock| clock.is_behind(exchange, deadline, nanos));
+        if self.clocks.entry(node).or_default().was_set_forward(exchange, deadline, nanos) {
+            self.distrust(node, exchange.server.saturating_add(memory));
+            return Some("its clock was set forward");
+        }
+        if is_ahead && charges.iter().any(|charge| !charge.is_distrusted) {
+            self.distrust_key(key);
+            return Some("another node has taken over, whose clock is ahead");
+        }
+        None
     }
 
     /// The clock of a node was set forward: what it keeps looks older than it is.
-    pub(super) fn distrust(&mut self, node: NodeId, until: Micros) {
+    fn distrust(&mut self, node: NodeId, until: Micros) {
         let steps = self.steps.entry(node).or_default();
         *steps = Steps { number: steps.number + 1, distrust_until: until };
     }
 
     /// A key was taken over by a node whose clock is ahead of the last one's.
-    pub(super) fn distrust_key(&mut self, key: &Key) {
+    fn distrust_key(&mut self, key: &Key) {
         for sighting in self.by_key.get_mut(key).into_iter().flatten() {
             sighting.is_distrusted = true;
         }
@@ -67,7 +103,7 @@ impl Sightings {
     }
 
     /// Who kept it last, if that still matters at `now`.
-    pub(super) fn keeper(&self, key: &Key, now: Micros) -> Option<NodeId> {
+    fn keeper(&self, key: &Key, now: Micros) -> Option<NodeId> {
         let sightings = self.by_key.get(key)?;
         sightings.iter().find(|sighting| sighting.seen.settled > now).map(|sighting| sighting.node)
     }

@@ -1,9 +1,15 @@
 //! A limit in a cluster, by whichever node it is asked for, while slots and masters change.
 
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::time::Duration;
+
 use throttle::exit::Exit;
 
-use super::client::{book_out, failure, keyed, store};
+use super::client::{book_out, failure, impatient, keyed, store};
 use super::crowds::goes_on_without_a_burst;
+use super::proxy::listen;
 use super::server::RedisServer;
 use crate::support::{Directory, eventually, throttle};
 
@@ -128,6 +134,23 @@ fn a_slot_that_is_moved() {
     assert!(!warnings.is_empty());
     assert!(warnings.iter().all(|warning| warning.contains("clock is ahead")), "{warnings:?}");
     assert_eq!(cluster.nodes[2].ask::<u64>("EXISTS throttle:web"), 1);
+}
+
+#[test]
+fn nodes_that_name_each_other_for_ever() {
+    let own_port = Arc::new(AtomicU16::new(0));
+    let named = Arc::clone(&own_port);
+    let port = listen(move |mut stream| {
+        while let Ok(1..) = stream.read(&mut [0; 4096]) {
+            let moved = format!("-MOVED 7 :{}\r\n", named.load(Relaxed));
+            stream.write_all(moved.as_bytes()).unwrap();
+        }
+    });
+    own_port.store(port, Relaxed);
+    let url = format!("redis://127.0.0.1:{port}/web");
+    let (exit, why) = failure(&mut impatient(&url, &["1/s"], Duration::from_millis(400)));
+    assert_eq!(exit, Exit::StoreAway);
+    assert!(why.contains("name each other"), "{why}");
 }
 
 /// The named node is the one that fails: the others have to be known.

@@ -17,8 +17,9 @@ const SLOTS: u16 = 16384;
 
 const RATES: [&str; 1] = ["2/h,key=col:1"];
 
-const OPTIONS: &str = "--cluster-enabled yes --cluster-node-timeout 1000 --user joe on >hush ~* &* +@all \
-                       --user default on nopass ~* &* +@all -evalsha";
+const OPTIONS: &str = "--cluster-enabled yes --cluster-node-timeout 1000 --user joe on >hush ~throttle:* \
+                       +ping +select +evalsha +script|load +time +getrange +setrange +pexpire +pttl \
+                       +cluster|slots +asking +scan +unlink --user default on nopass ~* &* +@all -evalsha";
 
 fn start_node() -> Option<RedisServer> {
     RedisServer::start_with(&OPTIONS.split(' ').collect::<Vec<_>>())

@@ -84,7 +84,8 @@ impl Scene {
             Limits(rate) => schedule.change_limits(now, vec![self::rate(rate)]),
             Booked(instants) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-                let order = Order { key: Key::new(), costs: [1].into(), count: instants.len() as u64 };
+                let order =
+                    Order { key: Key::new(), costs: [1].into(), count: instants.len() as u64, turn: None };
                 schedule.booked(now, &order, Answer { slots, ..Answer::default() });
             }
             Interrupt => schedule.stop(Stop::Signal(Signal::SIGINT)),

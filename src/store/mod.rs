@@ -34,9 +34,11 @@
 //! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
 //! [`crate::limiter::Booked`], which is pure, like all limiters.
 //!
-//! Slots are given out in the order of asking, so there is no polling, no thundering herd and no starvation. None is given
-//! out further ahead than the *horizon*, so that the bookings of dead processes expire soon. A process that would have to
-//! wait longer is told when to ask again.
+//! Slots are given out in the order of asking, so there is no polling and no thundering herd. None is given out further
+//! ahead than the *horizon*, so that the bookings of dead processes expire soon. A process that would have to wait longer
+//! is turned away: it is told when to ask again, and gets a *turn*. Those who come later go behind it, so nobody starves;
+//! but a turn is no slot, and whoever does not come back costs the others nothing. Where slots are far ahead they are given
+//! out a few at a time, so that all processes get the same.
 //!
 //! # What is not promised
 //!
@@ -58,7 +60,7 @@ use std::fmt;
 use anyhow::Error;
 
 use crate::exit::Exit;
-pub use crate::limiter::{Answer, Order, Slot};
+pub use crate::limiter::{Answer, Order, Slot, Turn};
 
 #[cfg(not(all(feature = "redis", feature = "sqlite")))]
 mod absent;

@@ -219,7 +219,7 @@ impl Reporter {
     pub fn statistics(&self, schedule: &Schedule, now: Time) {
         let stats = schedule.stats();
         self.say(&stats::line(&stats, now));
-        stats::waits(&stats, schedule.tally()).iter().for_each(|text| self.say(text));
+        stats::waits(&stats, &schedule.limit_stats()).iter().for_each(|text| self.say(text));
     }
 }
 

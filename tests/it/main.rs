@@ -20,6 +20,7 @@ mod jobs_simulated;
 mod keys;
 mod limit_files;
 mod limits;
+mod metrics;
 mod nginx;
 mod outlook;
 mod plot;

@@ -155,7 +155,7 @@ impl Database {
     /// Begins to write, under its lock; `None` if it is not in its place any more.
     pub(super) fn begin(&mut self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
         if !self.is_in_place()? {
-            self.remove_half_a_pair()?;
+            self.remove_what_is_left()?;
             return Ok(None);
         }
         if self.opened.is_none() {
@@ -174,11 +174,11 @@ impl Database {
         }
     }
 
-    /// Without its log, the index beside it would lead whoever opens the state astray.
-    fn remove_half_a_pair(&self) -> Result<(), StoreError> {
+    /// Beside another database, or with another log, the index of ours would lead astray whoever opens the state.
+    fn remove_what_is_left(&self) -> Result<(), StoreError> {
         let Some(opened) = &self.opened else { return Ok(()) };
-        let [[wal, shm], [our_wal, our_shm]] = [companions(&self.path)?, opened.companions];
-        if shm == our_shm && wal != our_wal { remove_companions(&self.path) } else { Ok(()) }
+        let [_, shm] = companions(&self.path)?;
+        if shm == opened.companions[1] { remove_companions(&self.path) } else { Ok(()) }
     }
 
     /// Opens it anew.

@@ -15,7 +15,7 @@ use crate::time::Time;
 /// Instants are nanoseconds since the machine was started. Counts and lists of numbers are big-endian.
 pub(super) const SCHEMA: &str = "
 CREATE TABLE policy(id INTEGER PRIMARY KEY, text TEXT, generation INTEGER, began INTEGER, silent INTEGER, boot BLOB, namespace INTEGER, sum INTEGER);
-CREATE TABLE account(key BLOB PRIMARY KEY, newest INTEGER, idle INTEGER, numbers BLOB, sum INTEGER) WITHOUT ROWID;
+CREATE TABLE account(key BLOB PRIMARY KEY, newest INTEGER, turns INTEGER, idle INTEGER, numbers BLOB, sum INTEGER) WITHOUT ROWID;
 CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum INTEGER, PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
 CREATE TABLE booked(owner TEXT, key BLOB, costs BLOB, until INTEGER, slots BLOB, sum INTEGER, PRIMARY KEY(owner, key, costs)) WITHOUT ROWID;
 ";
@@ -51,7 +51,7 @@ impl Header {
     /// Also reads the numbers of `key`, if there are any.
     pub(super) fn read(connection: &Connection, key: &[u8]) -> rusqlite::Result<(Self, Option<Ledger>)> {
         let mut select = connection.prepare_cached(
-            "SELECT generation, began, silent, boot, namespace, text, policy.sum, newest, idle, numbers, account.sum \
+            "SELECT generation, began, silent, boot, namespace, text, policy.sum, newest, idle, numbers, account.sum, turns \
              FROM policy LEFT JOIN account ON key = ?1 WHERE id = 1",
         )?;
         select.query_row([key], |row| {
@@ -65,10 +65,11 @@ impl Header {
             checked(row, 6, header.sum())?;
             let Some(newest) = row.get::<_, Option<i64>>(7)? else { return Ok((header, None)) };
             let numbers: Vec<u8> = row.get(9)?;
-            let sums = [header.generation, newest.cast_unsigned(), number(row, 8)?];
+            let turns = Time(number(row, 11)?);
+            let sums = [header.generation, newest.cast_unsigned(), turns.0, number(row, 8)?];
             checked(row, 10, sum(&[&bytes(&sums), &numbers, key]))?;
             let accounts = numbers.as_chunks::<ACCOUNT>().0.iter().map(account).collect();
-            Ok((header, Some(Ledger { newest: Time(newest.cast_unsigned()), accounts })))
+            Ok((header, Some(Ledger { newest: Time(newest.cast_unsigned()), turns, accounts })))
         })
     }
 
@@ -107,9 +108,11 @@ impl KeyRows<'_> {
         let account =
             |account: &Account| [&account.at.to_be_bytes()[..], &account.used.to_be_bytes()].concat();
         let numbers: Vec<u8> = ledger.accounts.iter().flat_map(account).collect();
-        let sum = sum(&[&bytes(&[self.generation, ledger.newest.0, idle]), &numbers, self.key]);
-        let row = params![self.key, ledger.newest.0.cast_signed(), idle.cast_signed(), numbers, sum];
-        self.execute("REPLACE INTO account VALUES (?1, ?2, ?3, ?4, ?5)", row)
+        let sum =
+            sum(&[&bytes(&[self.generation, ledger.newest.0, ledger.turns.0, idle]), &numbers, self.key]);
+        let (newest, turns) = (ledger.newest.0.cast_signed(), ledger.turns.0.cast_signed());
+        let row = params![self.key, newest, turns, idle.cast_signed(), numbers, sum];
+        self.execute("REPLACE INTO account VALUES (?1, ?2, ?3, ?4, ?5, ?6)", row)
     }
 
     /// The slots from `now` on that `owner` has at these costs, earliest first.

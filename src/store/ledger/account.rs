@@ -147,6 +147,6 @@ fn instant(verdict: Verdict) -> Time {
 }
 
 /// How long nothing is allowed after a release, rounded up.
-fn gap(quota: &Quota, cost: u64) -> u64 {
+pub(super) fn gap(quota: &Quota, cost: u64) -> u64 {
     u64::try_from(Interval::new(terms(quota)).gap(cost)).unwrap_or(u64::MAX)
 }

@@ -15,7 +15,7 @@ use anyhow::anyhow;
 
 pub use self::account::Account;
 use self::window::{Unnoted, Window};
-use super::{Answer, Order, Policy, Quota, Slot, StoreError};
+use super::{Answer, Order, Policy, Quota, Slot, StoreError, Turn};
 use crate::config::Algorithm;
 use crate::exit::Exit;
 use crate::time::{SECOND, Time};
@@ -23,11 +23,19 @@ use crate::time::{SECOND, Time};
 /// Nobody is told to ask again sooner than after this.
 const PAUSE: u64 = SECOND / 1000;
 
+/// So many nanoseconds ahead, slots are given out a few at a time: others have been booked before.
+const NEAR: u64 = SECOND / 10;
+
+/// So many horizons ahead is the last turn.
+const LONGEST_QUEUE: u64 = 16;
+
 /// The numbers of all limits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ledger {
     /// The newest slot that was given out. None is before it.
     pub newest: Time,
+    /// The first instant that no turn is for.
+    pub turns: Time,
     /// One for each limit.
     pub accounts: Box<[Account]>,
 }
@@ -88,7 +96,7 @@ impl BookingRules {
             true => Account::drained(quota, now),
             false => Account::default(),
         };
-        Ledger { newest: Time::ZERO, accounts: self.policy.quotas.iter().map(account).collect() }
+        Ledger { accounts: self.policy.quotas.iter().map(account).collect(), ..Ledger::default() }
     }
 
     /// The state of limits of which nothing is known but that they were used no later than `last`.
@@ -96,7 +104,7 @@ impl BookingRules {
     /// They behave as though all had been used at `last`, so nothing is released for one window from then on.
     pub fn silence(&self, last: Time) -> Ledger {
         let accounts = self.policy.quotas.iter().map(|quota| Account::silent(quota, last));
-        Ledger { newest: Time::ZERO, accounts: accounts.collect() }
+        Ledger { accounts: accounts.collect(), ..Ledger::default() }
     }
 
     /// From when on [`BookingRules::silence`] cannot be told from a new state.
@@ -108,7 +116,8 @@ impl BookingRules {
     /// From when on the state cannot be told from that of limits which were never used.
     pub fn idle_at(&self, ledger: &Ledger) -> Time {
         let accounts = self.policy.quotas.iter().zip(&ledger.accounts);
-        accounts.map(|(quota, account)| account.idle_at(quota, ledger.newest)).max().unwrap_or_default()
+        let idle = accounts.map(|(quota, account)| account.idle_at(quota, ledger.newest)).max();
+        idle.unwrap_or_default().max(ledger.turns)
     }
 
     /// The state once the clock has begun anew at 0: all that was used before counts as used then.
@@ -127,7 +136,7 @@ impl BookingRules {
             let newest = Some(ledger.newest).filter(|_| is_alone);
             accounts.push(account.restart(quota, newest));
         }
-        Ok(Ledger { newest: Time::ZERO, accounts: accounts.into() })
+        Ok(Ledger { accounts: accounts.into(), ..Ledger::default() })
     }
 
     /// Books slots, as [`Store::book`](super::Store::book) does, at `now`.
@@ -143,7 +152,6 @@ impl BookingRules {
         order: &Order,
     ) -> Result<Answer, StoreError> {
         self.check(order)?;
-        let horizon = later(now, self.policy.horizon);
         // None of those is later than the newest slot, and so than any that is booked now.
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
         let returned = log.take_back(&order.costs, most, now)?;
@@ -153,13 +161,23 @@ impl BookingRules {
         let is_small =
             self.charged(order).all(|(_, quota, cost)| cost.saturating_mul(order.count) <= quota.count);
         let mut unnoted = Unnoted::default();
-        for _ in answer.slots.len() as u64..order.count {
+        let mut lacking = order.count - answer.slots.len() as u64;
+        let mut is_first = true;
+        while lacking > 0 {
             let at = self.earliest(ledger, log, now, order)?;
-            if at > horizon {
-                let ask_again = Time(at.0.saturating_sub(self.policy.horizon));
-                answer.ask_again = Some(ask_again.max(later(now, PAUSE)));
+            if std::mem::take(&mut is_first) {
+                if self.is_turned_away(ledger, now, at, order) {
+                    let turn = self.queue(ledger, now, at, order);
+                    (answer.ask_again, answer.turn) = (Some(self.ask_again(now, turn)), Some(Turn(turn.0)));
+                    break;
+                }
+                self.leave_queue(ledger, order);
+                lacking = self.share(lacking, at.since(now));
+            } else if at > self.horizon(now) {
+                answer.ask_again = Some(self.ask_again(now, at));
                 break;
             }
+            lacking -= 1;
             self.charge(ledger, &mut unnoted, at, order);
             if !is_small {
                 unnoted.note(log)?;
@@ -185,6 +203,56 @@ impl BookingRules {
     ) -> Result<(), StoreError> {
         slots.retain(|at| *at > now);
         if slots.is_empty() { Ok(()) } else { log.put_back(costs, &slots, now) }
+    }
+
+    fn horizon(&self, now: Time) -> Time {
+        later(now, self.policy.horizon)
+    }
+
+    /// When a slot at `at` is within the horizon.
+    fn ask_again(&self, now: Time, at: Time) -> Time {
+        Time(at.0.saturating_sub(self.policy.horizon)).max(later(now, PAUSE))
+    }
+
+    /// How many of the slots that are asked for at once one process gets, if the first is so far ahead.
+    ///
+    /// With few at a time, all get the same, more processes fit in the horizon, and none of them has to wait for long.
+    fn share(&self, count: u64, ahead: u64) -> u64 {
+        if ahead <= NEAR { count } else { count.min(self.policy.span.div_ceil(8)) }
+    }
+
+    /// Whether an order whose first slot would be at `at` gets none: it is beyond the horizon, or is for those who were
+    /// turned away before, unless they leave so much time unused that they cannot all be there any more.
+    fn is_turned_away(&self, ledger: &Ledger, now: Time, at: Time, order: &Order) -> bool {
+        let horizon = self.horizon(now);
+        let is_its_turn = order.turn.is_some_and(|turn| Time(turn.0) <= horizon.min(ledger.turns));
+        let others_wait = ledger.turns > horizon && at > later(now, self.policy.horizon / 2);
+        at > horizon || (others_wait && !is_its_turn)
+    }
+
+    /// The turn of an order that is turned away: the instant at which its slot is expected to be.
+    fn queue(&self, ledger: &mut Ledger, now: Time, at: Time, order: &Order) -> Time {
+        let kept = order.turn.map(|turn| Time(turn.0)).filter(|turn| *turn <= ledger.turns);
+        let turn = at.max(kept.unwrap_or(ledger.turns));
+        // Of those who wait, some may never come back.
+        let turn = turn.min(later(now, self.policy.horizon.saturating_mul(LONGEST_QUEUE))).max(at);
+        ledger.turns = ledger.turns.max(self.after(turn, order));
+        turn
+    }
+
+    /// Who was the last of the queue leaves none behind.
+    fn leave_queue(&self, ledger: &mut Ledger, order: &Order) {
+        if let Some(turn) = order.turn.map(|turn| Time(turn.0))
+            && ledger.turns == self.after(turn, order)
+        {
+            ledger.turns = turn;
+        }
+    }
+
+    /// The turn after another.
+    fn after(&self, turn: Time, order: &Order) -> Time {
+        let gap = self.charged(order).map(|(_, quota, cost)| account::gap(quota, cost)).max();
+        later(turn, gap.unwrap_or(0))
     }
 
     fn slot(&self, at: Time) -> Slot {

@@ -261,7 +261,7 @@ impl RedisStore {
             return Err(Failure::away(too_far(exchange.round_trip(), self.policy.deadline)));
         }
         let ask_again = booked.ask_again.map(|at| self.pause(exchange.not_before(at)));
-        Ok(Answer { slots, ask_again, warning: self.warning.take() })
+        Ok(Answer { slots, ask_again, turn: None, warning: self.warning.take() })
     }
 
     fn pause(&self, until: Time) -> Time {

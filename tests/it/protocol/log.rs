@@ -3,7 +3,7 @@
 use throttle::config::{Defaults, RateText};
 use throttle::limiter::{Limits, Request};
 use throttle::store::ledger::{BookingRules, Ledger};
-use throttle::store::{MemoryLog, Order, Policy, Reserve, Slot};
+use throttle::store::{Answer, MemoryLog, Order, Policy, Reserve, Slot, Turn};
 use throttle::time::Time;
 
 /// Time passes in steps of this. The ledger tells nobody to come back sooner.
@@ -16,8 +16,11 @@ pub(super) struct Terms {
     pub(super) period: u64,
     pub(super) policy: Policy,
     pub(super) rules: BookingRules,
+    /// Whether those who are turned away have turns. Without, whoever asks first is served, which is one more thing that
+    /// may happen, so that a limit that holds without turns does so with them; and there are fewer states.
+    pub(super) has_turns: bool,
     /// As far ahead as anyone likes.
-    unbounded: BookingRules,
+    pub(super) unbounded: BookingRules,
 }
 
 impl Terms {
@@ -28,7 +31,8 @@ impl Terms {
         let reserve = Reserve { part: 1000, least: TICK, most: TICK };
         let policy = Policy { horizon: horizon * TICK, span, ..Policy::new(&[rate], reserve) };
         let unbounded = BookingRules::new(Policy { horizon: u64::MAX, ..policy.clone() });
-        Terms { count, period, rules: BookingRules::new(policy.clone()), unbounded, policy }
+        let rules = BookingRules::new(policy.clone());
+        Terms { count, period, rules, has_turns: false, unbounded, policy }
     }
 
     /// The same with slots that know nothing of how late a release may be.
@@ -50,7 +54,7 @@ pub(super) struct Log {
 }
 
 fn order(count: u64) -> Order {
-    Order { key: throttle::charge::Key::new(), costs: [1].into(), count }
+    Order { key: throttle::charge::Key::new(), costs: [1].into(), count, turn: None }
 }
 
 impl Log {
@@ -70,19 +74,23 @@ impl Log {
         *self = Log { ledger: terms.rules.silence(last), ..Log::begin(terms, now) };
     }
 
-    /// Slots, and when to ask again. Those that were given back go first.
-    pub(super) fn book(&mut self, terms: &Terms, now: Time, count: u64) -> (Vec<Slot>, Option<Time>) {
+    /// Books. Slots that were given back go first.
+    pub(super) fn book(&mut self, terms: &Terms, now: Time, count: u64, turn: Option<Turn>) -> Answer {
         self.expire(now);
         let reused = self.returned.len().min(usize::try_from(count).expect("few"));
         let mut slots: Vec<_> = self.returned.drain(..reused).collect();
         let lacking = count - slots.len() as u64;
         if lacking == 0 {
-            return (slots, None);
+            return Answer { slots, ..Answer::default() };
         }
-        let answer =
-            terms.rules.book(&mut self.ledger, &mut self.units, now, &order(lacking)).expect("booked");
+        let order = Order { turn, ..order(lacking) };
+        let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, &order).expect("booked");
         slots.extend(answer.slots);
-        (slots, answer.ask_again)
+        if terms.has_turns {
+            return Answer { slots, ..answer };
+        }
+        self.ledger.turns = Time::ZERO;
+        Answer { slots, turn: None, ..answer }
     }
 
     /// Takes slots that are not going to be used.
@@ -104,7 +112,7 @@ impl Log {
         let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &order(terms.count + 1));
         let fresh = answer.expect("booked").slots;
         let returned = self.returned.iter().filter(|slot| slot.until >= now);
-        let mut future = vec![u8::from(self.is_unhealed)];
+        let mut future = vec![u8::from(self.is_unhealed), ticks(self.ledger.turns, now)];
         future.extend(fresh.iter().chain(returned).map(|slot| ticks(slot.at, now)));
         future
     }

@@ -85,8 +85,12 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
         frozen.pass(random.u64(0..=at_most));
         let key = if random.u8(0..4) == 0 { &b"\r\n{other}\0\xff"[..] } else { b"" };
         let costs = random_costs(random, &policy);
-        let order =
-            Order { key: Key::from_slice(key), costs: costs.clone().into(), count: random.u64(1..20) };
+        let order = Order {
+            key: Key::from_slice(key),
+            costs: costs.clone().into(),
+            count: random.u64(1..20),
+            turn: None,
+        };
         let answer = random.choice(&mut stores).unwrap().book(&order).unwrap();
         let slots: Vec<_> = answer.slots.iter().map(|&slot| frozen.server_time(slot)).collect();
         let expected = model.book(frozen.micros, key, &costs, order.count);

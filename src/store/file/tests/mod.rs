@@ -111,7 +111,7 @@ fn policy() -> Policy {
 }
 
 fn order(count: u64) -> Order {
-    Order { key: Key::new(), costs: [1].into(), count }
+    Order { key: Key::new(), costs: [1].into(), count, turn: None }
 }
 
 /// When the next slots are, in seconds from now.

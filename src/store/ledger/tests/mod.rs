@@ -44,7 +44,7 @@ fn policy(quotas: &[Quota]) -> Policy {
 }
 
 fn order(costs: &[u64], count: u64) -> Order {
-    Order { key: Key::new(), costs: costs.into(), count }
+    Order { key: Key::new(), costs: costs.into(), count, turn: None }
 }
 
 /// A state with its rules and its log.
@@ -136,16 +136,13 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
 fn several_at_once_are_the_same_as_one_by_one() {
     for_each_seed(500, |random| {
         let quotas = quotas(random, false);
-        let policy = Policy { deadline: 3, horizon: 50, ..policy(&quotas) };
+        let policy = Policy { deadline: 3, ..policy(&quotas) };
         let (mut at_once, mut singly) = (Books::new(policy.clone()), Books::new(policy));
         for now in (0..400).step_by(20) {
             let costs = costs(random, &quotas);
             let several = at_once.book(now, &order(&costs, random.u64(1..=6)));
             for slot in &several.slots {
                 assert_eq!(singly.book(now, &order(&costs, 1)).slots, [*slot]);
-            }
-            if several.ask_again.is_some() && several.slots.is_empty() {
-                assert_eq!(singly.book(now, &order(&costs, 1)), several);
             }
         }
     });
@@ -157,21 +154,66 @@ fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
         let horizon = 2 * SECOND;
         let quota = quota(algorithm, 10, 10 * SECOND);
         let mut state = Books::new(Policy { horizon, ..policy(&[quota]) });
-        let (mut now, mut booked) = (0, 0);
+        let (mut now, mut booked, mut turn) = (0, 0, None);
         while booked < 30 {
-            let answer = state.book(now, &order(&[1], 4));
+            let answer = state.book(now, &Order { turn, ..order(&[1], 4) });
             assert!(answer.slots.iter().all(|slot| slot.at.0 >= now && slot.at.0 <= now + horizon));
             booked += answer.slots.len();
-            assert_eq!(answer.ask_again.is_some(), answer.slots.len() < 4);
+            assert_eq!(answer.turn.is_some(), answer.slots.is_empty());
+            turn = answer.turn;
             if let Some(again) = answer.ask_again {
                 assert!(again >= Time(now + PAUSE));
                 now = again.0;
                 // The first slot that is not there yet is just within the horizon, then.
-                let slot = state.clone().book(now, &order(&[1], 1)).slots[0];
+                let slot = state.clone().book(now, &Order { turn, ..order(&[1], 1) }).slots[0];
                 assert!(slot.at.0 >= now + horizon - PAUSE, "{algorithm}: {slot:?} at {now}");
             }
         }
     }
+}
+
+/// 1 in 10 s, with a horizon of 20 s.
+fn one_in_ten_seconds() -> Books {
+    let quota = quota(Algorithm::Sliding, 1, 10 * SECOND);
+    Books::new(Policy { horizon: 20 * SECOND, ..policy(&[quota]) })
+}
+
+#[test]
+fn those_who_are_turned_away_are_served_in_their_order() {
+    let mut state = one_in_ten_seconds();
+    for at in [0, 10, 20] {
+        assert_eq!(state.book(0, &order(&[1], 1)).slots[0].at, Time(at * SECOND));
+    }
+    let mut ask = |now: u64, turn| state.book(now * SECOND, &Order { turn, ..order(&[1], 1) });
+    let turned_away = |answer: &Answer| answer.ask_again.map(|at| at.0 / SECOND).zip(answer.turn);
+    let queue: Vec<_> = (0..3).map(|_| turned_away(&ask(0, None)).expect("a turn")).collect();
+    assert_eq!(queue.iter().map(|(again, _)| *again).collect::<Vec<_>>(), [10, 20, 30]);
+    // There is a slot within the horizon, but it is for the first in the queue, whoever else asks first.
+    assert_eq!(turned_away(&ask(10, None)).map(|(again, _)| again), Some(40));
+    assert_eq!(turned_away(&ask(10, Some(queue[1].1))), Some(queue[1]), "it keeps its turn");
+    assert_eq!(ask(10, Some(queue[0].1)).slots[0].at, Time(30 * SECOND));
+    assert_eq!(ask(20, Some(queue[1].1)).slots[0].at, Time(40 * SECOND));
+}
+
+/// Who is in the queue may have ended long ago.
+#[test]
+fn no_slot_is_left_unused_for_those_who_do_not_come_back() {
+    let mut state = one_in_ten_seconds();
+    for _ in 0..50 {
+        state.book(0, &order(&[1], 1));
+    }
+    assert!(state.book(19 * SECOND, &order(&[1], 1)).turn.is_some());
+    let late = state.book(20 * SECOND, &order(&[1], 1));
+    assert_eq!(late.slots[0].at, Time(30 * SECOND));
+}
+
+/// All get less the further ahead the slots are, so that those who ask next need not wait for long.
+#[test]
+fn far_ahead_one_process_gets_less() {
+    let policy = Policy { span: 20, ..policy(&[quota(Algorithm::Interval, 100, SECOND)]) };
+    let mut state = Books::new(policy);
+    let counts: Vec<_> = (0..4).map(|_| state.book(0, &order(&[1], 10)).slots.len()).collect();
+    assert_eq!(counts, [10, 10, 3, 3]);
 }
 
 #[test]
@@ -253,7 +295,8 @@ fn a_large_count_is_kept_in_few_entries() {
             limiter.commit(0, ask.since, ask);
         }
     });
-    let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 10_000_000, SECOND)]));
+    let policy = Policy { span: 8000, ..policy(&[quota(Algorithm::Sliding, 10_000_000, SECOND)]) };
+    let mut state = Books::new(policy);
     let slots = (0..2000).flat_map(|_| state.book(0, &order(&[100], 1000)).slots);
     assert!(slots.last().expect("some").at > Time(19 * SECOND));
     assert!(state.log.units[0].len() <= 65_538, "{} entries", state.log.units[0].len());

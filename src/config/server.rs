@@ -14,8 +14,9 @@ const SENTINEL_PORT: u16 = 26379;
 /// How a URL of ours begins.
 pub(super) const SCHEMES: [&str; 5] = ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix"];
 
-/// What an error ends with: it must not repeat what was written.
-const FORM: &str = "it is like redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME";
+/// What errors begin with, in place of what was written, which may have a password in it.
+const FORM: &str = "not a server's address, such as redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME";
+const SOCKET_FORM: &str = "not a server's address, such as unix:///SOCKET?name=NAME (or redis://HOST/NAME)";
 
 /// Longer names are a mistake, and make every key longer.
 const LONGEST_NAME: usize = 200;
@@ -91,8 +92,9 @@ impl Server {
         let path = url.path().trim_start_matches('/');
         let (default_port, master, name) = match url.scheme().ends_with("sentinel") {
             true => {
-                let parts =
-                    path.split_once('/').context("a sentinel is like redis+sentinel://HOST/MASTER/NAME")?;
+                let parts = path
+                    .split_once('/')
+                    .context("with a sentinel, write redis+sentinel://HOST/MASTER/NAME")?;
                 (SENTINEL_PORT, Some(decoded(parts.0)?), parts.1)
             }
             false => (PORT, None, path),
@@ -165,12 +167,11 @@ impl FromStr for Server {
 
     fn from_str(text: &str) -> Result<Self> {
         let url = Url::parse(text).context(FORM)?;
-        ensure!(url.fragment().is_none(), "a '#' is written as %23; {FORM}");
+        ensure!(url.fragment().is_none(), "{FORM}: a '#' is written as %23");
         match url.scheme() {
             "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" => Server::at_host(&url).context(FORM),
-            "unix" => Server::at_socket(&url)
-                .context("it is like unix:///SOCKET?name=NAME, as redis:// is for a host"),
-            _ => bail!("there are redis://, rediss:// and unix://"),
+            "unix" => Server::at_socket(&url).context(SOCKET_FORM),
+            _ => bail!("{FORM}: the scheme is unknown"),
         }
     }
 }

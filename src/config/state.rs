@@ -111,8 +111,8 @@ fn ensure_no_address(text: &str) -> Result<()> {
     };
     ensure!(
         !is_address && !text.contains("password="),
-        "it looks like the mistyped address of a server: that is redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME, or \
-         unix:///SOCKET?name=NAME; a path with an @ or // begins with / or ./"
+        "this looks like a mistyped server address: write redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME or \
+         unix:///SOCKET?name=NAME; begin a path that contains @ or // with / or ./"
     );
     Ok(())
 }

@@ -35,8 +35,8 @@ pub(super) fn persist<T>(
             Err(Failure::Away(why)) => why,
             Err(Failure::Redirect(_)) => "the keys of its cluster are being moved".to_owned(),
         };
-        // The last attempt has less time than it needs.
-        if told.is_empty() || !why.contains(TOO_LATE) {
+        // The last attempt may have had less time than an answer takes.
+        if told.is_empty() || !retries.is_over() || !why.contains(TOO_LATE) {
             told = why;
         }
         if !retries.wait() {
@@ -63,6 +63,10 @@ impl Retries {
 
     fn patience(&self) -> Patience {
         Patience { each: self.each, end: self.end }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.end
     }
 
     /// Waits before the next attempt. Returns whether there is one.

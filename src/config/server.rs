@@ -14,6 +14,9 @@ const SENTINEL_PORT: u16 = 26379;
 /// How a URL of ours begins.
 pub(super) const SCHEMES: [&str; 5] = ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix"];
 
+/// What may follow the '?' of any.
+const NUMBERS: [&str; 2] = ["db", "replicas"];
+
 /// What errors begin with, in place of what was written, which may have a password in it.
 const FORM: &str = "not a server's address, such as redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME";
 const SOCKET_FORM: &str = "not a server's address, such as unix:///SOCKET?name=NAME (or redis://HOST/NAME)";
@@ -23,7 +26,7 @@ const LONGEST_NAME: usize = 200;
 
 /// A Redis server, and the name of a state that it keeps.
 ///
-/// Written as `redis://[user[:password]@]host[:port]/NAME[?db=N]`, the same with `rediss://` for TLS, or
+/// Written as `redis://[user[:password]@]host[:port]/NAME[?db=N][&replicas=N]`, the same with `rediss://` for TLS, or
 /// `unix:///path/to.sock?name=NAME[&db=N][&user=USER][&password=PASSWORD]`. With `redis+sentinel://HOST[:PORT]/MASTER/NAME`
 /// (or `rediss+sentinel://`) the host is that of a sentinel, which is asked for the master. Reserved characters are
 /// written as `%XX`.
@@ -41,6 +44,8 @@ pub struct Server {
     pub password: Option<String>,
     /// The number of the database.
     pub db: u32,
+    /// How many replicas must have a booking before it is used.
+    pub replicas: u32,
     name: String,
 }
 
@@ -88,7 +93,8 @@ impl Server {
             !has_at(url.path()) && !url.query().is_some_and(has_at),
             "the characters @ / ? # in a user or password are written as %40 %2F %3F %23"
         );
-        ensure!(url.query_pairs().all(|(key, _)| key == "db"), "after the '?' there is db= only");
+        let are_known = url.query_pairs().all(|(key, _)| NUMBERS.contains(&&*key));
+        ensure!(are_known, "after the '?' there are db= and replicas= only");
         let path = url.path().trim_start_matches('/');
         let (default_port, master, name) = match url.scheme().ends_with("sentinel") {
             true => {
@@ -108,7 +114,8 @@ impl Server {
             master,
             user: Some(decoded(url.username())?).filter(|user| !user.is_empty()),
             password: url.password().map(decoded).transpose()?,
-            db: db(url)?,
+            db: number(url, "db")?,
+            replicas: number(url, "replicas")?,
             name: decoded(name)?,
         }
         .checked()
@@ -116,8 +123,9 @@ impl Server {
 
     fn at_socket(url: &Url) -> Result<Self> {
         let mut keys = url.query_pairs().map(|(key, _)| key);
-        let are_known = keys.all(|key| ["name", "db", "user", "password"].contains(&&*key));
-        ensure!(are_known, "after the '?' there are name=, db=, user= and password= only");
+        let are_known =
+            keys.all(|key| NUMBERS.contains(&&*key) || ["name", "user", "password"].contains(&&*key));
+        ensure!(are_known, "after the '?' there are name=, db=, replicas=, user= and password= only");
         ensure!(url.host_str().is_none_or(str::is_empty), "a path begins with a slash: unix:///path");
         ensure!(!matches!(url.path(), "" | "/"), "the path of the socket is missing");
         Server {
@@ -125,10 +133,21 @@ impl Server {
             master: None,
             user: parameter(url, "user"),
             password: parameter(url, "password"),
-            db: db(url)?,
+            db: number(url, "db")?,
+            replicas: number(url, "replicas")?,
             name: parameter(url, "name").context("the name of the state is missing: add ?name=NAME")?,
         }
         .checked()
+    }
+
+    fn fmt_numbers(&self, f: &mut fmt::Formatter<'_>, mut separator: char) -> fmt::Result {
+        for (name, number) in NUMBERS.into_iter().zip([self.db, self.replicas]) {
+            if number > 0 {
+                write!(f, "{separator}{name}={number}")?;
+                separator = '&';
+            }
+        }
+        Ok(())
     }
 
     fn checked(self) -> Result<Self> {
@@ -146,9 +165,9 @@ fn parameter(url: &Url, name: &str) -> Option<String> {
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-fn db(url: &Url) -> Result<u32> {
-    let Some(db) = parameter(url, "db") else { return Ok(0) };
-    db.parse().ok().context("db= is the number of a database")
+fn number(url: &Url, name: &str) -> Result<u32> {
+    let Some(number) = parameter(url, name) else { return Ok(0) };
+    number.parse().ok().with_context(|| format!("{name}= is a number"))
 }
 
 fn decoded(text: &str) -> Result<String> {
@@ -189,14 +208,12 @@ impl fmt::Display for Server {
                 };
                 let port = if *port == default_port { String::new() } else { format!(":{port}") };
                 write!(f, "{scheme}{sentinel}://{user}{host}{port}/{master}{}", encoded(&self.name))?;
-                if self.db > 0 { write!(f, "?db={}", self.db) } else { Ok(()) }
+                self.fmt_numbers(f, '?')
             }
             Address::Unix(path) => {
                 let path = path.to_string_lossy();
                 write!(f, "unix://{}?name={}", utf8_percent_encode(&path, PATH), encoded(&self.name))?;
-                if self.db > 0 {
-                    write!(f, "&db={}", self.db)?;
-                }
+                self.fmt_numbers(f, '&')?;
                 user.map_or(Ok(()), |user| write!(f, "&user={user}"))
             }
         }
@@ -224,6 +241,8 @@ mod tests {
             ("redis://hush@h/n", "redis://h/n"),
             ("redis+sentinel://joe:hush@h/my%20m/n", "redis+sentinel://joe@h/my%20m/n"),
             ("rediss+sentinel://h:7/m/n?db=2", "rediss+sentinel://h:7/m/n?db=2"),
+            ("redis://h/n?replicas=1", "redis://h/n?replicas=1"),
+            ("unix:///r?replicas=2&name=n&db=1", "unix:///r?name=n&db=1&replicas=2"),
             ("unix:///run/redis%20x.sock?name=n", "unix:///run/redis%20x.sock?name=n"),
             ("unix:///r?db=2&name=n&user=j&password=hush", "unix:///r?name=n&db=2&user=j"),
         ];
@@ -256,6 +275,7 @@ mod tests {
             "redis://:hush@h/",
             "redis://:hush@/n",
             "redis://:hush@h/n?db=x",
+            "redis://:hush@h/n?replicas=all",
             "redis://:hush@h/n?bd=1",
             "redis://:hush@h/n#x",
             "redis://:hush@h/a/b",

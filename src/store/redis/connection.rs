@@ -20,6 +20,7 @@ pub(super) struct Connection {
     patience: Patience,
     db: u32,
     has_answered: bool,
+    has_replicas: bool,
 }
 
 impl Connection {
@@ -43,8 +44,14 @@ impl Connection {
             }
             _ => Stream::Plain(socket),
         };
-        let mut connection =
-            Connection { stream, parser: Parser::new(), patience, db: server.db, has_answered: false };
+        let mut connection = Connection {
+            stream,
+            parser: Parser::new(),
+            patience,
+            db: server.db,
+            has_answered: false,
+            has_replicas: false,
+        };
         connection.present(server).map_err(|error| match error.code() {
             Some(code) => Failure::of_presenting(code),
             None => connection.failure(&error),
@@ -68,6 +75,46 @@ impl Connection {
 
     pub(super) fn exec(&mut self, command: &Cmd) -> Result<(), Failure> {
         self.query(command).map(drop).map_err(|error| self.failure(&error))
+    }
+
+    /// Before the first booking: whether there are so many replicas, as otherwise all would be booked in vain.
+    pub(super) fn ensure_replicas(&mut self, count: u32) -> Result<(), Failure> {
+        if self.has_replicas || count == 0 {
+            return Ok(());
+        }
+        match self.query(&self.wait(count)) {
+            // As it is a replica itself: the booking will tell who is not.
+            Err(error) if error.code() == Some("ERR") => Ok(()),
+            reply => self.has_been_replicated(reply, count),
+        }
+    }
+
+    /// Waits until so many replicas have all that was written by this connection.
+    pub(super) fn replicate(&mut self, count: u32) -> Result<(), Failure> {
+        if count == 0 {
+            return Ok(());
+        }
+        let reply = self.query(&self.wait(count));
+        self.has_been_replicated(reply, count)
+    }
+
+    /// With half of the time that an answer may take.
+    fn wait(&self, count: u32) -> Cmd {
+        let millis = u64::try_from(self.patience.each.as_millis() / 2).unwrap_or(u64::MAX);
+        cmd("WAIT").arg(count).arg(millis.max(1)).to_owned()
+    }
+
+    fn has_been_replicated(&mut self, reply: RedisResult<Value>, count: u32) -> Result<(), Failure> {
+        match reply.map_err(|error| self.failure(&error))? {
+            Value::Int(found) if found >= count.into() => {
+                self.has_replicas = true;
+                Ok(())
+            }
+            Value::Int(found) => {
+                Err(Failure::away(format!("{found} of {count} replicas have what was booked")))
+            }
+            _ => Err(Failure::away("its answer makes no sense")),
+        }
     }
 
     /// What an error means that came of this connection.

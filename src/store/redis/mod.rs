@@ -20,8 +20,8 @@
 //! node has a clock of its own. If the node that takes over a key has one that is ahead, slots would come too early by
 //! as much, so it is distrusted, as after a step.
 //!
-//! `WAIT` is not used: a replica that has a booking need not be the one that is promoted. The silence after a loss does
-//! not depend on who was.
+//! A replica that is promoted may lack bookings whose slots are about to be used, and the next who asks gets the same
+//! ones, unless it is who booked them. With `replicas=`, no slot is used before `WAIT` says that so many have it.
 //!
 //! # When the server is away
 //!
@@ -198,10 +198,13 @@ impl RedisStore {
                 ensure_near(connection, now, deadline)?;
                 self.is_near = true;
             }
+            connection.ensure_replicas(self.server.replicas)?;
             let charges = sightings.charges(order, terms, node);
             let asked = now();
             let reply = self.booking.ask(connection, &Request { charges: &charges, ..request })?;
-            Ok(((node, charges, asked, now()), reply))
+            let answered = now();
+            connection.replicate(self.server.replicas)?;
+            Ok(((node, charges, asked, answered), reply))
         })?;
         match reply {
             Reply::Booked(booked) => {

@@ -51,7 +51,7 @@
 //!
 //! One key of one server serves some ten thousands of bookings a second, and the round trip is hidden as long as a
 //! batch lasts longer than it: n slots at N per P last n·P/N, so n ≥ N·RTT/P. With N = 10 000/s and 100 ms that is
-//! 1000 at a time. Beyond one server, names spread over a cluster by their hash tag, one name never over two. Beyond
+//! 1000 at a time. Beyond one server, names, and the keys of a name, spread over a cluster, one key never over two. Beyond
 //! one region, the quota itself is leased: a region holds n of N for a term T, returns what it does not use, and a
 //! lease that is not renewed is dead only T + D later, which is how long its share lies idle after a failure.
 

@@ -44,14 +44,18 @@ pub(super) struct Charge {
 /// One booking.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
-    pub(super) name: &'a str,
+    /// Where it is kept.
     pub(super) key: &'a [u8],
     pub(super) policy: &'a str,
+    /// How many limits the policy has.
+    pub(super) limits: usize,
     /// In microseconds.
     pub(super) horizon: u64,
     pub(super) count: u64,
     /// When this run first had an answer; 0 if it had none.
     pub(super) began: Micros,
+    /// For how many milliseconds the policy is kept at least.
+    pub(super) keep: u64,
     pub(super) charges: &'a [Charge],
 }
 
@@ -97,27 +101,25 @@ impl Booking {
     /// Books, by the script's digest if the server knows it.
     pub(super) fn ask(&self, connection: &mut Connection, request: &Request) -> Result<Reply, Failure> {
         let mut call = self.0.prepare_invoke();
-        call.key(format!("throttle:{{{}}}", request.name));
-        call.arg(request.policy).arg(fastrand::u64(1..1 << 53)).arg(request.horizon);
-        call.arg(request.count).arg(request.began);
+        call.key(request.key).arg(request.policy).arg(fastrand::u64(1..1 << 53)).arg(request.horizon);
+        call.arg(request.count).arg(request.began).arg(request.keep).arg(request.limits);
         for charge in request.charges {
-            call.key(key(request, charge.index));
             let Charge { terms, seen, .. } = charge;
+            call.arg(charge.index).arg(terms.log);
             call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
             call.arg(u8::from(terms.starts_empty)).arg(charge.cost).arg(u8::from(charge.is_distrusted));
             call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.settled);
         }
-        let value: Value = call.invoke(connection).map_err(|error| Failure::of(&error))?;
+        let value: Value = call.invoke(connection).map_err(|error| connection.failure(&error))?;
         let reply = read(value).filter(|reply| is_sound(reply, request));
         reply.ok_or_else(|| Failure::away("its answer makes no sense"))
     }
 }
 
-/// What is in braces decides which server of a cluster keeps it: one for all keys of a name.
-fn key(request: &Request, index: usize) -> Vec<u8> {
-    let mut key = format!("throttle:{{{}}}:{index}:", request.name).into_bytes();
-    key.extend_from_slice(request.key);
-    key
+/// Where the state of a name is kept, or of a key of its limits.
+pub(super) fn redis_key(name: &str, key: &[u8]) -> Vec<u8> {
+    let slash = if key.is_empty() { "" } else { "/" };
+    [b"throttle:", name.as_bytes(), slash.as_bytes(), key].concat()
 }
 
 /// Whether it can be what the script says to this request.
@@ -190,10 +192,19 @@ mod tests {
             period: 100,
             burst: 0,
             starts_empty: false,
+            log: 0,
         };
         let charge = Charge { index: 0, terms, cost: 1, seen: Seen::default(), is_distrusted: false };
-        let request =
-            Request { name: "n", key: b"", policy: "", horizon: 50, count: 2, began: 0, charges: &[charge] };
+        let request = Request {
+            key: b"",
+            policy: "",
+            limits: 1,
+            horizon: 50,
+            count: 2,
+            began: 0,
+            keep: 0,
+            charges: &[charge],
+        };
         read(value).filter(|reply| is_sound(reply, &request))
     }
 

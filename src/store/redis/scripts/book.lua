@@ -1,9 +1,10 @@
 -- Books slots that all limits allow, and charges every one of them.
 --
--- KEYS  the policy's, then one for each limit
--- ARGV  policy, nonce, horizon, how many, when the run began (0: now); then for each limit: rule, count, period,
---       burst, whether it starts empty, cost, whether to distrust what is kept; and what the client last saw of it:
---       epoch, seq, newest, settled (0 each if nothing).
+-- KEYS  where all of it is kept
+-- ARGV  policy, nonce, horizon, how many, when the run began (0: now), for how many milliseconds to keep the policy at
+--       least, how many limits the policy has; then for each that is charged: which it is, how many units are in the
+--       logs before its own, rule, count, period, burst, whether it starts empty, cost, whether to distrust what is
+--       kept; and what the client last saw of it: epoch, seq, newest, settled (0 each if nothing).
 -- Returns {-1, the other policy}, or {now, when to ask again (0: never), what was found, slots, what is kept of each}.
 
 local RULES = { sliding = sliding, bucket = bucket, interval = interval, fixed = fixed }
@@ -17,23 +18,24 @@ local function server_now()
 end
 
 local now = server_now()
-local policy, nonce = ARGV[1], tonumber(ARGV[2])
-local horizon, wanted = tonumber(ARGV[3]), tonumber(ARGV[4])
-local began = tonumber(ARGV[5])
+local nonce, horizon, wanted = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local began, keep = tonumber(ARGV[5]), tonumber(ARGV[6])
+local logs = #POLICY + tonumber(ARGV[7]) * HEAD
+local FIRST, EACH = 7, 13
 
-local function limit(index)
-  local at = 5 + (index - 1) * 11
+local function limit(at)
   local number = function(offset) return tonumber(ARGV[at + offset]) end
   return {
-    key = KEYS[1 + index],
-    rule = RULES[ARGV[at + 1]],
-    count = number(2),
-    period = number(3),
-    burst = number(4),
-    starts_empty = number(5) == 1,
-    cost = number(6),
-    is_distrusted = number(7) == 1,
-    known = { epoch = number(8), seq = number(9), newest = number(10), settled = number(11) },
+    head = #POLICY + number(1) * HEAD,
+    log = logs + number(2) * 8,
+    rule = RULES[ARGV[at + 3]],
+    count = number(4),
+    period = number(5),
+    burst = number(6),
+    starts_empty = number(7) == 1,
+    cost = number(8),
+    is_distrusted = number(9) == 1,
+    known = { epoch = number(10), seq = number(11), newest = number(12), settled = number(13) },
   }
 end
 
@@ -74,12 +76,12 @@ local function silence(state)
   state.quiet = math.max(state.quiet, state.newest + math.max(known.settled - known.newest, 0))
 end
 
-local function open(state, is_policy_kept)
+local function open(state)
   local exists = read_head(state)
   local found = 0
   if state.is_distrusted then
     found = TOLD_TO_DISTRUST
-  elseif is_lost(state, exists) or (exists and not is_policy_kept) then
+  elseif is_lost(state, exists) then
     found = FOUND_LOST
   elseif exists and state.newest > now + horizon then
     found = FOUND_STEPPED_BACK
@@ -117,31 +119,29 @@ local function book(limits, since)
   return slots, again
 end
 
+-- Returns for how many milliseconds it is needed.
 local function save(state)
-  local ttl = math.max(state.rule.settled(state) - now, 0) + SLACK
-  local millis = divide_up(ttl, 1000)
   state.rule.write(state)
   write_head(state)
-  redis.call('PEXPIRE', state.key, millis)
-  return millis
+  return divide_up(math.max(state.rule.settled(state) - now, 0) + SLACK, 1000)
 end
 
-local kept_policy = redis.call('GET', KEYS[1])
-if kept_policy and kept_policy ~= policy then
-  return { -1, kept_policy }
+local is_kept, other = read_policy()
+if other then
+  return { -1, other }
 end
 
 local limits, since, found = {}, now, 0
-for index = 1, #KEYS - 1 do
-  local state = limit(index)
-  found = math.max(found, open(state, kept_policy))
+for at = FIRST, #ARGV - EACH, EACH do
+  local state = limit(at)
+  found = math.max(found, open(state))
   since = math.max(since, state.newest)
-  limits[index] = state
+  table.insert(limits, state)
 end
 
 local slots, again = book(limits, since)
 
-local millis, kept = 0, {}
+local millis, kept = keep, {}
 for index, state in ipairs(limits) do
   if state.is_changed then
     millis = math.max(millis, save(state))
@@ -149,7 +149,10 @@ for index, state in ipairs(limits) do
   kept[index] = { state.epoch, state.seq, state.newest, state.rule.settled(state) }
 end
 if millis > 0 then
-  redis.call('SET', KEYS[1], policy, 'PX', math.max(millis, redis.call('PTTL', KEYS[1])))
+  if not is_kept then
+    write(0, POLICY)
+  end
+  redis.call('PEXPIRE', KEY, math.max(millis, redis.call('PTTL', KEY)))
 end
 
 return { now, again, found, slots, kept }

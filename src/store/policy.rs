@@ -31,7 +31,7 @@ impl Reserve {
         dearest_part: 20,
         floor: MILLISECOND / 20,
         most: 50 * MILLISECOND,
-        longest: 50 * MILLISECOND,
+        longest: 2 * SECOND,
     };
     /// Over a network, where the clocks are known to no more than a round trip.
     pub const REMOTE: Reserve = Reserve {
@@ -213,7 +213,7 @@ mod tests {
             ("10/s", 10 * ms, 1010 * ms, 0),
             ("10/50ms", ms, 51 * ms, 0),
             ("10/1ms", ms / 20, ms + ms / 20, 0),
-            ("10/h", 50 * ms, 3_600_050 * ms, 0),
+            ("10/h", 2000 * ms, 3_602_000 * ms, 0),
             ("10/s,margin=20ms", 20 * ms, 1020 * ms, 0),
             ("10/s,algo=fixed", 10 * ms, 1010 * ms, 0),
             ("10/s,algo=interval", ms, 1010 * ms, 0),
@@ -260,7 +260,7 @@ mod tests {
         assert_ne!(policy(&["10/s"]).text, policy(&["10/s,margin=20ms"]).text);
         let both = policy(&["10/s", "600/m"]);
         assert_eq!((both.deadline, both.horizon, both.span), (10 * MILLISECOND, 300 * SECOND, 1));
-        assert_eq!(both.text, "10/1s,algo=sliding,margin=10ms 600/1m,algo=sliding,margin=50ms");
+        assert_eq!(both.text, "10/1s,algo=sliding,margin=10ms 600/1m,algo=sliding,margin=60ms");
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
     fn the_reserve_is_a_share_of_the_period_within_bounds() {
         let ms = MILLISECOND;
         let table: [(Reserve, &[(u64, u64)]); 2] = [
-            (Reserve::LOCAL, &[(20, 1), (300, 3), (60_000, 50), (10_000_000, 50)]),
+            (Reserve::LOCAL, &[(20, 1), (300, 3), (60_000, 50), (600_000, 600), (10_000_000, 2000)]),
             (Reserve::REMOTE, &[(10, 5), (300, 6), (60_000, 250), (1_000_000, 1000), (10_000_000, 2000)]),
         ];
         for (reserve, cases) in table {

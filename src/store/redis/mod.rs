@@ -44,7 +44,8 @@ mod terms;
 #[cfg(feature = "tls")]
 mod tls;
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
@@ -59,13 +60,19 @@ use self::sightings::Sightings;
 use self::socket::Patience;
 use self::terms::{ScriptTerms, terms};
 use super::{Answer, Order, Policy, Slot, Store, StoreError};
+use crate::charge::Key;
 use crate::config::Server;
 use crate::exit::Exit;
 use crate::time::Time;
 
-/// Whoever has to wait does not come back to the microsecond: by then there is no more than one slot.
-const LEAST_PAUSE: u64 = 1_000_000;
-const MOST_PAUSE: u64 = 50_000_000;
+/// Nobody asks again sooner than after this.
+const PAUSE: u64 = 1_000_000;
+
+/// Where slots are far ahead, an order gets one part in so many of a span.
+const FEW: u64 = 8;
+
+/// For how long slots are given back at most.
+const GIVING_BACK: Duration = Duration::from_millis(200);
 
 /// For how long the policy of keys is on record at least, in milliseconds.
 const LEAST_CLAIM: u64 = 10_000;
@@ -76,6 +83,13 @@ struct Asked {
     charges: Vec<Charge>,
     exchange: Exchange,
     booked: BookedSlots,
+}
+
+/// A slot, whose it is, and what the server calls it.
+struct HandedOut {
+    claim: Arc<(Key, Box<[u64]>)>,
+    slot: Slot,
+    micros: Micros,
 }
 
 /// Keeps limits in a Redis server, by the server's clock.
@@ -93,6 +107,8 @@ pub struct RedisStore {
     is_near: bool,
     sightings: Sightings,
     began: Micros,
+    /// The slots that may be given back.
+    handed_out: Vec<HandedOut>,
     warning: Option<String>,
 }
 
@@ -133,6 +149,7 @@ impl RedisStore {
             claimed_until: None,
             is_near: false,
             began: 0,
+            handed_out: Vec::new(),
             warning: None,
         }
     }
@@ -156,13 +173,13 @@ impl RedisStore {
     fn attempt(&mut self, order: &Order, patience: Patience) -> Result<Answer, Failure> {
         self.claim(order, patience)?;
         for _ in 0..2 {
-            let asked = self.ask(order, patience)?;
+            let asked = self.ask(order, &[], patience)?;
             let Asked { node, charges, exchange, .. } = &asked;
             let (deadline, memory) = (self.policy.deadline, self.memory(charges));
             let doubt = self.sightings.doubt(*node, &order.key, charges, exchange, deadline, memory);
             let Some(what) = doubt else {
                 self.note(order, &asked);
-                return self.answer(&asked);
+                return self.answer(order, &asked);
             };
             self.warn(what);
         }
@@ -187,12 +204,15 @@ impl RedisStore {
         Ok(())
     }
 
-    fn ask(&mut self, order: &Order, patience: Patience) -> Result<Asked, Failure> {
+    fn ask(&mut self, order: &Order, given: &[Micros], patience: Patience) -> Result<Asked, Failure> {
         let key = redis_key(self.server.name(), &order.key);
-        let count = order.count.min(self.policy.span.max(1));
+        let few = self.policy.span.div_ceil(FEW);
+        let units = self.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
         let (sightings, terms, now, deadline) =
             (&self.sightings, &self.terms, &self.now, self.policy.deadline);
-        let request = Request { key: &key, count, ..request(&self.policy, self.began) };
+        let &Order { count, turn, .. } = order;
+        let order_of =
+            Request { key: &key, count, turn, few, units, given, ..request(&self.policy, self.began) };
         let (asked, reply) = self.nodes.ask(&key, patience, |node, connection| {
             if !self.is_near {
                 ensure_near(connection, now, deadline)?;
@@ -201,7 +221,7 @@ impl RedisStore {
             connection.ensure_replicas(self.server.replicas)?;
             let charges = sightings.charges(order, terms, node);
             let asked = now();
-            let reply = self.booking.ask(connection, &Request { charges: &charges, ..request })?;
+            let reply = self.booking.ask(connection, &Request { charges: &charges, ..order_of })?;
             let answered = now();
             connection.replicate(self.server.replicas)?;
             Ok(((node, charges, asked, answered), reply))
@@ -256,32 +276,68 @@ impl RedisStore {
         self.warning.get_or_insert(warning);
     }
 
-    fn answer(&mut self, asked: &Asked) -> Result<Answer, Failure> {
+    fn take_handed_out(&mut self, order: &Order, slot: Slot) -> Option<Micros> {
+        let is_it = |handed_out: &HandedOut| {
+            let (key, costs) = &*handed_out.claim;
+            handed_out.slot == slot && *key == order.key && *costs == order.costs
+        };
+        let at = self.handed_out.iter().position(is_it)?;
+        Some(self.handed_out.swap_remove(at).micros)
+    }
+
+    fn answer(&mut self, order: &Order, asked: &Asked) -> Result<Answer, Failure> {
         let Asked { exchange, booked, .. } = asked;
-        let slot = |&slot: &Micros| exchange.slot(slot, self.policy.deadline);
-        let slots: Vec<Slot> = booked.slots.iter().filter_map(slot).collect();
+        let deadline = self.policy.deadline;
+        let slot = |&micros: &Micros| exchange.slot(micros, deadline).map(|slot| (slot, micros));
+        let slots: Vec<(Slot, Micros)> = booked.slots.iter().filter_map(slot).collect();
+        self.handed_out.retain(|handed_out| handed_out.slot.until >= exchange.answered);
+        let claim = Arc::new((order.key.clone(), order.costs.clone()));
+        let handed_out = |&(slot, micros): &_| HandedOut { claim: Arc::clone(&claim), slot, micros };
+        self.handed_out.extend(slots.iter().map(handed_out));
+        let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();
         if slots.is_empty() && !booked.slots.is_empty() {
             return Err(Failure::away(too_far(exchange.round_trip(), self.policy.deadline)));
         }
-        let ask_again = booked.ask_again.map(|at| self.pause(exchange.not_before(at)));
-        Ok(Answer { slots, ask_again, turn: None, warning: self.warning.take() })
-    }
-
-    fn pause(&self, until: Time) -> Time {
-        let most = (self.policy.horizon / 16).clamp(LEAST_PAUSE, MOST_PAUSE);
-        Time(until.0.saturating_add(fastrand::u64(LEAST_PAUSE..=most)))
+        let not_before = |at| Time(exchange.not_before(at).0.saturating_add(PAUSE));
+        let ask_again = booked.ask_again.map(not_before);
+        Ok(Answer { slots, ask_again, turn: booked.turn, warning: self.warning.take() })
     }
 }
 
 /// For no slots.
 fn request(policy: &Policy, began: Micros) -> Request<'_> {
-    let (horizon, limits) = (policy.horizon / 1000, policy.quotas.len());
-    Request { key: b"", policy: &policy.text, limits, horizon, count: 0, began, keep: 0, charges: &[] }
+    Request {
+        key: b"",
+        policy: &policy.text,
+        limits: policy.quotas.len(),
+        horizon: policy.horizon / 1000,
+        count: 0,
+        began,
+        keep: 0,
+        turn: None,
+        few: 1,
+        units: 0,
+        given: &[],
+        charges: &[],
+    }
 }
 
 impl Store for RedisStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         self.prepare(order).map_err(|error| StoreError { exit: Exit::Usage, error })?;
         persist(&self.server.clone(), self.timeout, |patience| self.attempt(order, patience))
+    }
+
+    /// Tried once: a slot that is not given back costs throughput, never the limit.
+    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
+        // There may be several at one instant, of which only some are given back.
+        let given: Vec<Micros> = slots.iter().filter_map(|slot| self.take_handed_out(order, *slot)).collect();
+        if given.is_empty() {
+            return Ok(());
+        }
+        let order = Order { count: 0, turn: None, ..order.clone() };
+        // Not a second time after an answer that is lost: somebody else may have them by then.
+        let _ = self.ask(&order, &given, Patience { each: GIVING_BACK, end: Instant::now() + GIVING_BACK });
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::terms::ScriptTerms;
+use crate::store::Turn;
 
 /// A file for what all rules share, one for each rule, and one that books by all of them.
 const CODE: &str = concat!(
@@ -56,6 +57,13 @@ pub(super) struct Request<'a> {
     pub(super) began: Micros,
     /// For how many milliseconds the policy is kept at least.
     pub(super) keep: u64,
+    pub(super) turn: Option<Turn>,
+    /// How many slots there are at most if they are far ahead.
+    pub(super) few: u64,
+    /// How many units are in all logs.
+    pub(super) units: u64,
+    /// Slots that are given back, which were charged as is now.
+    pub(super) given: &'a [Micros],
     pub(super) charges: &'a [Charge],
 }
 
@@ -76,6 +84,7 @@ pub(super) enum Found {
 pub(super) struct BookedSlots {
     pub(super) now: Micros,
     pub(super) ask_again: Option<Micros>,
+    pub(super) turn: Option<Turn>,
     pub(super) found: Found,
     pub(super) slots: Vec<Micros>,
     /// One for each charge.
@@ -103,6 +112,8 @@ impl Booking {
         let mut call = self.0.prepare_invoke();
         call.key(request.key).arg(request.policy).arg(fastrand::u64(1..1 << 53)).arg(request.horizon);
         call.arg(request.count).arg(request.began).arg(request.keep).arg(request.limits);
+        call.arg(request.turn.map_or(0, |turn| turn.0)).arg(request.few).arg(request.units);
+        call.arg(fingerprint(request.charges)).arg(request.given.len());
         for charge in request.charges {
             let Charge { terms, seen, .. } = charge;
             call.arg(charge.index).arg(terms.log);
@@ -110,6 +121,7 @@ impl Booking {
             call.arg(u8::from(terms.starts_empty)).arg(charge.cost).arg(u8::from(charge.is_distrusted));
             call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.settled);
         }
+        call.arg(request.given);
         let value: Value = call.invoke(connection).map_err(|error| connection.failure(&error))?;
         let reply = read(value).filter(|reply| is_sound(reply, request));
         reply.ok_or_else(|| Failure::away("its answer makes no sense"))
@@ -120,6 +132,13 @@ impl Booking {
 pub(super) fn redis_key(name: &str, key: &[u8]) -> Vec<u8> {
     let slash = if key.is_empty() { "" } else { "/" };
     [b"throttle:", name.as_bytes(), slash.as_bytes(), key].concat()
+}
+
+/// A number for what is charged: slots are handed on for the same only. By FNV-1a, in as many bits as a double holds.
+fn fingerprint(charges: &[Charge]) -> u64 {
+    let numbers = charges.iter().flat_map(|charge| [charge.index as u64, charge.cost]);
+    let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    numbers.flat_map(u64::to_be_bytes).fold(0xcbf2_9ce4_8422_2325, step) >> 11
 }
 
 /// Whether it can be what the script says to this request.
@@ -148,7 +167,8 @@ fn read(value: Value) -> Option<Reply> {
     };
     let slots = numbers(parts.next()?)?;
     let seen = array(parts.next()?)?.into_iter().map(seen).collect::<Option<_>>()?;
-    Some(Reply::Booked(BookedSlots { now, ask_again, found, slots, seen }))
+    let turn = Some(number(&parts.next()?)?).filter(|&turn| turn > 0).map(Turn);
+    Some(Reply::Booked(BookedSlots { now, ask_again, turn, found, slots, seen }))
 }
 
 fn seen(value: Value) -> Option<Seen> {
@@ -182,7 +202,14 @@ mod tests {
 
     fn reply(now: i64, found: i64, slots: &[i64]) -> Value {
         let seen = Value::Array(vec![ints(&[7, 2, 110, 210])]);
-        Value::Array(vec![Value::Int(now), Value::Int(0), Value::Int(found), ints(slots), seen])
+        Value::Array(vec![
+            Value::Int(now),
+            Value::Int(0),
+            Value::Int(found),
+            ints(slots),
+            seen,
+            Value::Int(9),
+        ])
     }
 
     fn accepted(value: Value) -> Option<Reply> {
@@ -203,6 +230,10 @@ mod tests {
             count: 2,
             began: 0,
             keep: 0,
+            turn: None,
+            few: 1,
+            units: 1,
+            given: &[],
             charges: &[charge],
         };
         read(value).filter(|reply| is_sound(reply, &request))
@@ -212,7 +243,7 @@ mod tests {
     fn an_answer() {
         let Some(Reply::Booked(booked)) = accepted(reply(100, 1, &[100, 110])) else { panic!("it is sound") };
         assert_eq!((booked.now, booked.ask_again, booked.found), (100, None, Found::Lost));
-        assert_eq!(booked.slots, [100, 110]);
+        assert_eq!((booked.slots, booked.turn), (vec![100, 110], Some(Turn(9))));
         assert_eq!(booked.seen, [Seen { epoch: 7, seq: 2, newest: 110, settled: 210 }]);
     }
 

@@ -68,6 +68,11 @@ impl ScriptTerms {
         Ok(())
     }
 
+    /// How many units are in the logs up to the end of its own.
+    pub(super) fn end_of_log(&self) -> u64 {
+        self.log + if self.algorithm == Algorithm::Sliding { self.count } else { 0 }
+    }
+
     /// How long it takes in microseconds until nothing matters of what was, if no release costs more than `cost`.
     pub(super) fn memory(&self, cost: u64) -> u64 {
         match self.algorithm {

@@ -1,4 +1,8 @@
--- What is kept under a key: the policy and a NUL; for each limit a head of six numbers; then whatever the rules add.
+-- What is kept under a key: the policy and a NUL; the queue, two numbers; for each limit a head of six; then whatever the
+-- rules add; then slots that were given back, each with what was charged for it.
+--
+-- turns   the first instant that no turn is for
+-- given   how many slots were given back
 --
 -- epoch   which history this is: another one if the state was lost and begun anew; 0 if there is none yet
 -- seq     how many units were charged in this history
@@ -11,7 +15,10 @@
 local KEY = KEYS[1]
 local POLICY = ARGV[1] .. '\0'
 local LONGEST_POLICY = 65536
+local QUEUE = 16
 local HEAD = 48
+local RETURNED = 16
+local MOST_RETURNED = 1000
 local NEVER = math.huge
 
 -- As `%`, but exact for all whole numbers that doubles hold.
@@ -37,14 +44,51 @@ local function damaged(how)
   error('the state of throttle is damaged: ' .. how)
 end
 
--- Whether a policy is kept, and which, if it is not ours.
+local queue = { turns = 0, given = 0 }
+
+-- Whether a policy is kept, and which, if it is not ours. Also reads the queue.
 local function read_policy()
-  local kept = read(0, #POLICY)
-  if kept == POLICY or kept == '' then
-    return kept == POLICY
+  local kept = read(0, #POLICY + QUEUE)
+  if string.sub(kept, 1, #POLICY) == POLICY then
+    if #kept == #POLICY + QUEUE then
+      queue.turns, queue.given = struct.unpack('>dd', kept, #POLICY + 1)
+    end
+    return true
+  end
+  if kept == '' then
+    return false
   end
   local other = string.match(read(0, LONGEST_POLICY), '^([^%z]*)%z')
   return true, other or damaged('there is no policy')
+end
+
+local function write_queue()
+  write(#POLICY, struct.pack('>dd', queue.turns, queue.given))
+end
+
+-- The slots that were given back and are not over, each with what was charged for it, earliest first.
+local function read_returned(from, now)
+  local slots = {}
+  local bytes = queue.given > 0 and read(from, queue.given * RETURNED) or ''
+  for at = 1, #bytes, RETURNED do
+    local slot, charge = struct.unpack('>dd', bytes, at)
+    if slot >= now then
+      table.insert(slots, { slot = slot, charge = charge })
+    end
+  end
+  return slots
+end
+
+local function write_returned(from, slots)
+  table.sort(slots, function(one, other) return one.slot < other.slot end)
+  local bytes = {}
+  for index = 1, math.min(#slots, MOST_RETURNED) do
+    bytes[index] = struct.pack('>dd', slots[index].slot, slots[index].charge)
+  end
+  queue.given = #bytes
+  if #bytes > 0 then
+    write(from, table.concat(bytes))
+  end
 end
 
 local function read_head(state)

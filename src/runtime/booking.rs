@@ -51,6 +51,8 @@ impl Drop for BookingThread {
 const STACK: usize = 1 << 20;
 
 fn serve(mut store: Box<dyn Store>, orders: &Receiver<Order>, waker: &Waker) {
+    let told = waker.clone();
+    store.tell_waits_to(Box::new(move |why| _ = told.send(Event::BookingWaits(why))));
     for order in orders {
         let answer = store.book(&order);
         let is_over = answer.is_err();

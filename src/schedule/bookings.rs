@@ -169,7 +169,10 @@ impl Schedule {
         self.bookings.iter_mut().for_each(|bookings| bookings.note(now, order, &answer));
         self.rules.limits.put(&order.key, &order.costs, &answer.slots);
         self.queue.reconsider(&self.rules);
-        answer.warning.into_iter().for_each(|warning| self.tell(Notice::Warning(warning)));
+        if let Some(what) = answer.warning {
+            let silent = answer.silent_until.map(|until| until.since(now));
+            self.tell(Notice::StateLost { what, silent });
+        }
     }
 
     /// The store cannot be asked any more.

@@ -103,6 +103,12 @@ impl fmt::Display for StoreError {
     }
 }
 
+/// Takes what the user should hear of while a store waits.
+pub type Tell = Box<dyn Fn(String) + Send>;
+
+/// So long is waited before it is told, in seconds; later on, it is told once a minute.
+const BEFORE_TELLING: u64 = 2;
+
 /// Keeps the log of slots.
 pub trait Store: Send {
     /// Books slots, each the first one that all limits allow, and no two the same unless they do.
@@ -112,6 +118,11 @@ pub trait Store: Send {
     /// # Errors
     /// When there is none.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
+
+    /// Has `tell` told why a booking takes long: after 2 s, and if it goes on, once a minute.
+    fn tell_waits_to(&mut self, tell: Tell) {
+        let _ = tell;
+    }
 
     /// Gives back slots that were booked by `order` and will not be used: whoever books next gets the same instants.
     ///

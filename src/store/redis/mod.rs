@@ -55,11 +55,11 @@ use self::failure::Failure;
 use self::nodes::{NodeId, Nodes};
 pub(super) use self::reset::reset;
 use self::retries::persist;
-use self::script::{BookedSlots, Booking, Charge, Found, Reply, Request, redis_key};
+use self::script::{BookedSlots, Booking, Charge, Found, Reply, Request, Seen, redis_key};
 use self::sightings::Sightings;
 use self::socket::Patience;
 use self::terms::{ScriptTerms, terms};
-use super::{Answer, Order, Policy, Slot, Store, StoreError};
+use super::{Answer, Order, Policy, Slot, Store, StoreError, Tell};
 use crate::charge::Key;
 use crate::config::Server;
 use crate::exit::Exit;
@@ -83,6 +83,17 @@ struct Asked {
     charges: Vec<Charge>,
     exchange: Exchange,
     booked: BookedSlots,
+}
+
+impl Asked {
+    /// Whether what is kept does not follow from what was seen before, of what still matters.
+    fn is_of_another_history(&self) -> bool {
+        let is_another = |(charge, seen): (&Charge, &Seen)| {
+            let known = charge.seen;
+            known.epoch > 0 && known.epoch != seen.epoch && known.settled > self.booked.now
+        };
+        self.charges.iter().zip(&self.booked.seen).any(is_another)
+    }
 }
 
 /// A slot, whose it is, and what the server calls it.
@@ -110,6 +121,7 @@ pub struct RedisStore {
     /// The slots that may be given back.
     handed_out: Vec<HandedOut>,
     warning: Option<String>,
+    tell: Option<Tell>,
 }
 
 /// Opens a store on `server`, which is not asked yet.
@@ -151,6 +163,7 @@ impl RedisStore {
             began: 0,
             handed_out: Vec::new(),
             warning: None,
+            tell: None,
         }
     }
 
@@ -257,6 +270,10 @@ impl RedisStore {
 
     fn note(&mut self, order: &Order, asked: &Asked) {
         match asked.booked.found {
+            // Somebody else has noticed before.
+            Found::Nothing if asked.is_of_another_history() => {
+                self.warn("it has lost what was booked before");
+            }
             Found::Nothing | Found::Distrusted => {}
             Found::Lost => self.warn("it has lost what was booked before"),
             Found::SetBack => self.warn("its clock was set back"),
@@ -270,10 +287,7 @@ impl RedisStore {
 
     fn warn(&mut self, what: &str) {
         let server = &self.server;
-        let warning = format!(
-            "{server}: {what}: nothing is released until every slot that might have been booked is more than a period old"
-        );
-        self.warning.get_or_insert(warning);
+        self.warning.get_or_insert_with(|| format!("{server}: {what}"));
     }
 
     fn take_handed_out(&mut self, order: &Order, slot: Slot) -> Option<Micros> {
@@ -300,7 +314,11 @@ impl RedisStore {
         }
         let not_before = |at| Time(exchange.not_before(at).0.saturating_add(PAUSE));
         let ask_again = booked.ask_again.map(not_before);
-        Ok(Answer { slots, ask_again, turn: booked.turn, warning: self.warning.take() })
+        let warning = self.warning.take();
+        let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
+        let next = slots.first().map(|slot| slot.at).or(turn);
+        let silent_until = next.filter(|_| warning.is_some());
+        Ok(Answer { slots, ask_again, turn: booked.turn, warning, silent_until })
     }
 }
 
@@ -325,7 +343,16 @@ fn request(policy: &Policy, began: Micros) -> Request<'_> {
 impl Store for RedisStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         self.prepare(order).map_err(|error| StoreError { exit: Exit::Usage, error })?;
-        persist(&self.server.clone(), self.timeout, |patience| self.attempt(order, patience))
+        let tell = self.tell.take();
+        let told = |why| tell.iter().for_each(|tell| tell(String::clone(&why)));
+        let answer =
+            persist(&self.server.clone(), self.timeout, told, |patience| self.attempt(order, patience));
+        self.tell = tell;
+        answer
+    }
+
+    fn tell_waits_to(&mut self, tell: Tell) {
+        self.tell = Some(tell);
     }
 
     /// Tried once: a slot that is not given back costs throughput, never the limit.

@@ -108,6 +108,24 @@ fn a_server_that_is_away_ends_the_run_after_a_while() {
 }
 
 #[test]
+fn a_wait_for_a_server_is_told() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let url = server.url("web");
+    let mut run = Running::throttle(&["-r9/100ms,margin=50ms", "-q", "-s", &url]);
+    run.write("1\n");
+    assert_eq!(run.line(), "1\n");
+    drop(run);
+    let mut run = Running::throttle(&["-r9/100ms,margin=50ms", "-s", &url]);
+    server.kill();
+    run.write("2\n");
+    assert!(run.error_line().contains("at most 66.6 %"));
+    let told = run.error_line();
+    assert!(told.contains(&url) && told.contains("waiting for it, for up to 60s"), "{told}");
+    server.restart();
+    assert_eq!(run.line(), "2\n");
+}
+
+#[test]
 fn a_server_that_goes_away_ends_the_run_after_a_while() {
     let Some(mut server) = RedisServer::start() else { return };
     let mut run =

@@ -284,6 +284,7 @@ fn share(
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
     let deadline = format_duration(policy.deadline);
     reporter.detail(&format_args!("shared by {}, slots are good for {deadline}", shared.state));
+    policy.reach(rates).for_each(|reach| reporter.reach(&reach, policy.deadline));
     let patience = match shared.state {
         State::Server(_) => SERVER_PATIENCE,
         State::Name(_) | State::File(_) => FILE_PATIENCE,

@@ -145,8 +145,8 @@ pub struct Cli {
     /// Share the limits with all runs that name this STATE
     ///
     /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a file,
-    /// for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME and unix:///SOCKET?name=NAME are for runs on many. @FILE
-    /// reads one of these from FILE. Without -s, $THROTTLE_STATE counts. All runs have to give the same limits.
+    /// for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME, redis+sentinel://HOST/MASTER/NAME and
+    /// unix:///SOCKET?name=NAME are for runs on many. @FILE reads one of these from FILE. Without -s, $THROTTLE_STATE counts. All runs have to give the same limits.
     #[arg(short, long, value_name = "STATE", help_heading = "Limits")]
     pub(super) state: Option<String>,
 

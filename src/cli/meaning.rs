@@ -9,12 +9,9 @@ use anyhow::{Context, Result, bail, ensure};
 use super::args::Cli;
 use crate::config::{
     Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText,
-    Report, Retry, Run, Shared, Source, State, Stats, check_shareable,
+    Report, Retry, Run, Shared, Source, State, Stats, VARIABLE, check_shareable,
 };
 use crate::time::SECOND;
-
-/// Where a STATE may be given, with a password if need be.
-const VARIABLE: &str = "THROTTLE_STATE";
 
 const STORE_TIMEOUT: u64 = 60 * SECOND;
 

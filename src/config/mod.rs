@@ -32,7 +32,7 @@ pub use rate_text::RateText;
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use server::{Address, Server};
-pub use state::{Shared, State, check_shareable};
+pub use state::{Shared, State, VARIABLE, check_shareable};
 pub use stats::Stats;
 
 /// A whole run, as it was asked for.

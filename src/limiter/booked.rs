@@ -48,6 +48,8 @@ pub struct Answer {
     pub turn: Option<Turn>,
     /// Something that the user should hear of, such as that state was lost.
     pub warning: Option<String>,
+    /// With a warning: when the first slot after it is expected.
+    pub silent_until: Option<Time>,
 }
 
 /// Whose slots they are: the key and the costs that they were booked for.

@@ -64,6 +64,8 @@ impl Drop for BookingThread {
 const STACK: usize = 1 << 20;
 
 fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, waker: &Waker) {
+    let told = waker.clone();
+    store.tell_waits_to(Box::new(move |why| _ = told.send(Event::BookingWaits(why))));
     for task in tasks {
         match task {
             Task::Book(order) => {

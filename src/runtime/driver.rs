@@ -159,6 +159,7 @@ impl Driver<'_> {
                 let error = refusal.error.context(format!("cannot go on after {released}"));
                 schedule.booking_failed(refusal.exit, error);
             }
+            Event::BookingWaits(why) => self.reporter.notice(&why),
             Event::Exited => self.reap(schedule),
             Event::Stop(stop) => schedule.stop(stop),
             Event::Report => self.reporter.statistics(schedule, now),

@@ -64,6 +64,8 @@ pub enum Event {
     BadLimits(Error),
     /// Slots have been booked as ordered, or cannot be.
     Booked(Order, Result<Answer, StoreError>),
+    /// Why slots are long in coming.
+    BookingWaits(String),
     /// A command has ended.
     Exited,
     /// The run is to end.

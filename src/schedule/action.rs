@@ -68,6 +68,13 @@ pub enum Notice {
     Limits(Vec<Rate>),
     /// Something to hear of, which ends nothing.
     Warning(String),
+    /// Bookings are lost, so nothing is released for a while.
+    StateLost {
+        /// What has happened to which state.
+        what: String,
+        /// For how many nanoseconds.
+        silent: Option<u64>,
+    },
     /// What ends the run.
     Error(Error),
 }

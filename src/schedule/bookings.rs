@@ -288,7 +288,10 @@ impl Schedule {
         if let Some(first) = answer.slots.first() {
             self.queue.reconsider_after(Verdict::At(first.at), &self.rules);
         }
-        answer.warning.into_iter().for_each(|warning| self.tell(Notice::Warning(warning)));
+        if let Some(what) = answer.warning {
+            let silent = answer.silent_until.map(|until| until.since(now));
+            self.tell(Notice::StateLost { what, silent });
+        }
     }
 
     /// The store cannot be asked any more.

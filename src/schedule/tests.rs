@@ -181,6 +181,7 @@ fn told(notice: &Notice) -> String {
         Notice::Halted { failed } => format!("halted after {failed}"),
         Notice::Limits(_) => "limits".to_owned(),
         Notice::Warning(text) => format!("warning {text}"),
+        Notice::StateLost { what, silent } => format!("lost {what}, silent for {silent:?}"),
         Notice::Error(error) => format!("error {error}"),
     }
 }

@@ -51,7 +51,7 @@
 //!
 //! One key of one server serves some ten thousands of bookings a second, and the round trip is hidden as long as a
 //! batch lasts longer than it: n slots at N per P last n·P/N, so n ≥ N·RTT/P. With N = 10 000/s and 100 ms that is
-//! 1000 at a time. Beyond one server, names spread over a cluster by their hash tag, one name never over two. Beyond
+//! 1000 at a time. Beyond one server, names, and the keys of a name, spread over a cluster, one key never over two. Beyond
 //! one region, the quota itself is leased: a region holds n of N for a term T, returns what it does not use, and a
 //! lease that is not renewed is dead only T + D later, which is how long its share lies idle after a failure.
 
@@ -80,7 +80,7 @@ pub use file::FileStore;
 pub use memory::{Memory, MemoryLog};
 pub use open::{open, reset, status};
 pub use place::{names, place};
-pub use policy::{Policy, Quota, Reserve};
+pub use policy::{Policy, Quota, Reach, Reserve};
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
 pub use status::{LimitStatus, Status};
@@ -103,6 +103,12 @@ impl fmt::Display for StoreError {
     }
 }
 
+/// Takes what the user should hear of while a store waits.
+pub type Tell = Box<dyn Fn(String) + Send>;
+
+/// So long is waited before it is told, in seconds; later on, it is told once a minute.
+const BEFORE_TELLING: u64 = 2;
+
 /// Keeps the log of slots.
 pub trait Store: Send {
     /// Books slots, each the first one that all limits allow, and no two the same unless they do.
@@ -112,6 +118,11 @@ pub trait Store: Send {
     /// # Errors
     /// When there is none.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
+
+    /// Has `tell` told why a booking takes long: after 2 s, and if it goes on, once a minute.
+    fn tell_waits_to(&mut self, tell: Tell) {
+        let _ = tell;
+    }
 
     /// Gives back slots that were booked by `order` and will not be used: whoever books next gets the same instants.
     ///

@@ -2,6 +2,7 @@
 
 use super::report::Reporter;
 use super::stats::items;
+use super::wall::clock_to_the_second;
 use crate::config::format_duration;
 use crate::exit::End;
 use crate::schedule::{Failed, Failure, Notice};
@@ -28,6 +29,11 @@ impl Reporter {
             }
             Notice::Limits(rates) => self.limits(rates),
             Notice::Warning(text) => self.notice(text),
+            Notice::StateLost { what, silent } => {
+                let until = silent.map(|silent| format!(": silent until {}", clock_to_the_second(silent)));
+                let why = ", as slots may have been booked that nobody knows of";
+                self.notice(&format_args!("{what}{}{why}", until.unwrap_or_default()));
+            }
             Notice::Error(error) => self.error(error),
         }
     }

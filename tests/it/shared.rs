@@ -218,7 +218,8 @@ fn is_followed_by_silence(lost: &str) {
     fs::remove_file(format!("{state}{lost}")).expect("it is there");
     let removed = Instant::now();
     running.write("2\n");
-    assert!(running.error_line().contains("was removed, replaced or reset during the run"));
+    let told = running.error_line();
+    assert!(told.contains("was removed, replaced or reset during the run: silent until "), "{told}");
     assert_eq!(running.line(), "2\n");
     // A window, and before that all that may have been booked: for a second ahead.
     assert!(removed.elapsed() >= Duration::from_millis(1300));
@@ -263,6 +264,8 @@ fn a_lock_that_is_kept_ends_the_run_and_who_keeps_it_is_told() {
     let Some(holder) = holder(&state) else { return };
     holder.signal(Signal::SIGSTOP);
     let why = format!("locked for more than 10 s by process {}, which is stopped", holder.pid());
-    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().code(69).stdout("").stderr(contains(why));
+    let waits = contains("which is stopped").and(contains("; waiting for it\n"));
+    let run = throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert();
+    run.code(69).stdout("").stderr(waits.and(contains(why)));
     assert!(Path::new(&state).exists());
 }

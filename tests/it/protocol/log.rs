@@ -29,7 +29,8 @@ impl Terms {
     pub(super) fn new(count: u64, period: u64, horizon: u64, span: u64) -> Self {
         let rate = format!("{count}/{period}ms").parse::<RateText>().expect("a rate");
         let rate = rate.resolve(&Defaults::default()).expect("resolved");
-        let reserve = Reserve { part: 1000, least: TICK, most: TICK };
+        let reserve =
+            Reserve { least: TICK, dearest_part: 1, floor: TICK, most: TICK, longest: 0, ..Reserve::LOCAL };
         let policy = Policy { horizon: horizon * TICK, span, ..Policy::new(&[rate], reserve) };
         let unbounded = BookingRules::new(Policy { horizon: u64::MAX, ..policy.clone() });
         let rules = BookingRules::new(policy.clone());

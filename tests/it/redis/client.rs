@@ -15,7 +15,7 @@ use throttle::time::Time;
 pub(crate) const PATIENT: Duration = Duration::from_secs(20);
 
 /// Machines that are busy with tests are late.
-const GENEROUS: Reserve = Reserve { least: 100_000_000, ..Reserve::REMOTE };
+const GENEROUS: Reserve = Reserve { floor: 100_000_000, ..Reserve::REMOTE };
 
 pub(crate) fn rate(text: &str) -> Rate {
     text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()

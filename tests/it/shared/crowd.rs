@@ -133,7 +133,12 @@ fn no_window_is_exceeded_by_processes_that_are_stopped_and_killed() {
     assert!(seen.len() > 2 * COUNT, "only {} releases", seen.len());
     assert!(!is_exceeded(&seen, COUNT, PERIOD), "{seen:?}");
     // And the state is as good as ever.
-    throttle(&[RATE, "-s", &state]).write_stdin(numbers(5)).assert().success().stdout(numbers(5)).stderr("");
+    throttle(&[RATE, "-q", "-s", &state])
+        .write_stdin(numbers(5))
+        .assert()
+        .success()
+        .stdout(numbers(5))
+        .stderr("");
 }
 
 #[test]

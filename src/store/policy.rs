@@ -275,7 +275,7 @@ mod tests {
     fn the_reserve_is_a_share_of_the_period_within_bounds() {
         let ms = MILLISECOND;
         let table: [(Reserve, &[(u64, u64)]); 2] = [
-            (Reserve::LOCAL, &[(20, 1), (300, 3), (60_000, 50), (600_000, 600), (10_000_000, 2000)]),
+            (Reserve::LOCAL, &[(20, 1), (300, 3), (30_000, 50), (600_000, 600), (10_000_000, 2000)]),
             (Reserve::REMOTE, &[(10, 5), (300, 6), (60_000, 250), (1_000_000, 1000), (10_000_000, 2000)]),
         ];
         for (reserve, cases) in table {

@@ -25,8 +25,8 @@ impl Cli {
         let batch = self.batch.unwrap_or(Batch::SINGLE);
         let on_limit = self.on_limit.unwrap_or_default();
         let shared = self.shared()?;
-        if let Some(shared) = shared.as_ref().filter(|_| self.releases()) {
-            check_shareable(&shared.state, &limits, on_limit, batch)?;
+        if shared.is_some() && self.releases() {
+            check_shareable(&limits, on_limit, batch)?;
         }
         let report = match (self.verbose, self.quiet) {
             (true, _) => Report::Verbose,

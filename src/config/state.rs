@@ -132,15 +132,10 @@ impl fmt::Display for State {
 ///
 /// # Errors
 /// They cannot, and why.
-pub fn check_shareable(state: &State, limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
+pub fn check_shareable(limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
     ensure!(
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
         "-r @FILE cannot be shared: all who share limits have to agree on them, and files change: give them as -r RATE"
-    );
-    let is_on_server = matches!(state, State::Server(_));
-    ensure!(
-        !on_limit.never_waits() || !is_on_server,
-        "--on-limit drop and fail cannot be shared on a server: name a file as the state, or let items wait"
     );
     let rates = limits.load()?;
     ensure!(
@@ -150,10 +145,6 @@ pub fn check_shareable(state: &State, limits: &Limits, on_limit: OnLimit, batch:
     ensure!(
         rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE || !on_limit.never_waits(),
         "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, or let items wait"
-    );
-    ensure!(
-        rates.iter().all(|rate| rate.only.is_none()) || !is_on_server,
-        "only= cannot be shared on a server: name a file as the state, or give each kind of items a run of its own"
     );
     check_keys(&rates)
 }
@@ -173,31 +164,29 @@ fn check_keys(rates: &[Rate]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Whether limits that are given like this can be shared, in a file and on a server.
-    fn is_shareable(args: &str) -> [bool; 2] {
-        ["./state", "redis://localhost/n"].map(|state| {
-            let words = ["throttle", "-s", state].into_iter().chain(args.split(' '));
-            crate::cli::parse(words.map(Into::into)).is_ok()
-        })
+    /// Whether limits that are given like this can be shared.
+    fn is_shareable(args: &str) -> bool {
+        let words = ["throttle", "-s", "name"].into_iter().chain(args.split(' '));
+        crate::cli::parse(words.map(Into::into)).is_ok()
     }
 
     #[test]
     fn what_can_be_shared() {
         let table = [
-            ("-r 1/s", [true, true]),
-            ("-r 1/s,key=col:1 -r 9/s,key=col:1", [true, true]),
-            ("-r 1/s,key=col:1 -r 9/s", [false, false]),
-            ("-r 9/s -r 1/s,key=col:1,only=a -r 2/s,key=col:2,only=b", [true, false]),
-            ("-r 9/s,key=col:1 -r 1/s,key=col:1,only=a", [true, false]),
-            ("-r 9/s,key=col:1 -r 1/s,key=col:2,only=a", [false, false]),
-            ("-r 1/s --on-limit drop", [true, false]),
-            ("-r 1/s --on-limit fail", [true, false]),
-            ("-r 1/s --on-limit latest", [true, true]),
-            ("-r 1/s,from=exit -- cmd", [false, false]),
-            ("-r @limits", [false, false]),
-            ("-r 9/s,cost=col:1 -B 3", [true, true]),
-            ("-r 9/s,cost=col:1 -B 3 --on-limit drop", [false, false]),
-            ("-r 9/s -B 3 --on-limit drop", [true, false]),
+            ("-r 1/s", true),
+            ("-r 1/s,key=col:1 -r 9/s,key=col:1", true),
+            ("-r 1/s,key=col:1 -r 9/s", false),
+            ("-r 9/s -r 1/s,key=col:1,only=a -r 2/s,key=col:2,only=b", true),
+            ("-r 9/s,key=col:1 -r 1/s,key=col:1,only=a", true),
+            ("-r 9/s,key=col:1 -r 1/s,key=col:2,only=a", false),
+            ("-r 1/s --on-limit drop", true),
+            ("-r 1/s --on-limit fail", true),
+            ("-r 1/s --on-limit latest", true),
+            ("-r 1/s,from=exit -- cmd", false),
+            ("-r @limits", false),
+            ("-r 9/s,cost=col:1 -B 3", true),
+            ("-r 9/s,cost=col:1 -B 3 --on-limit drop", false),
+            ("-r 9/s -B 3 --on-limit drop", true),
         ];
         for (args, expected) in table {
             assert_eq!(is_shareable(args), expected, "{args}");

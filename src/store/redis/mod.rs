@@ -223,9 +223,9 @@ impl RedisStore {
         let units = self.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
         let (sightings, terms, now, deadline) =
             (&self.sightings, &self.terms, &self.now, self.policy.deadline);
-        let &Order { count, turn, .. } = order;
+        let &Order { count, turn, waits, .. } = order;
         let order_of =
-            Request { key: &key, count, turn, few, units, given, ..request(&self.policy, self.began) };
+            Request { key: &key, count, turn, few, units, given, waits, ..request(&self.policy, self.began) };
         let (asked, reply) = self.nodes.ask(&key, patience, |node, connection| {
             if !self.is_near {
                 ensure_near(connection, now, deadline)?;
@@ -336,6 +336,7 @@ fn request(policy: &Policy, began: Micros) -> Request<'_> {
         few: 1,
         units: 0,
         given: &[],
+        waits: true,
         charges: &[],
     }
 }

@@ -181,6 +181,19 @@ fn what_is_given_back_goes_to_the_next_who_asks_for_the_same() {
 }
 
 #[test]
+fn whoever_does_not_wait_gets_what_is_free_or_nothing() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let mut store = frozen.store("web", two_in_a_second_and_a_half());
+    let at_once = |count| Order { waits: false, ..some(count) };
+    assert_eq!(store.book(&at_once(3)).unwrap().slots.len(), 2);
+    let none = store.book(&at_once(1)).unwrap();
+    let again = none.ask_again.unwrap().0 - frozen.local.load(Relaxed);
+    assert_eq!((none.slots.len(), none.turn, again / 10_000_000), (0, None, 150));
+    frozen.pass(1_500_000);
+    assert_eq!(store.book(&at_once(1)).unwrap().slots.len(), 1, "nothing was booked");
+}
+
+#[test]
 fn what_is_given_back_is_lost_with_the_state_that_it_was_of() {
     let Some(frozen) = Frozen::start() else { return };
     let mut stores = [(); 2].map(|()| frozen.store("web", two_in_a_second_and_a_half()));

@@ -50,7 +50,7 @@ use crate::runtime::{
 use crate::schedule::{BookingTerms, Schedule};
 use crate::sink::{Commands, DryRun, Sink, Stdout};
 use crate::source::{Capacity, Delimiter, Reader, stamped};
-use crate::store::{Quota, StoreError};
+use crate::store::{Policy, Quota, StoreError};
 use crate::time::SECOND;
 use crate::ui::audit::AuditReport;
 use crate::ui::plot;
@@ -284,13 +284,14 @@ fn share(
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
     let deadline = format_duration(policy.deadline);
     reporter.detail(&format_args!("shared by {}, slots are good for {deadline}", shared.state));
-    policy.reach(rates).for_each(|reach| reporter.reach(&reach, policy.deadline));
+    policy.reach(rates).for_each(|reach| reporter.reach(&reach));
     let patience = match shared.state {
         State::Server(_) => SERVER_PATIENCE,
         State::Name(_) | State::File(_) => FILE_PATIENCE,
     };
     world.book_with(store, Duration::from_nanos(patience))?;
-    Ok(BookingTerms { span: policy.span, most: policy.quotas.iter().map(Quota::most).collect(), patience })
+    let most = policy.quotas.iter().map(Quota::most).collect();
+    Ok(BookingTerms { span: policy.span, longest_span: Policy::longest_span(rates), most, patience })
 }
 
 fn sink(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {

@@ -1,6 +1,7 @@
 //! Asking a store for slots, on a thread of its own: it may take as long as a network does.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -65,7 +66,7 @@ const STACK: usize = 1 << 20;
 
 fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, waker: &Waker) {
     let told = waker.clone();
-    store.tell_waits_to(Box::new(move |why| _ = told.send(Event::BookingWaits(why))));
+    store.tell_waits_to(Arc::new(move |why| _ = told.send(Event::BookingWaits(why))));
     for task in tasks {
         match task {
             Task::Book(order) => {

@@ -24,6 +24,8 @@ const PAUSE: u64 = SECOND / 100;
 pub struct BookingTerms {
     /// How many slots one order may ask for at most.
     pub span: u64,
+    /// How many it may ask for if answers take long.
+    pub longest_span: u64,
     /// The most that a release may cost under each limit.
     pub most: Vec<u64>,
     /// How long the end of a run waits for an answer, in nanoseconds.
@@ -90,6 +92,12 @@ impl Bookings {
         LEAD.saturating_add(self.took)
     }
 
+    /// How many slots to ask for at once: those for 50 ms, or for twice as long as an answer takes.
+    fn span(&self) -> u64 {
+        let times = self.took.saturating_mul(2).div_ceil(LEAD).max(1);
+        self.terms.span.saturating_mul(times).min(self.terms.longest_span.max(self.terms.span))
+    }
+
     /// How many slots are on their way.
     fn coming(&self) -> u64 {
         let coming = |order: &Ordered| if let Ordered::Asked(_, count) = order { *count } else { 0 };
@@ -151,7 +159,7 @@ impl Bookings {
     /// more can be used.
     fn plan(&mut self, now: Time, place: usize, vacancies: u64, held: u64, last: Option<Time>) -> Plan {
         let Demand { key, costs, needed: Needed { count, since } } = &self.demands[place];
-        let lacking = count.saturating_sub(held).min(vacancies).min(self.terms.span);
+        let lacking = count.saturating_sub(held).min(vacancies).min(self.span());
         if lacking == 0 {
             return Plan::Nothing;
         }
@@ -199,7 +207,7 @@ impl Bookings {
 
     /// How many items to look at in a lane: more would not be booked.
     fn most(&self) -> u64 {
-        2 * self.terms.span
+        2 * self.span()
     }
 }
 
@@ -320,7 +328,7 @@ mod tests {
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
 
     fn bookings() -> Bookings {
-        Bookings::new(BookingTerms { span: 20, most: vec![400], patience: 7 }, false, true)
+        Bookings::new(BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 }, false, true)
     }
 
     /// How many are asked for at an instant, or when to look again.

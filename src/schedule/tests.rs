@@ -68,7 +68,7 @@ impl Scene {
     /// With slots that are booked, up to two at a time, and an end that waits 20 for an answer.
     fn shared(args: &str) -> Self {
         let scene = Scene::new(args);
-        let terms = BookingTerms { span: 2, most: vec![9], patience: 20 };
+        let terms = BookingTerms { span: 2, longest_span: 2, most: vec![9], patience: 20 };
         Scene { schedule: scene.schedule.with_bookings(terms), ..scene }
     }
 
@@ -403,7 +403,7 @@ fn the_first_that_finds_no_slot_free_ends_an_enforced_run() {
 #[test]
 fn limits_for_some_items_hold_up_no_others() {
     let scene = Scene::new("-r 9/100ns -r 1/100ns,key=col:1,only=a");
-    let terms = BookingTerms { span: 2, most: vec![9, 1], patience: 20 };
+    let terms = BookingTerms { span: 2, longest_span: 2, most: vec![9, 1], patience: 20 };
     let mut scene = Scene { schedule: scene.schedule.with_bookings(terms), ..scene };
     let answer = |costs: [u64; 2], slots: &[u64], next: Option<u64>| {
         let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();

@@ -59,6 +59,7 @@
 //! lease that is not renewed is dead only T + D later, which is how long its share lies idle after a failure.
 
 use std::fmt;
+use std::sync::Arc;
 
 use anyhow::Error;
 
@@ -107,7 +108,7 @@ impl fmt::Display for StoreError {
 }
 
 /// Takes what the user should hear of while a store waits.
-pub type Tell = Box<dyn Fn(String) + Send>;
+pub type Tell = Arc<dyn Fn(String) + Send + Sync>;
 
 /// So long is waited before it is told, in seconds; later on, it is told once a minute.
 const BEFORE_TELLING: u64 = 2;

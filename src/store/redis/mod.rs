@@ -33,6 +33,7 @@ mod connection;
 mod distance;
 mod failure;
 mod hash_slot;
+mod margins;
 mod nodes;
 mod reset;
 mod retries;
@@ -50,8 +51,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use self::clock::{Exchange, Micros};
-use self::distance::{ensure_near, too_far};
+use self::distance::{ensure_near, required_margin, round_trip, too_far};
 use self::failure::Failure;
+use self::margins::Margins;
 use self::nodes::{NodeId, Nodes};
 pub(super) use self::reset::reset;
 use self::retries::persist;
@@ -59,9 +61,9 @@ use self::script::{BookedSlots, Booking, Charge, Found, Reply, Request, Seen, re
 use self::sightings::Sightings;
 use self::socket::Patience;
 use self::terms::{ScriptTerms, terms};
-use super::{Answer, Order, Policy, Slot, Store, StoreError, Tell};
+use super::{Answer, Order, Policy, Reach, Slot, Store, StoreError, Tell};
 use crate::charge::Key;
-use crate::config::Server;
+use crate::config::{Rate, Server};
 use crate::exit::Exit;
 use crate::time::Time;
 
@@ -122,6 +124,7 @@ pub struct RedisStore {
     handed_out: Vec<HandedOut>,
     warning: Option<String>,
     tell: Option<Tell>,
+    margins: Margins,
 }
 
 /// Opens a store on `server`, which is not asked yet.
@@ -131,11 +134,13 @@ pub struct RedisStore {
 pub(super) fn open(
     server: &Server,
     policy: Policy,
+    rates: &[Rate],
     timeout: Duration,
     now: impl Fn() -> Time + Send + 'static,
 ) -> Result<Box<dyn Store>, StoreError> {
     RedisStore::check(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
-    Ok(Box::new(RedisStore::new(server.clone(), policy, timeout, now)))
+    let margins = Margins::of(rates);
+    Ok(Box::new(RedisStore { margins, ..RedisStore::new(server.clone(), policy, timeout, now) }))
 }
 
 impl RedisStore {
@@ -164,6 +169,7 @@ impl RedisStore {
             handed_out: Vec::new(),
             warning: None,
             tell: None,
+            margins: Margins::default(),
         }
     }
 
@@ -184,6 +190,7 @@ impl RedisStore {
 
     /// Asks once; twice, if the first answer says that no answer could be trusted.
     fn attempt(&mut self, order: &Order, patience: Patience) -> Result<Answer, Failure> {
+        self.settle_margins(order, patience)?;
         self.claim(order, patience)?;
         for _ in 0..2 {
             let asked = self.ask(order, &[], patience)?;
@@ -197,6 +204,28 @@ impl RedisStore {
             self.warn(what);
         }
         Err(Failure::away("its clock is set forward again and again"))
+    }
+
+    /// Before anything is asked: margins that the user has left to us are as long as the way to the server demands.
+    fn settle_margins(&mut self, order: &Order, patience: Patience) -> Result<(), Failure> {
+        if !self.margins.are_open() {
+            return Ok(());
+        }
+        let (key, now) = (redis_key(self.server.name(), &order.key), &self.now);
+        let far = self.nodes.ask(&key, patience, |_, connection| round_trip(connection, now))?;
+        if let Some(policy) = self.margins.settle(required_margin(far), &self.policy) {
+            self.change_policy(policy)?;
+        }
+        Ok(())
+    }
+
+    fn change_policy(&mut self, policy: Policy) -> Result<(), Failure> {
+        self.terms = terms(&policy).map_err(|error| Failure::bad(Exit::Usage, error))?;
+        self.is_near = false;
+        let low: Vec<_> = policy.reach(self.margins.rates()).filter(Reach::is_low).collect();
+        self.tell.iter().for_each(|tell| low.iter().for_each(|reach| tell(reach.to_string())));
+        self.policy = policy;
+        Ok(())
     }
 
     /// Before keys are charged, and now and then: whether all who use the name mean these limits.
@@ -253,7 +282,13 @@ impl RedisStore {
         }
     }
 
-    fn other_policy(&self, other: &str) -> Failure {
+    fn other_policy(&mut self, other: &str) -> Failure {
+        if let Some(policy) = self.margins.adopt(other, &self.policy) {
+            return self
+                .change_policy(policy)
+                .err()
+                .unwrap_or_else(|| Failure::away("its margins are others"));
+        }
         let (name, ours) = (self.server.name(), &self.policy.text);
         let error = anyhow!(
             "'{name}' is kept for other limits: {other} there, {ours} here: give the same limits or another name, or begin anew by 'throttle --reset-state -s {}'",
@@ -344,12 +379,9 @@ fn request(policy: &Policy, began: Micros) -> Request<'_> {
 impl Store for RedisStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         self.prepare(order).map_err(|error| StoreError { exit: Exit::Usage, error })?;
-        let tell = self.tell.take();
+        let tell = self.tell.clone();
         let told = |why| tell.iter().for_each(|tell| tell(String::clone(&why)));
-        let answer =
-            persist(&self.server.clone(), self.timeout, told, |patience| self.attempt(order, patience));
-        self.tell = tell;
-        answer
+        persist(&self.server.clone(), self.timeout, told, |patience| self.attempt(order, patience))
     }
 
     fn tell_waits_to(&mut self, tell: Tell) {

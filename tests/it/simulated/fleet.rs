@@ -183,6 +183,7 @@ impl Member {
         let mut log = Log { fleet: Arc::clone(&fleet), process, releases: Vec::new() };
         let terms = BookingTerms {
             span: policy.span,
+            longest_span: Policy::longest_span(&rates),
             most: policy.quotas.iter().map(Quota::most).collect(),
             patience: 2 * self.faults.delay,
         };

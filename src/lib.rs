@@ -284,11 +284,12 @@ fn share(
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
     let deadline = format_duration(policy.deadline);
     reporter.detail(&format_args!("shared by {}, slots are good for {deadline}", shared.state));
-    policy.reach(rates).for_each(|reach| reporter.reach(&reach));
-    let patience = match shared.state {
-        State::Server(_) => SERVER_PATIENCE,
-        State::Name(_) | State::File(_) => FILE_PATIENCE,
-    };
+    let is_on_server = matches!(shared.state, State::Server(_));
+    // How far a server is decides on margins that are not given; then the store tells.
+    if !is_on_server || rates.iter().all(|rate| rate.margin > 0) {
+        policy.reach(rates).for_each(|reach| reporter.reach(&reach));
+    }
+    let patience = if is_on_server { SERVER_PATIENCE } else { FILE_PATIENCE };
     world.book_with(store, Duration::from_nanos(patience))?;
     let most = policy.quotas.iter().map(Quota::most).collect();
     Ok(BookingTerms { span: policy.span, longest_span: Policy::longest_span(rates), most, patience })

@@ -212,20 +212,34 @@ impl RedisStore {
             return Ok(());
         }
         let (key, now) = (redis_key(self.server.name(), &order.key), &self.now);
-        let far = self.nodes.ask(&key, patience, |_, connection| round_trip(connection, now))?;
-        if let Some(policy) = self.margins.settle(required_margin(far), &self.policy) {
-            self.change_policy(policy)?;
-        }
+        let nothing = Request { key: &key, ..request(&self.policy, self.began) };
+        let found = self.nodes.ask(&key, patience, |_, connection| {
+            round_trip(now, || match self.booking.ask(connection, &nothing)? {
+                Reply::OtherPolicy(other) => Ok(Some(other)),
+                Reply::Booked(_) => Ok(None),
+            })
+        })?;
+        let policy = match found {
+            Ok(round_trip) => self.margins.settle(required_margin(round_trip), &self.policy),
+            Err(theirs) => self.margins.adopt(&theirs, &self.policy),
+        };
+        policy.map_or(Ok(()), |policy| self.change_policy(policy))?;
+        self.tell_reach();
         Ok(())
     }
 
     fn change_policy(&mut self, policy: Policy) -> Result<(), Failure> {
         self.terms = terms(&policy).map_err(|error| Failure::bad(Exit::Usage, error))?;
         self.is_near = false;
-        let low: Vec<_> = policy.reach(self.margins.rates()).filter(Reach::is_low).collect();
-        self.tell.iter().for_each(|tell| low.iter().for_each(|reach| tell(reach.to_string())));
         self.policy = policy;
         Ok(())
+    }
+
+    /// Only now is it known what the margins are.
+    fn tell_reach(&self) {
+        let Some(tell) = &self.tell else { return };
+        let low = self.policy.reach(self.margins.rates()).filter(Reach::is_low);
+        low.for_each(|reach| tell(reach.to_string()));
     }
 
     /// Before keys are charged, and now and then: whether all who use the name mean these limits.

@@ -39,6 +39,11 @@ impl Connection {
             }
             _ => Stream::Plain(socket),
         };
+        Connection::over(stream, server, patience)
+    }
+
+    /// To whoever is at the other end of a stream: presents user and password.
+    pub(super) fn over(stream: Stream, server: &Server, patience: Patience) -> Result<Self, Failure> {
         let mut connection = Connection { stream, parser: Parser::new(), patience, db: server.db };
         connection.present(server).map_err(|error| Failure::of_presenting(&error))?;
         if server.db > 0 {
@@ -104,7 +109,8 @@ impl ConnectionLike for Connection {
     }
 }
 
-enum Stream {
+/// What bytes go through, encrypted or not.
+pub(super) enum Stream {
     Plain(Socket),
     #[cfg(feature = "tls")]
     Tls(Box<tls::Encrypted>),

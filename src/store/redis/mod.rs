@@ -22,6 +22,7 @@ mod clock;
 mod connection;
 mod distance;
 mod failure;
+mod offline;
 mod reset;
 mod retries;
 mod script;

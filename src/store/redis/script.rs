@@ -1,6 +1,6 @@
 //! The script that books, in the server, and what goes in and comes out.
 
-use redis::{Script, Value};
+use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value, cmd};
 
 use super::clock::Micros;
 use super::connection::Connection;
@@ -16,6 +16,8 @@ const CODE: &str = concat!(
     include_str!("scripts/fixed.lua"),
     include_str!("scripts/book.lua"),
 );
+
+const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
 /// What was last seen of a limit; nothing, if it is all 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,20 +98,33 @@ impl Booking {
 
     /// Books, by the script's digest if the server knows it.
     pub(super) fn ask(&self, connection: &mut Connection, request: &Request) -> Result<Reply, Failure> {
-        let mut call = self.0.prepare_invoke();
-        call.key(format!("throttle:{{{}}}", request.name));
-        call.arg(request.policy).arg(fastrand::u64(1..1 << 53)).arg(request.horizon);
-        call.arg(request.count).arg(request.began);
-        for charge in request.charges {
-            call.key(key(request, charge.index));
-            let Charge { terms, seen, .. } = charge;
-            call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
-            call.arg(u8::from(terms.starts_empty)).arg(charge.cost).arg(u8::from(charge.is_distrusted));
-            call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.settled);
+        let call = self.call(request);
+        let mut value = call.query(connection);
+        if value.as_ref().is_err_and(|error: &RedisError| error.kind() == NO_SCRIPT) {
+            // What it says to this is of no interest: the next answer tells whether it has it.
+            let loaded = cmd("SCRIPT").arg("LOAD").arg(CODE).exec(connection);
+            value = loaded.and_then(|()| call.query(connection));
         }
-        let value: Value = call.invoke(connection).map_err(|error| Failure::of(&error))?;
+        let value: Value = value.map_err(|error| Failure::of(&error))?;
         let reply = read(value).filter(|reply| is_sound(reply, request));
         reply.ok_or_else(|| Failure::away("its answer makes no sense"))
+    }
+
+    fn call(&self, request: &Request) -> Cmd {
+        let mut call = cmd("EVALSHA");
+        call.arg(self.0.get_hash()).arg(1 + request.charges.len());
+        call.arg(format!("throttle:{{{}}}", request.name));
+        for charge in request.charges {
+            call.arg(key(request, charge.index));
+        }
+        call.arg(request.policy).arg(fastrand::u64(1..1 << 53)).arg(request.horizon);
+        call.arg(request.count).arg(request.began);
+        for Charge { terms, cost, seen, is_distrusted, .. } in request.charges {
+            call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
+            call.arg(u8::from(terms.starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
+            call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.settled);
+        }
+        call
     }
 }
 

@@ -1,9 +1,15 @@
 //! The scheduler as tables: at this instant this happens, and so that is done.
 
+mod batches;
+mod commands;
+mod counts;
+mod lanes;
+mod shared;
+
 use super::{Action, BookingTerms, Notice, Schedule, Stop};
 use crate::charge::Key;
 use crate::cli;
-use crate::config::{Action as What, Rate};
+use crate::config::{Action as What, Defaults, Rate, RateText};
 use crate::exit::{End, JobEnd};
 use crate::limiter::{Answer, Order, Slot};
 use crate::source::{Batch, Block, Capacity, CommandLine, Delimiter};
@@ -40,6 +46,10 @@ struct Scene {
     takes: u64,
     /// How long a batch takes to leave.
     slowness: u64,
+    /// More items than these at once are too long for the system.
+    longest: u64,
+    /// For how long the sink is busy, the first time.
+    busy: Option<u64>,
     running: u64,
 }
 
@@ -54,15 +64,16 @@ impl Scene {
             schedule = schedule.with_commands(run, 7);
             capacity = Capacity { vacancies: run.jobs.get() as u64, at_once: 1, ..capacity };
         }
-        Scene { schedule, capacity, takes: u64::MAX, slowness: 0, running: 0 }
+        Scene { schedule, capacity, takes: u64::MAX, slowness: 0, longest: u64::MAX, busy: None, running: 0 }
     }
 
     /// Checks what is done after each event.
-    fn check(mut self, table: &[(u64, Event, &str)]) {
+    fn check(mut self, table: &[(u64, Event, &str)]) -> Schedule {
         for (row, (at, event, expected)) in table.iter().enumerate() {
             self.happens(Time(*at), event);
             assert_eq!(self.actions(*at), *expected, "row {row}, at {at}");
         }
+        self.schedule
     }
 
     fn happens(&mut self, now: Time, event: &Event) {
@@ -81,7 +92,7 @@ impl Scene {
             Due => schedule.due(),
             Ended(first, code) => ended(first, code, None),
             EndedAndAsks(first, code, wait) => ended(first, code, Some(wait)),
-            Limits(rate) => schedule.change_limits(now, vec![self::rate(rate)]),
+            Limits(rates) => schedule.change_limits(now, rates.split_whitespace().map(rate).collect()),
             Booked(instants) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
                 let order = Order { key: Key::new(), costs: [1].into(), count: instants.len() as u64 };
@@ -121,6 +132,14 @@ impl Scene {
         let records =
             batch.records(&delimiter).map(|record| String::from_utf8_lossy(record).trim().to_owned());
         let word = format!("send {}", records.collect::<Vec<_>>().join(" "));
+        if batch.items() > self.longest {
+            self.schedule.too_long(Time(*now), batch);
+            return word.replace("send", "too long");
+        }
+        if let Some(pause) = self.busy.take() {
+            self.schedule.busy(Time(*now), batch, pause);
+            return word.replace("send", "busy");
+        }
         let items = batch.items().min(self.takes);
         *now += self.slowness;
         self.running += u64::from(self.capacity.vacancies < u64::MAX);
@@ -130,8 +149,7 @@ impl Scene {
 }
 
 fn rate(text: &str) -> Rate {
-    let words = ["throttle", "-r", text].map(Into::into);
-    cli::parse(words).unwrap().limits.load().unwrap().remove(0)
+    RateText::parse_pausing(text).unwrap().resolve(&Defaults::default()).unwrap()
 }
 
 fn told(notice: &Notice) -> String {

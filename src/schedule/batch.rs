@@ -103,7 +103,7 @@ impl Former {
         self.ended.is_some()
     }
 
-    /// The most items that one release carries.
+    /// The most items that one release is to carry.
     pub(super) fn most_items(&self) -> u64 {
         self.batch.items.get()
     }
@@ -187,16 +187,16 @@ impl Former {
         open.is_full |= !items.may_join(front);
         let added = &items.charge.costs;
         let grows = self.sums.iter().zip(added.iter()).any(|(&sums, &cost)| sums && cost > 0);
-        let most = self.most_items().min(self.shrunk);
+        let most = self.most_items().min(self.shrunk).min(self.capacity.items);
         let mut left = items.segment.items() - joined;
         if !grows && self.capacity.line.is_none() {
-            let count = left.min(most.saturating_sub(open.items)).min(self.capacity.items);
+            let count = left.min(most.saturating_sub(open.items));
             (open.items, left) = (open.items + if open.is_full { 0 } else { count }, left - count);
         }
         while left > 0 && !open.is_full {
             let weight = open.weight.saturating_add(self.weight(items));
             let sum = if grows { self.sum(&open.costs, added) } else { Rc::clone(&open.costs) };
-            let fits = open.items < most && self.capacity.holds(open.items + 1, weight);
+            let fits = open.items < most && self.capacity.holds(weight);
             if !fits || (grows && !allows(&sum)) {
                 open.is_full = true;
                 break;
@@ -204,13 +204,13 @@ impl Former {
             (open.items, open.weight, open.costs) = (open.items + 1, weight, sum);
             left -= 1;
         }
-        open.is_full |= left > 0 || open.items >= most;
+        open.is_full |= left > 0;
     }
 
     /// A batch is complete at the latest when so many items have come as it can hold.
     fn close(&self, open: &mut Open, front: &Items, items: &Items, total: u64) {
         let Some(closes) = open.closes else { return };
-        let is_full = total >= self.most_items() && total - items.segment.items() < self.most_items();
+        let is_full = total >= self.most_items();
         let closes = if is_full { closes.min(items.segment.arrival()) } else { closes };
         open.closes = Some(closes);
         open.since = closes.max(front.segment.not_before());

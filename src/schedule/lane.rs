@@ -114,7 +114,7 @@ impl Lane {
                 taken.push(items.segment);
             }
         }
-        self.items -= count - left;
+        self.items -= count;
         self.reopen(former);
         taken
     }

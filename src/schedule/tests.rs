@@ -4,6 +4,7 @@ mod batches;
 mod commands;
 mod counts;
 mod lanes;
+mod outlook;
 mod shared;
 
 use super::{Action, BookingTerms, Notice, Schedule, Stop};
@@ -333,11 +334,12 @@ fn a_bad_item_ends_the_input_after_what_came_before_it() {
 #[test]
 fn a_bad_item_may_be_skipped() {
     let bad = "bad item 2: its cost, col:1, is 'x', not a whole number: 'x'";
-    Scene::new("-r 2/100ns,cost=col:1 --on-bad skip").check(&[
+    let schedule = Scene::new("-r 2/100ns,cost=col:1 --on-bad skip").check(&[
         (0, Input("1\nx\n1\n1\n"), &format!("send 1 1; {bad}; wait 100 or input")),
         (100, Due, "send 1; wait - or input"),
         (101, EndOfInput, "finish 1"),
     ]);
+    assert_eq!((schedule.stats().failed, schedule.stats().settled), (1, 4));
     Scene::new("-r 2/100ns,cost=col:1 --on-bad skip -- cmd").check(&[
         (0, Input("1\nx\n"), &format!("send 1; {bad}; wait -")),
         (5, Ended(1, 1), "failed 1; wait - or input"),
@@ -347,10 +349,11 @@ fn a_bad_item_may_be_skipped() {
 
 #[test]
 fn white_space_and_blank_items_may_be_left_out() {
-    Scene::new("-r 1/100ns,key=col:1 --skip-blank --trim").check(&[
+    let schedule = Scene::new("-r 1/100ns,key=col:1 --skip-blank --trim").check(&[
         (0, Input(" a\n\n \t\na \n"), "send a; wait 100 or input"),
         (100, Due, "send a; wait 1000000000 or input"),
     ]);
+    assert_eq!(schedule.stats().read, 2);
 }
 
 #[test]

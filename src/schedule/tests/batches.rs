@@ -106,3 +106,55 @@ fn a_batch_has_one_key_and_what_was_sent_together_stays_together() {
         (58, Due, "send d; wait - or input"),
     ]);
 }
+
+#[test]
+fn items_that_come_one_by_one_fill_a_batch_that_lingers() {
+    Scene::new("-r 1/100ns -B 3,500ns").check(&[
+        (0, Input("a\n"), "wait 500 or input"),
+        (1, Input("b\n"), "wait 500 or input"),
+        (2, Input("c\n"), "wait 2 or input"),
+        (2, Due, "send a b c; wait - or input"),
+        (3, Input("d\n"), "wait 503 or input"),
+        (4, Input("e\n"), "wait 503 or input"),
+        (5, Input("f\n"), "wait 102 or input"),
+        (6, Input("g\n"), "wait 102 or input"),
+        (7, Input("h\n"), "wait 102 or input"),
+        (8, Input("i\n"), "wait 102 or input"),
+        (102, Due, "send d e f; wait 202 or input"),
+        (202, Due, "send g h i; wait - or input"),
+    ]);
+    Scene::new("-r 1/10ns,key=col:1 -B 2,50ns").check(&[
+        (0, Input("a\nb\n"), "wait 50 or input"),
+        (10, Input("a\n"), "wait 10 or input"),
+        (10, Due, "send a a; wait 50 or input"),
+    ]);
+}
+
+#[test]
+fn a_batch_is_charged_for_what_is_in_it() {
+    Scene::new("-r 10/100ns,cost=2 -B 4,50ns").check(&[
+        (0, Input("a\nb\n"), "wait 50 or input"),
+        (50, Due, "send a b; wait - or input"),
+        (60, Input("c\nd\ne\n"), "wait 110 or input"),
+        (110, Due, "send c d e; wait - or input"),
+    ]);
+    Scene::new("-r 10/100ns,cost=2 -B 4").check(&[
+        (0, Input("a\nb\n"), "wait 0 or input"),
+        (0, Due, "send a b; wait - or input"),
+        (10, Input("c\nd\ne\n"), "wait 10 or input"),
+        (10, Due, "send c d e; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_release_carries_no_more_items_than_the_sink_takes() {
+    for args in ["-r 9/s -B 9", "-r 99/s,cost=2 -B 9"] {
+        let scene = Scene::new(args);
+        let capacity = Capacity { items: 2, ..scene.capacity };
+        Scene { capacity, ..scene }.check(&[
+            (0, Input("a\nb\nc\n"), "wait 0 or input"),
+            (0, Due, "send a b; wait 0 or input"),
+            (0, Due, "send c; wait - or input"),
+        ]);
+    }
+}

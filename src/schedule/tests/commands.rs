@@ -54,6 +54,16 @@ fn failures_add_up_until_they_end_the_run() {
 }
 
 #[test]
+fn all_items_of_a_batch_fail_together() {
+    let schedule = Scene::new("-r 9/s -B 2 -j 9 -- cmd").check(&[
+        (0, Input("a\nb\n"), "wait 0 or input"),
+        (0, Due, "send a b; wait - or input"),
+        (1, Ended(1, 1), "failed 1; wait - or input"),
+    ]);
+    assert_eq!((schedule.stats().failed, schedule.stats().settled), (2, 2));
+}
+
+#[test]
 fn after_a_stop_nothing_is_tried_again() {
     let schedule = Scene::new("-r 9/s -j 9 --retries 1 -- cmd").check(&[
         (0, Input("a\n"), "send a; wait - or input"),
@@ -109,5 +119,14 @@ fn a_limit_that_counts_from_the_end_of_a_command_starts_then() {
         (0, Input("a\nb\n"), "send a; wait - or input"),
         (50, Ended(1, 0), "wait 100 or input"),
         (100, Due, "send b; wait - or input"),
+    ]);
+    Scene::new("-r 1/100ns,algo=interval -j 9 -- cmd")
+        .check(&[(0, Input("a\nb\n"), "send a; wait 100 or input"), (100, Due, "send b; wait - or input")]);
+    // Lanes that wait for a completion, rather than for an instant, learn of it.
+    Scene::new("-r 1/100ns,from=exit,key=col:1 -j 9 -- cmd").check(&[
+        (0, Input("a\nb\na\nb\n"), "send a; send b; wait 1000000000 or input"),
+        (50, Ended(1, 0), "wait 150 or input"),
+        (60, Ended(2, 0), "wait 150 or input"),
+        (150, Due, "send a; wait 160 or input"),
     ]);
 }

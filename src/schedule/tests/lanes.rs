@@ -124,8 +124,8 @@ fn an_item_waits_for_all_limits_that_its_keys_have() {
 #[test]
 fn other_limits_give_what_waits_other_keys() {
     Scene::new("-r 1/100ns,key=col:1").check(&[
-        (0, Input("a x\na y\na y\n"), "send a x; wait 100 or input"),
-        (50, Limits("1/100ns,key=col:2"), "limits; send a y; wait 150 or input"),
+        (0, Input("a x\na y\na y\na z\n"), "send a x; wait 100 or input"),
+        (50, Limits("1/100ns,key=col:2"), "limits; send a y a z; wait 150 or input"),
         (60, EndOfInput, "wait 150"),
         (150, Due, "send a y; finish 0"),
     ]);
@@ -137,5 +137,80 @@ fn what_waits_goes_by_its_key_when_the_limit_for_others_opens() {
         (0, Input("a\na\nb\nc\n"), "send a b; wait 100 or input"),
         (100, Due, "send c; wait 300 or input"),
         (300, Due, "send a; wait 1000000000 or input"),
+    ]);
+}
+
+/// As a bucket fills for what costs more than it holds only from when that is next in line.
+#[test]
+fn what_is_next_in_line_is_so_from_when_the_item_before_it_has_left() {
+    let scene = Scene::new("-r 10/100ns,algo=bucket,burst=2,cost=col:1");
+    Scene { slowness: 30, ..scene }.check(&[(0, Input("0 a\n5 b\n"), "send 0 a; wait 60 or input")]);
+    let scene = Scene::new("-r 10/100ns,algo=bucket,burst=2,cost=5,key=col:1,only=b --in-order");
+    Scene { slowness: 30, ..scene }.check(&[(0, Input("a\nb\n"), "send a; wait 60 or input")]);
+    let scene = Scene::new("-r 1/100ns");
+    Scene { slowness: 30, ..scene }.check(&[
+        (0, Limits("10/100ns,algo=bucket,burst=2,cost=col:1"), "limits; wait - or input"),
+        (0, Input("0 a\n5 b\n"), "send 0 a; wait 60 or input"),
+    ]);
+}
+
+#[test]
+fn a_lane_that_waits_for_one_key_may_have_to_wait_for_another() {
+    Scene::new("-r 1/100ns,key=col:1 -r 1/100ns,key=col:2").check(&[
+        (0, Input("a y\n"), "send a y; wait 1000000000 or input"),
+        (10, Input("a x\nc z\nc w\n"), "send c z; wait 100 or input"),
+        (50, Input("b x\n"), "send b x; wait 100 or input"),
+        (100, Due, "wait 110 or input"),
+        (110, Due, "send c w; wait 150 or input"),
+        (150, Due, "send a x; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn a_lane_that_was_ready_waits_again_once_another_has_used_up_their_key() {
+    Scene::new("-r 1/30ns -r 1/100ns,key=col:1 -r 1/100ns,key=col:2").check(&[
+        (0, Input("z z\na x\nb x\nc y\n"), "send z z; wait 30 or input"),
+        (30, Due, "send a x; wait 60 or input"),
+        (60, Due, "send c y; wait 130 or input"),
+        (130, Due, "send b x; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn what_refused_items_made_room_for_is_let_in_at_once() {
+    Scene::new("-r 2/100ns,cost=col:1 --on-limit drop --lookahead 2").check(&[
+        (0, Input("2 a\n"), "send 2 a; wait - or input"),
+        (10, Input("1 b\n1 c\n0 d\n"), "send 0 d; wait - or input"),
+    ]);
+}
+
+#[test]
+fn limits_that_have_little_in_common_begin_anew() {
+    Scene::new("-r 1/100ns").check(&[
+        (0, Input("a\nb\n"), "send a; wait 100 or input"),
+        (50, Limits("1/100ns,algo=fixed"), "limits; send b; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_margin_makes_the_period_longer() {
+    Scene::new("-r 1/100ns,margin=20ns").check(&[(0, Input("a\nb\n"), "send a; wait 120 or input")]);
+}
+
+/// Of keys whose limits are as good as new, nothing is kept.
+#[test]
+fn limits_of_keys_are_evicted_unless_something_waits_for_them() {
+    const S: u64 = 1_000_000_000;
+    Scene::new("-r 1/100ns,key=col:1").check(&[
+        (0, Input("a\n"), "send a; wait 1000000000 or input"),
+        // What came within the last second may not have been told yet.
+        (S, Due, "wait 2000000000 or input"),
+        (2 * S, Due, "wait - or input"),
+    ]);
+    // An item that waits asks as of when it became next in line.
+    Scene::new("-r 1/100ns,key=col:1 -r 1/10s").check(&[
+        (0, Input("a\na\n"), "send a; wait 1000000000 or input"),
+        (S, Due, "wait 2000000000 or input"),
+        (2 * S, Due, "wait 3000000000 or input"),
     ]);
 }

@@ -46,11 +46,11 @@ fn a_slot_says_until_when_its_release_may_leave() {
 
 #[test]
 fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
-    let mut scene = Scene::new("-r 9/s,key=col:1 -j 5 -- cmd");
+    let mut scene = Scene::new("-r 9/s,key=col:1 -j 7 -- cmd");
     scene.schedule = scene.schedule.with_bookings(BookingTerms { span: 3, most: vec![9] });
     scene.check(&[
         // Of a, no more than 3 at once; of b, as many as there are; of c, what is left.
-        (0, Input("a\na\na\na\nb\nc\nc\n"), "book 3; book 1; book 1; wait - or input"),
+        (0, Input("a\na\na\na\nb\nc\nc\nc\nd\n"), "book 3; book 1; book 3; wait - or input"),
     ]);
 }
 
@@ -59,5 +59,14 @@ fn a_batch_takes_one_slot() {
     scene("-r 9/s -B 2", 9, 9).check(&[
         (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
         (1, Booked(&[10, 20]), "wait 10 or input"),
+    ]);
+}
+
+#[test]
+fn slots_are_booked_ahead_for_what_is_known_to_wait() {
+    let items = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\n";
+    scene("-r 9/s", 4, 9).check(&[
+        (0, Input(items), "book 4; wait - or input"),
+        (1, Booked(&[10, 20, 30, 40]), "book 4; wait 10 or input"),
     ]);
 }

@@ -67,7 +67,7 @@ impl Former {
 
     /// How many items wait, and what they cost a limit in the batches they would make.
     pub(super) fn cost_of<'a>(&self, waiting: impl Iterator<Item = &'a Items>, limit: usize) -> (u64, u64) {
-        let is_summed = !self.forms_batches() || self.sums.get(limit).is_some_and(|&sums| sums);
+        let is_summed = self.sums.get(limit).is_some_and(|&sums| sums);
         let (mut count, mut cost) = (0u64, 0u64);
         for items in waiting {
             count += items.segment.items();
@@ -186,7 +186,7 @@ impl Former {
     ) {
         open.is_full |= !items.may_join(front);
         let added = &items.charge.costs;
-        let grows = self.sums.iter().zip(added.iter()).any(|(&sums, &cost)| sums && cost > 0);
+        let grows = self.grows_by(added);
         let most = self.most_items().min(self.shrunk).min(self.capacity.items);
         let mut left = items.segment.items() - joined;
         if !grows && self.capacity.line.is_none() {
@@ -204,7 +204,12 @@ impl Former {
             (open.items, open.weight, open.costs) = (open.items + 1, weight, sum);
             left -= 1;
         }
-        open.is_full |= left > 0;
+        open.is_full |= left != 0;
+    }
+
+    /// Whether a batch costs more with an item of these costs.
+    fn grows_by(&self, added: &[u64]) -> bool {
+        self.sums.iter().zip(added).any(|(&sums, &cost)| sums && cost > 0)
     }
 
     /// A batch is complete at the latest when so many items have come as it can hold.

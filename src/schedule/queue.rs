@@ -360,11 +360,15 @@ impl Queue {
         if !rules.depends_on_since && self.names.len() > FEW_LANES {
             return self.forget(at);
         }
-        // With many keys, most lanes hold one item, once.
+        self.release_buffer(at);
+        self.emptied.push_back((now, at));
+    }
+
+    /// With many keys, most lanes hold one item, once.
+    fn release_buffer(&mut self, at: usize) {
         if self.names.len() > FEW_LANES {
             self.lanes[at].lane.clear();
         }
-        self.emptied.push_back((now, at));
     }
 
     /// What was admitted has been committed, as of `now`, and by `released` of the lanes it came from.
@@ -470,6 +474,14 @@ mod tests {
         }
         assert_eq!((queue.items, queue.bytes, queue.parts), (0, 0, 0));
         queue
+    }
+
+    #[test]
+    fn what_gives_way_to_something_newer_is_not_counted_any_more() {
+        let rules = Rules { on_limit: OnLimit::Latest, ..rules(1, false) };
+        let mut queue = Queue { config: Config { in_order: true, ..queue(9).config }, ..queue(9) };
+        (10..15).for_each(|number| _ = push(&mut queue, &rules, number, 5));
+        assert_eq!((queue.items, queue.bytes, queue.parts), (1, 3, 1));
     }
 
     #[test]

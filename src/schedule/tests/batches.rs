@@ -123,6 +123,17 @@ fn items_that_come_one_by_one_fill_a_batch_that_lingers() {
         (102, Due, "send d e f; wait 202 or input"),
         (202, Due, "send g h i; wait - or input"),
     ]);
+    Scene::new("-r 1/100ns -B 3,500ns").check(&[
+        (0, Input("a\nb\nc\nd\n"), "wait 0 or input"),
+        (0, Due, "send a b c; wait 500 or input"),
+        (10, Input("e\n"), "wait 500 or input"),
+        (20, Input("f\n"), "wait 100 or input"),
+    ]);
+    Scene::new("-r 1/100ns -B 3,500ns").check(&[
+        (0, Input("a\nb\nc\nd\ne\n"), "wait 0 or input"),
+        (0, Due, "send a b c; wait 500 or input"),
+        (10, Input("f\n"), "wait 100 or input"),
+    ]);
     Scene::new("-r 1/10ns,key=col:1 -B 2,50ns").check(&[
         (0, Input("a\nb\n"), "wait 50 or input"),
         (10, Input("a\n"), "wait 10 or input"),

@@ -157,17 +157,28 @@ fn what_is_next_in_line_is_so_from_when_the_item_before_it_has_left() {
 #[test]
 fn a_lane_that_waits_for_one_key_may_have_to_wait_for_another() {
     Scene::new("-r 1/100ns,key=col:1 -r 1/100ns,key=col:2").check(&[
-        (0, Input("a y\n"), "send a y; wait 1000000000 or input"),
-        (10, Input("a x\nc z\nc w\n"), "send c z; wait 100 or input"),
+        (0, Input("a y\nc z\n"), "send a y c z; wait 1000000000 or input"),
+        (10, Input("a x\nc x\n"), "wait 100 or input"),
         (50, Input("b x\n"), "send b x; wait 100 or input"),
-        (100, Due, "wait 110 or input"),
-        (110, Due, "send c w; wait 150 or input"),
-        (150, Due, "send a x; wait 1000000000 or input"),
+        (100, Due, "wait 150 or input"),
+        (150, Due, "send a x; wait 250 or input"),
+    ]);
+    // Another waits for longer.
+    Scene::new("-r 1/100ns,key=col:1 -r 1/100ns,key=col:2 -r 1/400ns,key=col:1,only=d").check(&[
+        (0, Input("a y\nd w\n"), "send a y d w; wait 1000000000 or input"),
+        (10, Input("a x\nd v\n"), "wait 100 or input"),
+        (50, Input("b x\n"), "send b x; wait 100 or input"),
+        (100, Due, "wait 150 or input"),
     ]);
 }
 
 #[test]
 fn a_lane_that_was_ready_waits_again_once_another_has_used_up_their_key() {
+    Scene::new("-r 1/30ns -r 1/100ns,key=col:1 -r 1/100ns,key=col:2").check(&[
+        (0, Input("z z\na x\nb x\n"), "send z z; wait 30 or input"),
+        (30, Due, "send a x; wait 130 or input"),
+        (130, Due, "send b x; wait 1000000000 or input"),
+    ]);
     Scene::new("-r 1/30ns -r 1/100ns,key=col:1 -r 1/100ns,key=col:2").check(&[
         (0, Input("z z\na x\nb x\nc y\n"), "send z z; wait 30 or input"),
         (30, Due, "send a x; wait 60 or input"),
@@ -212,5 +223,15 @@ fn limits_of_keys_are_evicted_unless_something_waits_for_them() {
         (0, Input("a\na\n"), "send a; wait 1000000000 or input"),
         (S, Due, "wait 2000000000 or input"),
         (2 * S, Due, "wait 3000000000 or input"),
+    ]);
+    // So does one that waits to be let in, which may have come as early as the last that was.
+    Scene::new("-r 1/100ns,key=col:1 --lookahead 1 -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait 1000000000 or input"),
+        (5, EndedAndAsks(1, 1, 10 * S), "wait 1000000000"),
+        (S, Due, "wait 2000000000"),
+        (2 * S, Due, "wait 3000000000"),
+        // There are no more.
+        (2 * S + 1, EndOfInput, "wait 3000000000"),
+        (3 * S, Due, "wait 10000000005"),
     ]);
 }

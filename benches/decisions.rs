@@ -102,8 +102,15 @@ fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
         let (mut sink, reporter) = (Nowhere, Reporter::silent());
         let mut schedule = Schedule::new(&config, rates, world.now());
         let delimiter = Delimiter::new(b"\n");
-        Driver { world: &mut world, sink: &mut sink, reporter: &reporter, delimiter, log: None }
-            .run(&mut schedule)
+        Driver {
+            world: &mut world,
+            sink: &mut sink,
+            reporter: &reporter,
+            delimiter,
+            log: None,
+            metrics: None,
+        }
+        .run(&mut schedule)
     });
 }
 
@@ -151,7 +158,7 @@ fn open(path: &Path, policy: Policy) -> FileStore {
 }
 
 fn order(count: u64) -> Order {
-    Order { key: Key::new(), costs: [1].into(), count }
+    Order { key: Key::new(), costs: [1].into(), count, turn: None }
 }
 
 /// Bookings of one slot each, by several at once, all on one file.

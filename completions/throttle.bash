@@ -53,6 +53,16 @@ _throttle_states()
     candidates+=("${before}redis://" "${before}rediss://" "${before}unix:///")
 }
 
+_throttle_stats()
+{
+    local before=$1 value=$2
+    if [[ $value == prom:* ]]; then
+        mapfile -t candidates < <(compgen -P "${before}prom:" -f -- "${value#prom:}")
+    else
+        candidates=("${before}json" "${before}prom:")
+    fi
+}
+
 # What may be the value of an option. The word is `before`, which is complete, and `value`.
 _throttle_value()
 {
@@ -71,7 +81,7 @@ _throttle_value()
         --log) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
         --log-format) for name in tsv json; do candidates+=("$before$name"); done ;;
         --progress) for name in auto always; do candidates+=("$before$name"); done ;;
-        --stats) for name in json; do candidates+=("$before$name"); done ;;
+        --stats) _throttle_stats "$before" "$value" ;;
         --plot) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
     esac
 }

@@ -73,6 +73,15 @@ function __throttle_rates
     end
 end
 
+function __throttle_stats
+    set -l value (commandline -ct | string replace -r '^--stats=' '')
+    if string match -q 'prom:*' -- $value
+        __fish_complete_path (string sub -s 6 -- $value) | string replace -r '^' prom:
+        return
+    end
+    printf '%s\n' json prom:
+end
+
 function __throttle_states
     set -l directory $HOME/.local/state
     set -q XDG_STATE_HOME; and set directory $XDG_STATE_HOME
@@ -129,7 +138,7 @@ complete -c throttle -n 'not __throttle_in_command' -l resume -d 'Do not run aga
 complete -c throttle -n 'not __throttle_in_command' -s v -l verbose -d 'Print the limits at the start, a summary at the end'
 complete -c throttle -n 'not __throttle_in_command' -s q -l quiet -d 'Print errors only'
 complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto always' -d 'Show how far the run has come, on a terminal'
-complete -c throttle -n 'not __throttle_in_command' -l stats -x -a 'json' -d 'Print all numbers at the end as one JSON object'
+complete -c throttle -n 'not __throttle_in_command' -l stats -x -a '(__throttle_stats)' -d 'Report numbers: json at the end, or prom:FILE'
 complete -c throttle -n 'not __throttle_in_command' -l plot -r -F -d 'Draw the releases over time to FILE, as SVG'
 complete -c throttle -n 'not __throttle_in_command' -s h -l help -d 'Print help; by topic: throttle help'
 complete -c throttle -n 'not __throttle_in_command' -s V -l version -d 'Print version'

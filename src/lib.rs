@@ -43,7 +43,9 @@ use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::runtime::joblog::{Completed, JobLog};
 use crate::runtime::sim::{Clock, Sim};
-use crate::runtime::{Clock as RealClock, Count, Driver, Input, Position, RealWorld, Review, Watched, World};
+use crate::runtime::{
+    Clock as RealClock, Count, Driver, Input, Position, RealWorld, Review, TextFile, Watched, World,
+};
 use crate::schedule::{BookingTerms, Schedule};
 use crate::sink::{Commands, DryRun, Sink, Stdout};
 use crate::source::{Capacity, Delimiter, Reader, stamped};
@@ -96,6 +98,7 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
         store::reset(shared)?;
         return Ok(Exit::Done);
     }
+    config.plot.as_deref().map(plot::check).transpose()?;
     config.warnings().for_each(|warning| reporter.notice(&warning));
     let rates = config.limits.load()?;
     reporter.limits(&rates);
@@ -157,7 +160,8 @@ fn dry_run(
     let sink: Box<dyn Sink> = Box::new(DryRun::new(stdout, delimiter.clone(), capacity, template));
     let mut sink = Observed::new(sink, config, &rates, None);
     let mut schedule = Schedule::new(config, rates, world.now());
-    let mut driver = Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log: None };
+    let mut driver =
+        Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log: None, metrics: None };
     let exit = driver.run(&mut schedule);
     reporter.dry_summary(&schedule, world.now(), exit, has_arrivals);
     sink.draw()?;
@@ -223,7 +227,10 @@ fn real_run(
     });
     let mut sink = Observed::new(sink(config, &mut world)?, config, rates, Some(clock));
     let delimiter = Delimiter::new(&config.input.delimiter);
-    let exit = Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log }.run(&mut schedule);
+    let metrics = config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now()));
+    let metrics = metrics.transpose()?;
+    let mut driver = Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log, metrics };
+    let exit = driver.run(&mut schedule);
     reporter.summary(&schedule, world.now(), exit);
     sink.draw()?;
     if position.is_shared() {
@@ -271,6 +278,7 @@ fn share(
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
     let deadline = format_duration(policy.deadline);
     reporter.detail(&format_args!("shared by {}, slots are good for {deadline}", shared.state));
+    policy.reach(rates).for_each(|reach| reporter.reach(&reach, policy.deadline));
     world.book_with(store)?;
     Ok(BookingTerms { span: policy.span, most: policy.quotas.iter().map(Quota::most).collect() })
 }

@@ -4,7 +4,7 @@ use super::rule::{State, Terms};
 use super::trace::Trace;
 use super::window::Window;
 use crate::limiter::Verdict;
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
 /// The numbers of a limit, or of one key of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,6 +17,8 @@ pub struct Tally {
     pub earliest: u64,
     /// What all together cost.
     pub cost: u128,
+    /// What the dearest cost.
+    pub dearest: u64,
     /// What those at the last instant cost.
     pub last_cost: u128,
     /// When the first and the last one were.
@@ -50,6 +52,7 @@ impl Tally {
             violations: self.violations + other.violations,
             earliest: self.earliest.max(other.earliest),
             cost: self.cost + other.cost,
+            dearest: self.dearest.max(other.dearest),
             last_cost: later.last_cost + shared,
             first: self.first.into_iter().chain(other.first).min(),
             last: later.last,
@@ -62,11 +65,11 @@ impl Tally {
         self.first.map_or(0, |first| self.last.since(first))
     }
 
-    /// The mean cost per `nanos`. The last instant ends the span, so what was released at it does not count.
+    /// The mean cost per second. The last instant ends the span, so what was released at it does not count.
     #[expect(clippy::cast_precision_loss)]
-    pub fn mean(&self, nanos: u64) -> Option<f64> {
+    pub(super) fn mean_rate(&self) -> f64 {
         let cost = self.cost - self.last_cost;
-        (self.span() > 0).then(|| cost as f64 * nanos as f64 / self.span() as f64)
+        cost as f64 * SECOND as f64 / self.span() as f64
     }
 }
 
@@ -93,6 +96,7 @@ impl History {
         let tally = &mut self.tally;
         tally.releases += 1;
         tally.cost += u128::from(cost);
+        tally.dearest = tally.dearest.max(cost);
         tally.last_cost = u128::from(cost) + if tally.last == at { tally.last_cost } else { 0 };
         tally.first.get_or_insert(at);
         tally.last = at;

@@ -18,7 +18,7 @@ pub use self::trace::{Step, Trace};
 use self::history::History;
 use self::rule::Terms;
 use crate::charge::Key;
-use crate::config::{Rate, keys};
+use crate::config::{Algorithm, Rate, keys};
 use crate::limiter::Verdict;
 use crate::time::Time;
 
@@ -184,6 +184,27 @@ impl Limit {
     pub fn tally(&self) -> Tally {
         let tallies = self.keyed.values().map(|history| &history.tally);
         tallies.fold(self.common.tally, Tally::with)
+    }
+
+    /// The mean cost per second; nothing for less than a period, of which a burst would be the mean.
+    pub fn mean_rate(&self, tally: &Tally) -> Option<f64> {
+        (tally.span() >= self.period()).then(|| tally.mean_rate())
+    }
+
+    /// What was released, as a part of the most that the limit allows from the first release to the last, both included.
+    ///
+    /// What may go at once counts as well as what accrues, so that nothing that kept to the limit is more than all of it,
+    /// however short the time.
+    #[expect(clippy::cast_precision_loss)]
+    pub fn mean_share(&self, tally: &Tally) -> f64 {
+        let at_once = match self.terms.algorithm {
+            Algorithm::Sliding | Algorithm::Fixed => self.terms.count,
+            // What costs more goes later, and whole.
+            Algorithm::Bucket => self.terms.burst.max(tally.dearest),
+            Algorithm::Interval => tally.dearest,
+        };
+        let accrued = self.terms.count as f64 * tally.span() as f64 / self.period() as f64;
+        tally.cost as f64 / (at_once as f64 + accrued)
     }
 
     /// The keys with the worst windows, the worst first: at most `most` of them.

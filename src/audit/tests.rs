@@ -95,6 +95,67 @@ fn a_steady_rate_is_that_rate() {
         audit.judge(number + 1, Time(number * 100_000_000), &[1], &[], |_| panic!("too early"));
     }
     let tally = audit.limits()[0].tally();
-    assert_eq!(tally.mean(1_000_000_000), Some(10.0));
+    assert_eq!(audit.limits()[0].mean_rate(&tally), Some(10.0));
     assert_eq!(tally.worst.count, 10);
+}
+
+fn share(limit: &str, releases: &[(u64, u64)]) -> (f64, Option<f64>) {
+    let mut audit = Audit::new(&[rate(limit)]);
+    releases.iter().for_each(|&(at, cost)| audit.judge(1, Time(at), &[cost], &[], |_| {}));
+    let tally = audit.limits()[0].tally();
+    (audit.limits()[0].mean_share(&tally), audit.limits()[0].mean_rate(&tally))
+}
+
+#[test]
+fn a_short_record_has_a_share_of_the_burst_and_no_rate() {
+    let seconds = |instants: &[f64]| {
+        let nanos = |at: &f64| std::time::Duration::from_secs_f64(*at).as_nanos();
+        instants.iter().map(|at| (u64::try_from(nanos(at)).unwrap(), 1)).collect::<Vec<_>>()
+    };
+    let table: [(&str, &[f64], f64, Option<f64>); 8] = [
+        ("10/s", &[0.0, 0.25, 0.5], 0.2, None),
+        ("2/s", &[0.0, 0.25, 0.5], 1.0, None),
+        // One more than may go at once.
+        ("2/s", &[0.0, 0.0, 0.0], 1.5, None),
+        ("2/s", &[7.0], 0.5, None),
+        ("2/s", &[0.0, 0.0, 1.0, 1.0], 1.0, Some(2.0)),
+        ("1/s,algo=bucket,burst=4", &[0.0; 4], 1.0, None),
+        ("4/s,algo=interval", &[0.0, 0.25, 0.5], 1.0, None),
+        ("2/s,algo=fixed", &[0.0, 1.0, 1.0, 1.0], 1.0, Some(1.0)),
+    ];
+    for (limit, instants, mean_share, mean_rate) in table {
+        assert_eq!(share(limit, &seconds(instants)), (mean_share, mean_rate), "{limit} {instants:?}");
+    }
+}
+
+/// Items of any cost, each released as soon as it may after a random pause.
+fn released<A: crate::limiter::Algorithm>(rule: &A, random: &mut fastrand::Rng) -> Vec<(u64, u64)> {
+    let (mut state, mut now, count) = (A::State::default(), Time(0), random.usize(1..40));
+    let release = |_| {
+        let since = Time(now.0 + random.u64(0..30).saturating_sub(15));
+        let ask = crate::limiter::Ask { since, cost: random.u64(1..=3) };
+        let Verdict::At(at) = rule.earliest(&state, ask) else { panic!("never") };
+        rule.commit(&mut state, at, ask);
+        now = at;
+        (at.0, ask.cost)
+    };
+    (0..count).map(release).collect()
+}
+
+#[test]
+fn what_keeps_to_a_limit_never_has_more_than_all_of_it() {
+    use crate::limiter::{Bucket, Fixed, Interval, Sliding, Terms};
+    let (terms, mut random) = (Terms { count: 3, period: 10, burst: 2 }, fastrand::Rng::with_seed(7));
+    for _ in 0..500 {
+        let runs = [
+            ("3/10ns", released(&Sliding::new(terms), &mut random)),
+            ("3/10ns,algo=bucket,burst=2", released(&Bucket::new(terms), &mut random)),
+            ("3/10ns,algo=interval", released(&Interval::new(terms), &mut random)),
+            ("3/10ns,algo=fixed", released(&Fixed::new(terms), &mut random)),
+        ];
+        for (limit, releases) in runs {
+            let (share, _) = share(limit, &releases);
+            assert!(share <= 1.000_001, "{share} of {limit}: {releases:?}");
+        }
+    }
 }

@@ -5,13 +5,13 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser, ValueHint};
 
 use crate::config::When;
 use crate::config::{
-    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, OnBad, OnLimit, Selector, Source, parse_count,
-    parse_delimiter, parse_duration, parse_limit_count, parse_size,
+    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, OnBad, OnLimit, Selector, Source, Stats,
+    parse_count, parse_delimiter, parse_duration, parse_limit_count, parse_size,
 };
 
 const EXAMPLES: &str = "\
@@ -145,8 +145,8 @@ pub struct Cli {
     /// Share the limits with all runs that name this STATE
     ///
     /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a file,
-    /// for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME and unix:///SOCKET?name=NAME are for runs on many. @FILE
-    /// reads one of these from FILE. Without -s, $THROTTLE_STATE counts. All runs have to give the same limits.
+    /// for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME, redis+sentinel://HOST/MASTER/NAME and
+    /// unix:///SOCKET?name=NAME are for runs on many. @FILE reads one of these from FILE. Without -s, $THROTTLE_STATE counts. All runs have to give the same limits.
     #[arg(short, long, value_name = "STATE", help_heading = "Limits")]
     pub(super) state: Option<String>,
 
@@ -315,7 +315,7 @@ pub struct Cli {
     ///
     /// A log of --log, or of the --joblog of parallel, is read as it is: costs and keys are those of its items.
     #[arg(long, help_heading = "Control")]
-    #[arg(conflicts_with_all = ["command", "dry_run", "reset_state", "on_limit", "batch", "in_order", "lookahead", "progress"])]
+    #[arg(conflicts_with_all = ["dry_run", "reset_state", "on_limit", "batch", "in_order", "lookahead", "progress"])]
     pub(super) audit: bool,
 
     /// With --dry-run or --audit: where items tell their time
@@ -385,12 +385,15 @@ pub struct Cli {
     #[arg(hide_possible_values = true, help_heading = "Control")]
     pub(super) progress: Option<When>,
 
-    /// Print all numbers at the end as one JSON object
+    /// Report numbers: json at the end, or prom:FILE
     ///
-    /// On standard error, as the last line. json is the only format.
-    #[arg(long, value_name = "FORMAT", value_parser = ["json"], hide_possible_values = true)]
-    #[arg(help_heading = "Control")]
-    pub(super) stats: Option<String>,
+    /// json: as one JSON object on standard error, at the end, as the last line.
+    ///
+    /// prom:FILE: as metrics for Prometheus, in FILE, which is replaced at the start, once a second and at the end. The textfile
+    /// collector of node_exporter reads files in its directory whose names end in .prom. Both may be given.
+    #[arg(long, value_name = "FORMAT", help_heading = "Control")]
+    #[arg(value_parser = OsStringValueParser::new().try_map(|text| Stats::parse(&text)))]
+    pub(super) stats: Vec<Stats>,
 
     /// Draw the releases over time to FILE, as SVG
     ///

@@ -2,18 +2,16 @@
 
 use std::env::{self, VarError};
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::args::Cli;
 use crate::config::{
     Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText,
-    Report, Retry, Run, Shared, Source, State, check_shareable,
+    Report, Retry, Run, Shared, Source, State, Stats, VARIABLE, check_shareable,
 };
 use crate::time::SECOND;
-
-/// Where a STATE may be given, with a password if need be.
-const VARIABLE: &str = "THROTTLE_STATE";
 
 const STORE_TIMEOUT: u64 = 60 * SECOND;
 
@@ -27,8 +25,8 @@ impl Cli {
         let batch = self.batch.unwrap_or(Batch::SINGLE);
         let on_limit = self.on_limit.unwrap_or_default();
         let shared = self.shared()?;
-        if let Some(shared) = shared.as_ref().filter(|_| self.releases()) {
-            check_shareable(&shared.state, &limits, on_limit, batch)?;
+        if shared.is_some() && self.releases() {
+            check_shareable(&limits, on_limit, batch)?;
         }
         let report = match (self.verbose, self.quiet) {
             (true, _) => Report::Verbose,
@@ -36,13 +34,27 @@ impl Cli {
             _ => Report::Normal,
         };
         let queue = Queue { in_order: self.in_order, lookahead: self.lookahead.unwrap_or(LOOKAHEAD) };
-        let (progress, as_json, plot) = (self.progress, self.stats.is_some(), self.plot.clone());
+        let (progress, plot) = (self.progress, self.plot.clone());
+        let (as_json, metrics) = (self.stats.contains(&Stats::Json), self.metrics()?);
         ensure!(
             !limits.count_exits() || !self.command.is_empty(),
             "from=exit is for a command: add one, such as -- curl"
         );
         let action = self.action()?;
-        Ok(Config { limits, shared, on_limit, queue, input, batch, action, report, progress, as_json, plot })
+        Ok(Config {
+            limits,
+            shared,
+            on_limit,
+            queue,
+            input,
+            batch,
+            action,
+            report,
+            progress,
+            as_json,
+            metrics,
+            plot,
+        })
     }
 
     /// Whether anything is to be released, so that limits are needed.
@@ -147,6 +159,9 @@ impl Cli {
         }
         let (dry_run, arrivals) = (self.dry_run, self.arrivals()?);
         if self.audit {
+            if let Some(first) = self.command.first() {
+                bail!("--audit runs no command: to read {0}, use <{0} or -a {0}", first.display());
+            }
             return Ok(Action::Audit(arrivals.unwrap_or_default()));
         }
         let run = if self.command.is_empty() { None } else { Some(Box::new(self.run()?)) };
@@ -171,6 +186,21 @@ impl Cli {
         );
         let arrivals = self.arrivals.clone().or(self.audit.then(Arrivals::default));
         Ok(arrivals.map(|arrivals| Arrivals { unsorted: self.unsorted, ..arrivals }))
+    }
+
+    /// Where metrics go. What is only computed must not pass for what was released.
+    fn metrics(&self) -> Result<Option<PathBuf>> {
+        let mut files = self.stats.iter().filter_map(|stats| match stats {
+            Stats::Json => None,
+            Stats::Prometheus(file) => Some(file.clone()),
+        });
+        let (file, other) = (files.next(), files.next());
+        ensure!(other.is_none(), "--stats=prom: may be given once");
+        let computes = [(self.dry_run, "--dry-run"), (self.audit, "--audit")];
+        if let Some((_, flag)) = computes.into_iter().find(|(is_given, _)| *is_given && file.is_some()) {
+            bail!("{flag} releases nothing that Prometheus could count: use --stats=json");
+        }
+        Ok(file)
     }
 
     fn run(self) -> Result<Run> {

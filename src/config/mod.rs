@@ -12,6 +12,7 @@ mod rate_text;
 mod selector;
 mod server;
 mod state;
+mod stats;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -31,7 +32,8 @@ pub use rate_text::RateText;
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use server::{Address, Server};
-pub use state::{Shared, State, check_shareable};
+pub use state::{Shared, State, VARIABLE, check_shareable};
+pub use stats::Stats;
 
 /// A whole run, as it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,6 +58,8 @@ pub struct Config {
     pub progress: Option<When>,
     /// Whether the numbers at the end are told as JSON.
     pub as_json: bool,
+    /// Where the numbers are kept up to date for Prometheus.
+    pub metrics: Option<PathBuf>,
     /// Where releases are drawn at the end; `-` is the terminal.
     pub plot: Option<PathBuf>,
 }

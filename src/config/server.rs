@@ -9,26 +9,43 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use url::Url;
 
 const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+/// How a URL of ours begins.
+pub(super) const SCHEMES: [&str; 5] = ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix"];
+
+/// What may follow the '?' of any.
+const NUMBERS: [&str; 2] = ["db", "replicas"];
+
+/// What errors begin with, in place of what was written, which may have a password in it.
+const FORM: &str = "not a server's address, such as redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME";
+const SOCKET_FORM: &str = "not a server's address, such as unix:///SOCKET?name=NAME (or redis://HOST/NAME)";
 
 /// Longer names are a mistake, and make every key longer.
 const LONGEST_NAME: usize = 200;
 
 /// A Redis server, and the name of a state that it keeps.
 ///
-/// Written as `redis://[user[:password]@]host[:port]/NAME[?db=N]`, the same with `rediss://` for TLS, or
-/// `unix:///path/to.sock?name=NAME[&db=N][&user=USER][&password=PASSWORD]`. Reserved characters are written as `%XX`.
+/// Written as `redis://[user[:password]@]host[:port]/NAME[?db=N][&replicas=N]`, the same with `rediss://` for TLS, or
+/// `unix:///path/to.sock?name=NAME[&db=N][&user=USER][&password=PASSWORD]`. With `redis+sentinel://HOST[:PORT]/MASTER/NAME`
+/// (or `rediss+sentinel://`) the host is that of a sentinel, which is asked for the master. Reserved characters are
+/// written as `%XX`.
 ///
-/// However it is printed, the password does not show.
+/// However it is printed, the password does not show. Nor does a user without one, which may be a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Server {
     /// Where the server listens.
     pub address: Address,
+    /// If a sentinel listens there: the name that it has for the master to be used.
+    pub master: Option<String>,
     /// The user to authenticate as.
     pub user: Option<String>,
     /// The password to authenticate with.
     pub password: Option<String>,
     /// The number of the database.
     pub db: u32,
+    /// How many replicas must have a booking before it is used.
+    pub replicas: u32,
     name: String,
 }
 
@@ -54,6 +71,16 @@ impl Server {
         self.password.is_some()
     }
 
+    /// Whether a user or a password was written.
+    pub fn has_credentials(&self) -> bool {
+        self.user.is_some() || self.has_password()
+    }
+
+    /// The same for somebody else.
+    pub fn without_credentials(&self) -> Self {
+        Server { user: None, password: None, ..self.clone() }
+    }
+
     /// The name of the state.
     pub fn name(&self) -> &str {
         &self.name
@@ -61,46 +88,73 @@ impl Server {
 
     fn at_host(url: &Url) -> Result<Self> {
         let host = url.host_str().filter(|host| !host.is_empty()).context("the host is missing")?;
-        for (key, _) in url.query_pairs() {
-            ensure!(key == "db", "'{key}=' is unknown here, there is db=");
-        }
+        let has_at = |text: &str| text.contains('@');
+        ensure!(
+            !has_at(url.path()) && !url.query().is_some_and(has_at),
+            "the characters @ / ? # in a user or password are written as %40 %2F %3F %23"
+        );
+        let are_known = url.query_pairs().all(|(key, _)| NUMBERS.contains(&&*key));
+        ensure!(are_known, "after the '?' there are db= and replicas= only");
+        let path = url.path().trim_start_matches('/');
+        let (default_port, master, name) = match url.scheme().ends_with("sentinel") {
+            true => {
+                let parts = path
+                    .split_once('/')
+                    .context("with a sentinel, write redis+sentinel://HOST/MASTER/NAME")?;
+                (SENTINEL_PORT, Some(decoded(parts.0)?), parts.1)
+            }
+            false => (PORT, None, path),
+        };
         Server {
             address: Address::Tcp {
                 host: decoded(host)?,
-                port: url.port().unwrap_or(PORT),
-                has_tls: url.scheme() == "rediss",
+                port: url.port().unwrap_or(default_port),
+                has_tls: url.scheme().starts_with("rediss"),
             },
+            master,
             user: Some(decoded(url.username())?).filter(|user| !user.is_empty()),
             password: url.password().map(decoded).transpose()?,
-            db: db(url)?,
-            name: decoded(url.path().trim_start_matches('/'))?,
+            db: number(url, "db")?,
+            replicas: number(url, "replicas")?,
+            name: decoded(name)?,
         }
         .checked()
     }
 
     fn at_socket(url: &Url) -> Result<Self> {
-        for (key, _) in url.query_pairs() {
-            let is_known = ["name", "db", "user", "password"].contains(&&*key);
-            ensure!(is_known, "'{key}=' is unknown here, there are name=, db=, user= and password=");
-        }
+        let mut keys = url.query_pairs().map(|(key, _)| key);
+        let are_known =
+            keys.all(|key| NUMBERS.contains(&&*key) || ["name", "user", "password"].contains(&&*key));
+        ensure!(are_known, "after the '?' there are name=, db=, replicas=, user= and password= only");
         ensure!(url.host_str().is_none_or(str::is_empty), "a path begins with a slash: unix:///path");
         ensure!(!matches!(url.path(), "" | "/"), "the path of the socket is missing");
         Server {
             address: Address::Unix(PathBuf::from(decoded(url.path())?)),
+            master: None,
             user: parameter(url, "user"),
             password: parameter(url, "password"),
-            db: db(url)?,
+            db: number(url, "db")?,
+            replicas: number(url, "replicas")?,
             name: parameter(url, "name").context("the name of the state is missing: add ?name=NAME")?,
         }
         .checked()
     }
 
+    fn fmt_numbers(&self, f: &mut fmt::Formatter<'_>, mut separator: char) -> fmt::Result {
+        for (name, number) in NUMBERS.into_iter().zip([self.db, self.replicas]) {
+            if number > 0 {
+                write!(f, "{separator}{name}={number}")?;
+                separator = '&';
+            }
+        }
+        Ok(())
+    }
+
     fn checked(self) -> Result<Self> {
         ensure!(!self.name.is_empty(), "the name of the state is missing: try redis://HOST/NAME");
         ensure!(self.name.len() <= LONGEST_NAME, "a name has at most {LONGEST_NAME} bytes");
-        // A cluster keeps together what agrees within braces.
-        let is_bad = |c: char| matches!(c, '{' | '}' | '/') || c.is_control();
-        ensure!(!self.name.contains(is_bad), "a name has neither braces nor slashes nor control characters");
+        let is_bad = |c: char| c == '/' || c.is_control();
+        ensure!(!self.name.contains(is_bad), "a name has neither slashes nor control characters");
         let has_tls = matches!(self.address, Address::Tcp { has_tls: true, .. });
         ensure!(!has_tls || cfg!(feature = "tls"), "this program was built without TLS");
         Ok(self)
@@ -111,9 +165,9 @@ fn parameter(url: &Url, name: &str) -> Option<String> {
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-fn db(url: &Url) -> Result<u32> {
-    let Some(db) = parameter(url, "db") else { return Ok(0) };
-    db.parse().with_context(|| format!("'{}' is no number of a database", db.escape_debug()))
+fn number(url: &Url, name: &str) -> Result<u32> {
+    let Some(number) = parameter(url, name) else { return Ok(0) };
+    number.parse().ok().with_context(|| format!("{name}= is a number"))
 }
 
 fn decoded(text: &str) -> Result<String> {
@@ -131,34 +185,35 @@ impl FromStr for Server {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        // Without the text: there may be a password in it.
-        let url = Url::parse(text).context("it is not a URL such as redis://HOST/NAME")?;
-        ensure!(url.fragment().is_none(), "a '#' is written as %23");
+        let url = Url::parse(text).context(FORM)?;
+        ensure!(url.fragment().is_none(), "{FORM}: a '#' is written as %23");
         match url.scheme() {
-            "redis" | "rediss" => Server::at_host(&url),
-            "unix" => Server::at_socket(&url),
-            _ => bail!("there are redis://, rediss:// and unix://"),
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" => Server::at_host(&url).context(FORM),
+            "unix" => Server::at_socket(&url).context(SOCKET_FORM),
+            _ => bail!("{FORM}: the scheme is unknown"),
         }
     }
 }
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = self.user.as_deref().map(encoded);
+        let user = self.user.as_deref().filter(|_| self.has_password()).map(encoded);
         match &self.address {
             Address::Tcp { host, port, has_tls } => {
                 let scheme = if *has_tls { "rediss" } else { "redis" };
                 let user = user.map(|user| format!("{user}@")).unwrap_or_default();
-                let port = if *port == PORT { String::new() } else { format!(":{port}") };
-                write!(f, "{scheme}://{user}{host}{port}/{}", encoded(&self.name))?;
-                if self.db > 0 { write!(f, "?db={}", self.db) } else { Ok(()) }
+                let (sentinel, default_port, master) = match &self.master {
+                    Some(master) => ("+sentinel", SENTINEL_PORT, format!("{}/", encoded(master))),
+                    None => ("", PORT, String::new()),
+                };
+                let port = if *port == default_port { String::new() } else { format!(":{port}") };
+                write!(f, "{scheme}{sentinel}://{user}{host}{port}/{master}{}", encoded(&self.name))?;
+                self.fmt_numbers(f, '?')
             }
             Address::Unix(path) => {
                 let path = path.to_string_lossy();
                 write!(f, "unix://{}?name={}", utf8_percent_encode(&path, PATH), encoded(&self.name))?;
-                if self.db > 0 {
-                    write!(f, "&db={}", self.db)?;
-                }
+                self.fmt_numbers(f, '&')?;
                 user.map_or(Ok(()), |user| write!(f, "&user={user}"))
             }
         }
@@ -183,6 +238,11 @@ mod tests {
             ("redis://[::1]:7000/a-b_c.d?db=3", "redis://[::1]:7000/a-b_c.d?db=3"),
             ("redis://:hush@h/n", "redis://h/n"),
             ("redis://joe:hu%40sh@h/n%20m", "redis://joe@h/n%20m"),
+            ("redis://hush@h/n", "redis://h/n"),
+            ("redis+sentinel://joe:hush@h/my%20m/n", "redis+sentinel://joe@h/my%20m/n"),
+            ("rediss+sentinel://h:7/m/n?db=2", "rediss+sentinel://h:7/m/n?db=2"),
+            ("redis://h/n?replicas=1", "redis://h/n?replicas=1"),
+            ("unix:///r?replicas=2&name=n&db=1", "unix:///r?name=n&db=1&replicas=2"),
             ("unix:///run/redis%20x.sock?name=n", "unix:///run/redis%20x.sock?name=n"),
             ("unix:///r?db=2&name=n&user=j&password=hush", "unix:///r?name=n&db=2&user=j"),
         ];
@@ -190,9 +250,9 @@ mod tests {
             let server: Server = text.parse().unwrap();
             assert_eq!(server.to_string(), shown, "{text}");
             assert_eq!(format!("{server:?}"), format!("Server({shown})"));
-            assert_eq!(server.has_password(), text.contains("hu"));
+            assert_eq!(server.has_credentials(), text.contains("hu"));
             let reread: Server = shown.parse().unwrap();
-            assert_eq!(reread, Server { password: None, ..server });
+            assert!(reread.without_credentials() == server.without_credentials());
         }
     }
 
@@ -215,11 +275,13 @@ mod tests {
             "redis://:hush@h/",
             "redis://:hush@/n",
             "redis://:hush@h/n?db=x",
+            "redis://:hush@h/n?replicas=all",
             "redis://:hush@h/n?bd=1",
             "redis://:hush@h/n#x",
-            "redis://:hush@h/%7Bn%7D",
             "redis://:hush@h/a/b",
             "redis://:hush@h/%00",
+            "redis+sentinel://:hush@h/n",
+            "redis+sentinel://:hush@h/m/",
             "redis://:hush@h:99999/n",
             "unix:///run/redis.sock?password=hush",
             "unix:?name=n&password=hush",

@@ -1,14 +1,19 @@
 //! STATE: where limits are kept that several runs share, and which limits can be.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::quantity::parse_count;
 use super::rate::{From, Rate, keys};
-use super::{Batch, Limits, OnLimit, Server, Source};
+use super::server::{SCHEMES, Server};
+use super::{Batch, Limits, OnLimit, Source};
+
+/// Where a STATE may be given, with a password if need be.
+pub const VARIABLE: &str = "THROTTLE_STATE";
 
 /// Where limits are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,14 +42,15 @@ impl State {
     /// None of these, or one with a password: everybody on the machine could see it.
     pub fn parse_public(text: &str) -> Result<Self> {
         if let Some(file) = text.strip_prefix('@') {
+            ensure_no_address(file)?;
             let content = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
             return Self::parse(content.trim()).with_context(|| file.to_owned());
         }
         let state = Self::parse(text)?;
-        let is_secret = matches!(&state, State::Server(server) if server.has_password());
+        let is_secret = matches!(&state, State::Server(server) if server.has_credentials());
         ensure!(
             !is_secret,
-            "a password on the command line is there for all to see: put the URL into $THROTTLE_STATE, or into a file and say -s @FILE"
+            "a user or password on the command line is there for all to see: put the URL into $THROTTLE_STATE, or into a file and say -s @FILE"
         );
         Ok(state)
     }
@@ -61,21 +67,54 @@ impl State {
     /// Reads a STATE from where only the user can look: the environment, or a file.
     ///
     /// # Errors
-    /// Neither a name, nor a path, nor the URL of a server.
+    /// Neither a name, nor a path, nor the URL of a server. The text is not repeated: it may be a URL with a password,
+    /// mistyped.
     pub fn parse(text: &str) -> Result<Self> {
-        if text.contains("://") {
+        if is_url(text) {
             return Ok(State::Server(Box::new(text.parse()?)));
         }
+        ensure_no_address(text)?;
         if text.contains('/') {
             return Ok(State::File(text.into()));
         }
-        let is_plain = |c: char| c.is_alphanumeric() || "-_.+@".contains(c);
+        let is_plain = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
         ensure!(
             !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('.'),
-            "a name is of letters, digits and -_.+@, a path has a slash, and a server is like redis://host/NAME"
+            "a name is of letters, digits and -_.+, a path has a slash, and a server is like redis://HOST/NAME"
         );
         Ok(State::Name(text.to_owned()))
     }
+
+    /// What a command gets for the value `text` of [`VARIABLE`]: the same without user and password. It is empty if they
+    /// may be anywhere.
+    pub fn inherited(text: &OsStr) -> String {
+        let text = text.to_str().unwrap_or_default();
+        match State::parse(text) {
+            Ok(State::Server(server)) => server.without_credentials().to_string(),
+            Ok(State::Name(_) | State::File(_)) => text.to_owned(),
+            Err(_) => String::new(),
+        }
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    let scheme = text.split(':').next().unwrap_or_default().trim_start().to_ascii_lowercase();
+    text.contains("://") || (text.contains(':') && SCHEMES.contains(&scheme.as_str()))
+}
+
+/// A path that begins as one may have an @ in it, as home directories do, but not where a URL has its password.
+fn ensure_no_address(text: &str) -> Result<()> {
+    let is_path = ["/", "./", "../"].iter().any(|start| text.starts_with(start)) && !text.starts_with("//");
+    let is_address = match is_path {
+        true => text.split_once('@').is_some_and(|(before, _)| before.contains(':')),
+        false => text.contains('@') || text.contains("//"),
+    };
+    ensure!(
+        !is_address && !text.contains("password="),
+        "this looks like a mistyped server address: write redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME or \
+         unix:///SOCKET?name=NAME; begin a path that contains @ or // with / or ./"
+    );
+    Ok(())
 }
 
 /// Without any password.
@@ -93,7 +132,7 @@ impl fmt::Display for State {
 ///
 /// # Errors
 /// They cannot, and why.
-pub fn check_shareable(state: &State, limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
+pub fn check_shareable(limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
     ensure!(
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
         "limits that are shared must not change, as those of -r @FILE may: give them as -r RATE"
@@ -111,19 +150,14 @@ pub fn check_shareable(state: &State, limits: &Limits, on_limit: OnLimit, batch:
         rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE,
         "a batch that costs what its items do cannot be shared: leave out -B, or the costs"
     );
-    check_keys(state, &rates)
+    check_keys(&rates)
 }
 
 /// All limits are charged by one booking, which has to be the same for all items, or all of a key.
-fn check_keys(state: &State, rates: &[Rate]) -> Result<()> {
+fn check_keys(rates: &[Rate]) -> Result<()> {
     let keyed = rates.iter().filter(|rate| rate.key.is_some()).count();
     if keyed == 0 {
         return Ok(());
-    }
-    if let State::Name(_) | State::File(_) = state {
-        bail!(
-            "a file keeps limits for all items, not for each key: use redis://, or a run with a state for each key"
-        );
     }
     ensure!(
         rates.iter().all(|rate| rate.only.is_none()),
@@ -144,8 +178,62 @@ mod tests {
     fn names_paths_and_servers() {
         assert_eq!(State::parse("github").unwrap(), State::Name("github".into()));
         assert_eq!(State::parse("./x").unwrap(), State::File("./x".into()));
+        for path in ["/home/joe@corp/x", "./a@b", "../a//b", "/tmp//x", "a/b", "/a:b/c", "./redis:x"] {
+            assert_eq!(State::parse(path).unwrap(), State::File(path.into()));
+        }
         for bad in ["", ".", "..", ".hidden", "a b", "a\nb", "ftp://host/x"] {
             assert!(State::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    const MISTYPED: [&str; 24] = [
+        "redis//:hush@h/n",
+        "rediss//:hush@h/n",
+        " redis//:hush@h/n",
+        "redis:/:hush@h/n",
+        "redis:/joe:hush@h/n",
+        "Redis:/:hush@h/n",
+        " rediss:/:hush@h/n",
+        "redis:hush@h/n",
+        "reids:/:hush@h/n",
+        "redis;//:hush@h/n",
+        "http://joe:hush@h/n",
+        "//:hush@h/n",
+        "/:hush@h/n",
+        "./:hush@h/n",
+        ":hush@h/n",
+        ":hush@h",
+        "hush@h",
+        "joe:hush@h/n",
+        "@redis://:hush@h/n",
+        "unix//r?name=n&password=hush",
+        "unix/r?name=n&password=hush",
+        "/r?name=n&password=hush",
+        "redis://joe:12/hush@h",
+        "redis://joe:12?hush@h/n",
+    ];
+
+    #[test]
+    fn what_may_be_a_mistyped_url_is_refused_without_an_echo() {
+        for text in MISTYPED {
+            for parse in [State::parse, State::parse_public] {
+                let error = format!("{:?}", parse(text).expect_err(text));
+                assert!(!error.contains("hush") && error.contains("redis://"), "{text}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn commands_inherit_no_secret() {
+        let table = [
+            ("redis://joe:hush@h/n?db=2", "redis://h/n?db=2"),
+            ("redis://h/n", "redis://h/n"),
+            ("unix:///r?name=n&user=j&password=hush", "unix:///r?name=n"),
+            ("api", "api"),
+            ("./a@b", "./a@b"),
+        ];
+        for (text, inherited) in table.into_iter().chain(MISTYPED.map(|text| (text, ""))) {
+            assert_eq!(State::inherited(text.as_ref()), inherited, "{text}");
         }
     }
 }

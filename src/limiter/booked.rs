@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Request, Verdict};
+use super::{Charged, Request, Verdict};
 use crate::charge::Key;
 use crate::time::Time;
 
@@ -24,7 +24,13 @@ pub struct Order {
     pub costs: Box<[u64]>,
     /// So many slots are of use. At least 1.
     pub count: u64,
+    /// What the last answer gave, if it turned the order away.
+    pub turn: Option<Turn>,
 }
+
+/// A place in the queue of those who were turned away. What it means is up to the store.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Turn(pub u64);
 
 /// What a store says to an order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -33,6 +39,8 @@ pub struct Answer {
     pub slots: Vec<Slot>,
     /// With fewer slots than asked for: when it makes sense to ask for more.
     pub ask_again: Option<Time>,
+    /// What to ask again with, so that nobody who comes later goes first.
+    pub turn: Option<Turn>,
     /// Something that the user should hear of, such as that state was lost.
     pub warning: Option<String>,
 }
@@ -112,12 +120,16 @@ impl Booked {
         self.held.values().flat_map(|row| row.slots.iter().take(row.reserved)).map(|slot| slot.until).min()
     }
 
-    /// So many of the slots that are reserved for a key have been used.
-    pub(super) fn commit(&mut self, key: &Key, releases: u64) {
-        if let Some(row) = self.held.get_mut(key) {
-            let used = usize::try_from(releases).unwrap_or(usize::MAX).min(row.reserved);
-            row.slots.drain(..used);
-            row.reserved -= used;
+    /// So many of the slots that are reserved for a key have been used. Adds what that was to what each limit was
+    /// `charged`.
+    pub(super) fn commit(&mut self, key: &Key, releases: u64, charged: &mut Vec<Charged>) {
+        let Some(row) = self.held.get_mut(key) else { return };
+        let used = usize::try_from(releases).unwrap_or(usize::MAX).min(row.reserved);
+        row.slots.drain(..used);
+        row.reserved -= used;
+        charged.resize(row.costs.len(), Charged::default());
+        for (charged, &cost) in charged.iter_mut().zip(&row.costs).filter(|(_, cost)| **cost > 0) {
+            charged.add(used as u64, cost.saturating_mul(used as u64));
         }
     }
 
@@ -161,7 +173,7 @@ mod tests {
 
     #[test]
     fn one_release_goes_in_each_slot_and_not_after_it() {
-        let mut booked = Booked::default();
+        let (mut booked, mut charged) = (Booked::default(), Vec::new());
         let one = request(3, &[1], &[]);
         assert_eq!(booked.earliest(&one), Verdict::Never);
         booked.put(&Key::new(), &[1], slots(&[(5, 7), (5, 7), (9, 11)]));
@@ -169,16 +181,17 @@ mod tests {
         assert_eq!([4, 5, 7, 8].map(|now| reservable(&mut booked, now, &one)), [0, 2, 2, 0]);
         assert_eq!(booked.reserve(Time(5), &one, 1), 1);
         assert_eq!(booked.good_until(), Some(Time(7)));
-        booked.commit(&Key::new(), 1);
+        booked.commit(&Key::new(), 1, &mut charged);
         booked.release_reserved();
         booked.expire(Time(7));
         assert_eq!(booked.earliest(&request(6, &[1], &[])), Verdict::At(Time(6)));
         booked.expire(Time(8));
         assert_eq!(booked.earliest(&one), Verdict::At(Time(9)));
         assert_eq!(booked.reserve(Time(9), &one, 9), 1);
-        booked.commit(&Key::new(), 1);
+        booked.commit(&Key::new(), 1, &mut charged);
         booked.release_reserved();
         assert_eq!((booked.earliest(&one), booked.held.len()), (Verdict::Never, 0));
+        assert_eq!(charged, [Charged { releases: 2, cost: 2 }]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A limit that each key has for itself.
 
 use super::accounts::Accounts;
-use super::{Algorithm, Ask, Limiter, Terms, Verdict};
+use super::{Algorithm, Ask, Limiter, Standing, Terms, Verdict};
 use crate::time::{SECOND, Time};
 
 /// A rule with a history for each key, which is evicted once it equals that of a new key.
@@ -51,6 +51,10 @@ impl<A: Algorithm> Limiter for Keyed<A> {
         }
         self.rule.expire(state, now);
         self.rule.available(state, now, ask, pending).min(most)
+    }
+
+    fn standing(&self, _: Time) -> Standing {
+        Standing::Keyed { keys: self.accounts.len() }
     }
 
     fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {

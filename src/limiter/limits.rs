@@ -42,6 +42,23 @@ pub struct Limit {
     pub key: Option<usize>,
 }
 
+/// What a limit was charged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Charged {
+    /// For how many releases.
+    pub releases: u64,
+    /// What they cost together.
+    pub cost: u64,
+}
+
+impl Charged {
+    /// Adds releases that cost so much together.
+    pub(crate) fn add(&mut self, releases: u64, cost: u64) {
+        self.releases += releases;
+        self.cost = self.cost.saturating_add(cost);
+    }
+}
+
 /// Why nothing more is admitted at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blocked {
@@ -58,6 +75,8 @@ pub enum Blocked {
 #[derive(Default)]
 pub struct Limits {
     all: Vec<Limit>,
+    /// What each was charged.
+    charged: Vec<Charged>,
     booked: Option<Booked>,
     admitted: Admitted,
 }
@@ -66,7 +85,8 @@ impl FromIterator<Limit> for Limits {
     fn from_iter<I: IntoIterator<Item = Limit>>(limits: I) -> Self {
         let all: Vec<_> = limits.into_iter().collect();
         let admitted = Admitted::new(all.iter().map(|limit| limit.key.is_some()));
-        Limits { all, booked: None, admitted }
+        let charged = vec![Charged::default(); all.len()];
+        Limits { all, charged, booked: None, admitted }
     }
 }
 
@@ -83,6 +103,11 @@ impl Limits {
     /// No limit but that releases need slots, which are kept elsewhere.
     pub fn booked() -> Self {
         Limits { booked: Some(Booked::default()), ..Limits::default() }
+    }
+
+    /// What each limit was charged since it was built. Of booked ones, as many as were charged for a release.
+    pub fn charged(&self) -> &[Charged] {
+        &self.charged
     }
 
     /// The first instant at which every limit allows the release.
@@ -200,17 +225,18 @@ impl Limits {
     /// admitted. Those that are `over` have come to their end as well.
     pub fn commit(&mut self, now: Time, left: u64, over: bool) {
         for (release, charges) in self.admitted.first(left) {
-            for (limit, &(cost, account)) in
-                self.all.iter_mut().zip(charges).filter(|(_, (cost, _))| *cost > 0)
+            let limits = self.all.iter_mut().zip(&mut self.charged);
+            for ((limit, charged), &(cost, account)) in limits.zip(charges).filter(|(_, (cost, _))| *cost > 0)
             {
                 let ask = Ask { since: release.since, cost: cost.saturating_mul(release.count) };
+                charged.add(release.count, ask.cost);
                 limit.limiter.commit(account, now, ask);
                 if over {
                     limit.limiter.finish(account, now, ask);
                 }
             }
             if let Some((booked, key)) = self.booked.as_mut().zip(release.whose) {
-                booked.commit(key, release.count);
+                booked.commit(key, release.count, &mut self.charged);
             }
         }
         self.admitted.clear();

@@ -20,13 +20,13 @@ mod limits;
 mod single;
 mod sliding;
 
-pub use booked::{Answer, Booked, Order, Slot};
+pub use booked::{Answer, Booked, Order, Slot, Turn};
 pub use bucket::{Bucket, Lacking};
 pub use fixed::{Fixed, Window};
 pub use from_exit::FromExit;
 pub use interval::Interval;
 pub use keyed::Keyed;
-pub use limits::{Blocked, Limit, Limits, Request};
+pub use limits::{Blocked, Charged, Limit, Limits, Request};
 pub use single::Single;
 pub use sliding::Sliding;
 
@@ -131,6 +131,21 @@ pub trait Algorithm {
     }
 }
 
+/// How a limit stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// All items share it: so many releases of cost 1 are allowed now.
+    Common {
+        /// How many.
+        available: u64,
+    },
+    /// Each key has one of its own.
+    Keyed {
+        /// How many keys have a history.
+        keys: usize,
+    },
+}
+
 /// One limit with its history, for all items or for each key.
 ///
 /// The state of a key is its *account*: where it is found once the key has been looked up.
@@ -143,6 +158,9 @@ pub trait Limiter {
 
     /// The answer of [`Algorithm::available`], or `most` if that is less.
     fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64;
+
+    /// How it stands at `now`.
+    fn standing(&self, now: Time) -> Standing;
 
     /// The answer of [`Algorithm::last_of`] for a key.
     fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict;

@@ -1,6 +1,6 @@
 //! One limit that all items share.
 
-use super::{Algorithm, Ask, Limiter, Terms, Verdict};
+use super::{Algorithm, Ask, Limiter, Standing, Terms, Verdict};
 use crate::time::Time;
 
 /// A rule with one history. Its only account has the number 0.
@@ -31,6 +31,11 @@ impl<A: Algorithm + Clone + 'static> Limiter for Single<A> {
         }
         self.rule.expire(&mut self.state, now);
         self.rule.available(&self.state, now, ask, pending).min(most)
+    }
+
+    fn standing(&self, now: Time) -> Standing {
+        let available = self.rule.available(&self.state, now, Ask { since: now, cost: 1 }, 0);
+        Standing::Common { available }
     }
 
     fn last_of(&self, _: &[u8], ask: Ask, count: u64) -> Verdict {

@@ -3,6 +3,7 @@
 use anyhow::{Error, anyhow};
 
 use super::joblog::{Entry, JobLog};
+use super::text_file::TextFile;
 use super::world::{Event, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
 use crate::schedule::{Action, Schedule, Stop};
@@ -25,6 +26,8 @@ pub struct Driver<'a> {
     pub delimiter: Delimiter,
     /// Where ends of commands are noted.
     pub log: Option<JobLog>,
+    /// Where the numbers are kept up to date.
+    pub metrics: Option<TextFile>,
 }
 
 impl Driver<'_> {
@@ -41,7 +44,11 @@ impl Driver<'_> {
                 }
                 Action::Settle { first, next } => self.settle(schedule, first, next),
                 Action::Wait { until, accepting } => self.wait(schedule, until, accepting),
-                Action::Finish(exit) => return self.finish(schedule, exit),
+                Action::Finish(exit) => {
+                    let exit = self.finish(schedule, exit);
+                    self.finish_metrics(schedule, exit);
+                    return exit;
+                }
             }
         }
     }
@@ -90,8 +97,10 @@ impl Driver<'_> {
 
     fn wait(&mut self, schedule: &mut Schedule, until: Option<Time>, accepting: bool) {
         self.show(schedule);
+        self.write_metrics(schedule);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
-        let until = [until, deadline, self.reporter.redraw_at()].into_iter().flatten().min();
+        let metrics = self.metrics.as_ref().map(TextFile::write_at);
+        let until = [until, deadline, self.reporter.redraw_at(), metrics].into_iter().flatten().min();
         let running = schedule.running() > 0;
         match self.world.wait(Wait { until, accepting, running }) {
             Wake::Due => self.act(schedule),
@@ -125,6 +134,14 @@ impl Driver<'_> {
             if is_long(now, next) {
                 self.reporter.explain(now, next, &schedule.holdup(now));
             }
+        }
+    }
+
+    /// Brings the metrics up to date. They are no reason to end a run.
+    fn write_metrics(&mut self, schedule: &Schedule) {
+        let Some(metrics) = &mut self.metrics else { return };
+        if let Err(error) = metrics.refresh(schedule, self.world.now()) {
+            self.reporter.notice(&format_args!("{error:#}"));
         }
     }
 
@@ -178,6 +195,13 @@ impl Driver<'_> {
             }
         }
         Ok(())
+    }
+
+    fn finish_metrics(&mut self, schedule: &Schedule, exit: Exit) {
+        let Some(metrics) = &mut self.metrics else { return };
+        if let Err(error) = metrics.finish(schedule, self.world.now(), exit) {
+            self.reporter.notice(&format_args!("{error:#}"));
+        }
     }
 
     fn finish(&mut self, schedule: &mut Schedule, exit: Exit) -> Exit {

@@ -16,6 +16,7 @@ mod review;
 mod signals;
 pub mod sim;
 mod stdout_reader;
+mod text_file;
 mod waker;
 mod watched;
 mod world;
@@ -28,6 +29,7 @@ pub use self::driver::Driver;
 pub use self::input::{Input, Position};
 pub use self::real_world::RealWorld;
 pub use self::review::Review;
+pub use self::text_file::TextFile;
 pub use self::watched::Watched;
 pub use self::world::{Event, Wait, Wake, World};
 

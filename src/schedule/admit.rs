@@ -169,6 +169,7 @@ impl Schedule {
         if let Some(items) = self.intake.take() {
             let displaced = self.queue.push(items, &self.rules);
             self.stats.refuse(displaced);
+            self.tally.refuse(None, displaced);
         }
     }
 
@@ -298,6 +299,7 @@ impl Schedule {
             return;
         }
         self.stats.refuse(items);
+        self.tally.refuse(Some(limit), items);
         self.queue.take(at, items, previous, &self.delimiter, &self.rules);
         self.settle(first);
     }
@@ -351,6 +353,9 @@ impl Schedule {
         match self.sending.charge.take() {
             Some((since, costs, keys)) => {
                 let started = self.sending.start;
+                if segments.first().is_some_and(|segment| segment.attempt() > 1) {
+                    self.tally.retry(&costs, segments.iter().map(Segment::items).sum());
+                }
                 self.attempts.start(first, Attempt { segments, since, started, costs, keys });
             }
             None => {

@@ -7,7 +7,7 @@ use anyhow::{Error, Result, ensure};
 use super::{Action, Notice, Schedule};
 use crate::charge::Key;
 use crate::exit::Exit;
-use crate::limiter::{Answer, Limits, Order, Request, Slot};
+use crate::limiter::{Answer, Limits, Order, Request, Slot, Turn};
 use crate::source::{Capacity, Items};
 use crate::time::{SECOND, Time};
 
@@ -38,8 +38,8 @@ pub(super) struct Bookings {
 enum Ordered {
     /// An order for so many is on its way, since then.
     Asked(Time, u64),
-    /// It makes no sense to ask before.
-    NotBefore(Time),
+    /// It makes no sense to ask before; then with this turn, if there is one.
+    NotBefore(Time, Option<Turn>),
 }
 
 /// What to do about a lane.
@@ -87,16 +87,16 @@ impl Bookings {
         let when =
             last.map_or(request.since, |last| request.since.max(Time(last.at.0.saturating_sub(self.lead()))));
         let key = request.keys.first().cloned().unwrap_or_default();
-        let when = match self.orders.get(&key) {
+        let (when, turn) = match self.orders.get(&key) {
             Some(Ordered::Asked(..)) => return Plan::Nothing,
-            Some(Ordered::NotBefore(not_before)) => when.max(*not_before),
-            None => when,
+            Some(&Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
+            None => (when, None),
         };
         if when > now {
             return Plan::Later(when);
         }
         self.orders.insert(key.clone(), Ordered::Asked(now, lacking));
-        Plan::Ask(Order { key, costs: request.costs.into(), count: lacking })
+        Plan::Ask(Order { key, costs: request.costs.into(), count: lacking, turn })
     }
 
     /// An order has been answered.
@@ -106,7 +106,7 @@ impl Bookings {
         }
         let pause = if answer.slots.is_empty() { now.checked_add(PAUSE.into()) } else { None };
         if let Some(not_before) = answer.ask_again.or(pause) {
-            self.orders.insert(order.key.clone(), Ordered::NotBefore(not_before));
+            self.orders.insert(order.key.clone(), Ordered::NotBefore(not_before, answer.turn));
         }
     }
 
@@ -249,7 +249,7 @@ mod tests {
     fn one_order_at_a_time_and_none_before_it_makes_sense() {
         let [_, one, two, three] = SECONDS;
         let mut bookings = bookings();
-        let order = Order { key: Key::new(), costs: [1].into(), count: 3 };
+        let order = Order { key: Key::new(), costs: [1].into(), count: 3, turn: None };
         assert_eq!(plan(&mut bookings, one, 3, 9, &[]), Ok(3));
         assert_eq!((plan(&mut bookings, one, 9, 9, &[]), bookings.coming()), (Err(None), 3));
         bookings.note(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });

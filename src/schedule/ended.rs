@@ -53,6 +53,9 @@ impl Schedule {
 
     fn complete(&mut self, first: u64, attempt: &Attempt, failure: Option<Exit>) {
         self.stats.bytes += attempt.bytes();
+        if failure.is_some() {
+            self.tally.fail(&attempt.costs, attempt.items());
+        }
         self.finish(first, attempt.items(), failure);
     }
 

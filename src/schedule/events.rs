@@ -24,6 +24,7 @@ impl Schedule {
 
     /// The limits have changed: they go on with what is known of past releases.
     pub fn change_limits(&mut self, now: Time, rates: Vec<Rate>) {
+        self.tally.set_rates(&rates, self.rules.limits.charged());
         let old = std::mem::take(&mut self.rules.limits);
         self.rules.limits = limits::rebuild(&self.rates, old, &rates, now);
         self.rules.former.set_rates(&rates);
@@ -33,7 +34,6 @@ impl Schedule {
         let waiting = self.queue.take_all();
         self.intake.put_back(waiting, charger);
         self.recharge_running();
-        self.tally.set_rates(&rates);
         self.rates.clone_from(&rates);
         self.tell(Notice::Limits(rates));
     }

@@ -25,6 +25,7 @@ mod events;
 mod forecast;
 mod lane;
 mod limits;
+mod metrics;
 mod outlook;
 mod queue;
 mod rules;
@@ -40,8 +41,11 @@ use anyhow::anyhow;
 pub use self::action::{Action, Failed, Failure, Notice, Stop};
 pub use self::attempts::Attempt;
 pub use self::bookings::BookingTerms;
+pub use self::metrics::{LimitMetrics, Metrics, Now};
 pub use self::outlook::{Holdup, Outlook, Precision, Total};
 pub use self::stats::Stats;
+pub use self::tally::LimitStats;
+pub use crate::limiter::{Standing, Verdict};
 
 use self::admit::Sending;
 use self::attempts::Attempts;
@@ -52,7 +56,6 @@ use self::rules::Rules;
 use self::tally::Tally;
 use crate::config::{Config, OnBad, OnLimit, Output, Rate, Run, Selector};
 use crate::exit::Exit;
-use crate::limiter::Verdict;
 use crate::source::{Capacity, Charger, Delimiter, Done, Intake, Segment, SourceError};
 use crate::time::{SECOND, Time};
 
@@ -87,7 +90,7 @@ pub struct Schedule {
     interrupted: bool,
     exit: Exit,
     stats: Stats,
-    /// How often each limit was waited for.
+    /// What each limit did.
     tally: Tally,
     /// Since when something that could be sent waits.
     waiting_since: Option<Time>,
@@ -174,6 +177,7 @@ impl Schedule {
         }
         if let Some(since) = self.waiting_since.take() {
             self.stats.waited += now.since(since);
+            self.tally.wait(now.since(since));
         }
         self.rules.former.set_capacity(capacity);
         self.evict(now);
@@ -222,16 +226,21 @@ impl Schedule {
         let is_held = !self.queue.is_empty() && capacity.vacancies > 0;
         if !self.stopping && (is_held || self.attempts.backoff_until().is_some()) {
             self.waiting_since = Some(now);
-            if let Some(next) = self.next.filter(|next| *next > now && self.tally.is_new(*next)) {
-                let limit = self.binding();
-                self.tally.note(next, limit);
+            match self.next {
+                Some(next) if next > now && self.tally.is_new(next) => {
+                    let limit = self.binding();
+                    self.tally.note(next, limit);
+                }
+                Some(next) if next > now => {}
+                // It may end whenever something happens, such as the end of a command.
+                Some(_) | None => self.tally.set_binding(self.binding()),
             }
         }
     }
 
-    /// How often each limit, of all that there were, was waited for.
-    pub fn tally(&self) -> &[(Rate, u64)] {
-        self.tally.limits()
+    /// What each limit, of all that there were, did.
+    pub fn limit_stats(&self) -> Vec<LimitStats> {
+        self.tally.limits(self.rules.limits.charged())
     }
 
     /// The process stood still for so many nanoseconds.

@@ -114,9 +114,12 @@ impl Schedule {
         }
     }
 
-    /// Which limit the next release waits for, by its place.
+    /// Which limit the next release waits for, by its place. Of several that are shared, none is known to be it.
     pub(super) fn binding(&self) -> Option<usize> {
         let at = self.queue.soonest(&self.rules)?;
+        if self.bookings.is_some() {
+            return (self.rates.len() == 1).then_some(0);
+        }
         self.rules.with_request(self.queue.lane(at), |_, request| self.rules.limits.binding(request))?
     }
 

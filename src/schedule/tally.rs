@@ -1,33 +1,65 @@
-//! How often each limit was waited for.
+//! What each limit did to the releases: how often and how long they waited for it, and what became of them.
 
 use crate::config::Rate;
+use crate::limiter::Charged;
 use crate::time::Time;
 
-/// Counts, for each limit that there is or was, how often it was what a release waited for.
+/// Counters of a limit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LimitStats {
+    /// The limit.
+    pub rate: Rate,
+    /// How often a release waited for it, of all limits.
+    pub waits: u64,
+    /// For how long, in nanoseconds.
+    pub waited: u64,
+    /// What it was charged.
+    pub charged: Charged,
+    /// Items that it did not let go at their arrival, or that gave way to a newer one while it was waited for.
+    pub refused: u64,
+    /// How often items that it was charged for were tried again.
+    pub retried: u64,
+    /// Items that it was charged for and whose command failed.
+    pub failed: u64,
+}
+
+impl LimitStats {
+    /// Nothing yet.
+    pub fn new(rate: Rate) -> Self {
+        let charged = Charged::default();
+        LimitStats { rate, waits: 0, waited: 0, charged, refused: 0, retried: 0, failed: 0 }
+    }
+}
+
+/// Counts for each limit that there is or was.
 pub(super) struct Tally {
-    limits: Vec<(Rate, u64)>,
+    limits: Vec<LimitStats>,
     /// Where the present limits stand among all.
     places: Vec<usize>,
-    /// What was waited for last.
+    /// Until when a release waited last.
     last: Option<Time>,
+    /// Which of the present limits is waited for, or was last.
+    binding: Option<usize>,
 }
 
 impl Tally {
     pub(super) fn new(rates: &[Rate]) -> Self {
-        let mut tally = Tally { limits: Vec::new(), places: Vec::new(), last: None };
-        tally.set_rates(rates);
+        let mut tally = Tally { limits: Vec::new(), places: Vec::new(), last: None, binding: None };
+        tally.set_rates(rates, &[]);
         tally
     }
 
-    /// These are the limits now. One that was there before goes on counting.
-    pub(super) fn set_rates(&mut self, rates: &[Rate]) {
+    /// These are the limits now, and the ones before were charged so much. One that was there before goes on counting.
+    pub(super) fn set_rates(&mut self, rates: &[Rate], charged: &[Charged]) {
+        self.limits = self.limits(charged);
+        self.binding = None;
         self.places.clear();
         for rate in rates {
             let known = (0..self.limits.len())
-                .find(|place| self.limits[*place].0 == *rate && !self.places.contains(place));
+                .find(|place| self.limits[*place].rate == *rate && !self.places.contains(place));
             self.places.push(known.unwrap_or(self.limits.len()));
             if known.is_none() {
-                self.limits.push((rate.clone(), 0));
+                self.limits.push(LimitStats::new(rate.clone()));
             }
         }
     }
@@ -40,13 +72,59 @@ impl Tally {
     /// A release waits until an instant, for one of the limits or for something else.
     pub(super) fn note(&mut self, until: Time, limit: Option<usize>) {
         self.last = Some(until);
-        if let Some(&place) = limit.and_then(|limit| self.places.get(limit)) {
-            self.limits[place].1 += 1;
-        }
+        self.set_binding(limit);
+        self.of(limit).for_each(|limit| limit.waits += 1);
     }
 
-    pub(super) fn limits(&self) -> &[(Rate, u64)] {
-        &self.limits
+    /// What is waited for now, whenever that may end.
+    pub(super) fn set_binding(&mut self, limit: Option<usize>) {
+        self.binding = limit;
+    }
+
+    /// Releases have waited for so many nanoseconds.
+    pub(super) fn wait(&mut self, nanos: u64) {
+        self.of(self.binding).for_each(|limit| limit.waited += nanos);
+    }
+
+    /// A limit, or else the one that was waited for last, refused items.
+    pub(super) fn refuse(&mut self, limit: Option<usize>, items: u64) {
+        self.of(limit.or(self.binding)).for_each(|limit| limit.refused += items);
+    }
+
+    /// Items of such costs were tried again.
+    pub(super) fn retry(&mut self, costs: &[u64], items: u64) {
+        self.charging(costs).for_each(|limit| limit.retried += items);
+    }
+
+    /// Items of such costs have failed.
+    pub(super) fn fail(&mut self, costs: &[u64], items: u64) {
+        self.charging(costs).for_each(|limit| limit.failed += items);
+    }
+
+    fn of(&mut self, limit: Option<usize>) -> impl Iterator<Item = &mut LimitStats> {
+        let place = limit.and_then(|limit| self.places.get(limit)).copied();
+        place.and_then(|place| self.limits.get_mut(place)).into_iter()
+    }
+
+    fn charging(&mut self, costs: &[u64]) -> impl Iterator<Item = &mut LimitStats> {
+        let limits = &mut self.limits;
+        let places = self.places.iter().zip(costs).filter(|(_, cost)| **cost > 0);
+        let places: Vec<_> = places.map(|(place, _)| *place).collect();
+        limits.iter_mut().enumerate().filter(move |(at, _)| places.contains(at)).map(|(_, limit)| limit)
+    }
+
+    /// All limits, of which the present ones were `charged` so much since they are there.
+    pub(super) fn limits(&self, charged: &[Charged]) -> Vec<LimitStats> {
+        let mut limits = self.limits.clone();
+        for (&place, charged) in self.places.iter().zip(charged) {
+            limits[place].charged.add(charged.releases, charged.cost);
+        }
+        limits
+    }
+
+    /// Where the present limits stand among all.
+    pub(super) fn places(&self) -> &[usize] {
+        &self.places
     }
 }
 
@@ -60,16 +138,48 @@ mod tests {
         texts.iter().map(rate).collect()
     }
 
+    fn charged(releases: u64, cost: u64) -> Charged {
+        Charged { releases, cost }
+    }
+
     #[test]
     fn each_limit_is_counted_whatever_becomes_of_it() {
         let mut tally = Tally::new(&rates(&["1/s", "2/s", "1/s"]));
         tally.note(Time(1), Some(2));
         tally.note(Time(2), None);
-        tally.set_rates(&rates(&["3/s", "1/s", "1/s"]));
+        tally.set_rates(&rates(&["3/s", "1/s", "1/s"]), &[charged(1, 1), charged(2, 2), charged(3, 9)]);
         tally.note(Time(3), Some(0));
         tally.note(Time(4), Some(2));
-        let counts: Vec<_> = tally.limits().iter().map(|(rate, count)| (rate.count, *count)).collect();
-        assert_eq!(counts, [(1, 0), (2, 0), (1, 2), (3, 1)]);
+        let limits = tally.limits(&[charged(5, 5), charged(6, 6), charged(7, 7)]);
+        let counts: Vec<_> =
+            limits.iter().map(|limit| (limit.rate.count, limit.waits, limit.charged)).collect();
+        let expected =
+            [(1, 0, charged(7, 7)), (2, 0, charged(2, 2)), (1, 2, charged(10, 16)), (3, 1, charged(5, 5))];
+        assert_eq!(counts, expected);
         assert!(tally.is_new(Time(5)) && !tally.is_new(Time(4)));
+    }
+
+    #[test]
+    fn time_and_refusals_count_for_the_limit_that_is_waited_for() {
+        let mut tally = Tally::new(&rates(&["1/s", "2/s"]));
+        tally.wait(5);
+        tally.note(Time(9), Some(1));
+        tally.wait(7);
+        tally.refuse(None, 2);
+        tally.refuse(Some(0), 3);
+        tally.set_binding(None);
+        tally.wait(11);
+        let counts: Vec<_> =
+            tally.limits(&[]).iter().map(|limit| (limit.waited, limit.refused, limit.waits)).collect();
+        assert_eq!(counts, [(0, 3, 0), (7, 2, 1)]);
+    }
+
+    #[test]
+    fn what_becomes_of_items_counts_for_the_limits_that_were_charged() {
+        let mut tally = Tally::new(&rates(&["1/s", "2/s", "2/s"]));
+        tally.retry(&[1, 0, 4], 2);
+        tally.fail(&[0, 0, 4], 5);
+        let counts: Vec<_> = tally.limits(&[]).iter().map(|limit| (limit.retried, limit.failed)).collect();
+        assert_eq!(counts, [(2, 0), (0, 0), (2, 5)]);
     }
 }

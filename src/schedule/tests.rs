@@ -96,7 +96,8 @@ impl Scene {
             Limits(rates) => schedule.change_limits(now, rates.split_whitespace().map(rate).collect()),
             Booked(instants) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-                let order = Order { key: Key::new(), costs: [1].into(), count: instants.len() as u64 };
+                let order =
+                    Order { key: Key::new(), costs: [1].into(), count: instants.len() as u64, turn: None };
                 schedule.booked(now, &order, Answer { slots, ..Answer::default() });
             }
             Interrupt => schedule.stop(Stop::Signal(Signal::SIGINT)),
@@ -151,6 +152,11 @@ impl Scene {
 
 fn rate(text: &str) -> Rate {
     RateText::parse_pausing(text).unwrap().resolve(&Defaults::default()).unwrap()
+}
+
+/// How often each limit was waited for.
+fn waits(schedule: &Schedule) -> Vec<u64> {
+    schedule.limit_stats().iter().map(|limit| limit.waits).collect()
 }
 
 fn told(notice: &Notice) -> String {

@@ -17,6 +17,8 @@ pub(super) struct Recorded {
     extractor: Extractor,
     /// How the records are laid out; not known before the first, unless a selector was given.
     layout: Option<Layout>,
+    /// The user said where the stamp is.
+    is_told: bool,
     /// Records read so far.
     number: u64,
 }
@@ -55,6 +57,7 @@ impl Recorded {
             extractor: Extractor::new(&selector, separator),
             selector,
             layout: arrivals.selector.as_ref().map(|_| Layout::Item),
+            is_told: arrivals.selector.is_some(),
             number: 0,
         }
     }
@@ -110,7 +113,9 @@ impl Recorded {
             }
             Cow::Owned(field) => field,
         };
-        self.stamps.read(&field, text).map_err(|fault| describe(selector, &field, fault))
+        let hint =
+            if self.is_told { "" } else { "; to say where it is, add --arrivals, as in --arrivals col:4" };
+        self.stamps.read(&field, text).map_err(|fault| describe(selector, &field, fault) + hint)
     }
 
     fn read_table<'a>(
@@ -225,6 +230,7 @@ mod tests {
         assert_eq!(read(&["0.5 a b"]), [Ok((1, 500_000_000, "0.5 a b".to_owned()))]);
         let error = read(&["0 a", "x\u{1b} b"]).pop().unwrap().unwrap_err();
         assert!(error.starts_with("item 2: col:1 is 'x\\x1b', not a time"), "{error}");
+        assert!(error.ends_with("add --arrivals, as in --arrivals col:4"), "{error}");
     }
 
     #[test]

@@ -31,6 +31,38 @@ pub(super) mod redis {
     }
 }
 
+/// Without the feature `sqlite`.
+#[cfg(not(feature = "sqlite"))]
+pub(super) mod file {
+    use anyhow::anyhow;
+
+    use crate::config::State;
+    use crate::exit::Exit;
+    use crate::store::{Policy, Status, Store, StoreError};
+    use crate::time::Time;
+
+    pub(in super::super) fn open(
+        _: &State,
+        _: Policy,
+        _: impl Fn() -> Time + Send + 'static,
+    ) -> Result<Box<dyn Store>, StoreError> {
+        Err(refusal())
+    }
+
+    pub(in super::super) fn reset(_: &State) -> Result<(), StoreError> {
+        Err(refusal())
+    }
+
+    pub(in super::super) fn status(_: &State, _: Time) -> Result<Option<Status>, StoreError> {
+        Err(refusal())
+    }
+
+    fn refusal() -> StoreError {
+        let why = "this throttle was built without files: build it with --features sqlite, or use redis://";
+        StoreError { exit: Exit::Usage, error: anyhow!(why) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[cfg(not(feature = "redis"))]
@@ -40,5 +72,13 @@ mod tests {
         let error = super::redis::reset(&server, std::time::Duration::ZERO).unwrap_err();
         assert_eq!(error.exit, crate::exit::Exit::Usage);
         assert!(error.error.to_string().contains("built without servers"));
+    }
+
+    #[cfg(not(feature = "sqlite"))]
+    #[test]
+    fn a_file_is_refused_with_advice() {
+        let error = super::file::reset(&crate::config::State::Name("n".to_owned())).unwrap_err();
+        assert_eq!(error.exit, crate::exit::Exit::Usage);
+        assert!(error.error.to_string().contains("built without files"));
     }
 }

@@ -1,11 +1,11 @@
 //! A store in memory, for as long as the process lives: what a store does, with nothing in between.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ledger::{BookingRules, Ledger, Marks};
-use super::{Answer, Order, Policy, Store, StoreError};
+use super::ledger::{BookingRules, Ledger, Log};
+use super::{Answer, Order, Policy, Slot, Store, StoreError};
 use crate::charge::Key;
 use crate::time::Time;
 
@@ -18,7 +18,7 @@ struct Books {
     clock: Box<dyn Fn() -> Time + Send>,
     began: Time,
     /// The state of each key.
-    states: HashMap<Key, (Ledger, Vec<u64>)>,
+    states: HashMap<Key, (Ledger, MemoryLog)>,
 }
 
 impl Memory {
@@ -34,25 +34,59 @@ impl Store for Memory {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Books { rules, clock, began, states } = &mut *books;
-        let fresh = || (rules.begin(*began), Vec::new());
-        let (ledger, marks) = states.entry(order.key.clone()).or_insert_with(fresh);
-        rules.book(ledger, marks, clock(), order)
+        let fresh = || (rules.begin(*began), MemoryLog::default());
+        let (ledger, log) = states.entry(order.key.clone()).or_insert_with(fresh);
+        rules.book(ledger, log, clock(), order)
+    }
+
+    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
+        let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Books { rules, clock, states, .. } = &mut *books;
+        let Some((_, log)) = states.get_mut(&order.key) else { return Ok(()) };
+        rules.give_back(log, clock(), &order.costs, slots.iter().map(|slot| slot.at).collect())
     }
 }
 
-impl Marks for Vec<u64> {
-    fn get(&mut self, place: u64) -> Result<u64, StoreError> {
-        Ok(self.as_slice().get(index(place)).copied().unwrap_or(0))
+/// What is noted of one key.
+#[derive(Clone, Default, Debug)]
+pub struct MemoryLog {
+    /// For each limit: by the first of some units, the end of them and when they were used.
+    pub(super) units: Vec<BTreeMap<u128, (u128, Time)>>,
+    /// The slots that were given back, by their costs, earliest first.
+    returned: HashMap<Box<[u64]>, Vec<Time>>,
+}
+
+impl Log for MemoryLog {
+    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError> {
+        let noted = self.units[limit].range(..=unit).next_back();
+        Ok(noted.expect("what is asked for was noted").1.1)
     }
 
-    fn fill(&mut self, places: Range<u64>, mark: u64) -> Result<(), StoreError> {
-        let (start, end) = (index(places.start), index(places.end));
-        self.resize(self.len().max(end), 0);
-        self[start..end].fill(mark);
+    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
+        let missing = (limit + 1).saturating_sub(self.units.len());
+        self.units.extend((0..missing).map(|_| BTreeMap::new()));
+        self.units[limit].insert(units.start, (units.end, at));
         Ok(())
     }
-}
 
-fn index(place: u64) -> usize {
-    usize::try_from(place).unwrap_or(usize::MAX)
+    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError> {
+        let Some(units) = self.units.get_mut(limit) else { return Ok(()) };
+        while let Some(first) = units.first_entry().filter(|first| first.get().0 <= unit) {
+            first.remove();
+        }
+        Ok(())
+    }
+
+    fn put_back(&mut self, costs: &[u64], slots: &[Time], _: Time) -> Result<(), StoreError> {
+        let returned = self.returned.entry(costs.into()).or_default();
+        returned.extend(slots);
+        returned.sort_unstable();
+        Ok(())
+    }
+
+    fn take_back(&mut self, costs: &[u64], most: usize, now: Time) -> Result<Vec<Time>, StoreError> {
+        let Some(returned) = self.returned.get_mut(costs) else { return Ok(Vec::new()) };
+        returned.retain(|at| *at >= now);
+        Ok(returned.drain(..most.min(returned.len())).collect())
+    }
 }

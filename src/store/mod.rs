@@ -22,8 +22,10 @@
 //! e(k+N) ≥ s(k+N) ≥ s(k) + P + D ≥ e(k) + P
 //! ```
 //!
-//! A dropped slot stays in the log: that costs throughput, never the limit. `margin=` sets D. [`Policy`] has the reserve
-//! for each algorithm.
+//! A dropped slot stays in the log: that costs throughput, never the limit. One that is *given back* in time stays in the
+//! log as well, but has no owner until the next process that asks for slots at the same cost gets the same instant. To the
+//! rules nothing has happened: the log is that of one release, whoever makes it. `margin=` sets D. [`Policy`] has the
+//! reserve for each algorithm.
 //!
 //! # Who does what
 //!
@@ -32,9 +34,11 @@
 //! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
 //! [`crate::limiter::Booked`], which is pure, like all limiters.
 //!
-//! Slots are given out in the order of asking, so there is no polling, no thundering herd and no starvation. None is given
-//! out further ahead than the *horizon*, so that the bookings of dead processes expire soon. A process that would have to
-//! wait longer is told when to ask again.
+//! Slots are given out in the order of asking, so there is no polling and no thundering herd. None is given out further
+//! ahead than the *horizon*, so that the bookings of dead processes expire soon. A process that would have to wait longer
+//! is turned away: it is told when to ask again, and gets a *turn*. Those who come later go behind it, so nobody starves;
+//! but a turn is no slot, and whoever does not come back costs the others nothing. Where slots are far ahead they are given
+//! out a few at a time, so that all processes get the same.
 //!
 //! # What is not promised
 //!
@@ -47,7 +51,7 @@
 //!
 //! One key of one server serves some ten thousands of bookings a second, and the round trip is hidden as long as a
 //! batch lasts longer than it: n slots at N per P last n·P/N, so n ≥ N·RTT/P. With N = 10 000/s and 100 ms that is
-//! 1000 at a time. Beyond one server, names spread over a cluster by their hash tag, one name never over two. Beyond
+//! 1000 at a time. Beyond one server, names, and the keys of a name, spread over a cluster, one key never over two. Beyond
 //! one region, the quota itself is leased: a region holds n of N for a term T, returns what it does not use, and a
 //! lease that is not renewed is dead only T + D later, which is how long its share lies idle after a failure.
 
@@ -56,24 +60,30 @@ use std::fmt;
 use anyhow::Error;
 
 use crate::exit::Exit;
-pub use crate::limiter::{Answer, Order, Slot};
+pub use crate::limiter::{Answer, Order, Slot, Turn};
 
-#[cfg(not(feature = "redis"))]
+#[cfg(not(all(feature = "redis", feature = "sqlite")))]
 mod absent;
+#[cfg(feature = "sqlite")]
 mod file;
 pub mod ledger;
 mod memory;
 mod open;
+mod place;
 mod policy;
 #[cfg(feature = "redis")]
 mod redis;
+mod status;
 
-pub use file::{FileStore, LimitStatus, Status, names, place};
-pub use memory::Memory;
+#[cfg(feature = "sqlite")]
+pub use file::FileStore;
+pub use memory::{Memory, MemoryLog};
 pub use open::{open, reset, status};
-pub use policy::{Policy, Quota, Reserve};
+pub use place::{names, place};
+pub use policy::{Policy, Quota, Reach, Reserve};
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
+pub use status::{LimitStatus, Status};
 
 /// Why a store cannot be asked any more.
 #[derive(Debug)]
@@ -102,4 +112,15 @@ pub trait Store: Send {
     /// # Errors
     /// When there is none.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
+
+    /// Gives back slots that were booked by `order` and will not be used: whoever books next gets the same instants.
+    ///
+    /// A store that cannot hand them on leaves them booked, which costs throughput, never the limit.
+    ///
+    /// # Errors
+    /// They could not be given back.
+    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
+        let _ = (order, slots);
+        Ok(())
+    }
 }

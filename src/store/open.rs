@@ -1,13 +1,16 @@
 //! Opens the store that a STATE names.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
+#[cfg(not(feature = "sqlite"))]
+use super::absent::file;
 #[cfg(not(feature = "redis"))]
 use super::absent::redis;
+#[cfg(feature = "sqlite")]
+use super::file;
 #[cfg(feature = "redis")]
 use super::redis;
-use super::{FileStore, Policy, Reserve, Status, Store, StoreError, file, place};
+use super::{Policy, Reserve, Status, Store, StoreError};
 use crate::config::{Rate, Shared, State};
 use crate::exit::Exit;
 use crate::time::Time;
@@ -28,8 +31,7 @@ pub fn open(
         return Ok((redis::open(server, policy.clone(), timeout(shared), now)?, policy));
     }
     let policy = Policy::new(rates, Reserve::LOCAL);
-    let store = FileStore::open(&path(&shared.state)?, policy.clone(), now)?;
-    Ok((Box::new(store), policy))
+    Ok((file::open(&shared.state, policy.clone(), now)?, policy))
 }
 
 /// Begins a state anew.
@@ -39,7 +41,7 @@ pub fn open(
 pub fn reset(shared: &Shared) -> Result<(), StoreError> {
     match &shared.state {
         State::Server(server) => redis::reset(server, timeout(shared)),
-        file => FileStore::reset(&path(file)?).map(drop),
+        state => file::reset(state),
     }
 }
 
@@ -54,16 +56,9 @@ pub fn status(state: &State, now: Time) -> Result<Option<Status>, StoreError> {
         );
         return Err(StoreError { exit: Exit::Usage, error });
     }
-    file::status(&path(state)?, now)
+    file::status(state, now)
 }
 
 fn timeout(shared: &Shared) -> Duration {
     Duration::from_nanos(shared.timeout)
-}
-
-fn path(state: &State) -> Result<PathBuf, StoreError> {
-    match state {
-        State::File(path) => Ok(path.clone()),
-        named => place(&named.to_string()),
-    }
 }

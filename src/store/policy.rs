@@ -5,25 +5,49 @@ use crate::time::SECOND;
 
 const MILLISECOND: u64 = SECOND / 1000;
 
-/// How much later than its slot a release may be, unless `margin=` says so: a share of the period, within bounds.
+/// How much later than its slot a release may be, unless `margin=` says so: a share of the time that the limit prescribes,
+/// which is the period or the gap, within bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reserve {
-    /// One part in so many of the period.
+    /// One part in so many of that time.
     pub part: u64,
-    /// At least, in nanoseconds.
+    /// At least, in nanoseconds...
     pub least: u64,
-    /// At most, in nanoseconds.
+    /// ... unless that would be more than one part in so many, ...
+    pub dearest_part: u64,
+    /// ... which counts only down to here: nobody wakes up more exactly.
+    pub floor: u64,
+    /// At most, in nanoseconds...
     pub most: u64,
+    /// ... unless it is less than a thousandth, which costs next to nothing; but then at most this.
+    pub longest: u64,
 }
 
 impl Reserve {
     /// On one machine, where only wake-ups are late.
-    pub const LOCAL: Reserve = Reserve { part: 100, least: MILLISECOND, most: 50 * MILLISECOND };
+    pub const LOCAL: Reserve = Reserve {
+        part: 100,
+        least: MILLISECOND,
+        dearest_part: 20,
+        floor: MILLISECOND / 20,
+        most: 50 * MILLISECOND,
+        longest: 2 * SECOND,
+    };
     /// Over a network, where the clocks are known to no more than a round trip.
-    pub const REMOTE: Reserve = Reserve { part: 50, least: 5 * MILLISECOND, most: 250 * MILLISECOND };
+    pub const REMOTE: Reserve = Reserve {
+        part: 50,
+        least: 5 * MILLISECOND,
+        dearest_part: 2,
+        floor: MILLISECOND / 2,
+        most: 250 * MILLISECOND,
+        longest: 2 * SECOND,
+    };
 
-    fn of(self, period: u64) -> u64 {
-        (period / self.part).clamp(self.least, self.most)
+    /// For a limit that prescribes `time` nanoseconds.
+    fn of(self, time: u64) -> u64 {
+        let least = self.least.min(time / self.dearest_part).max(self.floor);
+        let cheap = (time / 1000).min(self.longest);
+        (time / self.part).min(self.most).max(least).max(cheap)
     }
 }
 
@@ -68,6 +92,17 @@ pub struct Policy {
     pub text: String,
 }
 
+/// What the reserve costs one limit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reach {
+    /// The limit.
+    pub rate: Rate,
+    /// How many in a thousand of what it allows can be reached.
+    pub permille: u64,
+    /// The `margin=`, in nanoseconds, with which 950 in a thousand can be reached.
+    pub cheaper: u64,
+}
+
 /// The most slots that are booked at once are those for so much time...
 const SPAN: u64 = 50 * MILLISECOND;
 
@@ -90,12 +125,30 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// What the reserve costs each of `rates`, of which this is the policy.
+    pub fn reach(&self, rates: &[Rate]) -> impl Iterator<Item = Reach> {
+        let reach = |(rate, quota): (&Rate, &Quota)| {
+            let share = u128::from(rate.period) * 1000 / u128::from(quota.period.max(1));
+            let permille = u64::try_from(share).unwrap_or(1000).min(1000);
+            Reach { rate: rate.clone(), permille, cheaper: prescribed(rate) / 19 }
+        };
+        rates.iter().zip(&self.quotas).map(reach)
+    }
+}
+
 /// D, as far as this limit is concerned.
 fn reserve_of(rate: &Rate, reserve: Reserve) -> u64 {
-    match (rate.margin, rate.algorithm) {
-        (0, Algorithm::Interval) => reserve.of(rate.period / rate.count.max(1)),
-        (0, _) => reserve.of(rate.period),
-        (margin, _) => margin,
+    if rate.margin == 0 { reserve.of(prescribed(rate)) } else { rate.margin }
+}
+
+/// The time in nanoseconds that is longer by the reserve: the period, or the gap, or what it takes to fill a small bucket.
+fn prescribed(rate: &Rate) -> u64 {
+    let gap = rate.period / rate.count.max(1);
+    match rate.algorithm {
+        Algorithm::Interval => gap,
+        Algorithm::Bucket => gap.saturating_mul(rate.burst.unwrap_or(rate.count)).min(rate.period),
+        Algorithm::Sliding | Algorithm::Fixed => rate.period,
     }
 }
 
@@ -159,16 +212,21 @@ mod tests {
         let table = [
             ("10/s", 10 * ms, 1010 * ms, 0),
             ("10/50ms", ms, 51 * ms, 0),
-            ("10/h", 50 * ms, 3_600_050 * ms, 0),
+            ("10/1ms", ms / 20, ms + ms / 20, 0),
+            ("10/h", 2000 * ms, 3_602_000 * ms, 0),
             ("10/s,margin=20ms", 20 * ms, 1020 * ms, 0),
             ("10/s,algo=fixed", 10 * ms, 1010 * ms, 0),
             ("10/s,algo=interval", ms, 1010 * ms, 0),
             ("10/30s,algo=interval", 30 * ms, 30_300 * ms, 0),
+            ("1000/s,algo=interval", ms / 20, 1050 * ms, 0),
+            // Nobody wakes up more exactly than that.
+            ("10000/s,algo=interval", ms / 20, 1500 * ms, 0),
             ("10/s,algo=bucket", 10 * ms, 1000 * ms, 9),
-            ("1000/s,algo=bucket,burst=50", 10 * ms, 1000 * ms, 40),
+            ("1000/s,algo=bucket,burst=50", ms, 1000 * ms, 49),
+            ("1000/s,algo=bucket,burst=50,margin=10ms", 10 * ms, 1000 * ms, 40),
             // One of the ten that would be held back is not there.
-            ("1000/s,algo=bucket,burst=10", 10 * ms, 1100 * ms, 1),
-            ("10/s,algo=bucket,burst=1", 10 * ms, 1100 * ms, 1),
+            ("1000/s,algo=bucket,burst=10,margin=10ms", 10 * ms, 1100 * ms, 1),
+            ("10/s,algo=bucket,burst=1", ms, 1010 * ms, 1),
         ];
         for (rate, deadline, period, burst) in table {
             let policy = policy(&[rate]);
@@ -202,7 +260,7 @@ mod tests {
         assert_ne!(policy(&["10/s"]).text, policy(&["10/s,margin=20ms"]).text);
         let both = policy(&["10/s", "600/m"]);
         assert_eq!((both.deadline, both.horizon, both.span), (10 * MILLISECOND, 300 * SECOND, 1));
-        assert_eq!(both.text, "10/1s,algo=sliding,margin=10ms 600/1m,algo=sliding,margin=50ms");
+        assert_eq!(both.text, "10/1s,algo=sliding,margin=10ms 600/1m,algo=sliding,margin=60ms");
     }
 
     #[test]
@@ -216,12 +274,12 @@ mod tests {
     #[test]
     fn the_reserve_is_a_share_of_the_period_within_bounds() {
         let ms = MILLISECOND;
-        let table = [
-            (Reserve::LOCAL, [(1, 1), (300, 3), (60_000, 50)]),
-            (Reserve::REMOTE, [(1, 5), (300, 6), (60_000, 250)]),
+        let table: [(Reserve, &[(u64, u64)]); 2] = [
+            (Reserve::LOCAL, &[(20, 1), (300, 3), (60_000, 50), (600_000, 600), (10_000_000, 2000)]),
+            (Reserve::REMOTE, &[(10, 5), (300, 6), (60_000, 250), (1_000_000, 1000), (10_000_000, 2000)]),
         ];
         for (reserve, cases) in table {
-            for (period, late) in cases {
+            for &(period, late) in cases {
                 assert_eq!(reserve.of(period * ms), late * ms, "{reserve:?} of {period} ms");
             }
         }
@@ -239,6 +297,21 @@ mod tests {
         let most = |rate| policy(&[rate]).quotas[0].most();
         let rates = ["10/s", "10/s,algo=fixed", "10/s,algo=interval", "10/s,algo=bucket,burst=5"];
         assert_eq!(rates.map(most), [10, 10, u64::MAX, 4]);
+    }
+
+    #[test]
+    fn what_the_reserve_costs_is_told() {
+        let reach = |text: &str, reserve| {
+            let rates = [text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()];
+            let reach = Policy::new(&rates, reserve).reach(&rates).next().unwrap();
+            (reach.permille, reach.cheaper)
+        };
+        let us = MILLISECOND / 1000;
+        assert_eq!(reach("10/s", Reserve::LOCAL), (990, 52_631 * us + 578));
+        assert_eq!(reach("1000/s,algo=interval", Reserve::LOCAL), (952, 52 * us + 631));
+        assert_eq!(reach("1000/s,algo=interval", Reserve::REMOTE), (666, 52 * us + 631));
+        assert_eq!(reach("10/s,algo=bucket,burst=1", Reserve::REMOTE).0, 952);
+        assert_eq!(reach("10/s,margin=1s", Reserve::LOCAL).0, 500);
     }
 
     #[test]

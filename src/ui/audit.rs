@@ -79,19 +79,20 @@ impl<W: Write> AuditReport<W> {
             "  worst window  {} in {period}: {start} to {end}, item {}",
             worst.count, worst.number
         )?;
-        let mean = tally.mean(limit.period());
-        let mean_share = mean
-            .filter(|_| limit.keys().is_none())
-            .map_or(String::new(), |mean| format!(", {} on average", percent(mean, limit.rate().count)));
-        writeln!(
-            out,
-            "  limit used    {} at most{mean_share}",
-            percent(as_float(worst.count), limit.most())
-        )?;
-        let per_second =
-            tally.mean(SECOND).map_or(String::new(), |mean| format!(", {} on average", per_second(mean)));
+        // Each key has a limit of its own, so all together have no share of one.
+        let is_keyed = limit.keys().is_some();
+        let mean_share = match is_keyed {
+            true => " for one key".to_owned(),
+            false => format!(", {} on average", percent(limit.mean_share(&tally))),
+        };
+        let highest_share = percent(as_float(worst.count) / as_float(limit.most()));
+        writeln!(out, "  limit used    {highest_share} at most{mean_share}")?;
+        let [one, all] = if is_keyed { [" for one key", " for all"] } else { [""; 2] };
+        let mean = limit
+            .mean_rate(&tally)
+            .map_or(String::new(), |mean| format!(", {} on average{all}", per_second(mean)));
         let highest = as_float(worst.count) * as_float(SECOND) / as_float(limit.period());
-        writeln!(out, "  rate          {} at most{per_second}", self::per_second(highest))?;
+        writeln!(out, "  rate          {} at most{one}{mean}", per_second(highest))?;
         if let Some(keys) = limit.keys() {
             let worst = limit.worst_keys(MOST_KEYS);
             let worst = worst.iter().map(|(key, tally)| format!("'{}' {}", excerpt(key), tally.worst.count));
@@ -126,7 +127,6 @@ fn limit_json(limit: &Limit) -> Value {
     let mut numbers = tally_json(limit, &limit.tally());
     numbers["limit"] = limit.rate().to_string().into();
     if let Some(keys) = limit.keys() {
-        // Each key has a limit of its own, so all together have no share of one.
         numbers["share_mean"] = Value::Null;
         numbers["keys"] = keys.into();
         numbers["worst_keys"] = worst_keys.into();
@@ -148,9 +148,9 @@ fn tally_json(limit: &Limit, tally: &Tally) -> Value {
             "item": worst.number,
         },
         "share_highest": count / as_float(limit.most()),
-        "share_mean": tally.mean(limit.period()).map(|mean| mean / as_float(limit.rate().count)),
+        "share_mean": if tally.releases > 0 { Some(limit.mean_share(tally)) } else { None },
         "rate_highest": count * as_float(SECOND) / as_float(limit.period()),
-        "rate_mean": tally.mean(SECOND),
+        "rate_mean": limit.mean_rate(tally),
     })
 }
 
@@ -163,8 +163,8 @@ fn instant(at: Time, is_calendar: bool) -> Cow<'static, str> {
     }
 }
 
-fn percent(part: f64, whole: u64) -> String {
-    format!("{:.0}%", 100.0 * part / as_float(whole))
+fn percent(share: f64) -> String {
+    format!("{:.0}%", 100.0 * share)
 }
 
 /// With three digits that count.

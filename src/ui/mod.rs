@@ -6,6 +6,7 @@ mod line;
 mod notice;
 pub mod plot;
 pub mod progress;
+pub mod prometheus;
 pub mod report;
 pub mod state;
 pub mod stats;

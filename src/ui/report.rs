@@ -10,10 +10,13 @@ use super::progress::{Display, Progress};
 use super::stats::{self, items};
 use super::stderr;
 use super::terminal;
-use crate::config::{Rate, Report, Run};
+use crate::config::{Rate, Report, Run, format_duration};
 use crate::exit::{Exit, signal_name};
 use crate::schedule::{Schedule, Stats, Total};
-use crate::time::Time;
+use crate::store::Reach;
+use crate::time::{SECOND, Time};
+
+const MILLISECOND: u64 = SECOND / 1000;
 
 /// Whether waits are to be explained: someone looks on, and sees nothing else.
 pub(super) fn are_wanted(level: Report) -> bool {
@@ -164,6 +167,23 @@ impl Reporter {
         }
     }
 
+    /// What sharing costs a limit, if it is more than a little; with `-v`, in any case.
+    pub fn reach(&self, reach: &Reach, late: u64) {
+        let Reach { rate, permille, cheaper } = reach;
+        let share = format_args!("{}.{} %", permille / 10, permille % 10);
+        let late = format_duration(late);
+        if *permille < 950 {
+            let unit = if *cheaper < 10 * MILLISECOND { MILLISECOND / 1000 } else { MILLISECOND };
+            let cheaper = format_duration((cheaper / unit).max(1) * unit);
+            self.notice(&format_args!(
+                "{rate}: shared, at most {share} of it can be reached, as each release may be {late} late: \
+                 margin={cheaper} in all runs reaches 95 %"
+            ));
+        } else {
+            self.detail(&format_args!("{rate}: shared, up to {share} of it can be reached"));
+        }
+    }
+
     /// Something worth telling with `-v` only.
     pub fn detail(&self, text: &dyn fmt::Display) {
         if self.level == Some(Report::Verbose) {
@@ -219,7 +239,7 @@ impl Reporter {
     pub fn statistics(&self, schedule: &Schedule, now: Time) {
         let stats = schedule.stats();
         self.say(&stats::line(&stats, now));
-        stats::waits(&stats, schedule.tally()).iter().for_each(|text| self.say(text));
+        stats::waits(&stats, &schedule.limit_stats()).iter().for_each(|text| self.say(text));
     }
 }
 

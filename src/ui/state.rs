@@ -6,9 +6,6 @@ use crate::store::{LimitStatus, Status};
 /// A line for each limit, and one for the lock.
 pub fn describe(status: &Status) -> String {
     let mut lines: Vec<_> = status.limits.iter().map(limit).collect();
-    if lines.is_empty() {
-        lines.push("no limits yet: the next run sets them".to_owned());
-    }
     lines.push(match status.holder {
         None => "lock: free".to_owned(),
         Some((pid, false)) => format!("lock: held by process {pid}"),

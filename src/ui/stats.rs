@@ -7,7 +7,7 @@ use serde_json::json;
 use super::wall::words;
 use crate::config::{Rate, format_duration};
 use crate::exit::Exit;
-use crate::schedule::{Schedule, Stats};
+use crate::schedule::{LimitStats, Schedule, Stats};
 use crate::time::{SECOND, Time};
 
 /// A limit in as few words as tell it from others.
@@ -32,8 +32,18 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     let stats = schedule.stats();
     let Stats { started, read, released, refused, skipped, retried, failed, bytes, .. } = stats;
     let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
-    let waits = schedule.tally().iter();
-    let waits = waits.map(|(rate, count)| json!({ "limit": rate.to_string(), "waits": count }));
+    let limits = schedule.limit_stats().into_iter().map(|limit| {
+        json!({
+            "limit": limit.rate.to_string(),
+            "releases": limit.charged.releases,
+            "cost": limit.charged.cost,
+            "refused": limit.refused,
+            "retried": limit.retried,
+            "failed": limit.failed,
+            "waits": limit.waits,
+            "waited_seconds": seconds(limit.waited),
+        })
+    });
     json!({
         "read": read,
         "released": released,
@@ -48,7 +58,7 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
         "waited_seconds": seconds(stats.waited),
         "mean_rate": mean(released, stats.elapsed(now)),
         "highest_rate": stats.busiest,
-        "limits": waits.collect::<Vec<_>>(),
+        "limits": limits.collect::<Vec<_>>(),
         "exit": exit.status(),
     })
     .to_string()
@@ -63,15 +73,16 @@ fn mean(items: u64, nanos: u64) -> Option<f64> {
 }
 
 /// How long items waited, and for which limits how often; nothing if nothing waited.
-pub(super) fn waits(stats: &Stats, tally: &[(Rate, u64)]) -> Option<String> {
+pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     if stats.waited == 0 {
         return None;
     }
-    let times = |(rate, count): &(Rate, u64)| match count {
-        1 => format!(", once for {}", short(rate)),
-        _ => format!(", {count} times for {}", short(rate)),
+    let times = |limit: &LimitStats| match (limit.waits, short(&limit.rate)) {
+        (0, _) => String::new(),
+        (1, limit) => format!(", once for {limit}"),
+        (count, limit) => format!(", {count} times for {limit}"),
     };
-    let limits = tally.iter().filter(|(_, count)| *count > 0).map(times).collect::<String>();
+    let limits = limits.iter().map(times).collect::<String>();
     let stopped =
         if stats.stopped > 0 { format!(", stopped {}", words(stats.stopped)) } else { String::new() };
     let most = items(stats.busiest);
@@ -127,14 +138,15 @@ mod tests {
     fn waits_are_told_by_limit() {
         let rate = |text: &str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
         let mut stats = Stats::new(Time(0));
-        let tally = [(rate("20/1m"), 3), (rate("9/s"), 0), (rate("100/h"), 1)];
-        assert_eq!(waits(&stats, &tally), None);
+        let limit = |(text, waits)| LimitStats { waits, ..LimitStats::new(rate(text)) };
+        let limits = [("20/1m", 3), ("9/s", 0), ("100/h", 1)].map(limit);
+        assert_eq!(waits(&stats, &limits), None);
         (0..20).for_each(|_| stats.leave(Time(61 * SECOND), 1));
         stats.leave(Time(62 * SECOND), 5);
         stats.waited = 170 * SECOND;
         let words = "waited 2 min 50 s, 3 times for 20/1m, once for 100/1h; at most 20 items in one second";
-        assert_eq!(waits(&stats, &tally).as_deref(), Some(words));
+        assert_eq!(waits(&stats, &limits).as_deref(), Some(words));
         stats.stopped = 62 * SECOND;
-        assert_eq!(waits(&stats, &tally), Some(format!("{words}, stopped 1 min 2 s")));
+        assert_eq!(waits(&stats, &limits), Some(format!("{words}, stopped 1 min 2 s")));
     }
 }

@@ -20,7 +20,7 @@ fn each_item_that_is_too_early_is_named_and_the_status_tells() {
 item 3 at 0.500000000: 500ms too early, 3 in 1s, limit 2/1s,algo=sliding
 limit 2/1s,algo=sliding: 1 of 4 items too early, by up to 500ms
   worst window  3 in 1s: 0.000000000 to 0.500000000, item 3
-  limit used    150% at most, 107% on average
+  limit used    150% at most, 83% on average
   rate          3.0/s at most, 2.1/s on average
 ";
     assert_eq!(report, wanted);
@@ -133,7 +133,8 @@ fn the_numbers_are_told_as_json() {
     assert_eq!(limit["seconds_too_early"], 0.5);
     assert_eq!(limit["worst_window"]["first"], "1.500000000");
     assert_eq!((&limit["worst_window"]["count"], &limit["worst_window"]["item"]), (&3.into(), &3.into()));
-    assert_eq!((&limit["share_highest"], &limit["rate_mean"]), (&1.5.into(), &4.0.into()));
+    assert_eq!((&limit["share_highest"], &limit["rate_mean"]), (&1.5.into(), &Value::Null));
+    assert_eq!(limit["share_mean"], 1.0);
     assert_eq!(numbers["limits"][1]["worst_keys"][0]["key"], "a");
     assert_eq!(numbers["limits"][1]["share_mean"], Value::Null);
 }
@@ -171,6 +172,8 @@ fn what_makes_no_sense_with_it_is_refused() {
     ] {
         throttle(&["--audit"]).args(args).assert().code(2);
     }
+    let hint = predicate::str::contains("to read access.log, use <access.log or -a access.log");
+    throttle(&["--audit", "-r1/s", "access.log"]).assert().code(2).stderr(hint);
     for args in [
         &["-r1/s", "--arrivals=col:1"][..],
         &["-r1/s", "--unsorted=1s"],

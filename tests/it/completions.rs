@@ -28,6 +28,9 @@ const TYPED: &[(&str, &str)] = &[
     ("-r 1/s,start=e", "<-r><1/s,start=empty>"),
     ("--rate=1/s,key=h", "<--rate=1/s,key=host>"),
     ("-r @it", "<-r><@items.txt>"),
+    ("--stats j", "<--stats><json>"),
+    ("--stats=pr", "<--stats=prom:>"),
+    ("--stats prom:it", "<--stats><prom:items.txt>"),
     // The command, and its arguments.
     ("-n1 ourcom", "<-n1><ourcommand>"),
     ("-n1 -- ourcom", "<-n1><--><ourcommand>"),

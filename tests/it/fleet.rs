@@ -105,13 +105,38 @@ fn nothing_is_lost_by_being_late() {
     assert!(most_within(&releases, 100 * MILLI) <= 20);
 }
 
+const CALM: Faults = Faults { delay: MILLI, loss: u64::MAX, lateness: MILLI / 2, death: u64::MAX };
+
+/// Of `processes` that always have something to release: how much each does from the second second on to the end of `seconds`,
+/// and the longest that any of them waits from one release to the next. In the first, whoever is first has the burst.
+fn shares(rate: &str, processes: usize, seconds: u64) -> (Vec<usize>, u64) {
+    let (start, end) = (1000 * MILLI, seconds * 1000 * MILLI);
+    let items = 30 * seconds;
+    let releases = run(&[&format!("-r{rate}")], processes, items, 0, 3, CALM);
+    let of = |process| {
+        releases.iter().filter(move |leave| leave.process == process && (start..end).contains(&leave.at))
+    };
+    let pause = |process| {
+        let instants: Vec<_> =
+            [start].into_iter().chain(of(process).map(|leave| leave.at)).chain([end]).collect();
+        instants.windows(2).map(|pair| pair[1] - pair[0]).max().expect("two")
+    };
+    (
+        (0..processes).map(|process| of(process).count()).collect(),
+        (0..processes).map(pause).max().expect("one"),
+    )
+}
+
 #[test]
-fn nobody_starves() {
-    let calm = Faults { delay: MILLI, loss: u64::MAX, lateness: 0, death: u64::MAX };
-    let releases = run(&["-r10/100ms"], 5, 100, 0, 3, calm);
-    let half = &releases[..releases.len() / 2];
-    for process in 0..5 {
-        let share = half.iter().filter(|leave| leave.process == process).count();
-        assert!((30..=70).contains(&share), "process {process} has {share} of 250");
+fn all_get_the_same() {
+    // Fitting in the horizon or not: beyond it, there are turns.
+    for (rate, processes, seconds, pause) in
+        [("10/100ms", 5, 4, 1), ("100/200ms", 40, 6, 2), ("1/s", 12, 60, 14)]
+    {
+        let (shares, longest) = shares(rate, processes, seconds);
+        let (least, most) = (shares.iter().min().expect("one"), shares.iter().max().expect("one"));
+        println!("{rate}: {shares:?}, {longest} ns");
+        assert!(least * 10 >= most * 7 || most - least <= 1, "{rate}: {shares:?}");
+        assert!(longest <= pause * 1000 * MILLI, "{rate}: nothing for {longest} ns");
     }
 }

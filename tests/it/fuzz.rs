@@ -57,6 +57,7 @@ fn a_host_is_written_as_in_the_shortest_url_that_has_it() {
     check_corpus("host", checks::host);
 }
 
+#[cfg(feature = "sqlite")]
 #[test]
 fn a_state_file_is_left_as_it_is_or_keeps_the_limits_whatever_is_in_it() {
     check_corpus("state", checks::state);
@@ -69,7 +70,7 @@ fn a_state_file_is_left_as_it_is_or_keeps_the_limits_whatever_is_in_it() {
 #[test]
 fn whatever_a_server_answers_there_are_no_slots_but_those_asked_for() {
     check_corpus("server", checks::server);
-    for honest in ["booked", "login", "noscript", "many", "limits"] {
+    for honest in ["booked", "login", "noscript", "key", "many", "limits"] {
         let seed = format!("{}/tests/corpus/server/seed-{honest}", env!("CARGO_MANIFEST_DIR"));
         assert!(checks::slots(&fs::read(seed).unwrap()) > 0, "{honest}");
     }

@@ -20,6 +20,7 @@ mod jobs_simulated;
 mod keys;
 mod limit_files;
 mod limits;
+mod metrics;
 mod nginx;
 mod outlook;
 mod plot;
@@ -28,11 +29,12 @@ mod protocol;
 #[cfg(feature = "redis")]
 mod redis;
 mod rooms;
+#[cfg(feature = "sqlite")]
 mod shared;
 mod shared_status;
 mod signals;
 mod simulated;
-#[cfg(feature = "redis")]
+#[cfg(all(feature = "redis", feature = "sqlite"))]
 mod stores;
 mod strace;
 mod support;

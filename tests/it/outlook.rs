@@ -168,7 +168,8 @@ fn each_limit_is_counted_once_for_each_instant_that_is_waited_for() {
     run.schedule.end_of_input(Time(1), None);
     run.advance(usize::MAX);
     // At 0, 1, 60, 61, and 120 s.
-    let counts: Vec<_> = run.schedule.tally().iter().map(|(rate, count)| (rate.count, *count)).collect();
+    let counts: Vec<_> =
+        run.schedule.limit_stats().iter().map(|limit| (limit.rate.count, limit.waits)).collect();
     assert_eq!(counts, [(3, 2), (6, 2)]);
     let stats = run.schedule.stats();
     assert_eq!((stats.waited, stats.busiest, stats.last), (120 * SECOND, 3, Time(120 * SECOND)));

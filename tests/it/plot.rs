@@ -45,6 +45,17 @@ fn a_dry_run_is_drawn_in_characters() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_told_before_anything_is_released() {
+    for mode in [&[][..], &["--dry-run"], &["--audit"]] {
+        for file in ["/nowhere/plot.svg", "/"] {
+            let output = throttle(mode).args(["-r9/s", "--plot", file]).write_stdin("1\n").output().unwrap();
+            assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{mode:?} {file}");
+            assert!(text(&output.stderr).starts_with(&format!("throttle: cannot write {file}: ")));
+        }
+    }
+}
+
+#[test]
 fn a_run_is_drawn_as_it_was() {
     let directory = Directory::new();
     let plot = directory.path().join("plot.svg");

@@ -7,9 +7,11 @@ pub(crate) mod server;
 
 mod away;
 mod booking;
+mod cluster;
 mod crowds;
 mod losses;
 mod program;
 mod refusals;
+mod sentinels;
 #[cfg(feature = "tls")]
 mod tls;

@@ -85,8 +85,14 @@ impl Simulation {
         let reporter = Reporter::silent();
         let mut schedule = Schedule::new(&config, rates, world.now());
         let delimiter = Delimiter::new(b"\n");
-        let mut driver =
-            Driver { world: &mut world, sink: &mut sink, reporter: &reporter, delimiter, log: None };
+        let mut driver = Driver {
+            world: &mut world,
+            sink: &mut sink,
+            reporter: &reporter,
+            delimiter,
+            log: None,
+            metrics: None,
+        };
         let exit = driver.run(&mut schedule);
         let stats = schedule.stats();
         Outcome { releases: sink.releases, exit, stats }

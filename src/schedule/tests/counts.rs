@@ -95,7 +95,7 @@ fn what_waits_for_a_command_does_not_wait_for_a_limit() {
         (400, Ended(3, 0), "finish 130"),
     ]);
     assert_eq!(schedule.stats().waited, 50);
-    assert_eq!(schedule.tally().iter().map(|(_, count)| *count).collect::<Vec<_>>(), [1]);
+    assert_eq!(waits(&schedule), [1]);
 }
 
 #[test]
@@ -110,13 +110,12 @@ fn after_a_stop_nothing_waits() {
 
 #[test]
 fn each_wait_is_counted_once_for_the_limit_that_it_was_for() {
-    let counts = |schedule: Schedule| schedule.tally().iter().map(|(_, count)| *count).collect::<Vec<_>>();
     let schedule = Scene::new("-r 1/100ns -r 2/1us").check(&[
         (0, Input("a\nb\nc\n"), "send a; wait 100 or input"),
         (50, Input("d\n"), "wait 100 or input"),
         (100, Due, "send b; wait 1000 or input"),
     ]);
-    assert_eq!(counts(schedule), [1, 1]);
+    assert_eq!(waits(&schedule), [1, 1]);
     // There is no wait if all that arrives at the same instant is asked for.
     let schedule = Scene::new("-r 1/100ns -B 2 -j 1 -- cmd").check(&[
         (0, Input("a\nb\n"), "wait 0 or input"),
@@ -125,7 +124,7 @@ fn each_wait_is_counted_once_for_the_limit_that_it_was_for() {
         (100, Ended(1, 0), "wait 100 or input"),
         (100, Due, "send c; wait -"),
     ]);
-    assert_eq!((schedule.stats().waited, counts(schedule)), (0, vec![0]));
+    assert_eq!((schedule.stats().waited, waits(&schedule)), (0, vec![0]));
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn each_wait_is_for_the_lane_that_is_next() {
         (100, Due, "send b; wait 300 or input"),
         (300, Due, "send a; wait - or input"),
     ]);
-    assert_eq!(schedule.tally().iter().map(|(_, count)| *count).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(waits(&schedule), [1, 1]);
 }
 
 #[test]

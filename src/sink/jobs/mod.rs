@@ -32,7 +32,7 @@ use self::output::{Capture, Outputs};
 use self::shortage::{Next, Shortage};
 use super::writer::Writer;
 use super::{Cause, Jobs, Reaped, Sent, Sink};
-use crate::config::{Feed, Output, Run};
+use crate::config::{Feed, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
@@ -69,6 +69,8 @@ pub struct Commands {
     slots: Vec<bool>,
     outputs: Outputs,
     shortage: Shortage,
+    /// What commands get in place of the value of [`VARIABLE`], if that is set.
+    state: Option<String>,
     /// Where commands say when to try again, a file for each slot.
     advice: Option<TempDir>,
 }
@@ -96,6 +98,7 @@ impl Commands {
             slots: Vec::new(),
             shortage: Shortage::default(),
             outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
+            state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             advice,
             run,
         })
@@ -149,6 +152,9 @@ impl Commands {
         let line = self.line(batch);
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]);
+        if let Some(state) = &self.state {
+            command.env(VARIABLE, state);
+        }
         match self.run.stdin {
             Feed::Nothing => _ = command.stdin(Stdio::null()),
             Feed::Ours => {}

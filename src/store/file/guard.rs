@@ -26,13 +26,8 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 /// It is not a file of ours alone, or is not on this machine.
 pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     // Before it is opened, as to open a device may have consequences.
+    check(path)?;
     let group = shared_group(directory(path));
-    match fs::symlink_metadata(path).map(|found| unfit(&found, group)) {
-        Ok(None) => {}
-        Ok(Some(why)) => return Err(refused(path, why)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(path, "cannot look at it", error)),
-    }
     // Whatever it may have become since, it is not waited for.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
@@ -45,6 +40,20 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     match unfit(&metadata, group) {
         Some(why) => Err(refused(path, why)),
         None => is_local(path, network::of_file(&file)).map(|()| Some(file)),
+    }
+}
+
+/// Checks what is at `path`, if there is anything, without opening it.
+///
+/// # Errors
+/// It is not a file of ours alone.
+pub(super) fn check(path: &Path) -> Result<(), StoreError> {
+    let group = shared_group(directory(path));
+    match fs::symlink_metadata(path).map(|found| unfit(&found, group)) {
+        Ok(None) => Ok(()),
+        Ok(Some(why)) => Err(refused(path, why)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed(path, "cannot look at it", error)),
     }
 }
 

@@ -1,12 +1,10 @@
-//! Waiting for the lock of a state file, but not forever.
+//! The one lock in front of a state: `flock`, which the kernel queues, and takes back when a process ends.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
-
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use std::time::{Duration, Instant};
 
 /// The lock is held only for moments, unless its holder is stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,93 +18,46 @@ pub(super) enum NoLock {
     Failed(io::Error),
 }
 
-/// Locks files, one after the other.
-pub(super) struct Locker {
-    patience: Duration,
-    helper: Option<Helper>,
-}
-
 /// A lock. It lasts until it is dropped, or the process ends in whatever way.
 #[derive(Debug)]
-pub(super) struct Held(Arc<File>);
+pub(super) struct Lock(Arc<File>);
 
-impl Drop for Held {
+impl Drop for Lock {
     fn drop(&mut self) {
         // As long as the file is open, this cannot fail.
         let _ = self.0.unlock();
     }
 }
 
-/// A thread that waits for locks. There is no waiting for one with a limit of time, and to look for it again and again
-/// would favour those who have just come.
-struct Helper {
-    files: Sender<Arc<File>>,
-    locks: Receiver<io::Result<Held>>,
-}
-
-impl Locker {
-    /// That waits for `patience` at most.
-    pub(super) fn new(patience: Duration) -> Self {
-        Locker { patience, helper: None }
-    }
-
-    /// Locks `file` for this process alone. After [`NoLock::Held`] it is not to be locked again: it still is waited for.
-    pub(super) fn lock(&mut self, file: &Arc<File>) -> Result<Held, NoLock> {
-        match Self::lock_at_once(file) {
-            Err(NoLock::Held) => self.wait(file),
-            result => result,
-        }
-    }
-
+impl Lock {
     /// Locks `file` if nobody else does.
-    pub(super) fn lock_at_once(file: &Arc<File>) -> Result<Held, NoLock> {
+    pub(super) fn at_once(file: &Arc<File>) -> Result<Self, NoLock> {
         match file.try_lock() {
-            Ok(()) => Ok(Held(Arc::clone(file))),
+            Ok(()) => Ok(Lock(Arc::clone(file))),
             Err(TryLockError::WouldBlock) => Err(NoLock::Held),
             Err(TryLockError::Error(error)) => Err(NoLock::Failed(error)),
         }
     }
 
-    fn wait(&mut self, file: &Arc<File>) -> Result<Held, NoLock> {
-        let helper = match self.helper.take() {
-            Some(helper) => helper,
-            None => Helper::start().map_err(NoLock::Failed)?,
-        };
-        let gone = || NoLock::Failed(io::Error::other("the thread that waits for it has ended"));
-        helper.files.send(Arc::clone(file)).map_err(|_| gone())?;
-        let lock = match helper.locks.recv_timeout(self.patience) {
-            Ok(lock) => lock.map_err(NoLock::Failed),
-            // A helper that still waits is left to itself: what it gets, it gives back.
-            Err(RecvTimeoutError::Timeout) => return Err(NoLock::Held),
-            Err(RecvTimeoutError::Disconnected) => return Err(gone()),
-        };
-        self.helper = Some(helper);
-        lock
-    }
-}
-
-impl Helper {
-    fn start() -> io::Result<Self> {
-        let (files, files_to_lock) = bounded(1);
-        // Unbuffered, so that a lock that nobody waits for any more is not left in the channel.
-        let (locks_taken, locks) = bounded(0);
-        let run = move || {
-            for file in files_to_lock {
-                if locks_taken.send(lock(file)).is_err() {
-                    break;
-                }
+    /// Locks `file` when its turn comes, however long that takes.
+    pub(super) fn in_turn(file: &Arc<File>) -> Result<Self, NoLock> {
+        loop {
+            match file.lock() {
+                Ok(()) => return Ok(Lock(Arc::clone(file))),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(NoLock::Failed(error)),
             }
-        };
-        thread::Builder::new().name("lock".to_owned()).stack_size(64 << 10).spawn(run)?;
-        Ok(Helper { files, locks })
+        }
     }
-}
 
-fn lock(file: Arc<File>) -> io::Result<Held> {
-    loop {
-        match file.lock() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result.map(|()| Held(file)),
+    /// Locks `file` within `patience`, behind all who wait for their turn.
+    pub(super) fn within(patience: Duration, file: &Arc<File>) -> Result<Self, NoLock> {
+        let start = Instant::now();
+        loop {
+            match Self::at_once(file) {
+                Err(NoLock::Held) if start.elapsed() < patience => thread::sleep(Duration::from_millis(1)),
+                result => return result,
+            }
         }
     }
 }
@@ -155,27 +106,16 @@ pub(super) fn is_stopped(pid: u32) -> bool {
 mod tests {
     use super::*;
 
-    fn open(path: &std::path::Path) -> Arc<File> {
-        Arc::new(File::open(path).unwrap())
-    }
-
     #[test]
-    fn a_lock_is_waited_for_and_one_that_comes_too_late_is_given_back() {
+    fn a_lock_is_waited_for_for_a_while() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let [given_up, ours, theirs] = [(); 3].map(|()| open(file.path()));
-        theirs.lock().unwrap();
-        let mut locker = Locker::new(Duration::from_millis(10));
-        assert!(matches!(locker.lock(&given_up), Err(NoLock::Held)));
-        let waiting = thread::spawn(move || {
-            let mut locker = Locker::new(Duration::from_secs(60));
-            drop(locker.lock(&ours).unwrap());
-            drop(locker.lock(&ours).unwrap());
-        });
-        thread::sleep(Duration::from_millis(10));
-        theirs.unlock().unwrap();
-        waiting.join().unwrap();
-        // Nobody holds it any more, or not for long.
-        theirs.lock().unwrap();
+        let open = || Arc::new(File::open(file.path()).unwrap());
+        let lock = Lock::at_once(&open()).unwrap();
+        assert!(matches!(Lock::within(Duration::from_millis(10), &open()), Err(NoLock::Held)));
+        let others = [open(), open()].map(|other| thread::spawn(move || Lock::in_turn(&other).map(drop)));
+        drop(lock);
+        others.into_iter().for_each(|other| other.join().unwrap().unwrap());
+        Lock::within(Duration::from_secs(60), &open()).unwrap();
     }
 
     #[test]

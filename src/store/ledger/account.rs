@@ -61,6 +61,22 @@ impl Account {
         }
     }
 
+    /// From when on the limit cannot be told from one that was never used, if its newest slot was at `newest`.
+    pub(super) fn idle_at(&self, quota: &Quota, newest: Time) -> Time {
+        match quota.algorithm {
+            Algorithm::Sliding => {
+                let last = later(newest, if self.used > 0 { quota.period } else { 0 });
+                last.max(end_of_window(self.at, quota.period))
+            }
+            Algorithm::Bucket => {
+                let short = self.used.div_ceil(u128::from(quota.count).max(1));
+                later(Time(self.at), u64::try_from(short).unwrap_or(u64::MAX))
+            }
+            Algorithm::Interval => Time(self.at),
+            Algorithm::Fixed => later(Time(self.at), if self.used > 0 { quota.period } else { 0 }),
+        }
+    }
+
     /// Once the clock has begun anew at 0: what was used counts as used then. `newest` is when the last of it was, if that
     /// is known.
     pub(super) fn restart(&self, quota: &Quota, newest: Option<Time>) -> Account {
@@ -131,6 +147,6 @@ fn instant(verdict: Verdict) -> Time {
 }
 
 /// How long nothing is allowed after a release, rounded up.
-fn gap(quota: &Quota, cost: u64) -> u64 {
+pub(super) fn gap(quota: &Quota, cost: u64) -> u64 {
     u64::try_from(Interval::new(terms(quota)).gap(cost)).unwrap_or(u64::MAX)
 }

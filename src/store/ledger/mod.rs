@@ -1,26 +1,21 @@
 //! The rules of booking. Pure: they never read a clock, and do not know where their numbers are kept.
 //!
-//! What a state consists of is a [`Ledger`] of a few numbers for each limit and, for sliding windows, a ring of
-//! [`Marks`]. All zeros is the state of limits that have never been used. To book a slot takes a few reads and writes
-//! for each limit, whatever its count.
-//!
-//! # Undone by being forgotten
-//!
-//! Booking overwrites only marks that the previous ledger does not read. So a process that writes the marks first and
-//! then the ledger may be killed at any time: the previous ledger still describes the previous state.
+//! What a state consists of is, for each key, a [`Ledger`] of a few numbers for each limit and, for sliding windows, a
+//! [`Log`] of when each unit of cost was used. All zeros and an empty log is the state of limits that have never been
+//! used. To book a slot takes a few reads and writes for each limit, whatever its count.
 
 mod account;
-mod ring;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::ops::Range;
 
 use anyhow::anyhow;
 
 pub use self::account::Account;
-use self::ring::Ring;
-use super::{Answer, Order, Policy, Quota, Slot, StoreError};
+use self::window::{Unnoted, Window};
+use super::{Answer, Order, Policy, Quota, Slot, StoreError, Turn};
 use crate::config::Algorithm;
 use crate::exit::Exit;
 use crate::time::{SECOND, Time};
@@ -28,54 +23,66 @@ use crate::time::{SECOND, Time};
 /// Nobody is told to ask again sooner than after this.
 const PAUSE: u64 = SECOND / 1000;
 
+/// So many nanoseconds ahead, slots are given out a few at a time: others have been booked before.
+const NEAR: u64 = SECOND / 10;
+
+/// So many horizons ahead is the last turn.
+const LONGEST_QUEUE: u64 = 16;
+
 /// The numbers of all limits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ledger {
     /// The newest slot that was given out. None is before it.
     pub newest: Time,
+    /// The first instant that no turn is for.
+    pub turns: Time,
     /// One for each limit.
     pub accounts: Box<[Account]>,
 }
 
-/// Where the marks of the rings are kept. A place where nothing was written holds 0.
-pub trait Marks {
-    /// What is at `place`.
+/// When units of cost were used, for the limits with a sliding window. Units are numbered from 0 in the order of use.
+pub trait Log {
+    /// When `unit` was used. It was noted and is not forgotten.
     ///
     /// # Errors
     /// It cannot be read.
-    fn get(&mut self, place: u64) -> Result<u64, StoreError>;
+    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError>;
 
-    /// Puts `mark` at all `places`.
+    /// Notes that `units` were used at `at`, in place of what was noted from the same first unit on.
     ///
     /// # Errors
-    /// They cannot be written.
-    fn fill(&mut self, places: Range<u64>, mark: u64) -> Result<(), StoreError>;
+    /// It cannot be written.
+    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError>;
+
+    /// Forgets what ends at or before `unit`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError>;
+
+    /// Keeps slots that were given back. They stay booked at `costs`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn put_back(&mut self, costs: &[u64], slots: &[Time], now: Time) -> Result<(), StoreError>;
+
+    /// Takes out the earliest slots, from `now` on, of those that were given back and are booked at `costs`.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    fn take_back(&mut self, costs: &[u64], most: usize, now: Time) -> Result<Vec<Time>, StoreError>;
 }
 
 /// How slots are booked under a policy.
 #[derive(Clone, Debug)]
 pub struct BookingRules {
     policy: Policy,
-    limits: Box<[QuotaRing]>,
-}
-
-/// One limit, and which part of the marks is its ring.
-#[derive(Clone, Debug)]
-struct QuotaRing {
-    quota: Quota,
-    ring: Option<Ring>,
 }
 
 impl BookingRules {
     /// Those of `policy`.
     pub fn new(policy: Policy) -> Self {
-        let mut places = 0;
-        let limits = policy.quotas.iter().map(|quota| {
-            let ring = (quota.algorithm == Algorithm::Sliding).then(|| Ring::new(places, quota.count));
-            places += ring.as_ref().map_or(0, Ring::places);
-            QuotaRing { quota: quota.clone(), ring }
-        });
-        BookingRules { limits: limits.collect(), policy }
+        BookingRules { policy }
     }
 
     /// Of what they are the rules.
@@ -83,84 +90,178 @@ impl BookingRules {
         &self.policy
     }
 
-    /// How many places there have to be for marks.
-    pub fn places(&self) -> u64 {
-        self.limits.iter().filter_map(|limit| limit.ring.as_ref()).map(Ring::places).sum()
-    }
-
     /// The state of limits that begin at `now`.
     pub fn begin(&self, now: Time) -> Ledger {
-        let account = |limit: &QuotaRing| match limit.quota.starts_empty {
-            true => Account::drained(&limit.quota, now),
+        let account = |quota: &Quota| match quota.starts_empty {
+            true => Account::drained(quota, now),
             false => Account::default(),
         };
-        Ledger { newest: Time::ZERO, accounts: self.limits.iter().map(account).collect() }
+        Ledger { accounts: self.policy.quotas.iter().map(account).collect(), ..Ledger::default() }
     }
 
     /// The state of limits of which nothing is known but that they were used no later than `last`.
     ///
     /// They behave as though all had been used at `last`, so nothing is released for one window from then on.
     pub fn silence(&self, last: Time) -> Ledger {
-        let accounts = self.limits.iter().map(|limit| Account::silent(&limit.quota, last));
-        Ledger { newest: Time::ZERO, accounts: accounts.collect() }
+        let accounts = self.policy.quotas.iter().map(|quota| Account::silent(quota, last));
+        Ledger { accounts: accounts.collect(), ..Ledger::default() }
     }
 
     /// From when on [`BookingRules::silence`] cannot be told from a new state.
     pub fn end_of_silence(&self, last: Time) -> Time {
-        let ends = self.limits.iter().map(|limit| account::end_of_silence(&limit.quota, last));
+        let ends = self.policy.quotas.iter().map(|quota| account::end_of_silence(quota, last));
         ends.max().unwrap_or(last)
+    }
+
+    /// From when on the state cannot be told from that of limits which were never used.
+    pub fn idle_at(&self, ledger: &Ledger) -> Time {
+        let accounts = self.policy.quotas.iter().zip(&ledger.accounts);
+        let idle = accounts.map(|(quota, account)| account.idle_at(quota, ledger.newest)).max();
+        idle.unwrap_or_default().max(ledger.turns)
     }
 
     /// The state once the clock has begun anew at 0: all that was used before counts as used then.
     ///
     /// # Errors
-    /// The marks cannot be written.
-    pub fn restart(&self, ledger: &Ledger, marks: &mut impl Marks) -> Result<Ledger, StoreError> {
-        let mut accounts = Vec::with_capacity(self.limits.len());
-        for (limit, account) in self.limits.iter().zip(&ledger.accounts) {
-            if let Some(ring) = &limit.ring {
-                ring.restart(marks)?;
+    /// The log cannot be written.
+    pub fn restart(&self, ledger: &Ledger, log: &mut impl Log) -> Result<Ledger, StoreError> {
+        let mut accounts = Vec::with_capacity(ledger.accounts.len());
+        for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
+            if quota.algorithm == Algorithm::Sliding && account.used > 0 {
+                log.forget(limit, account.used)?;
+                log.note(limit, 0..account.used, Time::ZERO)?;
             }
             // After a silence, nothing has been booked yet, and so nothing follows from when the last one was.
-            let is_alone = self.limits.len() == 1 && ledger.newest > Time::ZERO;
+            let is_alone = ledger.accounts.len() == 1 && ledger.newest > Time::ZERO;
             let newest = Some(ledger.newest).filter(|_| is_alone);
-            accounts.push(account.restart(&limit.quota, newest));
+            accounts.push(account.restart(quota, newest));
         }
-        Ok(Ledger { newest: Time::ZERO, accounts: accounts.into() })
+        Ok(Ledger { accounts: accounts.into(), ..Ledger::default() })
     }
 
     /// Books slots, as [`Store::book`](super::Store::book) does, at `now`.
     ///
     /// # Errors
-    /// The marks cannot be read or written, or the order is one that can never be filled. The ledger is then not to be
-    /// used any more.
+    /// The log cannot be read or written, or the order is one that can never be filled. The ledger and the log are then
+    /// not to be used any more.
     pub fn book(
         &self,
         ledger: &mut Ledger,
-        marks: &mut impl Marks,
+        log: &mut impl Log,
         now: Time,
         order: &Order,
     ) -> Result<Answer, StoreError> {
         self.check(order)?;
-        let before: Box<[_]> = ledger.accounts.iter().map(|account| account.used).collect();
-        let horizon = later(now, self.policy.horizon);
-        let mut answer = Answer::default();
-        for _ in 0..order.count {
-            let at = self.earliest(ledger, marks, now, order)?;
-            if at > horizon || !self.leaves_what_was(&before, ledger, order) {
-                let ask_again = Time(at.0.saturating_sub(self.policy.horizon));
-                answer.ask_again = Some(ask_again.max(later(now, PAUSE)));
+        // None of those is later than the newest slot, and so than any that is booked now.
+        let most = usize::try_from(order.count).unwrap_or(usize::MAX);
+        let returned = log.take_back(&order.costs, most, now)?;
+        let slots = returned.into_iter().map(|at| self.slot(at)).collect();
+        let mut answer = Answer { slots, ..Answer::default() };
+        // Whether no slot of this order depends on another one of it.
+        let is_small =
+            self.charged(order).all(|(_, quota, cost)| cost.saturating_mul(order.count) <= quota.count);
+        let mut unnoted = Unnoted::default();
+        let mut lacking = order.count - answer.slots.len() as u64;
+        let mut is_first = true;
+        while lacking > 0 {
+            let at = self.earliest(ledger, log, now, order)?;
+            if std::mem::take(&mut is_first) {
+                if self.is_turned_away(ledger, now, at, order) {
+                    let turn = self.queue(ledger, now, at, order);
+                    (answer.ask_again, answer.turn) = (Some(self.ask_again(now, turn)), Some(Turn(turn.0)));
+                    break;
+                }
+                self.leave_queue(ledger, order);
+                lacking = self.share(lacking, at.since(now));
+            } else if at > self.horizon(now) {
+                answer.ask_again = Some(self.ask_again(now, at));
                 break;
             }
-            self.charge(ledger, marks, at, order)?;
-            answer.slots.push(Slot { at, until: later(at, self.policy.deadline) });
+            lacking -= 1;
+            self.charge(ledger, &mut unnoted, at, order);
+            if !is_small {
+                unnoted.note(log)?;
+            }
+            answer.slots.push(self.slot(at));
         }
+        unnoted.note(log)?;
+        self.forget(ledger, log)?;
         Ok(answer)
     }
 
+    /// Takes back slots that were booked at `costs`. They stay charged, so that no limit sees a difference when they are
+    /// handed on. Those that are not after `now` are of no use.
+    ///
+    /// # Errors
+    /// The log cannot be written.
+    pub fn give_back(
+        &self,
+        log: &mut impl Log,
+        now: Time,
+        costs: &[u64],
+        mut slots: Vec<Time>,
+    ) -> Result<(), StoreError> {
+        slots.retain(|at| *at > now);
+        if slots.is_empty() { Ok(()) } else { log.put_back(costs, &slots, now) }
+    }
+
+    fn horizon(&self, now: Time) -> Time {
+        later(now, self.policy.horizon)
+    }
+
+    /// When a slot at `at` is within the horizon.
+    fn ask_again(&self, now: Time, at: Time) -> Time {
+        Time(at.0.saturating_sub(self.policy.horizon)).max(later(now, PAUSE))
+    }
+
+    /// How many of the slots that are asked for at once one process gets, if the first is so far ahead.
+    ///
+    /// With few at a time, all get the same, more processes fit in the horizon, and none of them has to wait for long.
+    fn share(&self, count: u64, ahead: u64) -> u64 {
+        if ahead <= NEAR { count } else { count.min(self.policy.span.div_ceil(8)) }
+    }
+
+    /// Whether an order whose first slot would be at `at` gets none: it is beyond the horizon, or is for those who were
+    /// turned away before, unless they leave so much time unused that they cannot all be there any more.
+    fn is_turned_away(&self, ledger: &Ledger, now: Time, at: Time, order: &Order) -> bool {
+        let horizon = self.horizon(now);
+        let is_its_turn = order.turn.is_some_and(|turn| Time(turn.0) <= horizon.min(ledger.turns));
+        let others_wait = ledger.turns > horizon && at > later(now, self.policy.horizon / 2);
+        at > horizon || (others_wait && !is_its_turn)
+    }
+
+    /// The turn of an order that is turned away: the instant at which its slot is expected to be.
+    fn queue(&self, ledger: &mut Ledger, now: Time, at: Time, order: &Order) -> Time {
+        let kept = order.turn.map(|turn| Time(turn.0)).filter(|turn| *turn <= ledger.turns);
+        let turn = at.max(kept.unwrap_or(ledger.turns));
+        // Of those who wait, some may never come back.
+        let turn = turn.min(later(now, self.policy.horizon.saturating_mul(LONGEST_QUEUE))).max(at);
+        ledger.turns = ledger.turns.max(self.after(turn, order));
+        turn
+    }
+
+    /// Who was the last of the queue leaves none behind.
+    fn leave_queue(&self, ledger: &mut Ledger, order: &Order) {
+        if let Some(turn) = order.turn.map(|turn| Time(turn.0))
+            && ledger.turns == self.after(turn, order)
+        {
+            ledger.turns = turn;
+        }
+    }
+
+    /// The turn after another.
+    fn after(&self, turn: Time, order: &Order) -> Time {
+        let gap = self.charged(order).map(|(_, quota, cost)| account::gap(quota, cost)).max();
+        later(turn, gap.unwrap_or(0))
+    }
+
+    fn slot(&self, at: Time) -> Slot {
+        Slot { at, until: later(at, self.policy.deadline) }
+    }
+
     fn check(&self, order: &Order) -> Result<(), StoreError> {
-        for (cost, limit) in self.charged(order) {
-            if cost > limit.quota.most() {
+        for (_, quota, cost) in self.charged(order) {
+            if cost > quota.most() {
                 let text = &self.policy.text;
                 let error = anyhow!("an item costs {cost}, which '{text}' never admits: raise the limit");
                 return Err(StoreError { exit: Exit::Error, error });
@@ -169,10 +270,10 @@ impl BookingRules {
         Ok(())
     }
 
-    /// The limits that an order charges, each with the cost.
-    fn charged<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = (u64, &'a QuotaRing)> {
-        let costs = order.costs.iter().copied().zip(&self.limits);
-        costs.filter(|(cost, _)| *cost > 0)
+    /// The limits that an order charges: which, what they are, and the cost.
+    fn charged<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = (usize, &'a Quota, u64)> {
+        let limits = self.policy.quotas.iter().zip(&order.costs).enumerate();
+        limits.filter(|(_, (_, cost))| **cost > 0).map(|(limit, (quota, &cost))| (limit, quota, cost))
     }
 
     /// The first instant that all limits allow.
@@ -181,21 +282,19 @@ impl BookingRules {
     fn earliest(
         &self,
         ledger: &Ledger,
-        marks: &mut impl Marks,
+        log: &mut impl Log,
         now: Time,
         order: &Order,
     ) -> Result<Time, StoreError> {
         let mut at = now.max(ledger.newest);
         loop {
             let mut latest = at;
-            for ((limit, account), &cost) in self.limits.iter().zip(&ledger.accounts).zip(&order.costs) {
-                if cost > 0 {
-                    let answer = match &limit.ring {
-                        Some(ring) => ring.earliest(&limit.quota, account, ledger.newest, at, cost, marks)?,
-                        None => account.earliest(&limit.quota, self.policy.deadline, at, cost),
-                    };
-                    latest = latest.max(answer);
-                }
+            for (limit, quota, cost) in self.charged(order) {
+                let account = &ledger.accounts[limit];
+                latest = latest.max(match quota.algorithm {
+                    Algorithm::Sliding => Window { limit, quota }.earliest(account, at, cost, log)?,
+                    _ => account.earliest(quota, self.policy.deadline, at, cost),
+                });
             }
             if latest == at {
                 return Ok(at);
@@ -204,30 +303,26 @@ impl BookingRules {
         }
     }
 
-    /// Whether a release can be charged without overwriting a mark that the state from before needs.
-    fn leaves_what_was(&self, before: &[u128], ledger: &Ledger, order: &Order) -> bool {
-        let accounts = self.limits.iter().zip(&order.costs).zip(before.iter().zip(&ledger.accounts));
-        accounts.into_iter().all(|((limit, &cost), (&before, account))| {
-            let after = account.used.saturating_add(cost.into());
-            limit.ring.as_ref().is_none_or(|ring| ring.spares(&limit.quota, before, after))
-        })
-    }
-
-    fn charge(
-        &self,
-        ledger: &mut Ledger,
-        marks: &mut impl Marks,
-        at: Time,
-        order: &Order,
-    ) -> Result<(), StoreError> {
-        for ((limit, account), &cost) in self.limits.iter().zip(&mut ledger.accounts).zip(&order.costs) {
-            match &limit.ring {
-                _ if cost == 0 => {}
-                Some(ring) => ring.charge(account, at, cost, marks)?,
-                None => account.charge(&limit.quota, at, cost),
+    fn charge(&self, ledger: &mut Ledger, unnoted: &mut Unnoted, at: Time, order: &Order) {
+        for (limit, quota, cost) in self.charged(order) {
+            let account = &mut ledger.accounts[limit];
+            match quota.algorithm {
+                Algorithm::Sliding => {
+                    unnoted.add(limit, Window { limit, quota }.charge(account, cost), at);
+                }
+                _ => account.charge(quota, at, cost),
             }
         }
         ledger.newest = at;
+    }
+
+    /// Forgets what is not looked at any more.
+    fn forget(&self, ledger: &Ledger, log: &mut impl Log) -> Result<(), StoreError> {
+        for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
+            if quota.algorithm == Algorithm::Sliding {
+                log.forget(limit, account.used.saturating_sub(quota.count.into()))?;
+            }
+        }
         Ok(())
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! If the server's clock is set back, that makes slots later. If it is set forward, slots would come too early. Each
 //! answer bounds how far the server's clock is ahead of ours, and if it is further ahead than earlier answers allow, it
-//! was set forward. Steps of up to a quarter of D are not noticed, so it is left free: D' = D − D/4.
+//! was set forward. Steps of up to a quarter of D are not noticed, so it is left free: D' = D − D/4. The same shows
+//! whether another node of a cluster, which has taken over a key, has a clock ahead of the last one's.
 
 use crate::store::Slot;
 use crate::time::Time;
@@ -64,15 +65,24 @@ impl ServerClock {
     ///
     /// What was learned longer than `memory` nanoseconds ago is of no matter: all slots of that time are over.
     pub(super) fn was_set_forward(&mut self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
-        let server = i128::from(exchange.server) * 1000;
-        let least = server - i128::from(exchange.answered.0);
-        let most = server - i128::from(exchange.asked.0);
-        let known = self.ahead.filter(|(_, at)| exchange.asked.since(*at) <= memory);
-        let known = known.map(|(ahead, at)| ahead + i128::from(exchange.answered.since(at) / DRIFT));
-        let stepped = known.is_some_and(|known| least > known + i128::from(tolerance(deadline)));
-        let ahead = known.filter(|_| !stepped).map_or(most, |known| known.min(most));
-        self.ahead = Some((ahead, exchange.answered));
+        let stepped = self.is_behind(exchange, deadline, memory);
+        let most = i128::from(exchange.server) * 1000 - i128::from(exchange.asked.0);
+        let known = self.known(exchange, memory).filter(|_| !stepped);
+        self.ahead = Some((known.map_or(most, |known| known.min(most)), exchange.answered));
         stepped
+    }
+
+    /// Whether the clock that an exchange showed is ahead of this one.
+    pub(super) fn is_behind(&self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
+        let least = i128::from(exchange.server) * 1000 - i128::from(exchange.answered.0);
+        let is_ahead = |known| least > known + i128::from(tolerance(deadline));
+        self.known(exchange, memory).is_some_and(is_ahead)
+    }
+
+    /// At most so many nanoseconds ahead of ours, if that was learned not too long ago.
+    fn known(&self, exchange: &Exchange, memory: u64) -> Option<i128> {
+        let (ahead, at) = self.ahead.filter(|(_, at)| exchange.asked.since(*at) <= memory)?;
+        Some(ahead + i128::from(exchange.answered.since(at) / DRIFT))
     }
 }
 

@@ -11,9 +11,7 @@ use super::failure::Failure;
 use super::socket::{Patience, Socket, Unreachable};
 #[cfg(feature = "tls")]
 use super::tls;
-#[cfg(feature = "tls")]
-use crate::config::Address;
-use crate::config::Server;
+use crate::config::{Address, Server};
 
 /// A connection over which one question is asked at a time.
 pub(super) struct Connection {
@@ -21,18 +19,25 @@ pub(super) struct Connection {
     parser: Parser,
     patience: Patience,
     db: u32,
+    has_answered: bool,
+    has_replicas: bool,
 }
 
 impl Connection {
-    /// Connects, and presents user and password.
+    /// Connects to `address`, and presents user and password.
     ///
     /// A name of a host that there is not is a mistake, unless the server `was_there`.
-    pub(super) fn open(server: &Server, was_there: bool, patience: Patience) -> Result<Self, Failure> {
-        let socket = Socket::open(&server.address, patience).map_err(|error| match error {
+    pub(super) fn open(
+        address: &Address,
+        server: &Server,
+        was_there: bool,
+        patience: Patience,
+    ) -> Result<Self, Failure> {
+        let socket = Socket::open(address, patience).map_err(|error| match error {
             Unreachable::NoSuchHost(error) if !was_there => Failure::refused(error),
             Unreachable::NoSuchHost(error) | Unreachable::Io(error) => Failure::of_connecting(&error),
         })?;
-        let stream = match &server.address {
+        let stream = match address {
             #[cfg(feature = "tls")]
             Address::Tcp { host, has_tls: true, .. } => {
                 Stream::Tls(Box::new(tls::shake_hands(host, socket)?))
@@ -44,12 +49,22 @@ impl Connection {
 
     /// To whoever is at the other end of a stream: presents user and password.
     pub(super) fn over(stream: Stream, server: &Server, patience: Patience) -> Result<Self, Failure> {
-        let mut connection = Connection { stream, parser: Parser::new(), patience, db: server.db };
-        connection.present(server).map_err(|error| Failure::of_presenting(&error))?;
+        let mut connection = Connection {
+            stream,
+            parser: Parser::new(),
+            patience,
+            db: server.db,
+            has_answered: false,
+            has_replicas: false,
+        };
+        connection.present(server).map_err(|error| match error.code() {
+            Some(code) => Failure::of_presenting(code),
+            None => connection.failure(&error),
+        })?;
         if server.db > 0 {
             connection.select().map_err(|error| match error.code() {
                 Some("ERR") => Failure::refused(format!("it has no database {} to select", server.db)),
-                _ => Failure::of(&error),
+                _ => connection.failure(&error),
             })?;
         }
         Ok(connection)
@@ -59,8 +74,64 @@ impl Connection {
         self.patience = patience;
     }
 
-    pub(super) fn ping(&mut self) -> Result<(), Failure> {
-        cmd("PING").exec(self).map_err(|error| Failure::of(&error))
+    pub(super) fn query(&mut self, command: &Cmd) -> RedisResult<Value> {
+        command.query(self)
+    }
+
+    pub(super) fn exec(&mut self, command: &Cmd) -> Result<(), Failure> {
+        self.query(command).map(drop).map_err(|error| self.failure(&error))
+    }
+
+    /// Before the first booking: whether there are so many replicas, as otherwise all would be booked in vain.
+    pub(super) fn ensure_replicas(&mut self, count: u32) -> Result<(), Failure> {
+        if self.has_replicas || count == 0 {
+            return Ok(());
+        }
+        match self.query(&self.wait(count)) {
+            // As it is a replica itself: the booking will tell who is not.
+            Err(error) if error.code() == Some("ERR") => Ok(()),
+            reply => self.has_been_replicated(reply, count),
+        }
+    }
+
+    /// Waits until so many replicas have all that was written by this connection.
+    pub(super) fn replicate(&mut self, count: u32) -> Result<(), Failure> {
+        if count == 0 {
+            return Ok(());
+        }
+        let reply = self.query(&self.wait(count));
+        self.has_been_replicated(reply, count)
+    }
+
+    /// With half of the time that an answer may take.
+    fn wait(&self, count: u32) -> Cmd {
+        let millis = u64::try_from(self.patience.each.as_millis() / 2).unwrap_or(u64::MAX);
+        cmd("WAIT").arg(count).arg(millis.max(1)).to_owned()
+    }
+
+    fn has_been_replicated(&mut self, reply: RedisResult<Value>, count: u32) -> Result<(), Failure> {
+        match reply.map_err(|error| self.failure(&error))? {
+            Value::Int(found) if found >= count.into() => {
+                self.has_replicas = true;
+                Ok(())
+            }
+            Value::Int(found) => {
+                Err(Failure::away(format!("{found} of {count} replicas have what was booked")))
+            }
+            _ => Err(Failure::away("its answer makes no sense")),
+        }
+    }
+
+    /// What an error means that came of this connection.
+    pub(super) fn failure(&self, error: &RedisError) -> Failure {
+        let may_want_tls =
+            !self.has_answered && matches!(&self.stream, Stream::Plain(socket) if socket.is_tcp());
+        match Failure::of(error) {
+            Failure::Away(why) if may_want_tls && !error.is_timeout() => {
+                Failure::Away(format!("{why}; if that port is for TLS, write rediss://"))
+            }
+            failure => failure,
+        }
     }
 
     fn present(&mut self, server: &Server) -> RedisResult<()> {
@@ -77,7 +148,9 @@ impl Connection {
     }
 
     fn receive(&mut self) -> RedisResult<Value> {
-        self.parser.parse_value(&mut self.stream)
+        let value = self.parser.parse_value(&mut self.stream);
+        self.has_answered |= value.is_ok();
+        value
     }
 }
 

@@ -11,15 +11,27 @@ use crate::store::StoreError;
 /// No more of what a server says is told.
 const LONGEST: usize = 200;
 
-const TOO_LATE: &str = "no answer in time";
+pub(super) const TOO_LATE: &str = "no answer in time";
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// It may pass: try again.
     Away(String),
+    /// Another node of the cluster is to be asked.
+    Redirect(Redirect),
     /// It will not pass.
     Final(StoreError),
+}
+
+/// Who is to be asked, by whom.
+#[derive(Debug)]
+pub(super) struct Redirect {
+    /// Empty if it is the host of the node that says so.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// As a key is on its way there, and others of its slot are not.
+    pub(super) is_for_once: bool,
 }
 
 impl Failure {
@@ -45,6 +57,10 @@ impl Failure {
 
     /// Of anything that was asked.
     pub(super) fn of(error: &RedisError) -> Self {
+        if let Some((node, _)) = error.redirect_node() {
+            let redirect = Redirect::to(node, error.code() == Some("ASK"));
+            return redirect.map_or_else(|| Failure::away("it redirects to nowhere"), Failure::Redirect);
+        }
         if let Some(code) = error.code() {
             return of_reply(code, error.detail().unwrap_or_default());
         }
@@ -56,8 +72,7 @@ impl Failure {
     }
 
     /// Of presenting user and password. The server's own words may repeat them, so they are not told.
-    pub(super) fn of_presenting(error: &RedisError) -> Self {
-        let Some(code) = error.code() else { return Failure::of(error) };
+    pub(super) fn of_presenting(code: &str) -> Self {
         match of_reply(code, "") {
             Failure::Away(why) if is_passing(code) => Failure::Away(why),
             _ => Failure::refused(format!("it does not accept the user and password ({})", shown(code))),
@@ -72,15 +87,20 @@ fn is_passing(code: &str) -> bool {
 
 /// What no waiting will mend, wherever in an error it stands: older servers wrap the errors of scripts in one of their
 /// own.
-const HOPELESS: [(&str, &str); 7] = [
+const HOPELESS: [(&str, &str); 9] = [
     ("WRONGPASS", "it does not accept the user and password"),
     ("NOAUTH", "it asks for a password"),
-    ("NOPERM", "its user may not do this"),
+    ("NOPERM", MAY_NOT),
+    ("ACL failure", MAY_NOT),
+    ("The user executing the script can", MAY_NOT),
     ("WRONGTYPE", "something else is kept under our key"),
-    ("CROSSSLOT", "it does not keep the keys of one name together"),
     ("DENIED", "it accepts no connections from elsewhere"),
-    ("unknown command", "it does not know the command"),
+    ("unknown command", MISSING),
+    ("Unknown Redis command", MISSING),
 ];
+
+const MAY_NOT: &str = "its user lacks a permission that 'man throttle' lists under SHARED LIMITS";
+const MISSING: &str = "it does not know the command";
 
 fn of_reply(code: &str, detail: &str) -> Failure {
     let reply = format!("{} {}", shown(code), shown(detail));
@@ -112,7 +132,7 @@ mod tests {
 
     fn exit(failure: &Failure) -> Option<Exit> {
         match failure {
-            Failure::Away(_) => None,
+            Failure::Away(_) | Failure::Redirect(_) => None,
             Failure::Final(error) => Some(error.exit),
         }
     }
@@ -123,7 +143,6 @@ mod tests {
             ("LOADING", "Redis is loading the dataset in memory", None),
             ("READONLY", "You can't write against a read only replica.", None),
             ("OOM", "command not allowed when used memory > 'maxmemory'.", None),
-            ("MOVED", "3999 127.0.0.1:6381", None),
             ("CLUSTERDOWN", "The cluster is down", None),
             ("MASTERDOWN", "Link with MASTER is down", None),
             ("ERR", "max number of clients reached", None),
@@ -133,6 +152,17 @@ mod tests {
             ("WRONGTYPE", "Operation against a key", Some(Exit::BadStore)),
             ("ERR", "Error running script: @user_script:3: WRONGTYPE Operation", Some(Exit::BadStore)),
             ("ERR", "unknown command 'EVALSHA'", Some(Exit::BadStore)),
+            ("ERR", "Unknown Redis command called from script script: eea2", Some(Exit::BadStore)),
+            (
+                "ERR",
+                "The user executing the script can't run this command or subcommand",
+                Some(Exit::BadStore),
+            ),
+            (
+                "ERR",
+                "ACL failure in script: User joe has no permissions to run the 'time' command",
+                Some(Exit::BadStore),
+            ),
             ("ERR", "user_script:18: the state of throttle is damaged: 3 bytes", Some(Exit::BadState)),
         ];
         for (code, detail, expected) in table {

@@ -1,8 +1,8 @@
 //! A store in a Redis server, for limits that several machines share.
 //!
 //! Booking is one script, which runs in the server as one step: so there is one order of all bookings, and one clock,
-//! the server's. Each limit has its own key, of a few bytes; for `sliding` it is a log of 8 bytes for each of the N. Keys
-//! expire once they no longer matter.
+//! the server's. All limits of a name, or of one of its keys, are kept under one key: the policy, a few bytes for each
+//! limit, and for `sliding` a log of 8 bytes for each of the N. Keys expire once they no longer matter.
 //!
 //! # When state is lost
 //!
@@ -13,6 +13,16 @@
 //! server's clock has been set: back, if there are slots beyond the horizon; forward, if it is further ahead of our own
 //! clock than earlier answers allow (see `clock`).
 //!
+//! # In a cluster
+//!
+//! One key is in one slot, and goes to another node as one. Each booking checks the policy that is kept under its key; a
+//! run with keys checks that of the name as well, when it begins and now and then, which another node may keep. Each
+//! node has a clock of its own. If the node that takes over a key has one that is ahead, slots would come too early by
+//! as much, so it is distrusted, as after a step.
+//!
+//! A replica that is promoted may lack bookings whose slots are about to be used, and the next who asks gets the same
+//! ones, unless it is who booked them. With `replicas=`, no slot is used before `WAIT` says that so many have it.
+//!
 //! # When the server is away
 //!
 //! Then nothing is released, and it is asked again until a timeout. If an answer is lost after the script ran, its
@@ -22,27 +32,31 @@ mod clock;
 mod connection;
 mod distance;
 mod failure;
+mod hash_slot;
+mod nodes;
 mod offline;
 mod reset;
 mod retries;
 mod script;
+mod sentinel;
 mod sightings;
 mod socket;
 mod terms;
 #[cfg(feature = "tls")]
 mod tls;
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use self::clock::{Exchange, Micros, ServerClock};
-use self::connection::Connection;
+use self::clock::{Exchange, Micros};
 use self::distance::{ensure_near, too_far};
 use self::failure::Failure;
+use self::nodes::{NodeId, Nodes};
 pub(super) use self::reset::reset;
 use self::retries::persist;
-use self::script::{BookedSlots, Booking, Charge, Found, Reply, Request};
+use self::script::{BookedSlots, Booking, Charge, Found, Reply, Request, redis_key};
 use self::sightings::Sightings;
 use self::socket::Patience;
 use self::terms::{ScriptTerms, terms};
@@ -52,9 +66,32 @@ use crate::config::Server;
 use crate::exit::Exit;
 use crate::time::Time;
 
-/// Whoever has to wait does not come back to the microsecond: by then there is no more than one slot.
-const LEAST_PAUSE: u64 = 1_000_000;
-const MOST_PAUSE: u64 = 50_000_000;
+/// Nobody asks again sooner than after this.
+const PAUSE: u64 = 1_000_000;
+
+/// Where slots are far ahead, an order gets one part in so many of a span.
+const FEW: u64 = 8;
+
+/// For how long slots are given back at most.
+const GIVING_BACK: Duration = Duration::from_millis(200);
+
+/// For how long the policy of keys is on record at least, in milliseconds.
+const LEAST_CLAIM: u64 = 10_000;
+
+/// A booking: who was asked for what, and what came of it.
+struct Asked {
+    node: NodeId,
+    charges: Vec<Charge>,
+    exchange: Exchange,
+    booked: BookedSlots,
+}
+
+/// A slot, whose it is, and what the server calls it.
+struct HandedOut {
+    claim: Arc<(Key, Box<[u64]>)>,
+    slot: Slot,
+    micros: Micros,
+}
 
 /// Keeps limits in a Redis server, by the server's clock.
 pub struct RedisStore {
@@ -65,11 +102,14 @@ pub struct RedisStore {
     timeout: Duration,
     now: Box<dyn Fn() -> Time + Send>,
     booking: Booking,
-    connection: Option<Connection>,
+    nodes: Nodes,
+    /// Until when it is known that nobody uses the name for other limits.
+    claimed_until: Option<Time>,
     is_near: bool,
-    clock: ServerClock,
     sightings: Sightings,
     began: Micros,
+    /// The slots that may be given back.
+    handed_out: Vec<HandedOut>,
     warning: Option<String>,
 }
 
@@ -100,16 +140,17 @@ impl RedisStore {
     ) -> Self {
         RedisStore {
             sightings: Sightings::new(policy.quotas.len()),
+            nodes: Nodes::new(server.clone()),
             server,
             policy,
             terms: Vec::new(),
             timeout,
             now: Box::new(now),
             booking: Booking::new(),
-            connection: None,
+            claimed_until: None,
             is_near: false,
-            clock: ServerClock::default(),
             began: 0,
+            handed_out: Vec::new(),
             warning: None,
         }
     }
@@ -122,68 +163,80 @@ impl RedisStore {
         terms(policy).map(|_| ())
     }
 
-    fn charges(&mut self, order: &Order) -> Result<Vec<Charge>> {
+    fn prepare(&mut self, order: &Order) -> Result<()> {
         if self.terms.is_empty() {
             self.terms = terms(&self.policy)?;
         }
-        let terms = self.terms.iter().copied().zip(&order.costs).enumerate();
-        let charged = terms.filter(|(_, (_, cost))| **cost > 0);
-        charged.map(|(index, (terms, &cost))| self.charge(&order.key, index, terms, cost)).collect()
-    }
-
-    fn charge(&self, key: &Key, index: usize, terms: ScriptTerms, cost: u64) -> Result<Charge> {
-        terms.ensure_exact(cost)?;
-        let seen = self.sightings.seen(key, index);
-        Ok(Charge { index, terms, cost, seen, is_distrusted: self.sightings.is_distrusted(key, index) })
+        self.terms.iter().zip(&order.costs).try_for_each(|(terms, &cost)| terms.ensure_exact(cost))
     }
 
     /// Asks once; twice, if the first answer says that no answer could be trusted.
     fn attempt(&mut self, order: &Order, patience: Patience) -> Result<Answer, Failure> {
+        self.claim(order, patience)?;
         for _ in 0..2 {
-            let charges = self.charges(order).map_err(|error| Failure::bad(Exit::Usage, error))?;
-            let (exchange, booked) = self.ask(order, &charges, patience)?;
-            let memory = self.memory(&charges);
-            let deadline = self.policy.deadline;
-            if self.clock.was_set_forward(&exchange, deadline, memory.saturating_mul(1000)) {
-                self.warn("its clock was set forward");
-                self.sightings.distrust(booked.now.saturating_add(memory));
-                continue;
-            }
-            self.note(order, &charges, &booked);
-            return self.answer(&exchange, &booked);
+            let asked = self.ask(order, &[], patience)?;
+            let Asked { node, charges, exchange, .. } = &asked;
+            let (deadline, memory) = (self.policy.deadline, self.memory(charges));
+            let doubt = self.sightings.doubt(*node, &order.key, charges, exchange, deadline, memory);
+            let Some(what) = doubt else {
+                self.note(order, &asked);
+                return self.answer(order, &asked);
+            };
+            self.warn(what);
         }
         Err(Failure::away("its clock is set forward again and again"))
     }
 
-    fn ask(
-        &mut self,
-        order: &Order,
-        charges: &[Charge],
-        patience: Patience,
-    ) -> Result<(Exchange, BookedSlots), Failure> {
-        let request = Request {
-            name: self.server.name(),
-            key: &order.key,
-            policy: &self.policy.text,
-            horizon: self.policy.horizon / 1000,
-            count: order.count.min(self.policy.span.max(1)),
-            began: self.began,
-            charges,
-        };
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            none => none.insert(Connection::open(&self.server, self.is_near, patience)?),
-        };
-        connection.set_patience(patience);
-        if !self.is_near {
-            ensure_near(connection, &self.now, self.policy.deadline)?;
-            self.is_near = true;
+    /// Before keys are charged, and now and then: whether all who use the name mean these limits.
+    fn claim(&mut self, order: &Order, patience: Patience) -> Result<(), Failure> {
+        let now = (self.now)();
+        if order.key.is_empty() || self.claimed_until.is_some_and(|until| now < until) {
+            return Ok(());
         }
-        let asked = (self.now)();
-        let reply = self.booking.ask(connection, &request)?;
-        let answered = (self.now)();
+        let longest = self.policy.quotas.iter().map(|quota| quota.period).max().unwrap_or(0);
+        let keep = (longest / 1_000_000).saturating_add(LEAST_CLAIM);
+        let key = redis_key(self.server.name(), b"");
+        let request = Request { key: &key, keep, ..request(&self.policy, self.began) };
+        let reply = self.nodes.ask(&key, patience, |_, connection| self.booking.ask(connection, &request))?;
+        if let Reply::OtherPolicy(other) = reply {
+            return Err(self.other_policy(&other));
+        }
+        self.claimed_until = now.checked_add((keep.saturating_mul(1_000_000 / 2)).into());
+        Ok(())
+    }
+
+    fn ask(&mut self, order: &Order, given: &[Micros], patience: Patience) -> Result<Asked, Failure> {
+        let key = redis_key(self.server.name(), &order.key);
+        let few = self.policy.span.div_ceil(FEW);
+        let units = self.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
+        let (sightings, terms, now, deadline) =
+            (&self.sightings, &self.terms, &self.now, self.policy.deadline);
+        let &Order { count, turn, .. } = order;
+        let order_of =
+            Request { key: &key, count, turn, few, units, given, ..request(&self.policy, self.began) };
+        let (asked, reply) = self.nodes.ask(&key, patience, |node, connection| {
+            if !self.is_near {
+                ensure_near(connection, now, deadline)?;
+                self.is_near = true;
+            }
+            connection.ensure_replicas(self.server.replicas)?;
+            let charges = sightings.charges(order, terms, node);
+            let asked = now();
+            let reply = self.booking.ask(connection, &Request { charges: &charges, ..order_of })?;
+            let answered = now();
+            connection.replicate(self.server.replicas)?;
+            Ok(((node, charges, asked, answered), reply))
+        })?;
         match reply {
-            Reply::Booked(booked) => Ok((Exchange { asked, server: booked.now, answered }, booked)),
+            Reply::Booked(booked) => {
+                let (node, charges, asked, answered) = asked;
+                Ok(Asked {
+                    node,
+                    charges,
+                    exchange: Exchange { asked, server: booked.now, answered },
+                    booked,
+                })
+            }
             Reply::OtherPolicy(other) => Err(self.other_policy(&other)),
         }
     }
@@ -203,16 +256,17 @@ impl RedisStore {
         longest.saturating_add(self.policy.horizon / 1000)
     }
 
-    fn note(&mut self, order: &Order, charges: &[Charge], booked: &BookedSlots) {
-        match booked.found {
+    fn note(&mut self, order: &Order, asked: &Asked) {
+        match asked.booked.found {
             Found::Nothing | Found::Distrusted => {}
             Found::Lost => self.warn("it has lost what was booked before"),
             Found::SetBack => self.warn("its clock was set back"),
         }
+        let Asked { node, charges, booked, .. } = asked;
         if self.began == 0 {
             self.began = booked.now;
         }
-        self.sightings.note(&order.key, charges, &booked.seen, booked.now);
+        self.sightings.note(*node, &order.key, charges, &booked.seen, booked.now);
     }
 
     fn warn(&mut self, what: &str) {
@@ -223,30 +277,68 @@ impl RedisStore {
         self.warning.get_or_insert(warning);
     }
 
-    fn answer(&mut self, exchange: &Exchange, booked: &BookedSlots) -> Result<Answer, Failure> {
-        let slot = |&slot: &Micros| exchange.slot(slot, self.policy.deadline);
-        let slots: Vec<Slot> = booked.slots.iter().filter_map(slot).collect();
+    fn take_handed_out(&mut self, order: &Order, slot: Slot) -> Option<Micros> {
+        let is_it = |handed_out: &HandedOut| {
+            let (key, costs) = &*handed_out.claim;
+            handed_out.slot == slot && *key == order.key && *costs == order.costs
+        };
+        let at = self.handed_out.iter().position(is_it)?;
+        Some(self.handed_out.swap_remove(at).micros)
+    }
+
+    fn answer(&mut self, order: &Order, asked: &Asked) -> Result<Answer, Failure> {
+        let Asked { exchange, booked, .. } = asked;
+        let deadline = self.policy.deadline;
+        let slot = |&micros: &Micros| exchange.slot(micros, deadline).map(|slot| (slot, micros));
+        let slots: Vec<(Slot, Micros)> = booked.slots.iter().filter_map(slot).collect();
+        self.handed_out.retain(|handed_out| handed_out.slot.until >= exchange.answered);
+        let claim = Arc::new((order.key.clone(), order.costs.clone()));
+        let handed_out = |&(slot, micros): &_| HandedOut { claim: Arc::clone(&claim), slot, micros };
+        self.handed_out.extend(slots.iter().map(handed_out));
+        let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();
         if slots.is_empty() && !booked.slots.is_empty() {
             return Err(Failure::away(too_far(exchange.round_trip(), self.policy.deadline)));
         }
-        let ask_again = booked.ask_again.map(|at| self.pause(exchange.not_before(at)));
-        Ok(Answer { slots, ask_again, warning: self.warning.take() })
+        let not_before = |at| Time(exchange.not_before(at).0.saturating_add(PAUSE));
+        let ask_again = booked.ask_again.map(not_before);
+        Ok(Answer { slots, ask_again, turn: booked.turn, warning: self.warning.take() })
     }
+}
 
-    fn pause(&self, until: Time) -> Time {
-        let most = (self.policy.horizon / 16).clamp(LEAST_PAUSE, MOST_PAUSE);
-        Time(until.0.saturating_add(fastrand::u64(LEAST_PAUSE..=most)))
+/// For no slots.
+fn request(policy: &Policy, began: Micros) -> Request<'_> {
+    Request {
+        key: b"",
+        policy: &policy.text,
+        limits: policy.quotas.len(),
+        horizon: policy.horizon / 1000,
+        count: 0,
+        began,
+        keep: 0,
+        turn: None,
+        few: 1,
+        units: 0,
+        given: &[],
+        charges: &[],
     }
 }
 
 impl Store for RedisStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-        persist(&self.server.clone(), self.timeout, |patience| {
-            let answer = self.attempt(order, patience);
-            if answer.is_err() {
-                self.connection = None;
-            }
-            answer
-        })
+        self.prepare(order).map_err(|error| StoreError { exit: Exit::Usage, error })?;
+        persist(&self.server.clone(), self.timeout, |patience| self.attempt(order, patience))
+    }
+
+    /// Tried once: a slot that is not given back costs throughput, never the limit.
+    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
+        // There may be several at one instant, of which only some are given back.
+        let given: Vec<Micros> = slots.iter().filter_map(|slot| self.take_handed_out(order, *slot)).collect();
+        if given.is_empty() {
+            return Ok(());
+        }
+        let order = Order { count: 0, turn: None, ..order.clone() };
+        // Not a second time after an answer that is lost: somebody else may have them by then.
+        let _ = self.ask(&order, &given, Patience { each: GIVING_BACK, end: Instant::now() + GIVING_BACK });
+        Ok(())
     }
 }

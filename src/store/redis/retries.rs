@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
-use super::failure::Failure;
+use super::failure::{Failure, TOO_LATE};
 use super::socket::Patience;
 use crate::config::Server;
 use crate::exit::Exit;
@@ -25,6 +25,7 @@ pub(super) fn persist<T>(
     mut attempt: impl FnMut(Patience) -> Result<T, Failure>,
 ) -> Result<T, StoreError> {
     let mut retries = Retries::new(timeout);
+    let mut told = String::new();
     loop {
         let why = match attempt(retries.patience()) {
             Ok(done) => return Ok(done),
@@ -32,9 +33,14 @@ pub(super) fn persist<T>(
                 return Err(StoreError { exit, error: anyhow!("{server}: {error:#}") });
             }
             Err(Failure::Away(why)) => why,
+            Err(Failure::Redirect(_)) => "the keys of its cluster are being moved".to_owned(),
         };
+        // The last attempt may have had less time than an answer takes.
+        if told.is_empty() || !retries.is_over() || !why.contains(TOO_LATE) {
+            told = why;
+        }
         if !retries.wait() {
-            let error = anyhow!("{server}: {why}; given up after {timeout:?}");
+            let error = anyhow!("{server}: {told}; given up after {timeout:?}");
             return Err(StoreError { exit: Exit::StoreAway, error });
         }
     }
@@ -57,6 +63,10 @@ impl Retries {
 
     fn patience(&self) -> Patience {
         Patience { each: self.each, end: self.end }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.end
     }
 
     /// Waits before the next attempt. Returns whether there is one.

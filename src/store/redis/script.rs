@@ -6,6 +6,7 @@ use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::terms::ScriptTerms;
+use crate::store::Turn;
 
 /// A file for what all rules share, one for each rule, and one that books by all of them.
 const CODE: &str = concat!(
@@ -46,14 +47,25 @@ pub(super) struct Charge {
 /// One booking.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
-    pub(super) name: &'a str,
+    /// Where it is kept.
     pub(super) key: &'a [u8],
     pub(super) policy: &'a str,
+    /// How many limits the policy has.
+    pub(super) limits: usize,
     /// In microseconds.
     pub(super) horizon: u64,
     pub(super) count: u64,
     /// When this run first had an answer; 0 if it had none.
     pub(super) began: Micros,
+    /// For how many milliseconds the policy is kept at least.
+    pub(super) keep: u64,
+    pub(super) turn: Option<Turn>,
+    /// How many slots there are at most if they are far ahead.
+    pub(super) few: u64,
+    /// How many units are in all logs.
+    pub(super) units: u64,
+    /// Slots that are given back, which were charged as is now.
+    pub(super) given: &'a [Micros],
     pub(super) charges: &'a [Charge],
 }
 
@@ -74,6 +86,7 @@ pub(super) enum Found {
 pub(super) struct BookedSlots {
     pub(super) now: Micros,
     pub(super) ask_again: Option<Micros>,
+    pub(super) turn: Option<Turn>,
     pub(super) found: Found,
     pub(super) slots: Vec<Micros>,
     /// One for each charge.
@@ -105,34 +118,41 @@ impl Booking {
             let loaded = cmd("SCRIPT").arg("LOAD").arg(CODE).exec(connection);
             value = loaded.and_then(|()| call.query(connection));
         }
-        let value: Value = value.map_err(|error| Failure::of(&error))?;
+        let value: Value = value.map_err(|error| connection.failure(&error))?;
         let reply = read(value).filter(|reply| is_sound(reply, request));
         reply.ok_or_else(|| Failure::away("its answer makes no sense"))
     }
 
     fn call(&self, request: &Request) -> Cmd {
         let mut call = cmd("EVALSHA");
-        call.arg(self.0.get_hash()).arg(1 + request.charges.len());
-        call.arg(format!("throttle:{{{}}}", request.name));
-        for charge in request.charges {
-            call.arg(key(request, charge.index));
-        }
+        call.arg(self.0.get_hash()).arg(1).arg(request.key);
         call.arg(request.policy).arg(fastrand::u64(1..1 << 53)).arg(request.horizon);
-        call.arg(request.count).arg(request.began);
-        for Charge { terms, cost, seen, is_distrusted, .. } in request.charges {
+        call.arg(request.count).arg(request.began).arg(request.keep).arg(request.limits);
+        call.arg(request.turn.map_or(0, |turn| turn.0)).arg(request.few).arg(request.units);
+        call.arg(fingerprint(request.charges)).arg(request.given.len());
+        for charge in request.charges {
+            let Charge { terms, seen, .. } = charge;
+            call.arg(charge.index).arg(terms.log);
             call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
-            call.arg(u8::from(terms.starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
+            call.arg(u8::from(terms.starts_empty)).arg(charge.cost).arg(u8::from(charge.is_distrusted));
             call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.settled);
         }
+        call.arg(request.given);
         call
     }
 }
 
-/// What is in braces decides which server of a cluster keeps it: one for all keys of a name.
-fn key(request: &Request, index: usize) -> Vec<u8> {
-    let mut key = format!("throttle:{{{}}}:{index}:", request.name).into_bytes();
-    key.extend_from_slice(request.key);
-    key
+/// Where the state of a name is kept, or of a key of its limits.
+pub(super) fn redis_key(name: &str, key: &[u8]) -> Vec<u8> {
+    let slash = if key.is_empty() { "" } else { "/" };
+    [b"throttle:", name.as_bytes(), slash.as_bytes(), key].concat()
+}
+
+/// A number for what is charged: slots are handed on for the same only. By FNV-1a, in as many bits as a double holds.
+fn fingerprint(charges: &[Charge]) -> u64 {
+    let numbers = charges.iter().flat_map(|charge| [charge.index as u64, charge.cost]);
+    let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    numbers.flat_map(u64::to_be_bytes).fold(0xcbf2_9ce4_8422_2325, step) >> 11
 }
 
 /// Whether it can be what the script says to this request.
@@ -161,7 +181,8 @@ fn read(value: Value) -> Option<Reply> {
     };
     let slots = numbers(parts.next()?)?;
     let seen = array(parts.next()?)?.into_iter().map(seen).collect::<Option<_>>()?;
-    Some(Reply::Booked(BookedSlots { now, ask_again, found, slots, seen }))
+    let turn = Some(number(&parts.next()?)?).filter(|&turn| turn > 0).map(Turn);
+    Some(Reply::Booked(BookedSlots { now, ask_again, turn, found, slots, seen }))
 }
 
 fn seen(value: Value) -> Option<Seen> {
@@ -195,7 +216,14 @@ mod tests {
 
     fn reply(now: i64, found: i64, slots: &[i64]) -> Value {
         let seen = Value::Array(vec![ints(&[7, 2, 110, 210])]);
-        Value::Array(vec![Value::Int(now), Value::Int(0), Value::Int(found), ints(slots), seen])
+        Value::Array(vec![
+            Value::Int(now),
+            Value::Int(0),
+            Value::Int(found),
+            ints(slots),
+            seen,
+            Value::Int(9),
+        ])
     }
 
     fn accepted(value: Value) -> Option<Reply> {
@@ -205,10 +233,23 @@ mod tests {
             period: 100,
             burst: 0,
             starts_empty: false,
+            log: 0,
         };
         let charge = Charge { index: 0, terms, cost: 1, seen: Seen::default(), is_distrusted: false };
-        let request =
-            Request { name: "n", key: b"", policy: "", horizon: 50, count: 2, began: 0, charges: &[charge] };
+        let request = Request {
+            key: b"",
+            policy: "",
+            limits: 1,
+            horizon: 50,
+            count: 2,
+            began: 0,
+            keep: 0,
+            turn: None,
+            few: 1,
+            units: 1,
+            given: &[],
+            charges: &[charge],
+        };
         read(value).filter(|reply| is_sound(reply, &request))
     }
 
@@ -216,7 +257,7 @@ mod tests {
     fn an_answer() {
         let Some(Reply::Booked(booked)) = accepted(reply(100, 1, &[100, 110])) else { panic!("it is sound") };
         assert_eq!((booked.now, booked.ask_again, booked.found), (100, None, Found::Lost));
-        assert_eq!(booked.slots, [100, 110]);
+        assert_eq!((booked.slots, booked.turn), (vec![100, 110], Some(Turn(9))));
         assert_eq!(booked.seen, [Seen { epoch: 7, seq: 2, newest: 110, settled: 210 }]);
     }
 

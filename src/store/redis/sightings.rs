@@ -1,10 +1,14 @@
-//! What this process has seen of each limit, and so can tell from what is kept whether some of it was lost.
+//! What this process has seen of each limit and each clock, and so can tell whether what is kept is all that was booked,
+//! and as old as it looks.
 
 use std::collections::HashMap;
 
-use super::clock::Micros;
+use super::clock::{Exchange, Micros, ServerClock};
+use super::nodes::NodeId;
 use super::script::{Charge, Seen};
+use super::terms::ScriptTerms;
 use crate::charge::Key;
+use crate::store::Order;
 
 /// So many keys are kept before it is looked which of them have settled.
 const FEW: usize = 1024;
@@ -12,8 +16,20 @@ const FEW: usize = 1024;
 #[derive(Clone, Copy, Debug, Default)]
 struct Sighting {
     seen: Seen,
-    /// How many steps of the server's clock were known then.
+    /// Who said so.
+    node: NodeId,
+    /// How many steps of its clock were known then.
     steps: u64,
+    /// The clock of whoever keeps it now is ahead of that one.
+    is_distrusted: bool,
+}
+
+/// How a node's clock was set forward.
+#[derive(Clone, Copy, Debug, Default)]
+struct Steps {
+    number: u64,
+    /// Until then there may be something kept from before the last one.
+    distrust_until: Micros,
 }
 
 /// What was last seen, by key and limit.
@@ -22,43 +38,101 @@ pub(super) struct Sightings {
     limits: usize,
     by_key: HashMap<Key, Box<[Sighting]>>,
     tidy_beyond: usize,
-    steps: u64,
-    /// Until then there may be something kept from before the last step.
-    distrust_until: Micros,
+    steps: HashMap<NodeId, Steps>,
+    clocks: HashMap<NodeId, ServerClock>,
 }
 
 impl Sightings {
     pub(super) fn new(limits: usize) -> Self {
-        Sightings { limits, by_key: HashMap::new(), tidy_beyond: FEW, steps: 0, distrust_until: 0 }
+        Sightings {
+            limits,
+            by_key: HashMap::new(),
+            tidy_beyond: FEW,
+            steps: HashMap::new(),
+            clocks: HashMap::new(),
+        }
     }
 
-    /// The server's clock was set forward: what is kept looks older than it is.
-    pub(super) fn distrust(&mut self, until: Micros) {
-        self.steps += 1;
-        self.distrust_until = until;
+    /// Why what `node` keeps under `key` may be younger than it looks by the clock that answered, unless it was
+    /// distrusted already. The next charges say so.
+    ///
+    /// Nothing matters for longer than `memory` microseconds.
+    pub(super) fn doubt(
+        &mut self,
+        node: NodeId,
+        key: &Key,
+        charges: &[Charge],
+        exchange: &Exchange,
+        deadline: u64,
+        memory: Micros,
+    ) -> Option<&'static str> {
+        let nanos = memory.saturating_mul(1000);
+        let keeper = self.keeper(key, exchange.server).filter(|&keeper| keeper != node);
+        let keeper = keeper.and_then(|keeper| self.clocks.get(&keeper));
+        let is_ahead = keeper.is_some_and(|clock| clock.is_behind(exchange, deadline, nanos));
+        if self.clocks.entry(node).or_default().was_set_forward(exchange, deadline, nanos) {
+            self.distrust(node, exchange.server.saturating_add(memory));
+            return Some("its clock was set forward");
+        }
+        if is_ahead && charges.iter().any(|charge| !charge.is_distrusted) {
+            self.distrust_key(key);
+            return Some("another node has taken over, whose clock is ahead");
+        }
+        None
     }
 
-    pub(super) fn is_distrusted(&self, key: &Key, index: usize) -> bool {
-        self.distrust_until > 0 && self.of(key, index).steps < self.steps
+    /// The clock of a node was set forward: what it keeps looks older than it is.
+    fn distrust(&mut self, node: NodeId, until: Micros) {
+        let steps = self.steps.entry(node).or_default();
+        *steps = Steps { number: steps.number + 1, distrust_until: until };
     }
 
-    pub(super) fn seen(&self, key: &Key, index: usize) -> Seen {
-        self.of(key, index).seen
+    /// A key was taken over by a node whose clock is ahead of the last one's.
+    fn distrust_key(&mut self, key: &Key) {
+        for sighting in self.by_key.get_mut(key).into_iter().flatten() {
+            sighting.is_distrusted = true;
+        }
+    }
+
+    /// Whether to distrust what `node` keeps.
+    fn is_distrusted(&self, key: &Key, index: usize, node: NodeId) -> bool {
+        let sighting = self.of(key, index);
+        let steps = self.steps.get(&node).filter(|steps| steps.distrust_until > 0);
+        let is_older = |steps: &Steps| (sighting.node, sighting.steps) != (node, steps.number);
+        sighting.is_distrusted || steps.is_some_and(is_older)
+    }
+
+    /// Who kept it last, if that still matters at `now`.
+    fn keeper(&self, key: &Key, now: Micros) -> Option<NodeId> {
+        let sightings = self.by_key.get(key)?;
+        sightings.iter().find(|sighting| sighting.seen.settled > now).map(|sighting| sighting.node)
+    }
+
+    /// What an order charges, if it is given to `node`.
+    pub(super) fn charges(&self, order: &Order, terms: &[ScriptTerms], node: NodeId) -> Vec<Charge> {
+        let limits = terms.iter().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
+        let charge = |(index, (&terms, &cost))| {
+            let seen = self.of(&order.key, index).seen;
+            Charge { index, terms, cost, seen, is_distrusted: self.is_distrusted(&order.key, index, node) }
+        };
+        limits.map(charge).collect()
     }
 
     fn of(&self, key: &Key, index: usize) -> Sighting {
         self.by_key.get(key).map(|sightings| sightings[index]).unwrap_or_default()
     }
 
-    /// Notes what is kept now, at `now` of the server's clock.
-    pub(super) fn note(&mut self, key: &Key, charges: &[Charge], seen: &[Seen], now: Micros) {
+    /// Notes what `node` keeps now, at `now` of its clock.
+    pub(super) fn note(&mut self, node: NodeId, key: &Key, charges: &[Charge], seen: &[Seen], now: Micros) {
+        let steps = self.steps.entry(node).or_default();
+        if now >= steps.distrust_until {
+            steps.distrust_until = 0;
+        }
+        let steps = steps.number;
         let fresh = || vec![Sighting::default(); self.limits].into();
         let sightings = self.by_key.entry(key.clone()).or_insert_with(fresh);
         for (charge, &seen) in charges.iter().zip(seen) {
-            sightings[charge.index] = Sighting { seen, steps: self.steps };
-        }
-        if now >= self.distrust_until {
-            self.distrust_until = 0;
+            sightings[charge.index] = Sighting { seen, node, steps, is_distrusted: false };
         }
         self.tidy(now);
     }
@@ -87,6 +161,7 @@ mod tests {
             period: 1,
             burst: 0,
             starts_empty: false,
+            log: 0,
         };
         Charge { index: 0, terms, cost: 1, seen: Seen::default(), is_distrusted: false }
     }
@@ -95,23 +170,39 @@ mod tests {
     fn each_limit_is_distrusted_until_it_was_asked_again_or_all_is_over() {
         let mut sightings = Sightings::new(1);
         let (a, b) = (Key::from_slice(b"a"), Key::from_slice(b"b"));
-        sightings.note(&a, &[charge()], &[sighting(20)], 10);
-        assert!(!sightings.is_distrusted(&a, 0));
-        sightings.distrust(100);
-        assert!(sightings.is_distrusted(&a, 0) && sightings.is_distrusted(&b, 0));
-        sightings.note(&a, &[charge()], &[sighting(120)], 50);
-        assert!(!sightings.is_distrusted(&a, 0) && sightings.is_distrusted(&b, 0));
-        sightings.note(&a, &[charge()], &[sighting(120)], 100);
-        assert!(!sightings.is_distrusted(&b, 0));
+        let (here, there) = (NodeId(0), NodeId(1));
+        sightings.note(here, &a, &[charge()], &[sighting(20)], 10);
+        assert!(!sightings.is_distrusted(&a, 0, here));
+        sightings.distrust(here, 100);
+        assert!(sightings.is_distrusted(&a, 0, here) && sightings.is_distrusted(&b, 0, here));
+        assert!(!sightings.is_distrusted(&a, 0, there));
+        sightings.note(here, &a, &[charge()], &[sighting(120)], 50);
+        assert!(!sightings.is_distrusted(&a, 0, here) && sightings.is_distrusted(&b, 0, here));
+        sightings.note(here, &a, &[charge()], &[sighting(120)], 100);
+        assert!(!sightings.is_distrusted(&b, 0, here));
+    }
+
+    #[test]
+    fn a_key_that_moved_is_distrusted_until_it_was_asked_again() {
+        let mut sightings = Sightings::new(1);
+        let (a, b) = (Key::from_slice(b"a"), Key::from_slice(b"b"));
+        sightings.note(NodeId(0), &a, &[charge()], &[sighting(20)], 10);
+        assert_eq!((sightings.keeper(&a, 19), sightings.keeper(&a, 20)), (Some(NodeId(0)), None));
+        sightings.distrust_key(&a);
+        assert!(sightings.is_distrusted(&a, 0, NodeId(1)) && !sightings.is_distrusted(&b, 0, NodeId(1)));
+        sightings.note(NodeId(1), &a, &[charge()], &[sighting(30)], 10);
+        assert!(!sightings.is_distrusted(&a, 0, NodeId(1)));
+        assert_eq!(sightings.keeper(&a, 20), Some(NodeId(1)));
     }
 
     #[test]
     fn a_million_keys_take_no_memory_once_they_have_settled() {
         let mut sightings = Sightings::new(1);
-        for key in 0..1_000_000u64 {
-            sightings.note(&Key::from_slice(&key.to_le_bytes()), &[charge()], &[sighting(key + 100)], key);
+        for number in 0..1_000_000u64 {
+            let key = Key::from_slice(&number.to_le_bytes());
+            sightings.note(NodeId(0), &key, &[charge()], &[sighting(number + 100)], number);
         }
         assert!(sightings.by_key.len() < 2 * FEW);
-        assert_eq!(sightings.seen(&Key::from_slice(&999_999u64.to_le_bytes()), 0).settled, 1_000_099);
+        assert_eq!(sightings.of(&Key::from_slice(&999_999u64.to_le_bytes()), 0).seen.settled, 1_000_099);
     }
 }

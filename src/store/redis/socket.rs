@@ -67,6 +67,10 @@ impl Socket {
         Socket { pipe, until, left: LONGEST_ANSWER }
     }
 
+    pub(super) fn is_tcp(&self) -> bool {
+        matches!(self.pipe, Pipe::Tcp(_))
+    }
+
     /// The next question is about to be asked.
     pub(super) fn expect_answer(&mut self, until: Instant) {
         (self.until, self.left) = (until, LONGEST_ANSWER);

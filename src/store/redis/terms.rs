@@ -22,10 +22,12 @@ pub(super) struct ScriptTerms {
     pub(super) period: u64,
     pub(super) burst: u64,
     pub(super) starts_empty: bool,
+    /// How many units are in the logs that stand before its own.
+    pub(super) log: u64,
 }
 
 impl ScriptTerms {
-    pub(super) fn of(quota: &Quota) -> Result<Self> {
+    fn of(quota: &Quota) -> Result<Self> {
         let &Quota { algorithm, count, period, burst, starts_empty } = quota;
         let micros = period.div_ceil(1000);
         ensure!(count > 0, "a count of 0 cannot be shared");
@@ -45,7 +47,7 @@ impl ScriptTerms {
              algo=bucket has no log"
         );
         ensure!(u128::from(count) < MOST, "a count of {count} is too large for Redis");
-        let terms = ScriptTerms { algorithm, count, period, burst, starts_empty };
+        let terms = ScriptTerms { algorithm, count, period, burst, starts_empty, log: 0 };
         terms.ensure_exact(burst)?;
         Ok(terms)
     }
@@ -64,6 +66,11 @@ impl ScriptTerms {
              kilobytes in place of bytes"
         );
         Ok(())
+    }
+
+    /// How many units are in the logs up to the end of its own.
+    pub(super) fn end_of_log(&self) -> u64 {
+        self.log + if self.algorithm == Algorithm::Sliding { self.count } else { 0 }
     }
 
     /// How long it takes in microseconds until nothing matters of what was, if no release costs more than `cost`.
@@ -95,7 +102,16 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
 /// # Errors
 /// One that Redis cannot keep exactly; it says what to do about it.
 pub(super) fn terms(policy: &Policy) -> Result<Vec<ScriptTerms>> {
-    policy.quotas.iter().map(ScriptTerms::of).collect()
+    let mut terms = policy.quotas.iter().map(ScriptTerms::of).collect::<Result<Vec<_>>>()?;
+    let mut logged: Vec<_> = terms.iter_mut().filter(|terms| terms.algorithm == Algorithm::Sliding).collect();
+    // The longest is the last: what stands before a unit takes memory even if it is not used.
+    logged.sort_by_key(|terms| terms.count);
+    let mut before = 0;
+    for terms in logged {
+        terms.log = before;
+        before += terms.count;
+    }
+    Ok(terms)
 }
 
 #[cfg(test)]

@@ -49,7 +49,11 @@ fn of_handshake(error: &io::Error) -> Failure {
         Some(rustls::Error::InvalidCertificate(why)) => {
             Failure::refused(format!("its certificate is not accepted: {why}"))
         }
-        Some(rustls::Error::InvalidMessage(_)) => Failure::away("it does not speak TLS"),
-        _ => Failure::of_connecting(error),
+        _ => match Failure::of_connecting(error) {
+            Failure::Away(why) => {
+                Failure::Away(format!("{why} while TLS begins; if that port is without TLS, write redis://"))
+            }
+            failure => failure,
+        },
     }
 }

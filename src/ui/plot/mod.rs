@@ -4,7 +4,7 @@ mod axis;
 mod svg;
 mod terminal;
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
@@ -68,7 +68,24 @@ pub fn draw(audit: &Audit, path: &Path, mut out: impl Write) -> Result<()> {
     if path == Path::new("-") {
         return Ok(out.write_all(terminal(&plot, width()).as_bytes())?);
     }
-    fs::write(path, svg(&plot)).with_context(|| format!("cannot write {}", path.display()))
+    fs::write(path, svg(&plot)).with_context(|| cannot_write(path))
+}
+
+/// Whether a plot can be written: a long run should not find out at its end. Opening a device or a FIFO might block.
+///
+/// # Errors
+/// It cannot.
+pub fn check(path: &Path) -> Result<()> {
+    let is_special = fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir());
+    if path == Path::new("-") || is_special {
+        return Ok(());
+    }
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).with_context(|| cannot_write(path))
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
 }
 
 /// The width of the terminal, or of an old one if there is none.

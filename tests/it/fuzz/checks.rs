@@ -4,6 +4,7 @@
 #[cfg(feature = "redis")]
 #[path = "server.rs"]
 mod server;
+#[cfg(feature = "sqlite")]
 #[path = "state.rs"]
 mod state;
 
@@ -21,6 +22,7 @@ use throttle::source::{Delimiter, Extractor, Reader, SourceError};
 
 #[cfg(feature = "redis")]
 pub use server::{server, slots};
+#[cfg(feature = "sqlite")]
 pub use state::state;
 
 /// A RATE is understood or it is not; what was understood is printed such that it means the same.

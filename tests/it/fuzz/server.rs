@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use throttle::charge::Key;
 use throttle::config::{Defaults, Rate, RateText};
-use throttle::store::{Answer, Order, Policy, RedisStore, Reserve};
+use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Store, Turn};
 use throttle::time::{SECOND, Time};
 
 /// Whatever a server answers, there is an error, or slots that were asked for: not before now, nor beyond the horizon,
@@ -43,6 +43,8 @@ pub fn slots(data: &[u8]) -> usize {
 /// A process that books.
 struct Client {
     has_login: bool,
+    key: Key,
+    turn: Option<Turn>,
     store: RedisStore,
     policy: Policy,
     clock: Arc<AtomicU64>,
@@ -67,21 +69,25 @@ impl Client {
         let shown = Arc::clone(&clock);
         let now = move || Time(shown.fetch_add(round_trip, Relaxed));
         let store = RedisStore::new(server, policy.clone(), Duration::ZERO, now);
-        Client { has_login, store, policy, clock }
+        let key = if kind & 32 == 0 { Key::new() } else { Key::from_slice(b"key") };
+        Client { has_login, key, turn: None, store, policy, clock }
     }
 
     /// Returns how many slots it gave.
     fn check_booking(&mut self, answers: &[u8], count: u64) -> usize {
         let costs = vec![1; self.policy.quotas.len()].into();
-        let order = Order { key: Key::from_slice(b"key"), costs, count };
-        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
-        theirs.write_all(answers).and_then(|()| theirs.shutdown(Shutdown::Write)).expect("answered");
+        let order = Order { key: self.key.clone(), costs, count, turn: self.turn };
+        // Whoever is asked answers the same.
+        let (ours, _theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| answering(answers)).unzip();
         let before = self.clock.load(Relaxed);
         let answer = self.store.book_over(ours, &order);
         let after = self.clock.load(Relaxed);
         match answer {
             Ok(answer) => {
                 self.check(&answer, count, Time(before), Time(after));
+                self.turn = answer.turn;
+                let unused = answer.slots.get(1..).unwrap_or_default();
+                self.store.give_back(&order, unused).expect("it is tried, at most");
                 answer.slots.len()
             }
             Err(error) => {
@@ -104,6 +110,13 @@ impl Client {
     }
 }
 
+/// Both ends of a stream, on which all has been said.
+fn answering(answers: &[u8]) -> (UnixStream, UnixStream) {
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+    theirs.write_all(answers).and_then(|()| theirs.shutdown(Shutdown::Write)).expect("answered");
+    (ours, theirs)
+}
+
 fn rate(text: &str) -> Rate {
     let text = text.parse::<RateText>().expect("a rate");
     text.resolve(&Defaults::default()).expect("a rate")
@@ -114,6 +127,10 @@ fn check_words(text: &str) {
     assert!(!text.is_empty() && !text.contains(char::is_control), "{text:?}");
 }
 
+/// Two nodes of a cluster, each with half of the keys.
+const NODES: &str =
+    "*2\r\n*3\r\n:0\r\n:8191\r\n*2\r\n$1\r\na\r\n:1\r\n*3\r\n:8192\r\n:16383\r\n*2\r\n$1\r\nb\r\n:2\r\n";
+
 /// Bytes that become numbers; all are 0 in the end.
 struct Numbers<'a> {
     rest: &'a [u8],
@@ -123,9 +140,14 @@ impl Numbers<'_> {
     /// What was booked, with all that comes before it, and again, as the client may ask twice.
     fn answers(&mut self, client: &Client) -> Vec<u8> {
         let login = if client.has_login { "+OK\r\n+OK\r\n" } else { "" };
-        let near = if self.byte() & 1 == 0 { "+PONG\r\n" } else { "" };
         let (now, limits) = (client.clock.load(Relaxed) / 1000, client.policy.quotas.len());
-        [login, near, &self.booked(now, limits), &self.booked(now, limits)].concat().into_bytes()
+        let nodes = ["-ERR no cluster\r\n", "*0\r\n", NODES, "$-1\r\n"];
+        let is_new = self.byte() & 1 == 0;
+        let nodes = nodes[usize::from(self.byte()) % nodes.len()];
+        let claimed = if is_new && !client.key.is_empty() { self.booked(now, 0) } else { String::new() };
+        let near = if is_new { "+PONG\r\n" } else { "" };
+        let [booked, again] = [self.booked(now, limits), self.booked(now, limits)];
+        [login, nodes, &claimed, near, &booked, &again].concat().into_bytes()
     }
 
     fn booked(&mut self, now: u64, limits: usize) -> String {
@@ -136,9 +158,10 @@ impl Numbers<'_> {
         let count_seen = if self.byte() == u8::MAX { 0 } else { limits };
         let seen: Vec<_> = (0..count_seen).map(|_| self.seen(now)).collect();
         format!(
-            "*5\r\n:{now}\r\n:{again}\r\n:{found}\r\n*{count}\r\n{}*{count_seen}\r\n{}",
+            "*6\r\n:{now}\r\n:{again}\r\n:{found}\r\n*{count}\r\n{}*{count_seen}\r\n{}:{}\r\n",
             slots.concat(),
-            seen.concat()
+            seen.concat(),
+            self.byte()
         )
     }
 

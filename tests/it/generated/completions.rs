@@ -21,6 +21,7 @@ enum Value {
     Key,
     State,
     Halt,
+    Stats,
 }
 
 fn options() -> Vec<Arg> {
@@ -36,6 +37,7 @@ fn value(arg: &Arg) -> Value {
         "key" => Value::Key,
         "state" => Value::State,
         "halt" => Value::Halt,
+        "stats" => Value::Stats,
         _ if !names.is_empty() => Value::OneOf(names),
         _ if arg.get_value_hint() == ValueHint::AnyPath => Value::File,
         _ => Value::Free,
@@ -105,6 +107,7 @@ fn bash_value(value: &Value) -> Option<String> {
         Value::Cost => "_throttle_selectors \"$before\" cost".to_owned(),
         Value::Key => "_throttle_selectors \"$before\" key".to_owned(),
         Value::State => "_throttle_states \"$before\" \"$value\"".to_owned(),
+        Value::Stats => "_throttle_stats \"$before\" \"$value\"".to_owned(),
         Value::Halt => "candidates=(\"${before}soon,fail=\" \"${before}now,fail=\")".to_owned(),
     })
 }
@@ -143,6 +146,7 @@ fn zsh_option(arg: &Arg) -> String {
         Value::Key => "_throttle_key".to_owned(),
         Value::State => "_throttle_state".to_owned(),
         Value::Halt => "_throttle_halt".to_owned(),
+        Value::Stats => "_throttle_stats".to_owned(),
     };
     let what =
         arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string).unwrap_or_default();
@@ -171,6 +175,7 @@ fn fish_option(arg: &Arg) -> String {
         Value::Key => " -x -a '(__throttle_keys)'".to_owned(),
         Value::State => " -x -a '(__throttle_states)'".to_owned(),
         Value::Halt => " -x -a 'soon,fail= now,fail='".to_owned(),
+        Value::Stats => " -x -a '(__throttle_stats)'".to_owned(),
     };
     format!(
         "complete -c throttle -n 'not __throttle_in_command'{}{value} -d {}\n",

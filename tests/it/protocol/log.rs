@@ -3,7 +3,7 @@
 use throttle::config::{Defaults, RateText};
 use throttle::limiter::{Limits, Request};
 use throttle::store::ledger::{BookingRules, Ledger};
-use throttle::store::{Order, Policy, Reserve, Slot};
+use throttle::store::{Answer, MemoryLog, Order, Policy, Reserve, Slot, Turn};
 use throttle::time::Time;
 
 /// Time passes in steps of this. The ledger tells nobody to come back sooner.
@@ -16,8 +16,11 @@ pub(super) struct Terms {
     pub(super) period: u64,
     pub(super) policy: Policy,
     pub(super) rules: BookingRules,
+    /// Whether those who are turned away have turns. Without, whoever asks first is served, which is one more thing that
+    /// may happen, so that a limit that holds without turns does so with them; and there are fewer states.
+    pub(super) has_turns: bool,
     /// As far ahead as anyone likes.
-    unbounded: BookingRules,
+    pub(super) unbounded: BookingRules,
 }
 
 impl Terms {
@@ -25,10 +28,12 @@ impl Terms {
     pub(super) fn new(count: u64, period: u64, horizon: u64, span: u64) -> Self {
         let rate = format!("{count}/{period}ms").parse::<RateText>().expect("a rate");
         let rate = rate.resolve(&Defaults::default()).expect("resolved");
-        let reserve = Reserve { part: 1000, least: TICK, most: TICK };
+        let reserve =
+            Reserve { least: TICK, dearest_part: 1, floor: TICK, most: TICK, longest: 0, ..Reserve::LOCAL };
         let policy = Policy { horizon: horizon * TICK, span, ..Policy::new(&[rate], reserve) };
         let unbounded = BookingRules::new(Policy { horizon: u64::MAX, ..policy.clone() });
-        Terms { count, period, rules: BookingRules::new(policy.clone()), unbounded, policy }
+        let rules = BookingRules::new(policy.clone());
+        Terms { count, period, rules, has_turns: false, unbounded, policy }
     }
 
     /// The same with slots that know nothing of how late a release may be.
@@ -43,20 +48,20 @@ impl Terms {
 #[derive(Clone)]
 pub(super) struct Log {
     ledger: Ledger,
-    marks: Vec<u64>,
+    units: MemoryLog,
     returned: Vec<Slot>,
     /// Whether nobody who knew what was lost has asked since.
     pub(super) is_unhealed: bool,
 }
 
 fn order(count: u64) -> Order {
-    Order { key: throttle::charge::Key::new(), costs: [1].into(), count }
+    Order { key: throttle::charge::Key::new(), costs: [1].into(), count, turn: None }
 }
 
 impl Log {
     pub(super) fn begin(terms: &Terms, now: Time) -> Self {
         let ledger = terms.rules.begin(now);
-        Log { ledger, marks: Vec::new(), returned: Vec::new(), is_unhealed: false }
+        Log { ledger, units: MemoryLog::default(), returned: Vec::new(), is_unhealed: false }
     }
 
     /// Begins anew, with nothing known of what was.
@@ -70,25 +75,23 @@ impl Log {
         *self = Log { ledger: terms.rules.silence(last), ..Log::begin(terms, now) };
     }
 
-    /// Slots, and when to ask again. Those that were given back go first.
-    pub(super) fn book(&mut self, terms: &Terms, now: Time, count: u64) -> (Vec<Slot>, Option<Time>) {
+    /// Books. Slots that were given back go first.
+    pub(super) fn book(&mut self, terms: &Terms, now: Time, count: u64, turn: Option<Turn>) -> Answer {
         self.expire(now);
         let reused = self.returned.len().min(usize::try_from(count).expect("few"));
         let mut slots: Vec<_> = self.returned.drain(..reused).collect();
         let lacking = count - slots.len() as u64;
         if lacking == 0 {
-            return (slots, None);
+            return Answer { slots, ..Answer::default() };
         }
-        let answer =
-            terms.rules.book(&mut self.ledger, &mut self.marks, now, &order(lacking)).expect("booked");
+        let order = Order { turn, ..order(lacking) };
+        let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, &order).expect("booked");
         slots.extend(answer.slots);
-        (slots, answer.ask_again)
-    }
-
-    /// As [`book`](Self::book), by a process that dies between writing the marks and the ledger.
-    pub(super) fn book_half(&mut self, terms: &Terms, now: Time, count: u64) {
-        let mut lost = self.ledger.clone();
-        terms.rules.book(&mut lost, &mut self.marks, now, &order(count)).expect("booked");
+        if terms.has_turns {
+            return Answer { slots, ..answer };
+        }
+        self.ledger.turns = Time::ZERO;
+        Answer { slots, turn: None, ..answer }
     }
 
     /// Takes slots that are not going to be used.
@@ -107,10 +110,10 @@ impl Log {
     /// Those after the next N follow from these.
     pub(super) fn future(&self, terms: &Terms, now: Time) -> Vec<u8> {
         let mut log = self.clone();
-        let answer = terms.unbounded.book(&mut log.ledger, &mut log.marks, now, &order(terms.count + 1));
+        let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &order(terms.count + 1));
         let fresh = answer.expect("booked").slots;
         let returned = self.returned.iter().filter(|slot| slot.until >= now);
-        let mut future = vec![u8::from(self.is_unhealed)];
+        let mut future = vec![u8::from(self.is_unhealed), ticks(self.ledger.turns, now)];
         future.extend(fresh.iter().chain(returned).map(|slot| ticks(slot.at, now)));
         future
     }

@@ -1,6 +1,6 @@
 //! Processes that share a limit, each doing whatever it may at any time.
 
-use throttle::store::Slot;
+use throttle::store::{Answer, Slot, Turn};
 use throttle::time::Time;
 
 use super::explore::Model;
@@ -65,7 +65,6 @@ pub(super) enum Action {
     Wake(usize),
     Release(usize),
     Die(usize),
-    DieBooking(usize),
     End(usize),
     LoseState,
 }
@@ -86,6 +85,7 @@ pub(super) struct State {
 struct Process {
     slots: Vec<Slot>,
     ask_at: Time,
+    turn: Option<Turn>,
     message: Message,
     /// Whether it knew a log that is lost, and has not asked since.
     knew_other: bool,
@@ -95,25 +95,26 @@ struct Process {
 enum Message {
     None,
     Question(u64),
-    Answer(Vec<Slot>, Option<Time>),
+    Answer(Answer),
 }
 
 impl Process {
     fn new(now: Time) -> Self {
-        Process { slots: Vec::new(), ask_at: now, message: Message::None, knew_other: false }
+        Process { slots: Vec::new(), ask_at: now, turn: None, message: Message::None, knew_other: false }
     }
 
     fn key(&self, now: Time) -> Vec<u8> {
         let at = |slot: &Slot| ticks(slot.at, now);
-        let mut key = vec![u8::from(self.knew_other), ticks(self.ask_at.max(now), now)];
+        let turn = |turn: Option<Turn>| turn.map_or(0, |turn| ticks(Time(turn.0), now));
+        let mut key = vec![u8::from(self.knew_other), ticks(self.ask_at.max(now), now), turn(self.turn)];
         key.push(u8::try_from(self.slots.len()).expect("few"));
         key.extend(self.slots.iter().map(at));
         match &self.message {
             Message::None => key.push(0),
             Message::Question(count) => key.extend([1, u8::try_from(*count).expect("few")]),
-            Message::Answer(slots, ask_again) => {
-                key.extend([2, ask_again.map_or(0, |at| ticks(at.max(now), now))]);
-                key.extend(slots.iter().map(at));
+            Message::Answer(answer) => {
+                key.extend([2, answer.ask_again.map_or(0, |at| ticks(at.max(now), now)), turn(answer.turn)]);
+                key.extend(answer.slots.iter().map(at));
             }
         }
         key
@@ -123,11 +124,12 @@ impl Process {
         self.slots.first().is_some_and(|slot| slot.at <= now)
     }
 
-    fn receive(&mut self, slots: Vec<Slot>, ask_again: Option<Time>, broken: Option<Broken>) {
+    fn receive(&mut self, answer: Answer, broken: Option<Broken>) {
         let until = |slot: Slot| if broken == Some(Broken::Deadline) { Time(u64::MAX) } else { slot.until };
-        self.slots.extend(slots.into_iter().map(|slot| Slot { until: until(slot), ..slot }));
+        self.slots.extend(answer.slots.into_iter().map(|slot| Slot { until: until(slot), ..slot }));
         self.slots.sort_by_key(|slot| slot.at);
-        self.ask_at = ask_again.unwrap_or_default();
+        self.ask_at = answer.ask_again.unwrap_or_default();
+        self.turn = answer.turn;
         self.message = Message::None;
     }
 }
@@ -277,15 +279,15 @@ impl Protocol {
             state.log.is_unhealed = self.broken == Some(Broken::SilenceOnce);
         }
         process.knew_other = false;
-        let (slots, ask_again) = state.log.book(&self.terms, state.now, count);
-        process.message = Message::Answer(slots, ask_again);
+        let turn = process.turn;
+        process.message = Message::Answer(state.log.book(&self.terms, state.now, count, turn));
         state.future = state.log.future(&self.terms, state.now);
     }
 
     fn receive(&self, state: &mut State, index: usize) {
         let process = &mut state.processes[index];
-        if let Message::Answer(slots, ask_again) = std::mem::replace(&mut process.message, Message::None) {
-            process.receive(slots, ask_again, self.broken);
+        if let Message::Answer(answer) = std::mem::replace(&mut process.message, Message::None) {
+            process.receive(answer, self.broken);
         }
     }
 
@@ -315,12 +317,6 @@ impl Protocol {
         };
         if self.has(Fault::Death) {
             steps.push((Action::Die(index), replaced()));
-            if self.store == Store::File && self.may_ask(state, process) {
-                let mut next = replaced();
-                next.log.book_half(&self.terms, state.now, self.terms.policy.span);
-                next.future = next.log.future(&self.terms, state.now);
-                steps.push((Action::DieBooking(index), next));
-            }
         }
         if self.has(Fault::End) && !process.slots.is_empty() {
             let mut next = replaced();

@@ -134,6 +134,7 @@ fn slots_that_come_too_late_are_not_used() {
     assert_eq!(exit, Exit::StoreAway);
     assert!(why.contains("margin="), "{why}");
     // It was not asked again in no time.
-    let booked: u64 = server.ask("STRLEN throttle:{web}:0:");
-    assert!((48 + 8 * 2..48 + 8 * 12).contains(&booked), "{booked}");
+    let booked: u64 = server.ask("STRLEN throttle:web");
+    let head = 48 + "1000/1h,algo=sliding,margin=100ms".len() as u64 + 1;
+    assert!((head + 8 * 2..head + 8 * 12).contains(&booked), "{booked}");
 }

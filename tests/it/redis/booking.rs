@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use throttle::charge::Key;
 use throttle::exit::Exit;
-use throttle::store::{Order, Policy, RedisStore, Slot, Store};
+use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store};
 use throttle::time::Time;
 
 use super::client::{book_out, failure, keyed, policy, some, store, store_at};
@@ -25,7 +25,7 @@ pub(super) struct Frozen {
 
 impl Frozen {
     pub(super) fn start() -> Option<Self> {
-        let (server, clock) = RedisServer::start_with_clock()?;
+        let (server, clock) = RedisServer::start_with_clock(&[])?;
         let mut frozen = Frozen { server, clock, micros: START, local: Arc::default() };
         frozen.pass(0);
         Some(frozen)
@@ -85,8 +85,12 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
         frozen.pass(random.u64(0..=at_most));
         let key = if random.u8(0..4) == 0 { &b"\r\n{other}\0\xff"[..] } else { b"" };
         let costs = random_costs(random, &policy);
-        let order =
-            Order { key: Key::from_slice(key), costs: costs.clone().into(), count: random.u64(1..20) };
+        let order = Order {
+            key: Key::from_slice(key),
+            costs: costs.clone().into(),
+            count: random.u64(1..20),
+            turn: None,
+        };
         let answer = random.choice(&mut stores).unwrap().book(&order).unwrap();
         let slots: Vec<_> = answer.slots.iter().map(|&slot| frozen.server_time(slot)).collect();
         let expected = model.book(frozen.micros, key, &costs, order.count);
@@ -127,6 +131,63 @@ fn what_is_beyond_the_horizon_is_not_given_out_but_told_of() {
     let answer = store.book(&some(1)).unwrap();
     assert_eq!(frozen.server_time(answer.slots[0]) - START, 1_500_000);
     assert_eq!(answer.ask_again, None);
+}
+
+/// Two in 1.5 s, and a horizon of 3 s.
+fn two_in_a_second_and_a_half() -> Policy {
+    Policy { span: 16, horizon: 3_000_000_000, ..policy(&["2/s,margin=500ms"]) }
+}
+
+#[test]
+fn those_who_are_turned_away_are_served_in_their_order() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let mut stores = [(); 4].map(|()| frozen.store("web", two_in_a_second_and_a_half()));
+    for _ in 0..6 {
+        assert_eq!(stores[0].book(&some(1)).unwrap().slots.len(), 1);
+    }
+    let local = |frozen: &Frozen| frozen.local.load(Relaxed);
+    let start = local(&frozen);
+    let queue: Vec<_> = stores.iter_mut().map(|store| store.book(&some(1)).unwrap()).collect();
+    let again: Vec<_> =
+        queue.iter().map(|answer| (answer.ask_again.unwrap().0 - start) / 10_000_000).collect();
+    // With a millisecond's pause each.
+    assert_eq!(again, [150, 225, 300, 375]);
+    frozen.pass(1_500_000);
+    // There is a slot within the horizon, but it is for the first in the queue, whoever else asks first.
+    assert!(stores[1].book(&Order { turn: queue[1].turn, ..some(1) }).unwrap().slots.is_empty());
+    let served = stores[0].book(&Order { turn: queue[0].turn, ..some(1) }).unwrap();
+    assert_eq!(frozen.server_time(served.slots[0]) - START, 4_500_000);
+}
+
+#[test]
+fn what_is_given_back_goes_to_the_next_who_asks_for_the_same() {
+    let Some(frozen) = Frozen::start() else { return };
+    let mut stores = [(); 2].map(|()| frozen.store("web", two_in_a_second_and_a_half()));
+    let of = |answer: &Answer| {
+        answer.slots.iter().map(|&slot| frozen.server_time(slot) - START).collect::<Vec<_>>()
+    };
+    let first = stores[0].book(&some(4)).unwrap();
+    assert_eq!(of(&first), [0, 0, 1_500_000, 1_500_000]);
+    // One of two at the same instant, and one that is over.
+    stores[0].give_back(&some(2), &[first.slots[3], first.slots[0]]).unwrap();
+    let other = Order { costs: [2].into(), ..some(1) };
+    assert_eq!(of(&stores[1].book(&other).unwrap()), [3_000_000]);
+    // No more is given back than was booked: there is another one at that instant, and no third.
+    stores[0].give_back(&some(3), &[first.slots[3]; 3]).unwrap();
+    assert_eq!(of(&stores[1].book(&some(9)).unwrap()), [1_500_000, 1_500_000]);
+    let none = stores[1].book(&some(1)).unwrap();
+    assert_eq!((of(&none), none.turn.is_some()), (vec![], true));
+}
+
+#[test]
+fn what_is_given_back_is_lost_with_the_state_that_it_was_of() {
+    let Some(frozen) = Frozen::start() else { return };
+    let mut stores = [(); 2].map(|()| frozen.store("web", two_in_a_second_and_a_half()));
+    let slots = stores[0].book(&some(4)).unwrap().slots;
+    frozen.server.ask::<String>("FLUSHALL");
+    assert_eq!(stores[1].book(&some(2)).unwrap().slots.len(), 2);
+    stores[0].give_back(&some(1), &slots[3..]).unwrap();
+    assert!(stores[1].book(&some(1)).unwrap().slots.is_empty(), "all is silent");
 }
 
 #[test]
@@ -172,10 +233,10 @@ fn nothing_is_kept_for_ever() {
         }
     }
     let keys: Vec<Vec<u8>> = frozen.server.ask("KEYS *");
-    assert_eq!(keys.len(), 4 * 4);
-    assert!(keys.iter().all(|key| key.starts_with(b"throttle:{")));
+    assert_eq!(keys.len(), 4 * 3);
+    assert!(keys.iter().all(|key| key.starts_with(b"throttle:")));
     frozen.pass(9_000_000);
-    assert_eq!(frozen.server.ask::<Vec<Vec<u8>>>("KEYS *").len(), 4 * 4);
+    assert_eq!(frozen.server.ask::<Vec<Vec<u8>>>("KEYS *").len(), 4 * 3);
     frozen.pass(5_000_000);
     assert_eq!(frozen.server.ask::<Vec<Vec<u8>>>("KEYS *").len(), 0);
 }
@@ -184,15 +245,17 @@ fn nothing_is_kept_for_ever() {
 fn a_log_takes_eight_bytes_a_unit_and_the_others_take_no_more_with_a_larger_count() {
     let Some(frozen) = Frozen::start() else { return };
     for (rate, bytes) in [
-        ("1M/h", 48 + 8 * 1000),
-        ("1M/h,algo=fixed", 48),
-        ("1M/h,algo=bucket", 48),
-        ("1M/s,algo=interval", 48),
+        ("1M/h", 64 + 8 * 1000),
+        ("1M/h,algo=fixed", 64),
+        ("1M/h,algo=bucket", 64),
+        ("1M/s,algo=interval", 64),
     ] {
         let name = rate.replace(['/', '='], "-");
+        let key = format!("throttle:{name}");
         let policy = Policy { span: 1000, horizon: 1_000_000_000_000, ..policy(&[rate]) };
+        let text = policy.text.len() as u64 + 1;
         assert_eq!(frozen.store(&name, policy).book(&some(1000)).unwrap().slots.len(), 1000, "{rate}");
-        assert_eq!(frozen.server.ask::<u64>(&format!("STRLEN throttle:{{{name}}}:0:")), bytes, "{rate}");
+        assert_eq!(frozen.server.ask::<u64>(&format!("STRLEN {key}")), text + bytes, "{rate}");
     }
 }
 
@@ -225,5 +288,5 @@ fn a_socket_and_a_database() {
     assert!(answer.ask_again.is_some());
     server.ask::<()>("SELECT 2");
     let databases: String = server.ask("INFO keyspace");
-    assert!(databases.contains("db2:keys=2"), "{databases}");
+    assert!(databases.contains("db2:keys=1"), "{databases}");
 }

@@ -15,7 +15,7 @@ use throttle::time::Time;
 pub(crate) const PATIENT: Duration = Duration::from_secs(20);
 
 /// Machines that are busy with tests are late.
-const GENEROUS: Reserve = Reserve { least: 100_000_000, ..Reserve::REMOTE };
+const GENEROUS: Reserve = Reserve { floor: 100_000_000, ..Reserve::REMOTE };
 
 pub(crate) fn rate(text: &str) -> Rate {
     text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
@@ -53,7 +53,7 @@ pub(crate) fn some(count: u64) -> Order {
 }
 
 pub(crate) fn keyed(key: &[u8], count: u64) -> Order {
-    Order { key: Key::from_slice(key), costs: [1].into(), count }
+    Order { key: Key::from_slice(key), costs: [1].into(), count, turn: None }
 }
 
 /// Books one at a time, until no more are to be had. Returns the last answer as well.

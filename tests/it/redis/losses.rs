@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
+use throttle::exit::Exit;
 use throttle::store::{RedisStore, Store};
 
 use super::booking::Frozen;
-use super::client::{book_out, keyed, policy, some, store};
+use super::client::{book_out, failure, impatient, keyed, policy, some, store};
 use super::proxy::Proxy;
 use super::server::RedisServer;
 use crate::support::eventually;
@@ -78,7 +79,7 @@ fn each_key_is_lost_by_itself() {
     let mut store = store(&server.url("web"), &["6/h"]);
     store.book(&keyed(b"a", 1)).unwrap();
     store.book(&keyed(b"b", 1)).unwrap();
-    server.ask::<()>("DEL throttle:{web}:0:a");
+    server.ask::<()>("DEL throttle:web/a");
     assert_eq!(store.book(&keyed(b"b", 1)).unwrap().slots.len(), 1);
     assert_eq!(store.book(&keyed(b"a", 1)).unwrap().slots.len(), 0);
 }
@@ -119,7 +120,7 @@ fn is_found_out_after(bookings: u64) {
     let url = format!("redis://127.0.0.1:{}/web", way.port);
     let (mut early, mut late) = (store(&url, &["8/h"]), store(&url, &["8/h"]));
     early.book(&some(1)).unwrap();
-    eventually("it is replicated", || new.ask::<u64>("EXISTS throttle:{web}:0:") == 1);
+    eventually("it is replicated", || new.ask::<u64>("EXISTS throttle:web") == 1);
     new.ask::<()>("REPLICAOF NO ONE");
     late.book(&some(1)).unwrap();
     way.lead_to(new.port);
@@ -131,4 +132,25 @@ fn is_found_out_after(bookings: u64) {
     assert_silent(&mut late, "6/h", "lost");
     let (slots, answer) = book_out(&mut early, &some(1));
     assert_eq!((slots.len(), answer.warning), (0, None));
+}
+
+#[test]
+fn a_booking_that_a_replica_lacks_is_not_used() {
+    let Some(server) = RedisServer::start() else { return };
+    let url = server.url("web") + "?replicas=1";
+    let fail = || failure(&mut impatient(&url, &["100/h"], Duration::from_millis(400)));
+    let (exit, why) = fail();
+    assert_eq!(exit, Exit::StoreAway);
+    assert!(why.contains("0 of 1 replicas"), "{why}");
+    assert_eq!(server.ask::<u64>("EXISTS throttle:web"), 0);
+    let options = ["--replicaof", &format!("127.0.0.1 {}", server.port)];
+    let Some(replica) = RedisServer::start_with(&options) else { return };
+    let mut knows = impatient(&url, &["100/h"], Duration::from_secs(3));
+    let booked = || server.ask::<u64>("STRLEN throttle:web");
+    assert_eq!(knows.book(&some(1)).unwrap().slots.len(), 1);
+    let once = booked();
+    replica.ask::<()>("REPLICAOF NO ONE");
+    assert_eq!(failure(&mut knows).0, Exit::StoreAway);
+    // In vain, but not again and again.
+    assert_eq!(booked(), once + 8);
 }

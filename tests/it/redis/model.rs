@@ -10,11 +10,19 @@ use throttle::time::Time;
 /// The limits of every key.
 pub(crate) struct Model {
     policy: Policy,
-    by_key: HashMap<Vec<u8>, Vec<Limit>>,
+    by_key: HashMap<Vec<u8>, State>,
+}
+
+struct State {
+    limits: Vec<Limit>,
+    /// The first instant that no turn is for.
+    turns: u64,
 }
 
 struct Limit {
     rule: Box<dyn Limiter>,
+    /// One unit in so many microseconds, as a fraction.
+    gap: (u64, u64),
     newest: u64,
 }
 
@@ -29,7 +37,11 @@ impl Limit {
             Algorithm::Bucket => Box::new(Single::new(Bucket::new(rates))),
             Algorithm::Interval => Box::new(Single::new(Interval::new(rates))),
         };
-        Limit { rule, newest: 0 }
+        let gap = match quota.algorithm {
+            Algorithm::Sliding | Algorithm::Fixed => (windows.period, windows.count),
+            Algorithm::Bucket | Algorithm::Interval => (rates.period, rates.count),
+        };
+        Limit { rule, gap, newest: 0 }
     }
 }
 
@@ -38,20 +50,32 @@ impl Model {
         Model { policy, by_key: HashMap::new() }
     }
 
-    /// The slots of an order, at `now` in microseconds.
+    /// The slots of an order that has no turn, at `now` in microseconds.
     pub(crate) fn book(&mut self, now: u64, key: &[u8], costs: &[u64], count: u64) -> Vec<u64> {
-        let quotas = &self.policy.quotas;
-        let limits =
-            self.by_key.entry(key.to_vec()).or_insert_with(|| quotas.iter().map(Limit::of).collect());
+        let Policy { quotas, span, .. } = &self.policy;
+        let horizon = self.policy.horizon / 1000;
+        let new = || State { limits: quotas.iter().map(Limit::of).collect(), turns: 0 };
+        let State { limits, turns } = self.by_key.entry(key.to_vec()).or_insert_with(new);
         let mut charged: Vec<_> = limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0).collect();
         let mut since = charged.iter().map(|(limit, _)| limit.newest).fold(now, u64::max);
+        let gap = charged.iter().map(|(limit, cost)| (limit.gap.0 * **cost).div_ceil(limit.gap.1)).max();
         let mut slots = Vec::new();
-        for _ in 0..count {
+        let mut most = count;
+        while (slots.len() as u64) < most {
             let ask = |cost| Ask { since: Time(since), cost };
             let answers = charged.iter().map(|(limit, cost)| limit.rule.earliest(b"", ask(**cost)));
             let Some(Verdict::At(Time(slot))) = answers.max() else { break };
-            if slot > now + self.policy.horizon / 1000 {
+            let is_first = slots.is_empty();
+            let others_wait = *turns > now + horizon && slot > now + horizon / 2;
+            if slot > now + horizon || (is_first && others_wait) {
+                if is_first {
+                    let turn = slot.max((*turns).min(now + 16 * horizon));
+                    *turns = (*turns).max(turn + gap.expect("something is charged"));
+                }
                 break;
+            }
+            if is_first && slot > now + 100_000 {
+                most = count.min(span.div_ceil(8));
             }
             for (limit, cost) in &mut charged {
                 limit.rule.commit(0, Time(slot), ask(**cost));

@@ -54,7 +54,8 @@ fn a_run_goes_on_from_what_the_last_one_used() {
     let Some(server) = RedisServer::start() else { return };
     let start = Instant::now();
     for _ in 0..4 {
-        let run = throttle(&[RATE, "-s", &server.url("web"), "--", "true"]).write_stdin(numbers(8)).assert();
+        let run =
+            throttle(&[RATE, "-q", "-s", &server.url("web"), "--", "true"]).write_stdin(numbers(8)).assert();
         run.success().stderr("");
     }
     assert_takes_its_time(start, 32);
@@ -144,6 +145,42 @@ fn a_password_is_read_from_the_environment_or_a_file_only() {
     let file = format!("-s@{}", directory.file("state", url + "\n").display());
     let run = throttle(&["-v", "-r5/s", &file]).write_stdin("1\n").assert().success().stdout("1\n");
     assert!(!text(&run.get_output().stderr).contains("hush"));
+}
+
+/// Neither to those who read what it writes, nor to its commands, nor when it fails.
+#[test]
+fn the_password_is_nowhere_to_be_read() {
+    let Some(server) = RedisServer::start_with(&["--requirepass", "hush"]) else { return };
+    let url = server.url("web").replace("//", "//:hush@");
+    let directory = Directory::new();
+    let log = directory.path().join("log");
+    let mut run = throttle(&["-v", "--stats=json", "-t", "--retries=1", "--log", log.to_str().unwrap()]);
+    let run = run.args(["-r9/s", "--", "sh", "-c", "env; tr '\\0' '\\n' </proc/$PPID/cmdline; exit 1"]);
+    let run = run.env("THROTTLE_STATE", &url).write_stdin("1\n").assert().code(123);
+    let (told, printed) = (text(&run.get_output().stderr), text(&run.get_output().stdout));
+    assert!(told.contains("shared by redis://") && !told.contains("hush"), "{told}");
+    assert!(printed.contains(&format!("THROTTLE_STATE={}\n", server.url("web"))), "{printed}");
+    assert!(!printed.contains("hush"), "{printed}");
+    assert!(!std::fs::read_to_string(log).unwrap().contains("hush"));
+    for (args, status) in [(&["-r8/s"][..], 65), (&["--status"], 2), (&["-r8/s", "--dry-run", "-v"], 0)] {
+        let run = throttle(args).env("THROTTLE_STATE", &url).write_stdin("1\n").assert().code(status);
+        assert!(!text(&run.get_output().stderr).contains("hush"), "{args:?}");
+    }
+}
+
+#[test]
+fn a_mistyped_url_is_refused_unread() {
+    for typed in ["redis//:hush@h/n", "redis:/:hush@h/n", "http://joe:hush@h/n"] {
+        let run = throttle(&["-v", "-r5/s"]).env("THROTTLE_STATE", typed).write_stdin("1\n").assert().code(2);
+        let told = text(&run.get_output().stderr);
+        assert!(told.contains("redis://") && !told.contains("hush"), "{told}");
+        // Given another, it is still there to be inherited.
+        let directory = Directory::new();
+        let file = directory.path().join("state");
+        let mut run = throttle(&["-r5/s", "-s", file.to_str().unwrap(), "--", "sh", "-c", "env"]);
+        let run = run.env("THROTTLE_STATE", typed).write_stdin("1\n").assert().success();
+        assert!(!text(&run.get_output().stdout).contains("hush"));
+    }
 }
 
 /// Whoever waits for a slot that is an hour away ends as soon as anybody.

@@ -6,13 +6,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ::redis::{Client, Cmd, FromRedisValue};
+use ::redis::{Client, Cmd, FromRedisValue, RedisResult};
 
 use crate::support::{Directory, Running, eventually, is_alive, needs_program};
 
 pub(crate) struct RedisServer {
     directory: Directory,
     pub(crate) port: u16,
+    /// Of its cluster, if it is of one.
+    pub(crate) bus: u16,
     options: Vec<String>,
     running: Option<Running>,
 }
@@ -29,20 +31,20 @@ impl RedisServer {
     }
 
     /// With a clock that can be set.
-    pub(crate) fn start_with_clock() -> Option<(Self, Clock)> {
+    pub(crate) fn start_with_clock(options: &[&str]) -> Option<(Self, Clock)> {
         needs_program("redis-server")?;
         needs_program("cc")?;
         let directory = Directory::new();
         let clock = Clock::new(directory.path());
-        Some((RedisServer::start_in(directory, &[]), clock))
+        Some((RedisServer::start_in(directory, options), clock))
     }
 
     fn start_in(directory: Directory, options: &[&str]) -> Self {
         let options = options.iter().map(ToString::to_string).collect();
-        let mut server = RedisServer { directory, port: 0, options, running: None };
+        let mut server = RedisServer { directory, port: 0, bus: 0, options, running: None };
         // A port that is free may be taken by the time that it is used.
         for _ in 0..5 {
-            server.port = free_port();
+            (server.port, server.bus) = (free_port(), free_port());
             server.restart();
             if server.running.is_some() {
                 return server;
@@ -54,7 +56,11 @@ impl RedisServer {
     /// Starts it on the port that it has, unless another has that by now. It knows nothing of what was before.
     pub(crate) fn restart(&mut self) {
         let path = self.directory.path();
+        let config = path.join("config");
+        File::create(&config).unwrap();
         let mut command = Command::new("redis-server");
+        // Not all that is kept there is needed, but a sentinel insists.
+        command.arg(config);
         command
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(["--repl-diskless-sync-delay", "0", "--dir"])
@@ -65,6 +71,9 @@ impl RedisServer {
             Some("--tls-port") => command.args([&port, "--port", "0"]),
             _ => command.args(["--port", &port]),
         };
+        if self.options.iter().any(|option| option == "--cluster-enabled") {
+            command.args(["--cluster-port", &self.bus.to_string()]);
+        }
         if path.join(LIBRARY).exists() {
             command.env("LD_PRELOAD", path.join(LIBRARY)).env("FAKE_CLOCK", path.join(NUMBERS));
         }
@@ -72,7 +81,8 @@ impl RedisServer {
         let running = Running::spawn(command.stdin(Stdio::null()).stdout(log).stderr(Stdio::null()));
         let mut is_up = false;
         eventually("redis-server is up", || {
-            is_up = fs::read_to_string(path.join("log")).unwrap().contains("Ready to accept connections");
+            let log = fs::read_to_string(path.join("log")).unwrap();
+            is_up = ["Ready to accept connections", "Sentinel ID is"].iter().any(|ready| log.contains(ready));
             is_up || !is_alive(running.pid())
         });
         self.running = is_up.then_some(running);
@@ -94,10 +104,14 @@ impl RedisServer {
 
     /// Asks the server something, past everything under test.
     pub(crate) fn ask<T: FromRedisValue>(&self, command: &str) -> T {
+        self.try_ask(command).unwrap()
+    }
+
+    pub(crate) fn try_ask<T: FromRedisValue>(&self, command: &str) -> RedisResult<T> {
         let client = Client::open(format!("unix://{}", self.socket().display())).unwrap();
         let mut words = Cmd::new();
         words.arg(command.split(' ').collect::<Vec<_>>());
-        words.query(&mut client.get_connection().unwrap()).unwrap()
+        words.query(&mut client.get_connection().unwrap())
     }
 }
 

@@ -46,8 +46,10 @@ fn a_certificate_that_is_trusted() {
 fn one_side_without_tls() {
     let Some((with, _directory)) = server_with_tls() else { return };
     let Some(without) = RedisServer::start() else { return };
-    for url in [with.url("web"), encrypted(&without)] {
-        throttle(&["-r2/s", "-s", &url, "--store-timeout=500ms"]).write_stdin("1\n").assert().code(69);
+    for (url, advice) in [(with.url("web"), "write rediss://"), (encrypted(&without), "write redis://")] {
+        let run =
+            throttle(&["-r2/s", "-s", &url, "--store-timeout=500ms"]).write_stdin("1\n").assert().code(69);
+        assert!(text(&run.get_output().stderr).contains(advice));
     }
 }
 

@@ -59,7 +59,8 @@ fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run)
     let reporter = Reporter::silent();
     let mut schedule = Schedule::new(config, rates, world.now()).with_commands(run, 7);
     let delimiter = Delimiter::new(b"\n");
-    let exit = Driver { world, sink, reporter: &reporter, delimiter, log: None }.run(&mut schedule);
+    let exit =
+        Driver { world, sink, reporter: &reporter, delimiter, log: None, metrics: None }.run(&mut schedule);
     (exit, schedule.stats())
 }
 

@@ -178,7 +178,7 @@ impl Member {
         let terms = BookingTerms { span: policy.span, most: policy.quotas.iter().map(Quota::most).collect() };
         let mut schedule = Schedule::new(config, rates, self.now()).with_bookings(terms);
         let delimiter = Delimiter::new(b"\n");
-        Driver { world: &mut self, sink: &mut log, reporter: &reporter, delimiter, log: None }
+        Driver { world: &mut self, sink: &mut log, reporter: &reporter, delimiter, log: None, metrics: None }
             .run(&mut schedule);
         fleet.pass_on(&mut fleet.state());
         log.releases

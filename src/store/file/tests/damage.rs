@@ -2,123 +2,163 @@
 
 use std::os::unix::fs::symlink;
 
-use super::header::ROOM;
 use super::*;
 
-/// A state of which three of four are used, and its header's length.
-fn used() -> (Stage, Vec<u8>, usize) {
+/// A state of which three of four are used.
+fn used() -> (Stage, Vec<u8>) {
     let stage = Stage::new();
     slots(&mut stage.open(), 3);
     let bytes = stage.bytes();
-    let length = Header::length(&bytes).expect("a header");
-    (stage, bytes, length)
+    (stage, bytes)
 }
 
-#[expect(clippy::cast_possible_truncation)]
-const SECOND_COPY: usize = ROOM as usize;
+/// When there are slots in what may be damaged, or that there are none.
+fn slots_or_refusal(stage: &Stage, count: u64) -> Result<Vec<u64>, Exit> {
+    let mut store = stage.try_open(policy()).map_err(|error| error.exit)?;
+    let now = now(&store);
+    let answer = store.book(&order(count)).map_err(|error| error.exit)?;
+    Ok(answer.slots.iter().map(|slot| slot.at.since(now) / SECOND).collect())
+}
 
 #[test]
-fn a_copy_of_the_header_can_be_done_without_and_heals() {
-    let (stage, bytes, length) = used();
-    for copy in [0, SECOND_COPY] {
-        for byte in 0..length {
-            let mut changed = bytes.clone();
-            changed[copy + byte] ^= 0x40;
-            stage.write(&changed);
-            let mut store = stage.open();
-            assert!(
-                warning(&mut store)
-                    .expect("told")
-                    .contains("one of the two copies of its header was damaged")
-            );
-            assert_eq!(slots(&mut store, 1), [10], "byte {byte} of the copy at {copy}");
-            assert_eq!(warning(&mut stage.open()), None);
+fn no_byte_is_changed_to_anyones_advantage() {
+    let (stage, bytes) = used();
+    let mut refused = 0;
+    for byte in
+        (0..bytes.len()).filter(|byte| *byte < 120 || bytes[*byte] != 0 && byte % 3 == 0 || byte % 192 == 0)
+    {
+        let mut changed = bytes.clone();
+        changed[byte] ^= 0x40;
+        stage.write(&changed);
+        match slots_or_refusal(&stage, 2) {
+            Ok(slots) => assert_eq!(slots, [0, 10], "byte {byte}"),
+            Err(exit) => {
+                // One byte of the header says that nobody may write to it.
+                let is_refused = exit == Exit::BadState || (exit == Exit::BadStore && byte == 18);
+                assert!(is_refused, "byte {byte}: {exit:?}");
+                refused += 1;
+            }
         }
+    }
+    assert!(refused > 200, "only {refused} were noticed");
+}
+
+#[test]
+fn what_is_cut_off_is_noticed() {
+    let (stage, bytes) = used();
+    for length in (0..bytes.len()).step_by(97) {
+        stage.write(&bytes[..length]);
+        match slots_or_refusal(&stage, 2) {
+            // Nothing has been given back yet: the page of that table is empty.
+            Ok(slots) if length + 1024 >= bytes.len() => assert_eq!(slots, [0, 10], "{length} bytes"),
+            result => assert_eq!(result, Err(Exit::BadState), "{length} bytes"),
+        }
+    }
+}
+
+#[test]
+fn no_row_is_altered_unnoticed() {
+    let (stage, bytes) = used();
+    for change in [
+        "UPDATE slot SET at = 1",
+        "UPDATE slot SET end = unit",
+        "UPDATE slot SET quota = quota + 1",
+        "DELETE FROM slot",
+        "DELETE FROM slot WHERE unit = (SELECT min(unit) FROM slot)",
+        "UPDATE account SET newest = 0",
+        "UPDATE account SET idle = 0",
+        "UPDATE account SET numbers = zeroblob(24)",
+        "UPDATE account SET sum = sum + 1",
+        "DELETE FROM account",
+        "UPDATE policy SET text = '4/11s'",
+        "UPDATE policy SET generation = 0",
+        "UPDATE policy SET began = NULL",
+        "UPDATE policy SET silent = 1",
+        "UPDATE policy SET boot = zeroblob(16)",
+        "DELETE FROM policy",
+        "DROP TABLE slot",
+        "CREATE TRIGGER t AFTER INSERT ON slot BEGIN DELETE FROM slot; END",
+        "PRAGMA user_version = 1000",
+    ] {
+        stage.write(&bytes);
+        stage.sqlite().execute_batch(change).expect("changed");
+        assert_eq!(slots_or_refusal(&stage, 2), Err(Exit::BadState), "{change}");
     }
 }
 
 /// Wherever a process is killed while it books, nobody has got the slots, or they are noted.
 #[test]
 fn a_booking_that_is_cut_short_was_either_made_or_not() {
-    let (stage, before, _) = used();
-    assert_eq!(slots(&mut stage.open(), 2), [0, 10]);
-    let after = stage.bytes();
-    // Marks, the first copy, the second one: these are written in this order.
-    let parts = [2 * SECOND_COPY..after.len(), 0..SECOND_COPY, SECOND_COPY..2 * SECOND_COPY];
-    for (written, expected) in [[0, 10], [0, 10], [10, 10], [10, 10]].into_iter().enumerate() {
-        let mut bytes = before.clone();
-        parts.iter().take(written).for_each(|part| bytes[part.clone()].copy_from_slice(&after[part.clone()]));
-        stage.write(&bytes);
-        let mut store = stage.open();
-        let answer = store.book(&order(2)).expect("booked");
-        let seconds: Vec<_> = answer.slots.iter().map(|slot| slot.at.0 / SECOND - 1000).collect();
-        assert_eq!((&seconds[..], answer.warning), (&expected[..], None), "{written} parts");
+    let stage = Stage::new();
+    let mut store = stage.open();
+    slots(&mut store, 3);
+    let wal = |stage: &Stage| fs::read(stage.beside("-wal")).expect("a log");
+    let (file, before) = (stage.bytes(), wal(&stage).len());
+    slots(&mut store, 1);
+    let all = wal(&stage);
+    drop(store);
+    for length in (before..all.len()).step_by(100).chain([all.len()]) {
+        stage.write(&file);
+        fs::write(stage.beside("-wal"), &all[..length]).expect("a log");
+        fs::set_permissions(stage.beside("-wal"), fs::Permissions::from_mode(0o600)).expect("ours");
+        let next = if length == all.len() { 10 } else { 0 };
+        assert_eq!(slots_or_refusal(&stage, 1), Ok(vec![next]), "{length} of {}", all.len());
+        // What has been written is a state like any other.
+        assert_eq!(slots_or_refusal(&stage, 1), Ok(vec![10]));
     }
 }
 
 #[test]
-fn with_no_copy_it_is_left_as_it_is_until_it_is_reset() {
-    let (stage, bytes, length) = used();
-    for byte in 8..length {
-        let mut changed = bytes.clone();
-        changed[byte] ^= 0x40;
-        changed[SECOND_COPY + byte] ^= 0x01;
-        stage.write(&changed);
-        stage.refuses(
-            Exit::BadState,
-            "is damaged, and is left as it is: begin a new one by 'throttle --reset-state -s",
-        );
-    }
+fn a_full_disk_ends_a_run_and_spoils_nothing() {
+    let (stage, _) = used();
+    let mut store = stage.open();
+    let full = |pages: u32| {
+        let session = store.session.as_ref().expect("nobody waits");
+        let connection = session.database.connection().expect("open");
+        connection.pragma_update(None, "max_page_count", pages).expect("set");
+    };
+    full(1);
+    let mut quota = order(1);
+    quota.key = Key::from_slice(&[7; 3000]);
+    let error = store.book(&quota).expect_err("full");
+    assert_eq!(error.exit, Exit::Error);
+    assert!(error.error.to_string().contains("the disk is full"), "{error}");
+    drop(store);
+    assert_eq!(slots_or_refusal(&stage, 2), Ok(vec![0, 10]));
+}
+
+#[test]
+fn a_state_of_an_older_throttle_is_left_as_it_is_until_it_is_reset() {
+    let (stage, _) = used();
+    stage.write(&[b"throttle\x01\0\0\0".as_slice(), &[7; 10_000]].concat());
+    stage.refuses(Exit::BadState, "was written by an older throttle");
     assert!(stage.reset().expect("reset"));
     assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
 }
 
 #[test]
-fn the_first_bytes_may_be_damaged_too() {
-    let (stage, mut bytes, _) = used();
-    bytes[3] ^= 1;
-    bytes[SECOND_COPY] ^= 1;
+fn what_is_damaged_is_left_as_it_is_until_it_is_reset() {
+    let (stage, mut bytes) = used();
+    bytes[120..].iter_mut().for_each(|byte| *byte ^= 0x55);
     stage.write(&bytes);
-    stage.refuses(Exit::BadState, "is damaged");
-    assert_eq!(stage.bytes(), bytes);
+    stage.refuses(
+        Exit::BadState,
+        "is damaged, and is left as it is: begin a new one by 'throttle --reset-state -s",
+    );
     assert!(stage.reset().expect("reset"));
     assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
 }
 
 #[test]
 fn what_never_was_a_state_is_not_even_reset() {
-    let (stage, ..) = used();
-    for bytes in [&b"x"[..], b"precious\n", &vec![0; 100_001]] {
+    let (stage, _) = used();
+    let other = stage.directory.path().join("other");
+    Connection::open(&other).expect("a database").execute_batch("CREATE TABLE t(x)").expect("made");
+    for bytes in [&b"x"[..], b"precious\n", &vec![0; 100_001], &fs::read(other).expect("a database")] {
         stage.write(bytes);
         stage.refuses(Exit::BadState, "this is no state of throttle");
         assert_eq!(stage.reset().unwrap_err().exit, Exit::BadState);
-        assert_eq!(stage.bytes(), bytes);
-    }
-}
-
-#[test]
-fn a_file_that_is_too_short_or_too_long_is_damaged() {
-    let (stage, bytes, length) = used();
-    let in_copies = (0..=length).chain(SECOND_COPY - 1..=SECOND_COPY + length);
-    for length in in_copies.chain(bytes.len() - 20..bytes.len()) {
-        stage.write(&bytes[..length]);
-        stage.refuses(Exit::BadState, "is damaged");
-        assert!(stage.reset().expect("reset"));
-        assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10], "{length} bytes");
-    }
-    stage.write(&[&bytes[..], b"\0"].concat());
-    stage.refuses(Exit::BadState, "is damaged");
-}
-
-#[test]
-fn a_mark_that_cannot_be_is_taken_for_the_worst() {
-    let (stage, bytes, _) = used();
-    stage.wait(5 * SECOND);
-    for garbage in [0, u64::MAX, 2000 * SECOND] {
-        let mut changed = bytes.clone();
-        changed[2 * SECOND_COPY..][..8].copy_from_slice(&garbage.to_le_bytes());
-        stage.write(&changed);
-        assert_eq!(slots(&mut stage.open(), 2), [0, 10], "{garbage}");
+        assert!(stage.bytes() == bytes);
     }
 }
 
@@ -130,6 +170,30 @@ fn a_state_that_is_not_ours_alone_is_refused() {
     symlink("other", stage.path()).expect("a link");
     stage.refuses(Exit::BadStore, "is a symbolic link");
     assert_eq!(stage.reset().unwrap_err().exit, Exit::BadStore);
+}
+
+#[test]
+fn nor_may_others_have_access_to_what_is_beside_it() {
+    for suffix in ["-wal", "-shm"] {
+        let stage = Stage::new();
+        stage.open();
+        fs::write(stage.beside(suffix), "").expect("a file");
+        fs::set_permissions(stage.beside(suffix), fs::Permissions::from_mode(0o666)).expect("ours");
+        let error = stage.try_open(policy()).err().expect("refused");
+        assert!(error.error.to_string().contains("other users have access"), "{error}");
+        assert_eq!(error.exit, Exit::BadStore);
+    }
+}
+
+/// The link is one that others cannot change.
+#[test]
+fn the_directory_may_be_a_link() {
+    let stage = Stage::new();
+    let linked = stage.directory.path().join("linked");
+    symlink(".", &linked).expect("a link");
+    let open = |path: PathBuf| FileStore::open_in(stage.setting, &path, policy(), stage.clock());
+    slots(&mut open(linked.join("state")).expect("a state"), 3);
+    assert_eq!(slots_or_refusal(&stage, 2), Ok(vec![0, 10]));
 }
 
 #[test]

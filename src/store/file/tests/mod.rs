@@ -5,10 +5,12 @@ mod damage;
 mod held;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
@@ -31,7 +33,7 @@ impl Stage {
         Stage {
             directory: tempfile::tempdir().expect("a directory"),
             clock: Arc::new(AtomicU64::new(1000 * SECOND)),
-            setting: Setting { domain, patience: Duration::from_secs(60) },
+            setting: Setting { domain, patience: Duration::from_secs(60), owner: Owner::ours() },
         }
     }
 
@@ -68,6 +70,23 @@ impl Stage {
         fs::write(self.path(), bytes).expect("a file");
     }
 
+    fn beside(&self, suffix: &str) -> PathBuf {
+        self.directory.path().join(format!("state{suffix}"))
+    }
+
+    /// A copy of all that is in it.
+    fn copy(&self) -> PathBuf {
+        let copy = self.directory.path().join("copy");
+        self.sqlite().execute("VACUUM INTO ?1", [copy.to_str()]).expect("copied");
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)).expect("ours");
+        copy
+    }
+
+    /// As whoever looks into it, or alters it.
+    fn sqlite(&self) -> Connection {
+        Connection::open(self.path()).expect("a database")
+    }
+
     /// The state cannot be opened, and stays as it is.
     #[track_caller]
     fn refuses(&self, exit: Exit, why: &str) {
@@ -76,7 +95,7 @@ impl Stage {
         let text = format!("{:#}", error.error);
         assert!(error.exit == exit && text.contains(why), "{:?}: {text}", error.exit);
         assert!(text.contains(&self.path().display().to_string()));
-        assert_eq!(self.bytes(), before);
+        assert!(self.bytes() == before, "it was changed");
     }
 }
 
@@ -92,14 +111,18 @@ fn policy() -> Policy {
 }
 
 fn order(count: u64) -> Order {
-    Order { key: Key::new(), costs: [1].into(), count }
+    Order { key: Key::new(), costs: [1].into(), count, turn: None }
 }
 
 /// When the next slots are, in seconds from now.
 fn slots(store: &mut FileStore, count: u64) -> Vec<u64> {
-    let now = (store.clock)();
+    let now = now(store);
     let answer = store.book(&order(count)).expect("booked");
     answer.slots.iter().map(|slot| slot.at.since(now) / SECOND).collect()
+}
+
+fn now(store: &FileStore) -> Time {
+    (store.session.as_ref().expect("nobody waits").clock)()
 }
 
 /// What the user is told at the next booking.
@@ -141,6 +164,44 @@ fn a_file_books_as_memory_does_whoever_asks() {
 }
 
 #[test]
+fn what_is_given_back_goes_to_the_next_who_asks() {
+    let stage = Stage::new();
+    let (mut one, mut other) = (stage.open(), stage.open());
+    assert_eq!(slots(&mut other, 4), [0, 0, 0, 0]);
+    let booked = one.book(&order(3)).expect("booked").slots;
+    one.give_back(&order(3), &booked).expect("given back");
+    stage.wait(SECOND);
+    assert_eq!(slots(&mut other, 2), [9, 9]);
+    assert_eq!(slots(&mut one, 3), [9, 9, 19]);
+    // Until it is past.
+    other.give_back(&order(3), &booked[..1]).expect("given back");
+    stage.wait(10 * SECOND);
+    assert_eq!(slots(&mut one, 1), [9]);
+}
+
+#[test]
+fn what_a_dead_process_has_booked_goes_to_the_next_who_asks() {
+    let mut stage = Stage::new();
+    assert_eq!(slots(&mut stage.open(), 4), [0, 0, 0, 0]);
+    // One that had the number of this process before it.
+    stage.setting.owner.started = 1;
+    let mut dead = stage.open();
+    assert_eq!(slots(&mut dead, 3), [10, 10, 10]);
+    let given_back = dead.book(&order(2)).expect("booked").slots;
+    dead.give_back(&order(2), &given_back[1..]).expect("given back");
+    // Another of which nothing is known.
+    stage.setting.owner.namespace += 1;
+    assert_eq!(slots(&mut stage.open(), 1), [20]);
+    stage.setting.owner = Owner::ours();
+    let mut alive = stage.open();
+    assert_eq!(slots(&mut alive, 6), [10, 10, 10, 10, 20, 20]);
+    // Once is enough, and the living keep what they have.
+    stage.wait(SECOND);
+    assert_eq!(slots(&mut alive, 1), [19]);
+    assert_eq!(slots(&mut stage.open(), 2), [29, 29]);
+}
+
+#[test]
 fn what_was_used_is_remembered() {
     let stage = Stage::new();
     assert_eq!(slots(&mut stage.open(), 3), [0, 0, 0]);
@@ -172,12 +233,33 @@ fn all_who_begin_at_the_same_time_share_one_state() {
 }
 
 #[test]
-fn limits_by_key_and_too_many_limits_are_no_business_of_a_file() {
+fn keys_have_limits_of_their_own() {
     let stage = Stage::new();
-    let by_key = Order { key: Key::from_slice(b"key"), ..order(1) };
-    assert_eq!(stage.open().book(&by_key).unwrap_err().exit, Exit::Usage);
-    let many = Policy { quotas: vec![policy().quotas[0].clone(); 1000], ..policy() };
-    assert_eq!(stage.try_open(many).err().expect("too many").exit, Exit::Usage);
+    let mut memory = Memory::new(policy(), stage.clock());
+    let mut random = fastrand::Rng::with_seed(2);
+    for _ in 0..300 {
+        stage.wait(random.u64(0..SECOND));
+        let order = Order { key: Key::from_slice(&[random.u8(0..5)]), ..order(random.u64(1..6)) };
+        let mut store = stage.open();
+        assert_eq!(store.book(&order).expect("booked"), memory.book(&order).expect("booked"));
+    }
+}
+
+#[test]
+fn a_key_that_is_idle_is_forgotten() {
+    let stage = Stage::new();
+    let mut store = stage.open();
+    for key in 0..3000_u64 {
+        stage.wait(PERIOD / 100);
+        let order = Order { key: Key::from_slice(&key.to_le_bytes()), ..order(1) };
+        assert_eq!(store.book(&order).expect("booked").slots.len(), 1);
+    }
+    drop(store);
+    let kept = |table| {
+        let count = format!("SELECT count(DISTINCT key) FROM {table}");
+        stage.sqlite().query_row(&count, [], |row| row.get::<_, u32>(0)).expect("counted")
+    };
+    assert!((100..1500).contains(&kept("account")) && kept("slot") < 1500, "{}", kept("account"));
 }
 
 #[test]
@@ -189,7 +271,7 @@ fn a_state_is_not_for_other_limits() {
     assert_eq!(error.exit, Exit::BadState);
     let text = error.error.to_string();
     assert!(text.contains("'4/10s', not '5/10s'") && text.contains("--reset-state -s"), "{text}");
-    assert_eq!(stage.bytes(), before);
+    assert!(stage.bytes() == before, "it was changed");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Many processes that wake up late, drop slots, and die; on virtual time.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,7 +12,7 @@ use crate::config::{Algorithm, Defaults, Rate, RateText};
 use crate::store::{Memory, Policy, Reserve, Slot, Store};
 use crate::time::Time;
 
-const RESERVE: Reserve = Reserve { part: 10, least: 1, most: 1000 };
+const RESERVE: Reserve = Reserve { part: 10, least: 1, dearest_part: 1, floor: 1, most: 1000, longest: 0 };
 
 /// What the processes are like.
 struct Habits {
@@ -36,6 +37,7 @@ struct History {
     /// When each slot was, and what it cost, in the order in which they were given out.
     booked: Vec<Release>,
     dropped: u64,
+    returned: usize,
 }
 
 /// Lets eight processes release as much as they can.
@@ -47,7 +49,7 @@ fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
         move || Time(clock.load(Relaxed))
     });
     let mut processes: Vec<_> = (0..8).map(|wakes| Process { slots: Vec::new(), wakes }).collect();
-    let mut history = History { releases: Vec::new(), booked: Vec::new(), dropped: 0 };
+    let mut history = History { releases: Vec::new(), booked: Vec::new(), dropped: 0, returned: 0 };
     while history.releases.len() < 150 {
         let process = processes.iter_mut().min_by_key(|process| process.wakes).expect("one");
         let now = process.wakes;
@@ -61,6 +63,12 @@ fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
             }
         }
         if random.u64(0..habits.deadly) == 0 {
+            // Some are killed, and some end in good order.
+            if random.bool() {
+                let order = order(&vec![1; rates.len()], 1);
+                store.give_back(&order, &process.slots).expect("in memory");
+                history.returned += process.slots.len();
+            }
             process.slots.clear();
         }
         let mut again = None;
@@ -132,12 +140,16 @@ fn no_limit_is_exceeded_however_late_processes_wake_up_and_however_many_die() {
 
 #[test]
 fn slots_are_dropped_and_few_are_wasted_on_those_who_wake_up_in_time() {
+    let returned = Cell::new(0);
     for_each_seed(100, |random| {
         let rates = [rate(random, Algorithm::Sliding)];
-        assert!(crowd(random, &rates, &HABITS).dropped > 0);
+        let history = crowd(random, &rates, &HABITS);
+        assert!(history.dropped > 0);
+        returned.set(returned.get() + history.returned);
         let punctual = Habits { late: u64::MAX, deadly: u64::MAX, ..HABITS };
         assert_eq!(crowd(random, &rates, &punctual).dropped, 0);
     });
+    assert!(returned.get() > 0, "nothing was given back");
 }
 
 /// Or else the audit would be no audit.

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use super::*;
 use crate::charge::Key;
 use crate::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Single, Sliding, Terms, Verdict};
+use crate::store::memory::MemoryLog;
 
 /// Calls `check` with random numbers, over and over; says which they were if it fails.
 pub(super) fn for_each_seed(count: u64, check: impl Fn(&mut Rng)) {
@@ -43,26 +44,31 @@ fn policy(quotas: &[Quota]) -> Policy {
 }
 
 fn order(costs: &[u64], count: u64) -> Order {
-    Order { key: Key::new(), costs: costs.into(), count }
+    Order { key: Key::new(), costs: costs.into(), count, turn: None }
 }
 
-/// A state with its rules and its marks.
+/// A state with its rules and its log.
 #[derive(Clone)]
 struct Books {
     rules: BookingRules,
     ledger: Ledger,
-    marks: Vec<u64>,
+    log: MemoryLog,
 }
 
 impl Books {
     fn new(policy: Policy) -> Self {
         let rules = BookingRules::new(policy);
-        Books { ledger: rules.begin(Time(0)), rules, marks: Vec::new() }
+        Books { ledger: rules.begin(Time(0)), rules, log: MemoryLog::default() }
+    }
+
+    fn give_back(&mut self, now: u64, order: &Order, slots: &[Slot]) {
+        let slots = slots.iter().map(|slot| slot.at).collect();
+        self.rules.give_back(&mut self.log, Time(now), &order.costs, slots).expect("in memory");
     }
 
     fn book(&mut self, now: u64, order: &Order) -> Answer {
         self.rules
-            .book(&mut self.ledger, &mut self.marks, Time(now), order)
+            .book(&mut self.ledger, &mut self.log, Time(now), order)
             .expect("an order that can be filled")
     }
 
@@ -130,16 +136,13 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
 fn several_at_once_are_the_same_as_one_by_one() {
     for_each_seed(500, |random| {
         let quotas = quotas(random, false);
-        let policy = Policy { deadline: 3, horizon: 50, ..policy(&quotas) };
+        let policy = Policy { deadline: 3, ..policy(&quotas) };
         let (mut at_once, mut singly) = (Books::new(policy.clone()), Books::new(policy));
         for now in (0..400).step_by(20) {
             let costs = costs(random, &quotas);
             let several = at_once.book(now, &order(&costs, random.u64(1..=6)));
             for slot in &several.slots {
                 assert_eq!(singly.book(now, &order(&costs, 1)).slots, [*slot]);
-            }
-            if several.ask_again.is_some() && several.slots.is_empty() {
-                assert_eq!(singly.book(now, &order(&costs, 1)), several);
             }
         }
     });
@@ -151,21 +154,66 @@ fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
         let horizon = 2 * SECOND;
         let quota = quota(algorithm, 10, 10 * SECOND);
         let mut state = Books::new(Policy { horizon, ..policy(&[quota]) });
-        let (mut now, mut booked) = (0, 0);
+        let (mut now, mut booked, mut turn) = (0, 0, None);
         while booked < 30 {
-            let answer = state.book(now, &order(&[1], 4));
+            let answer = state.book(now, &Order { turn, ..order(&[1], 4) });
             assert!(answer.slots.iter().all(|slot| slot.at.0 >= now && slot.at.0 <= now + horizon));
             booked += answer.slots.len();
-            assert_eq!(answer.ask_again.is_some(), answer.slots.len() < 4);
+            assert_eq!(answer.turn.is_some(), answer.slots.is_empty());
+            turn = answer.turn;
             if let Some(again) = answer.ask_again {
                 assert!(again >= Time(now + PAUSE));
                 now = again.0;
                 // The first slot that is not there yet is just within the horizon, then.
-                let slot = state.clone().book(now, &order(&[1], 1)).slots[0];
+                let slot = state.clone().book(now, &Order { turn, ..order(&[1], 1) }).slots[0];
                 assert!(slot.at.0 >= now + horizon - PAUSE, "{algorithm}: {slot:?} at {now}");
             }
         }
     }
+}
+
+/// 1 in 10 s, with a horizon of 20 s.
+fn one_in_ten_seconds() -> Books {
+    let quota = quota(Algorithm::Sliding, 1, 10 * SECOND);
+    Books::new(Policy { horizon: 20 * SECOND, ..policy(&[quota]) })
+}
+
+#[test]
+fn those_who_are_turned_away_are_served_in_their_order() {
+    let mut state = one_in_ten_seconds();
+    for at in [0, 10, 20] {
+        assert_eq!(state.book(0, &order(&[1], 1)).slots[0].at, Time(at * SECOND));
+    }
+    let mut ask = |now: u64, turn| state.book(now * SECOND, &Order { turn, ..order(&[1], 1) });
+    let turned_away = |answer: &Answer| answer.ask_again.map(|at| at.0 / SECOND).zip(answer.turn);
+    let queue: Vec<_> = (0..3).map(|_| turned_away(&ask(0, None)).expect("a turn")).collect();
+    assert_eq!(queue.iter().map(|(again, _)| *again).collect::<Vec<_>>(), [10, 20, 30]);
+    // There is a slot within the horizon, but it is for the first in the queue, whoever else asks first.
+    assert_eq!(turned_away(&ask(10, None)).map(|(again, _)| again), Some(40));
+    assert_eq!(turned_away(&ask(10, Some(queue[1].1))), Some(queue[1]), "it keeps its turn");
+    assert_eq!(ask(10, Some(queue[0].1)).slots[0].at, Time(30 * SECOND));
+    assert_eq!(ask(20, Some(queue[1].1)).slots[0].at, Time(40 * SECOND));
+}
+
+/// Who is in the queue may have ended long ago.
+#[test]
+fn no_slot_is_left_unused_for_those_who_do_not_come_back() {
+    let mut state = one_in_ten_seconds();
+    for _ in 0..50 {
+        state.book(0, &order(&[1], 1));
+    }
+    assert!(state.book(19 * SECOND, &order(&[1], 1)).turn.is_some());
+    let late = state.book(20 * SECOND, &order(&[1], 1));
+    assert_eq!(late.slots[0].at, Time(30 * SECOND));
+}
+
+/// All get less the further ahead the slots are, so that those who ask next need not wait for long.
+#[test]
+fn far_ahead_one_process_gets_less() {
+    let policy = Policy { span: 20, ..policy(&[quota(Algorithm::Interval, 100, SECOND)]) };
+    let mut state = Books::new(policy);
+    let counts: Vec<_> = (0..4).map(|_| state.book(0, &order(&[1], 10)).slots.len()).collect();
+    assert_eq!(counts, [10, 10, 3, 3]);
 }
 
 #[test]
@@ -210,7 +258,7 @@ fn lost_state_is_silent_for_one_window() {
 fn what_can_never_be_admitted_is_an_error() {
     for (algorithm, cost) in [(Algorithm::Sliding, 11), (Algorithm::Bucket, 11), (Algorithm::Fixed, 11)] {
         let mut state = Books::new(policy(&[quota(algorithm, 10, 100)]));
-        let asked = state.rules.book(&mut state.ledger, &mut state.marks, Time(0), &order(&[cost], 1));
+        let asked = state.rules.book(&mut state.ledger, &mut state.log, Time(0), &order(&[cost], 1));
         let error = asked.expect_err("too dear");
         assert_eq!(error.exit, Exit::Error);
         assert!(error.error.to_string().contains("costs 11, which 'a limit' never admits"));
@@ -231,66 +279,76 @@ fn the_largest_numbers_do_not_overflow() {
     }
 }
 
-/// What is marked and then not noted in the ledger, as by someone who is killed in between, changes nothing.
+/// Of a large count, units share an entry: they may have to wait longer, but are never early.
 #[test]
-fn a_booking_that_is_not_completed_leaves_no_trace() {
-    for_each_seed(500, |random| {
-        let quotas = [quota(Algorithm::Sliding, random.u64(1..=20), 100), quota(Algorithm::Sliding, 7, 30)];
-        let mut undisturbed = Books::new(policy(&quotas));
-        let mut disturbed = undisturbed.clone();
-        for now in (0..1000).step_by(10) {
-            let ask = order(&costs(random, &quotas), random.u64(1..=5));
-            let killed = order(&costs(random, &quotas), random.u64(1..=5));
-            let mut forgotten = disturbed.clone();
-            forgotten.book(now, &killed);
-            disturbed.marks = forgotten.marks;
-            let (expected, found) = (undisturbed.book(now, &ask), disturbed.book(now, &ask));
-            assert_eq!(found, expected);
-        }
-    });
-}
-
-/// An order that would overwrite what it must not is filled in part, never not at all.
-#[test]
-fn an_order_for_more_than_there_are_places_is_filled_bit_by_bit() {
-    let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 8, 10)]));
-    let first = state.book(0, &order(&[8], 1000));
-    assert_eq!(first.slots.iter().map(|slot| slot.at.0).collect::<Vec<_>>(), [0, 10]);
-    assert_eq!(first.ask_again, Some(Time(PAUSE)));
-    assert_eq!(state.book(PAUSE, &order(&[8], 1)).slots[0].at, Time(PAUSE));
-}
-
-struct Counted(Vec<u64>, u64);
-
-impl Marks for Counted {
-    fn get(&mut self, place: u64) -> Result<u64, StoreError> {
-        self.0.get(place)
-    }
-
-    fn fill(&mut self, places: Range<u64>, mark: u64) -> Result<(), StoreError> {
-        self.1 += places.end - places.start;
-        self.0.fill(places, mark)
-    }
-}
-
-/// Of a large count, units share a mark: they may have to wait longer, but are never early; nor is a dear one long work.
-#[test]
-fn a_large_count_is_kept_in_few_marks() {
+fn a_large_count_is_kept_in_few_entries() {
     for_each_seed(10, |random| {
         let (count, period) = (random.u64(65_537..3_000_000), SECOND);
         let most = random.choice([count, count / 7, count / 100]).expect("one");
-        let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, count, period)]));
-        assert!(rules.places() <= 2 * 65_538);
-        let (mut ledger, mut marks) = (rules.begin(Time(0)), Counted(Vec::new(), 0));
+        let mut state = Books::new(policy(&[quota(Algorithm::Sliding, count, period)]));
         let mut limiter = Single::new(Sliding::new(Terms { count, period, burst: 0 }));
         for _ in 0..300 {
             let cost = random.u64(1..=most);
-            marks.1 = 0;
-            let answer = rules.book(&mut ledger, &mut marks, Time(0), &order(&[cost], 1)).expect("booked");
-            assert!(marks.1 <= 65_538, "{} marks for {cost} of {count}", marks.1);
-            let ask = Ask { since: answer.slots[0].at, cost };
+            let slot = state.book(0, &order(&[cost], 1)).slots[0];
+            let ask = Ask { since: slot.at, cost };
             assert!(limiter.earliest(b"", ask).allows(ask.since), "{cost} of {count} is early");
             limiter.commit(0, ask.since, ask);
+        }
+    });
+    let policy = Policy { span: 8000, ..policy(&[quota(Algorithm::Sliding, 10_000_000, SECOND)]) };
+    let mut state = Books::new(policy);
+    let slots = (0..2000).flat_map(|_| state.book(0, &order(&[100], 1000)).slots);
+    assert!(slots.last().expect("some").at > Time(19 * SECOND));
+    assert!(state.log.units[0].len() <= 65_538, "{} entries", state.log.units[0].len());
+}
+
+/// What is looked at is kept, and no more.
+#[test]
+fn no_more_is_kept_than_one_window() {
+    let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 10, 100)]));
+    for now in 0..1000 {
+        state.book(now, &order(&[1 + now % 3], 1));
+        assert!(state.log.units[0].len() <= 11, "{} entries", state.log.units[0].len());
+    }
+}
+
+#[test]
+fn a_slot_that_is_given_back_goes_to_the_next_who_asks() {
+    for algorithm in ALGORITHMS {
+        let mut state = Books::new(policy(&[quota(algorithm, 1, 100)]));
+        let (one, two) = (order(&[1], 1), order(&[1], 2));
+        assert_eq!(state.slots(&[(0, 1)]), [0]);
+        let booked = state.book(0, &two).slots;
+        assert_eq!([booked[0].at.0, booked[1].at.0], [100, 200], "{algorithm}");
+        state.give_back(10, &two, &booked);
+        // Each of them once, the earliest first, and then the next one.
+        assert_eq!(state.book(10, &one).slots, booked[..1]);
+        assert_eq!(state.slots(&[(10, 1), (10, 1)]), [200, 300]);
+        // What is past is of no use, nor is a slot at another cost.
+        state.give_back(150, &two, &booked);
+        assert_eq!(state.slots(&[(150, 1), (150, 1)]), [200, 400]);
+        let mut state = Books::new(policy(&[quota(algorithm, 4, 100)]));
+        let four = order(&[4], 1);
+        state.book(0, &four);
+        let booked = state.book(0, &four).slots;
+        state.give_back(10, &four, &booked);
+        assert!(state.slots(&[(10, 1)])[0] > booked[0].at.0, "{algorithm}");
+        assert_eq!(state.book(10, &four).slots, booked);
+    }
+}
+
+/// Whoever finds it idle may begin a new one in its place.
+#[test]
+fn an_idle_state_is_as_good_as_a_new_one() {
+    for_each_seed(500, |random| {
+        let quotas = quotas(random, false);
+        let (mut old, mut new) = (Books::new(policy(&quotas)), Books::new(policy(&quotas)));
+        old.book(0, &order(&costs(random, &quotas), random.u64(1..9)));
+        let mut now = old.rules.idle_at(&old.ledger).0;
+        for _ in 0..10 {
+            let order = order(&costs(random, &quotas), random.u64(1..9));
+            assert_eq!(old.book(now, &order), new.book(now, &order));
+            now += random.u64(0..100);
         }
     });
 }
@@ -319,11 +377,11 @@ fn after_a_restart_what_was_used_counts_as_used_then() {
     ] {
         let mut state = Books::new(policy(&[quota(algorithm, 3, 10)]));
         state.slots(&[(1000, 2)]);
-        state.ledger = state.rules.restart(&state.ledger, &mut state.marks).expect("in memory");
+        state.ledger = state.rules.restart(&state.ledger, &mut state.log).expect("in memory");
         assert_eq!(state.slots(&[(5, 1), (5, 1), (5, 1)]), slots, "{algorithm}");
         // One that was never used is as new.
         let mut state = Books::new(policy(&[quota(algorithm, 3, 10)]));
-        state.ledger = state.rules.restart(&state.ledger, &mut state.marks).expect("in memory");
+        state.ledger = state.rules.restart(&state.ledger, &mut state.log).expect("in memory");
         assert_eq!(state.slots(&[(2, 1)]), [2], "{algorithm}");
     }
 }
@@ -333,7 +391,7 @@ fn after_a_restart_gaps_of_several_limits_count_as_whole() {
     let mut state = Books::new(policy(&[quota(Algorithm::Interval, 2, 10), quota(Algorithm::Fixed, 9, 1)]));
     state.book(1000, &order(&[1, 1], 1));
     state.book(1003, &order(&[0, 1], 1));
-    state.ledger = state.rules.restart(&state.ledger, &mut state.marks).expect("in memory");
+    state.ledger = state.rules.restart(&state.ledger, &mut state.log).expect("in memory");
     assert_eq!(state.book(1, &order(&[1, 1], 1)).slots[0].at, Time(10));
 }
 
@@ -342,7 +400,7 @@ fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
     for algorithm in ALGORITHMS {
         let mut state = Books::new(policy(&[quota(algorithm, 1, 10)]));
         for ledger in [state.rules.silence(Time(1000)), state.rules.begin(Time(1000))] {
-            state.ledger = state.rules.restart(&ledger, &mut state.marks).expect("in memory");
+            state.ledger = state.rules.restart(&ledger, &mut state.log).expect("in memory");
             assert!(state.slots(&[(1, 1)])[0] <= 10, "{algorithm}");
         }
     }
@@ -358,19 +416,10 @@ fn a_silence_ends_when_all_of_it_is_as_new() {
     assert_eq!(BookingRules::new(policy(&both)).end_of_silence(Time(100)), Time(120));
 }
 
-#[test]
-fn only_sliding_windows_need_places_for_marks() {
-    let places = |quotas: &[Quota]| BookingRules::new(policy(quotas)).places();
-    let both = [Algorithm::Sliding, Algorithm::Bucket].map(|algorithm| quota(algorithm, 3, 10));
-    assert_eq!(places(&both[1..]), 0);
-    assert!(places(&both[..1]) >= 3);
-    assert_eq!(places(&[&both[..], &both[..1]].concat()), 2 * places(&both[..1]));
-}
-
 /// The unit of all instants is the nanosecond, of the pause the millisecond.
 #[test]
 fn nobody_is_told_to_come_back_within_a_millisecond() {
     let rules = BookingRules::new(Policy { horizon: 5, ..policy(&[quota(Algorithm::Sliding, 1, 10)]) });
-    let mut state = Books { ledger: rules.begin(Time(0)), rules, marks: Vec::new() };
+    let mut state = Books { ledger: rules.begin(Time(0)), rules, log: MemoryLog::default() };
     assert_eq!(state.book(0, &order(&[1], 2)).ask_again, Some(Time(1_000_000)));
 }

@@ -1,10 +1,15 @@
 -- Books slots that all limits allow, and charges every one of them.
 --
--- KEYS  the policy's, then one for each limit
--- ARGV  policy, nonce, horizon, how many, when the run began (0: now); then for each limit: rule, count, period,
---       burst, whether it starts empty, cost, whether to distrust what is kept; and what the client last saw of it:
---       epoch, seq, newest, settled (0 each if nothing).
--- Returns {-1, the other policy}, or {now, when to ask again (0: never), what was found, slots, what is kept of each}.
+-- KEYS  where all of it is kept
+-- ARGV  policy, nonce, horizon, how many, when the run began (0: now), for how many milliseconds to keep the policy at
+--       least, how many limits the policy has, its turn (0: none), how many slots it gets if they are far ahead, how
+--       many units are in all logs, a number for what is charged, how many slots are given back; then for each limit that
+--       is charged: which it is, how many units are in the
+--       logs before its own, rule, count, period, burst, whether it starts empty, cost, whether to distrust what is
+--       kept; and what the client last saw of it: epoch, seq, newest, settled (0 each if nothing); then the slots that
+--       are given back.
+-- Returns {-1, the other policy}, or {now, when to ask again (0: never), what was found, slots, what is kept of each,
+--       the turn (0: none)}.
 
 local RULES = { sliding = sliding, bucket = bucket, interval = interval, fixed = fixed }
 local SLACK = 10000000
@@ -17,23 +22,33 @@ local function server_now()
 end
 
 local now = server_now()
-local policy, nonce = ARGV[1], tonumber(ARGV[2])
-local horizon, wanted = tonumber(ARGV[3]), tonumber(ARGV[4])
-local began = tonumber(ARGV[5])
+local nonce, horizon, wanted = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local began, keep = tonumber(ARGV[5]), tonumber(ARGV[6])
+local turn, few = tonumber(ARGV[8]), tonumber(ARGV[9])
+local charge, given = tonumber(ARGV[11]), tonumber(ARGV[12])
+local heads = #POLICY + QUEUE
+local logs = heads + tonumber(ARGV[7]) * HEAD
+local returned_at = logs + tonumber(ARGV[10]) * 8
+local FIRST, EACH = 12, 13
 
-local function limit(index)
-  local at = 5 + (index - 1) * 11
+-- Microseconds. Slots that are further ahead are given out a few at a time.
+local NEAR = 100000
+-- So many horizons ahead is the last turn.
+local LONGEST_QUEUE = 16
+
+local function limit(at)
   local number = function(offset) return tonumber(ARGV[at + offset]) end
   return {
-    key = KEYS[1 + index],
-    rule = RULES[ARGV[at + 1]],
-    count = number(2),
-    period = number(3),
-    burst = number(4),
-    starts_empty = number(5) == 1,
-    cost = number(6),
-    is_distrusted = number(7) == 1,
-    known = { epoch = number(8), seq = number(9), newest = number(10), settled = number(11) },
+    head = heads + number(1) * HEAD,
+    log = logs + number(2) * 8,
+    rule = RULES[ARGV[at + 3]],
+    count = number(4),
+    period = number(5),
+    burst = number(6),
+    starts_empty = number(7) == 1,
+    cost = number(8),
+    is_distrusted = number(9) == 1,
+    known = { epoch = number(10), seq = number(11), newest = number(12), settled = number(13) },
   }
 end
 
@@ -74,12 +89,12 @@ local function silence(state)
   state.quiet = math.max(state.quiet, state.newest + math.max(known.settled - known.newest, 0))
 end
 
-local function open(state, is_policy_kept)
+local function open(state)
   local exists = read_head(state)
   local found = 0
   if state.is_distrusted then
     found = TOLD_TO_DISTRUST
-  elseif is_lost(state, exists) or (exists and not is_policy_kept) then
+  elseif is_lost(state, exists) then
     found = FOUND_LOST
   elseif exists and state.newest > now + horizon then
     found = FOUND_STEPPED_BACK
@@ -96,16 +111,81 @@ local function open(state, is_policy_kept)
   return found
 end
 
-local function book(limits, since)
-  local slots, again = {}, 0
+-- The turn after another.
+local function after(limits, at)
+  local gap = 0
+  for _, state in ipairs(limits) do
+    gap = math.max(gap, divide_up(state.cost * state.period, state.count))
+  end
+  return at + gap
+end
+
+-- Whether whoever asks gets no slot: it is beyond the horizon, or is for those who were turned away before, unless they
+-- leave so much time unused that they cannot all be there any more.
+local function is_turned_away(slot)
+  local is_its_turn = turn > 0 and turn <= math.min(now + horizon, queue.turns)
+  local others_wait = queue.turns > now + horizon and slot > now + horizon / 2
+  return slot > now + horizon or (others_wait and not is_its_turn)
+end
+
+-- The turn is the instant at which the slot is expected to be. Of those who wait, some may never come back.
+local function line_up(limits, slot)
+  local kept = turn > 0 and turn <= queue.turns
+  local its = math.min(kept and turn or queue.turns, now + LONGEST_QUEUE * horizon)
+  its = math.max(its, slot)
+  queue.turns, queue.is_changed = math.max(queue.turns, after(limits, its)), true
+  return its
+end
+
+-- Who was the last of the queue leaves none behind.
+local function leave_queue(limits)
+  if turn > 0 and queue.turns == after(limits, turn) then
+    queue.turns, queue.is_changed = turn, true
+  end
+end
+
+-- Takes slots of this charge that were given back; those that are given back now are for others.
+local function take_back(returned)
+  local slots, rest = {}, {}
+  for _, one in ipairs(returned) do
+    local is_taken = one.charge == charge and #slots < wanted
+    table.insert(is_taken and slots or rest, is_taken and one.slot or one)
+  end
+  for index = #ARGV - given + 1, #ARGV do
+    local slot = tonumber(ARGV[index])
+    if slot > now then
+      table.insert(rest, { slot = slot, charge = charge })
+    end
+  end
+  if #slots > 0 or given > 0 then
+    write_returned(returned_at, rest)
+    queue.is_changed = true
+  end
+  return slots
+end
+
+local function book(limits, since, slots)
+  local again, its_turn, is_first = 0, 0, true
   while #slots < wanted do
     local slot = since
     for _, state in ipairs(limits) do
       slot = math.max(slot, state.rule.earliest(state, since))
     end
-    if slot > now + horizon then
-      again = slot == NEVER and 0 or slot - horizon
+    if slot == NEVER then
       break
+    end
+    if is_first and is_turned_away(slot) then
+      its_turn = line_up(limits, slot)
+      again = its_turn - horizon
+      break
+    elseif slot > now + horizon then
+      again = slot - horizon
+      break
+    end
+    if is_first then
+      leave_queue(limits)
+      wanted = slot > now + NEAR and math.min(wanted, #slots + few) or wanted
+      is_first = false
     end
     for _, state in ipairs(limits) do
       state.rule.charge(state, slot, since)
@@ -114,42 +194,58 @@ local function book(limits, since)
     table.insert(slots, slot)
     since = slot
   end
-  return slots, again
+  return again, its_turn
 end
 
+-- Returns for how many milliseconds it is needed.
 local function save(state)
-  local ttl = math.max(state.rule.settled(state) - now, 0) + SLACK
-  local millis = divide_up(ttl, 1000)
   state.rule.write(state)
   write_head(state)
-  redis.call('PEXPIRE', state.key, millis)
-  return millis
+  return divide_up(math.max(state.rule.settled(state) - now, 0) + SLACK, 1000)
 end
 
-local kept_policy = redis.call('GET', KEYS[1])
-if kept_policy and kept_policy ~= policy then
-  return { -1, kept_policy }
+local is_kept, other = read_policy()
+if other then
+  return { -1, other }
 end
 
-local limits, since, found = {}, now, 0
-for index = 1, #KEYS - 1 do
-  local state = limit(index)
-  found = math.max(found, open(state, kept_policy))
+local limits, since, found, is_same = {}, now, 0, true
+for at = FIRST, #ARGV - given - EACH, EACH do
+  local state = limit(at)
+  found = math.max(found, open(state))
   since = math.max(since, state.newest)
-  limits[index] = state
+  is_same = is_same and state.epoch == state.known.epoch
+  table.insert(limits, state)
 end
 
-local slots, again = book(limits, since)
+if found > 0 then
+  queue.turns, queue.given, queue.is_changed = 0, 0, true
+end
+if not is_same then
+  -- They are of a history that was lost.
+  given = 0
+end
+local slots = take_back(read_returned(returned_at, now))
+local again, its_turn = book(limits, since, slots)
 
-local millis, kept = 0, {}
+local millis, kept = keep, {}
 for index, state in ipairs(limits) do
   if state.is_changed then
     millis = math.max(millis, save(state))
   end
   kept[index] = { state.epoch, state.seq, state.newest, state.rule.settled(state) }
 end
+if queue.is_changed then
+  millis = math.max(millis, divide_up(horizon + SLACK, 1000))
+end
 if millis > 0 then
-  redis.call('SET', KEYS[1], policy, 'PX', math.max(millis, redis.call('PTTL', KEYS[1])))
+  if not is_kept then
+    write(0, POLICY)
+  end
+  if queue.is_changed then
+    write_queue()
+  end
+  redis.call('PEXPIRE', KEY, math.max(millis, redis.call('PTTL', KEY)))
 end
 
-return { now, again, found, slots, kept }
+return { now, again, found, slots, kept, its_turn }

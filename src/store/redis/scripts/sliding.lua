@@ -1,5 +1,5 @@
 -- At most N units in any window of length P: a ring of the slots of the last N units, 8 bytes each.
--- Unit u, counted from 0, is at place u mod N.
+-- Unit u, counted from 0, is at place u mod N. `log` is where the ring begins.
 
 local sliding = {}
 
@@ -22,7 +22,7 @@ end
 
 local function put(state, place, units)
   if #units > 0 then
-    redis.call('SETRANGE', state.key, HEAD + place * 8, units)
+    write(state.log + place * 8, units)
   end
 end
 
@@ -41,19 +41,17 @@ function sliding.remembers(state, known)
   if unit < 0 or unit < state.seq - state.count then
     return true
   end
-  local from = HEAD + over(unit, state.count) * 8
-  local slot = redis.call('GETRANGE', state.key, from, from + 7)
+  local slot = read(state.log + over(unit, state.count) * 8, 8)
   return #slot == 8 and struct.unpack('>d', slot) == known.newest
 end
 
 local function read_ahead(state, unit)
   local place = over(unit, state.count)
   local units = math.min(AHEAD, state.written - unit, state.count - place)
-  local from = HEAD + place * 8
-  state.ahead = redis.call('GETRANGE', state.key, from, from + units * 8 - 1)
+  state.ahead = read(state.log + place * 8, units * 8)
   state.ahead_from = unit
   if #state.ahead < units * 8 then
-    error('the state of throttle is damaged: units are missing')
+    damaged('units are missing')
   end
 end
 
@@ -64,7 +62,8 @@ local function slot_of(state, unit)
   if unit < state.ahead_from or unit >= state.ahead_from + #state.ahead / 8 then
     read_ahead(state, unit)
   end
-  return (struct.unpack('>d', state.ahead, (unit - state.ahead_from) * 8 + 1))
+  local slot = struct.unpack('>d', state.ahead, (unit - state.ahead_from) * 8 + 1)
+  return slot > 0 and slot or damaged('a unit is missing')
 end
 
 function sliding.earliest(state)

@@ -1,6 +1,10 @@
--- What is kept of a limit under its key: six numbers, and after them whatever the rule adds.
+-- What is kept under a key: the policy and a NUL; the queue, two numbers; for each limit a head of six; then whatever the
+-- rules add; then slots that were given back, each with what was charged for it.
 --
--- epoch   which history this is: another one if the state was lost and begun anew
+-- turns   the first instant that no turn is for
+-- given   how many slots were given back
+--
+-- epoch   which history this is: another one if the state was lost and begun anew; 0 if there is none yet
 -- seq     how many units were charged in this history
 -- quiet   when whatever was unknown at the beginning of this history is over; 0 if there was nothing
 -- newest  the newest slot
@@ -8,7 +12,13 @@
 --
 -- Instants are microseconds of the server's clock. They, and all products, are below 2^53, so that doubles are exact.
 
+local KEY = KEYS[1]
+local POLICY = ARGV[1] .. '\0'
+local LONGEST_POLICY = 65536
+local QUEUE = 16
 local HEAD = 48
+local RETURNED = 16
+local MOST_RETURNED = 1000
 local NEVER = math.huge
 
 -- As `%`, but exact for all whole numbers that doubles hold.
@@ -22,20 +32,80 @@ local function divide_up(dividend, divisor)
   return rest > 0 and whole + 1 or whole
 end
 
-local function read_head(state)
-  local head = redis.call('GETRANGE', state.key, 0, HEAD - 1)
-  if #head == 0 then
+local function read(from, length)
+  return redis.call('GETRANGE', KEY, from, from + length - 1)
+end
+
+local function write(from, bytes)
+  redis.call('SETRANGE', KEY, from, bytes)
+end
+
+local function damaged(how)
+  error('the state of throttle is damaged: ' .. how)
+end
+
+local queue = { turns = 0, given = 0 }
+
+-- Whether a policy is kept, and which, if it is not ours. Also reads the queue.
+local function read_policy()
+  local kept = read(0, #POLICY + QUEUE)
+  if string.sub(kept, 1, #POLICY) == POLICY then
+    if #kept == #POLICY + QUEUE then
+      queue.turns, queue.given = struct.unpack('>dd', kept, #POLICY + 1)
+    end
+    return true
+  end
+  if kept == '' then
     return false
   end
-  if #head < HEAD then
-    error('the state of throttle is damaged: ' .. #head .. ' bytes')
+  local other = string.match(read(0, LONGEST_POLICY), '^([^%z]*)%z')
+  return true, other or damaged('there is no policy')
+end
+
+local function write_queue()
+  write(#POLICY, struct.pack('>dd', queue.turns, queue.given))
+end
+
+-- The slots that were given back and are not over, each with what was charged for it, earliest first.
+local function read_returned(from, now)
+  local slots = {}
+  local bytes = queue.given > 0 and read(from, queue.given * RETURNED) or ''
+  for at = 1, #bytes, RETURNED do
+    local slot, charge = struct.unpack('>dd', bytes, at)
+    if slot >= now then
+      table.insert(slots, { slot = slot, charge = charge })
+    end
+  end
+  return slots
+end
+
+local function write_returned(from, slots)
+  table.sort(slots, function(one, other) return one.slot < other.slot end)
+  local bytes = {}
+  for index = 1, math.min(#slots, MOST_RETURNED) do
+    bytes[index] = struct.pack('>dd', slots[index].slot, slots[index].charge)
+  end
+  queue.given = #bytes
+  if #bytes > 0 then
+    write(from, table.concat(bytes))
+  end
+end
+
+local function read_head(state)
+  local head = read(state.head, HEAD)
+  if #head > 0 and #head < HEAD then
+    damaged(#head .. ' bytes')
+  end
+  if #head == 0 or struct.unpack('>d', head) == 0 then
+    return false
   end
   state.epoch, state.seq, state.quiet, state.newest, state.x, state.y = struct.unpack('>dddddd', head)
   return true
 end
 
 local function write_head(state)
-  local head =
+  write(
+    state.head,
     struct.pack('>dddddd', state.epoch, state.seq, state.quiet, state.newest, state.x, state.y)
-  redis.call('SETRANGE', state.key, 0, head)
+  )
 end

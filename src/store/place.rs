@@ -35,7 +35,14 @@ pub fn names() -> Vec<String> {
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names: Vec<_> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort_unstable();
-    names
+    // What SQLite keeps beside a state.
+    let is_beside = |name: &str| {
+        ["-wal", "-shm"].iter().any(|end| {
+            name.strip_suffix(end)
+                .is_some_and(|name| names.binary_search_by(|known| known.as_str().cmp(name)).is_ok())
+        })
+    };
+    names.iter().filter(|name| !is_beside(name)).cloned().collect()
 }
 
 fn find(name: &str) -> Result<PathBuf> {

@@ -1,0 +1,130 @@
+//! The numbers of a run in a text file, for the textfile collector of Prometheus' node exporter.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::exit::Exit;
+use crate::schedule::Schedule;
+use crate::time::{SECOND, Time};
+use crate::ui::prometheus::{Wall, text};
+
+/// How often it is written. It must not keep an idle process awake.
+const EVERY: u64 = SECOND;
+
+/// What a new file may be, before the umask.
+const MODE: u32 = 0o666;
+
+/// A file that readers find complete at any time: each version takes the place of the one before.
+pub struct TextFile {
+    path: PathBuf,
+    /// What tells the run from others whose files are read together.
+    run: String,
+    write_at: Time,
+    /// It could not be written last time.
+    is_failing: bool,
+}
+
+impl TextFile {
+    /// Writes the first version, at `now`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(path: &Path, schedule: &Schedule, now: Time) -> Result<Self> {
+        let name = path.display();
+        // A link stays; what it leads to is replaced.
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if let Ok(found) = fs::metadata(&target) {
+            ensure!(!found.is_dir(), "{name} is a directory: name a file in it, such as throttle.prom");
+            ensure!(found.is_file(), "{name} is no regular file: name another one");
+        }
+        let run = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut file = TextFile { path: target, run, write_at: now, is_failing: false };
+        file.refresh(schedule, now)?;
+        Ok(file)
+    }
+
+    /// When it is to be written again.
+    pub fn write_at(&self) -> Time {
+        self.write_at
+    }
+
+    /// Writes it, if it is time.
+    ///
+    /// # Errors
+    /// It cannot be written, and could be before.
+    pub fn refresh(&mut self, schedule: &Schedule, now: Time) -> Result<()> {
+        if now < self.write_at {
+            return Ok(());
+        }
+        self.write_at = Time(now.0.saturating_add(EVERY));
+        self.write(schedule, now, None)
+    }
+
+    /// Writes the last version.
+    ///
+    /// # Errors
+    /// As [`TextFile::refresh`].
+    pub fn finish(&mut self, schedule: &Schedule, now: Time, exit: Exit) -> Result<()> {
+        self.write(schedule, now, Some(exit))
+    }
+
+    fn write(&mut self, schedule: &Schedule, now: Time, exit: Option<Exit>) -> Result<()> {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let wall = Wall { now, unix: u64::try_from(unix).unwrap_or(u64::MAX) };
+        let text = text(&self.run, &schedule.metrics(now), wall, exit);
+        let result = replace(&self.path, text.as_bytes());
+        let failed_before = std::mem::replace(&mut self.is_failing, result.is_err());
+        match result {
+            Err(_) if failed_before => Ok(()),
+            result => result.with_context(|| format!("cannot write metrics to {}", self.path.display())),
+        }
+    }
+}
+
+/// Writes a temporary file beside `path`, whose name the collector passes over, and renames it. No power failure matters
+/// so much that the disk would have to be waited for.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".throttle-")
+        .suffix(".tmp")
+        .permissions(Permissions::from_mode(MODE))
+        .tempfile_in(directory)?;
+    file.write_all(content)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_finds_each_version_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m");
+        let version = |length: usize| vec![b'x'; length * 1000];
+        replace(&path, &version(1)).unwrap();
+        let reader = thread::spawn({
+            let path = path.clone();
+            move || {
+                let mut sizes = vec![];
+                while sizes.last() != Some(&0) {
+                    sizes.push(fs::read(&path).expect("it is always there").len());
+                }
+                sizes
+            }
+        });
+        (1..=300).for_each(|length| replace(&path, &version(length)).unwrap());
+        replace(&path, &[]).unwrap();
+        let sizes = reader.join().unwrap();
+        assert!(sizes.iter().all(|size| size % 1000 == 0) && sizes.is_sorted_by(|a, b| a <= b || *b == 0));
+    }
+}

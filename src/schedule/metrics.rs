@@ -1,0 +1,81 @@
+//! How a run stands, for monitoring.
+
+use std::collections::HashSet;
+
+use super::lane::Lane;
+use super::{LimitStats, Schedule, Stats};
+use crate::charge::Key;
+use crate::limiter::{Ask, Limit, Standing, Verdict};
+use crate::time::Time;
+
+/// How a run stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Metrics {
+    /// What has been done.
+    pub stats: Stats,
+    /// How many commands are running.
+    pub running: u64,
+    /// When the next release may be, if one waits for an instant.
+    pub next: Option<Time>,
+    /// All limits that there are or were.
+    pub limits: Vec<LimitMetrics>,
+}
+
+/// How a limit stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LimitMetrics {
+    /// What it did.
+    pub stats: LimitStats,
+    /// What it allows now; nothing if it is no longer there, or shared with other runs.
+    pub now: Option<Now>,
+}
+
+/// What a limit allows now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Now {
+    /// How much is available, or how many keys have a history.
+    pub standing: Standing,
+    /// When it allows one of the items that wait, or else one more of cost 1; nothing if no key waits.
+    pub next: Option<Verdict>,
+    /// With keys: for how many of them it has items wait.
+    pub waiting: u64,
+}
+
+impl Schedule {
+    /// How the run stands at `now`.
+    pub fn metrics(&self, now: Time) -> Metrics {
+        let mut limits: Vec<_> =
+            self.limit_stats().into_iter().map(|stats| LimitMetrics { stats, now: None }).collect();
+        for ((at, &place), limit) in self.tally.places().iter().enumerate().zip(self.rules.limits.iter()) {
+            limits[place].now = Some(self.now_of(at, limit, now));
+        }
+        let next = self.next_release().filter(|next| *next > now && !self.stopping);
+        Metrics { stats: self.stats(), running: self.running() as u64, next, limits }
+    }
+
+    fn now_of(&self, at: usize, limit: &Limit, now: Time) -> Now {
+        let mut waiting: HashSet<&Key> = HashSet::new();
+        let mut next: Option<Verdict> = None;
+        for lane in self.queue.occupied() {
+            let Some((key, verdict)) = ask(lane, at, limit, now) else { continue };
+            next = Some(next.map_or(verdict, |next| next.min(verdict)));
+            if !verdict.allows(now) {
+                waiting.extend(key);
+            }
+        }
+        if limit.key.is_none() && next.is_none() {
+            next = Some(limit.limiter.earliest(&[], Ask { since: now, cost: 1 }));
+        }
+        Now { standing: limit.limiter.standing(now), next, waiting: waiting.len() as u64 }
+    }
+}
+
+/// The key by which a limit asks for what a lane would release next, if it goes by key, and when it allows that, but not
+/// before `now`; nothing if it does not charge it.
+fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Verdict)> {
+    let ((front, open), since) = lane.front().zip(lane.open()).zip(lane.since())?;
+    let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;
+    let key = limit.key.map(|key| &front.charge.keys[key]);
+    let verdict = limit.limiter.earliest(key.map_or(&[], Key::as_slice), Ask { since, cost });
+    Some((key, verdict.max(Verdict::At(now))))
+}

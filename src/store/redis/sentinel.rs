@@ -1,0 +1,36 @@
+//! Asking a sentinel which server is the master now.
+
+use redis::cmd;
+
+use super::connection::Connection;
+use super::failure::Failure;
+use super::socket::Patience;
+use crate::config::{Address, Server};
+
+/// Where the master of this name is. The sentinel gets the password of the servers if it asks for one.
+pub(super) fn master(
+    name: &str,
+    sentinel: &Address,
+    server: &Server,
+    was_there: bool,
+    patience: Patience,
+) -> Result<Address, Failure> {
+    let mut question = cmd("SENTINEL");
+    question.arg("get-master-addr-by-name").arg(name);
+    let mut connection = Connection::open(sentinel, &server.without_credentials(), was_there, patience)?;
+    let mut answer = connection.query(&question);
+    if matches!(&answer, Err(error) if error.code() == Some("NOAUTH")) {
+        connection = Connection::open(sentinel, server, was_there, patience)?;
+        answer = connection.query(&question);
+    }
+    let found: Option<(String, u16)> = match answer {
+        Ok(value) => {
+            redis::from_redis_value(value).map_err(|_| Failure::away("its answer makes no sense"))?
+        }
+        Err(error) => return Err(connection.failure(&error)),
+    };
+    let unknown = || Failure::away(format!("the sentinel knows no master '{}'", name.escape_debug()));
+    let (host, port) = found.ok_or_else(unknown)?;
+    let has_tls = matches!(sentinel, Address::Tcp { has_tls: true, .. });
+    Ok(Address::Tcp { host, port, has_tls })
+}

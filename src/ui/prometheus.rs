@@ -1,0 +1,301 @@
+//! The numbers of a run in the text format of Prometheus:
+//! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+
+use std::fmt::{Display, Write};
+
+use crate::config::Rate;
+use crate::exit::Exit;
+use crate::schedule::{LimitMetrics, LimitStats, Metrics, Now, Standing, Stats, Verdict};
+use crate::time::{SECOND, Time};
+
+/// What a limit is unless it says so.
+const DEFAULT: &str = ",algo=sliding";
+
+/// How instants of a run relate to the clock on the wall.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wall {
+    /// An instant of the run.
+    pub now: Time,
+    /// The same one in nanoseconds since 1970.
+    pub unix: u64,
+}
+
+impl Wall {
+    /// In nanoseconds since 1970.
+    fn unix(self, at: Time) -> u64 {
+        self.unix.saturating_add(at.since(self.now)).saturating_sub(self.now.since(at))
+    }
+}
+
+/// All numbers. `run` tells the run from others on the same machine; `exit` is given once it is over.
+pub fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) -> String {
+    let mut page = Page::default();
+    let run = label("run", run);
+    of_run(&mut page, &run, metrics, wall, exit);
+    let limits: Vec<_> = labels(&run, &metrics.limits).into_iter().zip(&metrics.limits).collect();
+    counters(&mut page, &limits);
+    gauges(&mut page, &limits, wall);
+    page.text
+}
+
+fn of_run(page: &mut Page, run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) {
+    let Metrics { stats, running, next, .. } = metrics;
+    let Stats { started, read, released, refused, skipped, retried, failed, bytes, waited, .. } = *stats;
+    let mut counter = |name, help, value: &dyn Display| {
+        page.family(name, Kind::Counter, help, [(run, value)]);
+    };
+    counter("throttle_read_total", "Items read.", &read);
+    counter("throttle_released_total", "Items released, not counting retries.", &released);
+    counter("throttle_refused_total", "Items discarded by --on-limit.", &refused);
+    counter("throttle_skipped_total", "Items passed over by --resume.", &skipped);
+    counter("throttle_retried_total", "Retries of items.", &retried);
+    counter("throttle_failed_total", "Items that failed after all their retries.", &failed);
+    counter("throttle_bytes_total", "Bytes of the items that are done.", &bytes);
+    let help = "Seconds that items waited although the output could have taken them.";
+    counter("throttle_waiting_seconds_total", help, &seconds(waited));
+    let mut gauge = |name, help, value: Option<&dyn Display>| {
+        page.family(name, Kind::Gauge, help, value.map(|value| (run, value)));
+    };
+    gauge("throttle_waiting_items", "Items read and not yet released.", Some(&stats.left()));
+    gauge("throttle_running_commands", "Commands that are running.", Some(running));
+    let next = next.map(|next| timestamp(wall.unix(next)));
+    let help = "When the next release may be, in seconds since 1970; absent while none waits for an instant.";
+    gauge("throttle_next_release_timestamp_seconds", help, next.as_ref().map(|next| next as _));
+    let started = timestamp(wall.unix(started));
+    gauge("throttle_start_time_seconds", "When the run started, in seconds since 1970.", Some(&started));
+    let status = exit.map(Exit::status);
+    let help = "The exit status, once the run is over; absent while it runs.";
+    gauge("throttle_exit_status", help, status.as_ref().map(|status| status as _));
+}
+
+/// The labels of each limit. Limits that are alike are numbered.
+fn labels(run: &str, limits: &[LimitMetrics]) -> Vec<String> {
+    let labels = |(at, limit): (usize, &LimitMetrics)| {
+        let rate = &limit.stats.rate;
+        let is_alike = |other: &&LimitMetrics| other.stats.rate == *rate;
+        let labels = format!("{run},{}", label("limit", &name(rate)));
+        let index = limits[..=at].iter().filter(is_alike).count();
+        match limits.iter().filter(is_alike).count() {
+            1 => labels,
+            _ => format!("{labels},index=\"{index}\""),
+        }
+    };
+    limits.iter().enumerate().map(labels).collect()
+}
+
+/// A limit as one would type it.
+fn name(rate: &Rate) -> String {
+    rate.to_string().replacen(DEFAULT, "", 1)
+}
+
+type Labelled<'a> = [(String, &'a LimitMetrics)];
+
+fn counters(page: &mut Page, limits: &Labelled) {
+    let mut counter = |name, help, value: &dyn Fn(&LimitStats) -> String| {
+        let samples = limits.iter().map(|(labels, limit)| (labels.as_str(), value(&limit.stats)));
+        page.family(name, Kind::Counter, help, samples);
+    };
+    let help = "Releases that the limit was charged for, retries included; a batch is one.";
+    counter("throttle_limit_released_total", help, &|limit| limit.charged.releases.to_string());
+    counter("throttle_limit_cost_total", "What these releases cost.", &|limit| {
+        limit.charged.cost.to_string()
+    });
+    let help = "Items discarded by --on-limit because of the limit.";
+    counter("throttle_limit_refused_total", help, &|limit| limit.refused.to_string());
+    let help = "Retries of items that the limit was charged for.";
+    counter("throttle_limit_retried_total", help, &|limit| limit.retried.to_string());
+    let help = "Items that the limit was charged for and that failed after all their retries.";
+    counter("throttle_limit_failed_total", help, &|limit| limit.failed.to_string());
+    let help = "How often the next release waited for this limit, of all limits.";
+    counter("throttle_limit_waits_total", help, &|limit| limit.waits.to_string());
+    let help = "Seconds that the next release waited for this limit, of all limits.";
+    counter("throttle_limit_waiting_seconds_total", help, &|limit| seconds(limit.waited));
+}
+
+fn gauges(page: &mut Page, limits: &Labelled, wall: Wall) {
+    let mut gauge = |name, help, value: &dyn Fn(&Now) -> Option<String>| {
+        let samples =
+            limits.iter().filter_map(|(labels, limit)| Some((labels.as_str(), value(&limit.now?)?)));
+        page.family(name, Kind::Gauge, help, samples);
+    };
+    let help = "How much the limit allows at once now; absent for limits by key and shared ones.";
+    gauge("throttle_limit_available", help, &|now| match now.standing {
+        Standing::Common { available } => Some(available.to_string()),
+        Standing::Keyed { .. } => None,
+    });
+    let help = "Keys that the limit remembers; absent for limits without a key.";
+    gauge("throttle_limit_keys", help, &|now| match now.standing {
+        Standing::Common { .. } => None,
+        Standing::Keyed { keys } => Some(keys.to_string()),
+    });
+    let help = "Keys of which items wait for the limit; absent for limits without a key.";
+    gauge("throttle_limit_waiting_keys", help, &|now| match now.standing {
+        Standing::Common { .. } => None,
+        Standing::Keyed { .. } => Some(now.waiting.to_string()),
+    });
+    let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or the end of a command can allow it.";
+    gauge("throttle_limit_next_timestamp_seconds", help, &|now| {
+        now.next.map(|next| match next {
+            Verdict::At(at) => timestamp(wall.unix(at)),
+            Verdict::Never => "+Inf".to_owned(),
+        })
+    });
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    /// A metric with its samples, if there are any. Writing to a string cannot fail.
+    fn family<'a, V: Display>(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        help: &str,
+        samples: impl IntoIterator<Item = (&'a str, V)>,
+    ) {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return;
+        }
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        };
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in samples {
+            let _ = writeln!(self.text, "{name}{{{labels}}} {value}");
+        }
+    }
+}
+
+fn label(name: &str, value: &str) -> String {
+    let value = value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n");
+    format!("{name}=\"{value}\"")
+}
+
+/// Nanoseconds as seconds, with all their digits.
+fn seconds(nanos: u64) -> String {
+    let text = Time(nanos).to_string();
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// An instant to the millisecond, so that it does not change with every reading of the clocks; rounded up, so that it is
+/// never too early.
+fn timestamp(unix: u64) -> String {
+    let nanos = unix.checked_next_multiple_of(SECOND / 1000).unwrap_or(unix);
+    seconds(nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Defaults, RateText};
+    use crate::limiter::Charged;
+
+    fn limit(text: &str) -> LimitMetrics {
+        let rate = text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        LimitMetrics { stats: LimitStats::new(rate), now: None }
+    }
+
+    fn metrics(limits: Vec<LimitMetrics>) -> Metrics {
+        let stats = Stats { read: 9, released: 7, settled: 7, waited: SECOND / 4, ..Stats::default() };
+        Metrics { stats, running: 2, next: None, limits }
+    }
+
+    fn lines(metrics: &Metrics, exit: Option<Exit>) -> Vec<String> {
+        let wall = Wall { now: Time(5 * SECOND), unix: 1000 * SECOND + 1 };
+        let text = text("mail", metrics, wall, exit);
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    }
+
+    fn sample<'a>(lines: &'a [String], name: &str) -> Vec<&'a str> {
+        let found = lines.iter().filter_map(|line| line.strip_prefix(name));
+        found.filter(|rest| rest.starts_with('{')).collect()
+    }
+
+    #[test]
+    fn a_run_that_goes_on() {
+        let lines = lines(&Metrics { next: Some(Time(6 * SECOND)), ..metrics(vec![]) }, None);
+        let expected = [
+            ("throttle_read_total", "{run=\"mail\"} 9"),
+            ("throttle_released_total", "{run=\"mail\"} 7"),
+            ("throttle_waiting_seconds_total", "{run=\"mail\"} 0.25"),
+            ("throttle_waiting_items", "{run=\"mail\"} 2"),
+            ("throttle_running_commands", "{run=\"mail\"} 2"),
+            ("throttle_next_release_timestamp_seconds", "{run=\"mail\"} 1001.001"),
+            ("throttle_start_time_seconds", "{run=\"mail\"} 995.001"),
+        ];
+        for (name, value) in expected {
+            assert_eq!(sample(&lines, name), [value], "{name}");
+        }
+        assert!(sample(&lines, "throttle_exit_status").is_empty());
+    }
+
+    #[test]
+    fn a_run_that_is_over_has_a_status() {
+        let lines = lines(&metrics(vec![]), Some(Exit::Signal(15)));
+        assert_eq!(sample(&lines, "throttle_exit_status"), ["{run=\"mail\"} 143"]);
+        assert!(sample(&lines, "throttle_next_release_timestamp_seconds").is_empty());
+    }
+
+    #[test]
+    fn limits_are_told_apart() {
+        let limits = ["10/m", "10/m,algo=bucket", "10/m", r#"1/s,key=re:"\d"#].map(limit).into();
+        let lines = lines(&metrics(limits), None);
+        let expected = [
+            r#"{run="mail",limit="10/1m",index="1"} 0"#,
+            r#"{run="mail",limit="10/1m,algo=bucket,burst=10"} 0"#,
+            r#"{run="mail",limit="10/1m",index="2"} 0"#,
+            r#"{run="mail",limit="1/1s,key=re:\"\\d"} 0"#,
+        ];
+        assert_eq!(sample(&lines, "throttle_limit_released_total"), expected);
+    }
+
+    #[test]
+    fn a_limit_in_numbers() {
+        let mut limit = limit("10/m");
+        limit.stats.charged = Charged { releases: 3, cost: 12 };
+        limit.stats.waited = 61 * SECOND;
+        let next = Some(Verdict::At(Time(65 * SECOND)));
+        limit.now = Some(Now { standing: Standing::Common { available: 4 }, next, waiting: 0 });
+        let lines = lines(&metrics(vec![limit]), None);
+        let expected = [
+            ("throttle_limit_released_total", "3"),
+            ("throttle_limit_cost_total", "12"),
+            ("throttle_limit_waiting_seconds_total", "61"),
+            ("throttle_limit_available", "4"),
+            ("throttle_limit_next_timestamp_seconds", "1060.001"),
+        ];
+        for (name, value) in expected {
+            assert_eq!(sample(&lines, name), [format!("{{run=\"mail\",limit=\"10/1m\"}} {value}")]);
+        }
+        assert!(sample(&lines, "throttle_limit_keys").is_empty());
+    }
+
+    #[test]
+    fn keys_are_counted_and_not_named() {
+        let mut limit = limit("10/m,key=col:1");
+        let standing = Standing::Keyed { keys: 1_000_000 };
+        limit.now = Some(Now { standing, next: Some(Verdict::Never), waiting: 7 });
+        let lines = lines(&metrics(vec![limit]), None);
+        let labels = "{run=\"mail\",limit=\"10/1m,key=col:1\"}";
+        let expected = [
+            ("throttle_limit_keys", "1000000"),
+            ("throttle_limit_waiting_keys", "7"),
+            ("throttle_limit_next_timestamp_seconds", "+Inf"),
+        ];
+        for (name, value) in expected {
+            assert_eq!(sample(&lines, name), [format!("{labels} {value}")]);
+        }
+        assert!(sample(&lines, "throttle_limit_available").is_empty());
+    }
+}

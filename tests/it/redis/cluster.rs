@@ -1,0 +1,177 @@
+//! A limit in a cluster, by whichever node it is asked for, while slots and masters change.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::time::Duration;
+
+use throttle::exit::Exit;
+
+use super::client::{book_out, failure, impatient, keyed, store};
+use super::crowds::goes_on_without_a_burst;
+use super::proxy::listen;
+use super::server::RedisServer;
+use crate::support::{Directory, eventually, throttle};
+
+const SLOTS: u16 = 16384;
+
+const RATES: [&str; 1] = ["2/h,key=col:1"];
+
+const OPTIONS: &str = "--cluster-enabled yes --cluster-node-timeout 1000 --user joe on >hush ~throttle:* \
+                       +ping +select +evalsha +script|load +time +getrange +setrange +pexpire +pttl \
+                       +cluster|slots +asking +scan +unlink --user default on nopass ~* &* +@all -evalsha";
+
+fn start_node() -> Option<RedisServer> {
+    RedisServer::start_with(&OPTIONS.split(' ').collect::<Vec<_>>())
+}
+
+/// Three masters, and after them their replicas. Only joe may book.
+struct Cluster {
+    nodes: Vec<RedisServer>,
+}
+
+impl Cluster {
+    fn start(size: usize) -> Option<Self> {
+        Some(Cluster::of((0..size).map(|_| start_node()).collect::<Option<_>>()?))
+    }
+
+    fn of(nodes: Vec<RedisServer>) -> Self {
+        // Once they meet, it is too late for this.
+        for (number, node) in (1..).zip(&nodes) {
+            node.ask::<()>(&format!("CLUSTER SET-CONFIG-EPOCH {number}"));
+        }
+        for (number, node) in (0..).zip(&nodes) {
+            if number < 3 {
+                let end = if number == 2 { SLOTS } else { SLOTS / 3 * (number + 1) };
+                node.ask::<()>(&format!("CLUSTER ADDSLOTSRANGE {} {}", SLOTS / 3 * number, end - 1));
+            }
+            for other in &nodes {
+                node.ask::<()>(&format!("CLUSTER MEET 127.0.0.1 {} {}", other.port, other.bus));
+            }
+        }
+        let size = format!("cluster_known_nodes:{}\r", nodes.len());
+        let is_up = |info: &str| info.contains("cluster_state:ok") && info.contains(&size);
+        eventually("it is a cluster", || nodes.iter().all(|node| is_up(&node.ask::<String>("CLUSTER INFO"))));
+        Cluster { nodes }
+    }
+
+    fn replicate(&self, master: usize, replica: usize) {
+        let replica = &self.nodes[replica];
+        replica.ask::<()>(&format!("CLUSTER REPLICATE {}", id(&self.nodes[master])));
+        let is_up = || replica.ask::<String>("INFO replication").contains("master_link_status:up");
+        eventually("it replicates", is_up);
+    }
+
+    /// Moves the slot of a key, `between` two steps: when the key has moved, and when everybody knows.
+    fn migrate(&self, key: &str, from: usize, to: usize, between: impl FnOnce()) {
+        let (source, target) = (&self.nodes[from], &self.nodes[to]);
+        let slot: u16 = source.ask(&format!("CLUSTER KEYSLOT {key}"));
+        target.ask::<()>(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(source)));
+        source.ask::<()>(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(target)));
+        source.ask::<()>(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.port));
+        between();
+        for node in [target, source] {
+            node.ask::<()>(&format!("CLUSTER SETSLOT {slot} NODE {}", id(target)));
+        }
+    }
+
+    /// Which of the masters keeps a key.
+    fn keeper(&self, key: &str) -> usize {
+        let slot: u16 = self.nodes[0].ask(&format!("CLUSTER KEYSLOT {key}"));
+        usize::from(slot / (SLOTS / 3)).min(2)
+    }
+}
+
+fn id(node: &RedisServer) -> String {
+    node.ask("CLUSTER MYID")
+}
+
+/// How much it has written, or read.
+fn offset(node: &RedisServer) -> String {
+    let info: String = node.ask("INFO replication");
+    let offset = info.lines().find_map(|line| line.strip_prefix("master_repl_offset:"));
+    offset.unwrap().to_owned()
+}
+
+fn url(node: &RedisServer, name: &str) -> String {
+    node.url(name).replace("//", "//joe:hush@")
+}
+
+#[test]
+fn any_node_may_be_named_and_keys_are_spread() {
+    let Some(cluster) = Cluster::start(3) else { return };
+    let urls: Vec<_> = cluster.nodes.iter().map(|node| url(node, "api")).collect();
+    // Two for all.
+    let booked = urls.iter().map(|url| book_out(&mut store(url, &RATES), &keyed(b"other", 1)).0.len());
+    assert_eq!(booked.collect::<Vec<_>>(), [2, 0, 0]);
+    let mut one = store(&urls[0], &RATES);
+    let keys = ["a", "b", "{x}c", "d}e{", "f", "g", "h", "i", "j", "k", "l", "m"];
+    for key in keys {
+        assert_eq!(book_out(&mut one, &keyed(key.as_bytes(), 1)).0.len(), 2, "{key}");
+    }
+    let kept = || cluster.nodes.iter().map(|node| node.ask::<u64>("DBSIZE")).collect::<Vec<_>>();
+    // Two more than the keys: "other", and the record of the limits.
+    assert_eq!(kept().iter().sum::<u64>(), 12 + 2);
+    assert!(kept().iter().all(|&kept| kept > 0), "{:?}", kept());
+    // Of a key that nobody had.
+    let (exit, why) = failure(&mut store(&urls[1], &["3/h,key=col:1"]));
+    assert_eq!(exit, Exit::BadState, "{why}");
+    let directory = Directory::new();
+    let file = format!("-s@{}", directory.file("state", &urls[1]).display());
+    throttle(&["--reset-state", &file]).assert().success();
+    assert_eq!(kept(), [0, 0, 0]);
+}
+
+#[test]
+fn a_slot_that_is_moved() {
+    let Some((ahead, clock)) = RedisServer::start_with_clock(&OPTIONS.split(' ').collect::<Vec<_>>()) else {
+        return;
+    };
+    clock.step(100_000);
+    // The one that is ahead keeps the last third, in which this key is not.
+    let (Some(first), Some(second)) = (start_node(), start_node()) else { return };
+    let cluster = Cluster::of(vec![first, second, ahead]);
+    let from = cluster.keeper("throttle:web");
+    let to = 1 - from;
+    let url = url(&cluster.nodes[2], "web");
+    let has_asked = || cluster.nodes[to].ask::<String>("INFO commandstats").contains("cmdstat_asking");
+    let warnings = goes_on_without_a_burst(3, &url, || {
+        cluster.migrate("throttle:web", from, to, || eventually("they ask where it was moved", has_asked));
+        cluster.migrate("throttle:web", to, 2, || ());
+    });
+    assert!(!warnings.is_empty());
+    assert!(warnings.iter().all(|warning| warning.contains("clock is ahead")), "{warnings:?}");
+    assert_eq!(cluster.nodes[2].ask::<u64>("EXISTS throttle:web"), 1);
+}
+
+#[test]
+fn nodes_that_name_each_other_for_ever() {
+    let own_port = Arc::new(AtomicU16::new(0));
+    let named = Arc::clone(&own_port);
+    let port = listen(move |mut stream| {
+        while let Ok(1..) = stream.read(&mut [0; 4096]) {
+            let moved = format!("-MOVED 7 :{}\r\n", named.load(Relaxed));
+            stream.write_all(moved.as_bytes()).unwrap();
+        }
+    });
+    own_port.store(port, Relaxed);
+    let url = format!("redis://127.0.0.1:{port}/web");
+    let (exit, why) = failure(&mut impatient(&url, &["1/s"], Duration::from_millis(400)));
+    assert_eq!(exit, Exit::StoreAway);
+    assert!(why.contains("name each other"), "{why}");
+}
+
+/// The named node is the one that fails: the others have to be known.
+#[test]
+fn a_master_that_fails() {
+    let Some(mut cluster) = Cluster::start(4) else { return };
+    let master = cluster.keeper("throttle:web");
+    cluster.replicate(master, 3);
+    goes_on_without_a_burst(3, &url(&cluster.nodes[master], "web"), || {
+        // Bookings that the replica lacks might be made twice: that is not promised.
+        cluster.nodes[master].ask::<()>("CLIENT PAUSE 30000 WRITE");
+        eventually("all is replicated", || offset(&cluster.nodes[master]) == offset(&cluster.nodes[3]));
+        cluster.nodes[master].kill();
+        cluster.nodes[3].ask::<()>("CLUSTER FAILOVER TAKEOVER");
+    });
+}

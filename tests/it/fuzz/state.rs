@@ -26,7 +26,7 @@ pub fn state(data: &[u8]) {
     stage.write(&bytes);
     stage.check_status(&bytes);
     let used = if bytes == *GOOD { USED } else { 0 };
-    if let Some(slots) = stage.check_bookings(&bytes) {
+    if let Some(slots) = stage.check_bookings() {
         let now = slots.iter().filter(|slot| slot.at == START).count();
         assert!(used == 0 || now == COUNT - used, "a good state: {slots:?}");
     } else {
@@ -131,26 +131,34 @@ impl Stage {
     /// Books some slots, also after the state was closed and opened again; none if it is refused.
     ///
     /// What is damaged may be found so by a later booking only.
-    fn check_bookings(&self, bytes: &[u8]) -> Option<Vec<Slot>> {
+    fn check_bookings(&self) -> Option<Vec<Slot>> {
         let mut slots = Vec::new();
         for pause in [0, SECOND, 70 * SECOND] {
             self.clock.fetch_add(pause, Relaxed);
-            let booked = self.open().and_then(|mut store| self.book(&mut store, &mut slots));
+            let opened = self.left_alone_unless_done(|| self.open());
+            let booked = opened.and_then(|mut store| self.book(&mut store, &mut slots));
+            check_limits(&slots);
             if let Err(error) = booked {
                 check_error(&error, &self.path());
-                assert!(!slots.is_empty() || self.bytes() == bytes, "not left as it is: {error}");
-                check_limits(&slots);
                 return None;
             }
         }
-        check_limits(&slots);
         Some(slots)
+    }
+
+    /// What fails leaves the file as it is.
+    fn left_alone_unless_done<T>(
+        &self,
+        does: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let before = self.bytes();
+        does().inspect_err(|error| assert!(self.bytes() == before, "not left as it is: {error}"))
     }
 
     fn book(&self, store: &mut FileStore, slots: &mut Vec<Slot>) -> Result<(), StoreError> {
         let (now, policy) = (self.now(), policy());
         for count in [1, 3, 2] {
-            let answer = store.book(&order(count))?;
+            let answer = self.left_alone_unless_done(|| store.book(&order(count)))?;
             assert!(answer.slots.len() as u64 <= count, "{answer:?}");
             for slot in &answer.slots {
                 assert!(slot.at >= now && slot.at.since(now) <= policy.horizon, "{answer:?}");
@@ -165,18 +173,14 @@ impl Stage {
 
     /// What once was a state can be begun anew; anything else is left as it is.
     fn check_reset(&self) {
-        let bytes = self.bytes();
-        match FileStore::reset(&self.path()) {
+        match self.left_alone_unless_done(|| FileStore::reset(&self.path())) {
             Ok(was_there) => {
                 assert!(was_there);
                 let slots =
                     self.open().and_then(|mut store| store.book(&order(9))).expect("a new state").slots;
                 check_limits(&slots);
             }
-            Err(error) => {
-                check_error(&error, &self.path());
-                assert!(self.bytes() == bytes, "not left as it is: {error}");
-            }
+            Err(error) => check_error(&error, &self.path()),
         }
     }
 }

@@ -32,12 +32,13 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Error, Result, ensure};
 use nix::sys::signal::Signal;
 
 use crate::cli::Usage;
-use crate::config::{Action, Arrivals, Config, Rate, Report, Run, Shared, format_duration};
+use crate::config::{Action, Arrivals, Config, Rate, Report, Run, Shared, State, format_duration};
 use crate::exit::Exit;
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
@@ -49,7 +50,8 @@ use crate::runtime::{
 use crate::schedule::{BookingTerms, Schedule};
 use crate::sink::{Commands, DryRun, Sink, Stdout};
 use crate::source::{Capacity, Delimiter, Reader, stamped};
-use crate::store::{Quota, StoreError};
+use crate::store::{Policy, Quota, StoreError};
+use crate::time::SECOND;
 use crate::ui::audit::AuditReport;
 use crate::ui::plot;
 use crate::ui::progress::Display;
@@ -268,6 +270,10 @@ impl<'a> Observed<'a> {
     }
 }
 
+/// How long the end of a run waits for an answer of the store, and again for it to take back slots, in nanoseconds.
+const FILE_PATIENCE: u64 = SECOND / 50;
+const SERVER_PATIENCE: u64 = SECOND / 5;
+
 fn share(
     shared: &Shared,
     rates: &[Rate],
@@ -278,9 +284,14 @@ fn share(
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
     let deadline = format_duration(policy.deadline);
     reporter.detail(&format_args!("shared by {}, slots are good for {deadline}", shared.state));
-    policy.reach(rates).for_each(|reach| reporter.reach(&reach, policy.deadline));
-    world.book_with(store)?;
-    Ok(BookingTerms { span: policy.span, most: policy.quotas.iter().map(Quota::most).collect() })
+    policy.reach(rates).for_each(|reach| reporter.reach(&reach));
+    let patience = match shared.state {
+        State::Server(_) => SERVER_PATIENCE,
+        State::Name(_) | State::File(_) => FILE_PATIENCE,
+    };
+    world.book_with(store, Duration::from_nanos(patience))?;
+    let most = policy.quotas.iter().map(Quota::most).collect();
+    Ok(BookingTerms { span: policy.span, longest_span: Policy::longest_span(rates), most, patience })
 }
 
 fn sink(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {

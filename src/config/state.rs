@@ -135,36 +135,26 @@ impl fmt::Display for State {
 pub fn check_shareable(limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
     ensure!(
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
-        "limits that are shared must not change, as those of -r @FILE may: give them as -r RATE"
-    );
-    ensure!(
-        !on_limit.never_waits(),
-        "--on-limit drop and fail judge at the arrival, shared limits later: leave out --state, or let items wait"
+        "-r @FILE cannot be shared: all who share limits have to agree on them, and files change: give them as -r RATE"
     );
     let rates = limits.load()?;
     ensure!(
         rates.iter().all(|rate| rate.from == From::Start),
-        "from=exit cannot be shared: others would have to know when commands end"
+        "from=exit cannot be shared: a slot is booked before its command starts, and nobody knows then when it will end"
     );
     ensure!(
-        rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE,
-        "a batch that costs what its items do cannot be shared: leave out -B, or the costs"
+        rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE || !on_limit.never_waits(),
+        "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, or let items wait"
     );
     check_keys(&rates)
 }
 
 /// All limits are charged by one booking, which has to be the same for all items, or all of a key.
 fn check_keys(rates: &[Rate]) -> Result<()> {
-    let keyed = rates.iter().filter(|rate| rate.key.is_some()).count();
-    if keyed == 0 {
-        return Ok(());
-    }
+    let is_keyed = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
+    let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(rates).len() == 1;
     ensure!(
-        rates.iter().all(|rate| rate.only.is_none()),
-        "only= cannot be shared: split the items, and give each kind a run with a state of its own"
-    );
-    ensure!(
-        keyed == rates.len() && keys(rates).len() == 1,
+        !is_keyed || is_same,
         "limits that share a state go all by the same key, or none does: split them over two runs, one after the other in a pipe"
     );
     Ok(())
@@ -173,6 +163,35 @@ fn check_keys(rates: &[Rate]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether limits that are given like this can be shared.
+    fn is_shareable(args: &str) -> bool {
+        let words = ["throttle", "-s", "name"].into_iter().chain(args.split(' '));
+        crate::cli::parse(words.map(Into::into)).is_ok()
+    }
+
+    #[test]
+    fn what_can_be_shared() {
+        let table = [
+            ("-r 1/s", true),
+            ("-r 1/s,key=col:1 -r 9/s,key=col:1", true),
+            ("-r 1/s,key=col:1 -r 9/s", false),
+            ("-r 9/s -r 1/s,key=col:1,only=a -r 2/s,key=col:2,only=b", true),
+            ("-r 9/s,key=col:1 -r 1/s,key=col:1,only=a", true),
+            ("-r 9/s,key=col:1 -r 1/s,key=col:2,only=a", false),
+            ("-r 1/s --on-limit drop", true),
+            ("-r 1/s --on-limit fail", true),
+            ("-r 1/s --on-limit latest", true),
+            ("-r 1/s,from=exit -- cmd", false),
+            ("-r @limits", false),
+            ("-r 9/s,cost=col:1 -B 3", true),
+            ("-r 9/s,cost=col:1 -B 3 --on-limit drop", false),
+            ("-r 9/s -B 3 --on-limit drop", true),
+        ];
+        for (args, expected) in table {
+            assert_eq!(is_shareable(args), expected, "{args}");
+        }
+    }
 
     #[test]
     fn names_paths_and_servers() {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use crate::charge::Key;
+use super::booked::Claim;
 use crate::time::Time;
 
 /// Releases that were admitted and not committed yet, in their order, with what they cost together.
@@ -16,7 +16,7 @@ pub(super) struct Admitted {
     /// The sums of the costs under each limit.
     pending: Vec<Pending>,
     /// Whose slots each release uses, if slots are needed.
-    whose: Vec<Option<Key>>,
+    whose: Vec<Option<Claim>>,
 }
 
 /// The sums of the costs under a limit.
@@ -62,7 +62,7 @@ struct Release {
 pub(super) struct Left<'a> {
     pub(super) since: Time,
     pub(super) count: u64,
-    pub(super) whose: Option<&'a Key>,
+    pub(super) whose: Option<&'a Claim>,
 }
 
 impl Admitted {
@@ -107,7 +107,7 @@ impl Admitted {
     }
 
     /// The releases that were noted last use these slots.
-    pub(super) fn use_slots(&mut self, whose: Option<Key>) {
+    pub(super) fn use_slots(&mut self, whose: Option<Claim>) {
         self.whose.push(whose);
     }
 

@@ -4,7 +4,7 @@
 //! been charged. Once they have left, [`Limits::commit`] charges as many as really did, at the instant read after it.
 
 use super::admitted::Admitted;
-use super::{Ask, Booked, Limiter, Slot, Verdict};
+use super::{Ask, Booked, Limiter, Needed, Order, Slot, Verdict};
 use crate::charge::Key;
 use crate::time::Time;
 
@@ -59,6 +59,15 @@ impl Charged {
     }
 }
 
+/// What a release was refused by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// A limit, by its place.
+    Limit(usize),
+    /// There was no slot: for which of the shared limits is not told.
+    Slots,
+}
+
 /// Why nothing more is admitted at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blocked {
@@ -100,9 +109,9 @@ impl IntoIterator for Limits {
 }
 
 impl Limits {
-    /// No limit but that releases need slots, which are kept elsewhere.
-    pub fn booked() -> Self {
-        Limits { booked: Some(Booked::default()), ..Limits::default() }
+    /// No limit but that releases need slots, which are kept elsewhere, for each key or for all items.
+    pub fn booked(by_key: bool) -> Self {
+        Limits { booked: Some(Booked::new(by_key)), ..Limits::default() }
     }
 
     /// What each limit was charged since it was built. Of booked ones, as many as were charged for a release.
@@ -115,18 +124,37 @@ impl Limits {
         self.strictest(request, |_| true).max(self.slot(request))
     }
 
-    /// Which of the limits does not allow the release at `request.since`, after those that are admitted; the first, if
-    /// several do not.
-    pub fn refusing(&mut self, request: &Request) -> Option<usize> {
+    /// When it is known whether the release is allowed at `request.since`: then, but slots have to be asked for first.
+    pub fn judged(&self, request: &Request) -> Verdict {
+        match &self.booked {
+            Some(booked) if booked.refused_until(request).is_none() => booked.earliest(request),
+            _ => Verdict::At(request.since),
+        }
+    }
+
+    /// What does not allow the release at `request.since`, after those that are admitted; the first limit, if several do
+    /// not.
+    pub fn refusing(&mut self, request: &Request) -> Option<Refusal> {
+        if let Some(booked) = &self.booked {
+            let is_refused = !booked.has_slot(request) && booked.refused_until(request).is_some();
+            return is_refused.then_some(Refusal::Slots);
+        }
         let Limits { all, admitted, .. } = self;
-        all.iter_mut().zip(request.costs).enumerate().position(|(at, (limit, &cost))| {
+        let limit = all.iter_mut().zip(request.costs).enumerate().position(|(at, (limit, &cost))| {
             if cost == 0 {
                 return false;
             }
             let account = limit.limiter.account(request.key(limit), request.since);
             let pending = admitted.pending(at, account);
             limit.limiter.available(account, request.since, request.ask(cost), pending, 1) == 0
-        })
+        });
+        limit.map(Refusal::Limit)
+    }
+
+    /// When a release that was refused would have been allowed.
+    pub fn allowed_at(&self, request: &Request) -> Verdict {
+        let refused_until = self.booked.as_ref().and_then(|booked| booked.refused_until(request));
+        refused_until.map_or_else(|| self.earliest(request), Verdict::At)
     }
 
     /// Which of the limits allows the release last, if any makes it wait at all.
@@ -189,8 +217,8 @@ impl Limits {
         match count {
             Ok(count) => {
                 self.admitted.note(request.since, count);
-                if self.booked.is_some() {
-                    self.admitted.use_slots((!request.is_free()).then(|| Booked::key(request)));
+                if let Some(booked) = &self.booked {
+                    self.admitted.use_slots((!request.is_free()).then(|| booked.claim(request)));
                 }
             }
             Err(_) => self.admitted.truncate(row),
@@ -235,8 +263,8 @@ impl Limits {
                     limit.limiter.finish(account, now, ask);
                 }
             }
-            if let Some((booked, key)) = self.booked.as_mut().zip(release.whose) {
-                booked.commit(key, release.count, &mut self.charged);
+            if let Some((booked, claim)) = self.booked.as_mut().zip(release.whose) {
+                booked.commit(claim, release.count, &mut self.charged);
             }
         }
         self.admitted.clear();
@@ -275,6 +303,11 @@ impl Limits {
         self.all.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
     }
 
+    /// At `now`, no slot for a key and these costs was free, nor is one before `at`.
+    pub fn refuse_until(&mut self, now: Time, key: &Key, costs: &[u64], at: Time) {
+        self.booked.iter_mut().for_each(|booked| booked.refuse_until(now, key, costs, at));
+    }
+
     /// Takes slots that were booked for a key and these costs.
     pub fn put(&mut self, key: &Key, costs: &[u64], slots: &[Slot]) {
         self.booked.iter_mut().for_each(|booked| booked.put(key, costs, slots.iter().copied()));
@@ -285,9 +318,24 @@ impl Limits {
         self.booked.iter().flat_map(|booked| booked.slots(request))
     }
 
+    /// How many slots are held for a key and costs, and when the last of them is.
+    pub fn slots_of(&self, key: &Key, costs: &[u64]) -> (u64, Option<Time>) {
+        self.booked.as_ref().map_or((0, None), |booked| booked.slots_of(key, costs))
+    }
+
     /// How many slots are held, for whatever requests, that are not after `at`.
     pub fn slots_until(&self, at: Time) -> u64 {
         self.booked.iter().map(|booked| booked.until(at)).sum()
+    }
+
+    /// Takes out the slots after `now` that are not needed, to be given back. `needed` tells how many are, of those for a
+    /// key and costs. No release may be admitted and not committed.
+    pub fn take_surplus(
+        &mut self,
+        now: Time,
+        needed: impl Fn(&Key, &[u64]) -> Needed,
+    ) -> Vec<(Order, Vec<Slot>)> {
+        self.booked.iter_mut().flat_map(|booked| booked.take_surplus(now, &needed)).collect()
     }
 
     /// Gives up the slots that were not used in time.

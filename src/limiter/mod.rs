@@ -12,6 +12,7 @@ mod accounts;
 mod admitted;
 mod booked;
 mod bucket;
+mod by_claim;
 mod fixed;
 mod from_exit;
 mod interval;
@@ -20,13 +21,14 @@ mod limits;
 mod single;
 mod sliding;
 
-pub use booked::{Answer, Booked, Order, Slot, Turn};
+pub use booked::{Answer, Booked, Needed, Order, Slot, Turn};
 pub use bucket::{Bucket, Lacking};
+pub(crate) use by_claim::ByClaim;
 pub use fixed::{Fixed, Window};
 pub use from_exit::FromExit;
 pub use interval::Interval;
 pub use keyed::Keyed;
-pub use limits::{Blocked, Charged, Limit, Limits, Request};
+pub use limits::{Blocked, Charged, Limit, Limits, Refusal, Request};
 pub use single::Single;
 pub use sliding::Sliding;
 

@@ -38,6 +38,7 @@ impl Driver<'_> {
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(batch) => self.send(schedule, now, batch),
                 Action::Book(order) => self.world.book(order),
+                Action::GiveBack(order, slots) => self.world.give_back(order, slots),
                 Action::Tell(notice) => self.reporter.tell(&notice),
                 Action::Signal(signal) => {
                     self.sink.jobs().into_iter().for_each(|jobs| jobs.signal(signal));
@@ -158,6 +159,7 @@ impl Driver<'_> {
                 let error = refusal.error.context(format!("cannot go on after {released}"));
                 schedule.booking_failed(refusal.exit, error);
             }
+            Event::BookingWaits(why) => self.reporter.notice(&why),
             Event::Exited => self.reap(schedule),
             Event::Stop(stop) => schedule.stop(stop),
             Event::Report => self.reporter.statistics(schedule, now),

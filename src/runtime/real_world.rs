@@ -17,7 +17,7 @@ use super::world::{Event, Wait, Wake, World};
 use crate::config::{Limits, Rate};
 use crate::interrupt::Interrupt;
 use crate::source::{Reader, SourceError};
-use crate::store::{Order, Store};
+use crate::store::{Order, Slot, Store};
 use crate::time::Time;
 
 /// The real world.
@@ -99,13 +99,13 @@ impl RealWorld {
         Ok(limits::watch(limits.clone(), rates.to_vec(), self.waker.clone())?)
     }
 
-    /// Books slots with `store` from now on.
+    /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than `patience`.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn book_with(&mut self, store: Box<dyn Store>) -> anyhow::Result<()> {
+    pub fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
         if !self.reader.is_over() {
-            self.booking = Some(BookingThread::open(store, self.waker.clone())?);
+            self.booking = Some(BookingThread::open(store, self.waker.clone(), patience)?);
         }
         Ok(())
     }
@@ -216,7 +216,13 @@ impl World for RealWorld {
 
     fn book(&mut self, order: Order) {
         if let Some(booking) = &self.booking {
-            booking.take(order);
+            booking.book(order);
+        }
+    }
+
+    fn give_back(&mut self, order: Order, slots: Vec<Slot>) {
+        if let Some(booking) = &self.booking {
+            booking.give_back(order, slots);
         }
     }
 }

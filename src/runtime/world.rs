@@ -3,7 +3,7 @@
 use anyhow::Error;
 
 use crate::config::Rate;
-use crate::limiter::{Answer, Order};
+use crate::limiter::{Answer, Order, Slot};
 use crate::schedule::Stop;
 use crate::source::{Block, SourceError};
 use crate::store::StoreError;
@@ -22,6 +22,9 @@ pub trait World {
 
     /// Has slots booked. The answer is told as [`Wake::Booked`]; a world without a store has none.
     fn book(&mut self, _order: Order) {}
+
+    /// Has slots given back that were booked by such an order, after all that was asked of the store before.
+    fn give_back(&mut self, _order: Order, _slots: Vec<Slot>) {}
 }
 
 /// What is waited for.
@@ -61,6 +64,8 @@ pub enum Event {
     BadLimits(Error),
     /// Slots have been booked as ordered, or cannot be.
     Booked(Order, Result<Answer, StoreError>),
+    /// Why slots are long in coming.
+    BookingWaits(String),
     /// A command has ended.
     Exited,
     /// The run is to end.

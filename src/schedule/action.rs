@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 
 use crate::config::Rate;
 use crate::exit::{End, Exit};
-use crate::limiter::Order;
+use crate::limiter::{Order, Slot};
 use crate::source::{Batch, Misfit, SourceError};
 use crate::time::Time;
 
@@ -16,6 +16,8 @@ pub enum Action {
     Send(Batch),
     /// Have slots booked. The answer is [`Schedule::booked`](super::Schedule::booked).
     Book(Order),
+    /// Give back slots that were booked by such an order. They are not used any more.
+    GiveBack(Order, Vec<Slot>),
     /// Pass a signal on to the commands that run.
     Signal(Signal),
     /// The item of this number is done with: it will not be sent again. Every item before `next` is either done or
@@ -52,8 +54,8 @@ pub enum Notice {
         item: u64,
         /// The item itself.
         text: Vec<u8>,
-        /// The limit that does not admit it.
-        limit: Rate,
+        /// The limit that does not admit it; none if it is one of several that are shared.
+        limit: Option<Rate>,
         /// By how much it was early, in nanoseconds, if there is an instant at which it could have gone.
         early: Option<u64>,
     },
@@ -66,6 +68,13 @@ pub enum Notice {
     Limits(Vec<Rate>),
     /// Something to hear of, which ends nothing.
     Warning(String),
+    /// Bookings are lost, so nothing is released for a while.
+    StateLost {
+        /// What has happened to which state.
+        what: String,
+        /// For how many nanoseconds.
+        silent: Option<u64>,
+    },
     /// What ends the run.
     Error(Error),
 }

@@ -8,7 +8,7 @@ use super::{Action, Failed, Failure, Notice, Schedule};
 use crate::charge::Key;
 use crate::config::{OnBad, OnLimit};
 use crate::exit::Exit;
-use crate::limiter::{Blocked, Request, Verdict};
+use crate::limiter::{Blocked, Refusal, Request, Verdict};
 use crate::source::{Batch, Capacity, Misfit, Segment, SourceError};
 use crate::time::Time;
 
@@ -215,14 +215,14 @@ impl Schedule {
         };
         let keys = Rc::clone(&front.charge.keys);
         if self.rules.judges(front)
-            && let Some(limit) =
+            && let Some(refusal) =
                 self.rules.limits.refusing(&Request { since, costs: &open.costs, keys: &keys })
         {
             // By how much it is early is known once those before it are charged.
             if self.rules.on_limit == OnLimit::Fail && !batch.is_empty() {
                 return Next::NoMore;
             }
-            self.refuse(at, limit);
+            self.refuse(at, refusal);
             if !self.matters_together() {
                 return Next::More;
             }
@@ -281,25 +281,30 @@ impl Schedule {
     }
 
     /// What could not go at its arrival.
-    fn refuse(&mut self, at: usize, limit: usize) {
+    fn refuse(&mut self, at: usize, refusal: Refusal) {
         let lane = self.queue.lane(at);
         let Some(((front, open), since)) = lane.front().zip(lane.open()).zip(lane.since()) else { return };
         let (items, first, previous) = (open.items, front.segment.first(), lane.previous());
+        let limit = match refusal {
+            Refusal::Limit(limit) => Some(limit),
+            Refusal::Slots => only_charged(&open.costs),
+        };
         if self.rules.on_limit == OnLimit::Fail {
             let request = Request { since, costs: &open.costs, keys: &front.charge.keys };
-            let early = match self.rules.limits.earliest(&request) {
+            let early = match self.rules.limits.allowed_at(&request) {
                 Verdict::At(at) => Some(at.since(since)),
                 Verdict::Never => None,
             };
             let record = self.delimiter.split(front.segment.bytes()).next();
             let text = record.unwrap_or_default().to_vec();
-            self.tell(Notice::Refused { item: first, text, limit: self.rates[limit].clone(), early });
+            let limit = limit.map(|limit| self.rates[limit].clone());
+            self.tell(Notice::Refused { item: first, text, limit, early });
             self.exit = self.exit.max(Exit::Refused);
             self.stopping = true;
             return;
         }
         self.stats.refuse(items);
-        self.tally.refuse(Some(limit), items);
+        self.tally.refuse(limit, items);
         self.queue.take(at, items, previous, &self.delimiter, &self.rules);
         self.settle(first);
     }
@@ -402,4 +407,10 @@ impl Schedule {
             self.actions.push_back(Action::Settle { first, next });
         }
     }
+}
+
+/// The limit that charges something, if there is no other.
+fn only_charged(costs: &[u64]) -> Option<usize> {
+    let mut charged = (0..costs.len()).filter(|&limit| costs[limit] > 0);
+    charged.next().filter(|_| charged.next().is_none())
 }

@@ -35,6 +35,19 @@ pub(super) struct Open {
     closes: Option<Time>,
     /// Nothing can join any more.
     is_full: bool,
+    /// A slot is booked for what it costs: nothing joins, whatever happens.
+    is_fixed: bool,
+}
+
+impl Open {
+    /// Lets nothing join any more.
+    pub(super) fn fixed(self) -> Self {
+        Open { is_full: true, is_fixed: true, ..self }
+    }
+
+    pub(super) fn is_fixed(&self) -> bool {
+        self.is_fixed
+    }
 }
 
 impl Former {
@@ -54,6 +67,16 @@ impl Former {
     pub(super) fn set_rates(&mut self, rates: &[Rate]) {
         self.sums = rates.iter().map(|rate| rate.cost.is_some()).collect();
         self.most = rates.iter().map(Rate::most).collect();
+    }
+
+    /// The most that one release may cost under each limit.
+    pub(super) fn set_most(&mut self, most: &[u64]) {
+        self.most = most.iter().copied().map(Some).collect();
+    }
+
+    /// Whether what a batch costs depends on what is in it.
+    pub(super) fn sums_costs(&self) -> bool {
+        self.forms_batches() && self.sums.contains(&true)
     }
 
     pub(super) fn set_capacity(&mut self, capacity: Capacity) {
@@ -128,6 +151,7 @@ impl Former {
             weight: self.weight(front),
             closes: None,
             is_full: !self.forms_batches(),
+            is_fixed: false,
         };
         if let Some(linger) = self.batch.linger {
             let lingered = arrival.checked_add(linger.into()).unwrap_or(Time(u64::MAX));
@@ -173,6 +197,16 @@ impl Former {
             self.join(&mut open, front, items, 0, &mut allows);
         }
         open
+    }
+
+    /// What is `open` as it would be released at `now`, if its costs were allowed then.
+    pub(super) fn composed<'a>(
+        &self,
+        open: &Open,
+        waiting: impl Iterator<Item = &'a Items>,
+        now: Time,
+    ) -> Open {
+        self.complete(open, waiting, now, |costs| self.ever_admits(costs))
     }
 
     /// Lets as many of `items` as may be join what is `open`; the first `joined` of them have.

@@ -50,6 +50,21 @@ impl Lane {
         self.open = self.waiting.front().map(|front| former.open(front, self.waiting.range(1..)));
     }
 
+    /// What would be released at `now`, if its costs were allowed then.
+    pub(super) fn composed(&self, now: Time, former: &Former) -> Option<Open> {
+        Some(former.composed(self.open.as_ref()?, self.waiting.iter(), now))
+    }
+
+    /// Lets nothing more join what would be released at `now`.
+    pub(super) fn fix(&mut self, now: Time, former: &Former) {
+        self.open = self.composed(now, former).map(Open::fixed);
+    }
+
+    /// Whether nothing joins what would be released next, whatever happens.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.open.as_ref().is_some_and(Open::is_fixed)
+    }
+
     /// The items in front.
     pub(super) fn front(&self) -> Option<&Items> {
         self.waiting.front()

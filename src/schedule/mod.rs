@@ -182,20 +182,21 @@ impl Schedule {
         self.rules.former.set_capacity(capacity);
         self.evict(now);
         self.resume(now);
-        if self.gathers(now, capacity) {
+        let gathers = self.gathers(now, capacity);
+        if gathers {
             self.gather(now);
         } else if let Some(batch) = self.admit(now, capacity) {
             return Action::Send(batch);
         }
-        let booking = self.book(now, capacity);
+        let booking = self.book(now, capacity, gathers);
         if let Some(action) = self.actions.pop_front() {
             return action;
         }
-        if self.is_over() {
+        if self.is_over() && booking.is_none() {
             return self.conclude();
         }
         let times = [self.next, booking, self.attempts.backoff_until(), self.rules.limits.evict_at()];
-        let until = if self.stopping { None } else { times.into_iter().flatten().min() };
+        let until = if self.stopping { booking } else { times.into_iter().flatten().min() };
         self.is_due = false;
         self.note_wait(now, capacity);
         Action::Wait { until, accepting: self.is_accepting(capacity) }

@@ -195,16 +195,45 @@ impl Queue {
     /// Composes anew what all lanes would release next, and finds them their places.
     pub(super) fn reopen_all(&mut self, rules: &Rules) {
         for at in 0..self.lanes.len() {
-            self.lanes[at].lane.reopen(&rules.former);
+            let lane = &mut self.lanes[at].lane;
+            if !lane.is_fixed() {
+                lane.reopen(&rules.former);
+                self.place(at, rules);
+            }
+        }
+    }
+
+    /// Lets nothing more join the batches of these costs, of lanes for which `is_meant` holds, as of `now`. Returns
+    /// whether there are any that something might have joined.
+    pub(super) fn fix(
+        &mut self,
+        now: Time,
+        costs: &[u64],
+        is_meant: impl Fn(&Lane) -> bool,
+        rules: &Rules,
+    ) -> bool {
+        let is_such = |lane: &Lane| {
+            let is_open = !lane.is_fixed() && is_meant(lane);
+            is_open && lane.composed(now, &rules.former).is_some_and(|open| *open.costs == *costs)
+        };
+        let lanes: Vec<_> = (0..self.lanes.len()).filter(|&at| is_such(&self.lanes[at].lane)).collect();
+        for &at in &lanes {
+            self.lanes[at].lane.fix(now, &rules.former);
             self.place(at, rules);
         }
+        !lanes.is_empty()
     }
 
     /// Re-evaluates the lanes that were waiting for a completion rather than for an instant.
     pub(super) fn reconsider(&mut self, rules: &Rules) {
-        let is_never = |(verdict, _): &&(Verdict, Position)| *verdict == Verdict::Never;
+        self.reconsider_after(Verdict::At(Time(u64::MAX)), rules);
+    }
+
+    /// Re-evaluates the lanes that were waiting for later than `verdict`.
+    pub(super) fn reconsider_after(&mut self, verdict: Verdict, rules: &Rules) {
+        let is_later = |(other, _): &&(Verdict, Position)| *other > verdict;
         let waiting: Vec<_> =
-            self.waiting.iter().rev().take_while(is_never).map(|(_, (_, at))| *at).collect();
+            self.waiting.iter().rev().take_while(is_later).map(|(_, (_, at))| *at).collect();
         waiting.into_iter().for_each(|at| self.place(at, rules));
     }
 
@@ -308,7 +337,7 @@ impl Queue {
     fn ask(&self, at: usize, rules: &Rules, limits: impl Fn(&Limits, &Request) -> Verdict) -> Verdict {
         let answer = rules.with_request(&self.lanes[at].lane, |is_judged, request| match is_judged {
             // It is judged as soon as it is complete.
-            true => Verdict::At(request.since),
+            true => rules.limits.judged(request),
             false => limits(&rules.limits, request),
         });
         answer.unwrap_or(Verdict::Never)

@@ -7,7 +7,7 @@ pub(super) mod redis {
 
     use anyhow::anyhow;
 
-    use crate::config::Server;
+    use crate::config::{Rate, Server};
     use crate::exit::Exit;
     use crate::store::{Policy, Store, StoreError};
     use crate::time::Time;
@@ -15,6 +15,7 @@ pub(super) mod redis {
     pub(in super::super) fn open(
         _: &Server,
         _: Policy,
+        _: &[Rate],
         _: Duration,
         _: impl Fn() -> Time + Send + 'static,
     ) -> Result<Box<dyn Store>, StoreError> {

@@ -56,6 +56,13 @@ pub struct MemoryLog {
     returned: HashMap<Box<[u64]>, Vec<Time>>,
 }
 
+impl MemoryLog {
+    /// The slots that were given back and not handed on, earliest first.
+    pub fn returned(&self, costs: &[u64]) -> &[Time] {
+        self.returned.get(costs).map_or(&[], Vec::as_slice)
+    }
+}
+
 impl Log for MemoryLog {
     fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError> {
         let noted = self.units[limit].range(..=unit).next_back();

@@ -34,6 +34,9 @@
 //! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
 //! [`crate::limiter::Booked`], which is pure, like all limiters.
 //!
+//! Slots that no item needs any more, or that a run has left when it ends, are moved out of there and given back: so none
+//! is used by its old owner.
+//!
 //! Slots are given out in the order of asking, so there is no polling and no thundering herd. None is given out further
 //! ahead than the *horizon*, so that the bookings of dead processes expire soon. A process that would have to wait longer
 //! is turned away: it is told when to ask again, and gets a *turn*. Those who come later go behind it, so nobody starves;
@@ -56,6 +59,7 @@
 //! lease that is not renewed is dead only T + D later, which is how long its share lies idle after a failure.
 
 use std::fmt;
+use std::sync::Arc;
 
 use anyhow::Error;
 
@@ -103,6 +107,12 @@ impl fmt::Display for StoreError {
     }
 }
 
+/// Takes what the user should hear of while a store waits.
+pub type Tell = Arc<dyn Fn(String) + Send + Sync>;
+
+/// So long is waited before it is told, in seconds; later on, it is told once a minute.
+const BEFORE_TELLING: u64 = 2;
+
 /// Keeps the log of slots.
 pub trait Store: Send {
     /// Books slots, each the first one that all limits allow, and no two the same unless they do.
@@ -112,6 +122,11 @@ pub trait Store: Send {
     /// # Errors
     /// When there is none.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
+
+    /// Has `tell` told why a booking takes long: after 2 s, and if it goes on, once a minute.
+    fn tell_waits_to(&mut self, tell: Tell) {
+        let _ = tell;
+    }
 
     /// Gives back slots that were booked by `order` and will not be used: whoever books next gets the same instants.
     ///

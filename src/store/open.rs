@@ -28,7 +28,7 @@ pub fn open(
 ) -> Result<(Box<dyn Store>, Policy), StoreError> {
     if let State::Server(server) = &shared.state {
         let policy = Policy::new(rates, Reserve::REMOTE);
-        return Ok((redis::open(server, policy.clone(), timeout(shared), now)?, policy));
+        return Ok((redis::open(server, policy.clone(), rates, timeout(shared), now)?, policy));
     }
     let policy = Policy::new(rates, Reserve::LOCAL);
     Ok((file::open(&shared.state, policy.clone(), now)?, policy))

@@ -1,6 +1,8 @@
 //! What a store is told of the limits, with the reserve that late wake-ups need.
 
-use crate::config::{Algorithm, Rate, Start};
+use std::fmt;
+
+use crate::config::{Algorithm, Rate, Start, format_duration};
 use crate::time::SECOND;
 
 const MILLISECOND: u64 = SECOND / 1000;
@@ -42,6 +44,11 @@ impl Reserve {
         most: 250 * MILLISECOND,
         longest: 2 * SECOND,
     };
+
+    /// D for this limit, in nanoseconds.
+    pub fn margin(self, rate: &Rate) -> u64 {
+        if rate.margin == 0 { self.of(prescribed(rate)) } else { rate.margin }
+    }
 
     /// For a limit that prescribes `time` nanoseconds.
     fn of(self, time: u64) -> u64 {
@@ -99,6 +106,8 @@ pub struct Reach {
     pub rate: Rate,
     /// How many in a thousand of what it allows can be reached.
     pub permille: u64,
+    /// How late a release may be, in nanoseconds.
+    pub late: u64,
     /// The `margin=`, in nanoseconds, with which 950 in a thousand can be reached.
     pub cheaper: u64,
 }
@@ -112,7 +121,7 @@ const MOST: u64 = 1000;
 impl Policy {
     /// For these limits, of which there is at least one, with a `reserve` where they do not say.
     pub fn new(rates: &[Rate], reserve: Reserve) -> Self {
-        let reserves: Vec<_> = rates.iter().map(|rate| reserve_of(rate, reserve)).collect();
+        let reserves: Vec<_> = rates.iter().map(|rate| reserve.margin(rate)).collect();
         let texts: Vec<_> = rates.iter().zip(&reserves).map(|(rate, &margin)| text(rate, margin)).collect();
         let quotas: Vec<_> = rates.iter().zip(&reserves).map(|(rate, &margin)| quota(rate, margin)).collect();
         Policy {
@@ -126,20 +135,45 @@ impl Policy {
 }
 
 impl Policy {
+    /// How many slots an order may ask for if answers take long: a quarter of the least count.
+    pub fn longest_span(rates: &[Rate]) -> u64 {
+        rates.iter().map(|rate| (rate.count / 4).clamp(1, MOST)).min().unwrap_or(1)
+    }
+
     /// What the reserve costs each of `rates`, of which this is the policy.
     pub fn reach(&self, rates: &[Rate]) -> impl Iterator<Item = Reach> {
         let reach = |(rate, quota): (&Rate, &Quota)| {
             let share = u128::from(rate.period) * 1000 / u128::from(quota.period.max(1));
             let permille = u64::try_from(share).unwrap_or(1000).min(1000);
-            Reach { rate: rate.clone(), permille, cheaper: prescribed(rate) / 19 }
+            Reach { rate: rate.clone(), permille, late: self.deadline, cheaper: prescribed(rate) / 19 }
         };
         rates.iter().zip(&self.quotas).map(reach)
     }
 }
 
-/// D, as far as this limit is concerned.
-fn reserve_of(rate: &Rate, reserve: Reserve) -> u64 {
-    if rate.margin == 0 { reserve.of(prescribed(rate)) } else { rate.margin }
+impl Reach {
+    /// Whether it is worth telling: less than 95 %.
+    pub fn is_low(&self) -> bool {
+        self.permille < 950
+    }
+}
+
+/// With advice, if it is low.
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reach { rate, permille, late, cheaper } = self;
+        let share = format_args!("{}.{} %", permille / 10, permille % 10);
+        if !self.is_low() {
+            return write!(f, "{rate}: shared, up to {share} of it can be reached");
+        }
+        let unit = if *cheaper < 10 * MILLISECOND { MILLISECOND / 1000 } else { MILLISECOND };
+        let (late, cheaper) = (format_duration(*late), format_duration((cheaper / unit).max(1) * unit));
+        write!(
+            f,
+            "{rate}: shared, at most {share} of it can be reached, as each release may be {late} late: \
+             margin={cheaper} in all runs reaches 95 %"
+        )
+    }
 }
 
 /// The time in nanoseconds that is longer by the reserve: the period, or the gap, or what it takes to fill a small bucket.
@@ -275,7 +309,7 @@ mod tests {
     fn the_reserve_is_a_share_of_the_period_within_bounds() {
         let ms = MILLISECOND;
         let table: [(Reserve, &[(u64, u64)]); 2] = [
-            (Reserve::LOCAL, &[(20, 1), (300, 3), (60_000, 50), (600_000, 600), (10_000_000, 2000)]),
+            (Reserve::LOCAL, &[(20, 1), (300, 3), (30_000, 50), (600_000, 600), (10_000_000, 2000)]),
             (Reserve::REMOTE, &[(10, 5), (300, 6), (60_000, 250), (1_000_000, 1000), (10_000_000, 2000)]),
         ];
         for (reserve, cases) in table {

@@ -2,6 +2,7 @@
 
 use super::report::Reporter;
 use super::stats::items;
+use super::wall::clock_to_the_second;
 use crate::config::format_duration;
 use crate::exit::End;
 use crate::schedule::{Failed, Failure, Notice};
@@ -18,13 +19,21 @@ impl Reporter {
                     || "can never go".to_owned(),
                     |early| format!("came {} too early", format_duration(early)),
                 );
-                self.error(&anyhow::anyhow!("item {item} '{}' {early} for the limit {limit}", excerpt(text)));
+                let limit = limit
+                    .as_ref()
+                    .map_or_else(|| "the shared limits".to_owned(), |limit| format!("the limit {limit}"));
+                self.error(&anyhow::anyhow!("item {item} '{}' {early} for {limit}", excerpt(text)));
             }
             Notice::Halted { failed } => {
                 self.notice(&format_args!("{} failed: --halt ends the run", items(*failed)));
             }
             Notice::Limits(rates) => self.limits(rates),
             Notice::Warning(text) => self.notice(text),
+            Notice::StateLost { what, silent } => {
+                let until = silent.map(|silent| format!(": silent until {}", clock_to_the_second(silent)));
+                let why = ", as slots may have been booked that nobody knows of";
+                self.notice(&format_args!("{what}{}{why}", until.unwrap_or_default()));
+            }
             Notice::Error(error) => self.error(error),
         }
     }

@@ -10,13 +10,11 @@ use super::progress::{Display, Progress};
 use super::stats::{self, items};
 use super::stderr;
 use super::terminal;
-use crate::config::{Rate, Report, Run, format_duration};
+use crate::config::{Rate, Report, Run};
 use crate::exit::{Exit, signal_name};
 use crate::schedule::{Schedule, Stats, Total};
 use crate::store::Reach;
-use crate::time::{SECOND, Time};
-
-const MILLISECOND: u64 = SECOND / 1000;
+use crate::time::Time;
 
 /// Whether waits are to be explained: someone looks on, and sees nothing else.
 pub(super) fn are_wanted(level: Report) -> bool {
@@ -168,20 +166,8 @@ impl Reporter {
     }
 
     /// What sharing costs a limit, if it is more than a little; with `-v`, in any case.
-    pub fn reach(&self, reach: &Reach, late: u64) {
-        let Reach { rate, permille, cheaper } = reach;
-        let share = format_args!("{}.{} %", permille / 10, permille % 10);
-        let late = format_duration(late);
-        if *permille < 950 {
-            let unit = if *cheaper < 10 * MILLISECOND { MILLISECOND / 1000 } else { MILLISECOND };
-            let cheaper = format_duration((cheaper / unit).max(1) * unit);
-            self.notice(&format_args!(
-                "{rate}: shared, at most {share} of it can be reached, as each release may be {late} late: \
-                 margin={cheaper} in all runs reaches 95 %"
-            ));
-        } else {
-            self.detail(&format_args!("{rate}: shared, up to {share} of it can be reached"));
-        }
+    pub fn reach(&self, reach: &Reach) {
+        if reach.is_low() { self.notice(reach) } else { self.detail(reach) }
     }
 
     /// Something worth telling with `-v` only.

@@ -13,6 +13,17 @@ pub(super) fn clock_in(nanos: u64) -> String {
     }
 }
 
+/// What the clock will show in so many nanoseconds, with seconds, and the date if that is not today.
+pub(super) fn clock_to_the_second(nanos: u64) -> String {
+    let now = Zoned::now();
+    // The next whole second: not before it is over.
+    let at = now.checked_add(Duration::from_nanos(nanos.saturating_add(999_999_999)));
+    at.map_or_else(
+        |_| "the far future".to_owned(),
+        |at| at.strftime(if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string(),
+    )
+}
+
 fn clock(now: &Zoned, at: &Zoned) -> String {
     let days = at.date() - now.date();
     let format = match days.get_days() {

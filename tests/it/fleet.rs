@@ -1,8 +1,11 @@
 //! Many processes share their limits, on the simulated world: whatever is late, lost or dead, no window is exceeded.
 
+use std::cell::Cell;
+
 use fastrand::Rng;
 
 use crate::simulated::fleet::{Faults, Release, run};
+use crate::simulated::{Simulation, block};
 use crate::support::seeds;
 
 const MILLI: u64 = 1_000_000;
@@ -139,4 +142,64 @@ fn all_get_the_same() {
         assert!(least * 10 >= most * 7 || most - least <= 1, "{rate}: {shares:?}");
         assert!(longest <= pause * 1000 * MILLI, "{rate}: nothing for {longest} ns");
     }
+}
+
+/// Runs that are ended leave no gaps: the others use their slots.
+#[test]
+fn what_is_given_back_is_used_by_others() {
+    for seed in seeds(20) {
+        let faults = Faults { delay: MILLI / 10, loss: u64::MAX, lateness: 0, death: 2 };
+        let releases = run(&["-r20/100ms"], 8, 50, 500 * MILLI, seed, faults);
+        let last = releases.last().expect("some").at;
+        // The least number of periods that so many take, and one more: a slot that is given back when it is nearly due
+        // may find nobody.
+        let periods = (releases.len() as u64).div_ceil(20) - 1;
+        assert!(last <= (periods + 1) * 101 * MILLI + 20 * MILLI, "{} in {last} ns", releases.len());
+    }
+}
+
+/// What is dropped by a run that shares its limit with nobody is dropped by one with a limit of its own.
+#[test]
+fn a_shared_limit_drops_what_any_other_would() {
+    let dropped = Cell::new(0);
+    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, death: u64::MAX };
+    for_each_case(50, |seed, random| {
+        let (count, period) = (random.u64(1..9), random.u64(20..200));
+        let args = [format!("-r{count}/{period}ms,margin=1ms"), "--on-limit=drop".to_owned()];
+        let shared = run(&args.each_ref().map(String::as_str), 1, 60, 1000 * MILLI, seed, calm);
+        let shared: Vec<_> = shared.iter().map(|release| release.at).collect();
+        let mut arrivals = Rng::with_seed(seed);
+        let mut arrivals: Vec<_> = (0..60).map(|_| arrivals.u64(0..=1000 * MILLI)).collect();
+        arrivals.sort_unstable();
+        let alone = Simulation::new(&args).run(arrivals.iter().map(|&at| block(at, &["item 0"])).collect());
+        let alone: Vec<_> = alone.releases.iter().map(|release| release.start).collect();
+        assert_eq!(shared, alone, "{args:?}");
+        dropped.set(dropped.get() + 60 - shared.len());
+    });
+    assert!(dropped.get() > 0);
+}
+
+/// All share one limit, and one process has another besides.
+#[test]
+fn a_limit_for_some_items_holds_up_no_others() {
+    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, death: u64::MAX };
+    let args = ["-r20/100ms", "-r1/100ms,key=col:2,only=0"];
+    let releases = run(&args, 2, 40, 0, 5, calm);
+    assert!(most_within(&releases, 100 * MILLI) <= 20);
+    let (some, others): (Vec<_>, Vec<_>) = releases.iter().partition(|release| release.process == 0);
+    assert_eq!(most_within(&some, 100 * MILLI), 1);
+    // Those of the other process, with one of the first in each of the windows before.
+    assert!(others.last().expect("some").at <= 3 * 102 * MILLI, "{:?}", others.last());
+    assert!(some.last().expect("some").at <= 39 * 102 * MILLI, "{:?}", some.last());
+}
+
+#[test]
+fn batches_that_cost_what_their_items_do_keep_the_limit() {
+    for_each_case(50, |seed, random| {
+        let (count, period) = (random.u64(6..30), random.u64(50..200));
+        let args = [&format!("-r{count}/{period}ms,cost=2"), "-B3"];
+        let releases = run(&args, random.usize(1..6), 30, 300 * MILLI, seed, faults(random));
+        let most = most_within(&releases, period * MILLI);
+        assert!(2 * most as u64 <= count, "{most} of cost 2 in {period} ms, {count} is allowed");
+    });
 }

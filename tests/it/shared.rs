@@ -1,6 +1,7 @@
 //! Limits that several runs share, in a file.
 
 mod crowd;
+mod given_back;
 
 use std::fs;
 use std::path::Path;
@@ -94,6 +95,48 @@ fn keys_are_shared_as_well() {
     assert_eq!(running.line(), "d\n");
 }
 
+/// Whoever finds the limit used up by others loses its items at once, and books nothing.
+#[test]
+fn what_comes_too_early_is_dropped_or_ends_the_run_whoever_was_first() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let run = |args: &[&str]| {
+        let args = [&["-r3/10m,margin=5s", "-s", &state], args].concat();
+        throttle(&args).write_stdin("1\n2\n").assert()
+    };
+    run(&[]).success().stdout("1\n2\n");
+    run(&["--on-limit", "drop"]).success().stdout("1\n");
+    run(&["--on-limit", "drop"]).success().stdout("");
+    let early = contains("item 1 '1' came").and(contains("too early for the limit 3/10m"));
+    run(&["--on-limit", "fail"]).code(75).stdout("").stderr(early);
+    let status = throttle(&["-s", &state, "--status"]).assert();
+    let used_up = "3 used, 0 free, next slot in ";
+    status.stdout(contains(format!("{used_up}10m")).or(contains(format!("{used_up}9m"))));
+}
+
+/// A limit for some items is shared, too, and those that wait for it hold up nobody else.
+#[test]
+fn limits_for_some_items_are_shared() {
+    let directory = Directory::new();
+    let args = ["-r9/s,margin=500ms", "-r1/h,key=col:1,only=a,margin=5s", "-s", &state(&directory)];
+    throttle(&args).write_stdin("a\nb\n").assert().success().stdout("a\nb\n");
+    let mut running = Running::throttle(&args);
+    running.write("a\nc\n");
+    assert_eq!(running.line(), "c\n");
+    throttle(&args).write_stdin("d\n").assert().success().stdout("d\n");
+}
+
+/// A batch is charged what its items cost together.
+#[test]
+fn batches_share_what_their_items_cost() {
+    let directory = Directory::new();
+    let args = ["-r9/1s,margin=500ms,cost=col:1", "-B3", "-s", &state(&directory), "--", "echo"];
+    let start = Instant::now();
+    throttle(&args).write_stdin("4\n4\n4\n1\n").assert().success().stdout("4 4\n4 1\n");
+    throttle(&args).write_stdin("5\n").assert().success().stdout("5\n");
+    assert!(start.elapsed() >= Duration::from_secs(2));
+}
+
 /// Nothing is released that could not be noted.
 #[test]
 fn a_full_disk_ends_the_run() {
@@ -175,7 +218,8 @@ fn is_followed_by_silence(lost: &str) {
     fs::remove_file(format!("{state}{lost}")).expect("it is there");
     let removed = Instant::now();
     running.write("2\n");
-    assert!(running.error_line().contains("was removed, replaced or reset during the run"));
+    let told = running.error_line();
+    assert!(told.contains("was removed, replaced or reset during the run: silent until "), "{told}");
     assert_eq!(running.line(), "2\n");
     // A window, and before that all that may have been booked: for a second ahead.
     assert!(removed.elapsed() >= Duration::from_millis(1300));
@@ -220,6 +264,8 @@ fn a_lock_that_is_kept_ends_the_run_and_who_keeps_it_is_told() {
     let Some(holder) = holder(&state) else { return };
     holder.signal(Signal::SIGSTOP);
     let why = format!("locked for more than 10 s by process {}, which is stopped", holder.pid());
-    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().code(69).stdout("").stderr(contains(why));
+    let waits = contains("which is stopped").and(contains("; waiting for it\n"));
+    let run = throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert();
+    run.code(69).stdout("").stderr(waits.and(contains(why)));
     assert!(Path::new(&state).exists());
 }

@@ -233,7 +233,14 @@ fn read_line(from: &mut (impl Read + AsFd)) -> String {
 
 fn is_readable(fd: BorrowedFd, timeout: Duration) -> bool {
     let timeout = PollTimeout::try_from(timeout).expect("not long");
-    poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], timeout).is_ok_and(|ready| ready > 0)
+    let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+    loop {
+        match poll(&mut fds, timeout) {
+            // A child that another test waits for has ended.
+            Err(Errno::EINTR) => {}
+            ready => return ready.is_ok_and(|ready| ready > 0),
+        }
+    }
 }
 
 /// A pipe of which both ends block.

@@ -5,7 +5,12 @@ use crate::exit::Exit;
 
 fn scene(args: &str, span: u64, most: u64) -> Scene {
     let mut scene = Scene::new(args);
-    scene.schedule = scene.schedule.with_bookings(BookingTerms { span, most: vec![most] });
+    scene.schedule = scene.schedule.with_bookings(BookingTerms {
+        span,
+        longest_span: span,
+        most: vec![most],
+        patience: 20,
+    });
     scene
 }
 
@@ -47,7 +52,8 @@ fn a_slot_says_until_when_its_release_may_leave() {
 #[test]
 fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
     let mut scene = Scene::new("-r 9/s,key=col:1 -j 7 -- cmd");
-    scene.schedule = scene.schedule.with_bookings(BookingTerms { span: 3, most: vec![9] });
+    scene.schedule =
+        scene.schedule.with_bookings(BookingTerms { span: 3, longest_span: 3, most: vec![9], patience: 20 });
     scene.check(&[
         // Of a, no more than 3 at once; of b, as many as there are; of c, what is left.
         (0, Input("a\na\na\na\nb\nc\nc\nc\nd\n"), "book 3; book 1; book 3; wait - or input"),
@@ -57,8 +63,10 @@ fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
 #[test]
 fn a_batch_takes_one_slot() {
     scene("-r 9/s -B 2", 9, 9).check(&[
-        (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
-        (1, Booked(&[10, 20]), "wait 10 or input"),
+        (0, Input("a\nb\nc\n"), "wait 0 or input"),
+        (0, Due, "book 2; wait - or input"),
+        (1, Booked(&[10, 20]), "wait 1 or input"),
+        (1, Due, "wait 10 or input"),
     ]);
 }
 

@@ -45,10 +45,10 @@ use self::database::Database;
 use self::domain::Domain;
 use self::lock::{Lock, NoLock};
 use self::owner::Owner;
-use self::refusal::no_lock;
+use self::refusal::{culprit, no_lock};
 pub(super) use self::status::status;
 use self::visit::{Session, Task};
-use super::{Answer, Order, Policy, Slot, Store, StoreError, place};
+use super::{Answer, BEFORE_TELLING, Order, Policy, Slot, Store, StoreError, Tell, place};
 use crate::config::State;
 use crate::exit::Exit;
 use crate::time::Time;
@@ -79,6 +79,7 @@ pub struct FileStore {
     /// None while the helper has it.
     session: Option<Box<Session>>,
     helper: Option<Helper>,
+    tell: Option<Tell>,
 }
 
 /// A thread that waits for the lock, and does what is to be done as soon as it has it.
@@ -129,7 +130,7 @@ impl FileStore {
             Err(NoLock::Held) => {}
             Err(why) => return Err(session.no_lock(why)),
         }
-        Ok(FileStore { session: Some(session), helper: None })
+        Ok(FileStore { session: Some(session), helper: None, tell: None })
     }
 
     /// Forgets the state at `path`, so that the next run begins a new one, with any limits. `false` if there is none.
@@ -174,7 +175,14 @@ impl FileStore {
             None => Helper::start().map_err(|error| no_lock(&path, &file, patience, failed(error)))?,
         };
         helper.tasks.send((session, task)).map_err(|_| gone())?;
-        match helper.done.recv_timeout(patience) {
+        let at_first = patience.min(Duration::from_secs(BEFORE_TELLING));
+        let mut done = helper.done.recv_timeout(at_first);
+        if let Err(RecvTimeoutError::Timeout) = done {
+            let why = format!("{}: locked by {}; waiting for it", path.display(), culprit(&file));
+            self.tell.iter().for_each(|tell| tell(why.clone()));
+            done = helper.done.recv_timeout(patience.saturating_sub(at_first));
+        }
+        match done {
             Ok((session, result)) => {
                 (self.session, self.helper) = (Some(session), Some(helper));
                 result
@@ -213,6 +221,10 @@ fn gone() -> StoreError {
 impl Store for FileStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         self.act(Task::Book(order.clone()))
+    }
+
+    fn tell_waits_to(&mut self, tell: Tell) {
+        self.tell = Some(tell);
     }
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {

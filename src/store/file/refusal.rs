@@ -107,7 +107,7 @@ pub(super) fn no_lock(path: &Path, file: &File, patience: Duration, why: NoLock)
 }
 
 /// Who keeps the lock, and what to do about it.
-fn culprit(file: &File) -> String {
+pub(super) fn culprit(file: &File) -> String {
     match lock::holder(file) {
         Some(pid) if lock::is_stopped(pid) => {
             format!("process {pid}, which is stopped: let it go on by 'kill -CONT {pid}', or end it")

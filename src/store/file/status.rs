@@ -66,7 +66,7 @@ fn limit_status(visit: &Visit<'_>, at: usize, rates: &[Rate]) -> Result<LimitSta
     let costs = (0..rates.len()).map(|other| u64::from(other == at)).collect();
     // The one more is the next slot.
     let count = capacity.min(MOST_COUNTED) + 1;
-    let answer = visit.preview(&Order { key: Key::new(), costs, count, turn: None })?;
+    let answer = visit.preview(&Order { key: Key::new(), costs, count, waits: true, turn: None })?;
     let free = answer.slots.iter().take_while(|slot| slot.at <= now).count() as u64;
     let next = match answer.slots.iter().map(|slot| slot.at).find(|at| *at > now) {
         Some(next) => next,

@@ -143,8 +143,10 @@ impl Session {
         self.known = Some(Known { generation, key: key.to_vec(), newest, at: now });
         self.is_lost |= is_lost;
         if matches!(task, Task::Book(_)) && std::mem::take(&mut self.is_lost) {
-            let told = "it was removed, replaced or reset during the run, so there may be a pause";
+            let told = "it was removed, replaced or reset during the run";
             answer.warning = Some(format!("{}: {told}", path.display()));
+            let first = answer.slots.first().map(|slot| slot.at);
+            answer.silent_until = first.or(answer.turn.map(|turn| Time(turn.0)));
         }
         Ok(Some(answer))
     }

@@ -154,7 +154,7 @@ impl BookingRules {
         self.check(order)?;
         // None of those is later than the newest slot, and so than any that is booked now.
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
-        let returned = log.take_back(&order.costs, most, now)?;
+        let returned = if order.waits { log.take_back(&order.costs, most, now)? } else { Vec::new() };
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let mut answer = Answer { slots, ..Answer::default() };
         // Whether no slot of this order depends on another one of it.
@@ -165,7 +165,12 @@ impl BookingRules {
         let mut is_first = true;
         while lacking > 0 {
             let at = self.earliest(ledger, log, now, order)?;
-            if std::mem::take(&mut is_first) {
+            if !order.waits {
+                if at > now {
+                    answer.ask_again = Some(at);
+                    break;
+                }
+            } else if std::mem::take(&mut is_first) {
                 if self.is_turned_away(ledger, now, at, order) {
                     let turn = self.queue(ledger, now, at, order);
                     (answer.ask_again, answer.turn) = (Some(self.ask_again(now, turn)), Some(Turn(turn.0)));

@@ -15,6 +15,9 @@ const ROUND_TRIPS: u64 = 4;
 /// The first answers of a busy machine are slow: so many are waited for until one is fast enough.
 const TRIALS: usize = 8;
 
+/// A distant server is not asked for longer than this, in nanoseconds.
+const ENOUGH: u64 = 50_000_000;
+
 /// Before anything is released: whether answers come in time for slots to be of use.
 pub(super) fn ensure_near(
     connection: &mut Connection,
@@ -31,6 +34,28 @@ pub(super) fn ensure_near(
         }
     }
     Err(Failure::refused(too_far(nearest, deadline)))
+}
+
+/// How long an answer takes on this machine as it is now, in nanoseconds: the longest of some, but for the first.
+pub(super) fn round_trip(connection: &mut Connection, now: &dyn Fn() -> Time) -> Result<u64, Failure> {
+    let start = now();
+    let mut longest = 0;
+    for trial in 0..TRIALS {
+        let asked = now();
+        connection.exec(&cmd("PING"))?;
+        if trial > 0 {
+            longest = longest.max(now().since(asked));
+        }
+        if trial > 0 && now().since(start) > ENOUGH {
+            break;
+        }
+    }
+    Ok(longest)
+}
+
+/// The margin that fits answers that take so long, in nanoseconds.
+pub(super) fn required_margin(round_trip: u64) -> u64 {
+    round_trip.saturating_mul(ROUND_TRIPS).next_multiple_of(100_000)
 }
 
 /// Why nothing is released if answers take so many nanoseconds, and what to do about it.

@@ -33,6 +33,7 @@ mod connection;
 mod distance;
 mod failure;
 mod hash_slot;
+mod margins;
 mod nodes;
 mod offline;
 mod reset;
@@ -51,18 +52,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use self::clock::{Exchange, Micros};
-use self::distance::{ensure_near, too_far};
+use self::distance::{ensure_near, required_margin, round_trip, too_far};
 use self::failure::Failure;
+use self::margins::Margins;
 use self::nodes::{NodeId, Nodes};
 pub(super) use self::reset::reset;
 use self::retries::persist;
-use self::script::{BookedSlots, Booking, Charge, Found, Reply, Request, redis_key};
+use self::script::{BookedSlots, Booking, Charge, Found, Reply, Request, Seen, redis_key};
 use self::sightings::Sightings;
 use self::socket::Patience;
 use self::terms::{ScriptTerms, terms};
-use super::{Answer, Order, Policy, Slot, Store, StoreError};
+use super::{Answer, Order, Policy, Reach, Slot, Store, StoreError, Tell};
 use crate::charge::Key;
-use crate::config::Server;
+use crate::config::{Rate, Server};
 use crate::exit::Exit;
 use crate::time::Time;
 
@@ -84,6 +86,17 @@ struct Asked {
     charges: Vec<Charge>,
     exchange: Exchange,
     booked: BookedSlots,
+}
+
+impl Asked {
+    /// Whether what is kept does not follow from what was seen before, of what still matters.
+    fn is_of_another_history(&self) -> bool {
+        let is_another = |(charge, seen): (&Charge, &Seen)| {
+            let known = charge.seen;
+            known.epoch > 0 && known.epoch != seen.epoch && known.settled > self.booked.now
+        };
+        self.charges.iter().zip(&self.booked.seen).any(is_another)
+    }
 }
 
 /// A slot, whose it is, and what the server calls it.
@@ -111,6 +124,8 @@ pub struct RedisStore {
     /// The slots that may be given back.
     handed_out: Vec<HandedOut>,
     warning: Option<String>,
+    tell: Option<Tell>,
+    margins: Margins,
 }
 
 /// Opens a store on `server`, which is not asked yet.
@@ -120,11 +135,13 @@ pub struct RedisStore {
 pub(super) fn open(
     server: &Server,
     policy: Policy,
+    rates: &[Rate],
     timeout: Duration,
     now: impl Fn() -> Time + Send + 'static,
 ) -> Result<Box<dyn Store>, StoreError> {
     RedisStore::check(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
-    Ok(Box::new(RedisStore::new(server.clone(), policy, timeout, now)))
+    let margins = Margins::of(rates);
+    Ok(Box::new(RedisStore { margins, ..RedisStore::new(server.clone(), policy, timeout, now) }))
 }
 
 impl RedisStore {
@@ -152,6 +169,8 @@ impl RedisStore {
             began: 0,
             handed_out: Vec::new(),
             warning: None,
+            tell: None,
+            margins: Margins::default(),
         }
     }
 
@@ -172,6 +191,7 @@ impl RedisStore {
 
     /// Asks once; twice, if the first answer says that no answer could be trusted.
     fn attempt(&mut self, order: &Order, patience: Patience) -> Result<Answer, Failure> {
+        self.settle_margins(order, patience)?;
         self.claim(order, patience)?;
         for _ in 0..2 {
             let asked = self.ask(order, &[], patience)?;
@@ -185,6 +205,28 @@ impl RedisStore {
             self.warn(what);
         }
         Err(Failure::away("its clock is set forward again and again"))
+    }
+
+    /// Before anything is asked: margins that the user has left to us are as long as the way to the server demands.
+    fn settle_margins(&mut self, order: &Order, patience: Patience) -> Result<(), Failure> {
+        if !self.margins.are_open() {
+            return Ok(());
+        }
+        let (key, now) = (redis_key(self.server.name(), &order.key), &self.now);
+        let far = self.nodes.ask(&key, patience, |_, connection| round_trip(connection, now))?;
+        if let Some(policy) = self.margins.settle(required_margin(far), &self.policy) {
+            self.change_policy(policy)?;
+        }
+        Ok(())
+    }
+
+    fn change_policy(&mut self, policy: Policy) -> Result<(), Failure> {
+        self.terms = terms(&policy).map_err(|error| Failure::bad(Exit::Usage, error))?;
+        self.is_near = false;
+        let low: Vec<_> = policy.reach(self.margins.rates()).filter(Reach::is_low).collect();
+        self.tell.iter().for_each(|tell| low.iter().for_each(|reach| tell(reach.to_string())));
+        self.policy = policy;
+        Ok(())
     }
 
     /// Before keys are charged, and now and then: whether all who use the name mean these limits.
@@ -211,9 +253,9 @@ impl RedisStore {
         let units = self.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
         let (sightings, terms, now, deadline) =
             (&self.sightings, &self.terms, &self.now, self.policy.deadline);
-        let &Order { count, turn, .. } = order;
+        let &Order { count, turn, waits, .. } = order;
         let order_of =
-            Request { key: &key, count, turn, few, units, given, ..request(&self.policy, self.began) };
+            Request { key: &key, count, turn, few, units, given, waits, ..request(&self.policy, self.began) };
         let (asked, reply) = self.nodes.ask(&key, patience, |node, connection| {
             if !self.is_near {
                 ensure_near(connection, now, deadline)?;
@@ -241,7 +283,13 @@ impl RedisStore {
         }
     }
 
-    fn other_policy(&self, other: &str) -> Failure {
+    fn other_policy(&mut self, other: &str) -> Failure {
+        if let Some(policy) = self.margins.adopt(other, &self.policy) {
+            return self
+                .change_policy(policy)
+                .err()
+                .unwrap_or_else(|| Failure::away("its margins are others"));
+        }
         let (name, ours) = (self.server.name(), &self.policy.text);
         let error = anyhow!(
             "'{name}' is kept for other limits: {other} there, {ours} here: give the same limits or another name, or begin anew by 'throttle --reset-state -s {}'",
@@ -258,6 +306,10 @@ impl RedisStore {
 
     fn note(&mut self, order: &Order, asked: &Asked) {
         match asked.booked.found {
+            // Somebody else has noticed before.
+            Found::Nothing if asked.is_of_another_history() => {
+                self.warn("it has lost what was booked before");
+            }
             Found::Nothing | Found::Distrusted => {}
             Found::Lost => self.warn("it has lost what was booked before"),
             Found::SetBack => self.warn("its clock was set back"),
@@ -271,10 +323,7 @@ impl RedisStore {
 
     fn warn(&mut self, what: &str) {
         let server = &self.server;
-        let warning = format!(
-            "{server}: {what}: nothing is released until every slot that might have been booked is more than a period old"
-        );
-        self.warning.get_or_insert(warning);
+        self.warning.get_or_insert_with(|| format!("{server}: {what}"));
     }
 
     fn take_handed_out(&mut self, order: &Order, slot: Slot) -> Option<Micros> {
@@ -301,7 +350,11 @@ impl RedisStore {
         }
         let not_before = |at| Time(exchange.not_before(at).0.saturating_add(PAUSE));
         let ask_again = booked.ask_again.map(not_before);
-        Ok(Answer { slots, ask_again, turn: booked.turn, warning: self.warning.take() })
+        let warning = self.warning.take();
+        let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
+        let next = slots.first().map(|slot| slot.at).or(turn);
+        let silent_until = next.filter(|_| warning.is_some());
+        Ok(Answer { slots, ask_again, turn: booked.turn, warning, silent_until })
     }
 }
 
@@ -319,6 +372,7 @@ fn request(policy: &Policy, began: Micros) -> Request<'_> {
         few: 1,
         units: 0,
         given: &[],
+        waits: true,
         charges: &[],
     }
 }
@@ -326,7 +380,13 @@ fn request(policy: &Policy, began: Micros) -> Request<'_> {
 impl Store for RedisStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         self.prepare(order).map_err(|error| StoreError { exit: Exit::Usage, error })?;
-        persist(&self.server.clone(), self.timeout, |patience| self.attempt(order, patience))
+        let tell = self.tell.clone();
+        let told = |why| tell.iter().for_each(|tell| tell(String::clone(&why)));
+        persist(&self.server.clone(), self.timeout, told, |patience| self.attempt(order, patience))
+    }
+
+    fn tell_waits_to(&mut self, tell: Tell) {
+        self.tell = Some(tell);
     }
 
     /// Tried once: a slot that is not given back costs throughput, never the limit.

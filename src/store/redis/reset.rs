@@ -22,7 +22,7 @@ const STEP: u32 = 1000;
 /// As for booking.
 pub(in super::super) fn reset(server: &Server, timeout: Duration) -> Result<(), StoreError> {
     let mut nodes = Nodes::new(server.clone());
-    persist(server, timeout, |patience| {
+    persist(server, timeout, drop, |patience| {
         nodes.ask_all(patience, |connection| forget(connection, server.name()))
     })
 }

@@ -9,19 +9,23 @@ use super::failure::{Failure, TOO_LATE};
 use super::socket::Patience;
 use crate::config::Server;
 use crate::exit::Exit;
-use crate::store::StoreError;
+use crate::store::{BEFORE_TELLING, StoreError};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// So long is one answer waited for, a quarter of all the time within these bounds.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
-const MOST_PATIENCE: Duration = Duration::from_secs(5);
+const MOST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Attempts something over and over as long as there is hope, up to `timeout`. Errors name the server.
+const BETWEEN_TELLING: Duration = Duration::from_secs(60);
+
+/// Attempts something over and over as long as there is hope, up to `timeout`. Errors name the server. `tell` is told why it
+/// takes long.
 pub(super) fn persist<T>(
     server: &Server,
     timeout: Duration,
+    tell: impl Fn(String),
     mut attempt: impl FnMut(Patience) -> Result<T, Failure>,
 ) -> Result<T, StoreError> {
     let mut retries = Retries::new(timeout);
@@ -39,6 +43,9 @@ pub(super) fn persist<T>(
         if told.is_empty() || !retries.is_over() || !why.contains(TOO_LATE) {
             told = why;
         }
+        if retries.is_to_be_told() {
+            tell(format!("{server}: {told}; waiting for it, for up to {timeout:?}"));
+        }
         if !retries.wait() {
             let error = anyhow!("{server}: {told}; given up after {timeout:?}");
             return Err(StoreError { exit: Exit::StoreAway, error });
@@ -51,14 +58,16 @@ struct Retries {
     each: Duration,
     end: Instant,
     pause: Duration,
+    tell_at: Instant,
 }
 
 impl Retries {
     fn new(timeout: Duration) -> Self {
         let each = (timeout / 4).clamp(LEAST_PATIENCE, MOST_PATIENCE);
         // Some centuries are as good as for ever.
-        let end = Instant::now() + timeout.min(Duration::from_secs(1 << 33));
-        Retries { each, end, pause: FIRST_PAUSE }
+        let now = Instant::now();
+        let end = now + timeout.min(Duration::from_secs(1 << 33));
+        Retries { each, end, pause: FIRST_PAUSE, tell_at: now + Duration::from_secs(BEFORE_TELLING) }
     }
 
     fn patience(&self) -> Patience {
@@ -67,6 +76,15 @@ impl Retries {
 
     fn is_over(&self) -> bool {
         Instant::now() >= self.end
+    }
+
+    fn is_to_be_told(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = now >= self.tell_at;
+        if is_due {
+            self.tell_at = now + BETWEEN_TELLING;
+        }
+        is_due
     }
 
     /// Waits before the next attempt. Returns whether there is one.

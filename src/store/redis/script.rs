@@ -66,6 +66,8 @@ pub(super) struct Request<'a> {
     pub(super) units: u64,
     /// Slots that are given back, which were charged as is now.
     pub(super) given: &'a [Micros],
+    /// Whether it waits for slots, or gets those that are free at once, or none.
+    pub(super) waits: bool,
     pub(super) charges: &'a [Charge],
 }
 
@@ -130,6 +132,7 @@ impl Booking {
         call.arg(request.count).arg(request.began).arg(request.keep).arg(request.limits);
         call.arg(request.turn.map_or(0, |turn| turn.0)).arg(request.few).arg(request.units);
         call.arg(fingerprint(request.charges)).arg(request.given.len());
+        call.arg(u8::from(request.waits));
         for charge in request.charges {
             let Charge { terms, seen, .. } = charge;
             call.arg(charge.index).arg(terms.log);
@@ -248,6 +251,7 @@ mod tests {
             few: 1,
             units: 1,
             given: &[],
+            waits: true,
             charges: &[charge],
         };
         read(value).filter(|reply| is_sound(reply, &request))

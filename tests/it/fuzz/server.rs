@@ -76,7 +76,7 @@ impl Client {
     /// Returns how many slots it gave.
     fn check_booking(&mut self, answers: &[u8], count: u64) -> usize {
         let costs = vec![1; self.policy.quotas.len()].into();
-        let order = Order { key: self.key.clone(), costs, count, turn: self.turn };
+        let order = Order { key: self.key.clone(), costs, count, waits: true, turn: self.turn };
         // Whoever is asked answers the same.
         let (ours, _theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| answering(answers)).unzip();
         let before = self.clock.load(Relaxed);

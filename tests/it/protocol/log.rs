@@ -1,7 +1,8 @@
 //! What the model takes from the program: the policy, the ledger's rules, and what a process does with its slots.
 
+use throttle::charge::Key;
 use throttle::config::{Defaults, RateText};
-use throttle::limiter::{Limits, Request};
+use throttle::limiter::{Limits, Needed, Request};
 use throttle::store::ledger::{BookingRules, Ledger};
 use throttle::store::{Answer, MemoryLog, Order, Policy, Reserve, Slot, Turn};
 use throttle::time::Time;
@@ -44,24 +45,26 @@ impl Terms {
     }
 }
 
-/// The state of the ledger, and slots that were given back.
+/// The state of the ledger.
 #[derive(Clone)]
 pub(super) struct Log {
     ledger: Ledger,
     units: MemoryLog,
-    returned: Vec<Slot>,
     /// Whether nobody who knew what was lost has asked since.
     pub(super) is_unhealed: bool,
 }
 
+/// What one release costs.
+const COSTS: [u64; 1] = [1];
+
 fn order(count: u64) -> Order {
-    Order { key: throttle::charge::Key::new(), costs: [1].into(), count, turn: None }
+    Order { key: Key::new(), costs: COSTS.into(), count, waits: true, turn: None }
 }
 
 impl Log {
     pub(super) fn begin(terms: &Terms, now: Time) -> Self {
         let ledger = terms.rules.begin(now);
-        Log { ledger, units: MemoryLog::default(), returned: Vec::new(), is_unhealed: false }
+        Log { ledger, units: MemoryLog::default(), is_unhealed: false }
     }
 
     /// Begins anew, with nothing known of what was.
@@ -77,44 +80,32 @@ impl Log {
 
     /// Books. Slots that were given back go first.
     pub(super) fn book(&mut self, terms: &Terms, now: Time, count: u64, turn: Option<Turn>) -> Answer {
-        self.expire(now);
-        let reused = self.returned.len().min(usize::try_from(count).expect("few"));
-        let mut slots: Vec<_> = self.returned.drain(..reused).collect();
-        let lacking = count - slots.len() as u64;
-        if lacking == 0 {
-            return Answer { slots, ..Answer::default() };
-        }
-        let order = Order { turn, ..order(lacking) };
+        let order = Order { turn, ..order(count) };
         let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, &order).expect("booked");
-        slots.extend(answer.slots);
         if terms.has_turns {
-            return Answer { slots, ..answer };
+            return answer;
         }
         self.ledger.turns = Time::ZERO;
-        Answer { slots, turn: None, ..answer }
+        Answer { turn: None, ..answer }
     }
 
     /// Takes slots that are not going to be used.
-    pub(super) fn take_back(&mut self, slots: &[Slot]) {
-        self.returned.extend(slots);
-        self.returned.sort_by_key(|slot| slot.at);
-    }
-
-    /// Forgets returned slots that nobody can use any more.
-    pub(super) fn expire(&mut self, now: Time) {
-        self.returned.retain(|slot| slot.until >= now);
+    pub(super) fn take_back(&mut self, terms: &Terms, now: Time, slots: &[Slot]) {
+        let slots = slots.iter().map(|slot| slot.at).collect();
+        terms.rules.give_back(&mut self.units, now, &COSTS, slots).expect("taken back");
     }
 
     /// What the log would answer from now on, however it keeps that: when the next slots are, in ticks.
     ///
-    /// Those after the next N follow from these.
+    /// Those after the next N follow from these. First come those that were given back.
     pub(super) fn future(&self, terms: &Terms, now: Time) -> Vec<u8> {
         let mut log = self.clone();
-        let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &order(terms.count + 1));
-        let fresh = answer.expect("booked").slots;
-        let returned = self.returned.iter().filter(|slot| slot.until >= now);
+        let returned = self.units.returned(&COSTS).iter().filter(|at| **at >= now).count() as u64;
+        let all = order(returned + terms.count + 1);
+        let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &all).expect("booked");
         let mut future = vec![u8::from(self.is_unhealed), ticks(self.ledger.turns, now)];
-        future.extend(fresh.iter().chain(returned).map(|slot| ticks(slot.at, now)));
+        future.push(u8::try_from(returned).expect("few"));
+        future.extend(answer.slots.iter().map(|slot| ticks(slot.at, now)));
         future
     }
 }
@@ -126,15 +117,30 @@ pub(super) fn ticks(at: Time, now: Time) -> u8 {
     u8::try_from(ticks).expect("not far")
 }
 
+/// A process's slots, as the program keeps them.
+fn held(slots: &[Slot]) -> (Limits, Request<'static>) {
+    let mut limits = Limits::booked(false);
+    limits.put(&Key::new(), &COSTS, slots);
+    (limits, Request { since: Time::ZERO, costs: &COSTS, keys: &[] })
+}
+
 /// Drops the slots that are over, and releases one item if a slot allows it. Returns the slots that are left.
 pub(super) fn use_slots(slots: &[Slot], now: Time) -> (Vec<Slot>, bool) {
-    let mut limits = Limits::booked();
-    let request = Request { since: now, costs: &[1], keys: &[] };
-    limits.put(&throttle::charge::Key::new(), request.costs, slots);
+    let (mut limits, request) = held(slots);
+    let request = Request { since: now, ..request };
     limits.expire_slots(now);
     let is_released = limits.admit(now, &request, 1).is_ok();
     if is_released {
         limits.commit(now, 1, true);
     }
     (limits.slots(&request).collect(), is_released)
+}
+
+/// Takes out the slots that are still to come, beyond the first `needed`, to be given back. Returns those that are left,
+/// and these.
+pub(super) fn take_surplus(slots: &[Slot], now: Time, needed: u64) -> (Vec<Slot>, Vec<Slot>) {
+    let (mut limits, request) = held(slots);
+    let needed = Needed { count: needed, since: Time::ZERO };
+    let surplus = limits.take_surplus(now, |_, _| needed);
+    (limits.slots(&request).collect(), surplus.into_iter().flat_map(|(_, slots)| slots).collect())
 }

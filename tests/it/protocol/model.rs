@@ -4,7 +4,7 @@ use throttle::store::{Answer, Slot, Turn};
 use throttle::time::Time;
 
 use super::explore::Model;
-use super::log::{Log, TICK, Terms, ticks, use_slots};
+use super::log::{Log, TICK, Terms, take_surplus, ticks, use_slots};
 
 /// Where the limit is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,8 @@ pub(super) enum Fault {
     Death,
     /// Processes end and give their slots back, and others take their place.
     End,
+    /// Processes have no use for their slots any more, give them back, and go on.
+    Surplus,
     /// What was booked is forgotten.
     StateLoss,
     /// Questions and answers get lost on the way.
@@ -65,6 +67,7 @@ pub(super) enum Action {
     Wake(usize),
     Release(usize),
     Die(usize),
+    GiveBack(usize),
     End(usize),
     LoseState,
 }
@@ -84,6 +87,8 @@ pub(super) struct State {
 #[derive(Clone)]
 struct Process {
     slots: Vec<Slot>,
+    /// When those are that the store does not know any more.
+    lost: Vec<Time>,
     ask_at: Time,
     turn: Option<Turn>,
     message: Message,
@@ -100,11 +105,18 @@ enum Message {
 
 impl Process {
     fn new(now: Time) -> Self {
-        Process { slots: Vec::new(), ask_at: now, turn: None, message: Message::None, knew_other: false }
+        Process {
+            slots: Vec::new(),
+            lost: Vec::new(),
+            ask_at: now,
+            turn: None,
+            message: Message::None,
+            knew_other: false,
+        }
     }
 
     fn key(&self, now: Time) -> Vec<u8> {
-        let at = |slot: &Slot| ticks(slot.at, now);
+        let at = |slot: &Slot| ticks(slot.at, now) | u8::from(self.lost.contains(&slot.at)) << 7;
         let turn = |turn: Option<Turn>| turn.map_or(0, |turn| ticks(Time(turn.0), now));
         let mut key = vec![u8::from(self.knew_other), ticks(self.ask_at.max(now), now), turn(self.turn)];
         key.push(u8::try_from(self.slots.len()).expect("few"));
@@ -169,7 +181,7 @@ impl Model for Protocol {
                 steps.push(self.wake(state, index));
             }
             if index > 0 || !self.first_is_live {
-                self.leave(state, index, process, &mut steps);
+                self.leave(state, index, &mut steps);
             }
         }
         if self.has(Fault::StateLoss) {
@@ -216,7 +228,6 @@ impl Protocol {
         next.now.0 += TICK;
         let (now, period) = (next.now, self.terms.period * TICK);
         next.releases.retain(|at| now.since(*at) < period);
-        next.log.expire(next.now);
         next.future = next.log.future(&self.terms, next.now);
         next
     }
@@ -248,6 +259,17 @@ impl Protocol {
         steps.push((Action::Ask(index), next));
     }
 
+    /// A process gets to the store, and notices a loss.
+    fn visit(&self, state: &mut State, index: usize) {
+        let process = &mut state.processes[index];
+        let heals = process.knew_other && state.log.is_unhealed && self.broken != Some(Broken::Silence);
+        if heals || (self.broken == Some(Broken::SilenceOnce) && state.log.is_unhealed) {
+            state.log.heal(&self.terms, state.now);
+            state.log.is_unhealed = self.broken == Some(Broken::SilenceOnce);
+        }
+        process.knew_other = false;
+    }
+
     /// What may become of a message.
     fn deliver(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
         let mut next = state.clone();
@@ -271,14 +293,9 @@ impl Protocol {
 
     /// The store answers a question.
     fn serve(&self, state: &mut State, index: usize) {
+        let Message::Question(count) = state.processes[index].message else { return };
+        self.visit(state, index);
         let process = &mut state.processes[index];
-        let Message::Question(count) = process.message else { return };
-        let heals = process.knew_other && state.log.is_unhealed && self.broken != Some(Broken::Silence);
-        if heals || (self.broken == Some(Broken::SilenceOnce) && state.log.is_unhealed) {
-            state.log.heal(&self.terms, state.now);
-            state.log.is_unhealed = self.broken == Some(Broken::SilenceOnce);
-        }
-        process.knew_other = false;
         let turn = process.turn;
         process.message = Message::Answer(state.log.book(&self.terms, state.now, count, turn));
         state.future = state.log.future(&self.terms, state.now);
@@ -305,39 +322,76 @@ impl Protocol {
     }
 
     /// A process ends, in some way, and another takes its place.
-    fn leave(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
-        // Whoever comes instead must not be the first to ask after a loss.
-        if state.log.is_unhealed && self.broken != Some(Broken::Newcomers) {
-            return;
+    fn leave(&self, state: &State, index: usize, steps: &mut Vec<(Action, State)>) {
+        if self.has(Fault::Surplus) {
+            let mut next = state.clone();
+            if self.give_back(&mut next, index) {
+                steps.push((Action::GiveBack(index), next));
+            }
         }
-        let replaced = || {
+        if self.has(Fault::End) {
+            steps.extend(self.end(state, index).map(|next| (Action::End(index), next)));
+        }
+        // Whoever comes instead must not be the first to ask after a loss.
+        let is_first = state.log.is_unhealed && self.broken != Some(Broken::Newcomers);
+        if self.has(Fault::Death) && !is_first {
             let mut next = state.clone();
             next.processes[index] = Process::new(state.now);
-            next
-        };
-        if self.has(Fault::Death) {
-            steps.push((Action::Die(index), replaced()));
+            steps.push((Action::Die(index), next));
         }
-        if self.has(Fault::End) && !process.slots.is_empty() {
-            let mut next = replaced();
-            next.log.take_back(&process.slots);
-            if self.broken == Some(Broken::GiveBackTwice) {
-                next.log.take_back(&process.slots);
-            }
-            if self.broken == Some(Broken::GiveBack) {
-                next.processes[index].slots.clone_from(&process.slots);
-            }
-            next.log.expire(state.now);
-            next.future = next.log.future(&self.terms, state.now);
-            steps.push((Action::End(index), next));
+    }
+
+    /// A process ends, once no answer is to come any more, and gives back what it has. With nothing to give back, that is
+    /// no more than a death.
+    fn end(&self, state: &State, index: usize) -> Option<State> {
+        if matches!(state.processes[index].message, Message::Question(_)) {
+            return None;
         }
+        let mut next = state.clone();
+        self.receive(&mut next, index);
+        if !self.give_back(&mut next, index) {
+            return None;
+        }
+        let ended = std::mem::replace(&mut next.processes[index], Process::new(state.now));
+        if self.broken == Some(Broken::GiveBack) {
+            next.processes[index].slots = ended.slots;
+        }
+        Some(next)
+    }
+
+    /// A process gives back all slots that are still to come, if there are any. The store does not know those that it
+    /// booked before a loss.
+    fn give_back(&self, state: &mut State, index: usize) -> bool {
+        let (kept, surplus) = take_surplus(&state.processes[index].slots, state.now, 0);
+        if surplus.is_empty() {
+            return false;
+        }
+        self.visit(state, index);
+        let process = &mut state.processes[index];
+        let is_known = |slot: &&Slot| !process.lost.contains(&slot.at);
+        let known: Vec<_> = surplus.iter().filter(is_known).copied().collect();
+        if self.broken != Some(Broken::GiveBack) {
+            process.slots = kept;
+        }
+        state.log.take_back(&self.terms, state.now, &known);
+        if self.broken == Some(Broken::GiveBackTwice) {
+            state.log.take_back(&self.terms, state.now, &known);
+        }
+        state.future = state.log.future(&self.terms, state.now);
+        true
     }
 
     fn lose_state(&self, state: &State) -> State {
         let mut next = state.clone();
         next.log.lose(&self.terms, state.now);
         next.future = next.log.future(&self.terms, state.now);
-        next.processes.iter_mut().for_each(|process| process.knew_other = true);
+        for process in &mut next.processes {
+            process.knew_other = true;
+            process.lost = process.slots.iter().map(|slot| slot.at).collect();
+            if let Message::Answer(answer) = &process.message {
+                process.lost.extend(answer.slots.iter().map(|slot| slot.at));
+            }
+        }
         next
     }
 }

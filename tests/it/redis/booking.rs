@@ -89,6 +89,7 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
             key: Key::from_slice(key),
             costs: costs.clone().into(),
             count: random.u64(1..20),
+            waits: true,
             turn: None,
         };
         let answer = random.choice(&mut stores).unwrap().book(&order).unwrap();
@@ -177,6 +178,19 @@ fn what_is_given_back_goes_to_the_next_who_asks_for_the_same() {
     assert_eq!(of(&stores[1].book(&some(9)).unwrap()), [1_500_000, 1_500_000]);
     let none = stores[1].book(&some(1)).unwrap();
     assert_eq!((of(&none), none.turn.is_some()), (vec![], true));
+}
+
+#[test]
+fn whoever_does_not_wait_gets_what_is_free_or_nothing() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let mut store = frozen.store("web", two_in_a_second_and_a_half());
+    let at_once = |count| Order { waits: false, ..some(count) };
+    assert_eq!(store.book(&at_once(3)).unwrap().slots.len(), 2);
+    let none = store.book(&at_once(1)).unwrap();
+    let again = none.ask_again.unwrap().0 - frozen.local.load(Relaxed);
+    assert_eq!((none.slots.len(), none.turn, again / 10_000_000), (0, None, 150));
+    frozen.pass(1_500_000);
+    assert_eq!(store.book(&at_once(1)).unwrap().slots.len(), 1, "nothing was booked");
 }
 
 #[test]

@@ -3,6 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+
 use super::client::store;
 use super::server::{RedisServer, free_port};
 use crate::support::{Directory, Running, THROTTLE, eventually, numbers, text, throttle};
@@ -105,6 +108,49 @@ fn a_server_that_is_away_ends_the_run_after_a_while() {
     assert!(start.elapsed() >= Duration::from_millis(600));
     let told = text(&run.get_output().stderr);
     assert!(told.contains("after 0 items") && told.contains(&url) && told.contains("2 items read"), "{told}");
+}
+
+#[test]
+fn what_comes_too_early_is_dropped_or_ends_the_run_whoever_was_first() {
+    let Some(server) = RedisServer::start() else { return };
+    let url = server.url("web");
+    let run = |args: &[&str]| {
+        let args = [&["-r3/10m,margin=5s", "-s", &url], args].concat();
+        throttle(&args).write_stdin("1\n2\n").assert()
+    };
+    run(&[]).success().stdout("1\n2\n");
+    run(&["--on-limit", "drop"]).success().stdout("1\n");
+    run(&["--on-limit", "drop"]).success().stdout("");
+    let told = contains("item 1 '1' came").and(contains("too early for the limit 3/10m"));
+    run(&["--on-limit", "fail"]).code(75).stdout("").stderr(told);
+}
+
+#[test]
+fn a_limit_for_some_items_is_shared() {
+    let Some(server) = RedisServer::start() else { return };
+    let limits = ["-r9/m", "-r1/10m,key=col:1,only=b", "--margin=5s", "-q", "-s", &server.url("web")];
+    throttle(&limits).write_stdin("a\nb\n").assert().success().stdout("a\nb\n");
+    let mut run = Running::throttle(&limits);
+    run.write("b\na\n");
+    assert_eq!(run.line(), "a\n");
+}
+
+#[test]
+fn a_wait_for_a_server_is_told() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let url = server.url("web");
+    let mut run = Running::throttle(&["-r9/100ms,margin=50ms", "-q", "-s", &url]);
+    run.write("1\n");
+    assert_eq!(run.line(), "1\n");
+    drop(run);
+    let mut run = Running::throttle(&["-r9/100ms,margin=50ms", "-s", &url]);
+    server.kill();
+    run.write("2\n");
+    assert!(run.error_line().contains("at most 66.6 %"));
+    let told = run.error_line();
+    assert!(told.contains(&url) && told.contains("waiting for it, for up to 60s"), "{told}");
+    server.restart();
+    assert_eq!(run.line(), "2\n");
 }
 
 #[test]

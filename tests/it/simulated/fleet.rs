@@ -16,7 +16,7 @@ use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{BookingTerms, Schedule, Stop};
 use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Capacity, Delimiter};
-use throttle::store::{Memory, Order, Policy, Quota, Reserve, Store};
+use throttle::store::{Memory, Order, Policy, Quota, Reserve, Slot, Store};
 use throttle::time::Time;
 use throttle::ui::report::Reporter;
 
@@ -31,7 +31,7 @@ pub(crate) struct Faults {
     pub(crate) loss: u64,
     /// How late a process wakes up.
     pub(crate) lateness: u64,
-    /// One in so many processes dies on its way.
+    /// One in so many processes is ended on its way, and gives back its slots.
     pub(crate) death: u64,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn run(
             faults,
             item,
             arrivals: arrivals.into(),
-            orders: VecDeque::new(),
+            tasks: VecDeque::new(),
             answers: VecDeque::new(),
             death,
             has_ended: false,
@@ -151,6 +151,12 @@ impl Fleet {
     }
 }
 
+/// What is asked of the store.
+enum Task {
+    Book(Order),
+    GiveBack(Order, Vec<Slot>),
+}
+
 /// The world of one process.
 struct Member {
     fleet: Arc<Fleet>,
@@ -159,8 +165,8 @@ struct Member {
     faults: Faults,
     item: String,
     arrivals: VecDeque<u64>,
-    /// Orders on their way, and when they arrive.
-    orders: VecDeque<(u64, Order)>,
+    /// What is on its way to the store, and when it arrives: orders, and slots that go back.
+    tasks: VecDeque<(u64, Task)>,
     /// Answers on their way, and when they arrive.
     answers: VecDeque<(u64, Event)>,
     death: Option<u64>,
@@ -175,13 +181,34 @@ impl Member {
         let policy = Policy::new(&rates, Reserve::LOCAL);
         let reporter = Reporter::silent();
         let mut log = Log { fleet: Arc::clone(&fleet), process, releases: Vec::new() };
-        let terms = BookingTerms { span: policy.span, most: policy.quotas.iter().map(Quota::most).collect() };
+        let terms = BookingTerms {
+            span: policy.span,
+            longest_span: Policy::longest_span(&rates),
+            most: policy.quotas.iter().map(Quota::most).collect(),
+            patience: 2 * self.faults.delay,
+        };
         let mut schedule = Schedule::new(config, rates, self.now()).with_bookings(terms);
         let delimiter = Delimiter::new(b"\n");
         Driver { world: &mut self, sink: &mut log, reporter: &reporter, delimiter, log: None, metrics: None }
             .run(&mut schedule);
+        self.close();
         fleet.pass_on(&mut fleet.state());
         log.releases
+    }
+
+    /// All that was asked of the store still gets there.
+    fn close(&mut self) {
+        while let Some((at, task)) = self.tasks.pop_front() {
+            self.fleet.wait(self.process, at);
+            match task {
+                Task::Book(order) => _ = self.fleet.state().store.book(&order),
+                Task::GiveBack(order, slots) => self.take_back(&order, &slots),
+            }
+        }
+    }
+
+    fn take_back(&self, order: &Order, slots: &[Slot]) {
+        self.fleet.state().store.give_back(order, slots).expect("taken back");
     }
 
     /// What happens by now, if anything.
@@ -190,8 +217,11 @@ impl Member {
         if self.death.take_if(|death| *death <= now).is_some() {
             return Some(Wake::Event(Event::Stop(Stop::Signal(Signal::SIGTERM))));
         }
-        while let Some((_, order)) = pop_due(&mut self.orders, |(at, _)| *at <= now) {
-            self.deliver(order);
+        while let Some((_, task)) = pop_due(&mut self.tasks, |(at, _)| *at <= now) {
+            match task {
+                Task::Book(order) => self.deliver(order),
+                Task::GiveBack(order, slots) => self.take_back(&order, &slots),
+            }
         }
         if let Some((_, answer)) = pop_due(&mut self.answers, |(at, _)| *at <= now) {
             return Some(Wake::Event(answer));
@@ -207,12 +237,19 @@ impl Member {
         Some(Wake::Input(block(arrival, &[&self.item])))
     }
 
+    /// Sends something to the store, behind what was sent before.
+    fn ask(&mut self, task: Task) {
+        let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
+        let before = self.tasks.back().map_or(0, |(at, _)| *at);
+        self.tasks.push_back((arrives.max(before), task));
+    }
+
     /// An order has reached the store.
     fn deliver(&mut self, order: Order) {
         let answer = self.fleet.state().store.book(&order);
         let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
         if self.random.u64(0..self.faults.loss) == 0 {
-            self.orders.push_back((arrives + self.faults.delay, order));
+            self.tasks.push_back((arrives + self.faults.delay, Task::Book(order)));
         } else {
             self.answers.push_back((arrives, Event::Booked(order, answer)));
         }
@@ -222,9 +259,9 @@ impl Member {
     fn next(&self, accepting: bool) -> Option<u64> {
         let arrival = self.arrivals.front().copied().unwrap_or(0);
         let arrival = (accepting && !self.has_ended).then_some(arrival);
-        let order = self.orders.front().map(|(at, _)| *at);
+        let task = self.tasks.front().map(|(at, _)| *at);
         let answer = self.answers.front().map(|(at, _)| *at);
-        [self.death, arrival, order, answer].into_iter().flatten().min()
+        [self.death, arrival, task, answer].into_iter().flatten().min()
     }
 }
 
@@ -248,8 +285,11 @@ impl World for Member {
     }
 
     fn book(&mut self, order: Order) {
-        let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
-        self.orders.push_back((arrives, order));
+        self.ask(Task::Book(order));
+    }
+
+    fn give_back(&mut self, order: Order, slots: Vec<Slot>) {
+        self.ask(Task::GiveBack(order, slots));
     }
 }
 

@@ -111,7 +111,7 @@ fn policy() -> Policy {
 }
 
 fn order(count: u64) -> Order {
-    Order { key: Key::new(), costs: [1].into(), count, turn: None }
+    Order { key: Key::new(), costs: [1].into(), count, waits: true, turn: None }
 }
 
 /// When the next slots are, in seconds from now.

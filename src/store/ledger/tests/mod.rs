@@ -44,8 +44,25 @@ fn policy(quotas: &[Quota]) -> Policy {
     Policy { quotas: quotas.into(), deadline: 0, horizon: u64::MAX, span: 1000, text: "a limit".to_owned() }
 }
 
+/// Nothing is booked ahead, and it is told when the next slot is free.
+#[test]
+fn an_order_that_does_not_wait_gets_what_is_free_at_once() {
+    let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 2, 100)]));
+    let (mut ledger, mut log) = (rules.begin(Time(0)), MemoryLog::default());
+    let mut book = |now, count| {
+        let order = Order { waits: false, ..order(&[1], count) };
+        let answer = rules.book(&mut ledger, &mut log, Time(now), &order).unwrap();
+        (answer.slots.len(), answer.ask_again)
+    };
+    let period = rules.policy().quotas[0].period;
+    assert_eq!(book(5, 1), (1, None));
+    assert_eq!(book(7, 2), (1, Some(Time(5 + period))));
+    assert_eq!(book(8, 1), (0, Some(Time(5 + period))));
+    assert_eq!(book(5 + period, 1), (1, None));
+}
+
 fn order(costs: &[u64], count: u64) -> Order {
-    Order { key: Key::new(), costs: costs.into(), count, turn: None }
+    Order { key: Key::new(), costs: costs.into(), count, waits: true, turn: None }
 }
 
 /// A state with its rules and its log.

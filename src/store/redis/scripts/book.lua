@@ -3,7 +3,8 @@
 -- KEYS  where all of it is kept
 -- ARGV  policy, nonce, horizon, how many, when the run began (0: now), for how many milliseconds to keep the policy at
 --       least, how many limits the policy has, its turn (0: none), how many slots it gets if they are far ahead, how
---       many units are in all logs, a number for what is charged, how many slots are given back; then for each limit that
+--       many units are in all logs, a number for what is charged, how many slots are given back, whether it waits (or else: slots that are free at once,
+--       or none); then for each limit that
 --       is charged: which it is, how many units are in the
 --       logs before its own, rule, count, period, burst, whether it starts empty, cost, whether to distrust what is
 --       kept; and what the client last saw of it: epoch, seq, newest, settled (0 each if nothing); then the slots that
@@ -29,7 +30,8 @@ local charge, given = tonumber(ARGV[11]), tonumber(ARGV[12])
 local heads = #POLICY + QUEUE
 local logs = heads + tonumber(ARGV[7]) * HEAD
 local returned_at = logs + tonumber(ARGV[10]) * 8
-local FIRST, EACH = 12, 13
+local waits = ARGV[13] == '1'
+local FIRST, EACH = 13, 13
 
 -- Microseconds. Slots that are further ahead are given out a few at a time.
 local NEAR = 100000
@@ -148,7 +150,7 @@ end
 local function take_back(returned)
   local slots, rest = {}, {}
   for _, one in ipairs(returned) do
-    local is_taken = one.charge == charge and #slots < wanted
+    local is_taken = waits and one.charge == charge and #slots < wanted
     table.insert(is_taken and slots or rest, is_taken and one.slot or one)
   end
   for index = #ARGV - given + 1, #ARGV do
@@ -174,7 +176,12 @@ local function book(limits, since, slots)
     if slot == NEVER then
       break
     end
-    if is_first and is_turned_away(slot) then
+    if not waits then
+      if slot > now then
+        again = slot
+        break
+      end
+    elseif is_first and is_turned_away(slot) then
       its_turn = line_up(limits, slot)
       again = its_turn - horizon
       break
@@ -182,7 +189,7 @@ local function book(limits, since, slots)
       again = slot - horizon
       break
     end
-    if is_first then
+    if is_first and waits then
       leave_queue(limits)
       wanted = slot > now + NEAR and math.min(wanted, #slots + few) or wanted
       is_first = false

@@ -1,0 +1,112 @@
+//! What becomes of the slots of runs that end while they wait.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGKILL, SIGTERM};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use throttle::config::parse_duration;
+
+use super::state;
+use crate::support::{Directory, Running, eventually, text, throttle};
+
+/// So long that no test takes as much of it as would matter; nor is any run so late that it misses its slot.
+const LIMIT: &str = "-r1/10m,margin=5s";
+
+fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(60 * minutes)
+}
+
+/// How long from now the next slot is that nobody has.
+fn next_slot(state: &str) -> Duration {
+    let status = text(&throttle(&["-s", state, "--status"]).output().expect("a status").stdout);
+    let next = status.lines().next().and_then(|line| line.split_once("next slot in "));
+    next.map_or(Duration::ZERO, |(_, next)| Duration::from_nanos(parse_duration(next).expect("a duration")))
+}
+
+/// A state of which one slot has been used just now.
+fn used(directory: &Directory) -> String {
+    let state = state(directory);
+    throttle(&[LIMIT, "-s", &state]).write_stdin("1\n").assert().success();
+    state
+}
+
+/// A run that waits for the next slot, which it has booked.
+fn waiting(state: &str) -> Running {
+    let mut running = Running::throttle(&[LIMIT, "-s", state]);
+    running.write("2\n3\n");
+    eventually("it has booked a slot", || next_slot(state) > minutes(15));
+    running
+}
+
+fn end(running: Running, signal: Signal) {
+    running.signal(signal);
+    assert_eq!(running.collect().stdout, b"");
+}
+
+/// One run after the other waits for the same instant.
+#[test]
+fn a_run_that_is_interrupted_gives_back_the_slot_that_it_waits_for() {
+    let directory = Directory::new();
+    let state = used(&directory);
+    for signal in [SIGINT, SIGINT, SIGTERM, SIGHUP] {
+        end(waiting(&state), signal);
+        assert!(next_slot(&state) <= minutes(11), "after {signal}");
+    }
+}
+
+#[test]
+fn a_run_without_a_reader_gives_back_its_slot() {
+    let directory = Directory::new();
+    let state = used(&directory);
+    let mut running = waiting(&state);
+    running.close_stdout();
+    running.wait();
+    assert!(next_slot(&state) <= minutes(11));
+}
+
+#[test]
+fn a_run_that_is_halted_gives_back_its_slot() {
+    let directory = Directory::new();
+    let (state, fifo) = (state(&directory), directory.path().join("fifo"));
+    mkfifo(&fifo, Mode::S_IRWXU).expect("a pipe");
+    let script = format!("read line < '{}'; exit 1", fifo.display());
+    let args = [LIMIT, "-s", &state, "-j2", "--halt", "soon,fail=1", "--", "sh", "-c", &script];
+    let mut running = Running::throttle(&args);
+    running.write("1\n2\n");
+    eventually("it has booked a slot for the second item", || next_slot(&state) > minutes(15));
+    OpenOptions::new().write(true).open(&fifo).expect("it is read").write_all(b"go on\n").expect("written");
+    running.wait();
+    assert!(next_slot(&state) <= minutes(11));
+}
+
+/// By the next one that books: then it is seen that its owner is dead.
+#[test]
+fn the_slot_of_a_run_that_was_killed_is_handed_on() {
+    let directory = Directory::new();
+    let state = used(&directory);
+    end(waiting(&state), SIGKILL);
+    let next = waiting(&state);
+    assert!(next_slot(&state) <= minutes(21));
+    end(next, SIGINT);
+    assert!(next_slot(&state) <= minutes(11));
+}
+
+/// The next one to release does so a period after the one before, and not earlier.
+#[test]
+fn a_slot_that_was_given_back_is_as_far_from_the_one_before() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let args = ["-r1/1s,margin=500ms", "-s", &state];
+    let mut first = Running::throttle(&args);
+    let start = Instant::now();
+    first.write("1\n2\n");
+    assert_eq!(first.line(), "1\n");
+    let mut second = Running::throttle(&args);
+    second.write("3\n");
+    first.signal(SIGINT);
+    assert_eq!(second.line(), "3\n");
+    assert!(start.elapsed() >= Duration::from_secs(1));
+}

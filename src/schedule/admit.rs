@@ -98,12 +98,13 @@ impl Schedule {
         }
     }
 
-    /// Whether items may take the short way: past the lanes, as they lie in their buffer.
+    /// Whether items may take the short way: past the lanes, as they lie in their buffer. What leaves like that leaves no
+    /// trace in its lane, so nothing may depend on when that was.
     fn may_pass(&self, capacity: Capacity) -> bool {
         self.intake.is_single()
             && self.intake.is_verbatim()
             && capacity.line.is_none()
-            && self.rules.on_limit == OnLimit::Wait
+            && !self.rules.depends_on_since
             && !self.mode.runs_commands
             && !self.rules.former.forms_batches()
             && self.bookings.is_none()
@@ -266,8 +267,7 @@ impl Schedule {
             let since = self.intake.arrival().unwrap_or(now);
             let draft = self.intake.draft();
             let request = Request { since, costs: &draft.costs, keys: &draft.keys };
-            let is_fresh = !self.rules.depends_on_since || since == now;
-            let may_pass = is_fresh && self.queue.would_be_alone(request.keys, now, &self.rules);
+            let may_pass = self.queue.would_be_alone(request.keys);
             if may_pass && self.rules.limits.admit(now, &request, 1).is_ok() {
                 self.intake.pass().into_iter().for_each(|segment| batch.push(segment));
             } else {

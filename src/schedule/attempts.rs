@@ -210,6 +210,13 @@ mod tests {
     }
 
     #[test]
+    fn backoffs_from_nothing_have_their_upper_bound_at_once() {
+        let backoff: Backoff = "0..10".parse().unwrap();
+        let waits = (0..100).map(|seed| backoff_after(1, &backoff, &mut Rng::with_seed(seed)));
+        assert!(waits.max() > Some(5 * crate::time::SECOND));
+    }
+
+    #[test]
     fn what_a_command_asks_for_comes_first() {
         let ended = JobEnd { retry_after: Some(7), ..ended(End::Exited(1)) };
         assert_eq!(attempts(1, Some("1..2")).outcome(&ended, 1), Outcome::Retry { after: 7, holds: true });

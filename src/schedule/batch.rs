@@ -90,7 +90,7 @@ impl Former {
 
     /// How many items wait, and what they cost a limit in the batches they would make.
     pub(super) fn cost_of<'a>(&self, waiting: impl Iterator<Item = &'a Items>, limit: usize) -> (u64, u64) {
-        let is_summed = !self.forms_batches() || self.sums.get(limit).is_some_and(|&sums| sums);
+        let is_summed = self.sums.get(limit).is_some_and(|&sums| sums);
         let (mut count, mut cost) = (0u64, 0u64);
         for items in waiting {
             count += items.segment.items();
@@ -126,7 +126,7 @@ impl Former {
         self.ended.is_some()
     }
 
-    /// The most items that one release carries.
+    /// The most items that one release is to carry.
     pub(super) fn most_items(&self) -> u64 {
         self.batch.items.get()
     }
@@ -220,17 +220,17 @@ impl Former {
     ) {
         open.is_full |= !items.may_join(front);
         let added = &items.charge.costs;
-        let grows = self.sums.iter().zip(added.iter()).any(|(&sums, &cost)| sums && cost > 0);
-        let most = self.most_items().min(self.shrunk);
+        let grows = self.grows_by(added);
+        let most = self.most_items().min(self.shrunk).min(self.capacity.items);
         let mut left = items.segment.items() - joined;
         if !grows && self.capacity.line.is_none() {
-            let count = left.min(most.saturating_sub(open.items)).min(self.capacity.items);
+            let count = left.min(most.saturating_sub(open.items));
             (open.items, left) = (open.items + if open.is_full { 0 } else { count }, left - count);
         }
         while left > 0 && !open.is_full {
             let weight = open.weight.saturating_add(self.weight(items));
             let sum = if grows { self.sum(&open.costs, added) } else { Rc::clone(&open.costs) };
-            let fits = open.items < most && self.capacity.holds(open.items + 1, weight);
+            let fits = open.items < most && self.capacity.holds(weight);
             if !fits || (grows && !allows(&sum)) {
                 open.is_full = true;
                 break;
@@ -238,13 +238,18 @@ impl Former {
             (open.items, open.weight, open.costs) = (open.items + 1, weight, sum);
             left -= 1;
         }
-        open.is_full |= left > 0 || open.items >= most;
+        open.is_full |= left != 0;
+    }
+
+    /// Whether a batch costs more with an item of these costs.
+    fn grows_by(&self, added: &[u64]) -> bool {
+        self.sums.iter().zip(added).any(|(&sums, &cost)| sums && cost > 0)
     }
 
     /// A batch is complete at the latest when so many items have come as it can hold.
     fn close(&self, open: &mut Open, front: &Items, items: &Items, total: u64) {
         let Some(closes) = open.closes else { return };
-        let is_full = total >= self.most_items() && total - items.segment.items() < self.most_items();
+        let is_full = total >= self.most_items();
         let closes = if is_full { closes.min(items.segment.arrival()) } else { closes };
         open.closes = Some(closes);
         open.since = closes.max(front.segment.not_before());

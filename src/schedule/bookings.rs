@@ -361,7 +361,7 @@ mod tests {
             (one, 3, 2, &[], Ok(2)),
             (one, 1, 9, &[one], Err(None)),
             // The last slot is a while off; the next is asked for shortly before.
-            (one, 3, 9, &[two], Err(Some(Time(two.0 - LEAD)))),
+            (one, 3, 9, &[two], Err(Some(Time(1_950_000_000)))),
             (two, 3, 9, &[two], Ok(2)),
             // It backs off.
             (zero, 3, 9, &[], Err(Some(one))),
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(plan(&mut bookings, three, 3, 9, &[]), Ok(3));
         // An answer that is of no use is not asked for again at once.
         bookings.note(three, &order, &Answer::default());
-        assert_eq!(plan(&mut bookings, three, 3, 9, &[]), Err(Some(Time(three.0 + PAUSE))));
+        assert_eq!(plan(&mut bookings, three, 3, 9, &[]), Err(Some(Time(3_010_000_000))));
         // That the first answer took a second is no longer of concern.
         assert_eq!((bookings.took, bookings.lead()), (0, LEAD));
     }

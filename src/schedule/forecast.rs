@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn the_last_release_under_the_limits() {
-        let table: [(&[&str], u64, u64); 12] = [
+        let table: [(&[&str], u64, u64); 13] = [
             (&["20/1m"], 100, 240),
             (&["20/1m"], 0, 0),
             (&["20/1m,start=empty"], 100, 300),
@@ -59,6 +59,7 @@ mod tests {
             (&["20/1m", "100/h"], 300, 2 * 3600 + 240),
             (&["1/s,algo=interval", "20/1m"], 41, 120),
             (&["1/s,algo=interval", "1k/h"], 3000, 2 * 3600 + 999),
+            (&["1/s,algo=interval", "1k/h", "2k/h"], 3000, 2 * 3600 + 999),
             (&[], 100, 0),
         ];
         for (texts, count, seconds) in table {

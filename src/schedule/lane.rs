@@ -129,7 +129,7 @@ impl Lane {
                 taken.push(items.segment);
             }
         }
-        self.items -= count - left;
+        self.items -= count;
         self.reopen(former);
         taken
     }

@@ -98,15 +98,14 @@ impl Queue {
         is_small || (self.items < batch && self.bytes < MOST_BYTES)
     }
 
-    /// Whether an item with these keys would be alone in its lane, and nothing of that lane matters at `now`.
-    pub(super) fn would_be_alone(&self, keys: &[Key], now: Time, rules: &Rules) -> bool {
+    /// Whether an item with these keys would be alone in its lane.
+    pub(super) fn would_be_alone(&self, keys: &[Key]) -> bool {
         if self.names.is_empty() {
             return true;
         }
         let name = if self.config.in_order { &[] } else { keys };
         let Some(&at) = self.names.get(name) else { return true };
-        let lane = &self.lanes[at].lane;
-        lane.front().is_none() && !rules.depends_on_since && lane.held_until() <= now
+        self.lanes[at].lane.front().is_none()
     }
 
     /// The lanes that are not empty.
@@ -387,15 +386,18 @@ impl Queue {
 
     /// A lane has become empty.
     fn empty(&mut self, at: usize, now: Time, rules: &Rules) {
-        let is_needed = rules.depends_on_since || self.lanes[at].lane.held_until() > now;
-        if !is_needed && self.names.len() > FEW_LANES {
+        if !rules.depends_on_since && self.names.len() > FEW_LANES {
             return self.forget(at);
         }
-        // With many keys, most lanes hold one item, once.
+        self.release_buffer(at);
+        self.emptied.push_back((now, at));
+    }
+
+    /// With many keys, most lanes hold one item, once.
+    fn release_buffer(&mut self, at: usize) {
         if self.names.len() > FEW_LANES {
             self.lanes[at].lane.clear();
         }
-        self.emptied.push_back((now, at));
     }
 
     /// What was admitted has been committed, as of `now`, and by `released` of the lanes it came from.
@@ -424,7 +426,7 @@ impl Queue {
         while let Some(&(_, at)) = self.emptied.front().filter(|(since, _)| *since <= arrival) {
             self.emptied.pop_front();
             let lane = &self.lanes[at].lane;
-            if lane.front().is_none() && lane.previous().max(lane.held_until()) <= arrival {
+            if lane.front().is_none() && lane.previous() <= arrival {
                 self.forget(at);
             }
         }
@@ -435,5 +437,101 @@ impl Queue {
             self.lanes[at] = Entry::default();
             self.free.push(at);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::Charge;
+    use crate::config::Batch;
+    use crate::schedule::batch::Former;
+    use crate::schedule::limits;
+    use crate::source::Block;
+
+    fn rules(batch: u64, depends_on_since: bool) -> Rules {
+        let batch = Batch { items: batch.try_into().unwrap(), linger: None };
+        let (limits, former) = (limits::build(&[], Time(0)), Former::new(batch, &[]));
+        Rules { limits, former, on_limit: OnLimit::Wait, depends_on_since }
+    }
+
+    fn queue(lookahead: u64) -> Queue {
+        Queue::new(Config { in_order: false, lookahead: lookahead.try_into().unwrap() })
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_items_and_bytes_and_for_a_batch() {
+        // Whether items join one by one; the most in a batch; items, bytes and parts there are; whether there is room.
+        let table = [
+            (true, 1, 3, 0, 9, true),
+            (true, 1, 4, 0, 4, false),
+            (true, 9, 8, 0, 8, true),
+            (true, 9, 9, 0, 9, false),
+            (true, 1, 3, 67_108_863, 3, true),
+            (true, 1, 3, 67_108_864, 3, false),
+            (true, 1, 0, 67_108_864, 3, true),
+            (false, 1, 100, 65_535, 4, true),
+            (false, 1, 100, 65_535, 5, false),
+            (false, 1, 100, 65_536, 1, false),
+            (false, 200, 199, 65_536, 9, true),
+            (false, 200, 200, 65_536, 9, false),
+            (false, 200, 199, 67_108_864, 9, false),
+            (false, 200, 201, 9, 9, false),
+        ];
+        for (singly, batch, items, bytes, parts, expected) in table {
+            let queue = Queue { items, bytes, parts, ..queue(4) };
+            let has_room = queue.has_room(&rules(batch, false), singly);
+            assert_eq!(has_room, expected, "{singly} {batch} {items} {bytes} {parts}");
+        }
+    }
+
+    fn push(queue: &mut Queue, rules: &Rules, number: u64, arrival: u64) -> usize {
+        let block = Block::of(format!("{number}\n").into_bytes(), 1, Time(arrival));
+        let key = Key::from_slice(&number.to_le_bytes());
+        let charge = Charge { costs: Rc::default(), keys: [key].into() };
+        queue.push(Items { segment: Segment::new(block, number, 0), charge }, rules);
+        queue.next(rules, Time(u64::MAX)).expect("no limit holds it up")
+    }
+
+    /// Pushes so many items, each with a key of its own, then takes all out.
+    fn passed(count: u64, depends_on_since: bool) -> Queue {
+        let (mut queue, rules) = (queue(9), rules(1, depends_on_since));
+        (1..=count).for_each(|number| _ = push(&mut queue, &rules, number, 5));
+        assert_eq!((queue.items, queue.parts), (count, usize::try_from(count).unwrap()));
+        while let Ok(at) = queue.next(&rules, Time(5)) {
+            queue.take(at, 1, Time(5), &Delimiter::new(b"\n"), &rules);
+        }
+        assert_eq!((queue.items, queue.bytes, queue.parts), (0, 0, 0));
+        queue
+    }
+
+    #[test]
+    fn what_gives_way_to_something_newer_is_not_counted_any_more() {
+        let rules = Rules { on_limit: OnLimit::Latest, ..rules(1, false) };
+        let mut queue = Queue { config: Config { in_order: true, ..queue(9).config }, ..queue(9) };
+        (10..15).for_each(|number| _ = push(&mut queue, &rules, number, 5));
+        assert_eq!((queue.items, queue.bytes, queue.parts), (1, 3, 1));
+    }
+
+    #[test]
+    fn few_lanes_are_kept_for_keys_that_have_nothing_waiting() {
+        assert_eq!(passed(10, false).names.len(), 10);
+        let queue = passed(200, false);
+        assert_eq!((queue.names.len(), queue.free.len()), (FEW_LANES, 200 - FEW_LANES));
+    }
+
+    #[test]
+    fn a_lane_whose_last_release_matters_is_kept_until_one_arrives_after_that() {
+        let rules = rules(1, true);
+        let mut queue = passed(200, true);
+        assert_eq!(queue.names.len(), 200);
+        push(&mut queue, &rules, 300, 4);
+        assert_eq!(queue.names.len(), 201);
+        // It was over later than it was let go.
+        let late = queue.names[&[Key::from_slice(&7u64.to_le_bytes())][..]];
+        queue.settle(Time(6), &[late], &rules);
+        push(&mut queue, &rules, 301, 5);
+        assert_eq!(queue.names.len(), 3);
+        assert_eq!((queue.lanes.len(), queue.free.len()), (201, 198));
     }
 }

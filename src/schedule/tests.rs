@@ -1,9 +1,16 @@
 //! The scheduler as tables: at this instant this happens, and so that is done.
 
+mod batches;
+mod commands;
+mod counts;
+mod lanes;
+mod outlook;
+mod shared;
+
 use super::{Action, BookingTerms, Notice, Schedule, Stop};
 use crate::charge::Key;
 use crate::cli;
-use crate::config::{Action as What, Rate};
+use crate::config::{Action as What, Defaults, Rate, RateText};
 use crate::exit::{End, JobEnd};
 use crate::limiter::{Answer, Order, Slot};
 use crate::source::{Batch, Block, Capacity, CommandLine, Delimiter};
@@ -48,6 +55,10 @@ struct Scene {
     takes: u64,
     /// How long a batch takes to leave.
     slowness: u64,
+    /// More items than these at once are too long for the system.
+    longest: u64,
+    /// For how long the sink is busy, the first time.
+    busy: Option<u64>,
     running: u64,
 }
 
@@ -62,7 +73,7 @@ impl Scene {
             schedule = schedule.with_commands(run, 7);
             capacity = Capacity { vacancies: run.jobs.get() as u64, at_once: 1, ..capacity };
         }
-        Scene { schedule, capacity, takes: u64::MAX, slowness: 0, running: 0 }
+        Scene { schedule, capacity, takes: u64::MAX, slowness: 0, longest: u64::MAX, busy: None, running: 0 }
     }
 
     /// With slots that are booked, up to two at a time, and an end that waits 20 for an answer.
@@ -73,11 +84,12 @@ impl Scene {
     }
 
     /// Checks what is done after each event.
-    fn check(mut self, table: &[(u64, Event, &str)]) {
+    fn check(mut self, table: &[(u64, Event, &str)]) -> Schedule {
         for (row, (at, event, expected)) in table.iter().enumerate() {
             self.happens(Time(*at), event);
             assert_eq!(self.actions(*at), *expected, "row {row}, at {at}");
         }
+        self.schedule
     }
 
     fn happens(&mut self, now: Time, event: &Event) {
@@ -96,7 +108,7 @@ impl Scene {
             Due => schedule.due(),
             Ended(first, code) => ended(first, code, None),
             EndedAndAsks(first, code, wait) => ended(first, code, Some(wait)),
-            Limits(rate) => schedule.change_limits(now, vec![self::rate(rate)]),
+            Limits(rates) => schedule.change_limits(now, rates.split_whitespace().map(rate).collect()),
             Booked(instants) => self.happens(now, &BookedFor("", 1, instants)),
             BookedFor(key, cost, instants) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
@@ -160,6 +172,14 @@ impl Scene {
         let records =
             batch.records(&delimiter).map(|record| String::from_utf8_lossy(record).trim().to_owned());
         let word = format!("send {}", records.collect::<Vec<_>>().join(" "));
+        if batch.items() > self.longest {
+            self.schedule.too_long(Time(*now), batch);
+            return word.replace("send", "too long");
+        }
+        if let Some(pause) = self.busy.take() {
+            self.schedule.busy(Time(*now), batch, pause);
+            return word.replace("send", "busy");
+        }
         let items = batch.items().min(self.takes);
         *now += self.slowness;
         self.running += u64::from(self.capacity.vacancies < u64::MAX);
@@ -169,8 +189,12 @@ impl Scene {
 }
 
 fn rate(text: &str) -> Rate {
-    let words = ["throttle", "-r", text].map(Into::into);
-    cli::parse(words).unwrap().limits.load().unwrap().remove(0)
+    RateText::parse_pausing(text).unwrap().resolve(&Defaults::default()).unwrap()
+}
+
+/// How often each limit was waited for.
+fn waits(schedule: &Schedule) -> Vec<u64> {
+    schedule.limit_stats().iter().map(|limit| limit.waits).collect()
 }
 
 fn told(notice: &Notice) -> String {
@@ -516,11 +540,12 @@ fn a_bad_item_ends_the_input_after_what_came_before_it() {
 #[test]
 fn a_bad_item_may_be_skipped() {
     let bad = "bad item 2: its cost, col:1, is 'x', not a whole number: 'x'";
-    Scene::new("-r 2/100ns,cost=col:1 --on-bad skip").check(&[
+    let schedule = Scene::new("-r 2/100ns,cost=col:1 --on-bad skip").check(&[
         (0, Input("1\nx\n1\n1\n"), &format!("send 1 1; {bad}; wait 100 or input")),
         (100, Due, "send 1; wait - or input"),
         (101, EndOfInput, "finish 1"),
     ]);
+    assert_eq!((schedule.stats().failed, schedule.stats().settled), (1, 4));
     Scene::new("-r 2/100ns,cost=col:1 --on-bad skip -- cmd").check(&[
         (0, Input("1\nx\n"), &format!("send 1; {bad}; wait -")),
         (5, Ended(1, 1), "failed 1; wait - or input"),
@@ -530,10 +555,11 @@ fn a_bad_item_may_be_skipped() {
 
 #[test]
 fn white_space_and_blank_items_may_be_left_out() {
-    Scene::new("-r 1/100ns,key=col:1 --skip-blank --trim").check(&[
+    let schedule = Scene::new("-r 1/100ns,key=col:1 --skip-blank --trim").check(&[
         (0, Input(" a\n\n \t\na \n"), "send a; wait 100 or input"),
         (100, Due, "send a; wait 1000000000 or input"),
     ]);
+    assert_eq!(schedule.stats().read, 2);
 }
 
 #[test]

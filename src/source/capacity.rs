@@ -65,9 +65,9 @@ impl Capacity {
         self.line.map_or(0, |line| line.weight(length))
     }
 
-    /// Whether a release may carry so many items of this weight together.
-    pub fn holds(&self, items: u64, weight: usize) -> bool {
-        items <= self.items && self.line.is_none_or(|line| weight <= line.several)
+    /// Whether a command line has room for this weight.
+    pub fn holds(&self, weight: usize) -> bool {
+        self.line.is_none_or(|line| weight <= line.several)
     }
 
     /// Whether items become arguments.

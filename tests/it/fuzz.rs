@@ -57,6 +57,32 @@ fn a_host_is_written_as_in_the_shortest_url_that_has_it() {
     check_corpus("host", checks::host);
 }
 
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_state_file_is_left_as_it_is_or_keeps_the_limits_whatever_is_in_it() {
+    check_corpus("state", checks::state);
+    for seed in 0..50 {
+        checks::state(&noise(seed, 33));
+    }
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn whatever_a_server_answers_there_are_no_slots_but_those_asked_for() {
+    check_corpus("server", checks::server);
+    for honest in ["booked", "login", "noscript", "key", "many", "limits"] {
+        let seed = format!("{}/tests/corpus/server/seed-{honest}", env!("CARGO_MANIFEST_DIR"));
+        assert!(checks::slots(&fs::read(seed).unwrap()) > 0, "{honest}");
+    }
+    for seed in 0..200 {
+        let mut bytes = noise(seed, 300);
+        // The numbers in answers of the right form, and few slots.
+        bytes[0] |= 1;
+        bytes.iter_mut().skip(1).for_each(|byte| *byte %= 16);
+        checks::server(&bytes);
+    }
+}
+
 #[test]
 fn what_is_found_in_json_is_what_the_tree_of_it_has() {
     check_corpus("json", checks::json);

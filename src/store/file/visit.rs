@@ -175,11 +175,17 @@ impl<'a> Visit<'a> {
 
     /// What booking would answer. Nothing of it is kept.
     pub(super) fn preview(&self, order: &Order) -> Result<Answer, StoreError> {
+        let ledger = self.ledger.clone().filter(|ledger| self.is_of_the_policy(ledger));
+        let mut ledger = ledger.ok_or_else(|| bad(self.path, &unusable(self.path, Flaw::Damaged)))?;
         let transaction = self.told(self.connection.unchecked_transaction())?;
-        let mut ledger = self.ledger.clone().unwrap_or_default();
         let answer = self.rules.book(&mut ledger, &mut self.rows(&order.key), self.now, order);
         self.told(transaction.rollback())?;
         answer
+    }
+
+    /// Whether it has an account for each limit.
+    fn is_of_the_policy(&self, ledger: &Ledger) -> bool {
+        ledger.accounts.len() == self.rules.policy().quotas.len()
     }
 
     fn act(&mut self, task: &Task, owner: Owner, new_keys: &mut u32) -> Result<Answer, StoreError> {
@@ -199,7 +205,7 @@ impl<'a> Visit<'a> {
     /// Books, as [`Store::book`](crate::store::Store::book) does.
     fn book(&mut self, order: &Order, owner: Owner, new_keys: &mut u32) -> Result<Answer, StoreError> {
         let mut ledger = match self.ledger.take() {
-            Some(ledger) if ledger.accounts.len() == self.rules.policy().quotas.len() => ledger,
+            Some(ledger) if self.is_of_the_policy(&ledger) => ledger,
             // Those of no key are never removed.
             None if !order.key.is_empty() => {
                 if new_keys.is_multiple_of(BETWEEN_EVICTIONS) {

@@ -44,6 +44,11 @@ impl Connection {
             }
             _ => Stream::Plain(socket),
         };
+        Connection::over(stream, server, patience)
+    }
+
+    /// To whoever is at the other end of a stream: presents user and password.
+    pub(super) fn over(stream: Stream, server: &Server, patience: Patience) -> Result<Self, Failure> {
         let mut connection = Connection {
             stream,
             parser: Parser::new(),
@@ -177,7 +182,8 @@ impl ConnectionLike for Connection {
     }
 }
 
-enum Stream {
+/// What bytes go through, encrypted or not.
+pub(super) enum Stream {
     Plain(Socket),
     #[cfg(feature = "tls")]
     Tls(Box<tls::Encrypted>),

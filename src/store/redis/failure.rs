@@ -109,6 +109,7 @@ fn of_reply(code: &str, detail: &str) -> Failure {
     match hopeless {
         _ if is_damaged => Failure::bad(Exit::BadState, anyhow!("{reply}")),
         Some((_, why)) => Failure::refused(format!("{why}: {reply}")),
+        None if reply.trim().is_empty() => Failure::away("it answers with an error and no reason"),
         None => Failure::away(reply.trim_end()),
     }
 }
@@ -166,6 +167,14 @@ mod tests {
         ];
         for (code, detail, expected) in table {
             assert_eq!(exit(&of_reply(code, detail)), expected, "{code} {detail}");
+        }
+    }
+
+    #[test]
+    fn an_error_without_a_reason_is_told_as_such() {
+        for code in ["", " "] {
+            let Failure::Away(why) = of_reply(code, "") else { panic!("there is hope") };
+            assert_eq!(why, "it answers with an error and no reason");
         }
     }
 

@@ -35,6 +35,7 @@ mod failure;
 mod hash_slot;
 mod margins;
 mod nodes;
+mod offline;
 mod reset;
 mod retries;
 mod script;

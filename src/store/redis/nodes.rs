@@ -38,12 +38,30 @@ pub(super) struct Nodes {
     /// Who is asked if it is not known who keeps a key.
     entry: NodeId,
     was_there: bool,
+    dial: Dial,
 }
+
+/// Connects to an address, as [`Connection::open`] does.
+pub(super) type Dial =
+    Box<dyn FnMut(&Address, &Server, bool, Patience) -> Result<Connection, Failure> + Send>;
 
 impl Nodes {
     pub(super) fn new(server: Server) -> Self {
         let named = Node { address: server.address.clone(), connection: None };
-        Nodes { server, known: vec![named], by_slot: HashMap::new(), entry: NodeId(0), was_there: false }
+        Nodes {
+            server,
+            known: vec![named],
+            by_slot: HashMap::new(),
+            entry: NodeId(0),
+            was_there: false,
+            dial: Box::new(Connection::open),
+        }
+    }
+
+    /// Connects in this way from now on, also to nodes that it was connected to.
+    pub(super) fn connect_by(&mut self, dial: Dial) {
+        self.known.iter_mut().for_each(|node| node.connection = None);
+        self.dial = dial;
     }
 
     /// Asks whoever keeps `key`.
@@ -115,7 +133,7 @@ impl Nodes {
     fn connect(&mut self, node: NodeId, patience: Patience) -> Result<&mut Connection, Failure> {
         let Node { address, connection } = &mut self.known[usize::from(node.0)];
         if connection.is_none() {
-            let open = |address: &Address| Connection::open(address, &self.server, self.was_there, patience);
+            let mut open = |address: &Address| (self.dial)(address, &self.server, self.was_there, patience);
             let opened = match &self.server.master {
                 Some(master) => {
                     open(&sentinel::master(master, address, &self.server, self.was_there, patience)?)

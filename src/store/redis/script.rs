@@ -1,6 +1,6 @@
 //! The script that books, in the server, and what goes in and comes out.
 
-use redis::{Script, Value};
+use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value, cmd};
 
 use super::clock::Micros;
 use super::connection::Connection;
@@ -17,6 +17,8 @@ const CODE: &str = concat!(
     include_str!("scripts/fixed.lua"),
     include_str!("scripts/book.lua"),
 );
+
+const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
 /// What was last seen of a limit; nothing, if it is all 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -111,8 +113,22 @@ impl Booking {
 
     /// Books, by the script's digest if the server knows it.
     pub(super) fn ask(&self, connection: &mut Connection, request: &Request) -> Result<Reply, Failure> {
-        let mut call = self.0.prepare_invoke();
-        call.key(request.key).arg(request.policy).arg(fastrand::u64(1..1 << 53)).arg(request.horizon);
+        let call = self.call(request);
+        let mut value = call.query(connection);
+        if value.as_ref().is_err_and(|error: &RedisError| error.kind() == NO_SCRIPT) {
+            // What it says to this is of no interest: the next answer tells whether it has it.
+            let loaded = cmd("SCRIPT").arg("LOAD").arg(CODE).exec(connection);
+            value = loaded.and_then(|()| call.query(connection));
+        }
+        let value: Value = value.map_err(|error| connection.failure(&error))?;
+        let reply = read(value).filter(|reply| is_sound(reply, request));
+        reply.ok_or_else(|| Failure::away("its answer makes no sense"))
+    }
+
+    fn call(&self, request: &Request) -> Cmd {
+        let mut call = cmd("EVALSHA");
+        call.arg(self.0.get_hash()).arg(1).arg(request.key);
+        call.arg(request.policy).arg(fastrand::u64(1..1 << 53)).arg(request.horizon);
         call.arg(request.count).arg(request.began).arg(request.keep).arg(request.limits);
         call.arg(request.turn.map_or(0, |turn| turn.0)).arg(request.few).arg(request.units);
         call.arg(fingerprint(request.charges)).arg(request.given.len());
@@ -125,9 +141,7 @@ impl Booking {
             call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.settled);
         }
         call.arg(request.given);
-        let value: Value = call.invoke(connection).map_err(|error| connection.failure(&error))?;
-        let reply = read(value).filter(|reply| is_sound(reply, request));
-        reply.ok_or_else(|| Failure::away("its answer makes no sense"))
+        call
     }
 }
 

@@ -55,7 +55,16 @@ impl Socket {
             Address::Tcp { host, port, .. } => Pipe::Tcp(connect(host, *port, patience.until())?),
             Address::Unix(path) => Pipe::Unix(UnixStream::connect(path)?),
         };
-        Ok(Socket { pipe, until: patience.until(), left: LONGEST_ANSWER })
+        Ok(Socket::new(pipe, patience.until()))
+    }
+
+    /// Over what is open already.
+    pub(super) fn over(stream: UnixStream, until: Instant) -> Self {
+        Socket::new(Pipe::Unix(stream), until)
+    }
+
+    fn new(pipe: Pipe, until: Instant) -> Self {
+        Socket { pipe, until, left: LONGEST_ANSWER }
     }
 
     pub(super) fn is_tcp(&self) -> bool {
@@ -148,7 +157,7 @@ mod tests {
     fn pair(patience: Duration) -> (Socket, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let until = Instant::now() + patience;
-        (Socket { pipe: Pipe::Unix(ours), until, left: LONGEST_ANSWER }, theirs)
+        (Socket::over(ours, until), theirs)
     }
 
     #[test]

@@ -1,6 +1,13 @@
 //! What holds for any bytes. The fuzz targets search for some for which it does not; the tests check it for those in
 //! the corpus.
 
+#[cfg(feature = "redis")]
+#[path = "server.rs"]
+mod server;
+#[cfg(feature = "sqlite")]
+#[path = "state.rs"]
+mod state;
+
 use std::fs;
 use std::io::{self, Read};
 use std::time::{Duration, SystemTime};
@@ -12,6 +19,11 @@ use throttle::exit::End;
 use throttle::runtime::joblog::{Completed, Entry, JobLog};
 use throttle::sink::parse_retry_after;
 use throttle::source::{Delimiter, Extractor, Reader, SourceError};
+
+#[cfg(feature = "redis")]
+pub use server::{server, slots};
+#[cfg(feature = "sqlite")]
+pub use state::state;
 
 /// A RATE is understood or it is not; what was understood is printed such that it means the same.
 ///

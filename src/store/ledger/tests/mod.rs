@@ -2,6 +2,7 @@
 
 mod audit;
 mod crowd;
+mod written;
 
 use fastrand::Rng;
 

@@ -1,0 +1,171 @@
+//! Batches: what joins one, and when it closes.
+
+use super::*;
+
+#[test]
+fn all_that_has_arrived_by_the_release_is_in_its_batch() {
+    let mut scene = Scene::new("-r 1/100ns,key=col:1 -B 2");
+    scene.happens(Time(0), &Input("a\na\n"));
+    scene.happens(Time(0), &Due);
+    assert_eq!(scene.actions(0), "send a a; wait 1000000000 or input");
+}
+
+#[test]
+fn what_is_too_long_for_the_system_is_halved() {
+    let scene = Scene::new("-r 1/100ns -B 9 -- cmd");
+    Scene { longest: 2, ..scene }.check(&[
+        (0, Input("a\nb\nc\nd\ne\nf\n"), "wait 0 or input"),
+        (0, Due, "too long a b c d e f; wait 0 or input"),
+        (0, Due, "too long a b c; wait 0 or input"),
+        (0, Due, "send a; wait -"),
+    ]);
+    let scene = Scene::new("-r 1/100ns -B 9 -- cmd");
+    let schedule = Scene { longest: 0, ..scene }.check(&[
+        (0, Input("a\nb\n"), "wait 0 or input"),
+        (0, Due, "too long a b; wait 0 or input"),
+        (0, Due, "too long a; failed 1; wait 0 or input"),
+        (0, Due, "too long b; failed 2; wait - or input"),
+        (1, EndOfInput, "finish 123"),
+    ]);
+    assert_eq!((schedule.stats().failed, schedule.stats().settled, schedule.stats().released), (2, 2, 0));
+}
+
+#[test]
+fn a_batch_that_lingers_closes_with_the_item_that_fills_it() {
+    Scene::new("-r 1/10ns -B 3,50ns").check(&[
+        (0, Input("a\n"), "wait 50 or input"),
+        (20, Input("b\n"), "wait 50 or input"),
+        (30, Input("c\nd\ne\n"), "wait 30 or input"),
+        (30, Due, "send a b c; wait 80 or input"),
+        // At its end, what arrives may still join.
+        (80, Input("f\n"), "wait 80 or input"),
+        (80, Due, "send d e f; wait - or input"),
+    ]);
+    Scene::new("-r 1/100ns -B 3,50ns").check(&[
+        (0, Input("a\n"), "wait 50 or input"),
+        (50, Due, "send a; wait - or input"),
+        (60, Input("b\n"), "wait 150 or input"),
+        // It closed at 110.
+        (111, Input("c\n"), "wait 150 or input"),
+        (150, Due, "send b; wait 250 or input"),
+        (250, Due, "send c; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_batch_that_lingers_costs_no_more_than_a_limit_ever_admits() {
+    Scene::new("-r 5/100ns,cost=col:1 -B 9,50ns").check(&[
+        (0, Input("2\n2\n2\n"), "wait 50 or input"),
+        (50, Due, "send 2 2; wait 150 or input"),
+        (150, Due, "send 2; wait - or input"),
+    ]);
+}
+
+#[test]
+fn an_item_that_costs_nothing_joins_a_batch_for_nothing() {
+    Scene::new("-r 2/100ns,cost=col:1 -B 4").check(&[
+        (0, Input("2\n0\n0\n0\n0\n1\n"), "wait 0 or input"),
+        (0, Due, "send 2 0 0 0; wait 0 or input"),
+        (0, Due, "send 0; wait 100 or input"),
+    ]);
+}
+
+#[test]
+fn a_batch_for_a_command_is_no_heavier_than_its_line() {
+    let line = CommandLine { several: 12, single: 20, longest: 15, times: 1, overhead: 2 };
+    let scene = |args: &str| {
+        let scene = Scene::new(args);
+        Scene { capacity: Capacity { line: Some(line), ..scene.capacity }, ..scene }
+    };
+    // Each weighs 4 with its delimiter.
+    for (args, expected) in
+        [("-r 9/s -B 9 -- cmd", "send a b c; wait -"), ("-r 9/s -B 2 -- cmd", "send a b; wait -")]
+    {
+        scene(args).check(&[(0, Input("a\nb\nc\nd\n"), "wait 0 or input"), (0, Due, expected)]);
+    }
+    scene("-r 9/s -B 9,1ns -- cmd")
+        .check(&[(0, Input("a\nb\nc\nd\n"), "wait 1 or input"), (1, Due, "send a b c; wait -")]);
+}
+
+#[test]
+fn a_batch_has_one_key_and_what_was_sent_together_stays_together() {
+    Scene::new("-r 1/10ns --in-order -r 9/s,key=col:1 -B 3").check(&[
+        (0, Input("a\na\nb\na\n"), "wait 0 or input"),
+        (0, Due, "send a a; wait 10 or input"),
+        (10, Due, "send b; wait 20 or input"),
+        (20, Due, "send a; wait 1000000000 or input"),
+    ]);
+    Scene::new("-r 1/10ns -B 2 -j 9 --retries 1 --backoff 35ns..35ns -- cmd").check(&[
+        (0, Input("a\nb\n"), "wait 0 or input"),
+        (0, Due, "send a b; wait - or input"),
+        (5, Ended(1, 1), "wait 40 or input"),
+        (38, Input("c\n"), "wait 38 or input"),
+        (38, Due, "send c; wait 40 or input"),
+        (41, Input("d\n"), "wait 48 or input"),
+        (48, Due, "send a b; wait 58 or input"),
+        (58, Due, "send d; wait - or input"),
+    ]);
+}
+
+#[test]
+fn items_that_come_one_by_one_fill_a_batch_that_lingers() {
+    Scene::new("-r 1/100ns -B 3,500ns").check(&[
+        (0, Input("a\n"), "wait 500 or input"),
+        (1, Input("b\n"), "wait 500 or input"),
+        (2, Input("c\n"), "wait 2 or input"),
+        (2, Due, "send a b c; wait - or input"),
+        (3, Input("d\n"), "wait 503 or input"),
+        (4, Input("e\n"), "wait 503 or input"),
+        (5, Input("f\n"), "wait 102 or input"),
+        (6, Input("g\n"), "wait 102 or input"),
+        (7, Input("h\n"), "wait 102 or input"),
+        (8, Input("i\n"), "wait 102 or input"),
+        (102, Due, "send d e f; wait 202 or input"),
+        (202, Due, "send g h i; wait - or input"),
+    ]);
+    Scene::new("-r 1/100ns -B 3,500ns").check(&[
+        (0, Input("a\nb\nc\nd\n"), "wait 0 or input"),
+        (0, Due, "send a b c; wait 500 or input"),
+        (10, Input("e\n"), "wait 500 or input"),
+        (20, Input("f\n"), "wait 100 or input"),
+    ]);
+    Scene::new("-r 1/100ns -B 3,500ns").check(&[
+        (0, Input("a\nb\nc\nd\ne\n"), "wait 0 or input"),
+        (0, Due, "send a b c; wait 500 or input"),
+        (10, Input("f\n"), "wait 100 or input"),
+    ]);
+    Scene::new("-r 1/10ns,key=col:1 -B 2,50ns").check(&[
+        (0, Input("a\nb\n"), "wait 50 or input"),
+        (10, Input("a\n"), "wait 10 or input"),
+        (10, Due, "send a a; wait 50 or input"),
+    ]);
+}
+
+#[test]
+fn a_batch_is_charged_for_what_is_in_it() {
+    Scene::new("-r 10/100ns,cost=2 -B 4,50ns").check(&[
+        (0, Input("a\nb\n"), "wait 50 or input"),
+        (50, Due, "send a b; wait - or input"),
+        (60, Input("c\nd\ne\n"), "wait 110 or input"),
+        (110, Due, "send c d e; wait - or input"),
+    ]);
+    Scene::new("-r 10/100ns,cost=2 -B 4").check(&[
+        (0, Input("a\nb\n"), "wait 0 or input"),
+        (0, Due, "send a b; wait - or input"),
+        (10, Input("c\nd\ne\n"), "wait 10 or input"),
+        (10, Due, "send c d e; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_release_carries_no_more_items_than_the_sink_takes() {
+    for args in ["-r 9/s -B 9", "-r 99/s,cost=2 -B 9"] {
+        let scene = Scene::new(args);
+        let capacity = Capacity { items: 2, ..scene.capacity };
+        Scene { capacity, ..scene }.check(&[
+            (0, Input("a\nb\nc\n"), "wait 0 or input"),
+            (0, Due, "send a b; wait 0 or input"),
+            (0, Due, "send c; wait - or input"),
+        ]);
+    }
+}

@@ -1,0 +1,132 @@
+//! Commands: what is told of them, and what follows from their ends.
+
+use super::*;
+use crate::charge::Charge;
+
+#[test]
+fn in_order_it_is_told_up_to_where_all_are_done_with_or_run() {
+    Scene::new("-r 1/10ns -j 9 -k --retries 1 --backoff 35ns..35ns -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "send a; wait 10 or input"),
+        (10, Due, "send b; wait 20 or input"),
+        (12, Ended(2, 0), "settle 2 3; wait 20 or input"),
+        (15, Ended(1, 1), "wait 20 or input"),
+        (20, Due, "send c; wait 50 or input"),
+        // The first one backs off.
+        (22, Ended(3, 0), "settle 3 1; wait 50 or input"),
+        (50, Due, "send a; wait - or input"),
+        (55, Ended(1, 0), "settle 1 4; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_carriage_return_in_an_argument_is_told_once() {
+    let line = CommandLine { several: 99, single: 99, longest: 99, times: 1, overhead: 0 };
+    let warning = "warning item 2 ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'";
+    let input = "a\nb\r\nc\r\n";
+    let scene = || Scene::new("-r 9/s -j 9 -- cmd");
+    let capacity = Capacity { line: Some(line), ..scene().capacity };
+    let told = format!("send a; {warning}; send b; send c; wait - or input");
+    Scene { capacity, ..scene() }.check(&[(0, Input(input), &told)]);
+    // It does not become an argument, or is no line.
+    scene().check(&[(0, Input(input), "send a; send b; send c; wait - or input")]);
+    let mut scene = Scene { capacity, ..Scene::new("-r 9/s -j 9 -d ; -- cmd") };
+    scene.schedule.input(Block::of(b"a\r;b\r;".to_vec(), 2, Time(0)));
+    assert!(!scene.actions(0).contains("warning"));
+}
+
+#[test]
+fn failures_add_up_until_they_end_the_run() {
+    Scene::new("-r 9/s -j 9 --halt soon,fail=2 -- cmd").check(&[
+        (0, Input("a\nb\nc\nd\n"), "send a; send b; send c; send d; wait - or input"),
+        (1, Ended(1, 1), "failed 1; wait - or input"),
+        (2, Ended(2, 0), "wait - or input"),
+        (3, Ended(3, 1), "halted after 2; failed 3; wait -"),
+        // It is told only once.
+        (4, Ended(4, 1), "failed 4; finish 123"),
+    ]);
+    Scene::new("-r 9/s -j 9 --halt now,fail=50% -- cmd").check(&[
+        (0, Input("a\nb\nc\nd\n"), "send a; send b; send c; send d; wait - or input"),
+        (1, Ended(1, 0), "wait - or input"),
+        (2, Ended(2, 0), "wait - or input"),
+        (3, Ended(3, 1), "failed 3; wait - or input"),
+        (4, Ended(4, 1), "halted after 2; SIGTERM; failed 4; finish 123"),
+    ]);
+}
+
+#[test]
+fn all_items_of_a_batch_fail_together() {
+    let schedule = Scene::new("-r 9/s -B 2 -j 9 -- cmd").check(&[
+        (0, Input("a\nb\n"), "wait 0 or input"),
+        (0, Due, "send a b; wait - or input"),
+        (1, Ended(1, 1), "failed 1; wait - or input"),
+    ]);
+    assert_eq!((schedule.stats().failed, schedule.stats().settled), (2, 2));
+}
+
+#[test]
+fn after_a_stop_nothing_is_tried_again() {
+    let schedule = Scene::new("-r 9/s -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait - or input"),
+        (1, Interrupt, "SIGTERM; wait -"),
+        (2, Ended(1, 1), "failed 1; finish 130"),
+    ]);
+    assert_eq!(schedule.stats().bytes, 2);
+}
+
+#[test]
+fn what_holds_up_a_lane_holds_up_what_joins_it() {
+    Scene::new("-r 1/10ns,key=col:1 -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a 1\n"), "send a 1; wait 1000000000 or input"),
+        (5, EndedAndAsks(1, 1, 100), "wait 105 or input"),
+        (20, Input("a 2\nb 1\n"), "send b 1; wait 105 or input"),
+        (105, Due, "send a 1; wait 115 or input"),
+        (106, Ended(1, 0), "wait 115 or input"),
+        (115, Due, "send a 2; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn what_backs_off_goes_before_what_came_later() {
+    Scene::new("-r 1/10ns -j 9 --in-order --retries 1 --backoff 35ns..35ns -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "send a; wait 10 or input"),
+        (5, Ended(1, 1), "wait 40 or input"),
+        (40, Due, "send a; wait 50 or input"),
+        (50, Due, "send b; wait 60 or input"),
+    ]);
+}
+
+#[test]
+fn what_runs_is_charged_by_the_limits_that_hold_when_it_ends() {
+    let mut scene = Scene::new("-r 9/s,cost=col:1 -B 2 -j 9 -- cmd");
+    scene.happens(Time(0), &Input("1 2 a\n1 3 a\n"));
+    scene.happens(Time(0), &Due);
+    scene.actions(0);
+    scene.happens(Time(1), &Limits("99/s,cost=col:2,key=col:3"));
+    scene.actions(1);
+    let attempt = scene.schedule.attempt(1).expect("it runs");
+    let charge = Charge { costs: attempt.costs.clone(), keys: attempt.keys.clone() };
+    assert_eq!((&*charge.costs, charge.keys[0].as_slice()), (&[5][..], &b"a"[..]));
+}
+
+#[test]
+fn a_limit_that_counts_from_the_end_of_a_command_starts_then() {
+    Scene::new("-r 1/100ns,from=exit -j 9 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait - or input"),
+        (50, Ended(1, 0), "wait 150 or input"),
+        (150, Due, "send b; wait - or input"),
+    ]);
+    Scene::new("-r 2/100ns,algo=interval,from=exit -j 9 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait - or input"),
+        (50, Ended(1, 0), "wait 100 or input"),
+        (100, Due, "send b; wait - or input"),
+    ]);
+    Scene::new("-r 1/100ns,algo=interval -j 9 -- cmd")
+        .check(&[(0, Input("a\nb\n"), "send a; wait 100 or input"), (100, Due, "send b; wait - or input")]);
+    // Lanes that wait for a completion, rather than for an instant, learn of it.
+    Scene::new("-r 1/100ns,from=exit,key=col:1 -j 9 -- cmd").check(&[
+        (0, Input("a\nb\na\nb\n"), "send a; send b; wait 1000000000 or input"),
+        (50, Ended(1, 0), "wait 150 or input"),
+        (60, Ended(2, 0), "wait 150 or input"),
+        (150, Due, "send a; wait 160 or input"),
+    ]);
+}

@@ -1,0 +1,200 @@
+//! What is counted, and what is known of a run.
+
+use super::*;
+use crate::schedule::Stats;
+
+#[test]
+fn a_run_counts_items_bytes_and_the_time_that_they_waited() {
+    let schedule = Scene::new("-r 1/100ns").check(&[
+        (0, Input("a\nbb\n"), "send a; wait 100 or input"),
+        (60, Input("c\n"), "wait 100 or input"),
+        (100, Due, "send bb; wait 200 or input"),
+        (200, Due, "send c; wait - or input"),
+        (250, EndOfInput, "finish 0"),
+    ]);
+    let expected = Stats {
+        read: 3,
+        released: 3,
+        settled: 3,
+        bytes: 7,
+        waited: 200,
+        last: Time(200),
+        second: (0, 3),
+        busiest: 3,
+        ..Stats::default()
+    };
+    assert_eq!(schedule.stats(), expected);
+    assert_eq!(schedule.stats().left(), 0);
+}
+
+#[test]
+fn what_leaves_in_parts_is_counted_once() {
+    let schedule = Scene { takes: 1, ..Scene::new("-r 9/100ns") };
+    let schedule =
+        schedule.check(&[(5, Input("a\nbb\nc\n"), "send a bb c; send bb c; send c; wait - or input")]);
+    let stats = schedule.stats();
+    assert_eq!((stats.released, stats.settled, stats.bytes), (3, 3, 7));
+}
+
+#[test]
+fn what_did_not_leave_is_not_counted() {
+    let mut scene = Scene::new("-r 9/100ns");
+    scene.happens(Time(5), &Input("a\n"));
+    let Action::Send(batch) = scene.schedule.poll(Time(5), scene.capacity) else { panic!("it may go") };
+    scene.schedule.sent(Time(7), batch, 0);
+    assert_eq!(scene.schedule.stats(), Stats { read: 1, ..Stats::default() });
+    assert_eq!((scene.schedule.stats().left(), scene.schedule.consumed()), (1, 0));
+}
+
+#[test]
+fn the_busiest_second_is_the_one_with_the_most_releases() {
+    const S: u64 = 1_000_000_000;
+    let schedule = Scene::new("-r 9/100ns").check(&[
+        (S - 1, Input("a\nb\n"), "send a b; wait - or input"),
+        (S, Input("c\n"), "send c; wait - or input"),
+        (2 * S - 1, Input("d\ne\n"), "send d e; wait - or input"),
+        (2 * S, Input("f\n"), "send f; wait - or input"),
+    ]);
+    let stats = schedule.stats();
+    assert_eq!((stats.second, stats.busiest, stats.last), ((2, 1), 3, Time(2 * S)));
+}
+
+#[test]
+fn time_that_the_process_stood_still_is_no_time_of_the_run() {
+    let mut schedule = Scene::new("-r 1/s").schedule;
+    schedule.stood_still(30);
+    schedule.stood_still(3);
+    assert_eq!((schedule.stats().stopped, schedule.stats().elapsed(Time(100))), (33, 67));
+}
+
+#[test]
+fn an_attempt_that_fails_is_counted_apart_from_the_release() {
+    let schedule = Scene::new("-r 1/10ns -j 2 --retries 1 --backoff 35ns..35ns -- cmd").check(&[
+        (0, Input("a\nbb\n"), "send a; wait 10 or input"),
+        (5, Ended(1, 1), "wait 10 or input"),
+        (10, Due, "send bb; wait 40 or input"),
+        (12, Ended(2, 0), "wait 40 or input"),
+        (40, Due, "send a; wait - or input"),
+        (45, Ended(1, 1), "failed 1; wait - or input"),
+        (46, EndOfInput, "finish 123"),
+    ]);
+    let stats = schedule.stats();
+    assert_eq!((stats.released, stats.retried, stats.failed, stats.settled), (2, 1, 1, 2));
+    // From 0 until 10 an item waited, from then on one that backed off.
+    assert_eq!((stats.bytes, stats.waited, stats.second), (5, 40, (0, 3)));
+}
+
+#[test]
+fn what_waits_for_a_command_does_not_wait_for_a_limit() {
+    let schedule = Scene::new("-r 1/100ns -j 1 -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "send a; wait -"),
+        (50, Ended(1, 0), "wait 100 or input"),
+        (100, Due, "send b; wait -"),
+        (300, Ended(2, 0), "send c; wait -"),
+        (310, Interrupt, "SIGTERM; wait -"),
+        (400, Ended(3, 0), "finish 130"),
+    ]);
+    assert_eq!(schedule.stats().waited, 50);
+    assert_eq!(waits(&schedule), [1]);
+}
+
+#[test]
+fn after_a_stop_nothing_waits() {
+    let schedule = Scene::new("-r 1/100ns -j 2 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait 100 or input"),
+        (10, Interrupt, "SIGTERM; wait -"),
+        (90, Ended(1, 0), "finish 130"),
+    ]);
+    assert_eq!(schedule.stats().waited, 10);
+}
+
+#[test]
+fn each_wait_is_counted_once_for_the_limit_that_it_was_for() {
+    let schedule = Scene::new("-r 1/100ns -r 2/1us").check(&[
+        (0, Input("a\nb\nc\n"), "send a; wait 100 or input"),
+        (50, Input("d\n"), "wait 100 or input"),
+        (100, Due, "send b; wait 1000 or input"),
+    ]);
+    assert_eq!(waits(&schedule), [1, 1]);
+    // There is no wait if all that arrives at the same instant is asked for.
+    let schedule = Scene::new("-r 1/100ns -B 2 -j 1 -- cmd").check(&[
+        (0, Input("a\nb\n"), "wait 0 or input"),
+        (0, Due, "send a b; wait -"),
+        (10, Input("c\n"), "wait -"),
+        (100, Ended(1, 0), "wait 100 or input"),
+        (100, Due, "send c; wait -"),
+    ]);
+    assert_eq!((schedule.stats().waited, waits(&schedule)), (0, vec![0]));
+}
+
+#[test]
+fn items_that_are_done_with_are_passed_over() {
+    let mut scene = Scene::new("-r 9/100ns,key=col:1,only=z");
+    scene.schedule.skip(Box::new(|item| item == b"b"));
+    let schedule = scene.check(&[
+        (0, Input("a\nb\nc\n"), "send a c; wait - or input"),
+        // One that was passed over may have had the key.
+        (9, EndOfInput, "finish 0"),
+    ]);
+    assert_eq!((schedule.stats().skipped, schedule.stats().released), (1, 2));
+}
+
+#[test]
+fn a_limit_that_no_item_matched_is_not_told_without_items_or_after_a_stop() {
+    Scene::new("-r 1/100ns,key=col:1,only=a").check(&[(0, EndOfInput, "finish 0")]);
+    Scene::new("-r 1/100ns -r 1/s,key=col:1,only=a")
+        .check(&[(0, Input("b\nb\n"), "send b; wait 100 or input"), (1, Interrupt, "SIGTERM; finish 130")]);
+}
+
+#[test]
+fn the_input_is_consumed_up_to_the_first_item_that_waits() {
+    let mut scene = Scene::new("-r 1/100ns,key=col:1");
+    let mut consumed = Vec::new();
+    for (at, event) in [(0, Input("a\na\nb\n")), (50, Input("c\na\n")), (100, Due), (200, Due)] {
+        scene.happens(Time(at), &event);
+        scene.actions(at);
+        consumed.push(scene.schedule.consumed());
+    }
+    assert_eq!(consumed, [2, 2, 8, 10]);
+}
+
+#[test]
+fn it_is_known_what_runs_and_when_the_next_release_may_be() {
+    let mut scene = Scene::new("-r 1/10ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd");
+    assert_eq!((scene.schedule.running(), scene.schedule.next_release()), (0, None));
+    scene.happens(Time(0), &Input("a\nbb\nc\n"));
+    scene.actions(0);
+    assert_eq!((scene.schedule.running(), scene.schedule.next_release()), (1, Some(Time(10))));
+    let attempt = scene.schedule.attempt(1).expect("it runs");
+    assert_eq!((attempt.number(), attempt.items(), attempt.bytes()), (1, 1, 2));
+    assert!(scene.schedule.attempt(2).is_none());
+    for (at, event) in [(10, Due), (20, Due), (21, Ended(2, 1))] {
+        scene.happens(Time(at), &event);
+        scene.actions(at);
+    }
+    // Nothing waits but what backs off.
+    assert_eq!((scene.schedule.running(), scene.schedule.next_release()), (2, Some(Time(56))));
+}
+
+#[test]
+fn a_turn_that_never_comes_ends_the_run_unless_something_may_change_that() {
+    const LATE: u64 = 1 << 60;
+    let never = "error the next item's turn is past the end of time: shorten the period";
+    Scene::new("-r 1/584y").check(&[(LATE, Input("a\nb\n"), &format!("send a; {never}; finish 1"))]);
+    Scene::new("-r 1/584y -j 2 -- cmd").check(&[
+        (LATE, Input("a\nb\n"), "send a; wait - or input"),
+        (LATE + 1, Ended(1, 0), &format!("{never}; finish 1")),
+    ]);
+    Scene::new("-r 1/s").check(&[
+        (0, Input("a\nb\n"), "send a; wait 1000000000 or input"),
+        (1, Limits("0/s"), "limits; wait - or input"),
+        (2, Limits("2/s"), "limits; send b; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_sink_that_fails_ends_the_run() {
+    let mut scene = Scene::new("-r 1/100ns");
+    scene.schedule.fail(crate::exit::Exit::Error, anyhow::anyhow!("no"));
+    assert_eq!(scene.actions(0), "error no; finish 1");
+}

@@ -1,0 +1,237 @@
+//! Lanes, and the short way past them.
+
+use super::*;
+
+#[test]
+fn an_item_that_cannot_take_the_short_way_waits_in_its_lane() {
+    Scene::new("-r 2/100ns,cost=col:1").check(&[
+        (0, Input("1 a\n"), "send 1 a; wait - or input"),
+        (10, Input("2 b\n1 c\n"), "wait 100 or input"),
+        (100, Due, "send 2 b; wait 200 or input"),
+        (200, Due, "send 1 c; wait - or input"),
+    ]);
+}
+
+#[test]
+fn what_is_trimmed_does_not_leave_as_it_lies_in_its_buffer() {
+    let schedule = Scene::new("-r 9/100ns,key=col:1 --trim").check(&[(
+        0,
+        Input("  a  \n"),
+        "send a; wait 1000000000 or input",
+    )]);
+    assert_eq!(schedule.stats().bytes, 2);
+}
+
+#[test]
+fn what_no_command_could_be_given_does_not_take_the_short_way_of_a_dry_run() {
+    let scene = Scene::new("-r 9/100ns,cost=col:1");
+    let line = CommandLine { several: 99, single: 99, longest: 5, times: 1, overhead: 2 };
+    let capacity = Capacity { line: Some(line), ..scene.capacity };
+    let schedule = Scene { capacity, ..scene }.check(&[
+        (0, Input("1 a\n1 long\n1 b\n"), "send 1 a 1 b; failed 2; wait - or input"),
+        (1, EndOfInput, "finish 123"),
+    ]);
+    assert_eq!((schedule.stats().settled, schedule.stats().failed), (3, 1));
+}
+
+#[test]
+fn what_cannot_go_at_its_arrival_is_dropped() {
+    let schedule = Scene::new("-r 1/100ns,key=col:1 --on-limit drop").check(&[
+        (0, Input("a\na\nb\n"), "send a b; wait 1000000000 or input"),
+        (99, Input("a\n"), "wait 1000000000 or input"),
+        (100, Input("a\n"), "send a; wait 1000000000 or input"),
+    ]);
+    assert_eq!((schedule.stats().refused, schedule.stats().settled, schedule.stats().left()), (2, 5, 0));
+}
+
+#[test]
+fn the_newest_takes_the_place_of_all_that_wait() {
+    let schedule = Scene::new("-r 1/100ns --on-limit latest").check(&[
+        (0, Input("a\nb\nc\n"), "wait 0 or input"),
+        (0, Due, "send c; wait - or input"),
+        (10, Input("d\n"), "wait 100 or input"),
+        (20, Input("e\nf\n"), "wait 100 or input"),
+        (100, Due, "send f; wait - or input"),
+    ]);
+    assert_eq!((schedule.stats().refused, schedule.stats().left()), (4, 0));
+}
+
+#[test]
+fn an_enforced_limit_tells_how_early_an_item_was_after_those_before_it() {
+    Scene::new("-r 1/100ns --on-limit fail").check(&[(
+        0,
+        Input("a\nb\n"),
+        "send a; refused 2 early by Some(100); finish 75",
+    )]);
+    Scene::new("-r 2/100ns,cost=col:1 --on-limit fail").check(&[(
+        0,
+        Input("1\n2\n"),
+        "send 1; refused 2 early by Some(100); finish 75",
+    )]);
+}
+
+#[test]
+fn no_more_items_are_held_than_may_be() {
+    Scene::new("-r 1/100ns,key=col:1 --lookahead 2 -j 9 -- cmd").check(&[
+        (0, Input("a\na\na\nb\n"), "send a; wait 100"),
+        (100, Due, "send a; send b; wait 200 or input"),
+    ]);
+    Scene::new("-r 1/100ns,key=col:1 --lookahead 2")
+        .check(&[(0, Input("a\na\na\nb\n"), "send a; wait 100"), (100, Due, "send a b; wait 200 or input")]);
+}
+
+#[test]
+fn a_sink_that_is_busy_is_tried_again_after_a_pause() {
+    Scene { busy: Some(50), ..Scene::new("-r 9/100ns,key=col:1") }.check(&[
+        (0, Input("a\n"), "busy a; wait 50 or input"),
+        (20, Input("b\n"), "wait 50"),
+        (50, Due, "send a b; wait 1000000000 or input"),
+    ]);
+}
+
+/// Others may ask less of the common limit, but go only after what is being sent.
+#[test]
+fn what_the_batch_has_left_of_a_common_limit_is_not_given_to_others_first() {
+    Scene { busy: Some(50), ..Scene::new("-r 3/100ns,cost=col:2 -r 9/s,key=col:1") }.check(&[
+        (0, Input("x 2\na 2\nb 1\n"), "busy x 2 b 1; wait 50 or input"),
+        (50, Due, "send x 2; send b 1; wait 150 or input"),
+        (150, Due, "send a 2; wait 1000000000 or input"),
+    ]);
+}
+
+/// A write is no longer than a pipe usually is.
+#[test]
+fn a_batch_is_sent_once_it_fills_a_pipe() {
+    let items = |first: u8| -> &'static str {
+        let item = |key: u8| format!("{}{}\n", char::from(key), " ".repeat((16 << 10) - 2));
+        Box::leak((first..first + 5).map(item).collect::<String>().into_boxed_str())
+    };
+    Scene::new("-r 1/100ns,key=col:1").check(&[
+        (0, Input(items(b'a')), "send a b c d; send e; wait 1000000000 or input"),
+        (10, Input(items(b'a')), "wait 100 or input"),
+        (100, Due, "send a b c d; send e; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn an_item_waits_for_all_limits_that_its_keys_have() {
+    Scene::new("-r 1/100ns,key=col:1 -r 1/100ns,key=col:2").check(&[
+        (0, Input("a x\nb x\na y\nb y\n"), "send a x b y; wait 100 or input"),
+        (100, Due, "send b x a y; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn other_limits_give_what_waits_other_keys() {
+    Scene::new("-r 1/100ns,key=col:1").check(&[
+        (0, Input("a x\na y\na y\na z\n"), "send a x; wait 100 or input"),
+        (50, Limits("1/100ns,key=col:2"), "limits; send a y a z; wait 150 or input"),
+        (60, EndOfInput, "wait 150"),
+        (150, Due, "send a y; finish 0"),
+    ]);
+}
+
+#[test]
+fn what_waits_goes_by_its_key_when_the_limit_for_others_opens() {
+    Scene::new("-r 2/100ns -r 1/300ns,key=col:1").check(&[
+        (0, Input("a\na\nb\nc\n"), "send a b; wait 100 or input"),
+        (100, Due, "send c; wait 300 or input"),
+        (300, Due, "send a; wait 1000000000 or input"),
+    ]);
+}
+
+/// As a bucket fills for what costs more than it holds only from when that is next in line.
+#[test]
+fn what_is_next_in_line_is_so_from_when_the_item_before_it_has_left() {
+    let scene = Scene::new("-r 10/100ns,algo=bucket,burst=2,cost=col:1");
+    Scene { slowness: 30, ..scene }.check(&[(0, Input("0 a\n5 b\n"), "send 0 a; wait 60 or input")]);
+    let scene = Scene::new("-r 10/100ns,algo=bucket,burst=2,cost=5,key=col:1,only=b --in-order");
+    Scene { slowness: 30, ..scene }.check(&[(0, Input("a\nb\n"), "send a; wait 60 or input")]);
+    let scene = Scene::new("-r 1/100ns");
+    Scene { slowness: 30, ..scene }.check(&[
+        (0, Limits("10/100ns,algo=bucket,burst=2,cost=col:1"), "limits; wait - or input"),
+        (0, Input("0 a\n5 b\n"), "send 0 a; wait 60 or input"),
+    ]);
+}
+
+#[test]
+fn a_lane_that_waits_for_one_key_may_have_to_wait_for_another() {
+    Scene::new("-r 1/100ns,key=col:1 -r 1/100ns,key=col:2").check(&[
+        (0, Input("a y\nc z\n"), "send a y c z; wait 1000000000 or input"),
+        (10, Input("a x\nc x\n"), "wait 100 or input"),
+        (50, Input("b x\n"), "send b x; wait 100 or input"),
+        (100, Due, "wait 150 or input"),
+        (150, Due, "send a x; wait 250 or input"),
+    ]);
+    // Another waits for longer.
+    Scene::new("-r 1/100ns,key=col:1 -r 1/100ns,key=col:2 -r 1/400ns,key=col:1,only=d").check(&[
+        (0, Input("a y\nd w\n"), "send a y d w; wait 1000000000 or input"),
+        (10, Input("a x\nd v\n"), "wait 100 or input"),
+        (50, Input("b x\n"), "send b x; wait 100 or input"),
+        (100, Due, "wait 150 or input"),
+    ]);
+}
+
+#[test]
+fn a_lane_that_was_ready_waits_again_once_another_has_used_up_their_key() {
+    Scene::new("-r 1/30ns -r 1/100ns,key=col:1 -r 1/100ns,key=col:2").check(&[
+        (0, Input("z z\na x\nb x\n"), "send z z; wait 30 or input"),
+        (30, Due, "send a x; wait 130 or input"),
+        (130, Due, "send b x; wait 1000000000 or input"),
+    ]);
+    Scene::new("-r 1/30ns -r 1/100ns,key=col:1 -r 1/100ns,key=col:2").check(&[
+        (0, Input("z z\na x\nb x\nc y\n"), "send z z; wait 30 or input"),
+        (30, Due, "send a x; wait 60 or input"),
+        (60, Due, "send c y; wait 130 or input"),
+        (130, Due, "send b x; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn what_refused_items_made_room_for_is_let_in_at_once() {
+    Scene::new("-r 2/100ns,cost=col:1 --on-limit drop --lookahead 2").check(&[
+        (0, Input("2 a\n"), "send 2 a; wait - or input"),
+        (10, Input("1 b\n1 c\n0 d\n"), "send 0 d; wait - or input"),
+    ]);
+}
+
+#[test]
+fn limits_that_have_little_in_common_begin_anew() {
+    Scene::new("-r 1/100ns").check(&[
+        (0, Input("a\nb\n"), "send a; wait 100 or input"),
+        (50, Limits("1/100ns,algo=fixed"), "limits; send b; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_margin_makes_the_period_longer() {
+    Scene::new("-r 1/100ns,margin=20ns").check(&[(0, Input("a\nb\n"), "send a; wait 120 or input")]);
+}
+
+/// Of keys whose limits are as good as new, nothing is kept.
+#[test]
+fn limits_of_keys_are_evicted_unless_something_waits_for_them() {
+    const S: u64 = 1_000_000_000;
+    Scene::new("-r 1/100ns,key=col:1").check(&[
+        (0, Input("a\n"), "send a; wait 1000000000 or input"),
+        // What came within the last second may not have been told yet.
+        (S, Due, "wait 2000000000 or input"),
+        (2 * S, Due, "wait - or input"),
+    ]);
+    // An item that waits asks as of when it became next in line.
+    Scene::new("-r 1/100ns,key=col:1 -r 1/10s").check(&[
+        (0, Input("a\na\n"), "send a; wait 1000000000 or input"),
+        (S, Due, "wait 2000000000 or input"),
+        (2 * S, Due, "wait 3000000000 or input"),
+    ]);
+    // So does one that waits to be let in, which may have come as early as the last that was.
+    Scene::new("-r 1/100ns,key=col:1 --lookahead 1 -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait 1000000000 or input"),
+        (5, EndedAndAsks(1, 1, 10 * S), "wait 1000000000"),
+        (S, Due, "wait 2000000000"),
+        (2 * S, Due, "wait 3000000000"),
+        // There are no more.
+        (2 * S + 1, EndOfInput, "wait 3000000000"),
+        (3 * S, Due, "wait 10000000005"),
+    ]);
+}

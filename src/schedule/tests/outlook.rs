@@ -1,0 +1,112 @@
+//! What a run waits for, and what is left of it.
+
+use super::*;
+use crate::schedule::{Holdup, Precision, Total};
+
+/// What is waited for, once all this has happened.
+fn holdup(mut scene: Scene, events: &[(u64, Event)]) -> Holdup {
+    for (at, event) in events {
+        scene.happens(Time(*at), event);
+        scene.actions(*at);
+    }
+    let now = events.last().map_or(0, |(at, _)| *at);
+    scene.schedule.holdup(Time(now))
+}
+
+#[test]
+fn what_the_next_release_waits_for() {
+    let table: [(&str, &[(u64, Event)], Holdup); 15] = [
+        ("-r 1/100ns", &[(0, Input("a\n"))], Holdup::Input),
+        ("-r 1/100ns", &[(0, Input("a\nb\n"))], Holdup::Limit(rate("1/100ns"))),
+        ("-r 1/100ns", &[(0, Input("a\nb\n")), (1, Interrupt)], Holdup::Input),
+        ("-r 1/100ns", &[(0, Input("a\nb\n")), (1, Limits("0/s"))], Holdup::Pause(rate("0/s"))),
+        ("-r 1/100ns -B 2,50ns", &[(0, Input("a\n"))], Holdup::Batch),
+        ("-r 1/100ns -j 9 -- cmd", &[(0, Input("a\n"))], Holdup::Command),
+        ("-r 9/100ns -j 1 -- cmd", &[(0, Input("a\nb\n"))], Holdup::Command),
+        ("-r 1/100ns -j 9 -- cmd", &[(0, Input("a\n")), (1, Ended(1, 0))], Holdup::Input),
+        ("-r 1/100ns -j 9 -- cmd", &[(0, Input("a\nb\n")), (1, Interrupt)], Holdup::Command),
+        ("-r 1/100ns,from=exit -j 9 -- cmd", &[(0, Input("a\nb\n"))], Holdup::Command),
+        (
+            "-r 9/100ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd",
+            &[(0, Input("a\n")), (1, Ended(1, 1))],
+            Holdup::Backoff,
+        ),
+        (
+            "-r 9/100ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd",
+            &[(0, Input("a\n")), (1, Ended(1, 1)), (2, Interrupt)],
+            Holdup::Input,
+        ),
+        (
+            "-r 9/100ns -j 9 --in-order --retries 1 --backoff 35ns..35ns -- cmd",
+            &[(0, Input("a\n")), (1, Ended(1, 1))],
+            Holdup::Backoff,
+        ),
+        (
+            "-r 9/100ns -j 9 --retries 1 -- cmd",
+            &[(0, Input("a\n")), (1, EndedAndAsks(1, 1, 100))],
+            Holdup::Hold,
+        ),
+        ("-r 1/100ns,key=col:1,only=b -r 1/300ns,key=col:1,only=a", &[(0, Input("a\nb\na\nb\n"))], {
+            Holdup::Limit(rate("1/100ns,key=col:1,only=b"))
+        }),
+    ];
+    for (args, events, expected) in table {
+        assert_eq!(holdup(Scene::new(args), events), expected, "{args}");
+    }
+}
+
+#[test]
+fn a_busy_sink_and_a_store_hold_up_what_the_limits_allow() {
+    let scene = Scene { busy: Some(50), ..Scene::new("-r 9/100ns") };
+    assert_eq!(holdup(scene, &[(0, Input("a\n"))]), Holdup::Shortage);
+    let mut scene = Scene::new("-r 1/100ns");
+    scene.schedule =
+        scene.schedule.with_bookings(BookingTerms { span: 2, longest_span: 2, most: vec![1], patience: 20 });
+    scene.happens(Time(0), &Input("a\n"));
+    scene.actions(0);
+    assert_eq!(scene.schedule.holdup(Time(0)), Holdup::Slot);
+    // Others may book what this run would.
+    let ends = scene.schedule.outlook(Time(0), Some(Total { items: 3, is_exact: true })).ends;
+    assert_eq!(ends, Some((Time(200), Precision::AtLeast)));
+}
+
+#[test]
+fn each_wait_is_for_the_lane_that_is_next() {
+    let schedule = Scene::new("-r 1/300ns,key=col:1,only=a -r 1/100ns,key=col:1,only=b").check(&[
+        (0, Input("a\nb\na\nb\n"), "send a b; wait 100 or input"),
+        (100, Due, "send b; wait 300 or input"),
+        (300, Due, "send a; wait - or input"),
+    ]);
+    assert_eq!(waits(&schedule), [1, 1]);
+}
+
+#[test]
+fn what_was_passed_over_is_not_left() {
+    let mut scene = Scene::new("-r 1/100ns");
+    scene.schedule.skip(Box::new(|item| item == b"b"));
+    scene.happens(Time(0), &Input("a\nb\nc\n"));
+    scene.actions(0);
+    assert_eq!(scene.schedule.outlook(Time(0), None).left, 1);
+    scene.happens(Time(100), &Due);
+    scene.actions(100);
+    assert_eq!((scene.schedule.outlook(Time(100), None).left, scene.schedule.stats().left()), (0, 0));
+}
+
+#[test]
+fn what_may_go_now_is_not_the_next_release() {
+    let mut scene = Scene::new("-r 1/100ns -B 2");
+    scene.happens(Time(7), &Input("a\n"));
+    assert_eq!(scene.actions(7), "wait 7 or input");
+    assert_eq!(scene.schedule.outlook(Time(7), None).next, None);
+}
+
+#[test]
+fn how_well_the_end_is_known_if_costs_differ() {
+    let scene = Scene::new("-r 9/100ns,cost=col:1");
+    let precision = |items| {
+        let total = Total { items, is_exact: true };
+        scene.schedule.outlook(Time(0), Some(total)).ends.map(|(_, precision)| precision)
+    };
+    // With nothing left there is nothing to be known.
+    assert_eq!((precision(0), precision(5)), (Some(Precision::About), Some(Precision::AtLeast)));
+}

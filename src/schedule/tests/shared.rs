@@ -1,0 +1,80 @@
+//! Limits that are shared, by slots that a store books.
+
+use super::*;
+use crate::exit::Exit;
+
+fn scene(args: &str, span: u64, most: u64) -> Scene {
+    let mut scene = Scene::new(args);
+    scene.schedule = scene.schedule.with_bookings(BookingTerms {
+        span,
+        longest_span: span,
+        most: vec![most],
+        patience: 20,
+    });
+    scene
+}
+
+#[test]
+fn an_item_that_costs_more_than_is_ever_admitted_ends_the_run() {
+    scene("-r 9/100ns,cost=col:1", 2, 5)
+        .check(&[(0, Input("5\n6\n"), "book 1; wait - or input"), (1, EndOfInput, "wait -")]);
+    scene("-r 9/100ns,cost=col:1", 2, 5).check(&[(
+        0,
+        Input("6\n"),
+        "error item 1: its cost of 6 is more than the shared limit ever admits, 5; finish 1",
+    )]);
+}
+
+#[test]
+fn a_store_that_cannot_be_asked_any_more_ends_the_run() {
+    let mut scene = scene("-r 1/100ns", 2, 1);
+    scene.happens(Time(0), &Input("a\n"));
+    scene.actions(0);
+    scene.schedule.booking_failed(Exit::StoreAway, anyhow::anyhow!("gone"));
+    assert_eq!(scene.actions(1), "error gone; finish 69");
+}
+
+#[test]
+fn a_slot_says_until_when_its_release_may_leave() {
+    let mut scene = scene("-r 1/100ns", 2, 1);
+    scene.happens(Time(0), &Input("a\nb\n"));
+    scene.actions(0);
+    scene.happens(Time(1), &Booked(&[10, 110]));
+    scene.actions(1);
+    assert_eq!(scene.schedule.good_until(), None);
+    scene.happens(Time(10), &Due);
+    let Action::Send(batch) = scene.schedule.poll(Time(10), scene.capacity) else { panic!("it may go") };
+    assert_eq!(scene.schedule.good_until(), Some(Time(15)));
+    scene.schedule.sent(Time(11), batch, 1);
+    assert_eq!(scene.schedule.good_until(), None);
+}
+
+#[test]
+fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
+    let mut scene = Scene::new("-r 9/s,key=col:1 -j 7 -- cmd");
+    scene.schedule =
+        scene.schedule.with_bookings(BookingTerms { span: 3, longest_span: 3, most: vec![9], patience: 20 });
+    scene.check(&[
+        // Of a, no more than 3 at once; of b, as many as there are; of c, what is left.
+        (0, Input("a\na\na\na\nb\nc\nc\nc\nd\n"), "book 3; book 1; book 3; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_batch_takes_one_slot() {
+    scene("-r 9/s -B 2", 9, 9).check(&[
+        (0, Input("a\nb\nc\n"), "wait 0 or input"),
+        (0, Due, "book 2; wait - or input"),
+        (1, Booked(&[10, 20]), "wait 1 or input"),
+        (1, Due, "wait 10 or input"),
+    ]);
+}
+
+#[test]
+fn slots_are_booked_ahead_for_what_is_known_to_wait() {
+    let items = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\n";
+    scene("-r 9/s", 4, 9).check(&[
+        (0, Input(items), "book 4; wait - or input"),
+        (1, Booked(&[10, 20, 30, 40]), "book 4; wait 10 or input"),
+    ]);
+}

@@ -1,0 +1,55 @@
+//! What is written to a log, and what is not.
+
+use super::*;
+
+/// What is written to a log.
+#[derive(Default)]
+struct Written(Vec<String>);
+
+impl Log for Written {
+    fn used_at(&mut self, _: usize, _: u128) -> Result<Time, StoreError> {
+        Ok(Time::ZERO)
+    }
+
+    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
+        self.0.push(format!("note {limit} {units:?} {}", at.0));
+        Ok(())
+    }
+
+    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError> {
+        self.0.push(format!("forget {limit} {unit}"));
+        Ok(())
+    }
+
+    fn put_back(&mut self, _: &[u64], slots: &[Time], _: Time) -> Result<(), StoreError> {
+        self.0.push(format!("put back {:?}", slots.iter().map(|at| at.0).collect::<Vec<_>>()));
+        Ok(())
+    }
+
+    fn take_back(&mut self, _: &[u64], _: usize, _: Time) -> Result<Vec<Time>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn after_a_restart_only_logs_are_written_anew_that_have_something_in_them() {
+    let quotas = [quota(Algorithm::Sliding, 4, 100), quota(Algorithm::Bucket, 4, 100)];
+    let rules = BookingRules::new(policy(&quotas));
+    let mut ledger = rules.begin(Time(5));
+    ledger.accounts[1].used = 3;
+    let mut written = Written::default();
+    rules.restart(&ledger, &mut written).expect("written");
+    assert!(written.0.is_empty(), "{:?}", written.0);
+    ledger.accounts[0].used = 2;
+    rules.restart(&ledger, &mut written).expect("written");
+    assert_eq!(written.0, ["forget 0 2", "note 0 0..2 0"]);
+}
+
+#[test]
+fn a_slot_that_is_due_is_not_given_to_another() {
+    let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 4, 100)]));
+    let mut written = Written::default();
+    let slots = [9, 10, 11].map(Time).to_vec();
+    rules.give_back(&mut written, Time(10), &[1], slots).expect("written");
+    assert_eq!(written.0, ["put back [11]"]);
+}

@@ -1,0 +1,46 @@
+//! Bookings without a server: the answers are there already. For tests of what a server may say.
+
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+
+use super::RedisStore;
+use super::connection::{Connection, Stream};
+use super::failure::Failure;
+use super::nodes::Dial;
+use super::socket::{Patience, Socket};
+use crate::exit::Exit;
+use crate::store::{Answer, Order, StoreError};
+
+/// So long is an answer waited for, though it is there already or never will be.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl RedisStore {
+    /// Books by the answers that come over `streams`, one for each connection, and asks once only.
+    ///
+    /// # Errors
+    /// As for booking; [`Exit::StoreAway`] where booking would try again.
+    pub fn book_over(
+        &mut self,
+        streams: impl IntoIterator<Item = UnixStream, IntoIter: Send + 'static>,
+        order: &Order,
+    ) -> Result<Answer, StoreError> {
+        self.nodes.connect_by(dial(streams.into_iter()));
+        self.prepare(order).map_err(|error| StoreError { exit: Exit::Usage, error })?;
+        let answer = self.attempt(order, Patience { each: PATIENCE, end: Instant::now() + PATIENCE });
+        answer.map_err(|failure| match failure {
+            Failure::Final(error) => error,
+            Failure::Away(why) => StoreError { exit: Exit::StoreAway, error: anyhow!(why) },
+            Failure::Redirect(_) => StoreError { exit: Exit::StoreAway, error: anyhow!("it redirects") },
+        })
+    }
+}
+
+fn dial(mut streams: impl Iterator<Item = UnixStream> + Send + 'static) -> Dial {
+    Box::new(move |_, server, _, patience| {
+        let stream = streams.next().ok_or_else(|| Failure::away("nobody answers"))?;
+        let socket = Socket::over(stream, patience.until());
+        Connection::over(Stream::Plain(socket), server, patience)
+    })
+}

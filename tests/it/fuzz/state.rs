@@ -1,0 +1,201 @@
+//! States in files, whatever bytes are there. Knows nothing of their format.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
+
+use tempfile::TempDir;
+use throttle::charge::Key;
+use throttle::config::{Defaults, Rate, RateText, State};
+use throttle::store::{FileStore, Order, Policy, Reserve, Slot, Store, StoreError, status};
+use throttle::time::{SECOND, Time};
+
+/// Whatever is at the path of a state, it is left as it is, or slots are booked that keep the limits.
+///
+/// The first byte chooses what is done; the others are the file, or damage to a good one.
+///
+/// # Panics
+/// If that is not so.
+pub fn state(data: &[u8]) {
+    let Some((&kind, rest)) = data.split_first() else { return };
+    let bytes = if kind & 1 == 0 { damaged(GOOD.clone(), rest) } else { rest.to_vec() };
+    let stage = Stage::new();
+    stage.write(&bytes);
+    stage.check_status(&bytes);
+    let used = if bytes == *GOOD { USED } else { 0 };
+    if let Some(slots) = stage.check_bookings() {
+        let now = slots.iter().filter(|slot| slot.at == START).count();
+        assert!(used == 0 || now == COUNT - used, "a good state: {slots:?}");
+    } else {
+        assert_eq!(used, 0, "a good state is refused");
+        stage.check_reset();
+    }
+}
+
+/// A state that some slots of are used.
+static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let stage = Stage::new();
+    let booked = stage.open().and_then(|mut store| store.book(&order(USED as u64)));
+    assert_eq!(booked.expect("booked").slots.len(), USED);
+    fs::read(stage.path()).expect("a state")
+});
+
+const COUNT: usize = 4;
+const USED: usize = 3;
+const START: Time = Time(1000 * SECOND);
+
+fn policy() -> Policy {
+    let rate = |text: &str| -> Rate {
+        let text = text.parse::<RateText>().expect("a rate");
+        text.resolve(&Defaults::default()).expect("a rate")
+    };
+    Policy::new(&[rate("4/10s"), rate("9/m,algo=bucket")], Reserve::LOCAL)
+}
+
+fn order(count: u64) -> Order {
+    Order { key: Key::new(), costs: [1, 1].into(), count, waits: true, turn: None }
+}
+
+/// Four bytes each: what is done, where, and with what.
+fn damaged(mut bytes: Vec<u8>, edits: &[u8]) -> Vec<u8> {
+    for edit in edits.chunks_exact(4) {
+        let &[kind, high, low, value] = edit else { unreachable!("chunks of four") };
+        let place = usize::from(u16::from_be_bytes([high, low]));
+        let at = place % (bytes.len() + 1);
+        let end = (at + usize::from(value)).min(bytes.len());
+        let elsewhere = (at / 2).min(bytes.len() - (end - at));
+        match kind % 6 {
+            0 => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= value),
+            1 => bytes.truncate(at),
+            2 => bytes.extend([low].repeat(usize::from(value) * 16)),
+            3 => bytes[at..end].fill(high),
+            4 => drop(bytes.drain(at..end)),
+            // One part of it over another, such as an older copy over a newer.
+            _ => bytes.copy_within(at..end, elsewhere),
+        }
+    }
+    bytes
+}
+
+/// A place for a state, and a clock.
+struct Stage {
+    directory: TempDir,
+    clock: Arc<AtomicU64>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        Stage { directory, clock: Arc::new(AtomicU64::new(START.0)) }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(self.path());
+        file.and_then(|mut file| file.write_all(bytes)).expect("a file");
+    }
+
+    fn now(&self) -> Time {
+        Time(self.clock.load(Relaxed))
+    }
+
+    fn open(&self) -> Result<FileStore, StoreError> {
+        let clock = Arc::clone(&self.clock);
+        FileStore::open(&self.path(), policy(), move || Time(clock.load(Relaxed)))
+    }
+
+    /// To look at a state changes nothing.
+    fn check_status(&self, bytes: &[u8]) {
+        match status(&State::File(self.path()), self.now()) {
+            Ok(status) => {
+                for limit in status.expect("there is a file").limits {
+                    assert!(limit.free <= limit.capacity, "{limit:?}");
+                }
+            }
+            Err(error) => check_error(&error, &self.path()),
+        }
+        assert!(self.bytes() == bytes, "to look at it has changed it");
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        fs::read(self.path()).expect("a file")
+    }
+
+    /// Books some slots, also after the state was closed and opened again; none if it is refused.
+    ///
+    /// What is damaged may be found so by a later booking only.
+    fn check_bookings(&self) -> Option<Vec<Slot>> {
+        let mut slots = Vec::new();
+        for pause in [0, SECOND, 70 * SECOND] {
+            self.clock.fetch_add(pause, Relaxed);
+            let opened = self.left_alone_unless_done(|| self.open());
+            let booked = opened.and_then(|mut store| self.book(&mut store, &mut slots));
+            check_limits(&slots);
+            if let Err(error) = booked {
+                check_error(&error, &self.path());
+                return None;
+            }
+        }
+        Some(slots)
+    }
+
+    /// What fails leaves the file as it is.
+    fn left_alone_unless_done<T>(
+        &self,
+        does: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let before = self.bytes();
+        does().inspect_err(|error| assert!(self.bytes() == before, "not left as it is: {error}"))
+    }
+
+    fn book(&self, store: &mut FileStore, slots: &mut Vec<Slot>) -> Result<(), StoreError> {
+        let (now, policy) = (self.now(), policy());
+        for count in [1, 3, 2] {
+            let answer = self.left_alone_unless_done(|| store.book(&order(count)))?;
+            assert!(answer.slots.len() as u64 <= count, "{answer:?}");
+            for slot in &answer.slots {
+                assert!(slot.at >= now && slot.at.since(now) <= policy.horizon, "{answer:?}");
+                assert!(slot.until.since(slot.at) <= policy.deadline, "{answer:?}");
+            }
+            let may_go_on = !answer.slots.is_empty() || answer.ask_again.is_some_and(|at| at > now);
+            assert!(may_go_on, "{answer:?}");
+            slots.extend(answer.slots);
+        }
+        Ok(())
+    }
+
+    /// What once was a state can be begun anew; anything else is left as it is.
+    fn check_reset(&self) {
+        match self.left_alone_unless_done(|| FileStore::reset(&self.path())) {
+            Ok(was_there) => {
+                assert!(was_there);
+                let slots =
+                    self.open().and_then(|mut store| store.book(&order(9))).expect("a new state").slots;
+                check_limits(&slots);
+            }
+            Err(error) => check_error(&error, &self.path()),
+        }
+    }
+}
+
+/// In any window, there are no more slots than may be.
+fn check_limits(slots: &[Slot]) {
+    let period = policy().quotas[0].period;
+    for (first, beyond) in slots.iter().zip(slots.iter().skip(COUNT)) {
+        assert!(beyond.at.since(first.at) >= period, "{slots:?}");
+    }
+    assert!(slots.is_sorted_by_key(|slot| slot.at), "{slots:?}");
+}
+
+/// It names the file, and says nothing to a terminal but words.
+fn check_error(error: &StoreError, path: &Path) {
+    let text = error.to_string();
+    assert!(text.contains(&*path.to_string_lossy()) && !text.contains(char::is_control), "{text:?}");
+}

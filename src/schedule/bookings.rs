@@ -42,6 +42,8 @@ pub(super) struct Bookings {
     orders: ByClaim<Ordered>,
     /// How long the last answer took, in nanoseconds.
     took: u64,
+    /// How often the span was halved since no slot had come in time.
+    halvings: u32,
     /// What slots are needed for, in the order of the lanes.
     demands: Vec<Demand>,
     /// Where in `demands` each claim stands.
@@ -81,6 +83,7 @@ impl Bookings {
             waits,
             orders: ByClaim::default(),
             took: 0,
+            halvings: 0,
             demands: Vec::new(),
             places: ByClaim::default(),
             ends: None,
@@ -95,7 +98,8 @@ impl Bookings {
     /// How many slots to ask for at once: those for 50 ms, or for twice as long as an answer takes.
     fn span(&self) -> u64 {
         let times = self.took.saturating_mul(2).div_ceil(LEAD).max(1);
-        self.terms.span.saturating_mul(times).min(self.terms.longest_span.max(self.terms.span))
+        let span = self.terms.span.saturating_mul(times).min(self.terms.longest_span.max(self.terms.span));
+        (span >> self.halvings.min(63)).max(1)
     }
 
     /// How many slots are on their way.
@@ -187,6 +191,13 @@ impl Bookings {
     fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
         if let Some(Ordered::Asked(since, _)) = self.orders.remove(&order.key, &order.costs) {
             self.took = now.since(since);
+        }
+        // The more are booked at once, the longer it takes.
+        let is_in_time = answer.slots.iter().any(|slot| slot.until >= now);
+        if is_in_time {
+            self.halvings = self.halvings.saturating_sub(1);
+        } else if !answer.slots.is_empty() {
+            self.halvings = (self.halvings + 1).min(16);
         }
         let pause = if answer.slots.is_empty() { now.checked_add(PAUSE.into()) } else { None };
         if let Some(not_before) = answer.ask_again.or(pause) {
@@ -324,6 +335,7 @@ fn check_ever_admitted(terms: &BookingTerms, front: &Items, costs: &[u64]) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limiter::Slot;
 
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
 
@@ -370,6 +382,20 @@ mod tests {
             let found = plan(&mut bookings(), now, wanted, vacancies, held);
             assert_eq!(found, expected, "{wanted} of {vacancies}, {held:?}");
         }
+    }
+
+    #[test]
+    fn less_is_asked_for_while_slots_come_too_late() {
+        let [_, one, two, three] = SECONDS;
+        let mut bookings = bookings();
+        let order = Order { key: Key::new(), costs: [1].into(), count: 20, waits: true, turn: None };
+        let slots = |until| Answer { slots: vec![Slot { at: one, until }], ..Answer::default() };
+        let mut spans = Vec::new();
+        for until in [one, one, three, three] {
+            bookings.note(two, &order, &slots(until));
+            spans.push(bookings.span());
+        }
+        assert_eq!(spans, [10, 5, 10, 20]);
     }
 
     #[test]

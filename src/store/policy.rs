@@ -15,7 +15,8 @@ pub struct Reserve {
     pub part: u64,
     /// At least, in nanoseconds...
     pub least: u64,
-    /// ... unless that would be more than one part in so many, ...
+    /// ... unless that would be more than one part in so many of a gap: the slots after the first are ahead, and so can be met
+    /// exactly. Those of a window may be due at once, when the answer still has to be passed on...
     pub dearest_part: u64,
     /// ... which counts only down to here: nobody wakes up more exactly.
     pub floor: u64,
@@ -40,19 +41,23 @@ impl Reserve {
         part: 50,
         least: 5 * MILLISECOND,
         dearest_part: 2,
-        floor: MILLISECOND / 2,
+        floor: MILLISECOND,
         most: 250 * MILLISECOND,
         longest: 2 * SECOND,
     };
 
     /// D for this limit, in nanoseconds.
     pub fn margin(self, rate: &Rate) -> u64 {
-        if rate.margin == 0 { self.of(prescribed(rate)) } else { rate.margin }
+        match (rate.margin, prescribed(rate)) {
+            (0, time) if time < rate.period => self.of(time, self.dearest_part),
+            (0, time) => self.of(time, 1),
+            (margin, _) => margin,
+        }
     }
 
     /// For a limit that prescribes `time` nanoseconds.
-    fn of(self, time: u64) -> u64 {
-        let least = self.least.min(time / self.dearest_part).max(self.floor);
+    fn of(self, time: u64, dearest_part: u64) -> u64 {
+        let least = self.least.min(time / dearest_part).max(self.floor);
         let cheap = (time / 1000).min(self.longest);
         (time / self.part).min(self.most).max(least).max(cheap)
     }
@@ -167,12 +172,15 @@ impl fmt::Display for Reach {
             return write!(f, "{rate}: shared, up to {share} of it can be reached");
         }
         let unit = if *cheaper < 10 * MILLISECOND { MILLISECOND / 1000 } else { MILLISECOND };
-        let (late, cheaper) = (format_duration(*late), format_duration((cheaper / unit).max(1) * unit));
+        let (late, margin) = (format_duration(*late), format_duration((cheaper / unit).max(1) * unit));
         write!(
             f,
-            "{rate}: shared, at most {share} of it can be reached, as each release may be {late} late: \
-             margin={cheaper} in all runs reaches 95 %"
-        )
+            "{rate}: shared, at most {share} of it can be reached, as each release may be {late} late: "
+        )?;
+        match prescribed(rate) == rate.period && *cheaper < MILLISECOND {
+            true => write!(f, "give the limit over a longer period"),
+            false => write!(f, "margin={margin} in all runs reaches 95 %"),
+        }
     }
 }
 
@@ -246,7 +254,7 @@ mod tests {
         let table = [
             ("10/s", 10 * ms, 1010 * ms, 0),
             ("10/50ms", ms, 51 * ms, 0),
-            ("10/1ms", ms / 20, ms + ms / 20, 0),
+            ("10/1ms", ms, 2 * ms, 0),
             ("10/h", 2000 * ms, 3_602_000 * ms, 0),
             ("10/s,margin=20ms", 20 * ms, 1020 * ms, 0),
             ("10/s,algo=fixed", 10 * ms, 1010 * ms, 0),
@@ -314,7 +322,7 @@ mod tests {
         ];
         for (reserve, cases) in table {
             for &(period, late) in cases {
-                assert_eq!(reserve.of(period * ms), late * ms, "{reserve:?} of {period} ms");
+                assert_eq!(reserve.of(period * ms, 1), late * ms, "{reserve:?} of {period} ms");
             }
         }
     }
@@ -343,7 +351,7 @@ mod tests {
         let us = MILLISECOND / 1000;
         assert_eq!(reach("10/s", Reserve::LOCAL), (990, 52_631 * us + 578));
         assert_eq!(reach("1000/s,algo=interval", Reserve::LOCAL), (952, 52 * us + 631));
-        assert_eq!(reach("1000/s,algo=interval", Reserve::REMOTE), (666, 52 * us + 631));
+        assert_eq!(reach("1000/s,algo=interval", Reserve::REMOTE), (500, 52 * us + 631));
         assert_eq!(reach("10/s,algo=bucket,burst=1", Reserve::REMOTE).0, 952);
         assert_eq!(reach("10/s,margin=1s", Reserve::LOCAL).0, 500);
     }

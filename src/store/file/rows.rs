@@ -98,9 +98,15 @@ pub(super) struct KeyRows<'a> {
     pub(super) key: &'a [u8],
     /// Whether to delete units now. To do so in bulk, once in a while, is cheaper.
     pub(super) forgets: bool,
+    /// The row that was read last: units in succession are mostly in the same.
+    pub(super) read: Option<(usize, Range<u128>, Time)>,
 }
 
-impl KeyRows<'_> {
+impl<'a> KeyRows<'a> {
+    pub(super) fn new(connection: &'a Connection, path: &'a Path, generation: u64, key: &'a [u8]) -> Self {
+        KeyRows { connection, path, generation, key, forgets: false, read: None }
+    }
+
     /// Notes the numbers, which are those of unused limits from `idle` on.
     pub(super) fn write(&self, ledger: &Ledger, idle: Time) -> rusqlite::Result<()> {
         // It is compared in SQL.
@@ -178,7 +184,19 @@ impl KeyRows<'_> {
         sum(&[&bytes(&[self.generation, limit as u64, at.0]), units.as_flattened(), self.key])
     }
 
-    fn unit(&self, limit: usize, unit: u128) -> rusqlite::Result<Time> {
+    fn unit(&mut self, limit: usize, unit: u128) -> rusqlite::Result<Time> {
+        if let Some((of, units, at)) = &self.read
+            && *of == limit
+            && units.contains(&unit)
+        {
+            return Ok(*at);
+        }
+        let (units, at) = self.read_unit(limit, unit)?;
+        self.read = Some((limit, units, at));
+        Ok(at)
+    }
+
+    fn read_unit(&self, limit: usize, unit: u128) -> rusqlite::Result<(Range<u128>, Time)> {
         let mut select = self.connection.prepare_cached(
             "SELECT unit, end, at, sum FROM slot WHERE key = ?1 AND quota = ?2 AND unit <= ?3 \
              ORDER BY unit DESC LIMIT 1",
@@ -188,7 +206,7 @@ impl KeyRows<'_> {
             let at = Time(number(row, 2)?);
             checked(row, 3, self.sum_of_unit(limit, &units, at))?;
             // Or else the row that it should be has been taken away.
-            if units.contains(&unit) { Ok(at) } else { Err(Error::QueryReturnedNoRows) }
+            if units.contains(&unit) { Ok((units, at)) } else { Err(Error::QueryReturnedNoRows) }
         })
     }
 
@@ -203,10 +221,12 @@ impl KeyRows<'_> {
 
 impl Log for KeyRows<'_> {
     fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError> {
-        self.told(self.unit(limit, unit))
+        let at = self.unit(limit, unit);
+        self.told(at)
     }
 
     fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
+        self.read = None;
         let sum = self.sum_of_unit(limit, &units, at);
         let (first, end) = (units.start.to_be_bytes(), units.end.to_be_bytes());
         let row = params![self.key, limit.cast_signed(), first, end, at.0.cast_signed(), sum];

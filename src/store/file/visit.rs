@@ -266,7 +266,7 @@ impl<'a> Visit<'a> {
 
     fn rows<'b>(&'b self, key: &'b [u8]) -> KeyRows<'b> {
         let (connection, path, generation) = (self.connection, self.path, self.header.generation);
-        KeyRows { connection, path, generation, key, forgets: self.looks }
+        KeyRows { forgets: self.looks, ..KeyRows::new(connection, path, generation, key) }
     }
 
     fn told<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -382,7 +382,7 @@ fn first(rules: &BookingRules, domain: Domain, now: Time) -> Header {
 fn fill(connection: &Connection, header: &Header, rules: &BookingRules, now: Time) -> rusqlite::Result<()> {
     header.write(connection)?;
     let (path, generation) = (Path::new(""), header.generation);
-    let rows = KeyRows { connection, path, generation, key: b"", forgets: false };
+    let rows = KeyRows::new(connection, path, generation, b"");
     let ledger = fresh(header, rules, now);
     rows.write(&ledger, rules.idle_at(&ledger))
 }

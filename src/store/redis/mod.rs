@@ -74,6 +74,9 @@ const PAUSE: u64 = 1_000_000;
 /// Where slots are far ahead, an order gets one part in so many of a span.
 const FEW: u64 = 8;
 
+/// A share of D that is many times what the script takes for one slot.
+const NANOS_A_SLOT: u64 = 40_000;
+
 /// For how long slots are given back at most.
 const GIVING_BACK: Duration = Duration::from_millis(200);
 
@@ -267,7 +270,9 @@ impl RedisStore {
         let units = self.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
         let (sightings, terms, now, deadline) =
             (&self.sightings, &self.terms, &self.now, self.policy.deadline);
-        let &Order { count, turn, waits, .. } = order;
+        // Many at once make the script take long: less than D, and so that the answer comes in time.
+        let count = order.count.min((deadline / NANOS_A_SLOT).max(1));
+        let &Order { turn, waits, .. } = order;
         let order_of =
             Request { key: &key, count, turn, few, units, given, waits, ..request(&self.policy, self.began) };
         let (asked, reply) = self.nodes.ask(&key, patience, |node, connection| {

@@ -111,6 +111,7 @@ impl fmt::Display for StoreError {
 pub type Tell = Arc<dyn Fn(String) + Send + Sync>;
 
 /// So long is waited before it is told, in seconds; later on, it is told once a minute.
+#[cfg(any(feature = "redis", feature = "sqlite"))]
 const BEFORE_TELLING: u64 = 2;
 
 /// Keeps the log of slots.

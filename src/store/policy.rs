@@ -266,6 +266,7 @@ mod tests {
             ("10/s,algo=bucket", 10 * ms, 1000 * ms, 9),
             ("1000/s,algo=bucket,burst=50", ms, 1000 * ms, 49),
             ("1000/s,algo=bucket,burst=50,margin=10ms", 10 * ms, 1000 * ms, 40),
+            ("10/s,algo=bucket,burst=100", 10 * ms, 1000 * ms, 99),
             // One of the ten that would be held back is not there.
             ("1000/s,algo=bucket,burst=10,margin=10ms", 10 * ms, 1100 * ms, 1),
             ("10/s,algo=bucket,burst=1", ms, 1010 * ms, 1),
@@ -354,6 +355,51 @@ mod tests {
         assert_eq!(reach("1000/s,algo=interval", Reserve::REMOTE), (500, 52 * us + 631));
         assert_eq!(reach("10/s,algo=bucket,burst=1", Reserve::REMOTE).0, 952);
         assert_eq!(reach("10/s,margin=1s", Reserve::LOCAL).0, 500);
+    }
+
+    #[test]
+    fn what_is_told_of_the_reserve() {
+        let told = |text: &str, permille, cheaper| {
+            let rate = text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+            Reach { rate, permille, late: MILLISECOND, cheaper }.to_string()
+        };
+        let table = [
+            ("9/s", 950, 0, "9/1s,algo=sliding: shared, up to 95.0 % of it can be reached"),
+            (
+                "9/s",
+                949,
+                52 * MILLISECOND + 1,
+                "9/1s,algo=sliding: shared, at most 94.9 % of it can be reached, as each release may be 1ms late: \
+                 margin=52ms in all runs reaches 95 %",
+            ),
+            (
+                "9/ms",
+                500,
+                52_631,
+                "9/1ms,algo=sliding: shared, at most 50.0 % of it can be reached, as each release may be 1ms late: \
+                 give the limit over a longer period",
+            ),
+            (
+                "9/s,algo=interval",
+                500,
+                52_631,
+                "9/1s,algo=interval: shared, at most 50.0 % of it can be reached, as each release may be 1ms late: \
+                 margin=52us in all runs reaches 95 %",
+            ),
+        ];
+        for (text, permille, cheaper, expected) in table {
+            assert_eq!(told(text, permille, cheaper), expected);
+        }
+    }
+
+    #[test]
+    fn from_afar_a_quarter_of_the_least_count_is_booked_at_once() {
+        let longest = |texts: &[&str]| {
+            let resolve =
+                |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+            Policy::longest_span(&texts.iter().map(resolve).collect::<Vec<_>>())
+        };
+        assert_eq!((longest(&["100/s", "40/m"]), longest(&["1/s"]), longest(&["1M/s"])), (10, 1, 1000));
     }
 
     #[test]

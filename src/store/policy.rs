@@ -380,6 +380,20 @@ mod tests {
                  give the limit over a longer period",
             ),
             (
+                "9/s",
+                949,
+                9_500_000,
+                "9/1s,algo=sliding: shared, at most 94.9 % of it can be reached, as each release may be 1ms late: \
+                 margin=9ms500us in all runs reaches 95 %",
+            ),
+            (
+                "9/19ms",
+                949,
+                MILLISECOND,
+                "9/19ms,algo=sliding: shared, at most 94.9 % of it can be reached, as each release may be 1ms late: \
+                 margin=1ms in all runs reaches 95 %",
+            ),
+            (
                 "9/s,algo=interval",
                 500,
                 52_631,

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::config::{Algorithm, Rate, Start, format_duration};
+use anyhow::Result;
+
+use crate::config::{Algorithm, Defaults, Rate, RateText, Start, format_duration};
 use crate::time::SECOND;
 
 const MILLISECOND: u64 = SECOND / 1000;
@@ -137,9 +139,21 @@ impl Policy {
             quotas,
         }
     }
-}
 
-impl Policy {
+    /// The limits that a [`text`](Self::text) stands for, each with its margin.
+    ///
+    /// # Errors
+    /// It is not the text of a policy.
+    pub fn rates(text: &str) -> Result<Vec<Rate>> {
+        let rate = |text| RateText::parse_pausing(text)?.resolve(&Defaults::default());
+        text.split_whitespace().map(rate).collect()
+    }
+
+    /// How many slots an order gets where slots are far ahead: a few at a time, so that all processes get the same.
+    pub fn far_span(&self) -> u64 {
+        self.span.div_ceil(8)
+    }
+
     /// How many slots an order may ask for if answers take long: a quarter of the least count.
     pub fn longest_span(rates: &[Rate]) -> u64 {
         rates.iter().map(|rate| (rate.count / 4).clamp(1, MOST)).min().unwrap_or(1)
@@ -240,11 +254,17 @@ fn span(rate: &Rate) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
-    fn policy(rates: &[&str]) -> Policy {
-        let resolve = |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
-        Policy::new(&rates.iter().map(resolve).collect::<Vec<_>>(), Reserve::LOCAL)
+    fn rate(text: &str) -> Rate {
+        text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+    }
+
+    fn rates(texts: &[&str]) -> Vec<Rate> {
+        texts.iter().map(|text| rate(text)).collect()
+    }
+
+    fn policy(texts: &[&str]) -> Policy {
+        Policy::new(&rates(texts), Reserve::LOCAL)
     }
 
     #[test]
@@ -286,7 +306,7 @@ mod tests {
             [(10, 1000, 10, 10), (1000, 1000, 50, 10), (7, 100, 1, 3), (3, 100, 2, 99)]
         {
             let rate = format!("{count}/{period}ns,algo=bucket,burst={burst}");
-            let rate = rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+            let rate = self::rate(&rate);
             let quota = quota(&rate, late);
             for row in 1..200u64 {
                 // In units of 1/count nanoseconds.
@@ -345,7 +365,7 @@ mod tests {
     #[test]
     fn what_the_reserve_costs_is_told() {
         let reach = |text: &str, reserve| {
-            let rates = [text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()];
+            let rates = [rate(text)];
             let reach = Policy::new(&rates, reserve).reach(&rates).next().unwrap();
             (reach.permille, reach.cheaper)
         };
@@ -360,7 +380,7 @@ mod tests {
     #[test]
     fn what_is_told_of_the_reserve() {
         let told = |text: &str, permille, cheaper| {
-            let rate = text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+            let rate = rate(text);
             Reach { rate, permille, late: MILLISECOND, cheaper }.to_string()
         };
         let table = [
@@ -408,11 +428,7 @@ mod tests {
 
     #[test]
     fn from_afar_a_quarter_of_the_least_count_is_booked_at_once() {
-        let longest = |texts: &[&str]| {
-            let resolve =
-                |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
-            Policy::longest_span(&texts.iter().map(resolve).collect::<Vec<_>>())
-        };
+        let longest = |texts: &[&str]| Policy::longest_span(&rates(texts));
         assert_eq!((longest(&["100/s", "40/m"]), longest(&["1/s"]), longest(&["1M/s"])), (10, 1, 1000));
     }
 

@@ -94,14 +94,6 @@ fn holder_in(locks: &str, file: &str) -> Option<u32> {
         .find_map(|fields| fields[4].parse().ok().filter(|pid| *pid > 0))
 }
 
-/// Whether a process has been stopped, as by ^Z.
-pub(super) fn is_stopped(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-    stat.is_ok_and(|stat| {
-        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['T', 't']))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! Whose slots they are: what a dead process has booked and cannot use any more is free for others.
+//! Processes: whose slots they are, since what a dead one has booked is free for others, and whether one is stopped.
 
 use std::fmt;
 use std::fs;
@@ -59,9 +59,20 @@ fn stat(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/stat")).ok()
 }
 
-/// The 22nd field; the second, a name in parentheses, may hold anything.
+/// The 22nd field.
 fn started(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+    from_third(stat)?.nth(19)?.parse().ok()
+}
+
+/// Whether a process has been stopped, as by ^Z.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    let state = |stat: String| from_third(&stat)?.next().map(|state| state.starts_with(['T', 't']));
+    stat(pid).and_then(state).unwrap_or(false)
+}
+
+/// The fields from the third on; the second, a name in parentheses, may hold anything.
+fn from_third(stat: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use anyhow::{Error, anyhow};
 use rusqlite::ErrorCode;
 
 use super::lock::{self, NoLock};
+use super::owner;
 use crate::exit::Exit;
 use crate::store::StoreError;
 
@@ -109,7 +110,7 @@ pub(super) fn no_lock(path: &Path, file: &File, patience: Duration, why: NoLock)
 /// Who keeps the lock, and what to do about it.
 pub(super) fn culprit(file: &File) -> String {
     match lock::holder(file) {
-        Some(pid) if lock::is_stopped(pid) => {
+        Some(pid) if owner::is_stopped(pid) => {
             format!("process {pid}, which is stopped: let it go on by 'kill -CONT {pid}', or end it")
         }
         Some(pid) => format!("process {pid}: end it, or use another state"),

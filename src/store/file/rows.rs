@@ -92,19 +92,24 @@ fn account(bytes: &[u8; ACCOUNT]) -> Account {
 
 /// The rows of one key.
 pub(super) struct KeyRows<'a> {
-    pub(super) connection: &'a Connection,
-    pub(super) path: &'a Path,
-    pub(super) generation: u64,
-    pub(super) key: &'a [u8],
+    connection: &'a Connection,
+    path: &'a Path,
+    generation: u64,
+    key: &'a [u8],
     /// Whether to delete units now. To do so in bulk, once in a while, is cheaper.
-    pub(super) forgets: bool,
+    forgets: bool,
     /// The row that was read last: units in succession are mostly in the same.
-    pub(super) read: Option<(usize, Range<u128>, Time)>,
+    read: Option<(usize, Range<u128>, Time)>,
 }
 
 impl<'a> KeyRows<'a> {
     pub(super) fn new(connection: &'a Connection, path: &'a Path, generation: u64, key: &'a [u8]) -> Self {
         KeyRows { connection, path, generation, key, forgets: false, read: None }
+    }
+
+    /// Has units deleted now, or not.
+    pub(super) fn forgetting(self, forgets: bool) -> Self {
+        KeyRows { forgets, ..self }
     }
 
     /// Notes the numbers, which are those of unused limits from `idle` on.

@@ -8,9 +8,9 @@ use super::lock::{self, Lock, NoLock};
 use super::refusal::{bad, no_lock, of_sqlite};
 use super::rows::Header;
 use super::visit::Visit;
-use super::{Setting, path};
+use super::{Setting, owner, path};
 use crate::charge::Key;
-use crate::config::{Algorithm, Defaults, Rate, RateText, State};
+use crate::config::{Algorithm, Rate, State};
 use crate::store::ledger::BookingRules;
 use crate::store::{LimitStatus, Order, Policy, Reserve, Status, StoreError};
 use crate::time::Time;
@@ -29,13 +29,12 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
     // To read takes no lock. Who has it is told because all others wait for it.
     let holder = match Lock::at_once(database.file()) {
         Ok(_) => None,
-        Err(NoLock::Held) => lock::holder(database.file()).map(|pid| (pid, lock::is_stopped(pid))),
+        Err(NoLock::Held) => lock::holder(database.file()).map(|pid| (pid, owner::is_stopped(pid))),
         Err(why) => return Err(no_lock(&path, database.file(), setting.patience, why)),
     };
     let copy = copy(&database, setting)?;
     let text = Header::read(&copy, b"").map_err(|error| of_sqlite(&path, &error))?.0.text;
-    let rate = |text: &str| RateText::parse_pausing(text)?.resolve(&Defaults::default());
-    let rates: Result<Vec<_>, _> = text.split_whitespace().map(rate).collect();
+    let rates = Policy::rates(&text);
     let rates = rates.map_err(|error| bad(&path, &format!("its limits cannot be read: {error:#}")))?;
     let rules = BookingRules::new(Policy::new(&rates, Reserve::LOCAL));
     let mut visit = Visit::begin(&copy, &path, &rules, b"", now).map_err(|error| of_sqlite(&path, &error))?;

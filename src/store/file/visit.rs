@@ -266,7 +266,7 @@ impl<'a> Visit<'a> {
 
     fn rows<'b>(&'b self, key: &'b [u8]) -> KeyRows<'b> {
         let (connection, path, generation) = (self.connection, self.path, self.header.generation);
-        KeyRows { forgets: self.looks, ..KeyRows::new(connection, path, generation, key) }
+        KeyRows::new(connection, path, generation, key).forgetting(self.looks)
     }
 
     fn told<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {

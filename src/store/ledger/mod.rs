@@ -220,10 +220,8 @@ impl BookingRules {
     }
 
     /// How many of the slots that are asked for at once one process gets, if the first is so far ahead.
-    ///
-    /// With few at a time, all get the same, more processes fit in the horizon, and none of them has to wait for long.
     fn share(&self, count: u64, ahead: u64) -> u64 {
-        if ahead <= NEAR { count } else { count.min(self.policy.span.div_ceil(8)) }
+        if ahead <= NEAR { count } else { count.min(self.policy.far_span()) }
     }
 
     /// Whether an order whose first slot would be at `at` gets none: it is beyond the horizon, or is for those who were

@@ -1,6 +1,6 @@
 //! Margins that the user has not given: all who share a state have to agree on them, so whoever is first decides.
 
-use crate::config::{Defaults, Rate, RateText};
+use crate::config::Rate;
 use crate::store::{Policy, Reserve};
 
 /// The limits as the user gave them.
@@ -34,9 +34,7 @@ impl Margins {
 
     /// The policy that a state is kept for, if it differs from ours by margins that are not given, and by nothing else.
     pub(super) fn adopt(&mut self, theirs: &str, ours: &Policy) -> Option<Policy> {
-        let parse = |text: &str| RateText::parse_pausing(text).ok()?.resolve(&Defaults::default()).ok();
-        let margins: Vec<_> =
-            theirs.split(' ').map(|text| parse(text).map(|rate| rate.margin)).collect::<Option<_>>()?;
+        let margins: Vec<_> = Policy::rates(theirs).ok()?.iter().map(|rate| rate.margin).collect();
         if self.rates.is_empty() || margins.len() != self.rates.len() {
             return None;
         }
@@ -57,6 +55,7 @@ impl Margins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Defaults, RateText};
 
     fn rates(texts: &[&str]) -> Vec<Rate> {
         let rate = |text: &&str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();

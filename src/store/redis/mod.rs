@@ -71,9 +71,6 @@ use crate::time::Time;
 /// Nobody asks again sooner than after this.
 const PAUSE: u64 = 1_000_000;
 
-/// Where slots are far ahead, an order gets one part in so many of a span.
-const FEW: u64 = 8;
-
 /// A share of D that is many times what the script takes for one slot.
 const NANOS_A_SLOT: u64 = 40_000;
 
@@ -266,7 +263,7 @@ impl RedisStore {
 
     fn ask(&mut self, order: &Order, given: &[Micros], patience: Patience) -> Result<Asked, Failure> {
         let key = redis_key(self.server.name(), &order.key);
-        let few = self.policy.span.div_ceil(FEW);
+        let few = self.policy.far_span();
         let units = self.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
         let (sightings, terms, now, deadline) =
             (&self.sightings, &self.terms, &self.now, self.policy.deadline);

@@ -215,7 +215,7 @@ impl RedisStore {
         let (key, now) = (redis_key(self.server.name(), &order.key), &self.now);
         let nothing = Request { key: &key, ..request(&self.policy, self.began) };
         let found = self.nodes.ask(&key, patience, |_, connection| {
-            round_trip(now, || match self.booking.ask(connection, &nothing)? {
+            round_trip(now, self.policy.deadline, || match self.booking.ask(connection, &nothing)? {
                 Reply::OtherPolicy(other) => Ok(Some(other)),
                 Reply::Booked(_) => Ok(None),
             })

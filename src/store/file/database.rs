@@ -123,7 +123,7 @@ impl Database {
 
     /// Takes it away, under its lock.
     pub(super) fn remove(&self) -> Result<(), StoreError> {
-        let flaw = looked_at(&self.file).map_err(|error| failed(&self.path, "cannot read it", error))?;
+        let flaw = recognised(&self.file).map_err(|error| failed(&self.path, "cannot read it", error))?;
         if flaw == Err(Flaw::Foreign) {
             return Err(bad(&self.path, &unusable(&self.path, Flaw::Foreign)));
         }
@@ -155,7 +155,7 @@ impl Database {
     /// Begins to write, under its lock; `None` if it is not in its place any more.
     pub(super) fn begin(&mut self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
         if !self.is_in_place()? {
-            self.remove_what_is_left()?;
+            self.remove_companions_of_ours()?;
             return Ok(None);
         }
         if self.opened.is_none() {
@@ -166,16 +166,17 @@ impl Database {
         begun.map(Some).map_err(|error| of_sqlite(&self.path, &error))
     }
 
-    /// It was found good: whoever uses it last tidies up. One that is not is left as it is.
-    pub(super) fn tidy_up_in_the_end(&self) {
+    /// Writes the log into the database when the last process closes it. Not before it was found good: a damaged one is
+    /// left as it is.
+    pub(super) fn checkpoint_on_close(&self) {
         if let Some(opened) = &self.opened {
             // What is left behind does no harm.
             let _ = opened.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
         }
     }
 
-    /// Beside another database, or with another log, the index of ours would lead astray whoever opens the state.
-    fn remove_what_is_left(&self) -> Result<(), StoreError> {
+    /// The index of our log does not fit another database or log: SQLite would read the wrong pages.
+    fn remove_companions_of_ours(&self) -> Result<(), StoreError> {
         let Some(opened) = &self.opened else { return Ok(()) };
         let [_, shm] = companions(&self.path)?;
         if shm == opened.companions[1] { remove_companions(&self.path) } else { Ok(()) }
@@ -183,7 +184,7 @@ impl Database {
 
     /// Opens it anew.
     pub(super) fn connect(&self, patience: Duration) -> Result<Connection, StoreError> {
-        let flaw = looked_at(&self.file).map_err(|error| failed(&self.path, "cannot read it", error))?;
+        let flaw = recognised(&self.file).map_err(|error| failed(&self.path, "cannot read it", error))?;
         flaw.map_err(|flaw| bad(&self.path, &unusable(&self.path, flaw)))?;
         COMPANIONS.iter().try_for_each(|suffix| guard::check(&beside(&self.path, suffix)))?;
         connect(&self.path, patience).map_err(|error| of_sqlite(&self.path, &error))
@@ -230,8 +231,8 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// What a file is, by its first bytes.
-fn looked_at(file: &File) -> io::Result<Result<(), Flaw>> {
+/// Whether a file is a state, by its first bytes.
+fn recognised(file: &File) -> io::Result<Result<(), Flaw>> {
     let mut bytes = [0; HEADER];
     let length = file.metadata()?.len();
     file.read_at(&mut bytes, 0)?;

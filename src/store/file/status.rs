@@ -38,7 +38,7 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
     let rates = rates.map_err(|error| bad(&path, &format!("its limits cannot be read: {error:#}")))?;
     let rules = BookingRules::new(Policy::new(&rates, Reserve::LOCAL));
     let mut visit = Visit::begin(&copy, &path, &rules, b"", now).map_err(|error| of_sqlite(&path, &error))?;
-    visit.come_from_before_the_restart(setting.domain)?;
+    visit.carry_over_restart(setting.domain)?;
     let limit = |at: usize| limit_status(&visit, at, &rates);
     let limits = (0..rates.len()).map(limit).collect::<Result<_, _>>()?;
     Ok(Some(Status { limits, holder }))

@@ -15,10 +15,10 @@ use crate::store::ledger::{BookingRules, Ledger};
 use crate::store::{Answer, Order, Policy, Slot, StoreError};
 use crate::time::{SECOND, Time};
 
-/// Once in this time, in nanoseconds, what is over is deleted, and it is looked whether other processes have ended.
+/// How often past slots are deleted and ended processes looked for, in nanoseconds.
 const BETWEEN_LOOKS: u64 = SECOND / 50;
 
-/// After so many new keys it is looked which ones are idle.
+/// How many new keys are added before idle ones are evicted.
 const BETWEEN_EVICTIONS: u32 = 1024;
 
 /// What is asked for.
@@ -53,7 +53,7 @@ struct Known {
     at: Time,
 }
 
-/// Exclusive, but for that of a copy.
+/// A state while it is read and written, under the lock, or a copy of one.
 pub(super) struct Visit<'a> {
     connection: &'a Connection,
     path: &'a Path,
@@ -128,16 +128,16 @@ impl Session {
         let mut visit = Visit::begin(&transaction, &path, &self.rules, key, now).map_err(told)?;
         visit.looks = looks;
         visit.check(self.setting)?;
-        visit.come_from_before_the_restart(self.setting.domain)?;
+        visit.carry_over_restart(self.setting.domain)?;
         let known = self.known.as_ref();
         let is_lost = match known {
-            Some(known) => visit.make_good_for_what_is_lost(known, is_replaced)?,
+            Some(known) => visit.silence_after_loss(known, is_replaced)?,
             None => false,
         };
         let mut answer = visit.act(task, self.setting.owner, &mut self.new_keys)?;
         let (generation, ledger) = (visit.header.generation, visit.ledger);
         transaction.commit().map_err(told)?;
-        self.database.tidy_up_in_the_end();
+        self.database.checkpoint_on_close();
         self.looked = if looks { Some(now) } else { self.looked };
         let newest = ledger.map_or(Time::ZERO, |ledger| ledger.newest);
         self.known = Some(Known { generation, key: key.to_vec(), newest, at: now });
@@ -294,7 +294,7 @@ impl<'a> Visit<'a> {
 
     /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
     /// clock it may be long ago, but that may be wrong.
-    pub(super) fn come_from_before_the_restart(&mut self, ours: Domain) -> Result<(), StoreError> {
+    pub(super) fn carry_over_restart(&mut self, ours: Domain) -> Result<(), StoreError> {
         if self.header.domain == ours {
             return Ok(());
         }
@@ -318,7 +318,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Returns whether something was lost.
-    fn make_good_for_what_is_lost(&mut self, known: &Known, is_replaced: bool) -> Result<bool, StoreError> {
+    fn silence_after_loss(&mut self, known: &Known, is_replaced: bool) -> Result<bool, StoreError> {
         let is_another = self.header.generation != known.generation;
         let is_older = |ledger: &Ledger| known.key == self.key && ledger.newest < known.newest;
         if !is_replaced && !is_another && !self.ledger.as_ref().is_some_and(is_older) {

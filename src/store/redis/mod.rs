@@ -304,7 +304,7 @@ impl RedisStore {
             return self
                 .change_policy(policy)
                 .err()
-                .unwrap_or_else(|| Failure::away("its margins are others"));
+                .unwrap_or_else(|| Failure::away("the state has other margins"));
         }
         let (name, ours) = (self.server.name(), &self.policy.text);
         let error = anyhow!(

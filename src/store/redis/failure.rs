@@ -39,6 +39,10 @@ impl Failure {
         Failure::Away(why.into())
     }
 
+    pub(super) fn nonsense() -> Self {
+        Failure::away("its answer makes no sense")
+    }
+
     pub(super) fn refused(why: impl std::fmt::Display) -> Self {
         Failure::bad(Exit::BadStore, anyhow!("{why}"))
     }
@@ -51,7 +55,8 @@ impl Failure {
     pub(super) fn of_connecting(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Failure::refused(error),
-            _ => Failure::away(told(error)),
+            io::ErrorKind::TimedOut => Failure::away(TOO_LATE),
+            _ => Failure::away(shown(&error.to_string())),
         }
     }
 
@@ -67,23 +72,31 @@ impl Failure {
         match error.kind() {
             _ if error.is_timeout() => Failure::away(TOO_LATE),
             ErrorKind::Parse => Failure::away("what it answers is not the protocol of Redis"),
-            _ => Failure::away(error.to_string().escape_debug().take(LONGEST).collect::<String>()),
+            _ => Failure::away(shown(&error.to_string())),
         }
+    }
+
+    /// What it is once it is not tried again.
+    pub(super) fn given_up(self) -> StoreError {
+        let why = match self {
+            Failure::Final(error) => return error,
+            Failure::Away(why) => why,
+            Failure::Redirect(_) => "the keys of its cluster are being moved".to_owned(),
+        };
+        StoreError { exit: Exit::StoreAway, error: anyhow!(why) }
     }
 
     /// Of presenting user and password. The server's own words may repeat them, so they are not told.
     pub(super) fn of_presenting(code: &str) -> Self {
-        match of_reply(code, "") {
-            Failure::Away(why) if is_passing(code) => Failure::Away(why),
-            _ => Failure::refused(format!("it does not accept the user and password ({})", shown(code))),
+        match PASSING.contains(&code) {
+            true => of_reply(code, ""),
+            false => Failure::refused(format!("it does not accept the user and password ({})", shown(code))),
         }
     }
 }
 
 /// What a server is in until it is not.
-fn is_passing(code: &str) -> bool {
-    ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRYAGAIN"].contains(&code)
-}
+const PASSING: [&str; 5] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRYAGAIN"];
 
 /// What no waiting will mend, wherever in an error it stands: older servers wrap the errors of scripts in one of their
 /// own.
@@ -104,10 +117,10 @@ const MISSING: &str = "it does not know the command";
 
 fn of_reply(code: &str, detail: &str) -> Failure {
     let reply = format!("{} {}", shown(code), shown(detail));
-    let is_damaged = reply.contains("the state of throttle is damaged");
-    let hopeless = HOPELESS.iter().find(|(word, _)| reply.contains(word));
-    match hopeless {
-        _ if is_damaged => Failure::bad(Exit::BadState, anyhow!("{reply}")),
+    if reply.contains("the state of throttle is damaged") {
+        return Failure::bad(Exit::BadState, anyhow!("{reply}"));
+    }
+    match HOPELESS.iter().find(|(word, _)| reply.contains(word)) {
         Some((_, why)) => Failure::refused(format!("{why}: {reply}")),
         None if reply.trim().is_empty() => Failure::away("it answers with an error and no reason"),
         None => Failure::away(reply.trim_end()),
@@ -117,13 +130,6 @@ fn of_reply(code: &str, detail: &str) -> Failure {
 /// Without what a terminal would obey.
 fn shown(text: &str) -> String {
     text.escape_debug().take(LONGEST).collect()
-}
-
-fn told(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::TimedOut => TOO_LATE.to_owned(),
-        _ => shown(&error.to_string()),
-    }
 }
 
 #[cfg(test)]

@@ -277,12 +277,12 @@ impl RedisStore {
                 ensure_near(connection, now, deadline)?;
                 self.is_near = true;
             }
-            connection.ensure_replicas(self.server.replicas)?;
+            connection.replicate(self.server.replicas, false)?;
             let charges = sightings.charges(order, terms, node);
             let asked = now();
             let reply = self.booking.ask(connection, &Request { charges: &charges, ..order_of })?;
             let answered = now();
-            connection.replicate(self.server.replicas)?;
+            connection.replicate(self.server.replicas, true)?;
             Ok(((node, charges, asked, answered), reply))
         })?;
         match reply {

@@ -5,8 +5,9 @@
 //! known.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 
-use redis::{Value, cmd};
+use redis::{Value, cmd, from_redis_value, from_redis_value_ref};
 
 use super::connection::Connection;
 use super::failure::{Failure, Redirect};
@@ -19,11 +20,11 @@ use crate::config::{Address, Server};
 const REDIRECTS: usize = 5;
 
 /// The largest clusters have a thousand.
-const MOST_NODES: u16 = 4096;
+const MOST_NODES: usize = 4096;
 
 /// One of the nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(super) struct NodeId(pub(super) u16);
+pub(super) struct NodeId(pub(super) usize);
 
 struct Node {
     address: Address,
@@ -77,7 +78,7 @@ impl Nodes {
         for _ in 0..=REDIRECTS {
             let answer = self.ask_node(node, patience, |connection| {
                 if is_for_once {
-                    connection.exec(&cmd("ASKING"))?;
+                    connection.query::<Value>(&cmd("ASKING"))?;
                 }
                 question(node, connection)
             });
@@ -98,20 +99,21 @@ impl Nodes {
         mut question: impl FnMut(&mut Connection) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         self.by_slot.clear();
-        self.ask_node(self.entry, patience, |_| Ok(()))?;
-        self.learn(self.entry)?;
-        let keepers: BTreeSet<_> = self.by_slot.values().copied().collect();
-        let keepers = if keepers.is_empty() { BTreeSet::from([self.entry]) } else { keepers };
+        let entry = self.entry;
+        self.learn(entry, patience)?;
+        let mut keepers: BTreeSet<_> = self.by_slot.values().copied().collect();
+        if keepers.is_empty() {
+            keepers.insert(entry);
+        }
         keepers.into_iter().try_for_each(|node| self.ask_node(node, patience, &mut question))
     }
 
     fn keeper(&mut self, slot: u16, patience: Patience) -> Result<NodeId, Failure> {
-        if !self.by_slot.contains_key(&slot) && self.node(self.entry).connection.is_none() {
+        if !self.by_slot.contains_key(&slot) && self.known[self.entry.0].connection.is_none() {
             self.ask_node(self.entry, patience, |_| Ok(()))?;
             // Who may not ask for the map is told by and by.
-            match self.learn(self.entry) {
-                Err(Failure::Away(why)) => return Err(Failure::Away(why)),
-                Ok(()) | Err(Failure::Final(_) | Failure::Redirect(_)) => {}
+            if let Err(failure @ Failure::Away(_)) = self.learn(self.entry, patience) {
+                return Err(failure);
             }
         }
         Ok(self.by_slot.get(&slot).copied().unwrap_or(self.entry))
@@ -125,13 +127,13 @@ impl Nodes {
     ) -> Result<T, Failure> {
         let answer = self.connect(node, patience).and_then(question);
         answer.map_err(|failure| match failure {
-            Failure::Redirect(_) => failure,
-            _ => self.lose(node, failure),
+            Failure::Away(why) => Failure::Away(self.lose(node, why)),
+            failure => failure,
         })
     }
 
     fn connect(&mut self, node: NodeId, patience: Patience) -> Result<&mut Connection, Failure> {
-        let Node { address, connection } = &mut self.known[usize::from(node.0)];
+        let Node { address, connection } = &mut self.known[node.0];
         if connection.is_none() {
             let mut open = |address: &Address| (self.dial)(address, &self.server, self.was_there, patience);
             let opened = match &self.server.master {
@@ -149,41 +151,35 @@ impl Nodes {
     }
 
     /// After a failure a node is not asked by what is known, but whichever comes next, who knows better.
-    fn lose(&mut self, node: NodeId, failure: Failure) -> Failure {
-        self.node(node).connection = None;
+    fn lose(&mut self, node: NodeId, why: String) -> String {
+        self.known[node.0].connection = None;
         self.by_slot.retain(|_, keeper| *keeper != node);
-        let count = u16::try_from(self.known.len()).unwrap_or(MOST_NODES);
         if self.entry == node {
-            self.entry = NodeId((node.0 + 1) % count);
+            self.entry = NodeId((node.0 + 1) % self.known.len());
         }
-        match (failure, &self.node(node).address) {
-            (Failure::Away(why), Address::Tcp { host, port, .. }) if count > 1 => {
-                Failure::Away(format!("node {}:{port}: {why}", host.escape_debug()))
+        match &self.known[node.0].address {
+            Address::Tcp { host, port, .. } if self.known.len() > 1 => {
+                format!("node {}:{port}: {why}", host.escape_debug())
             }
-            (failure, _) => failure,
+            _ => why,
         }
     }
 
     /// Learns from a node who the nodes are, and what they keep.
-    fn learn(&mut self, teller: NodeId) -> Result<(), Failure> {
-        let Some(connection) = &mut self.node(teller).connection else { return Ok(()) };
-        let ranges = match connection.query(cmd("CLUSTER").arg("SLOTS")) {
-            Ok(Value::Array(ranges)) => ranges,
-            // It is not of a cluster.
-            Ok(_) => return Ok(()),
-            Err(error) if error.code() == Some("ERR") => return Ok(()),
-            Err(error) => {
-                return Err(match connection.failure(&error) {
-                    Failure::Away(why) => self.lose(teller, Failure::Away(why)),
-                    failure => failure,
-                });
+    fn learn(&mut self, teller: NodeId, patience: Patience) -> Result<(), Failure> {
+        let ranges: Vec<Vec<Value>> = self.ask_node(teller, patience, |connection| {
+            match connection.ask(cmd("CLUSTER").arg("SLOTS")) {
+                Ok(ranges) => Ok(from_redis_value(ranges).unwrap_or_default()),
+                // It is not of a cluster.
+                Err(error) if error.code() == Some("ERR") => Ok(Vec::new()),
+                Err(error) => Err(connection.failure(&error)),
             }
-        };
-        for (first, last, nodes) in ranges.iter().filter_map(range) {
+        })?;
+        for (slots, nodes) in ranges.iter().filter_map(|range| read_range(range)) {
             for (is_replica, (host, port)) in nodes.into_iter().enumerate() {
                 let node = self.node_at(teller, &host, port)?;
                 if is_replica == 0 {
-                    self.by_slot.extend((first..=last).map(|slot| (slot, node)));
+                    self.by_slot.extend(slots.clone().map(|slot| (slot, node)));
                 }
             }
         }
@@ -192,44 +188,36 @@ impl Nodes {
 
     /// The node that `teller` calls by this name.
     fn node_at(&mut self, teller: NodeId, host: &str, port: u16) -> Result<NodeId, Failure> {
-        let (here, has_tls) = match &self.node(teller).address {
+        let (here, has_tls) = match &self.known[teller.0].address {
             Address::Tcp { host, has_tls, .. } => (host.as_str(), *has_tls),
             Address::Unix(_) => ("127.0.0.1", false),
         };
         // A node that does not know its own address says nothing, or this.
         let host = if host.is_empty() || host == "?" { here } else { host };
         let address = Address::Tcp { host: host.to_owned(), port, has_tls };
-        let found = self.known.iter().position(|node| node.address == address);
-        let number = u16::try_from(found.unwrap_or(self.known.len())).ok();
-        let number = number.filter(|&number| number < MOST_NODES);
-        let number = number.ok_or_else(|| Failure::away("it names more and more nodes"))?;
-        if found.is_none() {
-            self.known.push(Node { address, connection: None });
+        if let Some(number) = self.known.iter().position(|node| node.address == address) {
+            return Ok(NodeId(number));
         }
-        Ok(NodeId(number))
-    }
-
-    fn node(&mut self, node: NodeId) -> &mut Node {
-        &mut self.known[usize::from(node.0)]
+        if self.known.len() == MOST_NODES {
+            return Err(Failure::away("it names more and more nodes"));
+        }
+        self.known.push(Node { address, connection: None });
+        Ok(NodeId(self.known.len() - 1))
     }
 }
 
-/// First and last slot, and those who keep them: the master, then its replicas.
-fn range(value: &Value) -> Option<(u16, u16, Vec<(String, u16)>)> {
-    let Value::Array(parts) = value else { return None };
-    let [Value::Int(first), Value::Int(last), nodes @ ..] = parts.as_slice() else { return None };
-    let nodes = nodes.iter().filter_map(endpoint).collect();
-    Some((u16::try_from(*first).ok()?, u16::try_from(*last).ok()?, nodes))
+/// The first and last slot, and those who keep them: the master, then its replicas.
+fn read_range(parts: &[Value]) -> Option<(RangeInclusive<u16>, Vec<(String, u16)>)> {
+    let [first, last, nodes @ ..] = parts else { return None };
+    let slots = from_redis_value_ref(first).ok()?..=from_redis_value_ref(last).ok()?;
+    Some((slots, nodes.iter().filter_map(read_node).collect()))
 }
 
-fn endpoint(value: &Value) -> Option<(String, u16)> {
-    let Value::Array(parts) = value else { return None };
-    let [host, Value::Int(port), ..] = parts.as_slice() else { return None };
-    let host = match host {
-        Value::BulkString(host) => String::from_utf8(host.clone()).ok()?,
-        _ => String::new(),
-    };
-    Some((host, u16::try_from(*port).ok()?))
+fn read_node(node: &Value) -> Option<(String, u16)> {
+    let Value::Array(parts) = node else { return None };
+    let [host, port, ..] = parts.as_slice() else { return None };
+    let host: Option<String> = from_redis_value_ref(host).ok()?;
+    Some((host.unwrap_or_default(), from_redis_value_ref(port).ok()?))
 }
 
 impl Redirect {
@@ -259,7 +247,7 @@ mod tests {
             let mut nodes = Nodes::new(url.parse().unwrap());
             let to = Redirect::to(named, false).unwrap();
             let node = nodes.node_at(NodeId(0), &to.host, to.port).ok().unwrap();
-            assert!(nodes.node(node).address == address, "{url} {named}");
+            assert!(nodes.known[node.0].address == address, "{url} {named}");
             assert_eq!(nodes.node_at(node, &to.host, to.port).ok(), Some(node), "{url} {named}");
         }
     }
@@ -268,7 +256,7 @@ mod tests {
     fn nodes_without_end_are_not_believed() {
         let mut nodes = Nodes::new("redis://h/n".parse().unwrap());
         let mut name = |port| nodes.node_at(NodeId(0), "", port).is_ok();
-        assert!((10_000..10_000 + MOST_NODES - 1).all(&mut name));
+        assert!((10_000..).take(MOST_NODES - 1).all(&mut name));
         assert!(!name(9000));
     }
 }

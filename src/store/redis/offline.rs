@@ -3,10 +3,8 @@
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
-
 use super::RedisStore;
-use super::connection::{Connection, Stream};
+use super::connection::Connection;
 use super::failure::Failure;
 use super::nodes::Dial;
 use super::socket::{Patience, Socket};
@@ -29,18 +27,13 @@ impl RedisStore {
         self.nodes.connect_by(dial(streams.into_iter()));
         self.prepare(order).map_err(|error| StoreError { exit: Exit::Usage, error })?;
         let answer = self.attempt(order, Patience { each: PATIENCE, end: Instant::now() + PATIENCE });
-        answer.map_err(|failure| match failure {
-            Failure::Final(error) => error,
-            Failure::Away(why) => StoreError { exit: Exit::StoreAway, error: anyhow!(why) },
-            Failure::Redirect(_) => StoreError { exit: Exit::StoreAway, error: anyhow!("it redirects") },
-        })
+        answer.map_err(Failure::given_up)
     }
 }
 
 fn dial(mut streams: impl Iterator<Item = UnixStream> + Send + 'static) -> Dial {
     Box::new(move |_, server, _, patience| {
         let stream = streams.next().ok_or_else(|| Failure::away("nobody answers"))?;
-        let socket = Socket::over(stream, patience.until());
-        Connection::over(Stream::Plain(socket), server, patience)
+        Connection::over(Socket::over(stream.into(), patience.until()), false, server, patience)
     })
 }

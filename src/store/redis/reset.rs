@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{ConnectionLike, RedisResult, cmd, pipe};
+use redis::{RedisResult, cmd, pipe};
 
 use super::connection::Connection;
 use super::failure::Failure;
@@ -28,12 +28,12 @@ pub(in super::super) fn reset(server: &Server, timeout: Duration) -> Result<(), 
 }
 
 fn forget(connection: &mut Connection, name: &str) -> Result<(), Failure> {
-    let pattern = format!("throttle:{}*", escaped(name));
+    let pattern = pattern(name);
     let mut cursor = 0;
     loop {
-        let step = cmd("SCAN").arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(STEP).to_owned();
-        let found = step.query(connection).map_err(|error| connection.failure(&error))?;
-        let (next, keys): (u64, Vec<Vec<u8>>) = found;
+        let mut step = cmd("SCAN");
+        step.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(STEP);
+        let (next, keys): (u64, Vec<Vec<u8>>) = connection.query(&step)?;
         unlink(connection, keys.iter().filter(|key| is_of(key, name)))
             .map_err(|error| connection.failure(&error))?;
         if next == 0 {
@@ -47,8 +47,13 @@ fn forget(connection: &mut Connection, name: &str) -> Result<(), Failure> {
 fn unlink<'a>(connection: &mut Connection, keys: impl Iterator<Item = &'a Vec<u8>>) -> RedisResult<()> {
     let mut commands = pipe();
     keys.for_each(|key| _ = commands.cmd("UNLINK").arg(key));
-    let replies = connection.req_packed_commands(&commands.get_packed_pipeline(), 0, commands.len())?;
+    let replies = connection.ask_all(&commands.get_packed_pipeline(), commands.len())?;
     replies.into_iter().try_for_each(|reply| reply.extract_error().map(drop))
+}
+
+/// Finds the keys of a name, and others, as any character may be in place of a special one.
+fn pattern(name: &str) -> String {
+    format!("throttle:{}*", name.replace(|c| "*?[]\\^-".contains(c), "?"))
 }
 
 /// Whether it is the key of a name, or begins with it.
@@ -57,25 +62,13 @@ fn is_of(key: &[u8], name: &str) -> bool {
     after.is_some_and(|after| after.is_empty() || after.starts_with(b"/"))
 }
 
-/// A name as it is, in a pattern.
-fn escaped(name: &str) -> String {
-    let mut pattern = String::with_capacity(name.len());
-    for c in name.chars() {
-        if "*?[]\\^-".contains(c) {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_itself_in_a_pattern() {
-        assert_eq!(escaped("throttle:{a*b[c]?}"), "throttle:{a\\*b\\[c\\]\\?}");
+    fn nothing_in_a_name_is_special_in_a_pattern() {
+        assert_eq!(pattern("a*b[c-d]?\\"), "throttle:a?b?c?d???*");
     }
 
     #[test]

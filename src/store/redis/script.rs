@@ -114,11 +114,11 @@ impl Booking {
     /// Books, by the script's digest if the server knows it.
     pub(super) fn ask(&self, connection: &mut Connection, request: &Request) -> Result<Reply, Failure> {
         let call = self.call(request);
-        let mut value = call.query(connection);
+        let mut value = connection.ask(&call);
         if value.as_ref().is_err_and(|error: &RedisError| error.kind() == NO_SCRIPT) {
             // What it says to this is of no interest: the next answer tells whether it has it.
-            let loaded = cmd("SCRIPT").arg("LOAD").arg(CODE).exec(connection);
-            value = loaded.and_then(|()| call.query(connection));
+            let loaded = connection.ask(cmd("SCRIPT").arg("LOAD").arg(CODE));
+            value = loaded.and_then(|_| connection.ask(&call));
         }
         let value: Value = value.map_err(|error| connection.failure(&error))?;
         let reply = read(value).filter(|reply| is_sound(reply, request));

@@ -1,6 +1,6 @@
 //! Asking a sentinel which server is the master now.
 
-use redis::cmd;
+use redis::{cmd, from_redis_value};
 
 use super::connection::Connection;
 use super::failure::Failure;
@@ -18,17 +18,13 @@ pub(super) fn master(
     let mut question = cmd("SENTINEL");
     question.arg("get-master-addr-by-name").arg(name);
     let mut connection = Connection::open(sentinel, &server.without_credentials(), was_there, patience)?;
-    let mut answer = connection.query(&question);
+    let mut answer = connection.ask(&question);
     if matches!(&answer, Err(error) if error.code() == Some("NOAUTH")) {
         connection = Connection::open(sentinel, server, was_there, patience)?;
-        answer = connection.query(&question);
+        answer = connection.ask(&question);
     }
-    let found: Option<(String, u16)> = match answer {
-        Ok(value) => {
-            redis::from_redis_value(value).map_err(|_| Failure::away("its answer makes no sense"))?
-        }
-        Err(error) => return Err(connection.failure(&error)),
-    };
+    let answer = answer.map_err(|error| connection.failure(&error))?;
+    let found: Option<(String, u16)> = from_redis_value(answer).map_err(|_| Failure::nonsense())?;
     let unknown = || Failure::away(format!("the sentinel knows no master '{}'", name.escape_debug()));
     let (host, port) = found.ok_or_else(unknown)?;
     let has_tls = matches!(sentinel, Address::Tcp { has_tls: true, .. });

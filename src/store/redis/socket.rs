@@ -1,10 +1,11 @@
 //! Bytes to and from a server: no later than an instant, and no more than so many.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use super::failure::Failure;
 use crate::config::Address;
 
 /// No honest answer is as long.
@@ -25,50 +26,29 @@ impl Patience {
     }
 }
 
-/// Why there is no connection.
-pub(super) enum Unreachable {
-    NoSuchHost(io::Error),
-    Io(io::Error),
-}
-
-impl From<io::Error> for Unreachable {
-    fn from(error: io::Error) -> Self {
-        Unreachable::Io(error)
-    }
-}
-
 /// What bytes go through: every read and write ends by one instant, and so many bytes are read at most.
 pub(super) struct Socket {
-    pipe: Pipe,
+    inner: socket2::Socket,
     until: Instant,
     left: usize,
 }
 
-enum Pipe {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
 impl Socket {
-    pub(super) fn open(address: &Address, patience: Patience) -> Result<Self, Unreachable> {
-        let pipe = match address {
-            Address::Tcp { host, port, .. } => Pipe::Tcp(connect(host, *port, patience.until())?),
-            Address::Unix(path) => Pipe::Unix(UnixStream::connect(path)?),
+    /// Connects to `address`. A name of a host that there is not is a mistake, unless the server `was_there`.
+    pub(super) fn open(address: &Address, was_there: bool, patience: Patience) -> Result<Self, Failure> {
+        let until = patience.until();
+        let connected = match address {
+            Address::Tcp { host, port, .. } => {
+                connect(&resolve(host, *port, was_there)?, until).map(Into::into)
+            }
+            Address::Unix(path) => UnixStream::connect(path).map(Into::into),
         };
-        Ok(Socket::new(pipe, patience.until()))
+        connected.map(|inner| Socket::over(inner, until)).map_err(|error| Failure::of_connecting(&error))
     }
 
     /// Over what is open already.
-    pub(super) fn over(stream: UnixStream, until: Instant) -> Self {
-        Socket::new(Pipe::Unix(stream), until)
-    }
-
-    fn new(pipe: Pipe, until: Instant) -> Self {
-        Socket { pipe, until, left: LONGEST_ANSWER }
-    }
-
-    pub(super) fn is_tcp(&self) -> bool {
-        matches!(self.pipe, Pipe::Tcp(_))
+    pub(super) fn over(inner: socket2::Socket, until: Instant) -> Self {
+        Socket { inner, until, left: LONGEST_ANSWER }
     }
 
     /// The next question is about to be asked.
@@ -77,31 +57,30 @@ impl Socket {
     }
 }
 
-fn connect(host: &str, port: u16, until: Instant) -> Result<TcpStream, Unreachable> {
+fn resolve(host: &str, port: u16, was_there: bool) -> Result<Vec<SocketAddr>, Failure> {
+    let found = (host.trim_matches(['[', ']']), port).to_socket_addrs();
+    // The standard library tells a failure that may pass from others in words only.
+    found.map(Iterator::collect).map_err(|error| match was_there || error.to_string().contains("emporary") {
+        true => Failure::of_connecting(&error),
+        false => Failure::refused(error),
+    })
+}
+
+fn connect(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
-    for address in (host.trim_matches(['[', ']']), port).to_socket_addrs().map_err(unresolved)? {
-        match TcpStream::connect_timeout(&address, time_left(until)?) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
+    for address in addresses {
+        match TcpStream::connect_timeout(address, time_left(until)?) {
+            Ok(stream) => return stream.set_nodelay(true).map(|()| stream),
             Err(error) => last = error,
         }
     }
-    Err(last.into())
+    Err(last)
 }
 
-/// The standard library tells these apart in words only.
-fn unresolved(error: io::Error) -> Unreachable {
-    match error.to_string().contains("emporary") {
-        true => Unreachable::Io(error),
-        false => Unreachable::NoSuchHost(error),
-    }
-}
-
+/// What a socket would take for no time at all is over.
 fn time_left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    if left.as_micros() == 0 { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 impl Read for Socket {
@@ -110,16 +89,8 @@ impl Read for Socket {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "its answer has no end"));
         }
         let fitting = buffer.len().min(self.left);
-        let left = Some(time_left(self.until)?);
-        let read = match &mut self.pipe {
-            Pipe::Tcp(stream) => {
-                stream.set_read_timeout(left).and_then(|()| stream.read(&mut buffer[..fitting]))
-            }
-            Pipe::Unix(stream) => {
-                stream.set_read_timeout(left).and_then(|()| stream.read(&mut buffer[..fitting]))
-            }
-        };
-        let read = read.map_err(in_time)?;
+        self.inner.set_read_timeout(Some(time_left(self.until)?))?;
+        let read = self.inner.read(&mut buffer[..fitting]).map_err(in_time)?;
         self.left -= read;
         Ok(read)
     }
@@ -127,12 +98,8 @@ impl Read for Socket {
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let left = Some(time_left(self.until)?);
-        let written = match &mut self.pipe {
-            Pipe::Tcp(stream) => stream.set_write_timeout(left).and_then(|()| stream.write(bytes)),
-            Pipe::Unix(stream) => stream.set_write_timeout(left).and_then(|()| stream.write(bytes)),
-        };
-        written.map_err(in_time)
+        self.inner.set_write_timeout(Some(time_left(self.until)?))?;
+        self.inner.write(bytes).map_err(in_time)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -157,7 +124,7 @@ mod tests {
     fn pair(patience: Duration) -> (Socket, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let until = Instant::now() + patience;
-        (Socket::over(ours, until), theirs)
+        (Socket::over(ours.into(), until), theirs)
     }
 
     #[test]

@@ -7,17 +7,21 @@ use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
+use super::connection::Stream;
 use super::failure::Failure;
 use super::socket::Socket;
 
-pub(super) type Encrypted = StreamOwned<ClientConnection, Socket>;
+impl Stream for StreamOwned<ClientConnection, Socket> {
+    fn socket(&mut self) -> &mut Socket {
+        &mut self.sock
+    }
+}
 
 /// Makes sure that it is `host` who is at the other end.
-pub(super) fn shake_hands(host: &str, mut socket: Socket) -> Result<Encrypted, Failure> {
+pub(super) fn shake_hands(host: &str, mut socket: Socket) -> Result<impl Stream + use<>, Failure> {
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
     let name = name.map_err(|_| Failure::refused(format!("'{}' is no host name", host.escape_debug())))?;
-    let connection = ClientConnection::new(config()?, name).map_err(Failure::refused);
-    let mut connection = connection?;
+    let mut connection = ClientConnection::new(config()?, name).map_err(Failure::refused)?;
     while connection.is_handshaking() {
         connection.complete_io(&mut socket).map_err(|error| of_handshake(&error))?;
     }

@@ -58,14 +58,19 @@ fn tolerance(deadline: u64) -> u64 {
 pub(super) struct ServerClock {
     /// At most so many nanoseconds, as of the instant.
     ahead: Option<(i128, Time)>,
+    /// When nothing matters any more that was kept before the clock was last set forward. It tells which time that was.
+    pub(super) forward_until: Option<Micros>,
 }
 
 impl ServerClock {
     /// Learns from an exchange. Returns whether the server's clock was set forward since the last one.
     ///
-    /// What was learned longer than `memory` nanoseconds ago is of no matter: all slots of that time are over.
+    /// Nothing matters for longer than `memory` nanoseconds: all slots from before are over.
     pub(super) fn was_set_forward(&mut self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
         let stepped = self.is_behind(exchange, deadline, memory);
+        if stepped {
+            self.forward_until = Some(exchange.server.saturating_add(memory / 1000));
+        }
         let most = i128::from(exchange.server) * 1000 - i128::from(exchange.asked.0);
         let known = self.known(exchange, memory).filter(|_| !stepped);
         self.ahead = Some((known.map_or(most, |known| known.min(most)), exchange.answered));

@@ -5,7 +5,9 @@
 
 use std::io::{Read, Write};
 
-use redis::{Cmd, FromRedisValue, Parser, RedisError, RedisResult, Value, cmd, from_redis_value};
+use redis::{
+    Cmd, FromRedisValue, Parser, Pipeline, RedisError, RedisResult, Value, cmd, from_redis_value, pipe,
+};
 
 use super::failure::Failure;
 use super::socket::{Patience, Socket};
@@ -32,6 +34,7 @@ pub(super) struct Connection {
     /// It has not answered yet, and may do so only if it is asked by TLS.
     may_want_tls: bool,
     has_replicas: bool,
+    is_asking: bool,
 }
 
 impl Connection {
@@ -62,9 +65,14 @@ impl Connection {
         server: &Server,
         patience: Patience,
     ) -> Result<Self, Failure> {
-        let stream = Box::new(stream);
-        let mut connection =
-            Connection { stream, parser: Parser::new(), patience, may_want_tls, has_replicas: false };
+        let mut connection = Connection {
+            stream: Box::new(stream),
+            parser: Parser::new(),
+            patience,
+            may_want_tls,
+            has_replicas: false,
+            is_asking: false,
+        };
         if server.user.is_some() || server.has_password() {
             let mut login = cmd("AUTH");
             login.arg(&server.user).arg(server.password.as_deref().unwrap_or_default());
@@ -86,18 +94,27 @@ impl Connection {
         self.patience = patience;
     }
 
+    /// Whether it is asked for a key that is on its way there.
+    pub(super) fn set_asking(&mut self, is_asking: bool) {
+        self.is_asking = is_asking;
+    }
+
     /// What it says to a command.
     pub(super) fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
-        let mut values = self.ask_all(&command.get_packed_command(), 1)?;
+        let mut commands = pipe();
+        if self.is_asking {
+            commands.cmd("ASKING");
+        }
+        let mut values = self.ask_all(commands.add_command(command.clone()))?;
         values.pop().unwrap_or(Value::Nil).extract_error()
     }
 
-    /// What it says to each of `count` commands.
-    pub(super) fn ask_all(&mut self, commands: &[u8], count: usize) -> RedisResult<Vec<Value>> {
+    /// What it says to each of several commands.
+    pub(super) fn ask_all(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
         self.stream.socket().expect_answer(self.patience.until());
-        self.stream.write_all(commands).and_then(|()| self.stream.flush())?;
+        self.stream.write_all(&commands.get_packed_pipeline()).and_then(|()| self.stream.flush())?;
         let receive = |_| self.parser.parse_value(&mut self.stream);
-        let values = (0..count).map(receive).collect::<RedisResult<_>>()?;
+        let values = (0..commands.len()).map(receive).collect::<RedisResult<_>>()?;
         self.may_want_tls = false;
         Ok(values)
     }

@@ -20,6 +20,8 @@ pub(super) enum Failure {
     Away(String),
     /// Another node of the cluster is to be asked.
     Redirect(Redirect),
+    /// The state is kept for these limits, which are not ours.
+    OtherLimits(String),
     /// It will not pass.
     Final(StoreError),
 }
@@ -80,6 +82,9 @@ impl Failure {
     pub(super) fn given_up(self) -> StoreError {
         let why = match self {
             Failure::Final(error) => return error,
+            Failure::OtherLimits(limits) => {
+                return StoreError { exit: Exit::BadState, error: anyhow!("it is kept for {limits}") };
+            }
             Failure::Away(why) => why,
             Failure::Redirect(_) => "the keys of its cluster are being moved".to_owned(),
         };
@@ -100,9 +105,11 @@ const PASSING: [&str; 5] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRY
 
 /// What no waiting will mend, wherever in an error it stands: older servers wrap the errors of scripts in one of their
 /// own.
-const HOPELESS: [(&str, &str); 9] = [
+const HOPELESS: [(&str, &str); 10] = [
     ("WRONGPASS", "it does not accept the user and password"),
     ("NOAUTH", "it asks for a password"),
+    // What it says to so many arguments.
+    ("unauthenticated", "it asks for a password (NOAUTH)"),
     ("NOPERM", MAY_NOT),
     ("ACL failure", MAY_NOT),
     ("The user executing the script can", MAY_NOT),
@@ -138,7 +145,7 @@ mod tests {
 
     fn exit(failure: &Failure) -> Option<Exit> {
         match failure {
-            Failure::Away(_) | Failure::Redirect(_) => None,
+            Failure::Away(_) | Failure::Redirect(_) | Failure::OtherLimits(_) => None,
             Failure::Final(error) => Some(error.exit),
         }
     }
@@ -154,6 +161,7 @@ mod tests {
             ("ERR", "max number of clients reached", None),
             ("WRONGPASS", "invalid username-password pair", Some(Exit::BadStore)),
             ("NOAUTH", "Authentication required.", Some(Exit::BadStore)),
+            ("ERR", "Protocol error: unauthenticated multibulk length", Some(Exit::BadStore)),
             ("NOPERM", "this user has no permissions", Some(Exit::BadStore)),
             ("WRONGTYPE", "Operation against a key", Some(Exit::BadStore)),
             ("ERR", "Error running script: @user_script:3: WRONGTYPE Operation", Some(Exit::BadStore)),

@@ -77,9 +77,7 @@ impl Nodes {
         let mut is_for_once = false;
         for _ in 0..=REDIRECTS {
             let answer = self.ask_node(node, patience, |connection| {
-                if is_for_once {
-                    connection.query::<Value>(&cmd("ASKING"))?;
-                }
+                connection.set_asking(is_for_once);
                 question(node, connection)
             });
             let Err(Failure::Redirect(redirect)) = answer else { return answer };

@@ -8,7 +8,6 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::nodes::Dial;
 use super::socket::{Patience, Socket};
-use crate::exit::Exit;
 use crate::store::{Answer, Order, StoreError};
 
 /// So long is an answer waited for, though it is there already or never will be.
@@ -25,7 +24,6 @@ impl RedisStore {
         order: &Order,
     ) -> Result<Answer, StoreError> {
         self.nodes.connect_by(dial(streams.into_iter()));
-        self.prepare(order).map_err(|error| StoreError { exit: Exit::Usage, error })?;
         let answer = self.attempt(order, Patience { each: PATIENCE, end: Instant::now() + PATIENCE });
         answer.map_err(Failure::given_up)
     }

@@ -47,7 +47,7 @@ fn forget(connection: &mut Connection, name: &str) -> Result<(), Failure> {
 fn unlink<'a>(connection: &mut Connection, keys: impl Iterator<Item = &'a Vec<u8>>) -> RedisResult<()> {
     let mut commands = pipe();
     keys.for_each(|key| _ = commands.cmd("UNLINK").arg(key));
-    let replies = connection.ask_all(&commands.get_packed_pipeline(), commands.len())?;
+    let replies = connection.ask_all(&commands)?;
     replies.into_iter().try_for_each(|reply| reply.extract_error().map(drop))
 }
 

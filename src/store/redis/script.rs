@@ -1,12 +1,12 @@
 //! The script that books, in the server, and what goes in and comes out.
 
-use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value, cmd};
+use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value, cmd, from_redis_value};
 
 use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::terms::ScriptTerms;
-use crate::store::Turn;
+use crate::store::{Order, Policy, Turn};
 
 /// A file for what all rules share, one for each rule, and one that books by all of them.
 const CODE: &str = concat!(
@@ -17,6 +17,9 @@ const CODE: &str = concat!(
     include_str!("scripts/fixed.lua"),
     include_str!("scripts/book.lua"),
 );
+
+/// A share of D that is many times what the script takes for one slot.
+const NANOS_A_SLOT: u64 = 40_000;
 
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
@@ -45,30 +48,33 @@ pub(super) struct Charge {
 }
 
 /// One booking.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'a> {
     /// Where it is kept.
     pub(super) key: &'a [u8],
-    pub(super) policy: &'a str,
-    /// How many limits the policy has.
-    pub(super) limits: usize,
-    /// In microseconds.
-    pub(super) horizon: u64,
-    pub(super) count: u64,
+    pub(super) policy: &'a Policy,
+    pub(super) terms: &'a [ScriptTerms],
     /// When this run first had an answer; 0 if it had none.
     pub(super) began: Micros,
     /// For how many milliseconds the policy is kept at least.
     pub(super) keep: u64,
-    pub(super) turn: Option<Turn>,
-    /// How many slots there are at most if they are far ahead.
-    pub(super) few: u64,
-    /// How many units are in all logs.
-    pub(super) units: u64,
+    /// How many slots, for whom, and when.
+    pub(super) order: &'a Order,
+    /// What one slot is charged; nothing if it is only asked whether the limits are ours.
+    pub(super) charges: &'a [Charge],
     /// Slots that are given back, which were charged as is now.
     pub(super) given: &'a [Micros],
-    /// Whether it waits for slots, or gets those that are free at once, or none.
-    pub(super) waits: bool,
-    pub(super) charges: &'a [Charge],
+}
+
+impl Request<'_> {
+    /// Many at once make the script take long: less than D, and so that the answer comes in time.
+    fn count(&self) -> u64 {
+        if self.charges.is_empty() {
+            0
+        } else {
+            self.order.count.min((self.policy.deadline / NANOS_A_SLOT).max(1))
+        }
+    }
 }
 
 /// What was found before the booking.
@@ -95,14 +101,6 @@ pub(super) struct BookedSlots {
     pub(super) seen: Vec<Seen>,
 }
 
-/// An answer that keeps to the protocol.
-#[derive(PartialEq, Eq, Debug)]
-pub(super) enum Reply {
-    Booked(BookedSlots),
-    /// The state is kept for these limits, which are not ours.
-    OtherPolicy(String),
-}
-
 /// The script, with its digest.
 pub(super) struct Booking(Script);
 
@@ -112,7 +110,7 @@ impl Booking {
     }
 
     /// Books, by the script's digest if the server knows it.
-    pub(super) fn ask(&self, connection: &mut Connection, request: &Request) -> Result<Reply, Failure> {
+    pub(super) fn ask(&self, connection: &mut Connection, request: &Request) -> Result<BookedSlots, Failure> {
         let call = self.call(request);
         let mut value = connection.ask(&call);
         if value.as_ref().is_err_and(|error: &RedisError| error.kind() == NO_SCRIPT) {
@@ -120,27 +118,28 @@ impl Booking {
             let loaded = connection.ask(cmd("SCRIPT").arg("LOAD").arg(CODE));
             value = loaded.and_then(|_| connection.ask(&call));
         }
-        let value: Value = value.map_err(|error| connection.failure(&error))?;
-        let reply = read(value).filter(|reply| is_sound(reply, request));
-        reply.ok_or_else(|| Failure::away("its answer makes no sense"))
+        match value.map_err(|error| connection.failure(&error))? {
+            Value::BulkString(other) => Err(Failure::OtherLimits(other.escape_ascii().to_string())),
+            value => read(value).filter(|booked| is_sound(booked, request)).ok_or_else(Failure::nonsense),
+        }
     }
 
     fn call(&self, request: &Request) -> Cmd {
+        let &Request { policy, order, charges, given, .. } = request;
+        let units = request.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
         let mut call = cmd("EVALSHA");
         call.arg(self.0.get_hash()).arg(1).arg(request.key);
-        call.arg(request.policy).arg(fastrand::u64(1..1 << 53)).arg(request.horizon);
-        call.arg(request.count).arg(request.began).arg(request.keep).arg(request.limits);
-        call.arg(request.turn.map_or(0, |turn| turn.0)).arg(request.few).arg(request.units);
-        call.arg(fingerprint(request.charges)).arg(request.given.len());
-        call.arg(u8::from(request.waits));
-        for charge in request.charges {
-            let Charge { terms, seen, .. } = charge;
-            call.arg(charge.index).arg(terms.log);
+        call.arg(&policy.text).arg(fastrand::u64(1..1 << 53)).arg(policy.horizon / 1000);
+        call.arg(request.count()).arg(request.began).arg(request.keep).arg(policy.quotas.len());
+        call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
+        call.arg(fingerprint(charges)).arg(given.len()).arg(u8::from(order.waits));
+        for Charge { index, terms, cost, seen, is_distrusted } in charges {
+            call.arg(index).arg(terms.log);
             call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
-            call.arg(u8::from(terms.starts_empty)).arg(charge.cost).arg(u8::from(charge.is_distrusted));
+            call.arg(u8::from(terms.starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
             call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.settled);
         }
-        call.arg(request.given);
+        call.arg(given);
         call
     }
 }
@@ -158,60 +157,40 @@ fn fingerprint(charges: &[Charge]) -> u64 {
     numbers.flat_map(u64::to_be_bytes).fold(0xcbf2_9ce4_8422_2325, step) >> 11
 }
 
-/// Whether it can be what the script says to this request.
-fn is_sound(reply: &Reply, request: &Request) -> bool {
-    let Reply::Booked(booked) = reply else { return true };
-    let horizon = booked.now.saturating_add(request.horizon);
-    booked.seen.len() == request.charges.len()
-        && booked.slots.len() as u64 <= request.count
+/// Whether it can be what the script says to this request. Numbers below 0 have become large ones.
+fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
+    let horizon = booked.now.saturating_add(request.policy.horizon / 1000);
+    let numbers = booked.seen.iter().flat_map(|seen| [seen.epoch, seen.seq, seen.newest, seen.settled]);
+    let numbers = numbers.chain(booked.ask_again).chain(booked.turn.map(|turn| turn.0)).chain([booked.now]);
+    numbers.max().is_some_and(|most| most < u64::MAX / 2)
+        && booked.seen.len() == request.charges.len()
+        && booked.slots.len() as u64 <= request.count()
         && booked.slots.is_sorted()
         && booked.slots.iter().all(|slot| (booked.now..=horizon).contains(slot))
 }
 
-fn read(value: Value) -> Option<Reply> {
-    let mut parts = array(value)?.into_iter();
-    let now = match parts.next()? {
-        Value::Int(-1) => return Some(Reply::OtherPolicy(text(parts.next()?)?)),
-        now => number(&now)?,
-    };
-    let ask_again = Some(number(&parts.next()?)?).filter(|&at| at > 0);
-    let found = match number(&parts.next()?)? {
+fn read(value: Value) -> Option<BookedSlots> {
+    let (now, ask_again, found, slots, seen, turn) = from_redis_value(value).ok()?;
+    let found = match found {
         0 => Found::Nothing,
         1 => Found::Lost,
         2 => Found::SetBack,
         3 => Found::Distrusted,
         _ => return None,
     };
-    let slots = numbers(parts.next()?)?;
-    let seen = array(parts.next()?)?.into_iter().map(seen).collect::<Option<_>>()?;
-    let turn = Some(number(&parts.next()?)?).filter(|&turn| turn > 0).map(Turn);
-    Some(Reply::Booked(BookedSlots { now, ask_again, turn, found, slots, seen }))
-}
-
-fn seen(value: Value) -> Option<Seen> {
-    let [epoch, seq, newest, settled] = numbers(value)?.try_into().ok()?;
-    Some(Seen { epoch, seq, newest, settled })
-}
-
-fn array(value: Value) -> Option<Vec<Value>> {
-    if let Value::Array(values) = value { Some(values) } else { None }
-}
-
-fn number(value: &Value) -> Option<u64> {
-    if let Value::Int(number) = value { u64::try_from(*number).ok() } else { None }
-}
-
-fn numbers(value: Value) -> Option<Vec<u64>> {
-    array(value)?.iter().map(number).collect()
-}
-
-fn text(value: Value) -> Option<String> {
-    if let Value::BulkString(bytes) = value { Some(bytes.escape_ascii().to_string()) } else { None }
+    let seen: Vec<[u64; 4]> = seen;
+    let seen = seen.into_iter().map(|[epoch, seq, newest, settled]| Seen { epoch, seq, newest, settled });
+    let (ask_again, turn) = (Some(ask_again).filter(|&at| at > 0), Some(turn).filter(|&turn| turn > 0));
+    Some(BookedSlots { now, ask_again, turn: turn.map(Turn), found, slots, seen: seen.collect() })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::terms::terms;
     use super::*;
+    use crate::charge::Key;
+    use crate::config::{Defaults, RateText};
+    use crate::store::Reserve;
 
     fn ints(numbers: &[i64]) -> Value {
         Value::Array(numbers.iter().copied().map(Value::Int).collect())
@@ -229,37 +208,29 @@ mod tests {
         ])
     }
 
-    fn accepted(value: Value) -> Option<Reply> {
-        let terms = ScriptTerms {
-            algorithm: crate::config::Algorithm::Sliding,
-            count: 1,
-            period: 100,
-            burst: 0,
-            starts_empty: false,
-            log: 0,
-        };
-        let charge = Charge { index: 0, terms, cost: 1, seen: Seen::default(), is_distrusted: false };
+    fn accepted(value: Value) -> Option<BookedSlots> {
+        let rate = "1/s".parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let policy = Policy { horizon: 50_000, ..Policy::new(&[rate], Reserve::REMOTE) };
+        let terms = terms(&policy).unwrap();
+        let charge =
+            Charge { index: 0, terms: terms[0], cost: 1, seen: Seen::default(), is_distrusted: false };
+        let order = Order { key: Key::new(), costs: [1].into(), count: 2, waits: true, turn: None };
         let request = Request {
             key: b"",
-            policy: "",
-            limits: 1,
-            horizon: 50,
-            count: 2,
+            policy: &policy,
+            terms: &terms,
             began: 0,
             keep: 0,
-            turn: None,
-            few: 1,
-            units: 1,
-            given: &[],
-            waits: true,
+            order: &order,
             charges: &[charge],
+            given: &[],
         };
-        read(value).filter(|reply| is_sound(reply, &request))
+        read(value).filter(|booked| is_sound(booked, &request))
     }
 
     #[test]
     fn an_answer() {
-        let Some(Reply::Booked(booked)) = accepted(reply(100, 1, &[100, 110])) else { panic!("it is sound") };
+        let booked = accepted(reply(100, 1, &[100, 110])).unwrap();
         assert_eq!((booked.now, booked.ask_again, booked.found), (100, None, Found::Lost));
         assert_eq!((booked.slots, booked.turn), (vec![100, 110], Some(Turn(9))));
         assert_eq!(booked.seen, [Seen { epoch: 7, seq: 2, newest: 110, settled: 210 }]);

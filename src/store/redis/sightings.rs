@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::clock::{Exchange, Micros, ServerClock};
+use super::asking::Asked;
+use super::clock::{Micros, ServerClock};
 use super::nodes::NodeId;
 use super::script::{Charge, Seen};
 use super::terms::ScriptTerms;
@@ -16,90 +17,58 @@ const FEW: usize = 1024;
 #[derive(Clone, Copy, Debug, Default)]
 struct Sighting {
     seen: Seen,
-    /// Who said so.
+    /// Who said so, and since which step of its clock.
     node: NodeId,
-    /// How many steps of its clock were known then.
-    steps: u64,
-    /// The clock of whoever keeps it now is ahead of that one.
+    forward_until: Option<Micros>,
+    /// Whoever keeps it now has a clock that is ahead of that one.
     is_distrusted: bool,
 }
 
-/// How a node's clock was set forward.
-#[derive(Clone, Copy, Debug, Default)]
-struct Steps {
-    number: u64,
-    /// Until then there may be something kept from before the last one.
-    distrust_until: Micros,
-}
-
 /// What was last seen, by key and limit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sightings {
-    limits: usize,
     by_key: HashMap<Key, Box<[Sighting]>>,
     tidy_beyond: usize,
-    steps: HashMap<NodeId, Steps>,
     clocks: HashMap<NodeId, ServerClock>,
 }
 
 impl Sightings {
-    pub(super) fn new(limits: usize) -> Self {
-        Sightings {
-            limits,
-            by_key: HashMap::new(),
-            tidy_beyond: FEW,
-            steps: HashMap::new(),
-            clocks: HashMap::new(),
-        }
-    }
-
-    /// Why what `node` keeps under `key` may be younger than it looks by the clock that answered, unless it was
-    /// distrusted already. The next charges say so.
+    /// Why what was asked for may be younger than it looks by the clock that answered, unless it was distrusted already.
+    /// The next charges say so.
     ///
-    /// Nothing matters for longer than `memory` microseconds.
+    /// Nothing matters for longer than `memory` nanoseconds.
     pub(super) fn doubt(
         &mut self,
-        node: NodeId,
         key: &Key,
-        charges: &[Charge],
-        exchange: &Exchange,
+        asked: &Asked,
         deadline: u64,
-        memory: Micros,
+        memory: u64,
     ) -> Option<&'static str> {
-        let nanos = memory.saturating_mul(1000);
-        let keeper = self.keeper(key, exchange.server).filter(|&keeper| keeper != node);
+        let Asked { node, charges, exchange, .. } = asked;
+        let keeper = self.keeper(key, exchange.server).filter(|keeper| keeper != node);
         let keeper = keeper.and_then(|keeper| self.clocks.get(&keeper));
-        let is_ahead = keeper.is_some_and(|clock| clock.is_behind(exchange, deadline, nanos));
-        if self.clocks.entry(node).or_default().was_set_forward(exchange, deadline, nanos) {
-            self.distrust(node, exchange.server.saturating_add(memory));
+        let is_ahead = keeper.is_some_and(|clock| clock.is_behind(exchange, deadline, memory));
+        if self.clocks.entry(*node).or_default().was_set_forward(exchange, deadline, memory) {
             return Some("its clock was set forward");
         }
         if is_ahead && charges.iter().any(|charge| !charge.is_distrusted) {
-            self.distrust_key(key);
+            self.distrust(key);
             return Some("another node has taken over, whose clock is ahead");
         }
         None
     }
 
-    /// The clock of a node was set forward: what it keeps looks older than it is.
-    fn distrust(&mut self, node: NodeId, until: Micros) {
-        let steps = self.steps.entry(node).or_default();
-        *steps = Steps { number: steps.number + 1, distrust_until: until };
+    fn distrust(&mut self, key: &Key) {
+        let sightings = self.by_key.get_mut(key).into_iter().flatten();
+        sightings.for_each(|sighting| sighting.is_distrusted = true);
     }
 
-    /// A key was taken over by a node whose clock is ahead of the last one's.
-    fn distrust_key(&mut self, key: &Key) {
-        for sighting in self.by_key.get_mut(key).into_iter().flatten() {
-            sighting.is_distrusted = true;
-        }
-    }
-
-    /// Whether to distrust what `node` keeps.
+    /// Whether to distrust what `node` keeps: it looks older than it is.
     fn is_distrusted(&self, key: &Key, index: usize, node: NodeId) -> bool {
         let sighting = self.of(key, index);
-        let steps = self.steps.get(&node).filter(|steps| steps.distrust_until > 0);
-        let is_older = |steps: &Steps| (sighting.node, sighting.steps) != (node, steps.number);
-        sighting.is_distrusted || steps.is_some_and(is_older)
+        let forward_until = self.clocks.get(&node).and_then(|clock| clock.forward_until);
+        let is_known = (sighting.node, sighting.forward_until) == (node, forward_until);
+        sighting.is_distrusted || (forward_until.is_some() && !is_known)
     }
 
     /// Who kept it last, if that still matters at `now`.
@@ -119,27 +88,26 @@ impl Sightings {
     }
 
     fn of(&self, key: &Key, index: usize) -> Sighting {
-        self.by_key.get(key).map(|sightings| sightings[index]).unwrap_or_default()
+        self.by_key.get(key).and_then(|sightings| sightings.get(index)).copied().unwrap_or_default()
     }
 
-    /// Notes what `node` keeps now, at `now` of its clock.
-    pub(super) fn note(&mut self, node: NodeId, key: &Key, charges: &[Charge], seen: &[Seen], now: Micros) {
-        let steps = self.steps.entry(node).or_default();
-        if now >= steps.distrust_until {
-            steps.distrust_until = 0;
-        }
-        let steps = steps.number;
-        let fresh = || vec![Sighting::default(); self.limits].into();
+    /// Notes what is kept under `key` of `limits` limits.
+    pub(super) fn note(&mut self, key: &Key, asked: &Asked, limits: usize) {
+        let (node, now) = (asked.node, asked.booked.now);
+        let clock = self.clocks.entry(node).or_default();
+        clock.forward_until = clock.forward_until.filter(|&until| now < until);
+        let forward_until = clock.forward_until;
+        let fresh = || vec![Sighting::default(); limits].into();
         let sightings = self.by_key.entry(key.clone()).or_insert_with(fresh);
-        for (charge, &seen) in charges.iter().zip(seen) {
-            sightings[charge.index] = Sighting { seen, node, steps, is_distrusted: false };
+        for (charge, &seen) in asked.charges.iter().zip(&asked.booked.seen) {
+            sightings[charge.index] = Sighting { seen, node, forward_until, is_distrusted: false };
         }
         self.tidy(now);
     }
 
     /// Forgets what matters no more, now and then.
     fn tidy(&mut self, now: Micros) {
-        if self.by_key.len() > self.tidy_beyond {
+        if self.by_key.len() > self.tidy_beyond.max(FEW) {
             self.by_key.retain(|_, sightings| sightings.iter().any(|sighting| sighting.seen.settled > now));
             self.tidy_beyond = FEW + 2 * self.by_key.len();
         }
@@ -149,13 +117,19 @@ impl Sightings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::redis::clock::Exchange;
+    use crate::store::redis::script::{BookedSlots, Found};
+    use crate::time::Time;
 
-    fn sighting(settled: Micros) -> Seen {
-        Seen { epoch: 1, seq: 1, newest: 1, settled }
+    const HERE: NodeId = NodeId(0);
+    const THERE: NodeId = NodeId(1);
+
+    fn key(name: &str) -> Key {
+        Key::from_slice(name.as_bytes())
     }
 
-    fn charge() -> Charge {
-        let terms = super::super::terms::ScriptTerms {
+    fn asked(node: NodeId, now: Micros, settled: Micros) -> Asked {
+        let terms = ScriptTerms {
             algorithm: crate::config::Algorithm::Sliding,
             count: 1,
             period: 1,
@@ -163,44 +137,51 @@ mod tests {
             starts_empty: false,
             log: 0,
         };
-        Charge { index: 0, terms, cost: 1, seen: Seen::default(), is_distrusted: false }
+        let charge = Charge { index: 0, terms, cost: 1, seen: Seen::default(), is_distrusted: false };
+        let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, settled }];
+        let (slots, found) = (Vec::new(), Found::Nothing);
+        let booked = BookedSlots { now, ask_again: None, turn: None, found, slots, seen };
+        let exchange = Exchange { asked: Time(now * 1000), server: now, answered: Time(now * 1000) };
+        Asked { node, charges: vec![charge], exchange, booked }
     }
 
     #[test]
     fn each_limit_is_distrusted_until_it_was_asked_again_or_all_is_over() {
-        let mut sightings = Sightings::new(1);
-        let (a, b) = (Key::from_slice(b"a"), Key::from_slice(b"b"));
-        let (here, there) = (NodeId(0), NodeId(1));
-        sightings.note(here, &a, &[charge()], &[sighting(20)], 10);
-        assert!(!sightings.is_distrusted(&a, 0, here));
-        sightings.distrust(here, 100);
-        assert!(sightings.is_distrusted(&a, 0, here) && sightings.is_distrusted(&b, 0, here));
-        assert!(!sightings.is_distrusted(&a, 0, there));
-        sightings.note(here, &a, &[charge()], &[sighting(120)], 50);
-        assert!(!sightings.is_distrusted(&a, 0, here) && sightings.is_distrusted(&b, 0, here));
-        sightings.note(here, &a, &[charge()], &[sighting(120)], 100);
-        assert!(!sightings.is_distrusted(&b, 0, here));
+        let mut sightings = Sightings::default();
+        let (a, b) = (key("a"), key("b"));
+        sightings.note(&a, &asked(HERE, 10, 20), 1);
+        assert_eq!(sightings.doubt(&a, &asked(HERE, 10, 20), 0, 50_000), None);
+        assert!(!sightings.is_distrusted(&a, 0, HERE));
+        let mut stepped = asked(HERE, 50, 20);
+        (stepped.exchange.asked, stepped.exchange.answered) = (Time(11_000), Time(11_000));
+        assert_eq!(sightings.doubt(&a, &stepped, 0, 50_000), Some("its clock was set forward"));
+        assert!(sightings.is_distrusted(&a, 0, HERE) && sightings.is_distrusted(&b, 0, HERE));
+        assert!(!sightings.is_distrusted(&a, 0, THERE));
+        sightings.note(&a, &asked(HERE, 50, 120), 1);
+        assert!(!sightings.is_distrusted(&a, 0, HERE) && sightings.is_distrusted(&b, 0, HERE));
+        sightings.note(&a, &asked(HERE, 100, 120), 1);
+        assert!(!sightings.is_distrusted(&b, 0, HERE));
     }
 
     #[test]
     fn a_key_that_moved_is_distrusted_until_it_was_asked_again() {
-        let mut sightings = Sightings::new(1);
-        let (a, b) = (Key::from_slice(b"a"), Key::from_slice(b"b"));
-        sightings.note(NodeId(0), &a, &[charge()], &[sighting(20)], 10);
-        assert_eq!((sightings.keeper(&a, 19), sightings.keeper(&a, 20)), (Some(NodeId(0)), None));
-        sightings.distrust_key(&a);
-        assert!(sightings.is_distrusted(&a, 0, NodeId(1)) && !sightings.is_distrusted(&b, 0, NodeId(1)));
-        sightings.note(NodeId(1), &a, &[charge()], &[sighting(30)], 10);
-        assert!(!sightings.is_distrusted(&a, 0, NodeId(1)));
-        assert_eq!(sightings.keeper(&a, 20), Some(NodeId(1)));
+        let mut sightings = Sightings::default();
+        let (a, b) = (key("a"), key("b"));
+        sightings.note(&a, &asked(HERE, 10, 20), 1);
+        assert_eq!((sightings.keeper(&a, 19), sightings.keeper(&a, 20)), (Some(HERE), None));
+        sightings.distrust(&a);
+        assert!(sightings.is_distrusted(&a, 0, THERE) && !sightings.is_distrusted(&b, 0, THERE));
+        sightings.note(&a, &asked(THERE, 10, 30), 1);
+        assert!(!sightings.is_distrusted(&a, 0, THERE));
+        assert_eq!(sightings.keeper(&a, 20), Some(THERE));
     }
 
     #[test]
     fn a_million_keys_take_no_memory_once_they_have_settled() {
-        let mut sightings = Sightings::new(1);
+        let mut sightings = Sightings::default();
         for number in 0..1_000_000u64 {
             let key = Key::from_slice(&number.to_le_bytes());
-            sightings.note(NodeId(0), &key, &[charge()], &[sighting(number + 100)], number);
+            sightings.note(&key, &asked(HERE, number, number + 100), 1);
         }
         assert!(sightings.by_key.len() < 2 * FEW);
         assert_eq!(sightings.of(&Key::from_slice(&999_999u64.to_le_bytes()), 0).seen.settled, 1_000_099);

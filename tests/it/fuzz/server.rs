@@ -145,9 +145,9 @@ impl Numbers<'_> {
         let is_new = self.byte() & 1 == 0;
         let nodes = nodes[usize::from(self.byte()) % nodes.len()];
         let claimed = if is_new && !client.key.is_empty() { self.booked(now, 0) } else { String::new() };
-        let near = if is_new { "+PONG\r\n" } else { "" };
+        let near = if is_new { self.booked(now, 0) } else { String::new() };
         let [booked, again] = [self.booked(now, limits), self.booked(now, limits)];
-        [login, nodes, &claimed, near, &booked, &again].concat().into_bytes()
+        [login, nodes, &near, &claimed, &booked, &again].concat().into_bytes()
     }
 
     fn booked(&mut self, now: u64, limits: usize) -> String {

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::Duration;
 
 use throttle::exit::Exit;
+use throttle::store::Store;
 
-use super::client::{book_out, failure, impatient, keyed, store};
+use super::client::{book_out, failure, impatient, keyed, some, store};
 use super::crowds::goes_on_without_a_burst;
 use super::proxy::listen;
 use super::server::RedisServer;
@@ -18,7 +19,7 @@ const SLOTS: u16 = 16384;
 const RATES: [&str; 1] = ["2/h,key=col:1"];
 
 const OPTIONS: &str = "--cluster-enabled yes --cluster-node-timeout 1000 --user joe on >hush ~throttle:* \
-                       +ping +select +evalsha +script|load +time +getrange +setrange +pexpire +pttl \
+                       +select +evalsha +script|load +time +getrange +setrange +pexpire +pttl \
                        +cluster|slots +asking +scan +unlink --user default on nopass ~* &* +@all -evalsha";
 
 fn start_node() -> Option<RedisServer> {
@@ -142,6 +143,24 @@ fn a_slot_that_is_moved() {
     assert!(!warnings.is_empty());
     assert!(warnings[0].contains("clock is ahead"), "{warnings:?}");
     assert_eq!(cluster.nodes[2].ask::<u64>("EXISTS throttle:web"), 1);
+}
+
+/// It would come too early there, by as much as that clock is ahead.
+#[test]
+fn a_slot_is_not_given_back_to_another_node() {
+    let Some((ahead, clock)) = RedisServer::start_with_clock(&OPTIONS.split(' ').collect::<Vec<_>>()) else {
+        return;
+    };
+    clock.step(100_000);
+    let (Some(first), Some(second)) = (start_node(), start_node()) else { return };
+    let cluster = Cluster::of(vec![first, second, ahead]);
+    let rates = ["2/10s,margin=2s"];
+    let mut owner = store(&url(&cluster.nodes[2], "web"), &rates);
+    let slots = [0; 4].map(|_| owner.book(&some(1)).unwrap().slots[0]);
+    cluster.migrate("throttle:web", cluster.keeper("throttle:web"), 2, || ());
+    owner.give_back(&some(1), &slots[2..]).unwrap();
+    let next = store(&url(&cluster.nodes[2], "web"), &rates).book(&some(1)).unwrap();
+    assert!(next.slots[0].at > slots[3].at, "{:?}, {slots:?}", next.slots);
 }
 
 #[test]

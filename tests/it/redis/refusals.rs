@@ -70,7 +70,7 @@ fn scripts_are_disabled() {
 /// As little as the manual says.
 #[test]
 fn what_a_user_must_be_allowed() {
-    let allowed = "joe on >hush ~throttle:* -@all +ping +evalsha +script|load +time +getrange +setrange +pexpire \
+    let allowed = "joe on >hush ~throttle:* -@all +evalsha +script|load +time +getrange +setrange +pexpire \
                    +pttl";
     let Some(server) = server_with_user(allowed) else { return };
     store(&server.url("web").replace("//", "//joe:hush@"), &["10/s"]).book(&some(1)).unwrap();

@@ -9,7 +9,7 @@
 --       logs before its own, rule, count, period, burst, whether it starts empty, cost, whether to distrust what is
 --       kept; and what the client last saw of it: epoch, seq, newest, settled (0 each if nothing); then the slots that
 --       are given back.
--- Returns {-1, the other policy}, or {now, when to ask again (0: never), what was found, slots, what is kept of each,
+-- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each,
 --       the turn (0: none)}.
 
 local RULES = { sliding = sliding, bucket = bucket, interval = interval, fixed = fixed }
@@ -213,7 +213,7 @@ end
 
 local is_kept, other = read_policy()
 if other then
-  return { -1, other }
+  return other
 end
 
 local limits, since, found, is_same = {}, now, 0, true

@@ -1,0 +1,144 @@
+//! The limits that all who share a state have to agree on. Margins are among them: where the user has given none, whoever is
+//! first decides.
+
+use super::clock::Micros;
+use super::failure::Failure;
+use super::script::Request;
+use super::terms::{ScriptTerms, terms};
+use crate::config::Rate;
+use crate::exit::Exit;
+use crate::store::{Order, Policy, Reserve};
+
+/// For how long the policy of keys is on record at least, in milliseconds.
+const LEAST_CLAIM: u64 = 10_000;
+
+pub(super) struct Agreement {
+    pub(super) policy: Policy,
+    /// The policy in the numbers of the scripts; none before the first booking.
+    terms: Vec<ScriptTerms>,
+    /// The limits as the user gave them; empty if there is no margin to choose.
+    rates: Vec<Rate>,
+    is_settled: bool,
+}
+
+impl Agreement {
+    pub(super) fn new(policy: Policy, rates: &[Rate]) -> Self {
+        let is_open = rates.iter().any(|rate| rate.margin == 0);
+        let rates = if is_open { rates.to_vec() } else { Vec::new() };
+        Agreement { policy, terms: Vec::new(), rates, is_settled: !is_open }
+    }
+
+    pub(super) fn rates(&self) -> &[Rate] {
+        &self.rates
+    }
+
+    /// # Errors
+    /// Redis cannot keep these limits, or costs, exactly.
+    pub(super) fn prepare(&mut self, order: &Order) -> Result<(), Failure> {
+        if self.terms.is_empty() {
+            self.terms = terms(&self.policy).map_err(|error| Failure::bad(Exit::Usage, error))?;
+        }
+        let mut costs = self.terms.iter().zip(&order.costs);
+        let are_exact = costs.try_for_each(|(terms, &cost)| terms.ensure_exact(cost));
+        are_exact.map_err(|error| Failure::bad(Exit::Usage, error))
+    }
+
+    /// An order that charges nothing.
+    pub(super) fn request<'a>(&'a self, key: &'a [u8], order: &'a Order, began: Micros) -> Request<'a> {
+        let Agreement { policy, terms, .. } = self;
+        Request { key, policy, terms, began, keep: 0, order, charges: &[], given: &[] }
+    }
+
+    /// For how many milliseconds it is on record that nobody uses the name for other limits.
+    pub(super) fn claim(&self) -> u64 {
+        let longest = self.policy.quotas.iter().map(|quota| quota.period).max().unwrap_or(0);
+        (longest / 1_000_000).saturating_add(LEAST_CLAIM)
+    }
+
+    /// Before anything is booked: chooses margins of at least so many nanoseconds where none are given.
+    pub(super) fn settle(&mut self, least: u64) {
+        if !self.is_settled {
+            let margins = self.rates.iter().map(|rate| Reserve::REMOTE.margin(rate).max(least)).collect();
+            self.change_to(self.with(margins));
+        }
+    }
+
+    /// Agrees to the policy that a state is kept for, if it differs from ours by margins that are not given, and by nothing
+    /// else. Returns whether it does.
+    pub(super) fn adopt(&mut self, theirs: &str) -> bool {
+        let theirs_in_full = Policy::rates(theirs).unwrap_or_default();
+        if self.rates.is_empty() || theirs_in_full.len() != self.rates.len() {
+            return false;
+        }
+        let policy = self.with(theirs_in_full.iter().map(|rate| rate.margin).collect());
+        let is_agreed = policy.text == theirs && policy.text != self.policy.text;
+        if is_agreed {
+            self.change_to(policy);
+        }
+        is_agreed
+    }
+
+    fn change_to(&mut self, policy: Policy) {
+        self.is_settled = true;
+        self.policy = policy;
+        self.terms.clear();
+    }
+
+    /// The policy with these margins where none are given.
+    fn with(&self, margins: Vec<u64>) -> Policy {
+        let rate = |(rate, margin): (&Rate, u64)| match rate.margin {
+            0 => Rate { margin, ..rate.clone() },
+            _ => rate.clone(),
+        };
+        let rates: Vec<_> = self.rates.iter().zip(margins).map(rate).collect();
+        Policy::new(&rates, Reserve::REMOTE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Defaults, RateText};
+
+    fn rates(texts: &[&str]) -> Vec<Rate> {
+        let rate = |text: &&str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        texts.iter().map(rate).collect()
+    }
+
+    fn policy(texts: &[&str]) -> Policy {
+        Policy::new(&rates(texts), Reserve::REMOTE)
+    }
+
+    fn given(texts: &[&str]) -> Agreement {
+        Agreement::new(policy(texts), &rates(texts))
+    }
+
+    #[test]
+    fn a_margin_is_as_long_as_the_way_demands_unless_it_is_given() {
+        let texts = ["10/s", "9/s,margin=5ms"];
+        let settled = |texts: &[&str], least| {
+            let mut agreement = given(texts);
+            agreement.settle(least);
+            agreement.settle(2 * least);
+            agreement.policy
+        };
+        assert_eq!(settled(&texts, 1_000_000), policy(&texts), "20 ms are more");
+        assert_eq!(settled(&texts, 30_000_000), policy(&["10/s,margin=30ms", "9/s,margin=5ms"]));
+        assert_eq!(settled(&texts[1..], 30_000_000), policy(&texts[1..]));
+    }
+
+    #[test]
+    fn whoever_is_first_decides_on_margins_and_on_nothing_else() {
+        let theirs = ["10/s,margin=30ms", "9/s,margin=5ms"];
+        let mut ours = given(&["10/s", "9/s,margin=5ms"]);
+        assert!(ours.adopt(&policy(&theirs).text) && ours.policy == policy(&theirs));
+        assert!(!ours.adopt(&policy(&theirs).text), "nothing changes");
+        for other in
+            [&["10/s,margin=40ms", "9/s,margin=6ms"][..], &["11/s,margin=30ms", "9/s,margin=5ms"], &["10/s"]]
+        {
+            assert!(!ours.adopt(&policy(other).text) && ours.policy == policy(&theirs), "{other:?}");
+        }
+        assert!(!given(&["9/s,margin=5ms"]).adopt(&policy(&["9/s,margin=6ms"]).text));
+        assert!(!ours.adopt("nonsense"));
+    }
+}

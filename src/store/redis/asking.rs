@@ -1,0 +1,98 @@
+//! What a server is asked: whether it is one for these limits, and for slots.
+
+use super::RedisStore;
+use super::clock::Exchange;
+use super::distance::{ROUND_TRIPS, required_margin, round_trip, too_far};
+use super::failure::Failure;
+use super::handed_out::NodeSlot;
+use super::nodes::NodeId;
+use super::script::{BookedSlots, Charge, Request, Seen, redis_key};
+use super::socket::Patience;
+use crate::store::Order;
+
+/// A server that has slept takes some tenths of a millisecond longer: which is a part of D that matters, if D is shorter
+/// than this.
+const AWAKE: u64 = 5_000_000;
+
+/// A booking: who was asked for what, and what came of it.
+pub(super) struct Asked {
+    pub(super) node: NodeId,
+    pub(super) charges: Vec<Charge>,
+    pub(super) exchange: Exchange,
+    pub(super) booked: BookedSlots,
+}
+
+impl Asked {
+    /// Whether what is kept does not follow from what was seen before, of what still matters.
+    pub(super) fn is_of_another_history(&self) -> bool {
+        let is_another = |(charge, seen): (&Charge, &Seen)| {
+            let known = charge.seen;
+            known.epoch > 0 && known.epoch != seen.epoch && known.settled > self.booked.now
+        };
+        self.charges.iter().zip(&self.booked.seen).any(is_another)
+    }
+}
+
+impl RedisStore {
+    /// Before anything is booked: whether the server is near enough for these limits. Before keys are charged, and now and
+    /// then: whether all who use the name mean these limits.
+    pub(super) fn meet(&mut self, order: &Order, patience: Patience) -> Result<(), Failure> {
+        if !self.is_near {
+            let enough = self.policy().deadline / ROUND_TRIPS;
+            let round_trip = self.probe(order, 0, enough, patience)?;
+            self.agreement.settle(required_margin(round_trip));
+            if round_trip > self.policy().deadline / ROUND_TRIPS {
+                return Err(Failure::refused(too_far(round_trip, self.policy().deadline)));
+            }
+            self.is_near = true;
+            self.tell_reach();
+        }
+        let now = (self.now)();
+        if !order.key.is_empty() && self.claimed_until.is_none_or(|until| until <= now) {
+            let millis = self.agreement.claim();
+            self.probe(order, millis, u64::MAX, patience)?;
+            self.claimed_until = now.checked_add((millis.saturating_mul(1_000_000 / 2)).into());
+        }
+        Ok(())
+    }
+
+    /// How long an answer takes that says whether the limits are those of the name.
+    fn probe(&mut self, order: &Order, keep: u64, enough: u64, patience: Patience) -> Result<u64, Failure> {
+        let key = redis_key(self.server.name(), b"");
+        let nothing = Request { keep, ..self.agreement.request(&key, order, self.began) };
+        let (now, booking) = (&self.now, &self.booking);
+        self.nodes.ask(&key, patience, |_, connection| {
+            round_trip(now, enough, || booking.ask(connection, &nothing).map(drop))
+        })
+    }
+
+    /// Books what an order asks for, and gives back slots of whichever node is asked.
+    pub(super) fn ask(
+        &mut self,
+        order: &Order,
+        given: &[NodeSlot],
+        patience: Patience,
+    ) -> Result<Asked, Failure> {
+        self.agreement.prepare(order)?;
+        let key = redis_key(self.server.name(), &order.key);
+        let nothing = self.agreement.request(&key, order, self.began);
+        let (now, booking, sightings, replicas) =
+            (&self.now, &self.booking, &self.sightings, self.server.replicas);
+        self.nodes.ask(&key, patience, |node, connection| {
+            connection.replicate(replicas, false)?;
+            if nothing.policy.deadline < AWAKE {
+                booking.ask(connection, &nothing)?;
+            }
+            let charges = sightings.charges(order, nothing.terms, node);
+            // If the key has moved, the others are by another clock.
+            let given: Vec<_> =
+                given.iter().filter(|slot| slot.node == node).map(|slot| slot.micros).collect();
+            let asked = now();
+            let booked = booking.ask(connection, &Request { charges: &charges, given: &given, ..nothing })?;
+            let answered = now();
+            connection.replicate(replicas, true)?;
+            let exchange = Exchange { asked, server: booked.now, answered };
+            Ok(Asked { node, charges, exchange, booked })
+        })
+    }
+}

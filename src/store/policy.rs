@@ -43,7 +43,7 @@ impl Reserve {
         part: 50,
         least: 5 * MILLISECOND,
         dearest_part: 2,
-        floor: MILLISECOND,
+        floor: MILLISECOND / 2,
         most: 250 * MILLISECOND,
         longest: 2 * SECOND,
     };
@@ -372,7 +372,7 @@ mod tests {
         let us = MILLISECOND / 1000;
         assert_eq!(reach("10/s", Reserve::LOCAL), (990, 52_631 * us + 578));
         assert_eq!(reach("1000/s,algo=interval", Reserve::LOCAL), (952, 52 * us + 631));
-        assert_eq!(reach("1000/s,algo=interval", Reserve::REMOTE), (500, 52 * us + 631));
+        assert_eq!(reach("1000/s,algo=interval", Reserve::REMOTE), (666, 52 * us + 631));
         assert_eq!(reach("10/s,algo=bucket,burst=1", Reserve::REMOTE).0, 952);
         assert_eq!(reach("10/s,margin=1s", Reserve::LOCAL).0, 500);
     }

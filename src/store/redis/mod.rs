@@ -48,6 +48,7 @@ mod terms;
 #[cfg(feature = "tls")]
 mod tls;
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
@@ -92,6 +93,8 @@ pub struct RedisStore {
     /// Until when it is on record that nobody uses the name of our keys for other limits.
     claimed_until: Option<Time>,
     handed_out: HandedOut,
+    /// The last answer was of no use any more when it came.
+    is_late: bool,
     warning: Option<String>,
     tell: Option<Tell>,
 }
@@ -107,7 +110,7 @@ pub(super) fn open(
     timeout: Duration,
     now: impl Fn() -> Time + Send + 'static,
 ) -> Result<Box<dyn Store>, StoreError> {
-    RedisStore::check(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
+    terms::terms(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
     let agreement = Agreement::new(policy.clone(), rates);
     Ok(Box::new(RedisStore { agreement, ..RedisStore::new(server.clone(), policy, timeout, now) }))
 }
@@ -135,17 +138,10 @@ impl RedisStore {
             is_near: false,
             claimed_until: None,
             handed_out: HandedOut::default(),
+            is_late: false,
             warning: None,
             tell: None,
         }
-    }
-
-    /// Whether Redis can keep these limits exactly. Booking finds out, too.
-    ///
-    /// # Errors
-    /// It cannot: they are too long, too large, or have too long a log. It says what to do about it.
-    pub fn check(policy: &Policy) -> Result<()> {
-        terms::terms(policy).map(|_| ())
     }
 
     /// Asks once; again, if the answer says that no answer could be trusted, or that margins are others.
@@ -164,7 +160,13 @@ impl RedisStore {
             let memory = self.memory(&asked);
             let Some(doubt) = self.sightings.doubt(&order.key, &asked, self.policy().deadline, memory) else {
                 self.note(order, &asked);
-                return self.answer(order, &asked);
+                let answer = self.answer(order, &asked);
+                let was_late = mem::replace(&mut self.is_late, answer.is_err());
+                if answer.is_ok() || was_late {
+                    return answer;
+                }
+                why = "its answers come late";
+                continue;
             };
             self.warn(doubt);
             why = "its clock is set forward again and again";

@@ -26,6 +26,13 @@ impl Stream for Socket {
     }
 }
 
+/// How a server lets us in, and whether it has: then a name that is unknown is no mistake.
+pub(super) struct Access<'a> {
+    pub(super) server: &'a Server,
+    pub(super) was_there: bool,
+    pub(super) patience: Patience,
+}
+
 /// A connection over which one question is asked at a time.
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
@@ -39,22 +46,15 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects to `address`, and presents user and password.
-    ///
-    /// A name of a host that there is not is a mistake, unless the server `was_there`.
-    pub(super) fn open(
-        address: &Address,
-        server: &Server,
-        was_there: bool,
-        patience: Patience,
-    ) -> Result<Self, Failure> {
-        let socket = Socket::open(address, was_there, patience)?;
+    pub(super) fn open(address: &Address, access: &Access) -> Result<Self, Failure> {
+        let socket = Socket::open(address, access.was_there, access.patience)?;
         match address {
             #[cfg(feature = "tls")]
             Address::Tcp { host, has_tls: true, .. } => {
-                Connection::over(tls::shake_hands(host, socket)?, false, server, patience)
+                Connection::over(tls::shake_hands(host, socket)?, false, access)
             }
-            Address::Tcp { .. } => Connection::over(socket, true, server, patience),
-            Address::Unix(_) => Connection::over(socket, false, server, patience),
+            Address::Tcp { .. } => Connection::over(socket, true, access),
+            Address::Unix(_) => Connection::over(socket, false, access),
         }
     }
 
@@ -62,8 +62,7 @@ impl Connection {
     pub(super) fn over(
         stream: impl Stream + 'static,
         may_want_tls: bool,
-        server: &Server,
-        patience: Patience,
+        &Access { server, patience, .. }: &Access,
     ) -> Result<Self, Failure> {
         let mut connection = Connection {
             stream: Box::new(stream),

@@ -18,22 +18,12 @@ pub(super) const TOO_LATE: &str = "no answer in time";
 pub(super) enum Failure {
     /// It may pass: try again.
     Away(String),
-    /// Another node of the cluster is to be asked.
-    Redirect(Redirect),
+    /// Another node of the cluster is to be asked, HOST:PORT; whether only once, as the key is on its way there.
+    Redirect(String, bool),
     /// The state is kept for these limits, which are not ours.
     OtherLimits(String),
     /// It will not pass.
     Final(StoreError),
-}
-
-/// Who is to be asked, by whom.
-#[derive(Debug)]
-pub(super) struct Redirect {
-    /// Empty if it is the host of the node that says so.
-    pub(super) host: String,
-    pub(super) port: u16,
-    /// As a key is on its way there, and others of its slot are not.
-    pub(super) is_for_once: bool,
 }
 
 impl Failure {
@@ -65,8 +55,7 @@ impl Failure {
     /// Of anything that was asked.
     pub(super) fn of(error: &RedisError) -> Self {
         if let Some((node, _)) = error.redirect_node() {
-            let redirect = Redirect::to(node, error.code() == Some("ASK"));
-            return redirect.map_or_else(|| Failure::away("it redirects to nowhere"), Failure::Redirect);
+            return Failure::Redirect(node.to_owned(), error.code() == Some("ASK"));
         }
         if let Some(code) = error.code() {
             return of_reply(code, error.detail().unwrap_or_default());
@@ -86,7 +75,7 @@ impl Failure {
                 return StoreError { exit: Exit::BadState, error: anyhow!("it is kept for {limits}") };
             }
             Failure::Away(why) => why,
-            Failure::Redirect(_) => "the keys of its cluster are being moved".to_owned(),
+            Failure::Redirect(..) => "the keys of its cluster are being moved".to_owned(),
         };
         StoreError { exit: Exit::StoreAway, error: anyhow!(why) }
     }
@@ -145,7 +134,7 @@ mod tests {
 
     fn exit(failure: &Failure) -> Option<Exit> {
         match failure {
-            Failure::Away(_) | Failure::Redirect(_) | Failure::OtherLimits(_) => None,
+            Failure::Away(_) | Failure::Redirect(..) | Failure::OtherLimits(_) => None,
             Failure::Final(error) => Some(error.exit),
         }
     }

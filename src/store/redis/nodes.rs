@@ -9,8 +9,8 @@ use std::ops::RangeInclusive;
 
 use redis::{Value, cmd, from_redis_value, from_redis_value_ref};
 
-use super::connection::Connection;
-use super::failure::{Failure, Redirect};
+use super::connection::{Access, Connection};
+use super::failure::Failure;
 use super::hash_slot::hash_slot;
 use super::sentinel;
 use super::socket::Patience;
@@ -43,8 +43,7 @@ pub(super) struct Nodes {
 }
 
 /// Connects to an address, as [`Connection::open`] does.
-pub(super) type Dial =
-    Box<dyn FnMut(&Address, &Server, bool, Patience) -> Result<Connection, Failure> + Send>;
+pub(super) type Dial = Box<dyn FnMut(&Address, &Access) -> Result<Connection, Failure> + Send>;
 
 impl Nodes {
     pub(super) fn new(server: Server) -> Self {
@@ -80,9 +79,8 @@ impl Nodes {
                 connection.set_asking(is_for_once);
                 question(node, connection)
             });
-            let Err(Failure::Redirect(redirect)) = answer else { return answer };
-            is_for_once = redirect.is_for_once;
-            node = self.node_at(node, &redirect.host, redirect.port)?;
+            let Err(Failure::Redirect(name, is_moving)) = answer else { return answer };
+            (node, is_for_once) = (self.node_at(node, &name)?, is_moving);
             if !is_for_once {
                 self.by_slot.insert(slot, node);
             }
@@ -133,14 +131,12 @@ impl Nodes {
     fn connect(&mut self, node: NodeId, patience: Patience) -> Result<&mut Connection, Failure> {
         let Node { address, connection } = &mut self.known[node.0];
         if connection.is_none() {
-            let mut open = |address: &Address| (self.dial)(address, &self.server, self.was_there, patience);
-            let opened = match &self.server.master {
-                Some(master) => {
-                    open(&sentinel::master(master, address, &self.server, self.was_there, patience)?)
-                }
-                None => open(address),
+            let access = Access { server: &self.server, was_there: self.was_there, patience };
+            let address = match &self.server.master {
+                Some(master) => &sentinel::master(master, address, &access)?,
+                None => address,
             };
-            *connection = Some(opened?);
+            *connection = Some((self.dial)(address, &access)?);
             self.was_there = true;
         }
         let connection = connection.as_mut().expect("it was opened");
@@ -173,9 +169,10 @@ impl Nodes {
                 Err(error) => Err(connection.failure(&error)),
             }
         })?;
-        for (slots, nodes) in ranges.iter().filter_map(|range| read_range(range)) {
-            for (is_replica, (host, port)) in nodes.into_iter().enumerate() {
-                let node = self.node_at(teller, &host, port)?;
+        for (slots, names) in ranges.iter().filter_map(|range| read_range(range)) {
+            // The master, then its replicas.
+            for (is_replica, name) in names.iter().enumerate() {
+                let node = self.node_at(teller, name)?;
                 if is_replica == 0 {
                     self.by_slot.extend(slots.clone().map(|slot| (slot, node)));
                 }
@@ -184,8 +181,10 @@ impl Nodes {
         Ok(())
     }
 
-    /// The node that `teller` calls by this name.
-    fn node_at(&mut self, teller: NodeId, host: &str, port: u16) -> Result<NodeId, Failure> {
+    /// The node that `teller` calls HOST:PORT, of which the host may be missing.
+    fn node_at(&mut self, teller: NodeId, name: &str) -> Result<NodeId, Failure> {
+        let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = parts.ok_or_else(|| Failure::away("it redirects to nowhere"))?;
         let (here, has_tls) = match &self.known[teller.0].address {
             Address::Tcp { host, has_tls, .. } => (host.as_str(), *has_tls),
             Address::Unix(_) => ("127.0.0.1", false),
@@ -204,26 +203,17 @@ impl Nodes {
     }
 }
 
-/// The first and last slot, and those who keep them: the master, then its replicas.
-fn read_range(parts: &[Value]) -> Option<(RangeInclusive<u16>, Vec<(String, u16)>)> {
+/// The first and last slot, and those who keep them, by name.
+fn read_range(parts: &[Value]) -> Option<(RangeInclusive<u16>, Vec<String>)> {
     let [first, last, nodes @ ..] = parts else { return None };
     let slots = from_redis_value_ref(first).ok()?..=from_redis_value_ref(last).ok()?;
-    Some((slots, nodes.iter().filter_map(read_node).collect()))
+    Some((slots, nodes.iter().filter_map(read_name).collect()))
 }
 
-fn read_node(node: &Value) -> Option<(String, u16)> {
-    let Value::Array(parts) = node else { return None };
-    let [host, port, ..] = parts.as_slice() else { return None };
+fn read_name(node: &Value) -> Option<String> {
+    let (host, port) = node.as_sequence().and_then(|parts| Some((parts.first()?, parts.get(1)?)))?;
     let host: Option<String> = from_redis_value_ref(host).ok()?;
-    Some((host.unwrap_or_default(), from_redis_value_ref(port).ok()?))
-}
-
-impl Redirect {
-    /// Of an error that says `HOST:PORT`, of which the host may be missing.
-    pub(super) fn to(node: &str, is_for_once: bool) -> Option<Self> {
-        let (host, port) = node.rsplit_once(':')?;
-        Some(Redirect { host: host.to_owned(), port: port.parse().ok()?, is_for_once })
-    }
+    Some(format!("{}:{}", host.unwrap_or_default(), from_redis_value_ref::<u16>(port).ok()?))
 }
 
 #[cfg(test)]
@@ -243,17 +233,16 @@ mod tests {
         ];
         for (url, named, address) in table {
             let mut nodes = Nodes::new(url.parse().unwrap());
-            let to = Redirect::to(named, false).unwrap();
-            let node = nodes.node_at(NodeId(0), &to.host, to.port).ok().unwrap();
+            let node = nodes.node_at(NodeId(0), named).ok().unwrap();
             assert!(nodes.known[node.0].address == address, "{url} {named}");
-            assert_eq!(nodes.node_at(node, &to.host, to.port).ok(), Some(node), "{url} {named}");
+            assert_eq!(nodes.node_at(node, named).ok(), Some(node), "{url} {named}");
         }
     }
 
     #[test]
     fn nodes_without_end_are_not_believed() {
         let mut nodes = Nodes::new("redis://h/n".parse().unwrap());
-        let mut name = |port| nodes.node_at(NodeId(0), "", port).is_ok();
+        let mut name = |port| nodes.node_at(NodeId(0), &format!(":{port}")).is_ok();
         assert!((10_000..).take(MOST_NODES - 1).all(&mut name));
         assert!(!name(9000));
     }

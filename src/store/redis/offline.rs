@@ -30,8 +30,8 @@ impl RedisStore {
 }
 
 fn dial(mut streams: impl Iterator<Item = UnixStream> + Send + 'static) -> Dial {
-    Box::new(move |_, server, _, patience| {
+    Box::new(move |_, access| {
         let stream = streams.next().ok_or_else(|| Failure::away("nobody answers"))?;
-        Connection::over(Socket::over(stream.into(), patience.until()), false, server, patience)
+        Connection::over(Socket::over(stream.into(), access.patience.until()), false, access)
     })
 }

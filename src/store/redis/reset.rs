@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{RedisResult, cmd, pipe};
+use redis::{cmd, pipe};
 
 use super::connection::Connection;
 use super::failure::Failure;
@@ -34,21 +34,18 @@ fn forget(connection: &mut Connection, name: &str) -> Result<(), Failure> {
         let mut step = cmd("SCAN");
         step.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(STEP);
         let (next, keys): (u64, Vec<Vec<u8>>) = connection.query(&step)?;
-        unlink(connection, keys.iter().filter(|key| is_of(key, name)))
+        // One by one, but all at once: a cluster takes no command for keys of several slots.
+        let mut commands = pipe();
+        keys.iter().filter(|key| is_of(key, name)).for_each(|key| _ = commands.cmd("UNLINK").arg(key));
+        let replies = connection.ask_all(&commands);
+        replies
+            .and_then(|replies| replies.into_iter().try_for_each(|reply| reply.extract_error().map(drop)))
             .map_err(|error| connection.failure(&error))?;
         if next == 0 {
             return Ok(());
         }
         cursor = next;
     }
-}
-
-/// One by one, but all at once: a cluster takes no command for keys of several slots.
-fn unlink<'a>(connection: &mut Connection, keys: impl Iterator<Item = &'a Vec<u8>>) -> RedisResult<()> {
-    let mut commands = pipe();
-    keys.for_each(|key| _ = commands.cmd("UNLINK").arg(key));
-    let replies = connection.ask_all(&commands)?;
-    replies.into_iter().try_for_each(|reply| reply.extract_error().map(drop))
 }
 
 /// Finds the keys of a name, and others, as any character may be in place of a special one.

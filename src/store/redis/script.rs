@@ -69,11 +69,8 @@ pub(super) struct Request<'a> {
 impl Request<'_> {
     /// Many at once make the script take long: less than D, and so that the answer comes in time.
     fn count(&self) -> u64 {
-        if self.charges.is_empty() {
-            0
-        } else {
-            self.order.count.min((self.policy.deadline / NANOS_A_SLOT).max(1))
-        }
+        let most = if self.charges.is_empty() { 0 } else { (self.policy.deadline / NANOS_A_SLOT).max(1) };
+        self.order.count.min(most)
     }
 }
 
@@ -171,14 +168,8 @@ fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
 
 fn read(value: Value) -> Option<BookedSlots> {
     let (now, ask_again, found, slots, seen, turn) = from_redis_value(value).ok()?;
-    let found = match found {
-        0 => Found::Nothing,
-        1 => Found::Lost,
-        2 => Found::SetBack,
-        3 => Found::Distrusted,
-        _ => return None,
-    };
-    let seen: Vec<[u64; 4]> = seen;
+    let (found, seen): (usize, Vec<[u64; 4]>) = (found, seen);
+    let found = *[Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted].get(found)?;
     let seen = seen.into_iter().map(|[epoch, seq, newest, settled]| Seen { epoch, seq, newest, settled });
     let (ask_again, turn) = (Some(ask_again).filter(|&at| at > 0), Some(turn).filter(|&turn| turn > 0));
     Some(BookedSlots { now, ask_again, turn: turn.map(Turn), found, slots, seen: seen.collect() })

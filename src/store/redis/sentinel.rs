@@ -2,25 +2,19 @@
 
 use redis::{cmd, from_redis_value};
 
-use super::connection::Connection;
+use super::connection::{Access, Connection};
 use super::failure::Failure;
-use super::socket::Patience;
-use crate::config::{Address, Server};
+use crate::config::Address;
 
 /// Where the master of this name is. The sentinel gets the password of the servers if it asks for one.
-pub(super) fn master(
-    name: &str,
-    sentinel: &Address,
-    server: &Server,
-    was_there: bool,
-    patience: Patience,
-) -> Result<Address, Failure> {
+pub(super) fn master(name: &str, sentinel: &Address, access: &Access) -> Result<Address, Failure> {
     let mut question = cmd("SENTINEL");
     question.arg("get-master-addr-by-name").arg(name);
-    let mut connection = Connection::open(sentinel, &server.without_credentials(), was_there, patience)?;
+    let stranger = Access { server: &access.server.without_credentials(), ..*access };
+    let mut connection = Connection::open(sentinel, &stranger)?;
     let mut answer = connection.ask(&question);
     if matches!(&answer, Err(error) if error.code() == Some("NOAUTH")) {
-        connection = Connection::open(sentinel, server, was_there, patience)?;
+        connection = Connection::open(sentinel, access)?;
         answer = connection.ask(&question);
     }
     let answer = answer.map_err(|error| connection.failure(&error))?;

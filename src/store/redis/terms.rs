@@ -1,6 +1,6 @@
 //! A policy in the numbers of the scripts: microseconds, and nothing beyond what a double holds.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 
 use crate::config::{Algorithm, format_duration};
 use crate::store::{Policy, Quota};
@@ -37,16 +37,17 @@ impl ScriptTerms {
             format_duration(period)
         );
         let (count, period) = match algorithm {
-            Algorithm::Sliding | Algorithm::Fixed => (count, micros),
-            Algorithm::Bucket | Algorithm::Interval => reduced(u128::from(count) * 1000, period.into())?,
+            Algorithm::Sliding | Algorithm::Fixed => (Some(count), micros),
+            Algorithm::Bucket | Algorithm::Interval => reduced(count.checked_mul(1000), period),
         };
+        let too_large = || anyhow!("a count of {} is too large for Redis", quota.count);
+        let count = count.filter(|&count| u128::from(count) < MOST).ok_or_else(too_large)?;
         let is_long = algorithm == Algorithm::Sliding && count > LONGEST_LOG;
         ensure!(
             !is_long,
             "{count} per period are too many for algo=sliding on Redis, which logs each: the most is 1000000; \
              algo=bucket has no log"
         );
-        ensure!(u128::from(count) < MOST, "a count of {count} is too large for Redis");
         let terms = ScriptTerms { algorithm, count, period, burst, starts_empty, log: 0 };
         terms.ensure_exact(burst)?;
         Ok(terms)
@@ -84,16 +85,12 @@ impl ScriptTerms {
 }
 
 /// The same rate in the smallest numbers.
-fn reduced(count: u128, period: u128) -> Result<(u64, u64)> {
-    let divisor = greatest_common_divisor(count, period);
-    let fits = |number: u128| u64::try_from(number / divisor).ok();
-    match (fits(count), fits(period)) {
-        (Some(count), Some(period)) => Ok((count, period)),
-        _ => anyhow::bail!("a count of {} is too large for Redis", count / 1000),
-    }
+fn reduced(count: Option<u64>, period: u64) -> (Option<u64>, u64) {
+    let divisor = count.map_or(1, |count| greatest_common_divisor(count, period));
+    (count.map(|count| count / divisor), period / divisor)
 }
 
-fn greatest_common_divisor(a: u128, b: u128) -> u128 {
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 

@@ -17,12 +17,8 @@ local SLACK = 10000000
 
 local FOUND_LOST, FOUND_STEPPED_BACK, TOLD_TO_DISTRUST = 1, 2, 3
 
-local function server_now()
-  local time = redis.call('TIME')
-  return tonumber(time[1]) * 1000000 + tonumber(time[2])
-end
-
-local now = server_now()
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local nonce, horizon, wanted = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local began, keep = tonumber(ARGV[5]), tonumber(ARGV[6])
 local turn, few = tonumber(ARGV[8]), tonumber(ARGV[9])

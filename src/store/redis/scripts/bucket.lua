@@ -1,24 +1,16 @@
 -- Bursts of up to B units, then N per P: x is the level at the newest slot, in grains. One unit is `period` grains,
 -- and `count` of them accrue each microsecond, so that nothing is lost to rounding.
 
-local bucket = {}
+local bucket = new_rule()
 
 function bucket.begin(state)
   state.x, state.y = state.burst * state.period, 0
-end
-
-function bucket.open() end
-
-function bucket.remembers()
-  return true
 end
 
 function bucket.drain(state, at)
   state.x = 0
   state.quiet = at + divide_up(state.burst * state.period, state.count)
 end
-
-function bucket.write() end
 
 local function accrued(state, level, micros, cap)
   local lacking = math.max(cap * state.period - level, 0)

@@ -1,23 +1,6 @@
 -- At most N units in each of a row of windows of length P: x is the start of the last window, y what was used of it.
 
-local fixed = {}
-
-function fixed.begin(state)
-  state.x, state.y = 0, 0
-end
-
-function fixed.open() end
-
-function fixed.remembers()
-  return true
-end
-
-function fixed.drain(state, at)
-  state.x, state.y = 0, 0
-  state.quiet = at + state.period
-end
-
-function fixed.write() end
+local fixed = new_rule()
 
 function fixed.earliest(state)
   if state.cost > state.count then

@@ -1,23 +1,14 @@
 -- At most N units in any window of length P: a ring of the slots of the last N units, 8 bytes each.
 -- Unit u, counted from 0, is at place u mod N. `log` is where the ring begins.
 
-local sliding = {}
+local sliding = new_rule()
 
 -- So many units are read at once: they are asked for one after the other.
 local AHEAD = 64
 
-function sliding.begin(state)
-  state.x, state.y = 0, 0
-end
-
 function sliding.open(state)
   state.written, state.unwritten = state.seq, {}
   state.ahead, state.ahead_from = '', 0
-end
-
--- Nothing is left of what was before, so nothing is let through until all of that is over.
-function sliding.drain(state, at)
-  state.quiet = at + state.period
 end
 
 local function put(state, place, units)

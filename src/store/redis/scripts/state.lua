@@ -22,9 +22,7 @@ local MOST_RETURNED = 1000
 local NEVER = math.huge
 
 -- As `%`, but exact for all whole numbers that doubles hold.
-local function over(dividend, divisor)
-  return math.fmod(dividend, divisor)
-end
+local over = math.fmod
 
 local function divide_up(dividend, divisor)
   local rest = over(dividend, divisor)
@@ -108,4 +106,28 @@ local function write_head(state)
     state.head,
     struct.pack('>dddddd', state.epoch, state.seq, state.quiet, state.newest, state.x, state.y)
   )
+end
+
+-- What most rules have in common: x and y begin at 0, and nothing is kept but the head.
+local common = {}
+
+function common.begin(state)
+  state.x, state.y = 0, 0
+end
+
+function common.open() end
+
+function common.write() end
+
+function common.remembers()
+  return true
+end
+
+-- Nothing is left of what was before, so nothing is let through until all of that is over.
+function common.drain(state, at)
+  state.quiet = at + state.period
+end
+
+local function new_rule()
+  return setmetatable({}, { __index = common })
 end

@@ -31,6 +31,10 @@ impl Asked {
         };
         self.charges.iter().zip(&self.booked.seen).any(is_another)
     }
+
+    pub(super) fn slots(&self) -> Vec<NodeSlot> {
+        self.booked.slots.iter().map(|&micros| NodeSlot { node: self.node, micros }).collect()
+    }
 }
 
 impl RedisStore {

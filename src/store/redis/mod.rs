@@ -146,9 +146,11 @@ impl RedisStore {
 
     /// Asks once; again, if the answer says that no answer could be trusted, or that margins are others.
     fn attempt(&mut self, order: &Order, patience: Patience) -> Result<Answer, Failure> {
-        let mut why = "";
+        let (mut why, mut given) = ("", Vec::new());
         for _ in 0..CORRECTIONS {
-            let asked = match self.meet(order, patience).and_then(|()| self.ask(order, &[], patience)) {
+            let asked = self.meet(order, patience);
+            // What is given back is given back once.
+            let asked = match asked.and_then(|()| self.ask(order, &mem::take(&mut given), patience)) {
                 Err(Failure::OtherLimits(theirs)) if self.agreement.adopt(&theirs) => {
                     self.is_near = false;
                     why = "the state has other margins again and again";
@@ -166,6 +168,7 @@ impl RedisStore {
                     return answer;
                 }
                 why = "its answers come late";
+                given = asked.slots();
                 continue;
             };
             self.warn(doubt);

@@ -8,7 +8,7 @@ use throttle::exit::Exit;
 use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store};
 use throttle::time::Time;
 
-use super::client::{book_out, failure, keyed, policy, some, store, store_at};
+use super::client::{PATIENT, book_out, failure, keyed, policy, some, store, store_at};
 use super::model::Model;
 use super::server::{Clock, RedisServer};
 
@@ -180,6 +180,32 @@ fn what_is_given_back_goes_to_the_next_who_asks_for_the_same() {
     assert_eq!(of(&stores[1].book(&some(9)).unwrap()), [1_500_000, 1_500_000]);
     let none = stores[1].book(&some(1)).unwrap();
     assert_eq!((of(&none), none.turn.is_some()), (vec![], true));
+}
+
+/// The answer to the second order is on its way for longer than its slots are good.
+#[test]
+fn what_comes_too_late_is_given_back_and_asked_for_again_at_once() {
+    let Some(frozen) = Frozen::start() else { return };
+    let (looks, is_slow) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
+    let is_slow_now = Arc::clone(&is_slow);
+    // The third look at the clock of an order is when the answer is there.
+    let clock = move || match is_slow_now.load(Relaxed) {
+        0 => Time(START),
+        _ if looks.fetch_add(1, Relaxed) < 2 => Time(START),
+        _ => Time(START + 400_000_000),
+    };
+    let mut store = RedisStore::new(
+        frozen.server.url("web").parse().unwrap(),
+        two_in_a_second_and_a_half(),
+        PATIENT,
+        clock,
+    );
+    assert_eq!(store.book(&some(2)).unwrap().slots.len(), 2);
+    is_slow.store(1, Relaxed);
+    let ahead = |slots: &[Slot]| slots.iter().map(|slot| (slot.at.0 - START) / 1_000_000).collect::<Vec<_>>();
+    // By the server's clock, which stands still, 3 s and 1.5 s.
+    assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [3400, 3400]);
+    assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [1900, 1900]);
 }
 
 #[test]

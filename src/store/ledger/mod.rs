@@ -1,8 +1,8 @@
 //! The rules of booking. Pure: they never read a clock, and do not know where their numbers are kept.
 //!
-//! What a state consists of is, for each key, a [`Ledger`] of a few numbers for each limit and, for sliding windows, a
-//! [`Log`] of when each unit of cost was used. All zeros and an empty log is the state of limits that have never been
-//! used. To book a slot takes a few reads and writes for each limit, whatever its count.
+//! What a state consists of is, for each key, a [`Ledger`] of a few numbers for each limit, with the slots that may be
+//! handed on, and for sliding windows a [`Log`] of when each unit of cost was used. All zeros and an empty log is the state
+//! of limits that have never been used. To book a slot takes a few reads and writes for each limit, whatever its count.
 
 mod account;
 mod held;

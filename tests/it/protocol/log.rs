@@ -80,8 +80,22 @@ impl Log {
 
     /// Books. Slots that were given back go first.
     pub(super) fn book(&mut self, terms: &Terms, now: Time, count: u64, turn: Option<Turn>) -> Answer {
-        let order = Order { turn, ..order(count) };
-        let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, &order).expect("booked");
+        self.fill(terms, now, &Order { turn, ..order(count) })
+    }
+
+    /// Books what is free at once, or else nothing.
+    pub(super) fn book_at_once(&mut self, terms: &Terms, now: Time, count: u64) -> Answer {
+        let (future, turns) = (self.future(terms, now), self.ledger.turns);
+        let answer = self.fill(terms, now, &Order { waits: false, ..order(count) });
+        assert!(answer.slots.iter().all(|slot| slot.at == now), "a slot that is not free yet: {answer:?}");
+        assert_eq!((answer.turn, self.ledger.turns), (None, turns), "who does not wait is not in the queue");
+        let is_refused = answer.slots.is_empty();
+        assert!(!is_refused || future == self.future(terms, now), "a refusal books something");
+        answer
+    }
+
+    fn fill(&mut self, terms: &Terms, now: Time, order: &Order) -> Answer {
+        let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, order).expect("booked");
         if terms.has_turns {
             return answer;
         }

@@ -31,12 +31,18 @@ impl Held {
 
     /// Notes that `owner` has these, too.
     pub fn add(&mut self, owner: Owner, costs: &[u64], slots: impl IntoIterator<Item = Time>) {
-        let at = self.0.iter().position(|share| share.is_of(owner, costs)).unwrap_or(self.0.len());
-        if at == self.0.len() {
-            self.0.push(Share { owner, costs: costs.into(), slots: Vec::new() });
+        let mut slots: Vec<Time> = slots.into_iter().collect();
+        match self.0.iter_mut().find(|share| share.is_of(owner, costs)) {
+            _ if slots.is_empty() => {}
+            Some(share) => {
+                share.slots.append(&mut slots);
+                share.slots.sort_unstable();
+            }
+            None => {
+                slots.sort_unstable();
+                self.0.push(Share { owner, costs: costs.into(), slots });
+            }
         }
-        self.0[at].slots.extend(slots);
-        self.0[at].slots.sort_unstable();
     }
 
     /// Takes those out that `owner` has. Returns them.

@@ -4,7 +4,7 @@
 //! been charged. Once they have left, [`Limits::commit`] charges as many as really did, at the instant read after it.
 
 use super::admitted::Admitted;
-use super::{Ask, Booked, Limiter, Needed, Order, Slot, Verdict};
+use super::{Ask, Booked, Held, Limiter, Needed, Order, Slot, Verdict};
 use crate::charge::Key;
 use crate::time::Time;
 
@@ -318,9 +318,9 @@ impl Limits {
         self.booked.iter().flat_map(|booked| booked.slots(request))
     }
 
-    /// How many slots are held for a key and costs, and when the last of them is.
-    pub fn slots_of(&self, key: &Key, costs: &[u64]) -> (u64, Option<Time>) {
-        self.booked.as_ref().map_or((0, None), |booked| booked.slots_of(key, costs))
+    /// The slots that are held for a key and costs.
+    pub fn held(&self, key: &Key, costs: &[u64]) -> Held {
+        self.booked.as_ref().map_or(Held::default(), |booked| booked.held(key, costs))
     }
 
     /// How many slots are held, for whatever requests, that are not after `at`.

@@ -18,10 +18,12 @@ mod from_exit;
 mod interval;
 mod keyed;
 mod limits;
+mod order;
 mod single;
 mod sliding;
+mod slots;
 
-pub use booked::{Answer, Booked, Needed, Order, Slot, Turn};
+pub use booked::Booked;
 pub use bucket::{Bucket, Lacking};
 pub(crate) use by_claim::ByClaim;
 pub use fixed::{Fixed, Window};
@@ -29,8 +31,10 @@ pub use from_exit::FromExit;
 pub use interval::Interval;
 pub use keyed::Keyed;
 pub use limits::{Blocked, Charged, Limit, Limits, Refusal, Request};
+pub use order::{Answer, Order, Slot, Turn};
 pub use single::Single;
 pub use sliding::Sliding;
+pub use slots::{Held, Needed};
 
 use crate::time::Time;
 

@@ -66,8 +66,6 @@ use anyhow::Error;
 use crate::exit::Exit;
 pub use crate::limiter::{Answer, Order, Slot, Turn};
 
-#[cfg(not(all(feature = "redis", feature = "sqlite")))]
-mod absent;
 #[cfg(feature = "sqlite")]
 mod file;
 pub mod ledger;
@@ -75,8 +73,10 @@ mod memory;
 mod open;
 mod place;
 mod policy;
+mod reach;
 #[cfg(feature = "redis")]
 mod redis;
+mod reserve;
 mod status;
 
 #[cfg(feature = "sqlite")]
@@ -84,9 +84,11 @@ pub use file::FileStore;
 pub use memory::{Memory, MemoryLog};
 pub use open::{open, reset, status};
 pub use place::{names, place};
-pub use policy::{Policy, Quota, Reach, Reserve};
+pub use policy::{Policy, Quota};
+pub use reach::Reach;
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
+pub use reserve::Reserve;
 pub use status::{LimitStatus, Status};
 
 /// Why a store cannot be asked any more.

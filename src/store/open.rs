@@ -1,16 +1,17 @@
-//! Opens the store that a STATE names.
+//! Opens the store that a STATE names, if this build has it.
 
+#[cfg(feature = "redis")]
 use std::time::Duration;
 
-#[cfg(not(feature = "sqlite"))]
-use super::absent::file;
-#[cfg(not(feature = "redis"))]
-use super::absent::redis;
+use anyhow::anyhow;
+
+#[cfg(any(feature = "redis", feature = "sqlite"))]
+use super::Reserve;
 #[cfg(feature = "sqlite")]
 use super::file;
 #[cfg(feature = "redis")]
 use super::redis;
-use super::{Policy, Reserve, Status, Store, StoreError};
+use super::{Policy, Status, Store, StoreError};
 use crate::config::{Rate, Shared, State};
 use crate::exit::Exit;
 use crate::time::Time;
@@ -21,17 +22,27 @@ use crate::time::Time;
 ///
 /// # Errors
 /// The state is unavailable, unsafe, or kept for other limits. A server is not asked yet.
+#[cfg_attr(not(any(feature = "redis", feature = "sqlite")), expect(unused_variables))]
 pub fn open(
     shared: &Shared,
     rates: &[Rate],
     now: impl Fn() -> Time + Send + 'static,
 ) -> Result<(Box<dyn Store>, Policy), StoreError> {
-    if let State::Server(server) = &shared.state {
-        let policy = Policy::new(rates, Reserve::REMOTE);
-        return Ok((redis::open(server, policy.clone(), rates, timeout(shared), now)?, policy));
+    match &shared.state {
+        #[cfg(feature = "redis")]
+        State::Server(server) => {
+            let (policy, timeout) =
+                (Policy::new(rates, Reserve::REMOTE), Duration::from_nanos(shared.timeout));
+            Ok((redis::open(server, policy.clone(), rates, timeout, now)?, policy))
+        }
+        #[cfg(feature = "sqlite")]
+        state @ (State::Name(_) | State::File(_)) => {
+            let policy = Policy::new(rates, Reserve::LOCAL);
+            Ok((file::open(state, policy.clone(), now)?, policy))
+        }
+        #[cfg(not(all(feature = "redis", feature = "sqlite")))]
+        state => Err(absent(state)),
     }
-    let policy = Policy::new(rates, Reserve::LOCAL);
-    Ok((file::open(&shared.state, policy.clone(), now)?, policy))
 }
 
 /// Begins a state anew.
@@ -40,8 +51,12 @@ pub fn open(
 /// It is unavailable.
 pub fn reset(shared: &Shared) -> Result<(), StoreError> {
     match &shared.state {
-        State::Server(server) => redis::reset(server, timeout(shared)),
-        state => file::reset(state),
+        #[cfg(feature = "redis")]
+        State::Server(server) => redis::reset(server, Duration::from_nanos(shared.timeout)),
+        #[cfg(feature = "sqlite")]
+        state @ (State::Name(_) | State::File(_)) => file::reset(state),
+        #[cfg(not(all(feature = "redis", feature = "sqlite")))]
+        state => Err(absent(state)),
     }
 }
 
@@ -49,16 +64,51 @@ pub fn reset(shared: &Shared) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// It is unavailable, or on a server.
+#[cfg_attr(not(feature = "sqlite"), expect(unused_variables))]
 pub fn status(state: &State, now: Time) -> Result<Option<Status>, StoreError> {
-    if let State::Server(server) = state {
-        let error = anyhow::anyhow!(
-            "{server}: --status is for states in files; ask the server itself, as with redis-cli"
-        );
-        return Err(StoreError { exit: Exit::Usage, error });
+    match state {
+        State::Server(server) => {
+            let why = "--status is for states in files; ask the server itself, as with redis-cli";
+            Err(StoreError { exit: Exit::Usage, error: anyhow!("{server}: {why}") })
+        }
+        #[cfg(feature = "sqlite")]
+        state => file::status(state, now),
+        #[cfg(not(feature = "sqlite"))]
+        state => Err(absent(state)),
     }
-    file::status(state, now)
 }
 
-fn timeout(shared: &Shared) -> Duration {
-    Duration::from_nanos(shared.timeout)
+/// The refusal of a state whose store was left out of this build.
+#[cfg(not(all(feature = "redis", feature = "sqlite")))]
+fn absent(state: &State) -> StoreError {
+    let error = match state {
+        State::Server(_) => {
+            anyhow!("this throttle was built without servers: build it with --features redis, or name a file")
+        }
+        State::Name(_) | State::File(_) => {
+            anyhow!("this throttle was built without files: build it with --features sqlite, or use redis://")
+        }
+    };
+    StoreError { exit: Exit::Usage, error }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(not(all(feature = "redis", feature = "sqlite")))]
+    #[test]
+    fn a_store_that_was_left_out_is_refused_with_advice() {
+        use super::*;
+
+        let server = State::Server(Box::new("redis://localhost/n".parse().unwrap()));
+        let file = State::Name("n".to_owned());
+        let table = [
+            (cfg!(feature = "redis"), server, "built without servers: build it with --features redis"),
+            (cfg!(feature = "sqlite"), file, "built without files: build it with --features sqlite"),
+        ];
+        for (_, state, advice) in table.into_iter().filter(|(is_built_in, ..)| !is_built_in) {
+            let refusal = reset(&Shared { state, timeout: 0 }).unwrap_err();
+            assert_eq!(refusal.exit, Exit::Usage);
+            assert!(refusal.to_string().contains(advice), "{refusal}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Where a state is that is given by a name.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -33,14 +34,10 @@ pub fn names() -> Vec<String> {
     let directory = directory(|variable| env::var_os(variable));
     let entries = directory.and_then(|directory| fs::read_dir(directory).ok()).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<_> = names.filter(|name| !name.starts_with('.')).collect();
-    names.sort_unstable();
+    let names: BTreeSet<_> = names.filter(|name| !name.starts_with('.')).collect();
     // What SQLite keeps beside a state.
     let is_beside = |name: &str| {
-        ["-wal", "-shm"].iter().any(|end| {
-            name.strip_suffix(end)
-                .is_some_and(|name| names.binary_search_by(|known| known.as_str().cmp(name)).is_ok())
-        })
+        ["-wal", "-shm"].iter().any(|end| name.strip_suffix(end).is_some_and(|state| names.contains(state)))
     };
     names.iter().filter(|name| !is_beside(name)).cloned().collect()
 }
@@ -55,9 +52,8 @@ fn find(name: &str) -> Result<PathBuf> {
         "the name of a state has at most {LONGEST_NAME} bytes, and this one {length}: give a shorter one"
     );
     let no_place = || format!("there is no place for the state '{shown}'");
-    let directory = directory(|variable| env::var_os(variable));
-    let directory =
-        directory.with_context(|| format!("{}: set HOME or XDG_STATE_HOME, or give a path", no_place()))?;
+    let directory = directory(|variable| env::var_os(variable))
+        .with_context(|| format!("{}: set HOME or XDG_STATE_HOME, or give a path", no_place()))?;
     // Nobody means to have his home made by us.
     if let Some(home) = env::var_os("HOME").map(PathBuf::from)
         && directory.starts_with(&home)

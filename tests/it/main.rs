@@ -9,6 +9,7 @@ mod batches;
 mod bytes;
 mod cli;
 mod completions;
+mod examples;
 mod exec;
 mod faults;
 mod fleet;

@@ -4,6 +4,8 @@
 //! `limiter::Limits` itself. Time is discrete. At any point any process may act, or time may pass: so whoever wakes up
 //! may be late by any time. States that differ only in when they are count as one, so runs of any length are covered.
 //!
+//! Some processes book ahead, others take only what is free at once (`--on-limit drop`).
+//!
 //! Slots are given back as in the program, too: which ones is up to `limiter::Limits`, what becomes of them to the ledger.
 //!
 //! Assumed, not checked: between its last look at the clock and the release a process is not stopped, clocks agree, and
@@ -40,7 +42,7 @@ fn is_large() -> bool {
 
 fn protocol(store: Store, faults: &'static [Fault]) -> Protocol {
     let terms = Terms::new(1, 2, 4, 1);
-    Protocol { terms, store, processes: 3, faults, broken: None, first_is_live: false }
+    Protocol { terms, store, processes: 3, polices: &[], faults, broken: None, first_is_live: false }
 }
 
 fn explore(protocol: &Protocol) -> Graph<Action> {
@@ -79,6 +81,33 @@ fn no_window_is_exceeded_with_a_server() {
     no_window_is_exceeded(Store::Server, if is_large() { &large } else { &small });
 }
 
+/// Beside processes that book ahead, in between them, and on its own.
+#[test]
+fn no_window_is_exceeded_by_what_is_taken_at_once() {
+    for (store, processes) in [(Store::File, 3), (Store::Server, 2)] {
+        for (polices, faults) in [(&[1][..], LEAVING), (&[1], LOSING), (&[0, 1], LOSING)] {
+            let graph = explore(&Protocol { processes, polices, ..protocol(store, faults) });
+            assert!(graph.way_to_bad().is_none(), "{store:?}, {polices:?}: {:?}", graph.way_to_bad());
+            assert!(graph.has(|action| action == Action::Release(1)), "nothing is ever free at once");
+        }
+    }
+}
+
+/// Those who take what is free at once do not keep others from booking, nor are they kept from it for good.
+#[test]
+fn who_waits_and_who_does_not_are_both_served() {
+    for store in [Store::File, Store::Server] {
+        let beside = Protocol { polices: &[1, 2], ..of_a_live_process(store, &[Fault::End], 9) };
+        let graph = explore(&beside);
+        let circle = graph.endless(is_served, is_tick);
+        assert!(circle.is_none(), "{store:?}: over and over: {:?}", circle.map(|state| graph.way_to(state)));
+        let alone = Protocol { polices: &[0], processes: 2, ..of_a_live_process(store, LEAVING, 4) };
+        let graph = explore(&alone);
+        let end = graph.dead_end(is_served);
+        assert!(end.is_none(), "{store:?}: never again: {:?}", end.map(|state| graph.way_to(state)));
+    }
+}
+
 /// Or else the search would prove nothing.
 #[test]
 fn whatever_is_left_out_exceeds_a_window() {
@@ -89,6 +118,8 @@ fn whatever_is_left_out_exceeds_a_window() {
         for broken in [Broken::Deadline, Broken::GiveBack, Broken::GiveBackTwice] {
             assert!(way(broken, LEAVING).is_some(), "{store:?}: {broken:?}");
         }
+        let late = Protocol { polices: &[0, 1], broken: Some(Broken::Deadline), ..protocol(store, LEAVING) };
+        assert!(explore(&late).way_to_bad().is_some(), "{store:?}: what was free at once is used later");
         assert!(way(Broken::Silence, LOSING).is_some(), "{store:?}: no silence after a loss");
         let terms = Terms::new(1, 2, 4, 1).without_reserve();
         let graph = explore(&Protocol { terms, ..protocol(store, LEAVING) });

@@ -3,7 +3,7 @@
 use throttle::charge::Key;
 use throttle::config::{Defaults, RateText};
 use throttle::limiter::{Limits, Needed, Request};
-use throttle::store::ledger::{BookingRules, Ledger};
+use throttle::store::ledger::{BookingRules, Ledger, NOBODY};
 use throttle::store::{Answer, MemoryLog, Order, Policy, Reserve, Slot, Turn};
 use throttle::time::Time;
 
@@ -80,8 +80,22 @@ impl Log {
 
     /// Books. Slots that were given back go first.
     pub(super) fn book(&mut self, terms: &Terms, now: Time, count: u64, turn: Option<Turn>) -> Answer {
-        let order = Order { turn, ..order(count) };
-        let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, &order).expect("booked");
+        self.fill(terms, now, &Order { turn, ..order(count) })
+    }
+
+    /// Books what is free at once, or else nothing.
+    pub(super) fn book_at_once(&mut self, terms: &Terms, now: Time, count: u64) -> Answer {
+        let (future, turns) = (self.future(terms, now), self.ledger.turns);
+        let answer = self.fill(terms, now, &Order { waits: false, ..order(count) });
+        assert!(answer.slots.iter().all(|slot| slot.at == now), "a slot that is not free yet: {answer:?}");
+        assert_eq!((answer.turn, self.ledger.turns), (None, turns), "who does not wait is not in the queue");
+        let is_refused = answer.slots.is_empty();
+        assert!(!is_refused || future == self.future(terms, now), "a refusal books something");
+        answer
+    }
+
+    fn fill(&mut self, terms: &Terms, now: Time, order: &Order) -> Answer {
+        let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, order).expect("booked");
         if terms.has_turns {
             return answer;
         }
@@ -92,7 +106,7 @@ impl Log {
     /// Takes slots that are not going to be used.
     pub(super) fn take_back(&mut self, terms: &Terms, now: Time, slots: &[Slot]) {
         let slots = slots.iter().map(|slot| slot.at).collect();
-        terms.rules.give_back(&mut self.units, now, &COSTS, slots).expect("taken back");
+        terms.rules.give_back(&mut self.ledger, now, &COSTS, slots);
     }
 
     /// What the log would answer from now on, however it keeps that: when the next slots are, in ticks.
@@ -100,7 +114,7 @@ impl Log {
     /// Those after the next N follow from these. First come those that were given back.
     pub(super) fn future(&self, terms: &Terms, now: Time) -> Vec<u8> {
         let mut log = self.clone();
-        let returned = self.units.returned(&COSTS).iter().filter(|at| **at >= now).count() as u64;
+        let returned = self.ledger.held.of(NOBODY, &COSTS).iter().filter(|at| **at >= now).count() as u64;
         let all = order(returned + terms.count + 1);
         let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &all).expect("booked");
         let mut future = vec![u8::from(self.is_unhealed), ticks(self.ledger.turns, now)];

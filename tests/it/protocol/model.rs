@@ -51,6 +51,8 @@ pub(super) struct Protocol {
     pub(super) terms: Terms,
     pub(super) store: Store,
     pub(super) processes: usize,
+    /// Those that take only what is free at once, as with `--on-limit drop`.
+    pub(super) polices: &'static [usize],
     pub(super) faults: &'static [Fault],
     pub(super) broken: Option<Broken>,
     /// The first process lives, wakes in time, and has no message lost.
@@ -86,6 +88,8 @@ pub(super) struct State {
 
 #[derive(Clone)]
 struct Process {
+    /// Whether it books slots to come.
+    waits: bool,
     slots: Vec<Slot>,
     /// When those are that the store does not know any more.
     lost: Vec<Time>,
@@ -104,8 +108,9 @@ enum Message {
 }
 
 impl Process {
-    fn new(now: Time) -> Self {
+    fn new(now: Time, waits: bool) -> Self {
         Process {
+            waits,
             slots: Vec::new(),
             lost: Vec::new(),
             ask_at: now,
@@ -118,7 +123,8 @@ impl Process {
     fn key(&self, now: Time) -> Vec<u8> {
         let at = |slot: &Slot| ticks(slot.at, now) | u8::from(self.lost.contains(&slot.at)) << 7;
         let turn = |turn: Option<Turn>| turn.map_or(0, |turn| ticks(Time(turn.0), now));
-        let mut key = vec![u8::from(self.knew_other), ticks(self.ask_at.max(now), now), turn(self.turn)];
+        let kind = u8::from(self.knew_other) | u8::from(self.waits) << 1;
+        let mut key = vec![kind, ticks(self.ask_at.max(now), now), turn(self.turn)];
         key.push(u8::try_from(self.slots.len()).expect("few"));
         key.extend(self.slots.iter().map(at));
         match &self.message {
@@ -158,7 +164,7 @@ impl Model for Protocol {
             future: log.future(&self.terms, now),
             log,
             now,
-            processes: vec![Process::new(now); self.processes],
+            processes: (0..self.processes).map(|index| self.new_process(index, now)).collect(),
             releases: Vec::new(),
             is_exceeded: false,
         }
@@ -210,6 +216,10 @@ impl Model for Protocol {
 }
 
 impl Protocol {
+    fn new_process(&self, index: usize, now: Time) -> Process {
+        Process::new(now, !self.polices.contains(&index))
+    }
+
     fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
     }
@@ -296,8 +306,11 @@ impl Protocol {
         let Message::Question(count) = state.processes[index].message else { return };
         self.visit(state, index);
         let process = &mut state.processes[index];
-        let turn = process.turn;
-        process.message = Message::Answer(state.log.book(&self.terms, state.now, count, turn));
+        let answer = match process.waits {
+            true => state.log.book(&self.terms, state.now, count, process.turn),
+            false => state.log.book_at_once(&self.terms, state.now, count),
+        };
+        process.message = Message::Answer(answer);
         state.future = state.log.future(&self.terms, state.now);
     }
 
@@ -336,7 +349,7 @@ impl Protocol {
         let is_first = state.log.is_unhealed && self.broken != Some(Broken::Newcomers);
         if self.has(Fault::Death) && !is_first {
             let mut next = state.clone();
-            next.processes[index] = Process::new(state.now);
+            next.processes[index] = self.new_process(index, state.now);
             steps.push((Action::Die(index), next));
         }
     }
@@ -352,7 +365,7 @@ impl Protocol {
         if !self.give_back(&mut next, index) {
             return None;
         }
-        let ended = std::mem::replace(&mut next.processes[index], Process::new(state.now));
+        let ended = std::mem::replace(&mut next.processes[index], self.new_process(index, state.now));
         if self.broken == Some(Broken::GiveBack) {
             next.processes[index].slots = ended.slots;
         }

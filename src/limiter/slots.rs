@@ -1,0 +1,165 @@
+//! The slots that were booked for one claim.
+
+use std::collections::VecDeque;
+
+use super::Slot;
+use crate::time::Time;
+
+/// How many slots are of use, of those for a key and certain costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Needed {
+    /// So many.
+    pub count: u64,
+    /// Those that are over before this are not.
+    pub since: Time,
+}
+
+/// The slots that there are for a key and certain costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Held {
+    /// So many.
+    pub count: u64,
+    /// When the last of them is.
+    pub last: Option<Time>,
+}
+
+/// Slots, earliest first.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    all: VecDeque<Slot>,
+    /// How many of them, from the front, are for releases that are admitted.
+    reserved: usize,
+}
+
+impl Slots {
+    /// Some may be earlier than those that are there: slots that others gave back.
+    pub(super) fn put(&mut self, slots: impl IntoIterator<Item = Slot>) {
+        debug_assert!(self.reserved == 0, "what is reserved stays in front");
+        self.all.extend(slots);
+        self.all.make_contiguous().sort_by_key(|slot| slot.at);
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = Slot> {
+        self.all.iter().copied()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn held(&self) -> Held {
+        Held { count: self.all.len() as u64, last: self.all.back().map(|slot| slot.at) }
+    }
+
+    /// How many are not after `at`.
+    pub(super) fn until(&self, at: Time) -> u64 {
+        self.all.iter().take_while(|slot| slot.at <= at).count() as u64
+    }
+
+    /// Whether there is one that is not reserved.
+    pub(super) fn has_free(&self) -> bool {
+        self.all.len() > self.reserved
+    }
+
+    /// Reserves up to `most` that can be used at `now`. Returns how many.
+    pub(super) fn reserve(&mut self, now: Time, most: u64) -> u64 {
+        let is_good = |slot: &&Slot| slot.at <= now && now <= slot.until;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let count = self.all.iter().skip(self.reserved).take(most).take_while(is_good).count();
+        self.reserved += count;
+        count as u64
+    }
+
+    /// The end of the first of those that are reserved.
+    pub(super) fn good_until(&self) -> Option<Time> {
+        self.all.iter().take(self.reserved).map(|slot| slot.until).min()
+    }
+
+    /// Up to so many of those that are reserved have been used. Returns how many.
+    pub(super) fn commit(&mut self, releases: u64) -> u64 {
+        let used = usize::try_from(releases).unwrap_or(usize::MAX).min(self.reserved);
+        self.all.drain(..used);
+        self.reserved -= used;
+        used as u64
+    }
+
+    /// None is reserved any more.
+    pub(super) fn release_reserved(&mut self) {
+        self.reserved = 0;
+    }
+
+    /// Whether the first one was not used in time.
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        self.all.front().is_some_and(|slot| slot.until < now)
+    }
+
+    /// Gives up those that were not used in time. None may be reserved.
+    pub(super) fn expire(&mut self, now: Time) {
+        self.all.retain(|slot| slot.until >= now);
+    }
+
+    /// Takes out those after `now` that are not needed, the last ones first. None may be reserved.
+    pub(super) fn take_surplus(&mut self, now: Time, Needed { count, since }: Needed) -> Vec<Slot> {
+        debug_assert!(self.reserved == 0, "a slot is being used");
+        if self.all.len() as u64 <= count && !self.is_over(since) {
+            return Vec::new();
+        }
+        let mut left = count;
+        let (kept, surplus): (Vec<_>, Vec<_>) = self.all.drain(..).partition(|slot| {
+            let is_needed = left > 0 && slot.until >= since;
+            left -= u64::from(is_needed);
+            // What has begun is of no use to others.
+            is_needed || slot.at <= now
+        });
+        self.all = kept.into();
+        surplus
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(instants: &[(u64, u64)]) -> Slots {
+        let mut slots = Slots::default();
+        slots.put(instants.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }));
+        slots
+    }
+
+    fn instants(slots: impl IntoIterator<Item = Slot>) -> Vec<u64> {
+        slots.into_iter().map(|slot| slot.at.0).collect()
+    }
+
+    /// As those are that others gave back.
+    #[test]
+    fn slots_may_come_that_are_earlier_than_those_held() {
+        let mut slots = slots(&[(5, 7), (9, 11)]);
+        slots.put([(3, 5), (7, 9)].map(|(at, until)| Slot { at: Time(at), until: Time(until) }));
+        assert_eq!(instants(slots.iter()), [3, 5, 7, 9]);
+        assert_eq!(slots.held(), Held { count: 4, last: Some(Time(9)) });
+        assert_eq!([2, 3, 8, 9].map(|at| slots.until(Time(at))), [0, 1, 3, 4]);
+    }
+
+    /// What is given back is moved out: it cannot be used here any more.
+    #[test]
+    fn slots_that_are_not_needed_are_taken_out() {
+        // Now, how many are needed and since when; those taken out, and those left.
+        let table: [(u64, u64, u64, &[u64], &[u64]); 7] = [
+            (0, 3, 0, &[], &[5, 6, 20]),
+            (0, 9, 7, &[], &[5, 6, 20]),
+            (0, 1, 0, &[6, 20], &[5]),
+            (0, 0, 0, &[5, 6, 20], &[]),
+            // What has begun is of no use to others.
+            (5, 0, 0, &[6, 20], &[5]),
+            // An item has to wait for longer than the first two are good.
+            (0, 9, 10, &[5, 6], &[20]),
+            (5, 1, 10, &[6], &[5, 20]),
+        ];
+        for (now, count, since, taken, left) in table {
+            let mut slots = slots(&[(5, 7), (6, 8), (20, 22)]);
+            let surplus = slots.take_surplus(Time(now), Needed { count, since: Time(since) });
+            let found = (instants(surplus), instants(slots.iter()));
+            assert_eq!(found, (taken.to_vec(), left.to_vec()), "at {now}, {count} since {since}");
+        }
+    }
+}

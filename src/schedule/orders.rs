@@ -1,0 +1,202 @@
+//! What has been asked of the store: how many slots at once, and when.
+
+use super::demands::Demand;
+use crate::limiter::{Answer, ByClaim, Held, Needed, Order, Turn};
+use crate::time::{SECOND, Time};
+
+/// So many nanoseconds before the last slot is due, the next ones are asked for; earlier if answers take longer.
+const LEAD: u64 = SECOND / 20;
+
+/// An answer that is of no use is not asked for again at once.
+const PAUSE: u64 = SECOND / 100;
+
+/// What has been asked of the store.
+pub(super) struct Orders {
+    /// How many slots one order may ask for at most.
+    span: u64,
+    /// How many it may ask for if answers take long.
+    longest_span: u64,
+    /// Whether slots to come are booked.
+    waits: bool,
+    all: ByClaim<Ordered>,
+    /// How long the last answer took, in nanoseconds.
+    took: u64,
+    /// How often the span was halved since no slot had come in time.
+    halvings: u32,
+}
+
+/// How it stands with a claim.
+enum Ordered {
+    /// An order for so many is on its way, since then.
+    Asked(Time, u64),
+    /// It makes no sense to ask before; then with this turn, if there is one.
+    NotBefore(Time, Option<Turn>),
+}
+
+/// What to do about a demand.
+pub(super) enum Plan {
+    Nothing,
+    /// Look again at this instant.
+    Later(Time),
+    Ask(Order),
+}
+
+impl Orders {
+    pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
+        let longest_span = longest_span.max(span);
+        Orders { span, longest_span, waits, all: ByClaim::default(), took: 0, halvings: 0 }
+    }
+
+    /// How long before it is due the next slot is asked for, in nanoseconds.
+    pub(super) fn lead(&self) -> u64 {
+        LEAD.saturating_add(self.took)
+    }
+
+    /// How many slots to ask for at once: those for 50 ms, or for twice as long as an answer takes.
+    pub(super) fn span(&self) -> u64 {
+        let times = self.took.saturating_mul(2).div_ceil(LEAD).max(1);
+        let span = self.span.saturating_mul(times).min(self.longest_span);
+        (span >> self.halvings.min(63)).max(1)
+    }
+
+    /// How many slots are on their way.
+    pub(super) fn coming(&self) -> u64 {
+        let coming = |order: &Ordered| if let Ordered::Asked(_, count) = order { *count } else { 0 };
+        self.all.values().map(coming).sum()
+    }
+
+    /// What to do about a demand when only `vacancies` more slots can be used.
+    pub(super) fn plan(&mut self, now: Time, demand: &Demand, held: Held, vacancies: u64) -> Plan {
+        let Demand { key, costs, needed: Needed { count, since } } = demand;
+        let lacking = count.saturating_sub(held.count).min(vacancies).min(self.span());
+        if lacking == 0 {
+            return Plan::Nothing;
+        }
+        // What backs off is not ready for a slot yet.
+        let when = held.last.map_or(*since, |last| (*since).max(Time(last.0.saturating_sub(self.lead()))));
+        let (when, turn) = match self.all.get(key, costs) {
+            Some(Ordered::Asked(..)) => return Plan::Nothing,
+            Some(&Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
+            None => (when, None),
+        };
+        if when > now {
+            return Plan::Later(when);
+        }
+        self.all.insert(key, costs, Ordered::Asked(now, lacking));
+        Plan::Ask(Order {
+            key: key.clone(),
+            costs: (**costs).into(),
+            count: lacking,
+            waits: self.waits,
+            turn,
+        })
+    }
+
+    /// An order has been answered.
+    pub(super) fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
+        if let Some(Ordered::Asked(since, _)) = self.all.remove(&order.key, &order.costs) {
+            self.took = now.since(since);
+        }
+        // The more are booked at once, the longer it takes.
+        let is_in_time = answer.slots.iter().any(|slot| slot.until >= now);
+        if is_in_time {
+            self.halvings = self.halvings.saturating_sub(1);
+        } else if !answer.slots.is_empty() {
+            self.halvings = (self.halvings + 1).min(16);
+        }
+        let pause = if answer.slots.is_empty() { now.checked_add(PAUSE.into()) } else { None };
+        if let Some(not_before) = answer.ask_again.or(pause) {
+            let not_before = Ordered::NotBefore(not_before, answer.turn);
+            self.all.insert(&order.key, &(*order.costs).into(), not_before);
+        }
+    }
+
+    /// None is going to be answered.
+    pub(super) fn give_up(&mut self) {
+        self.all.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::Key;
+    use crate::limiter::Slot;
+
+    const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
+
+    fn orders() -> Orders {
+        Orders::new(20, 30, true)
+    }
+
+    /// How many are asked for at an instant, or when to look again.
+    fn plan(
+        orders: &mut Orders,
+        now: Time,
+        count: u64,
+        vacancies: u64,
+        held: &[Time],
+    ) -> Result<u64, Option<Time>> {
+        let needed = Needed { count, since: SECONDS[1] };
+        let demand = Demand { key: Key::new(), costs: [1].into(), needed };
+        let held = Held { count: held.len() as u64, last: held.last().copied() };
+        match orders.plan(now, &demand, held, vacancies) {
+            Plan::Ask(order) => Ok(order.count),
+            Plan::Later(at) => Err(Some(at)),
+            Plan::Nothing => Err(None),
+        }
+    }
+
+    #[test]
+    fn no_more_is_booked_than_can_be_used() {
+        let [zero, one, two, _] = SECONDS;
+        let table: [(Time, u64, u64, &[Time], Result<u64, Option<Time>>); 8] = [
+            (one, 3, 9, &[], Ok(3)),
+            (one, 99, 99, &[], Ok(20)),
+            // Commands run, and more cannot be started.
+            (one, 3, 0, &[], Err(None)),
+            (one, 3, 2, &[], Ok(2)),
+            (one, 1, 9, &[one], Err(None)),
+            // The last slot is a while off; the next is asked for shortly before.
+            (one, 3, 9, &[two], Err(Some(Time(1_950_000_000)))),
+            (two, 3, 9, &[two], Ok(2)),
+            // It backs off.
+            (zero, 3, 9, &[], Err(Some(one))),
+        ];
+        for (now, wanted, vacancies, held, expected) in table {
+            let found = plan(&mut orders(), now, wanted, vacancies, held);
+            assert_eq!(found, expected, "{wanted} of {vacancies}, {held:?}");
+        }
+    }
+
+    #[test]
+    fn less_is_asked_for_while_slots_come_too_late() {
+        let [_, one, two, three] = SECONDS;
+        let mut orders = orders();
+        let order = Order { key: Key::new(), costs: [1].into(), count: 20, waits: true, turn: None };
+        let slots = |until| Answer { slots: vec![Slot { at: one, until }], ..Answer::default() };
+        let mut spans = Vec::new();
+        for until in [one, one, three, three] {
+            orders.answered(two, &order, &slots(until));
+            spans.push(orders.span());
+        }
+        assert_eq!(spans, [10, 5, 10, 20]);
+    }
+
+    #[test]
+    fn one_order_at_a_time_and_none_before_it_makes_sense() {
+        let [_, one, two, three] = SECONDS;
+        let mut orders = orders();
+        let order = Order { key: Key::new(), costs: [1].into(), count: 3, waits: true, turn: None };
+        assert_eq!(plan(&mut orders, one, 3, 9, &[]), Ok(3));
+        assert_eq!((plan(&mut orders, one, 9, 9, &[]), orders.coming()), (Err(None), 3));
+        orders.answered(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });
+        assert_eq!(plan(&mut orders, two, 3, 9, &[]), Err(Some(three)));
+        assert_eq!(plan(&mut orders, three, 3, 9, &[]), Ok(3));
+        // An answer that is of no use is not asked for again at once.
+        orders.answered(three, &order, &Answer::default());
+        assert_eq!(plan(&mut orders, three, 3, 9, &[]), Err(Some(Time(3_010_000_000))));
+        // That the first answer took a second is no longer of concern.
+        assert_eq!((orders.took, orders.lead()), (0, LEAD));
+    }
+}

@@ -1,0 +1,114 @@
+//! What the reserve costs, and how that is told.
+
+use std::fmt;
+
+use super::policy::{Policy, Quota};
+use super::reserve::{MILLISECOND, prescribed};
+use crate::config::{Rate, format_duration};
+
+/// What the reserve costs one limit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reach {
+    /// The limit.
+    pub rate: Rate,
+    /// How many in a thousand of what it allows can be reached.
+    pub permille: u64,
+    /// How late a release may be, in nanoseconds.
+    pub late: u64,
+    /// The `margin=`, in nanoseconds, with which 950 in a thousand can be reached.
+    pub cheaper: u64,
+}
+
+impl Policy {
+    /// What the reserve costs each of `rates`, of which this is the policy.
+    pub fn reach(&self, rates: &[Rate]) -> impl Iterator<Item = Reach> {
+        let reach = |(rate, quota): (&Rate, &Quota)| {
+            let share = u128::from(rate.period) * 1000 / u128::from(quota.period.max(1));
+            let permille = u64::try_from(share).unwrap_or(1000).min(1000);
+            Reach { rate: rate.clone(), permille, late: self.deadline, cheaper: prescribed(rate) / 19 }
+        };
+        rates.iter().zip(&self.quotas).map(reach)
+    }
+}
+
+impl Reach {
+    /// Whether it is worth telling: less than 95 %.
+    pub fn is_low(&self) -> bool {
+        self.permille < 950
+    }
+
+    fn advice(&self) -> String {
+        let is_whole_period = prescribed(&self.rate) == self.rate.period;
+        if is_whole_period && self.cheaper < MILLISECOND {
+            return "give the limit over a longer period".to_owned();
+        }
+        let unit = if self.cheaper < 10 * MILLISECOND { MILLISECOND / 1000 } else { MILLISECOND };
+        let margin = (self.cheaper / unit).max(1) * unit;
+        format!("margin={} in all runs reaches 95 %", format_duration(margin))
+    }
+}
+
+/// With advice, if it is low.
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reach { rate, permille, late, .. } = self;
+        let share = format_args!("{}.{} %", permille / 10, permille % 10);
+        if !self.is_low() {
+            return write!(f, "{rate}: shared, up to {share} of it can be reached");
+        }
+        let (late, advice) = (format_duration(*late), self.advice());
+        write!(
+            f,
+            "{rate}: shared, at most {share} of it can be reached, as each release may be {late} late: {advice}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Defaults, RateText};
+    use crate::store::Reserve;
+
+    fn rate(text: &str) -> Rate {
+        text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+    }
+
+    #[test]
+    fn what_the_reserve_costs_is_told() {
+        let reach = |text: &str, reserve| {
+            let rates = [rate(text)];
+            let reach = Policy::new(&rates, reserve).reach(&rates).next().unwrap();
+            (reach.permille, reach.cheaper)
+        };
+        let us = MILLISECOND / 1000;
+        assert_eq!(reach("10/s", Reserve::LOCAL), (990, 52_631 * us + 578));
+        assert_eq!(reach("1000/s,algo=interval", Reserve::LOCAL), (952, 52 * us + 631));
+        assert_eq!(reach("1000/s,algo=interval", Reserve::REMOTE), (666, 52 * us + 631));
+        assert_eq!(reach("10/s,algo=bucket,burst=1", Reserve::REMOTE).0, 952);
+        assert_eq!(reach("10/s,margin=1s", Reserve::LOCAL).0, 500);
+    }
+
+    #[test]
+    fn what_is_told_of_the_reserve() {
+        let us = MILLISECOND / 1000;
+        let high = "shared, up to 95.0 % of it can be reached";
+        let low = "shared, at most 94.9 % of it can be reached, as each release may be 1ms late";
+        let half = "shared, at most 50.0 % of it can be reached, as each release may be 1ms late";
+        let table = [
+            ("9/s", 950, 0, high.to_owned()),
+            ("9/s", 949, 52_631 * us, format!("{low}: margin=52ms in all runs reaches 95 %")),
+            ("9/s", 949, 9500 * us, format!("{low}: margin=9ms500us in all runs reaches 95 %")),
+            ("9/s", 949, MILLISECOND, format!("{low}: margin=1ms in all runs reaches 95 %")),
+            ("9/s", 949, 10 * MILLISECOND + us, format!("{low}: margin=10ms in all runs reaches 95 %")),
+            ("9/ms", 500, 52 * us, format!("{half}: give the limit over a longer period")),
+            ("9/s,algo=interval", 500, 52_631, format!("{half}: margin=52us in all runs reaches 95 %")),
+        ];
+        for (text, permille, cheaper, expected) in table {
+            let rate = rate(text);
+            let expected = format!("{rate}: {expected}");
+            let told = Reach { rate, permille, late: MILLISECOND, cheaper }.to_string();
+            assert_eq!(told, expected, "{text}, {cheaper}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What examples do, besides ending well and handling each item of their input.
+
+/// What is known of the examples that contain `part`.
+pub(super) struct Example {
+    pub(super) part: &'static str,
+    /// Files that it reads, beside those that all can.
+    pub(super) inputs: &'static [(&'static str, &'static str)],
+    /// What is run before it.
+    pub(super) before: &'static str,
+    /// What of it is changed, to take less time, and into what.
+    pub(super) changed: (&'static str, &'static str),
+    /// Whether some items of its input go nowhere.
+    pub(super) loses_items: bool,
+    pub(super) shows: &'static [Shows],
+}
+
+/// What can be seen of a run.
+pub(super) enum Shows {
+    /// On standard output, and nothing else.
+    Output(&'static str),
+    /// On standard output.
+    InOutput(&'static str),
+    /// On standard error, which is empty otherwise.
+    Error(&'static str),
+    /// The commands that were run, in any order, and nothing else.
+    Calls(&'static str),
+    /// A file of this name, that contains this.
+    File(&'static str, &'static str),
+}
+
+impl Example {
+    pub(super) const PLAIN: Example =
+        Example { part: "", inputs: &[], before: ":", changed: ("", ""), loses_items: false, shows: &[] };
+}
+
+const FETCHED: Shows = Shows::Calls("curl -fsSO https://a.example/1\ncurl -fsSO https://b.example/2\n");
+
+const TWO_A_SECOND: Shows = Shows::Output(
+    "0.000000000\t1\n0.000000000\t2\n1.000000000\t3\n1.000000000\t4\n2.000000000\t5\n2.000000000\t6\n",
+);
+
+pub(super) const EXPECTED: &[Example] = &[
+    Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
+    Example {
+        part: "throttle -A interval -r 10/m -- curl",
+        changed: ("throttle", "throttle --dry-run"),
+        shows: &[Shows::Output(
+            "0.000000000\tcurl -fsSO https://a.example/1\n6.000000000\tcurl -fsSO https://b.example/2\n",
+        )],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "seq 6 | throttle -n 2 -p 1s",
+        changed: ("throttle", "throttle --dry-run"),
+        shows: &[TWO_A_SECOND],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "seq 6 | cargo run --release --",
+        changed: ("cargo run --release --", "throttle --dry-run"),
+        shows: &[TWO_A_SECOND],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "seq 40 | throttle -r 5/s,algo=bucket,burst=20",
+        changed: ("throttle", "throttle --dry-run"),
+        shows: &[
+            Shows::InOutput("0.000000000\t20\n0.200000000\t21\n0.400000000\t22\n"),
+            Shows::InOutput("4.000000000\t40\n"),
+        ],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "seq 5 | throttle -r 3/s,algo=interval --dry-run",
+        shows: &[Shows::Output(
+            "0.000000000\t1\n0.333333334\t2\n0.666666668\t3\n1.000000002\t4\n1.333333336\t5\n",
+        )],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--dry-run --arrivals col:1",
+        shows: &[Shows::Output("0.000000000\t0 a\n0.400000000\t0.4 b\n1.000000000\t0.5 c\n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--dry-run -- curl -o {}.html",
+        shows: &[Shows::Output(
+            "0.000000000\tcurl -o www.a.example.html https://example.org/www.a.example\n\
+             0.000000000\tcurl -o b.example.html https://example.org/b.example\n",
+        )],
+        ..Example::PLAIN
+    },
+    Example { part: "--on-limit fail --dry-run --arrivals col:2", loses_items: true, ..Example::PLAIN },
+    Example {
+        part: "--audit --arrivals col:4",
+        loses_items: true,
+        shows: &[Shows::InOutput("0 of 2 items too early")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--on-limit drop",
+        inputs: &[("log", "a 1\na 2\na 3\na 4\na 5\na 6\nb 7\n")],
+        shows: &[Shows::Output("a 1\na 2\na 3\na 4\na 5\nb 7\n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--on-limit latest",
+        shows: &[Shows::Calls("inotifywait -mr src\nmake \n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "| nc host 514",
+        shows: &[Shows::Calls("tail -F log\nnc host 514\napp 0.5 one\napp 9 two\n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--pipe",
+        shows: &[Shows::Calls("curl -fsS --data-binary @- http://localhost/lines\napp 0.5 one\napp 9 two\n")],
+        ..Example::PLAIN
+    },
+    Example { part: "gzip -k", shows: &[Shows::File("access.log.gz", "")], ..Example::PLAIN },
+    Example { part: "--plot run.svg", shows: &[Shows::File("run.svg", "<svg")], ..Example::PLAIN },
+    Example {
+        part: "log.prom",
+        shows: &[Shows::File("node_exporter/log.prom", "throttle_released_total")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "mail.prom",
+        shows: &[Shows::File("node_exporter/mail.prom", "throttle_released_total")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--backoff 1s..5m --log jobs.log -- curl",
+        shows: &[FETCHED, Shows::File("jobs.log", "https://b.example/2")],
+        ..Example::PLAIN
+    },
+    // What the log has is not run again.
+    Example {
+        part: "--resume",
+        before: "head -n 1 urls | throttle -r 10/s --log jobs.log -- curl -fsSO",
+        shows: &[FETCHED],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "awk",
+        before: r#"printf 'good\nbad\n' | throttle -r 9/s --log jobs.log -- sh -c '[ "$0" = good ]' || :"#,
+        shows: &[Shows::Output("bad\n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: " -t ",
+        shows: &[Shows::Error("curl -fsSO https://a.example/1\ncurl -fsSO https://b.example/2\n"), FETCHED],
+        ..Example::PLAIN
+    },
+    Example { part: "--skip-blank", shows: &[FETCHED], ..Example::PLAIN },
+    Example {
+        part: "only=search",
+        inputs: &[("calls", "search foo\nlist bar\n")],
+        shows: &[Shows::Calls("call search foo\ncall list bar\n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "only=read",
+        inputs: &[("calls", "read 123\nupload a.fit\n")],
+        shows: &[Shows::Calls("call read 123\ncall upload a.fit\n")],
+        ..Example::PLAIN
+    },
+    // Whoever types this does so while it runs. It is paused at last, and ends when it may go on. A file that is found empty
+    // while it is written is told.
+    Example {
+        part: "echo 20/s >rate\necho 0/s >rate",
+        changed: (
+            "echo 20/s >rate\necho 0/s >rate",
+            "until [ -s $CALLS ]; do sleep 0.01; done; echo 20/s >rate; echo 0/s >rate; echo 20/s >rate; wait $!",
+        ),
+        shows: &[Shows::Calls("call 1 GET /user\ncall 5 POST /repos/o/r/issues\n"), Shows::Error("")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "-s api -r 5/m -a /srv/urls",
+        shows: &[FETCHED, Shows::File(".local/state/throttle/api", "")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "-s api -n 500 -p 1h",
+        shows: &[Shows::File(".local/state/throttle/api", "")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "-s nominatim",
+        shows: &[
+            Shows::File(".local/state/throttle/nominatim", ""),
+            Shows::Error("at most 90.9 % of it can be reached"),
+        ],
+        ..Example::PLAIN
+    },
+];

@@ -1,0 +1,136 @@
+//! A directory to run examples in: with what they read, and stand-ins for the programs they call.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use super::text;
+use crate::support::{Directory, Running, THROTTLE};
+
+/// What the examples read. Two items each, so that few have to wait.
+const INPUTS: [(&str, &str); 13] = [
+    ("urls", "https://a.example/1\nhttps://b.example/2\n"),
+    ("urls.txt", " https://a.example/1 \r\n\r\nhttps://b.example/2\r\n"),
+    ("log", "app 0.5 one\napp 9 two\n"),
+    ("ids", "4711\n4712\n"),
+    ("mails", "one\ntwo\n"),
+    ("names", "www.a.example\nb.example\n"),
+    ("calls", "1 GET /user\n5 POST /repos/o/r/issues\n"),
+    ("requests.jsonl", "{\"tokens\":1200,\"prompt\":\"a\"}\n{\"tokens\":1300,\"prompt\":\"b\"}\n"),
+    ("queries.jsonl", "{\"cost\":52,\"shop\":\"a\"}\n{\"cost\":53,\"shop\":\"b\"}\n"),
+    (
+        "access.log",
+        "::1 - - [21/Nov/2026:22:13:05 +0000] \"GET /\" 200\n::1 - - [21/Nov/2026:22:13:06 +0000] \"GET /\" 200\n",
+    ),
+    ("limits.conf", "# As agreed\n10/s\n"),
+    ("poll.urls", "https://a.example/1\n"),
+    ("night.urls", "https://a.example/1\nhttps://b.example/2\n"),
+];
+
+/// Notes how it was called, and what it was sent if it reads that.
+const STAND_IN: &str = r#"#!/bin/sh
+name=${0##*/}
+printf '%s %s\n' "$name" "$*" >>"$CALLS"
+case "$name $*" in
+nc*|*--data-binary*) cat >>"$CALLS" ;;
+*http_code*) echo 200 ;;
+tail*) cat "$2" ;;
+inotifywait*) echo src/ MODIFY main.c ;;
+my-tool*) printf 'one\ntwo\n' ;;
+esac
+"#;
+
+/// Programs that not everybody has, or that would wait or ask a server.
+const PROGRAMS: [&str; 6] = ["curl", "inotifywait", "make", "my-tool", "nc", "tail"];
+
+/// Programs of the user's own.
+const OWN: [&str; 6] = ["ask", "call", "efetch", "issue", "query", "send"];
+
+/// The stand-ins, for all examples.
+pub(super) struct Programs(Directory);
+
+impl Programs {
+    pub(super) fn new() -> Self {
+        let programs = Programs(Directory::new());
+        programs.write("stand-in", STAND_IN);
+        programs.write("fetch", &text::proposed_script());
+        programs
+    }
+
+    /// By another process: while this one has a file open to write, any child that it starts has it open as well for a
+    /// moment, and what is open to be written cannot be run.
+    fn write(&self, name: &str, script: &str) {
+        let path = self.0.path().join(name);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", r#"printf %s "$1" >"$2" && chmod +x "$2""#, "sh", script]).arg(path);
+        assert!(shell.status().expect("a shell").success());
+    }
+
+    fn link(&self, name: &str, link: &Path) {
+        symlink(self.0.path().join(name), link).expect("a link");
+    }
+}
+
+/// A home of its own, which examples are run in.
+pub(super) struct Setting {
+    home: Directory,
+}
+
+impl Setting {
+    pub(super) fn new(programs: &Programs) -> Self {
+        let home = Directory::new();
+        let path = home.path();
+        INPUTS.iter().for_each(|(name, content)| drop(home.file(name, content)));
+        for directory in ["bin", "srv", "src", ".cargo/bin", "node_exporter"] {
+            fs::create_dir_all(path.join(directory)).expect("a directory");
+        }
+        fs::copy(path.join("urls"), path.join("srv/urls")).expect("a copy");
+        PROGRAMS.iter().for_each(|name| programs.link("stand-in", &path.join("bin").join(name)));
+        OWN.iter().for_each(|name| programs.link("stand-in", &path.join(name)));
+        programs.link("fetch", &path.join("fetch"));
+        for name in ["bin/throttle", ".cargo/bin/throttle"] {
+            symlink(THROTTLE, path.join(name)).expect("a link");
+        }
+        Setting { home }
+    }
+
+    fn path(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(super) fn file(&self, name: &str, content: &str) {
+        self.home.file(name, content);
+    }
+
+    /// What is in a file, if it is there.
+    pub(super) fn read(&self, name: &str) -> Option<String> {
+        fs::read(self.path().join(name)).ok().map(|content| crate::support::text(&content))
+    }
+
+    /// The items in a file that an example reads.
+    pub(super) fn items(&self, name: &str) -> Vec<String> {
+        let content = self.read(name).unwrap_or_else(|| panic!("there is no {name}"));
+        content.lines().map(|line| line.trim().to_owned()).collect()
+    }
+
+    /// Runs a script. Places of the system are in this directory instead.
+    pub(super) fn run(&self, script: &str) -> Output {
+        let home = self.path().display();
+        let script = script
+            .replace("/usr/bin/", &format!("{home}/bin/"))
+            .replace("/srv/", &format!("{home}/srv/"))
+            .replace("/var/lib/node_exporter/", &format!("{home}/node_exporter/"));
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).current_dir(self.path()).env_clear();
+        command.env("HOME", self.path()).env("CALLS", self.path().join("noted"));
+        command.env("PATH", format!("{home}/bin:/usr/local/bin:/usr/bin:/bin"));
+        command.env("PASSWORD", super::PASSWORD).stdin(Stdio::null());
+        Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())).collect()
+    }
+
+    /// How the stand-ins were called, in order.
+    pub(super) fn calls(&self) -> String {
+        self.read("noted").unwrap_or_default()
+    }
+}

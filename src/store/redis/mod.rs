@@ -29,6 +29,7 @@
 //! slots are booked in vain, which costs throughput, never the limit.
 
 mod agreement;
+mod answering;
 mod asking;
 mod clock;
 mod connection;
@@ -54,24 +55,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use self::agreement::Agreement;
-use self::asking::Asked;
 use self::clock::Micros;
-use self::distance::too_far;
 use self::failure::Failure;
 use self::handed_out::HandedOut;
 use self::nodes::Nodes;
 pub(super) use self::reset::reset;
 use self::retries::persist;
-use self::script::{Booking, Found};
+use self::script::Booking;
 use self::sightings::Sightings;
 use self::socket::Patience;
 use super::{Answer, Order, Policy, Reach, Slot, Store, StoreError, Tell};
 use crate::config::{Rate, Server};
 use crate::exit::Exit;
 use crate::time::Time;
-
-/// Nobody asks again sooner than after this.
-const PAUSE: u64 = 1_000_000;
 
 /// For how long slots are given back at most.
 const GIVING_BACK: Duration = Duration::from_millis(200);
@@ -159,20 +155,18 @@ impl RedisStore {
                 Err(Failure::OtherLimits(theirs)) => return Err(self.disagreement(&theirs)),
                 asked => asked?,
             };
-            let memory = self.memory(&asked);
-            let Some(doubt) = self.sightings.doubt(&order.key, &asked, self.policy().deadline, memory) else {
-                self.note(order, &asked);
-                let answer = self.answer(order, &asked);
-                let was_late = mem::replace(&mut self.is_late, answer.is_err());
-                if answer.is_ok() || was_late {
-                    return answer;
-                }
-                why = "its answers come late";
-                given = asked.slots();
+            if let Some(doubt) = self.doubt(order, &asked) {
+                self.warn(doubt);
+                why = "its clock is set forward again and again";
                 continue;
-            };
-            self.warn(doubt);
-            why = "its clock is set forward again and again";
+            }
+            self.note(order, &asked);
+            let answer = self.answer(order, &asked);
+            let was_late = mem::replace(&mut self.is_late, answer.is_err());
+            if answer.is_ok() || was_late {
+                return answer;
+            }
+            (why, given) = ("its answers come late", asked.slots());
         }
         Err(Failure::away(why))
     }
@@ -187,52 +181,6 @@ impl RedisStore {
             "'{name}' is kept for other limits: {theirs} there, {ours} here: give the same limits or another name, or begin anew by 'throttle --reset-state -s {server}'"
         );
         Failure::bad(Exit::BadState, error)
-    }
-
-    /// For how long a slot may matter, in nanoseconds.
-    fn memory(&self, asked: &Asked) -> u64 {
-        let longest = asked.charges.iter().map(|charge| charge.terms.memory(charge.cost)).max().unwrap_or(0);
-        longest.saturating_mul(1000).saturating_add(self.policy().horizon)
-    }
-
-    fn note(&mut self, order: &Order, asked: &Asked) {
-        match asked.booked.found {
-            Found::Lost => self.warn("it has lost what was booked before"),
-            // Somebody else has noticed before.
-            Found::Nothing if asked.is_of_another_history() => {
-                self.warn("it has lost what was booked before");
-            }
-            Found::SetBack => self.warn("its clock was set back"),
-            Found::Nothing | Found::Distrusted => {}
-        }
-        if self.began == 0 {
-            self.began = asked.booked.now;
-        }
-        self.sightings.note(&order.key, asked, self.agreement.policy.quotas.len());
-    }
-
-    fn warn(&mut self, what: &str) {
-        let server = &self.server;
-        self.warning.get_or_insert_with(|| format!("{server}: {what}"));
-    }
-
-    fn answer(&mut self, order: &Order, asked: &Asked) -> Result<Answer, Failure> {
-        let Asked { node, exchange, booked, .. } = asked;
-        let deadline = self.policy().deadline;
-        let slot = |&micros: &Micros| exchange.slot(micros, deadline).map(|slot| (slot, micros));
-        let slots: Vec<_> = booked.slots.iter().filter_map(slot).collect();
-        if slots.is_empty() && !booked.slots.is_empty() {
-            return Err(Failure::away(too_far(exchange.round_trip(), deadline)));
-        }
-        self.handed_out.add(order, *node, &slots, exchange.answered);
-        let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();
-        let not_before = |at| Time(exchange.not_before(at).0.saturating_add(PAUSE));
-        let ask_again = booked.ask_again.map(not_before);
-        let warning = self.warning.take();
-        let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
-        let next = slots.first().map(|slot| slot.at).or(turn);
-        let silent_until = next.filter(|_| warning.is_some());
-        Ok(Answer { slots, ask_again, turn: booked.turn, warning, silent_until })
     }
 
     /// Only once the server was asked is it known what the margins are.

@@ -208,6 +208,20 @@ fn what_comes_too_late_is_given_back_and_asked_for_again_at_once() {
     assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [1900, 1900]);
 }
 
+/// As it takes longer to answer if it has slept.
+#[test]
+fn a_server_is_woken_before_it_is_asked_for_slots_that_are_good_for_a_short_time() {
+    let Some(frozen) = Frozen::start() else { return };
+    for (margin, scripts) in [("4ms", 2), ("6ms", 1)] {
+        let mut store = frozen.store(margin, policy(&[&format!("9/h,margin={margin}")]));
+        store.book(&some(1)).unwrap();
+        frozen.server.ask::<()>("CONFIG RESETSTAT");
+        store.book(&some(1)).unwrap();
+        let run: String = frozen.server.ask("INFO commandstats");
+        assert!(run.contains(&format!("cmdstat_time:calls={scripts},")), "{margin}: {run}");
+    }
+}
+
 #[test]
 fn whoever_does_not_wait_gets_what_is_free_or_nothing() {
     let Some(mut frozen) = Frozen::start() else { return };

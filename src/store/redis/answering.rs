@@ -1,0 +1,64 @@
+//! What becomes of an answer.
+
+use super::RedisStore;
+use super::asking::Asked;
+use super::clock::Micros;
+use super::distance::too_far;
+use super::failure::Failure;
+use super::script::Found;
+use crate::store::{Answer, Order, Slot};
+use crate::time::Time;
+
+/// Nobody asks again sooner than after this.
+const PAUSE: u64 = 1_000_000;
+
+const LOST: &str = "it has lost what was booked before";
+
+impl RedisStore {
+    /// Why what was answered is not to be believed. The next question says so.
+    pub(super) fn doubt(&mut self, order: &Order, asked: &Asked) -> Option<&'static str> {
+        let memories = asked.charges.iter().map(|charge| charge.terms.memory(charge.cost));
+        // For how long a slot may matter.
+        let memory = memories.max().unwrap_or(0).saturating_mul(1000).saturating_add(self.policy().horizon);
+        let deadline = self.policy().deadline;
+        self.sightings.doubt(&order.key, asked, deadline, memory)
+    }
+
+    pub(super) fn note(&mut self, order: &Order, asked: &Asked) {
+        match asked.booked.found {
+            Found::SetBack => self.warn("its clock was set back"),
+            Found::Lost => self.warn(LOST),
+            // Somebody else has noticed before.
+            Found::Nothing if asked.is_of_another_history() => self.warn(LOST),
+            Found::Nothing | Found::Distrusted => {}
+        }
+        if self.began == 0 {
+            self.began = asked.booked.now;
+        }
+        self.sightings.note(&order.key, asked, self.agreement.policy.quotas.len());
+    }
+
+    pub(super) fn warn(&mut self, what: &str) {
+        let server = &self.server;
+        self.warning.get_or_insert_with(|| format!("{server}: {what}"));
+    }
+
+    pub(super) fn answer(&mut self, order: &Order, asked: &Asked) -> Result<Answer, Failure> {
+        let Asked { node, exchange, booked, .. } = asked;
+        let deadline = self.policy().deadline;
+        let slot = |&micros: &Micros| exchange.slot(micros, deadline).map(|slot| (slot, micros));
+        let slots: Vec<_> = booked.slots.iter().filter_map(slot).collect();
+        if slots.is_empty() && !booked.slots.is_empty() {
+            return Err(Failure::away(too_far(exchange.round_trip(), deadline)));
+        }
+        self.handed_out.add(order, *node, &slots, exchange.answered);
+        let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();
+        let not_before = |at| Time(exchange.not_before(at).0.saturating_add(PAUSE));
+        let ask_again = booked.ask_again.map(not_before);
+        let warning = self.warning.take();
+        let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
+        let next = slots.first().map(|slot| slot.at).or(turn);
+        let silent_until = next.filter(|_| warning.is_some());
+        Ok(Answer { slots, ask_again, turn: booked.turn, warning, silent_until })
+    }
+}

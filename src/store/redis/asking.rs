@@ -10,9 +10,8 @@ use super::script::{BookedSlots, Charge, Request, Seen, redis_key};
 use super::socket::Patience;
 use crate::store::Order;
 
-/// A server that has slept takes some tenths of a millisecond longer: which is a part of D that matters, if D is shorter
-/// than this.
-const AWAKE: u64 = 5_000_000;
+/// If slots are good for less than this, it matters that a server that has slept takes some tenths of a millisecond longer.
+pub(super) const SHORT: u64 = 5_000_000;
 
 /// A booking: who was asked for what, and what came of it.
 pub(super) struct Asked {
@@ -84,7 +83,7 @@ impl RedisStore {
             (&self.now, &self.booking, &self.sightings, self.server.replicas);
         self.nodes.ask(&key, patience, |node, connection| {
             connection.replicate(replicas, false)?;
-            if nothing.policy.deadline < AWAKE {
+            if nothing.policy.deadline < SHORT {
                 booking.ask(connection, &nothing)?;
             }
             let charges = sightings.charges(order, nothing.terms, node);

@@ -55,6 +55,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use self::agreement::Agreement;
+use self::asking::SHORT;
 use self::clock::Micros;
 use self::failure::Failure;
 use self::handed_out::HandedOut;
@@ -72,8 +73,8 @@ use crate::time::Time;
 /// For how long slots are given back at most.
 const GIVING_BACK: Duration = Duration::from_millis(200);
 
-/// So often it is asked in a row as an answer shows that the question was wrong.
-const CORRECTIONS: usize = 3;
+/// So often it is asked in a row as an answer is not to be used.
+const CORRECTIONS: usize = 4;
 
 /// Keeps limits in a Redis server, by the server's clock.
 pub struct RedisStore {
@@ -89,8 +90,6 @@ pub struct RedisStore {
     /// Until when it is on record that nobody uses the name of our keys for other limits.
     claimed_until: Option<Time>,
     handed_out: HandedOut,
-    /// The last answer was of no use any more when it came.
-    is_late: bool,
     warning: Option<String>,
     tell: Option<Tell>,
 }
@@ -134,22 +133,21 @@ impl RedisStore {
             is_near: false,
             claimed_until: None,
             handed_out: HandedOut::default(),
-            is_late: false,
             warning: None,
             tell: None,
         }
     }
 
-    /// Asks once; again, if the answer says that no answer could be trusted, or that margins are others.
+    /// Asks once; again, if the answer came too late, or says that none could be trusted, or that margins are others.
     fn attempt(&mut self, order: &Order, patience: Patience) -> Result<Answer, Failure> {
-        let (mut why, mut given) = ("", Vec::new());
+        let (mut why, mut given) = (String::new(), Vec::new());
         for _ in 0..CORRECTIONS {
             let asked = self.meet(order, patience);
             // What is given back is given back once.
             let asked = match asked.and_then(|()| self.ask(order, &mem::take(&mut given), patience)) {
                 Err(Failure::OtherLimits(theirs)) if self.agreement.adopt(&theirs) => {
                     self.is_near = false;
-                    why = "the state has other margins again and again";
+                    "the state has other margins again and again".clone_into(&mut why);
                     continue;
                 }
                 Err(Failure::OtherLimits(theirs)) => return Err(self.disagreement(&theirs)),
@@ -157,18 +155,19 @@ impl RedisStore {
             };
             if let Some(doubt) = self.doubt(order, &asked) {
                 self.warn(doubt);
-                why = "its clock is set forward again and again";
+                "its clock is set forward again and again".clone_into(&mut why);
                 continue;
             }
             self.note(order, &asked);
-            let answer = self.answer(order, &asked);
-            let was_late = mem::replace(&mut self.is_late, answer.is_err());
-            if answer.is_ok() || was_late {
-                return answer;
+            match self.answer(order, &asked) {
+                // It may be by chance.
+                Err(Failure::Away(late)) if self.policy().deadline < SHORT => {
+                    (why, given) = (late, asked.slots());
+                }
+                answer => return answer,
             }
-            (why, given) = ("its answers come late", asked.slots());
         }
-        Err(Failure::away(why))
+        Err(Failure::Away(why))
     }
 
     fn policy(&self) -> &Policy {

@@ -192,20 +192,16 @@ fn what_comes_too_late_is_given_back_and_asked_for_again_at_once() {
     let clock = move || match is_slow_now.load(Relaxed) {
         0 => Time(START),
         _ if looks.fetch_add(1, Relaxed) < 2 => Time(START),
-        _ => Time(START + 400_000_000),
+        _ => Time(START + 3_500_000),
     };
-    let mut store = RedisStore::new(
-        frozen.server.url("web").parse().unwrap(),
-        two_in_a_second_and_a_half(),
-        PATIENT,
-        clock,
-    );
+    let policy = Policy { span: 16, horizon: 3_000_000_000, ..policy(&["2/s,margin=4ms"]) };
+    let mut store = RedisStore::new(frozen.server.url("web").parse().unwrap(), policy, PATIENT, clock);
     assert_eq!(store.book(&some(2)).unwrap().slots.len(), 2);
     is_slow.store(1, Relaxed);
     let ahead = |slots: &[Slot]| slots.iter().map(|slot| (slot.at.0 - START) / 1_000_000).collect::<Vec<_>>();
-    // By the server's clock, which stands still, 3 s and 1.5 s.
-    assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [3400, 3400]);
-    assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [1900, 1900]);
+    // By the server's clock, which stands still, 2.008 s and 1.004 s.
+    assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [2011, 2011]);
+    assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [1007, 1007]);
 }
 
 /// As it takes longer to answer if it has slept.

@@ -81,11 +81,8 @@ fn slots_are_booked_ahead_for_what_is_known_to_wait() {
 
 #[test]
 fn what_costs_nothing_is_not_booked_for() {
-    scene("-r 9/100ns,cost=col:1 -B 3,50ns", 2, 9).check(&[
-        (0, Input("0 a\n"), "wait 0 or input"),
-        (0, Due, "wait 50 or input"),
-        (50, Due, "send 0 a; wait - or input"),
-    ]);
+    Scene { busy: Some(50), ..scene("-r 9/100ns,cost=col:1", 2, 9) }
+        .check(&[(0, Input("0 a\n"), "busy 0 a; wait 50 or input"), (50, Due, "send 0 a; wait - or input")]);
 }
 
 /// An item that is tried again goes first, and what waits behind it is composed anew.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Nanoseconds in one second.
 pub const SECOND: u64 = 1_000_000_000;
 
@@ -9,7 +11,7 @@ pub const SECOND: u64 = 1_000_000_000;
 ///
 /// The real world counts from the start of the process on the monotonic clock, the simulated one from
 /// wherever its arrivals do (epoch seconds fit until the year 2554). Spans are plain `u64` nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Time(pub u64);
 
 impl Time {

@@ -42,8 +42,10 @@ impl Store for Memory {
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Books { rules, clock, states, .. } = &mut *books;
-        let Some((_, log)) = states.get_mut(&order.key) else { return Ok(()) };
-        rules.give_back(log, clock(), &order.costs, slots.iter().map(|slot| slot.at).collect())
+        if let Some((ledger, _)) = states.get_mut(&order.key) {
+            rules.give_back(ledger, clock(), &order.costs, slots.iter().map(|slot| slot.at).collect());
+        }
+        Ok(())
     }
 }
 
@@ -52,18 +54,11 @@ impl Store for Memory {
 pub struct MemoryLog {
     /// For each limit: by the first of some units, the end of them and when they were used.
     pub(super) units: Vec<BTreeMap<u128, (u128, Time)>>,
-    /// The slots that were given back, by their costs, earliest first.
-    returned: HashMap<Box<[u64]>, Vec<Time>>,
-}
-
-impl MemoryLog {
-    /// The slots that were given back and not handed on, earliest first.
-    pub fn returned(&self, costs: &[u64]) -> &[Time] {
-        self.returned.get(costs).map_or(&[], Vec::as_slice)
-    }
 }
 
 impl Log for MemoryLog {
+    type Error = StoreError;
+
     fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError> {
         let noted = self.units[limit].range(..=unit).next_back();
         Ok(noted.expect("what is asked for was noted").1.1)
@@ -82,18 +77,5 @@ impl Log for MemoryLog {
             first.remove();
         }
         Ok(())
-    }
-
-    fn put_back(&mut self, costs: &[u64], slots: &[Time], _: Time) -> Result<(), StoreError> {
-        let returned = self.returned.entry(costs.into()).or_default();
-        returned.extend(slots);
-        returned.sort_unstable();
-        Ok(())
-    }
-
-    fn take_back(&mut self, costs: &[u64], most: usize, now: Time) -> Result<Vec<Time>, StoreError> {
-        let Some(returned) = self.returned.get_mut(costs) else { return Ok(Vec::new()) };
-        returned.retain(|at| *at >= now);
-        Ok(returned.drain(..most.min(returned.len())).collect())
     }
 }

@@ -13,11 +13,12 @@ pub struct Reserve {
     pub part: u64,
     /// At least, in nanoseconds.
     pub least: u64,
-    /// That is cut to one part in so many of a gap: slots after the first are ahead, and so can be met exactly. The slots
-    /// of a window may be due at once, when the answer still has to be passed on.
+    /// That is cut to one part in so many of the time...
     pub dearest_part: u64,
-    /// It is not cut below this, in nanoseconds: nobody wakes up more exactly.
+    /// ... but for a gap not below this, in nanoseconds: slots after the first are ahead, and nobody wakes up more exactly...
     pub floor: u64,
+    /// ... and for a window not below this: its slots may be due at once, when the answer still has to be passed on.
+    pub window_floor: u64,
     /// At most, in nanoseconds, unless that is less than a thousandth of the time, which costs next to nothing.
     pub most: u64,
     /// At most, in any case.
@@ -31,6 +32,7 @@ impl Reserve {
         least: MILLISECOND,
         dearest_part: 20,
         floor: MILLISECOND / 20,
+        window_floor: MILLISECOND / 5,
         most: 50 * MILLISECOND,
         longest: 2 * SECOND,
     };
@@ -40,6 +42,7 @@ impl Reserve {
         least: 5 * MILLISECOND,
         dearest_part: 2,
         floor: MILLISECOND,
+        window_floor: MILLISECOND,
         most: 250 * MILLISECOND,
         longest: 2 * SECOND,
     };
@@ -50,8 +53,8 @@ impl Reserve {
             return rate.margin;
         }
         let time = prescribed(rate);
-        let dearest_part = if time < rate.period { self.dearest_part } else { 1 };
-        let least = self.least.min(time / dearest_part).max(self.floor);
+        let floor = if time < rate.period { self.floor } else { self.window_floor.min(time) };
+        let least = self.least.min(time / self.dearest_part).max(floor);
         let cheap = (time / 1000).min(self.longest);
         (time / self.part).min(self.most).max(least).max(cheap)
     }
@@ -80,6 +83,8 @@ mod tests {
                 Reserve::LOCAL,
                 &[
                     ("1/20ms", 1000),
+                    ("1/10ms", 500),
+                    ("1/1ms", 200),
                     ("1/300ms", 3000),
                     ("1/30s", 50_000),
                     ("1/10m", 600_000),
@@ -95,6 +100,7 @@ mod tests {
                 Reserve::REMOTE,
                 &[
                     ("1/10ms", 5000),
+                    ("1/1ms", 1000),
                     ("1/300ms", 6000),
                     ("1/1m", 250_000),
                     ("1/1000s", 1_000_000),

@@ -39,7 +39,7 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     let metadata = file.metadata().map_err(|error| failed(path, "cannot look at it", error))?;
     match unfit(&metadata, group) {
         Some(why) => Err(refused(path, why)),
-        None => is_local(path, network::of_file(&file)).map(|()| Some(file)),
+        None => is_local(path).map(|()| Some(file)),
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
     if metadata.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL {
         return Err(refused(directory, "all users may write to this directory: use another, or chmod o-w"));
     }
-    is_local(directory, network::of_path(directory))
+    is_local(directory)
 }
 
 /// The group whose members share the states in a directory: it is setgid, they may write to it, and all others may not.
@@ -115,8 +115,8 @@ fn unfit(metadata: &Metadata, group: Option<u32>) -> Option<&'static str> {
     }
 }
 
-fn is_local(path: &Path, network: io::Result<Option<&str>>) -> Result<(), StoreError> {
-    match network.map_err(|error| failed(path, "cannot tell on which file system it is", error))? {
+fn is_local(path: &Path) -> Result<(), StoreError> {
+    match network::of(path).map_err(|error| failed(path, "cannot tell on which file system it is", error))? {
         Some(name) => {
             let why = format!(
                 "it is on {name}, where locks and clocks of several machines meet: \

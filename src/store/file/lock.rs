@@ -1,22 +1,20 @@
-//! The one lock in front of a state: `flock`, which the kernel queues, and takes back when a process ends.
+//! The one lock in front of a state: `flock`, which the system takes back when a process ends.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::refusal;
+use crate::store::{BEFORE_TELLING, StoreError};
+
 /// The lock is held only for moments, unless its holder is stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why the lock was not taken.
-#[derive(Debug)]
-pub(super) enum NoLock {
-    /// Another process holds it.
-    Held,
-    /// The system call failed.
-    Failed(io::Error),
-}
+/// The pauses between two tries: there is no waiting for a lock with a limit of time.
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// A lock. It lasts until it is dropped, or the process ends in whatever way.
 #[derive(Debug)]
@@ -30,34 +28,37 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    /// Locks `file` if nobody else does.
-    pub(super) fn at_once(file: &Arc<File>) -> Result<Self, NoLock> {
+    /// Locks the file at `path` if nobody else does.
+    pub(super) fn at_once(path: &Path, file: &Arc<File>) -> Result<Option<Self>, StoreError> {
         match file.try_lock() {
-            Ok(()) => Ok(Lock(Arc::clone(file))),
-            Err(TryLockError::WouldBlock) => Err(NoLock::Held),
-            Err(TryLockError::Error(error)) => Err(NoLock::Failed(error)),
+            Ok(()) => Ok(Some(Lock(Arc::clone(file)))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(refusal::failed(path, "cannot lock it", error)),
         }
     }
 
-    /// Locks `file` when its turn comes, however long that takes.
-    pub(super) fn in_turn(file: &Arc<File>) -> Result<Self, NoLock> {
+    /// Locks the file at `path` within `patience`. `tell` is told if it takes long.
+    pub(super) fn within(
+        patience: Duration,
+        path: &Path,
+        file: &Arc<File>,
+        tell: impl FnOnce(String),
+    ) -> Result<Self, StoreError> {
+        let (start, mut pause, mut tell) = (Instant::now(), FIRST_PAUSE, Some(tell));
         loop {
-            match file.lock() {
-                Ok(()) => return Ok(Lock(Arc::clone(file))),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(NoLock::Failed(error)),
+            if let Some(lock) = Lock::at_once(path, file)? {
+                return Ok(lock);
             }
-        }
-    }
-
-    /// Locks `file` within `patience`, behind all who wait for their turn.
-    pub(super) fn within(patience: Duration, file: &Arc<File>) -> Result<Self, NoLock> {
-        let start = Instant::now();
-        loop {
-            match Self::at_once(file) {
-                Err(NoLock::Held) if start.elapsed() < patience => thread::sleep(Duration::from_millis(1)),
-                result => return result,
+            if start.elapsed() >= patience {
+                return Err(refusal::locked(path, file, patience));
             }
+            if start.elapsed() >= Duration::from_secs(BEFORE_TELLING)
+                && let Some(tell) = tell.take()
+            {
+                tell(format!("{}: locked by {}; waiting for it", path.display(), refusal::culprit(file)));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 }
@@ -94,20 +95,29 @@ fn holder_in(locks: &str, file: &str) -> Option<u32> {
         .find_map(|fields| fields[4].parse().ok().filter(|pid| *pid > 0))
 }
 
+/// Whether a process has been stopped, as by ^Z.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // After a name in parentheses, which may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['T', 't']))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::Exit;
 
     #[test]
     fn a_lock_is_waited_for_for_a_while() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let open = || Arc::new(File::open(file.path()).unwrap());
-        let lock = Lock::at_once(&open()).unwrap();
-        assert!(matches!(Lock::within(Duration::from_millis(10), &open()), Err(NoLock::Held)));
-        let others = [open(), open()].map(|other| thread::spawn(move || Lock::in_turn(&other).map(drop)));
-        drop(lock);
-        others.into_iter().for_each(|other| other.join().unwrap().unwrap());
-        Lock::within(Duration::from_secs(60), &open()).unwrap();
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        let open = || Arc::new(File::open(&path).unwrap());
+        let within = |patience| Lock::within(patience, &path, &open(), drop);
+        let lock = Lock::at_once(&path, &open()).unwrap().unwrap();
+        assert!(Lock::at_once(&path, &open()).unwrap().is_none());
+        assert_eq!(within(Duration::from_millis(10)).unwrap_err().exit, Exit::StoreAway);
+        let unlocks = thread::spawn(move || drop(lock));
+        within(Duration::from_secs(60)).unwrap();
+        unlocks.join().unwrap();
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! A store in a file, for the processes of one user on one machine: a database of SQLite's.
 //!
-//! All bookings are made under the file's lock (`flock`), which serves in the order of asking, and which the system takes
-//! back when a process ends in whatever way; so nobody sleeps in SQLite's busy handler. Each booking is a transaction.
-//! Instants are on the clock that counts from when the machine was started, and goes on while it is suspended.
+//! All bookings are made under the file's lock (`flock`), which the system takes back when a process ends in whatever way.
+//! It is held for some ten microseconds, so whoever waits looks again soon, not as SQLite's busy handler does. Each booking
+//! is a transaction. Instants are on the clock that counts from when the machine was started, and goes on while it is
+//! suspended.
 //!
 //! # What survives what
 //!
@@ -27,31 +28,33 @@ mod lock;
 mod network;
 mod owner;
 mod refusal;
-mod rows;
 mod status;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod visit;
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
-
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use self::database::Database;
 use self::domain::Domain;
-use self::lock::{Lock, NoLock};
-use self::owner::Owner;
-use self::refusal::{culprit, no_lock};
+use self::lock::Lock;
+use self::refusal::Fault;
 pub(super) use self::status::status;
-use self::visit::{Session, Task};
-use super::{Answer, BEFORE_TELLING, Order, Policy, Slot, Store, StoreError, Tell, place};
+use self::tables::Header;
+use self::visit::{Known, Visit};
+use super::ledger::{BookingRules, Owner};
+use super::{Answer, Order, Policy, Slot, Store, StoreError, Tell, place};
 use crate::config::State;
 use crate::exit::Exit;
-use crate::time::Time;
+use crate::time::{SECOND, Time};
+
+/// How often past slots are deleted and ended processes looked for, in nanoseconds.
+const BETWEEN_LOOKS: u64 = SECOND / 10;
+
+/// How many new keys are added before idle ones are evicted.
+const BETWEEN_EVICTIONS: u32 = 1024;
 
 /// Opens the store in the file that `state` names.
 pub(super) fn open(
@@ -74,35 +77,36 @@ fn path(state: &State) -> Result<PathBuf, StoreError> {
     }
 }
 
-/// Limits in a file.
+/// Limits in a file, as one process uses them.
 pub struct FileStore {
-    /// None while the helper has it.
-    session: Option<Box<Session>>,
-    helper: Option<Helper>,
+    path: PathBuf,
+    setting: Setting,
+    rules: BookingRules,
+    clock: Box<dyn Fn() -> Time + Send>,
+    /// None while it is not known what is in its place.
+    database: Option<Database>,
+    /// The state that was last seen, if any was.
+    known: Option<Known>,
+    /// Whether the files are not those that were last seen.
+    is_replaced: bool,
+    /// Whether there is a loss of which the user has not been told yet.
+    is_lost: bool,
+    looked: Option<Time>,
+    new_keys: u32,
     tell: Option<Tell>,
 }
 
-/// A thread that waits for the lock, and does what is to be done as soon as it has it.
-///
-/// There is no waiting for a lock with a limit of time, and to look for it again and again would favour those who have
-/// just come.
-struct Helper {
-    tasks: Sender<(Box<Session>, Task)>,
-    done: Receiver<(Box<Session>, Result<Answer, StoreError>)>,
-}
-
 /// Where we are, and how long we wait for the lock.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Setting {
     domain: Domain,
     patience: Duration,
-    owner: Owner,
 }
 
 impl FileStore {
     /// Opens the state at `path`, or begins one there. Its directory has to be there.
     ///
-    /// It never waits: if the state is locked just then, what is wrong with it is told by the first booking.
+    /// It never waits: if the state is locked just then, some of what may be wrong with it is told by the first booking.
     ///
     /// `now` shows the time since the machine was started (`CLOCK_BOOTTIME`); slots are on the same time line.
     ///
@@ -124,13 +128,27 @@ impl FileStore {
         policy: Policy,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let mut session = Box::new(Session::begin(setting, path, policy, Box::new(now))?);
-        match Lock::at_once(session.database.file()) {
-            Ok(lock) => session.serve(lock, &Task::Look).map(drop)?,
-            Err(NoLock::Held) => {}
-            Err(why) => return Err(session.no_lock(why)),
+        let mut store = FileStore {
+            path: path.to_owned(),
+            setting,
+            rules: BookingRules::new(policy),
+            clock: Box::new(now),
+            database: None,
+            known: None,
+            is_replaced: false,
+            is_lost: false,
+            looked: None,
+            new_keys: 0,
+            tell: None,
+        };
+        let database = store.find_or_create()?;
+        if let Some(lock) = Lock::at_once(database.path(), database.file())? {
+            store.visit(&database, &lock, &[], |_, _| Ok(Answer::default()))?;
+            // What was seen of those who have ended was not kept.
+            store.looked = None;
         }
-        Ok(FileStore { session: Some(session), helper: None, tell: None })
+        store.database = Some(database);
+        Ok(store)
     }
 
     /// Forgets the state at `path`, so that the next run begins a new one, with any limits. `false` if there is none.
@@ -141,86 +159,100 @@ impl FileStore {
     /// # Errors
     /// As for [`FileStore::open`], and [`Exit::StoreAway`]: somebody has kept it locked for 10 s.
     pub fn reset(path: &Path) -> Result<bool, StoreError> {
-        Self::reset_in(Setting::ours(path)?, path)
+        Database::remove(path, lock::PATIENCE)
     }
 
-    fn reset_in(setting: Setting, path: &Path) -> Result<bool, StoreError> {
+    /// Does it under the lock, in whatever file is in its place then.
+    fn act(
+        &mut self,
+        key: &[u8],
+        mut task: impl FnMut(&mut Visit<'_>, Owner) -> Result<Answer, Fault>,
+    ) -> Result<Answer, StoreError> {
         loop {
-            let Some(database) = Database::find(path)? else { return Ok(false) };
-            let lock = Lock::within(setting.patience, database.file());
-            let _lock = lock.map_err(|why| no_lock(path, database.file(), setting.patience, why))?;
-            if database.is_in_place()? {
-                return database.remove().map(|()| true);
+            let database = self.database.take().map_or_else(|| self.find_or_create(), Ok)?;
+            let tell = |why| self.tell.iter().for_each(|tell| tell(String::clone(&why)));
+            let lock = Lock::within(self.setting.patience, database.path(), database.file(), tell);
+            let answer = lock.and_then(|lock| self.visit(&database, &lock, key, &mut task));
+            if let Some(answer) = answer.transpose() {
+                self.database = Some(database);
+                return answer;
             }
+            self.is_replaced = true;
         }
     }
 
-    fn act(&mut self, task: Task) -> Result<Answer, StoreError> {
-        let Some(mut session) = self.session.take() else { return Err(gone()) };
-        let result = match Lock::at_once(session.database.file()) {
-            Ok(lock) => session.serve(lock, &task),
-            Err(NoLock::Held) => return self.wait(session, task),
-            Err(why) => Err(session.no_lock(why)),
-        };
-        self.session = Some(session);
-        result
-    }
-
-    /// Leaves it to the helper. After [`NoLock::Held`] that still waits, and nothing more can be asked.
-    fn wait(&mut self, session: Box<Session>, task: Task) -> Result<Answer, StoreError> {
-        let (path, file) = (session.database.path().to_owned(), Arc::clone(session.database.file()));
-        let (patience, failed) = (session.setting.patience, |error| NoLock::Failed(error));
-        let helper = match self.helper.take() {
-            Some(helper) => helper,
-            None => Helper::start().map_err(|error| no_lock(&path, &file, patience, failed(error)))?,
-        };
-        helper.tasks.send((session, task)).map_err(|_| gone())?;
-        let at_first = patience.min(Duration::from_secs(BEFORE_TELLING));
-        let mut done = helper.done.recv_timeout(at_first);
-        if let Err(RecvTimeoutError::Timeout) = done {
-            let why = format!("{}: locked by {}; waiting for it", path.display(), culprit(&file));
-            self.tell.iter().for_each(|tell| tell(why.clone()));
-            done = helper.done.recv_timeout(patience.saturating_sub(at_first));
-        }
-        match done {
-            Ok((session, result)) => {
-                (self.session, self.helper) = (Some(session), Some(helper));
-                result
+    /// Under the lock; `None` if it is of a file that is not in its place any more.
+    fn visit(
+        &mut self,
+        database: &Database,
+        _: &Lock,
+        key: &[u8],
+        task: impl FnOnce(&mut Visit<'_>, Owner) -> Result<Answer, Fault>,
+    ) -> Result<Option<Answer>, StoreError> {
+        // Before it is looked for: whoever puts another in its place later does so after this instant.
+        let now = (self.clock)();
+        let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
+        let Some(transaction) = database.begin()? else { return Ok(None) };
+        let visited = || {
+            let mut visit = Visit::begin(&transaction, database.path(), &self.rules, key, (now, looks))?;
+            visit.check(&self.setting.domain)?;
+            visit.carry_over_restart(&self.setting.domain)?;
+            if let Some(known) = &self.known {
+                self.is_lost |= visit.silence_after_loss(known, self.is_replaced)?;
             }
-            Err(RecvTimeoutError::Timeout) => Err(no_lock(&path, &file, patience, NoLock::Held)),
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
-        }
-    }
-}
-
-impl Helper {
-    fn start() -> io::Result<Self> {
-        let (tasks, given) = bounded::<(Box<Session>, Task)>(1);
-        let (finished, done) = bounded(1);
-        let run = move || {
-            for (mut session, task) in given {
-                let lock = Lock::in_turn(session.database.file());
-                let result = match lock {
-                    Ok(lock) => session.serve(lock, &task),
-                    Err(why) => Err(session.no_lock(why)),
-                };
-                if finished.send((session, result)).is_err() {
-                    break;
+            if looks {
+                visit.inherit(|owner| database.has_ended(owner));
+            }
+            if visit.is_new() {
+                if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
+                    visit.evict()?;
                 }
+                self.new_keys = self.new_keys.wrapping_add(1);
             }
+            let answer = task(&mut visit, database.owner())?;
+            let known = visit.known();
+            transaction.commit()?;
+            Ok((answer, known))
         };
-        thread::Builder::new().name("lock".to_owned()).stack_size(1 << 20).spawn(run)?;
-        Ok(Helper { tasks, done })
+        let visited: Result<_, Fault> = visited();
+        let (answer, known) = visited.map_err(|fault| fault.of(database.path()))?;
+        database.checkpoint_on_close();
+        (self.known, self.is_replaced) = (Some(known), false);
+        self.looked = if looks { Some(now) } else { self.looked };
+        Ok(Some(answer))
     }
-}
 
-fn gone() -> StoreError {
-    StoreError { exit: Exit::Error, error: anyhow::anyhow!("the state cannot be asked any more") }
+    /// What is in its place. If there is nothing, it is from now on a state that follows from what was known.
+    fn find_or_create(&self) -> Result<Database, StoreError> {
+        let (now, patience) = ((self.clock)(), self.setting.patience);
+        let mut first = Header::first(&self.rules, self.setting.domain.clone(), now);
+        if let Some(known) = &self.known {
+            first.succeed(known, &self.rules, Time::ZERO, now);
+        }
+        loop {
+            if let Some(database) = Database::find(&self.path, patience)? {
+                return Ok(database);
+            }
+            Database::create(&self.path, patience, |new| visit::fill(new, &first, &self.rules, now))?;
+        }
+    }
+
+    /// Tells once of what was lost, and until when there are no slots.
+    fn tell_of_loss(&mut self, answer: &mut Answer) {
+        if std::mem::take(&mut self.is_lost) {
+            let path = self.path.display();
+            answer.warning = Some(format!("{path}: it was removed, replaced or reset during the run"));
+            let first = answer.slots.first().map(|slot| slot.at);
+            answer.silent_until = first.or(answer.turn.map(|turn| Time(turn.0)));
+        }
+    }
 }
 
 impl Store for FileStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-        self.act(Task::Book(order.clone()))
+        let mut answer = self.act(&order.key, |visit, owner| visit.book(order, owner))?;
+        self.tell_of_loss(&mut answer);
+        Ok(answer)
     }
 
     fn tell_waits_to(&mut self, tell: Tell) {
@@ -228,7 +260,10 @@ impl Store for FileStore {
     }
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        self.act(Task::GiveBack(order.clone(), slots.to_vec())).map(drop)
+        let slots: Vec<Time> = slots.iter().map(|slot| slot.at).collect();
+        let give_back =
+            |visit: &mut Visit<'_>, owner| visit.give_back(order, owner, &slots).map(|()| Answer::default());
+        self.act(&order.key, give_back).map(drop)
     }
 }
 
@@ -238,6 +273,6 @@ impl Setting {
             exit: Exit::Error,
             error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
         })?;
-        Ok(Setting { domain, patience: lock::PATIENCE, owner: Owner::ours() })
+        Ok(Setting { domain, patience: lock::PATIENCE })
     }
 }

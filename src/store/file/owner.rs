@@ -1,99 +1,92 @@
-//! Processes: whose slots they are, since what a dead one has booked is free for others, and whether one is stopped.
+//! Whose slots they are: what a process that has ended had booked is free for others.
+//!
+//! Who owns slots holds a lock on one byte of the file, far beyond its end. The system takes it back when the process ends
+//! in whatever way. So a number that nobody holds is that of somebody who has ended, in whatever pid namespace that was.
 
-use std::fmt;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::str::FromStr;
+use std::fs::File;
+use std::io;
 
-/// A process, told from any other that had or will have its number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Owner {
-    pub(super) pid: u32,
-    /// When it started, in ticks since the machine did; 0 where that is not known.
-    pub(super) started: u64,
-    /// Its number means nothing in another pid namespace.
-    pub(super) namespace: u64,
-}
+use crate::store::ledger::Owner;
 
-impl Owner {
-    /// This process.
-    pub(super) fn ours() -> Self {
-        let pid = std::process::id();
-        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino());
-        // What is mounted there may be that of another namespace.
-        let is_ours =
-            fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == pid.to_string().as_str());
-        let started = stat(pid).filter(|_| is_ours).as_deref().and_then(started);
-        Owner { pid, started: started.unwrap_or(0), namespace }
-    }
-
-    /// Whether it has ended, beyond doubt, as seen by `ours`.
-    pub(super) fn is_dead(self, ours: Owner) -> bool {
-        let is_known = ours.started > 0 && self.started > 0 && self.namespace == ours.namespace;
-        is_known
-            && match stat(self.pid) {
-                Some(stat) => started(&stat).is_some_and(|started| started != self.started),
-                // Not if it merely cannot be read.
-                None => !fs::exists(format!("/proc/{}", self.pid)).unwrap_or(true),
-            }
+/// Takes a number that nobody else has, for as long as the file is open.
+///
+/// # Errors
+/// The system does not let us.
+pub(super) fn register(file: &File) -> io::Result<Owner> {
+    loop {
+        let owner = fastrand::u32(1..);
+        match system::lock(file, owner) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result.map(|()| owner),
+        }
     }
 }
 
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.pid, self.started, self.namespace)
+/// Whether somebody else who owned slots has ended, beyond doubt.
+pub(super) fn has_ended(file: &File, owner: Owner) -> bool {
+    system::is_free(file, owner)
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::fs::File;
+    use std::io;
+
+    use nix::fcntl::{FcntlArg, fcntl};
+    use nix::libc::{F_UNLCK, F_WRLCK, SEEK_SET, flock};
+
+    use super::Owner;
+
+    /// Where SQLite has no locks.
+    const FIRST_BYTE: i64 = 1 << 48;
+
+    pub(super) fn lock(file: &File, owner: Owner) -> io::Result<()> {
+        fcntl(file, FcntlArg::F_OFD_SETLK(&byte(owner))).map(drop).map_err(io::Error::from)
+    }
+
+    pub(super) fn is_free(file: &File, owner: Owner) -> bool {
+        let mut byte = byte(owner);
+        fcntl(file, FcntlArg::F_OFD_GETLK(&mut byte)).is_ok() && i32::from(byte.l_type) == F_UNLCK
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the constants are small")]
+    fn byte(owner: Owner) -> flock {
+        let l_start = FIRST_BYTE + i64::from(owner);
+        flock { l_type: F_WRLCK as i16, l_whence: SEEK_SET as i16, l_start, l_len: 1, l_pid: 0 }
     }
 }
 
-impl FromStr for Owner {
-    type Err = ();
+/// Where a lock belongs to a process, whatever file it is by, nobody is known to have ended.
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::fs::File;
+    use std::io;
 
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let mut numbers = text.split(' ').map_while(|number| number.parse::<u64>().ok());
-        let mut next = || numbers.next().ok_or(());
-        Ok(Owner { pid: next()?.try_into().map_err(drop)?, started: next()?, namespace: next()? })
+    use super::Owner;
+
+    pub(super) fn lock(_: &File, _: Owner) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn is_free(_: &File, _: Owner) -> bool {
+        false
     }
 }
 
-fn stat(pid: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/stat")).ok()
-}
-
-/// The 22nd field.
-fn started(stat: &str) -> Option<u64> {
-    from_third(stat)?.nth(19)?.parse().ok()
-}
-
-/// Whether a process has been stopped, as by ^Z.
-pub(super) fn is_stopped(pid: u32) -> bool {
-    let state = |stat: String| from_third(&stat)?.next().map(|state| state.starts_with(['T', 't']));
-    stat(pid).and_then(state).unwrap_or(false)
-}
-
-/// The fields from the third on; the second, a name in parentheses, may hold anything.
-fn from_third(stat: &str) -> Option<impl Iterator<Item = &str>> {
-    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
-}
-
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::fs::OpenOptions;
 
     use super::*;
 
     #[test]
-    fn only_what_has_ended_is_dead() {
-        let ours = Owner::ours();
-        assert!(ours.started > 0 && !ours.is_dead(ours));
-        assert_eq!(ours.to_string().parse(), Ok(ours));
-        assert!(Owner { started: 1, ..ours }.is_dead(ours), "its number was given to another");
-        assert!(!Owner { started: 1, namespace: 7, ..ours }.is_dead(ours), "it cannot be seen from here");
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("a process");
-        let started = started(&stat(child.id()).expect("it runs")).expect("a number");
-        let owner = Owner { pid: child.id(), started, ..ours };
-        assert!(!owner.is_dead(ours));
-        drop(child.stdin.take());
-        child.wait().expect("ended");
-        assert!(owner.is_dead(ours));
+    fn only_who_holds_a_number_has_not_ended() {
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        let open = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let (ours, theirs) = (open(), open());
+        let owner = register(&theirs).unwrap();
+        assert!(!has_ended(&ours, owner) && has_ended(&ours, owner.wrapping_add(1)));
+        drop(theirs);
+        assert!(has_ended(&ours, owner));
     }
 }

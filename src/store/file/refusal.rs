@@ -8,8 +8,7 @@ use std::time::Duration;
 use anyhow::{Error, anyhow};
 use rusqlite::ErrorCode;
 
-use super::lock::{self, NoLock};
-use super::owner;
+use super::lock;
 use crate::exit::Exit;
 use crate::store::StoreError;
 
@@ -26,6 +25,37 @@ pub(super) enum Flaw {
     Version(u32),
 }
 
+/// Why a booking fails, where it is not at hand which file it is about.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Sqlite(rusqlite::Error),
+    Flaw(Flaw),
+    /// It is told already.
+    Told(StoreError),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Fault::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Fault::Told(error)
+    }
+}
+
+impl Fault {
+    pub(super) fn of(self, path: &Path) -> StoreError {
+        match self {
+            Fault::Sqlite(error) => of_sqlite(path, &error),
+            Fault::Flaw(flaw) => unusable(path, flaw),
+            Fault::Told(error) => error,
+        }
+    }
+}
+
 /// It is there, and will not do.
 pub(super) fn refused(path: &Path, why: &str) -> StoreError {
     StoreError { exit: Exit::BadStore, error: anyhow!("{}: {why}", path.display()) }
@@ -37,8 +67,7 @@ pub(super) fn failed(path: &Path, what: &str, error: io::Error) -> StoreError {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Exit::BadStore,
         _ => Exit::Error,
     };
-    let error = Error::new(error).context(format!("{}: {what}", path.display()));
-    StoreError { exit, error }
+    StoreError { exit, error: Error::new(error).context(format!("{}: {what}", path.display())) }
 }
 
 /// It is not the state that it should be.
@@ -47,12 +76,11 @@ pub(super) fn bad(path: &Path, why: &str) -> StoreError {
 }
 
 /// SQLite objects, or what it has found cannot be.
-pub(super) fn of_sqlite(path: &Path, error: &rusqlite::Error) -> StoreError {
-    let shown = path.display();
+fn of_sqlite(path: &Path, error: &rusqlite::Error) -> StoreError {
     let (exit, what) = match error.sqlite_error_code() {
         // `Unknown` is an error in the SQL, which fits the tables that there should be.
         None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
-            return bad(path, &unusable(path, Flaw::Damaged));
+            return unusable(path, Flaw::Damaged);
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             (Exit::Refused, "another program keeps it locked")
@@ -63,13 +91,13 @@ pub(super) fn of_sqlite(path: &Path, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DiskFull) => (Exit::Error, "cannot write to it: the disk is full"),
         Some(_) => (Exit::Error, "cannot read it or write to it"),
     };
-    StoreError { exit, error: anyhow!("{shown}: {what}: {error}") }
+    StoreError { exit, error: anyhow!("{}: {what}: {error}", path.display()) }
 }
 
 /// What is wrong with a file, and what to do about it.
-pub(super) fn unusable(path: &Path, flaw: Flaw) -> String {
+pub(super) fn unusable(path: &Path, flaw: Flaw) -> StoreError {
     let reset = reset_command(path);
-    match flaw {
+    let why = match flaw {
         Flaw::Foreign => {
             "this is no state of throttle, and is left as it is: give another name, or remove it".to_owned()
         }
@@ -83,7 +111,8 @@ pub(super) fn unusable(path: &Path, flaw: Flaw) -> String {
         Flaw::Version(version) => format!(
             "this state is in format {version}, of another version of throttle: use that one, or begin a new one by {reset}"
         ),
-    }
+    };
+    bad(path, &why)
 }
 
 /// What begins a new state.
@@ -91,26 +120,17 @@ pub(super) fn reset_command(path: &Path) -> String {
     format!("'throttle --reset-state -s {}'", path.display())
 }
 
-/// The lock cannot be had.
-pub(super) fn no_lock(path: &Path, file: &File, patience: Duration, why: NoLock) -> StoreError {
-    let path = path.display();
-    match why {
-        NoLock::Failed(error) => StoreError {
-            exit: Exit::Error,
-            error: Error::new(error).context(format!("{path}: cannot lock it")),
-        },
-        NoLock::Held => {
-            let patience = patience.as_secs();
-            let error = anyhow!("{path}: locked for more than {patience} s by {}", culprit(file));
-            StoreError { exit: Exit::StoreAway, error }
-        }
-    }
+/// Somebody else has it locked for too long.
+pub(super) fn locked(path: &Path, file: &File, patience: Duration) -> StoreError {
+    let (path, patience) = (path.display(), patience.as_secs());
+    let error = anyhow!("{path}: locked for more than {patience} s by {}", culprit(file));
+    StoreError { exit: Exit::StoreAway, error }
 }
 
 /// Who keeps the lock, and what to do about it.
 pub(super) fn culprit(file: &File) -> String {
     match lock::holder(file) {
-        Some(pid) if owner::is_stopped(pid) => {
+        Some(pid) if lock::is_stopped(pid) => {
             format!("process {pid}, which is stopped: let it go on by 'kill -CONT {pid}', or end it")
         }
         Some(pid) => format!("process {pid}: end it, or use another state"),

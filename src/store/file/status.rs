@@ -1,18 +1,19 @@
 //! How much of the limits in a state is used, without using any of it: by booking in a copy of it.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
-use super::database::Database;
-use super::lock::{self, Lock, NoLock};
-use super::refusal::{bad, no_lock, of_sqlite};
-use super::rows::Header;
+use super::lock::{self, Lock};
+use super::refusal::{Fault, bad};
+use super::tables::Header;
 use super::visit::Visit;
-use super::{Setting, owner, path};
+use super::{Setting, database, owner, path};
 use crate::charge::Key;
 use crate::config::{Algorithm, Rate, State};
-use crate::store::ledger::BookingRules;
-use crate::store::{LimitStatus, Order, Policy, Reserve, Status, StoreError};
+use crate::store::ledger::{BookingRules, NOBODY};
+use crate::store::{Answer, LimitStatus, Order, Policy, Reserve, Status, StoreError};
 use crate::time::Time;
 
 /// So many free slots are counted of a limit, at most.
@@ -25,39 +26,48 @@ const MOST_COUNTED: u64 = 1_000_000;
 pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status>, StoreError> {
     let path = path(state)?;
     let setting = Setting::ours(&path)?;
-    let Some(database) = Database::find(&path)? else { return Ok(None) };
+    let Some((path, file)) = database::locate(&path)? else { return Ok(None) };
+    let file = Arc::new(file);
     // To read takes no lock. Who has it is told because all others wait for it.
-    let holder = match Lock::at_once(database.file()) {
-        Ok(_) => None,
-        Err(NoLock::Held) => lock::holder(database.file()).map(|pid| (pid, owner::is_stopped(pid))),
-        Err(why) => return Err(no_lock(&path, database.file(), setting.patience, why)),
+    let holder = match Lock::at_once(&path, &file)? {
+        Some(_) => None,
+        None => lock::holder(&file).map(|pid| (pid, lock::is_stopped(pid))),
     };
-    let copy = copy(&database, setting)?;
-    let text = Header::read(&copy, b"").map_err(|error| of_sqlite(&path, &error))?.0.text;
+    let told = |fault: Fault| fault.of(&path);
+    let copy =
+        copy(&database::connect(&path, &file, setting.patience)?).map_err(|error| told(error.into()))?;
+    let text = Header::read(&copy).map_err(|error| told(error.into()))?.limits;
     let rates = Policy::rates(&text);
     let rates = rates.map_err(|error| bad(&path, &format!("its limits cannot be read: {error:#}")))?;
     let rules = BookingRules::new(Policy::new(&rates, Reserve::LOCAL));
-    let mut visit = Visit::begin(&copy, &path, &rules, b"", now).map_err(|error| of_sqlite(&path, &error))?;
-    visit.carry_over_restart(setting.domain)?;
-    let limit = |at: usize| limit_status(&visit, at, &rates);
+    let book = |order: &Order| {
+        // Rolled back.
+        let transaction = copy.unchecked_transaction()?;
+        let mut visit = Visit::begin(&transaction, &path, &rules, b"", (now, false))?;
+        visit.carry_over_restart(&setting.domain)?;
+        visit.inherit(|owner| owner::has_ended(&file, owner));
+        visit.book(order, NOBODY)
+    };
+    let limit = |at: usize| limit_status(rules.policy(), &rates, at, now, book).map_err(told);
     let limits = (0..rates.len()).map(limit).collect::<Result<_, _>>()?;
     Ok(Some(Status { limits, holder }))
 }
 
-/// What is in the database, in memory.
-fn copy(database: &Database, setting: Setting) -> Result<Connection, StoreError> {
-    let original = database.connect(setting.patience)?;
-    let copied = || {
-        let mut copy = Connection::open_in_memory()?;
-        // All of it in one step, so that it is as of one moment.
-        let is_whole = Backup::new(&original, &mut copy)?.step(-1)? == StepResult::Done;
-        if is_whole { Ok(copy) } else { Err(rusqlite::Error::QueryReturnedNoRows) }
-    };
-    copied().map_err(|error| of_sqlite(database.path(), &error))
+/// What is in a database, in memory.
+fn copy(original: &Connection) -> rusqlite::Result<Connection> {
+    let mut copy = Connection::open_in_memory()?;
+    // All of it in one step, so that it is as of one moment.
+    let is_whole = Backup::new(original, &mut copy)?.step(-1)? == StepResult::Done;
+    if is_whole { Ok(copy) } else { Err(rusqlite::Error::QueryReturnedNoRows) }
 }
 
-fn limit_status(visit: &Visit<'_>, at: usize, rates: &[Rate]) -> Result<LimitStatus, StoreError> {
-    let (now, policy) = (visit.now, visit.rules.policy());
+fn limit_status(
+    policy: &Policy,
+    rates: &[Rate],
+    at: usize,
+    now: Time,
+    book: impl Fn(&Order) -> Result<Answer, Fault>,
+) -> Result<LimitStatus, Fault> {
     let capacity = match rates[at].algorithm {
         Algorithm::Interval => 1,
         _ => policy.quotas[at].most(),
@@ -65,7 +75,7 @@ fn limit_status(visit: &Visit<'_>, at: usize, rates: &[Rate]) -> Result<LimitSta
     let costs = (0..rates.len()).map(|other| u64::from(other == at)).collect();
     // The one more is the next slot.
     let count = capacity.min(MOST_COUNTED) + 1;
-    let answer = visit.preview(&Order { key: Key::new(), costs, count, waits: true, turn: None })?;
+    let answer = book(&Order { key: Key::new(), costs, count, waits: true, turn: None })?;
     let free = answer.slots.iter().take_while(|slot| slot.at <= now).count() as u64;
     let next = match answer.slots.iter().map(|slot| slot.at).find(|at| *at > now) {
         Some(next) => next,

@@ -1,5 +1,7 @@
 //! The numbers of one limit, and the rules that need no more than them.
 
+use serde::{Deserialize, Serialize};
+
 use super::later;
 use crate::config::Algorithm;
 use crate::limiter::{Algorithm as _, Ask, Bucket, Fixed, Interval, Lacking, Terms, Verdict, Window};
@@ -14,7 +16,7 @@ use crate::time::Time;
 /// | bucket | when it was last charged | grains that were then lacking from a full bucket |
 /// | interval | the first instant that is allowed | |
 /// | fixed | when the window started | cost of the slots in it; 0: there was none yet |
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
     /// An instant, in nanoseconds.
     pub at: u64,

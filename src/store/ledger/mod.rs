@@ -1,10 +1,11 @@
 //! The rules of booking. Pure: they never read a clock, and do not know where their numbers are kept.
 //!
-//! What a state consists of is, for each key, a [`Ledger`] of a few numbers for each limit and, for sliding windows, a
-//! [`Log`] of when each unit of cost was used. All zeros and an empty log is the state of limits that have never been
-//! used. To book a slot takes a few reads and writes for each limit, whatever its count.
+//! What a state consists of is, for each key, a [`Ledger`] of a few numbers for each limit, with the slots that may be
+//! handed on, and for sliding windows a [`Log`] of when each unit of cost was used. All zeros and an empty log is the state
+//! of limits that have never been used. To book a slot takes a few reads and writes for each limit, whatever its count.
 
 mod account;
+mod held;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -12,8 +13,10 @@ mod window;
 use std::ops::Range;
 
 use anyhow::anyhow;
+use serde::{Deserialize, Serialize};
 
 pub use self::account::Account;
+pub use self::held::{Held, NOBODY, Owner};
 use self::window::{Unnoted, Window};
 use super::{Answer, Order, Policy, Quota, Slot, StoreError, Turn};
 use crate::config::Algorithm;
@@ -24,13 +27,13 @@ use crate::time::{SECOND, Time};
 const PAUSE: u64 = SECOND / 1000;
 
 /// So many nanoseconds ahead, slots are given out a few at a time: others have been booked before.
-const NEAR: u64 = SECOND / 10;
+pub(in crate::store) const NEAR: u64 = SECOND / 10;
 
 /// So many horizons ahead is the last turn.
-const LONGEST_QUEUE: u64 = 16;
+pub(in crate::store) const LONGEST_QUEUE: u64 = 16;
 
 /// The numbers of all limits.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Ledger {
     /// The newest slot that was given out. None is before it.
     pub newest: Time,
@@ -38,39 +41,32 @@ pub struct Ledger {
     pub turns: Time,
     /// One for each limit.
     pub accounts: Box<[Account]>,
+    /// Slots that may be handed on.
+    pub held: Held,
 }
 
 /// When units of cost were used, for the limits with a sliding window. Units are numbered from 0 in the order of use.
 pub trait Log {
+    /// Why it cannot be read or written; or an order that can never be filled.
+    type Error: From<StoreError>;
+
     /// When `unit` was used. It was noted and is not forgotten.
     ///
     /// # Errors
     /// It cannot be read.
-    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError>;
+    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, Self::Error>;
 
     /// Notes that `units` were used at `at`, in place of what was noted from the same first unit on.
     ///
     /// # Errors
     /// It cannot be written.
-    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError>;
+    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), Self::Error>;
 
     /// Forgets what ends at or before `unit`.
     ///
     /// # Errors
     /// It cannot be written.
-    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError>;
-
-    /// Keeps slots that were given back. They stay booked at `costs`.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    fn put_back(&mut self, costs: &[u64], slots: &[Time], now: Time) -> Result<(), StoreError>;
-
-    /// Takes out the earliest slots, from `now` on, of those that were given back and are booked at `costs`.
-    ///
-    /// # Errors
-    /// It cannot be read or written.
-    fn take_back(&mut self, costs: &[u64], most: usize, now: Time) -> Result<Vec<Time>, StoreError>;
+    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), Self::Error>;
 }
 
 /// How slots are booked under a policy.
@@ -124,7 +120,7 @@ impl BookingRules {
     ///
     /// # Errors
     /// The log cannot be written.
-    pub fn restart(&self, ledger: &Ledger, log: &mut impl Log) -> Result<Ledger, StoreError> {
+    pub fn restart<L: Log>(&self, ledger: &Ledger, log: &mut L) -> Result<Ledger, L::Error> {
         let mut accounts = Vec::with_capacity(ledger.accounts.len());
         for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
             if quota.algorithm == Algorithm::Sliding && account.used > 0 {
@@ -144,17 +140,18 @@ impl BookingRules {
     /// # Errors
     /// The log cannot be read or written, or the order is one that can never be filled. The ledger and the log are then
     /// not to be used any more.
-    pub fn book(
+    pub fn book<L: Log>(
         &self,
         ledger: &mut Ledger,
-        log: &mut impl Log,
+        log: &mut L,
         now: Time,
         order: &Order,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<Answer, L::Error> {
         self.check(order)?;
         // None of those is later than the newest slot, and so than any that is booked now.
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
-        let returned = if order.waits { log.take_back(&order.costs, most, now)? } else { Vec::new() };
+        ledger.held.forget(now);
+        let returned = if order.waits { ledger.held.take(&order.costs, most) } else { Vec::new() };
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let mut answer = Answer { slots, ..Answer::default() };
         // Whether no slot of this order depends on another one of it.
@@ -196,18 +193,8 @@ impl BookingRules {
 
     /// Takes back slots that were booked at `costs`. They stay charged, so that no limit sees a difference when they are
     /// handed on. Those that are not after `now` are of no use.
-    ///
-    /// # Errors
-    /// The log cannot be written.
-    pub fn give_back(
-        &self,
-        log: &mut impl Log,
-        now: Time,
-        costs: &[u64],
-        mut slots: Vec<Time>,
-    ) -> Result<(), StoreError> {
-        slots.retain(|at| *at > now);
-        if slots.is_empty() { Ok(()) } else { log.put_back(costs, &slots, now) }
+    pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<Time>) {
+        ledger.held.add(NOBODY, costs, slots.into_iter().filter(|at| *at > now));
     }
 
     fn horizon(&self, now: Time) -> Time {
@@ -282,13 +269,13 @@ impl BookingRules {
     /// The first instant that all limits allow.
     ///
     /// What a limit allows at one instant it may not allow at a later one, so all are asked again until they agree.
-    fn earliest(
+    fn earliest<L: Log>(
         &self,
         ledger: &Ledger,
-        log: &mut impl Log,
+        log: &mut L,
         now: Time,
         order: &Order,
-    ) -> Result<Time, StoreError> {
+    ) -> Result<Time, L::Error> {
         let mut at = now.max(ledger.newest);
         loop {
             let mut latest = at;
@@ -320,7 +307,7 @@ impl BookingRules {
     }
 
     /// Forgets what is not looked at any more.
-    fn forget(&self, ledger: &Ledger, log: &mut impl Log) -> Result<(), StoreError> {
+    fn forget<L: Log>(&self, ledger: &Ledger, log: &mut L) -> Result<(), L::Error> {
         for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
             if quota.algorithm == Algorithm::Sliding {
                 log.forget(limit, account.used.saturating_sub(quota.count.into()))?;

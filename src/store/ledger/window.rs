@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::account::{end_of_window, mark};
 use super::{Account, Log};
-use crate::store::{Quota, StoreError};
+use crate::store::Quota;
 use crate::time::Time;
 
 /// Of a larger count, several units share an entry of the log.
@@ -22,13 +22,13 @@ pub(super) struct Window<'a> {
 
 impl Window<'_> {
     /// The first instant at or after `since` that allows a release.
-    pub(super) fn earliest(
+    pub(super) fn earliest<L: Log>(
         &self,
         account: &Account,
         since: Time,
         cost: u64,
-        log: &mut impl Log,
-    ) -> Result<Time, StoreError> {
+        log: &mut L,
+    ) -> Result<Time, L::Error> {
         // The last unit that is asked for must be a period later than the one that is N before it.
         let unit = account.used + u128::from(cost) - 1;
         let used = match unit.checked_sub(self.quota.count.into()) {
@@ -60,7 +60,7 @@ impl Unnoted {
         }
     }
 
-    pub(super) fn note(&mut self, log: &mut impl Log) -> Result<(), StoreError> {
+    pub(super) fn note<L: Log>(&mut self, log: &mut L) -> Result<(), L::Error> {
         self.0.drain(..).try_for_each(|(limit, units, at)| log.note(limit, units, at))
     }
 }

@@ -3,7 +3,7 @@
 use throttle::charge::Key;
 use throttle::config::{Defaults, RateText};
 use throttle::limiter::{Limits, Needed, Request};
-use throttle::store::ledger::{BookingRules, Ledger};
+use throttle::store::ledger::{BookingRules, Ledger, NOBODY};
 use throttle::store::{Answer, MemoryLog, Order, Policy, Reserve, Slot, Turn};
 use throttle::time::Time;
 
@@ -106,7 +106,7 @@ impl Log {
     /// Takes slots that are not going to be used.
     pub(super) fn take_back(&mut self, terms: &Terms, now: Time, slots: &[Slot]) {
         let slots = slots.iter().map(|slot| slot.at).collect();
-        terms.rules.give_back(&mut self.units, now, &COSTS, slots).expect("taken back");
+        terms.rules.give_back(&mut self.ledger, now, &COSTS, slots);
     }
 
     /// What the log would answer from now on, however it keeps that: when the next slots are, in ticks.
@@ -114,7 +114,7 @@ impl Log {
     /// Those after the next N follow from these. First come those that were given back.
     pub(super) fn future(&self, terms: &Terms, now: Time) -> Vec<u8> {
         let mut log = self.clone();
-        let returned = self.units.returned(&COSTS).iter().filter(|at| **at >= now).count() as u64;
+        let returned = self.ledger.held.of(NOBODY, &COSTS).iter().filter(|at| **at >= now).count() as u64;
         let all = order(returned + terms.count + 1);
         let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &all).expect("booked");
         let mut future = vec![u8::from(self.is_unhealed), ticks(self.ledger.turns, now)];

@@ -82,12 +82,13 @@ fn a_run_that_is_halted_gives_back_its_slot() {
     assert!(next_slot(&state) <= minutes(11));
 }
 
-/// By the next one that books: then it is seen that its owner is dead.
+/// By the next one that books: then it is seen that its owner has ended.
 #[test]
 fn the_slot_of_a_run_that_was_killed_is_handed_on() {
     let directory = Directory::new();
     let state = used(&directory);
     end(waiting(&state), SIGKILL);
+    assert!(next_slot(&state) <= minutes(11));
     let next = waiting(&state);
     assert!(next_slot(&state) <= minutes(21));
     end(next, SIGINT);

@@ -65,16 +65,17 @@ fn no_row_is_altered_unnoticed() {
         "UPDATE slot SET quota = quota + 1",
         "DELETE FROM slot",
         "DELETE FROM slot WHERE unit = (SELECT min(unit) FROM slot)",
-        "UPDATE account SET newest = 0",
+        "UPDATE account SET ledger = json_set(ledger, '$.newest', 0)",
+        "UPDATE account SET ledger = json_set(ledger, '$.accounts[0].used', 0)",
+        "UPDATE account SET ledger = '{}'",
         "UPDATE account SET idle = 0",
-        "UPDATE account SET numbers = zeroblob(24)",
         "UPDATE account SET sum = sum + 1",
         "DELETE FROM account",
-        "UPDATE policy SET text = '4/11s'",
-        "UPDATE policy SET generation = 0",
-        "UPDATE policy SET began = NULL",
-        "UPDATE policy SET silent = 1",
-        "UPDATE policy SET boot = zeroblob(16)",
+        "UPDATE policy SET header = json_set(header, '$.limits', '4/11s')",
+        "UPDATE policy SET header = json_set(header, '$.generation', 0)",
+        "UPDATE policy SET header = json_set(header, '$.silent', 1)",
+        "UPDATE policy SET header = json_set(header, '$.domain.boot', 0)",
+        "UPDATE policy SET header = NULL",
         "DELETE FROM policy",
         "DROP TABLE slot",
         "CREATE TRIGGER t AFTER INSERT ON slot BEGIN DELETE FROM slot; END",
@@ -113,8 +114,7 @@ fn a_full_disk_ends_a_run_and_spoils_nothing() {
     let (stage, _) = used();
     let mut store = stage.open();
     let full = |pages: u32| {
-        let session = store.session.as_ref().expect("nobody waits");
-        let connection = session.database.connection().expect("open");
+        let connection = store.database.as_ref().expect("open").connection();
         connection.pragma_update(None, "max_page_count", pages).expect("set");
     };
     full(1);
@@ -191,7 +191,7 @@ fn the_directory_may_be_a_link() {
     let stage = Stage::new();
     let linked = stage.directory.path().join("linked");
     symlink(".", &linked).expect("a link");
-    let open = |path: PathBuf| FileStore::open_in(stage.setting, &path, policy(), stage.clock());
+    let open = |path: PathBuf| FileStore::open_in(stage.setting.clone(), &path, policy(), stage.clock());
     slots(&mut open(linked.join("state")).expect("a state"), 3);
     assert_eq!(slots_or_refusal(&stage, 2), Ok(vec![0, 10]));
 }
@@ -201,6 +201,7 @@ fn what_is_not_there_cannot_be_reset_nor_can_a_state_be_where_there_is_no_direct
     let stage = Stage::new();
     assert!(!stage.reset().expect("nothing"));
     let path = stage.directory.path().join("none/state");
-    let error = FileStore::open_in(stage.setting, &path, policy(), stage.clock()).err().expect("refused");
+    let error =
+        FileStore::open_in(stage.setting.clone(), &path, policy(), stage.clock()).err().expect("refused");
     assert_eq!(error.exit, Exit::Error);
 }

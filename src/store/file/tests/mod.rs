@@ -29,11 +29,11 @@ struct Stage {
 impl Stage {
     /// A machine that has been running for 1000 s.
     fn new() -> Self {
-        let domain = Domain { boot: [1; 16], namespace: 0 };
+        let domain = Domain { boot: "1".to_owned(), namespace: 0 };
         Stage {
             directory: tempfile::tempdir().expect("a directory"),
             clock: Arc::new(AtomicU64::new(1000 * SECOND)),
-            setting: Setting { domain, patience: Duration::from_secs(60), owner: Owner::ours() },
+            setting: Setting { domain, patience: Duration::from_secs(60) },
         }
     }
 
@@ -51,7 +51,7 @@ impl Stage {
     }
 
     fn try_open(&self, policy: Policy) -> Result<FileStore, StoreError> {
-        FileStore::open_in(self.setting, &self.path(), policy, self.clock())
+        FileStore::open_in(self.setting.clone(), &self.path(), policy, self.clock())
     }
 
     fn open(&self) -> FileStore {
@@ -59,7 +59,7 @@ impl Stage {
     }
 
     fn reset(&self) -> Result<bool, StoreError> {
-        FileStore::reset_in(self.setting, &self.path())
+        Database::remove(&self.path(), self.setting.patience)
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -122,7 +122,7 @@ fn slots(store: &mut FileStore, count: u64) -> Vec<u64> {
 }
 
 fn now(store: &FileStore) -> Time {
-    (store.session.as_ref().expect("nobody waits").clock)()
+    (store.clock)()
 }
 
 /// What the user is told at the next booking.
@@ -180,25 +180,20 @@ fn what_is_given_back_goes_to_the_next_who_asks() {
 }
 
 #[test]
-fn what_a_dead_process_has_booked_goes_to_the_next_who_asks() {
-    let mut stage = Stage::new();
-    assert_eq!(slots(&mut stage.open(), 4), [0, 0, 0, 0]);
-    // One that had the number of this process before it.
-    stage.setting.owner.started = 1;
-    let mut dead = stage.open();
-    assert_eq!(slots(&mut dead, 3), [10, 10, 10]);
-    let given_back = dead.book(&order(2)).expect("booked").slots;
-    dead.give_back(&order(2), &given_back[1..]).expect("given back");
-    // Another of which nothing is known.
-    stage.setting.owner.namespace += 1;
-    assert_eq!(slots(&mut stage.open(), 1), [20]);
-    stage.setting.owner = Owner::ours();
-    let mut alive = stage.open();
-    assert_eq!(slots(&mut alive, 6), [10, 10, 10, 10, 20, 20]);
+fn what_a_process_that_has_ended_had_booked_goes_to_the_next_who_asks() {
+    let stage = Stage::new();
+    let [mut one, mut alive, mut other] = [stage.open(), stage.open(), stage.open()];
+    assert_eq!(slots(&mut one, 7), [0, 0, 0, 0, 10, 10, 10]);
+    let given_back = one.book(&order(2)).expect("booked").slots;
+    one.give_back(&order(2), &given_back[1..]).expect("given back");
+    assert_eq!(slots(&mut other, 1), [20]);
+    drop(one);
+    stage.wait(SECOND);
+    assert_eq!(slots(&mut alive, 6), [9, 9, 9, 9, 19, 19]);
     // Once is enough, and the living keep what they have.
     stage.wait(SECOND);
-    assert_eq!(slots(&mut alive, 1), [19]);
-    assert_eq!(slots(&mut stage.open(), 2), [29, 29]);
+    assert_eq!(slots(&mut alive, 1), [18]);
+    assert_eq!(slots(&mut stage.open(), 2), [28, 28]);
 }
 
 #[test]
@@ -237,10 +232,11 @@ fn keys_have_limits_of_their_own() {
     let stage = Stage::new();
     let mut memory = Memory::new(policy(), stage.clock());
     let mut random = fastrand::Rng::with_seed(2);
+    let mut stores = [stage.open(), stage.open(), stage.open()];
     for _ in 0..300 {
         stage.wait(random.u64(0..SECOND));
         let order = Order { key: Key::from_slice(&[random.u8(0..5)]), ..order(random.u64(1..6)) };
-        let mut store = stage.open();
+        let store = random.choice(&mut stores).expect("one");
         assert_eq!(store.book(&order).expect("booked"), memory.book(&order).expect("booked"));
     }
 }

@@ -12,7 +12,8 @@ use crate::config::{Algorithm, Defaults, Rate, RateText};
 use crate::store::{Memory, Policy, Reserve, Slot, Store};
 use crate::time::Time;
 
-const RESERVE: Reserve = Reserve { part: 10, least: 1, dearest_part: 1, floor: 1, most: 1000, longest: 0 };
+const RESERVE: Reserve =
+    Reserve { part: 10, least: 1, dearest_part: 1, floor: 1, window_floor: 1, most: 1000, longest: 0 };
 
 /// What the processes are like.
 struct Habits {

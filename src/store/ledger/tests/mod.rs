@@ -81,7 +81,7 @@ impl Books {
 
     fn give_back(&mut self, now: u64, order: &Order, slots: &[Slot]) {
         let slots = slots.iter().map(|slot| slot.at).collect();
-        self.rules.give_back(&mut self.log, Time(now), &order.costs, slots).expect("in memory");
+        self.rules.give_back(&mut self.ledger, Time(now), &order.costs, slots);
     }
 
     fn book(&mut self, now: u64, order: &Order) -> Answer {

@@ -7,6 +7,8 @@ use super::*;
 struct Written(Vec<String>);
 
 impl Log for Written {
+    type Error = StoreError;
+
     fn used_at(&mut self, _: usize, _: u128) -> Result<Time, StoreError> {
         Ok(Time::ZERO)
     }
@@ -19,15 +21,6 @@ impl Log for Written {
     fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError> {
         self.0.push(format!("forget {limit} {unit}"));
         Ok(())
-    }
-
-    fn put_back(&mut self, _: &[u64], slots: &[Time], _: Time) -> Result<(), StoreError> {
-        self.0.push(format!("put back {:?}", slots.iter().map(|at| at.0).collect::<Vec<_>>()));
-        Ok(())
-    }
-
-    fn take_back(&mut self, _: &[u64], _: usize, _: Time) -> Result<Vec<Time>, StoreError> {
-        Ok(Vec::new())
     }
 }
 
@@ -48,8 +41,7 @@ fn after_a_restart_only_logs_are_written_anew_that_have_something_in_them() {
 #[test]
 fn a_slot_that_is_due_is_not_given_to_another() {
     let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 4, 100)]));
-    let mut written = Written::default();
-    let slots = [9, 10, 11].map(Time).to_vec();
-    rules.give_back(&mut written, Time(10), &[1], slots).expect("written");
-    assert_eq!(written.0, ["put back [11]"]);
+    let mut ledger = rules.begin(Time(5));
+    rules.give_back(&mut ledger, Time(10), &[1], [9, 10, 11].map(Time).to_vec());
+    assert_eq!(ledger.held.of(NOBODY, &[1]), [Time(11)]);
 }

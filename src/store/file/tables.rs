@@ -1,0 +1,183 @@
+//! The tables. Each row has a checksum, and no row of the log may be missing: nothing that was altered is used.
+
+use std::ops::Range;
+
+use rusqlite::{Connection, Error, OptionalExtension, Result, Row, params};
+use serde::{Deserialize, Serialize};
+
+use super::domain::Domain;
+use super::refusal::Fault;
+use crate::store::ledger::{Ledger, Log};
+use crate::time::Time;
+
+/// What is more than a number is JSON, for whoever looks into it. Instants are nanoseconds since the machine was started,
+/// units are big-endian.
+pub(super) const SCHEMA: &str = "
+CREATE TABLE policy(id INTEGER PRIMARY KEY, header TEXT, sum INTEGER);
+CREATE TABLE account(key BLOB PRIMARY KEY, idle INTEGER, ledger TEXT, sum INTEGER) WITHOUT ROWID;
+CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum INTEGER, PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
+";
+
+/// What a state says about itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Header {
+    /// The limits in words.
+    pub(super) limits: String,
+    /// Another one whenever the numbers do not follow from those before.
+    pub(super) generation: u64,
+    /// When there was nothing yet. What it took the place of, if anything, was gone by then.
+    pub(super) began: Time,
+    /// If something was lost: all limits, of whatever key, count as used up then.
+    pub(super) silent: Option<Time>,
+    /// Whose clock the instants are on.
+    pub(super) domain: Domain,
+}
+
+impl Header {
+    pub(super) fn read(connection: &Connection) -> Result<Self> {
+        let mut select = connection.prepare_cached("SELECT header, sum FROM policy WHERE id = 1")?;
+        select.query_row([], |row| document(row, &[]))
+    }
+
+    pub(super) fn write(&self, connection: &Connection) -> Result<()> {
+        let header = text(self)?;
+        let mut replace = connection.prepare_cached("REPLACE INTO policy VALUES (1, ?1, ?2)")?;
+        replace.execute(params![header, sum(&[header.as_bytes()])]).map(drop)
+    }
+}
+
+/// The rows of one key.
+pub(super) struct KeyRows<'a> {
+    connection: &'a Connection,
+    generation: u64,
+    key: &'a [u8],
+    /// Whether to delete units now. To do so in bulk, once in a while, is cheaper.
+    forgets: bool,
+    /// The row of the log that was read last: units in succession are mostly in the same.
+    last: Option<(usize, Range<u128>, Time)>,
+}
+
+impl<'a> KeyRows<'a> {
+    pub(super) fn new(connection: &'a Connection, generation: u64, key: &'a [u8], forgets: bool) -> Self {
+        KeyRows { connection, generation, key, forgets, last: None }
+    }
+
+    pub(super) fn ledger(&self) -> Result<Option<Ledger>> {
+        let select = "SELECT ledger, sum, idle FROM account WHERE key = ?1";
+        let mut select = self.connection.prepare_cached(select)?;
+        let read = |row: &Row<'_>| document(row, &[&self.salt(), &bytes(row.get(2)?)]);
+        select.query_row([self.key], read).optional()
+    }
+
+    /// Notes the numbers, which are those of unused limits from `idle` on.
+    pub(super) fn set_ledger(&self, ledger: &Ledger, idle: Time) -> Result<()> {
+        let (ledger, idle) = (text(ledger)?, idle.0.min(i64::MAX.cast_unsigned()).cast_signed());
+        let sum = sum(&[ledger.as_bytes(), &self.salt(), &bytes(idle)]);
+        let mut replace = self.connection.prepare_cached("REPLACE INTO account VALUES (?1, ?2, ?3, ?4)")?;
+        replace.execute(params![self.key, idle, ledger, sum]).map(drop)
+    }
+
+    fn row_of(&self, limit: usize, unit: u128) -> Result<(usize, Range<u128>, Time)> {
+        let mut select = self.connection.prepare_cached(
+            "SELECT at, sum, unit, end FROM slot WHERE key = ?1 AND quota = ?2 AND unit <= ?3 \
+             ORDER BY unit DESC LIMIT 1",
+        )?;
+        select.query_row(params![self.key, limit.cast_signed(), unit.to_be_bytes()], |row| {
+            let units = u128::from_be_bytes(row.get(2)?)..u128::from_be_bytes(row.get(3)?);
+            let at: i64 = row.get(0)?;
+            checked(row, self.sum_of(limit, &units, at))?;
+            // Or else the row that it should be has been taken away.
+            let is_it = units.contains(&unit);
+            if is_it { Ok((limit, units, Time(at.cast_unsigned()))) } else { Err(Error::QueryReturnedNoRows) }
+        })
+    }
+
+    fn sum_of(&self, limit: usize, units: &Range<u128>, at: i64) -> u32 {
+        let units = [units.start.to_be_bytes(), units.end.to_be_bytes()];
+        sum(&[&self.salt(), &limit.to_be_bytes(), units.as_flattened(), &bytes(at)])
+    }
+
+    /// What distinguishes the rows of this key from others that are alike.
+    fn salt(&self) -> Vec<u8> {
+        [&self.generation.to_be_bytes(), self.key].concat()
+    }
+}
+
+impl Log for KeyRows<'_> {
+    type Error = Fault;
+
+    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, Fault> {
+        let is_it = |(of, units, _): &(usize, Range<u128>, Time)| *of == limit && units.contains(&unit);
+        let last = self.last.take().filter(is_it);
+        let row = last.map_or_else(|| self.row_of(limit, unit), Ok)?;
+        Ok(self.last.insert(row).2)
+    }
+
+    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), Fault> {
+        self.last = None;
+        let at = at.0.cast_signed();
+        let sum = self.sum_of(limit, &units, at);
+        let (unit, end) = (units.start.to_be_bytes(), units.end.to_be_bytes());
+        let mut replace =
+            self.connection.prepare_cached("REPLACE INTO slot VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+        replace.execute(params![self.key, limit.cast_signed(), unit, end, at, sum])?;
+        Ok(())
+    }
+
+    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), Fault> {
+        if self.forgets {
+            let delete = "DELETE FROM slot WHERE key = ?1 AND quota = ?2 AND unit < ?3 AND end <= ?3";
+            let mut delete = self.connection.prepare_cached(delete)?;
+            delete.execute(params![self.key, limit.cast_signed(), unit.to_be_bytes()])?;
+        }
+        Ok(())
+    }
+}
+
+/// All keys.
+pub(super) fn keys(connection: &Connection) -> Result<Vec<Vec<u8>>> {
+    connection.prepare("SELECT key FROM account")?.query_map([], |row| row.get(0))?.collect()
+}
+
+/// When the last slot is that was given out.
+pub(super) fn newest(connection: &Connection) -> Result<Time> {
+    let newest = "SELECT ifnull(max(ledger ->> 'newest'), 0) FROM account";
+    connection.query_row(newest, [], |row| row.get(0)).map(|at: i64| Time(at.cast_unsigned()))
+}
+
+/// Forgets the keys that are idle at `now`: they are as good as new.
+pub(super) fn evict(connection: &Connection, now: Time) -> Result<()> {
+    let delete = "DELETE FROM account WHERE idle <= ?1 AND key <> x'' RETURNING key";
+    let mut delete = connection.prepare(delete)?;
+    let keys =
+        delete.query_map([now.0.cast_signed()], |row| row.get(0))?.collect::<Result<Vec<Vec<u8>>>>()?;
+    let mut delete = connection.prepare("DELETE FROM slot WHERE key = ?1")?;
+    keys.iter().try_for_each(|key| delete.execute([key]).map(drop))
+}
+
+/// The first column, by the checksum in the second.
+fn document<T: for<'a> Deserialize<'a>>(row: &Row<'_>, salt: &[&[u8]]) -> Result<T> {
+    let text: String = row.get(0)?;
+    checked(row, sum(&[&[text.as_bytes()], salt].concat()))?;
+    serde_json::from_str(&text).map_err(|_| Error::InvalidQuery)
+}
+
+fn text(document: &impl Serialize) -> Result<String> {
+    serde_json::to_string(document).map_err(|error| Error::ToSqlConversionFailure(error.into()))
+}
+
+fn bytes(number: i64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+fn sum(parts: &[&[u8]]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| hasher.update(part));
+    hasher.finalize()
+}
+
+/// # Errors
+/// The row is not as it was written.
+fn checked(row: &Row<'_>, sum: u32) -> Result<()> {
+    if row.get::<_, i64>(1)? == i64::from(sum) { Ok(()) } else { Err(Error::InvalidQuery) }
+}

@@ -1,0 +1,126 @@
+//! Whose the slots are that lie ahead: those that were given back, or whose owner has ended, are for whoever asks next.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Time;
+
+/// Somebody who books; [`NOBODY`] owns what was given back.
+pub type Owner = u32;
+
+/// Nobody.
+pub const NOBODY: Owner = 0;
+
+/// All slots that may be handed on some day.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Held(Vec<Share>);
+
+/// Those of one owner that are booked at the same costs, earliest first.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Share {
+    owner: Owner,
+    costs: Box<[u64]>,
+    slots: Vec<Time>,
+}
+
+impl Held {
+    /// The slots that an owner has at these costs, earliest first.
+    pub fn of(&self, owner: Owner, costs: &[u64]) -> &[Time] {
+        let share = self.0.iter().find(|share| share.is_of(owner, costs));
+        share.map_or(&[], |share| share.slots.as_slice())
+    }
+
+    /// Notes that `owner` has these, too.
+    pub fn add(&mut self, owner: Owner, costs: &[u64], slots: impl IntoIterator<Item = Time>) {
+        let mut slots: Vec<Time> = slots.into_iter().collect();
+        match self.0.iter_mut().find(|share| share.is_of(owner, costs)) {
+            _ if slots.is_empty() => {}
+            Some(share) => {
+                share.slots.append(&mut slots);
+                share.slots.sort_unstable();
+            }
+            None => {
+                slots.sort_unstable();
+                self.0.push(Share { owner, costs: costs.into(), slots });
+            }
+        }
+    }
+
+    /// Takes those out that `owner` has. Returns them.
+    pub fn remove(&mut self, owner: Owner, costs: &[u64], slots: &[Time]) -> Vec<Time> {
+        let Some(share) = self.0.iter_mut().find(|share| share.is_of(owner, costs)) else {
+            return Vec::new();
+        };
+        let mut remove =
+            |slot: &Time| share.slots.iter().position(|at| at == slot).map(|at| share.slots.remove(at));
+        slots.iter().filter_map(&mut remove).collect()
+    }
+
+    /// Takes out the earliest ones that are nobody's.
+    pub(super) fn take(&mut self, costs: &[u64], most: usize) -> Vec<Time> {
+        let Some(share) = self.0.iter_mut().find(|share| share.is_of(NOBODY, costs)) else {
+            return Vec::new();
+        };
+        share.slots.drain(..most.min(share.slots.len())).collect()
+    }
+
+    /// What belongs to those who have ended is nobody's.
+    pub fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool) {
+        let left = self.0.extract_if(.., |share| share.owner != NOBODY && has_ended(share.owner));
+        left.collect::<Vec<_>>().into_iter().for_each(|share| self.add(NOBODY, &share.costs, share.slots));
+    }
+
+    /// Forgets slots before `now`: it is too late to hand them on.
+    pub(super) fn forget(&mut self, now: Time) {
+        self.0.iter_mut().for_each(|share| share.slots.retain(|at| *at >= now));
+        self.0.retain(|share| !share.slots.is_empty());
+    }
+}
+
+impl Share {
+    fn is_of(&self, owner: Owner, costs: &[u64]) -> bool {
+        self.owner == owner && *self.costs == *costs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(times: &[u64]) -> Vec<Time> {
+        times.iter().copied().map(Time).collect()
+    }
+
+    #[test]
+    fn what_has_no_owner_any_more_is_taken_earliest_first() {
+        let mut held = Held::default();
+        held.add(7, &[1], times(&[9, 5]));
+        held.add(8, &[1], times(&[6]));
+        held.add(7, &[2], times(&[4]));
+        assert_eq!(held.take(&[1], 9), []);
+        held.inherit(|owner| owner == 7);
+        held.inherit(|_| false);
+        assert_eq!((held.of(7, &[1]), held.of(8, &[1])), (&[][..], &times(&[6])[..]));
+        assert_eq!(held.take(&[1], 1), times(&[5]));
+        assert_eq!(held.take(&[1], 9), times(&[9]));
+        assert_eq!(held.take(&[2], 9), times(&[4]));
+    }
+
+    #[test]
+    fn only_an_owner_gives_back_and_each_slot_once() {
+        let mut held = Held::default();
+        held.add(7, &[1], times(&[5, 5, 6]));
+        assert_eq!(held.remove(8, &[1], &times(&[5])), []);
+        assert_eq!(held.remove(7, &[2], &times(&[5])), []);
+        assert_eq!(held.remove(7, &[1], &times(&[5, 6, 6, 7])), times(&[5, 6]));
+        assert_eq!(held.of(7, &[1]), times(&[5]));
+    }
+
+    #[test]
+    fn what_is_past_is_forgotten() {
+        let mut held = Held::default();
+        held.add(7, &[1], times(&[5, 6]));
+        held.add(8, &[1], times(&[5]));
+        held.forget(Time(6));
+        assert_eq!((held.of(7, &[1]), held.0.len()), (&times(&[6])[..], 1));
+    }
+}

@@ -140,6 +140,23 @@ mod tests {
         assert_eq!([2, 3, 8, 9].map(|at| slots.until(Time(at))), [0, 1, 3, 4]);
     }
 
+    #[test]
+    fn what_is_used_was_reserved() {
+        let mut slots = slots(&[(5, 7), (6, 8), (9, 11)]);
+        assert_eq!(slots.reserve(Time(6), 9), 2);
+        assert_eq!((slots.commit(1), slots.good_until(), slots.has_free()), (1, Some(Time(8)), true));
+        assert_eq!((slots.commit(9), slots.good_until()), (1, None));
+        assert_eq!(instants(slots.iter()), [9]);
+    }
+
+    #[test]
+    fn a_slot_is_good_until_its_end() {
+        let mut slots = slots(&[(5, 7), (6, 8)]);
+        assert_eq!([7, 8].map(|now| slots.is_over(Time(now))), [false, true]);
+        slots.expire(Time(8));
+        assert_eq!(instants(slots.iter()), [6]);
+    }
+
     /// What is given back is moved out: it cannot be used here any more.
     #[test]
     fn slots_that_are_not_needed_are_taken_out() {

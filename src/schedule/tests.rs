@@ -4,6 +4,7 @@ mod batches;
 mod commands;
 mod counts;
 mod lanes;
+mod metrics;
 mod outlook;
 mod shared;
 

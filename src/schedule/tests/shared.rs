@@ -78,3 +78,54 @@ fn slots_are_booked_ahead_for_what_is_known_to_wait() {
         (1, Booked(&[10, 20, 30, 40]), "book 4; wait 10 or input"),
     ]);
 }
+
+#[test]
+fn what_costs_nothing_is_not_booked_for() {
+    Scene { busy: Some(50), ..scene("-r 9/100ns,cost=col:1", 2, 9) }
+        .check(&[(0, Input("0 a\n"), "busy 0 a; wait 50 or input"), (50, Due, "send 0 a; wait - or input")]);
+}
+
+/// An item that is tried again goes first, and what waits behind it is composed anew.
+fn batch_composed_anew(answer: &Answer) -> Scene {
+    let mut scene = scene("-r 9/100ns,cost=col:1 -B 4 --retries 1 -j 2 -- cmd", 2, 9);
+    let mut rows = |rows: &[(u64, Event, &str)]| {
+        for (at, event, expected) in rows {
+            scene.happens(Time(*at), event);
+            assert_eq!(scene.actions(*at), *expected, "at {at}");
+        }
+    };
+    rows(&[
+        (0, Input("0 x\n"), "wait 0 or input"),
+        (0, Due, "send 0 x; wait - or input"),
+        (1, Input("2 a\n3 b\n"), "wait 1 or input"),
+        (1, Due, "book 1; wait - or input"),
+    ]);
+    let order = Order { key: Key::new(), costs: [5].into(), count: 1, waits: true, turn: None };
+    scene.schedule.booked(Time(2), &order, answer.clone());
+    scene.happens(Time(3), &EndedAndAsks(1, 1, 20));
+    scene.actions(3);
+    scene.happens(Time(23), &Due);
+    assert_eq!(scene.actions(23), "send 0 x; wait 23 or input");
+    scene
+}
+
+#[test]
+fn a_batch_is_closed_again_if_there_is_a_slot_for_its_costs() {
+    let slots = vec![Slot { at: Time(100), until: Time(105) }];
+    batch_composed_anew(&Answer { slots, ..Answer::default() }).check(&[
+        (23, Due, "wait 23 or input"),
+        (23, Due, "wait 100 or input"),
+        (24, Input("1 c\n"), "wait 24 or input"),
+        (24, Due, "wait 100 or input"),
+        (100, Due, "send 2 a 3 b; wait -"),
+    ]);
+}
+
+#[test]
+fn a_batch_that_was_turned_away_takes_what_comes() {
+    batch_composed_anew(&Answer { ask_again: Some(Time(300)), ..Answer::default() }).check(&[
+        (23, Due, "wait 300 or input"),
+        (24, Input("1 c\n"), "wait 24 or input"),
+        (24, Due, "book 1; wait - or input"),
+    ]);
+}

@@ -18,7 +18,8 @@ pub(super) struct Agreement {
     terms: Vec<ScriptTerms>,
     /// The limits as the user gave them; empty if there is no margin to choose.
     rates: Vec<Rate>,
-    is_settled: bool,
+    /// Whether margins are chosen, or given.
+    pub(super) is_settled: bool,
 }
 
 impl Agreement {

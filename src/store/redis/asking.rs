@@ -2,7 +2,7 @@
 
 use super::RedisStore;
 use super::clock::Exchange;
-use super::distance::{ROUND_TRIPS, required_margin, round_trip, too_far};
+use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_far};
 use super::failure::Failure;
 use super::handed_out::NodeSlot;
 use super::nodes::NodeId;
@@ -42,7 +42,8 @@ impl RedisStore {
     pub(super) fn meet(&mut self, order: &Order, patience: Patience) -> Result<(), Failure> {
         if !self.is_near {
             let enough = self.policy().deadline / ROUND_TRIPS;
-            let round_trip = self.probe(order, 0, enough, patience)?;
+            let longest = if self.agreement.is_settled { u64::MAX } else { CHOOSING };
+            let round_trip = self.probe(order, 0, (enough, longest), patience)?;
             self.agreement.settle(required_margin(round_trip));
             if round_trip > self.policy().deadline / ROUND_TRIPS {
                 return Err(Failure::refused(too_far(round_trip, self.policy().deadline)));
@@ -53,14 +54,20 @@ impl RedisStore {
         let now = (self.now)();
         if !order.key.is_empty() && self.claimed_until.is_none_or(|until| until <= now) {
             let millis = self.agreement.claim();
-            self.probe(order, millis, u64::MAX, patience)?;
+            self.probe(order, millis, (u64::MAX, 0), patience)?;
             self.claimed_until = now.checked_add((millis.saturating_mul(1_000_000 / 2)).into());
         }
         Ok(())
     }
 
     /// How long an answer takes that says whether the limits are those of the name.
-    fn probe(&mut self, order: &Order, keep: u64, enough: u64, patience: Patience) -> Result<u64, Failure> {
+    fn probe(
+        &mut self,
+        order: &Order,
+        keep: u64,
+        enough: (u64, u64),
+        patience: Patience,
+    ) -> Result<u64, Failure> {
         let key = redis_key(self.server.name(), b"");
         let nothing = Request { keep, ..self.agreement.request(&key, order, self.began) };
         let (now, booking) = (&self.now, &self.booking);

@@ -9,16 +9,17 @@ use crate::time::Time;
 /// A round trip has to fit into D so many times.
 pub(super) const ROUND_TRIPS: u64 = 3;
 
-/// The first answers of a busy machine are slow: so many are waited for until one is fast enough...
+/// The first answers of a busy machine are slow: so many are waited for until one is fast enough.
 const TRIALS: usize = 8;
 
-/// ... or for so long, in nanoseconds.
-const LONGEST: u64 = 50_000_000;
+/// While margins are chosen by it, any will do after so many nanoseconds.
+pub(super) const CHOOSING: u64 = 50_000_000;
 
-/// How long an answer to `probe` takes at best, in nanoseconds. One that comes within `enough` ends it.
+/// How long an answer to `probe` takes at best, in nanoseconds. One that comes within `enough` ends it, or after `longest`
+/// any but the first, which may have had the script to send.
 pub(super) fn round_trip(
     now: &dyn Fn() -> Time,
-    enough: u64,
+    (enough, longest): (u64, u64),
     mut probe: impl FnMut() -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
     let start = now();
@@ -28,8 +29,7 @@ pub(super) fn round_trip(
         probe()?;
         let answered = now();
         nearest = nearest.min(answered.since(asked));
-        // The first has had the script to send.
-        if nearest <= enough || (trial > 0 && answered.since(start) > LONGEST) {
+        if nearest <= enough || (trial > 0 && answered.since(start) > longest) {
             break;
         }
     }

@@ -36,12 +36,13 @@ impl Agreement {
     /// # Errors
     /// Redis cannot keep these limits, or costs, exactly.
     pub(super) fn prepare(&mut self, order: &Order) -> Result<(), Failure> {
-        if self.terms.is_empty() {
-            self.terms = terms(&self.policy).map_err(|error| Failure::bad(Exit::Usage, error))?;
-        }
-        let mut costs = self.terms.iter().zip(&order.costs);
-        let are_exact = costs.try_for_each(|(terms, &cost)| terms.ensure_exact(cost));
-        are_exact.map_err(|error| Failure::bad(Exit::Usage, error))
+        let mut prepare = || {
+            if self.terms.is_empty() {
+                self.terms = terms(&self.policy)?;
+            }
+            self.terms.iter().zip(&order.costs).try_for_each(|(terms, &cost)| terms.ensure_exact(cost))
+        };
+        prepare().map_err(|error| Failure::bad(Exit::Usage, error))
     }
 
     /// An order that charges nothing.

@@ -18,10 +18,15 @@
 //! One key is in one slot, and goes to another node as one. Each booking checks the policy that is kept under its key; a
 //! run with keys checks that of the name as well, when it begins and now and then, which another node may keep. Each
 //! node has a clock of its own. If the node that takes over a key has one that is ahead, slots would come too early by
-//! as much, so it is distrusted, as after a step.
+//! as much, so it is distrusted, as after a step, and gets no slots back that the other one gave.
 //!
 //! A replica that is promoted may lack bookings whose slots are about to be used, and the next who asks gets the same
 //! ones, unless it is who booked them. With `replicas=`, no slot is used before `WAIT` says that so many have it.
+//!
+//! # When the server is near
+//!
+//! Then slots may be good for less than a millisecond, of which an answer takes its part. A server that has slept is woken
+//! by a question that books nothing. What comes too late is given back and asked for again at once.
 //!
 //! # When the server is away
 //!

@@ -3,14 +3,14 @@
 -- KEYS  where all of it is kept
 -- ARGV  policy, nonce, horizon, how many, when the run began (0: now), for how many milliseconds to keep the policy at
 --       least, how many limits the policy has, its turn (0: none), how many slots it gets if they are far ahead, how
---       many units are in all logs, a number for what is charged, how many slots are given back, whether it waits (or else: slots that are free at once,
---       or none); then for each limit that
---       is charged: which it is, how many units are in the
---       logs before its own, rule, count, period, burst, whether it starts empty, cost, whether to distrust what is
---       kept; and what the client last saw of it: epoch, seq, newest, settled (0 each if nothing); then the slots that
---       are given back.
--- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each,
---       the turn (0: none)}.
+--       many units are in all logs, a number for what is charged, how many slots are given back, whether it waits (or
+--       else: slots that are free at once, or none);
+--       for each limit that is charged: which it is, how many units are in the logs before its own, rule, count,
+--       period, burst, whether it starts empty, cost, whether to distrust what is kept, and what the client last saw of
+--       it: epoch, seq, newest, settled (0 each if nothing);
+--       the slots that are given back.
+-- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each, the turn
+--       (0: none)}.
 
 local RULES = { sliding = sliding, bucket = bucket, interval = interval, fixed = fixed }
 local SLACK = 10000000
@@ -246,7 +246,7 @@ if millis > 0 then
     write(0, POLICY)
   end
   if queue.is_changed then
-    write_queue()
+    write(#POLICY, struct.pack('>dd', queue.turns, queue.given))
   end
   redis.call('PEXPIRE', KEY, math.max(millis, redis.call('PTTL', KEY)))
 end

@@ -60,10 +60,6 @@ local function read_policy()
   return true, other or damaged('there is no policy')
 end
 
-local function write_queue()
-  write(#POLICY, struct.pack('>dd', queue.turns, queue.given))
-end
-
 -- The slots that were given back and are not over, each with what was charged for it, earliest first.
 local function read_returned(from, now)
   local slots = {}

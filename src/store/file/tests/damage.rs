@@ -57,6 +57,17 @@ fn what_is_cut_off_is_noticed() {
 }
 
 #[test]
+fn a_log_that_is_cut_off_while_it_is_used_is_damage() {
+    let stage = Stage::new();
+    let mut stores = [stage.open(), stage.open()];
+    stores.iter_mut().for_each(|store| assert_eq!(slots(store, 1), [0]));
+    let log = fs::OpenOptions::new().write(true).open(stage.beside("-wal")).expect("a log");
+    log.set_len(0).expect("cut off");
+    // Whoever wrote last has it in memory; the other one reads it.
+    assert_eq!(stores[0].book(&order(1)).unwrap_err().exit, Exit::BadState);
+}
+
+#[test]
 fn no_row_is_altered_unnoticed() {
     let (stage, bytes) = used();
     for change in [

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::unistd::geteuid;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use tempfile::NamedTempFile;
 
 use super::lock::Lock;
 use super::refusal::{Fault, Flaw, failed, unusable};
@@ -47,14 +49,20 @@ pub(super) struct Database {
 impl Database {
     /// What is at `path`, if there is anything, and if it is good.
     pub(super) fn find(path: &Path, patience: Duration) -> Result<Option<Self>, StoreError> {
-        let Some((path, file)) = locate(path)? else { return Ok(None) };
-        let connection = connect(&path, &file, patience)?;
-        // If another one was put in its place meanwhile, that is what SQLite has opened.
-        let [_, wal, shm] = files_at(&path)?;
-        let files = [Some(identity(&path, &file)?), wal, shm];
-        guard_companions(&path)?;
-        let owner = owner::register(&file).map_err(|error| failed(&path, "cannot lock it", error))?;
-        Ok(Some(Database { connection, file: Arc::new(file), path, files, owner }))
+        loop {
+            let Some((path, file)) = locate(path)? else { return Ok(None) };
+            let before = files_at(&path)?;
+            let connection = connect(&path, &file, patience)?;
+            let [_, wal, shm] = files_at(&path)?;
+            guard_companions(&path)?;
+            // If another one was put in its place meanwhile, that is what SQLite has opened.
+            let files = [Some(identity(&path, &file)?), wal, shm];
+            // Or one that was removed since.
+            if before.iter().zip(&files).all(|(before, file)| before.is_none() || before == file) {
+                let owner = owner::register(&file).map_err(|error| failed(&path, "cannot lock it", error))?;
+                return Ok(Some(Database { connection, file: Arc::new(file), path, files, owner }));
+            }
+        }
     }
 
     /// Puts a new state at `path`, complete from its first moment, unless somebody else was faster.
@@ -65,15 +73,13 @@ impl Database {
     ) -> Result<(), StoreError> {
         let cannot = |error| failed(path, "cannot create it", error);
         let directory = fs::canonicalize(guard::directory(path)).map_err(cannot)?;
-        let own = Arc::new(File::open(&directory).map_err(cannot)?);
-        // Whatever is beside a state that is not there is of one that was removed. Whoever creates another removes it, and
-        // nobody else does meanwhile: it would be that of the new one.
-        let _lock = Lock::within(patience, &directory, &own, drop)?;
+        // Whatever is beside a state that is not there is of one that was removed.
+        let (own, _lock) = lock_directory(&directory, patience)?;
         if path.symlink_metadata().is_ok() {
             return Ok(());
         }
         remove_companions(path)?;
-        let new = tempfile::Builder::new().prefix(".throttle-").tempfile_in(&directory).map_err(cannot)?;
+        let new = new_file(&directory).map_err(cannot)?;
         if guard::shared_group(&directory).is_some() {
             new.as_file().set_permissions(Permissions::from_mode(0o660)).map_err(cannot)?;
         }
@@ -89,6 +95,7 @@ impl Database {
             let Some((path, file)) = locate(path)? else { return Ok(false) };
             let file = Arc::new(file);
             let _lock = Lock::within(patience, &path, &file, drop)?;
+            let _directory = lock_directory(guard::directory(&path), patience)?;
             if files_at(&path)?[0] != Some(identity(&path, &file)?) {
                 continue;
             }
@@ -124,25 +131,30 @@ impl Database {
     }
 
     /// Begins to write, under its lock; `None` if it is not in its place any more, with all that SQLite keeps beside it.
-    pub(super) fn begin(&self) -> Result<Option<Transaction<'_>>, StoreError> {
-        let there = files_at(&self.path)?;
-        if there == self.files {
+    pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
+        if files_at(&self.path)? == self.files {
             let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
             return begun.map(Some).map_err(|error| Fault::from(error).of(&self.path));
         }
+        let _directory = lock_directory(guard::directory(&self.path), patience)?;
         // The index of our log does not fit another database or log: SQLite would read the wrong pages.
-        if there[2] == self.files[2] {
+        if files_at(&self.path)?[2] == self.files[2] {
             remove_companions(&self.path)?;
         }
         Ok(None)
     }
 
-    /// Writes the log into the database when the last process closes it. Not before it was found good: a damaged one is
-    /// left as it is.
+    /// As [`checkpoint_on_close`] does.
     pub(super) fn checkpoint_on_close(&self) {
-        // What is left behind does no harm.
-        let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
+        checkpoint_on_close(&self.connection);
     }
+}
+
+/// Writes the log into the database when the last process closes it, and removes it. Not before it was found good: a damaged
+/// one is left as it is.
+pub(super) fn checkpoint_on_close(connection: &Connection) {
+    // What is left behind does no harm.
+    let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
 }
 
 /// The file at `path`, if it is there, and where that is: SQLite follows no link on the way.
@@ -179,6 +191,24 @@ fn companions(path: &Path) -> [PathBuf; 2] {
 
 fn guard_companions(path: &Path) -> Result<(), StoreError> {
     companions(path).iter().try_for_each(|path| guard::check(path))
+}
+
+/// Until it is dropped, nobody else creates a state in a directory, or removes what is beside one: that of a state which was
+/// removed could be that of the next one by then.
+fn lock_directory(directory: &Path, patience: Duration) -> Result<(Arc<File>, Lock), StoreError> {
+    let own = File::open(directory).map_err(|error| failed(directory, "cannot open it", error))?;
+    let own = Arc::new(own);
+    let lock = Lock::within(patience, directory, &own, drop)?;
+    Ok((own, lock))
+}
+
+/// What is to become a state. It takes the place of what was left of one by whoever was killed, as it has the same name.
+fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
+    let name = format!(".throttle-new-{}", geteuid());
+    match fs::remove_file(directory.join(&name)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(directory),
+    }
 }
 
 fn remove_companions(path: &Path) -> Result<(), StoreError> {

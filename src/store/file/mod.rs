@@ -37,6 +37,8 @@ mod visit;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use self::database::Database;
 use self::domain::Domain;
 use self::lock::Lock;
@@ -192,7 +194,7 @@ impl FileStore {
         // Before it is looked for: whoever puts another in its place later does so after this instant.
         let now = (self.clock)();
         let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
-        let Some(transaction) = database.begin()? else { return Ok(None) };
+        let Some(transaction) = database.begin(self.setting.patience)? else { return Ok(None) };
         let visited = || {
             let mut visit = Visit::begin(&transaction, database.path(), &self.rules, key, (now, looks))?;
             visit.check(&self.setting.domain)?;
@@ -215,8 +217,10 @@ impl FileStore {
             Ok((answer, known))
         };
         let visited: Result<_, Fault> = visited();
+        if let Ok(_) | Err(Fault::Told(_)) = &visited {
+            database.checkpoint_on_close();
+        }
         let (answer, known) = visited.map_err(|fault| fault.of(database.path()))?;
-        database.checkpoint_on_close();
         (self.known, self.is_replaced) = (Some(known), false);
         self.looked = if looks { Some(now) } else { self.looked };
         Ok(Some(answer))
@@ -224,17 +228,23 @@ impl FileStore {
 
     /// What is in its place. If there is nothing, it is from now on a state that follows from what was known.
     fn find_or_create(&self) -> Result<Database, StoreError> {
-        let (now, patience) = ((self.clock)(), self.setting.patience);
-        let mut first = Header::first(&self.rules, self.setting.domain.clone(), now);
-        if let Some(known) = &self.known {
-            first.succeed(known, &self.rules, Time::ZERO, now);
-        }
+        let patience = self.setting.patience;
         loop {
             if let Some(database) = Database::find(&self.path, patience)? {
                 return Ok(database);
             }
-            Database::create(&self.path, patience, |new| visit::fill(new, &first, &self.rules, now))?;
+            Database::create(&self.path, patience, |new| self.fill(new))?;
         }
+    }
+
+    /// Begins a state. Until then, somebody may have booked in the one before.
+    fn fill(&self, new: &Connection) -> rusqlite::Result<()> {
+        let now = (self.clock)();
+        let mut first = Header::first(&self.rules, self.setting.domain.clone(), now);
+        if let Some(known) = &self.known {
+            first.succeed(known, &self.rules, Time::ZERO, now);
+        }
+        visit::fill(new, &first, &self.rules, now)
     }
 
     /// Tells once of what was lost, and until when there are no slots.

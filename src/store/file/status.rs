@@ -34,9 +34,10 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
         None => lock::holder(&file).map(|pid| (pid, lock::is_stopped(pid))),
     };
     let told = |fault: Fault| fault.of(&path);
-    let copy =
-        copy(&database::connect(&path, &file, setting.patience)?).map_err(|error| told(error.into()))?;
+    let original = database::connect(&path, &file, setting.patience)?;
+    let copy = copy(&original).map_err(|error| told(error.into()))?;
     let text = Header::read(&copy).map_err(|error| told(error.into()))?.limits;
+    database::checkpoint_on_close(&original);
     let rates = Policy::rates(&text);
     let rates = rates.map_err(|error| bad(&path, &format!("its limits cannot be read: {error:#}")))?;
     let rules = BookingRules::new(Policy::new(&rates, Reserve::LOCAL));

@@ -51,13 +51,16 @@ impl Database {
     pub(super) fn find(path: &Path, patience: Duration) -> Result<Option<Self>, StoreError> {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(None) };
+            // SQLite opens one file after the other. They have to be of one state.
+            let directory = guard::directory(&path);
+            let _opens = Lock::shared_within(patience, directory, &open_directory(directory)?)?;
             let before = files_at(&path)?;
             let connection = connect(&path, &file, patience)?;
             let [_, wal, shm] = files_at(&path)?;
             guard_companions(&path)?;
             // If another one was put in its place meanwhile, that is what SQLite has opened.
             let files = [Some(identity(&path, &file)?), wal, shm];
-            // Or one that was removed since.
+            // Or one that a program other than this has removed since.
             if before.iter().zip(&files).all(|(before, file)| before.is_none() || before == file) {
                 let owner = owner::register(&file).map_err(|error| failed(&path, "cannot lock it", error))?;
                 return Ok(Some(Database { connection, file: Arc::new(file), path, files, owner }));
@@ -193,11 +196,14 @@ fn guard_companions(path: &Path) -> Result<(), StoreError> {
     companions(path).iter().try_for_each(|path| guard::check(path))
 }
 
-/// Until it is dropped, nobody else creates a state in a directory, or removes what is beside one: that of a state which was
-/// removed could be that of the next one by then.
+fn open_directory(directory: &Path) -> Result<Arc<File>, StoreError> {
+    File::open(directory).map(Arc::new).map_err(|error| failed(directory, "cannot open it", error))
+}
+
+/// Until it is dropped, nobody else opens or creates a state in a directory, or removes what is beside one: that of a state
+/// which was removed could be that of the next one by then.
 fn lock_directory(directory: &Path, patience: Duration) -> Result<(Arc<File>, Lock), StoreError> {
-    let own = File::open(directory).map_err(|error| failed(directory, "cannot open it", error))?;
-    let own = Arc::new(own);
+    let own = open_directory(directory)?;
     let lock = Lock::within(patience, directory, &own, drop)?;
     Ok((own, lock))
 }

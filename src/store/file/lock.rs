@@ -30,7 +30,15 @@ impl Drop for Lock {
 impl Lock {
     /// Locks the file at `path` if nobody else does.
     pub(super) fn at_once(path: &Path, file: &Arc<File>) -> Result<Option<Self>, StoreError> {
-        match file.try_lock() {
+        Self::by(path, file, File::try_lock)
+    }
+
+    fn by(
+        path: &Path,
+        file: &Arc<File>,
+        try_lock: fn(&File) -> Result<(), TryLockError>,
+    ) -> Result<Option<Self>, StoreError> {
+        match try_lock(file) {
             Ok(()) => Ok(Some(Lock(Arc::clone(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(refusal::failed(path, "cannot lock it", error)),
@@ -44,9 +52,28 @@ impl Lock {
         file: &Arc<File>,
         tell: impl FnOnce(String),
     ) -> Result<Self, StoreError> {
+        Self::wait(patience, path, file, File::try_lock, tell)
+    }
+
+    /// As [`Lock::within`], but others may have it like this as well.
+    pub(super) fn shared_within(
+        patience: Duration,
+        path: &Path,
+        file: &Arc<File>,
+    ) -> Result<Self, StoreError> {
+        Self::wait(patience, path, file, File::try_lock_shared, drop)
+    }
+
+    fn wait(
+        patience: Duration,
+        path: &Path,
+        file: &Arc<File>,
+        try_lock: fn(&File) -> Result<(), TryLockError>,
+        tell: impl FnOnce(String),
+    ) -> Result<Self, StoreError> {
         let (start, mut pause, mut tell) = (Instant::now(), FIRST_PAUSE, Some(tell));
         loop {
-            if let Some(lock) = Lock::at_once(path, file)? {
+            if let Some(lock) = Lock::by(path, file, try_lock)? {
                 return Ok(lock);
             }
             if start.elapsed() >= patience {

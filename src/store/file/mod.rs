@@ -108,13 +108,15 @@ struct Setting {
 impl FileStore {
     /// Opens the state at `path`, or begins one there. Its directory has to be there.
     ///
-    /// It never waits: if the state is locked just then, some of what may be wrong with it is told by the first booking.
+    /// It waits only for those who create or remove a state in the same directory. If this one is locked just then, some of
+    /// what may be wrong with it is told by the first booking.
     ///
     /// `now` shows the time since the machine was started (`CLOCK_BOOTTIME`); slots are on the same time line.
     ///
     /// # Errors
     /// - [`Exit::BadState`]: it is damaged, is no state, or is one of other limits. It is left as it is.
     /// - [`Exit::BadStore`]: it is not ours alone, or not on this machine; or we may not write to it.
+    /// - [`Exit::StoreAway`]: somebody has kept the directory locked for 10 s.
     /// - [`Exit::Error`]: anything else that the system objects to.
     pub fn open(
         path: &Path,

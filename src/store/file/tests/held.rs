@@ -123,3 +123,17 @@ fn nobody_removes_what_is_beside_a_lost_state_while_somebody_creates_one() {
     assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::StoreAway);
     assert!(stage.beside("-shm").exists());
 }
+
+/// What is beside a state could be that of another one by the time that SQLite opens the last of it.
+#[test]
+fn nobody_opens_a_state_while_somebody_removes_what_is_beside_it() {
+    let mut stage = Stage::new();
+    stage.setting.patience = Duration::from_millis(20);
+    stage.open();
+    let removes = File::open(stage.directory.path()).expect("a directory");
+    removes.lock().expect("locked");
+    assert_eq!(stage.try_open(policy()).err().expect("refused").exit, Exit::StoreAway);
+    removes.unlock().expect("unlocked");
+    removes.lock_shared().expect("locked");
+    stage.open();
+}

@@ -140,8 +140,10 @@ impl Database {
             return begun.map(Some).map_err(|error| Fault::from(error).of(&self.path));
         }
         let _directory = lock_directory(guard::directory(&self.path), patience)?;
-        // The index of our log does not fit another database or log: SQLite would read the wrong pages.
-        if files_at(&self.path)?[2] == self.files[2] {
+        let [_, log, index] = files_at(&self.path)?;
+        // The index of our log does not fit another database or log: SQLite would read the wrong pages. Nor does that of
+        // any log which is gone.
+        if index == self.files[2] || log.is_none() {
             remove_companions(&self.path)?;
         }
         Ok(None)

@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tempfile::NamedTempFile;
 
-use super::lock::Lock;
+use super::lock::{Lock, TryLock};
 use super::refusal::{Fault, Flaw, failed, unusable};
 use super::tables::SCHEMA;
 use super::{guard, owner};
@@ -52,8 +52,7 @@ impl Database {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(None) };
             // SQLite opens one file after the other. They have to be of one state.
-            let directory = guard::directory(&path);
-            let _opens = Lock::shared_within(patience, directory, &open_directory(directory)?)?;
+            let _opens = lock_directory(guard::directory(&path), patience, File::try_lock_shared)?;
             let before = files_at(&path)?;
             let connection = connect(&path, &file, patience)?;
             let [_, wal, shm] = files_at(&path)?;
@@ -77,7 +76,7 @@ impl Database {
         let cannot = |error| failed(path, "cannot create it", error);
         let directory = fs::canonicalize(guard::directory(path)).map_err(cannot)?;
         // Whatever is beside a state that is not there is of one that was removed.
-        let (own, _lock) = lock_directory(&directory, patience)?;
+        let creates = lock_directory(&directory, patience, File::try_lock)?;
         if path.symlink_metadata().is_ok() {
             return Ok(());
         }
@@ -89,7 +88,7 @@ impl Database {
         write(new.path(), fill).map_err(|error| Fault::from(error).of(path))?;
         new.as_file().sync_all().map_err(cannot)?;
         new.persist_noclobber(path).map_err(|error| cannot(error.error))?;
-        own.sync_all().map_err(cannot)
+        creates.file().sync_all().map_err(cannot)
     }
 
     /// Takes away what is at `path`, under its lock. Whether there was anything.
@@ -97,8 +96,8 @@ impl Database {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(false) };
             let file = Arc::new(file);
-            let _lock = Lock::within(patience, &path, &file, drop)?;
-            let _directory = lock_directory(guard::directory(&path), patience)?;
+            let _lock = Lock::within(patience, &path, &file, File::try_lock, drop)?;
+            let _removes = lock_directory(guard::directory(&path), patience, File::try_lock)?;
             if files_at(&path)?[0] != Some(identity(&path, &file)?) {
                 continue;
             }
@@ -118,7 +117,6 @@ impl Database {
         &self.file
     }
 
-    #[cfg(test)]
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -139,7 +137,7 @@ impl Database {
             let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
             return begun.map(Some).map_err(|error| Fault::from(error).of(&self.path));
         }
-        let _directory = lock_directory(guard::directory(&self.path), patience)?;
+        let _removes = lock_directory(guard::directory(&self.path), patience, File::try_lock)?;
         let [_, log, index] = files_at(&self.path)?;
         // The index of our log does not fit another database or log: SQLite would read the wrong pages. Nor does that of
         // any log which is gone.
@@ -147,11 +145,6 @@ impl Database {
             remove_companions(&self.path)?;
         }
         Ok(None)
-    }
-
-    /// As [`checkpoint_on_close`] does.
-    pub(super) fn checkpoint_on_close(&self) {
-        checkpoint_on_close(&self.connection);
     }
 }
 
@@ -198,16 +191,11 @@ fn guard_companions(path: &Path) -> Result<(), StoreError> {
     companions(path).iter().try_for_each(|path| guard::check(path))
 }
 
-fn open_directory(directory: &Path) -> Result<Arc<File>, StoreError> {
-    File::open(directory).map(Arc::new).map_err(|error| failed(directory, "cannot open it", error))
-}
-
-/// Until it is dropped, nobody else opens or creates a state in a directory, or removes what is beside one: that of a state
-/// which was removed could be that of the next one by then.
-fn lock_directory(directory: &Path, patience: Duration) -> Result<(Arc<File>, Lock), StoreError> {
-    let own = open_directory(directory)?;
-    let lock = Lock::within(patience, directory, &own, drop)?;
-    Ok((own, lock))
+/// While a state is opened, nobody creates or removes one in its directory, or what is beside one: that of a state which was
+/// removed could be that of the next one by then.
+fn lock_directory(directory: &Path, patience: Duration, how: TryLock) -> Result<Lock, StoreError> {
+    let own = File::open(directory).map_err(|error| failed(directory, "cannot open it", error))?;
+    Lock::within(patience, directory, &Arc::new(own), how, drop)
 }
 
 /// What is to become a state. It takes the place of what was left of one by whoever was killed, as it has the same name.
@@ -239,9 +227,8 @@ fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> 
     let number = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
     let is_ours = number(APPLICATION_AT) == APPLICATION;
     Ok(match (bytes.starts_with(MAGIC), is_ours) {
-        _ if read == 0 => Err(Flaw::Damaged),
         _ if bytes.starts_with(OLD_MAGIC) => Err(Flaw::Old),
-        (true, _) if read < HEADER => Err(Flaw::Damaged),
+        _ if read < HEADER && MAGIC.starts_with(&bytes[..read.min(MAGIC.len())]) => Err(Flaw::Damaged),
         (true, true) if number(VERSION_AT) != VERSION => Err(Flaw::Version(number(VERSION_AT))),
         (true, true) => Ok(()),
         (false, true) => Err(Flaw::Damaged),

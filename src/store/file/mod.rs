@@ -34,6 +34,7 @@ mod tables;
 mod tests;
 mod visit;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -146,7 +147,7 @@ impl FileStore {
             tell: None,
         };
         let database = store.find_or_create()?;
-        if let Some(lock) = Lock::at_once(database.path(), database.file())? {
+        if let Some(lock) = Lock::at_once(database.path(), database.file(), File::try_lock)? {
             store.visit(&database, &lock, &[], |_, _| Ok(Answer::default()))?;
             // What was seen of those who have ended was not kept.
             store.looked = None;
@@ -175,7 +176,8 @@ impl FileStore {
         loop {
             let database = self.database.take().map_or_else(|| self.find_or_create(), Ok)?;
             let tell = |why| self.tell.iter().for_each(|tell| tell(String::clone(&why)));
-            let lock = Lock::within(self.setting.patience, database.path(), database.file(), tell);
+            let lock =
+                Lock::within(self.setting.patience, database.path(), database.file(), File::try_lock, tell);
             let answer = lock.and_then(|lock| self.visit(&database, &lock, key, &mut task));
             if let Some(answer) = answer.transpose() {
                 self.database = Some(database);
@@ -220,7 +222,7 @@ impl FileStore {
         };
         let visited: Result<_, Fault> = visited();
         if let Ok(_) | Err(Fault::Told(_)) = &visited {
-            database.checkpoint_on_close();
+            database::checkpoint_on_close(database.connection());
         }
         let (answer, known) = visited.map_err(|fault| fault.of(database.path()))?;
         (self.known, self.is_replaced) = (Some(known), false);

@@ -1,5 +1,6 @@
 //! How much of the limits in a state is used, without using any of it: by booking in a copy of it.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -29,7 +30,7 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
     let Some((path, file)) = database::locate(&path)? else { return Ok(None) };
     let file = Arc::new(file);
     // To read takes no lock. Who has it is told because all others wait for it.
-    let holder = match Lock::at_once(&path, &file)? {
+    let holder = match Lock::at_once(&path, &file, File::try_lock)? {
         Some(_) => None,
         None => lock::holder(&file).map(|pid| (pid, lock::is_stopped(pid))),
     };

@@ -46,7 +46,7 @@ fn no_byte_is_changed_to_anyones_advantage() {
 #[test]
 fn what_is_cut_off_is_noticed() {
     let (stage, bytes) = used();
-    for length in (0..bytes.len()).step_by(97) {
+    for length in (0..bytes.len()).step_by(97).chain([1, 15, 16]) {
         stage.write(&bytes[..length]);
         match slots_or_refusal(&stage, 2) {
             // Nothing has been given back yet: the page of that table is empty.

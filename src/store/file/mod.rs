@@ -23,6 +23,7 @@
 
 mod database;
 mod domain;
+mod files;
 mod guard;
 mod lock;
 mod network;

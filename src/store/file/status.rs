@@ -10,7 +10,7 @@ use super::lock::{self, Lock};
 use super::refusal::{Fault, bad};
 use super::tables::Header;
 use super::visit::Visit;
-use super::{Setting, database, owner, path};
+use super::{Setting, database, files, owner, path};
 use crate::charge::Key;
 use crate::config::{Algorithm, Rate, State};
 use crate::store::ledger::{BookingRules, NOBODY};
@@ -27,7 +27,7 @@ const MOST_COUNTED: u64 = 1_000_000;
 pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status>, StoreError> {
     let path = path(state)?;
     let setting = Setting::ours(&path)?;
-    let Some((path, file)) = database::locate(&path)? else { return Ok(None) };
+    let Some((path, file)) = files::locate(&path)? else { return Ok(None) };
     let file = Arc::new(file);
     // To read takes no lock. Who has it is told because all others wait for it.
     let holder = match Lock::at_once(&path, &file, File::try_lock)? {

@@ -226,6 +226,24 @@ fn is_followed_by_silence(lost: &str) {
     assert!(running.finish().status.success());
 }
 
+/// The second one finds the index of a log that it has never seen, and which is gone.
+#[test]
+fn a_log_that_is_removed_again_before_all_have_noticed_is_followed_by_silence() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let mut runs = [(); 2].map(|()| Running::throttle(&["-r2/300ms", "-s", &state]));
+    for running in &mut runs {
+        running.write("1\n");
+        assert_eq!(running.line(), "1\n");
+    }
+    for running in &mut runs {
+        fs::remove_file(format!("{state}-wal")).expect("it is there");
+        running.write("2\n");
+        let told = running.error_line();
+        assert!(told.contains("was removed, replaced or reset during the run: silent until "), "{told}");
+    }
+}
+
 /// A process that keeps a state locked.
 fn holder(state: &str) -> Option<Running> {
     let flock = needs_program("flock")?;

@@ -18,6 +18,7 @@ fn the_status_of_a_state_says_what_is_used_and_uses_nothing() {
     throttle(&limit).write_stdin(numbers(3)).assert().success();
     let expected = "5/1h,algo=sliding,margin=2s: 3 used, 2 free, next slot now\nlock: free\n";
     assert_eq!([status(), status()], [expected, expected]);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "it leaves nothing behind");
     throttle(&limit).write_stdin(numbers(2)).assert().success();
     let used_up = status();
     assert!(used_up.starts_with("5/1h,algo=sliding,margin=2s: 5 used, 0 free, next slot in "), "{used_up}");

@@ -1,8 +1,7 @@
 //! The database of a state: how it is found, made, recognised, and removed.
 
 use std::fs::{self, File, Permissions};
-use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +9,9 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use super::files::{
+    Files, files_at, guard_companions, identity, locate, lock_directory, new_file, remove_companions,
+};
 use super::lock::Lock;
 use super::refusal::{Fault, Flaw, failed, unusable};
 use super::tables::SCHEMA;
@@ -30,10 +32,6 @@ const VERSION_AT: usize = 60;
 const APPLICATION_AT: usize = 68;
 const HEADER: usize = 100;
 
-/// Which files there are: the database, and what SQLite keeps beside one that is in use. Each by device and inode.
-type Files = [Option<(u64, u64)>; 3];
-const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
-
 /// A state that was found good.
 pub(super) struct Database {
     connection: Connection,
@@ -47,14 +45,22 @@ pub(super) struct Database {
 impl Database {
     /// What is at `path`, if there is anything, and if it is good.
     pub(super) fn find(path: &Path, patience: Duration) -> Result<Option<Self>, StoreError> {
-        let Some((path, file)) = locate(path)? else { return Ok(None) };
-        let connection = connect(&path, &file, patience)?;
-        // If another one was put in its place meanwhile, that is what SQLite has opened.
-        let [_, wal, shm] = files_at(&path)?;
-        let files = [Some(identity(&path, &file)?), wal, shm];
-        guard_companions(&path)?;
-        let owner = owner::register(&file).map_err(|error| failed(&path, "cannot lock it", error))?;
-        Ok(Some(Database { connection, file: Arc::new(file), path, files, owner }))
+        loop {
+            let Some((path, file)) = locate(path)? else { return Ok(None) };
+            // SQLite opens one file after the other. They have to be of one state.
+            let _opens = lock_directory(guard::directory(&path), patience, File::try_lock_shared)?;
+            let before = files_at(&path)?;
+            let connection = connect(&path, &file, patience)?;
+            let [_, wal, shm] = files_at(&path)?;
+            guard_companions(&path)?;
+            // If another one was put in its place meanwhile, that is what SQLite has opened.
+            let files = [Some(identity(&path, &file)?), wal, shm];
+            // Or one that a program other than this has removed since.
+            if before.iter().zip(&files).all(|(before, file)| before.is_none() || before == file) {
+                let owner = owner::register(&file).map_err(|error| failed(&path, "cannot lock it", error))?;
+                return Ok(Some(Database { connection, file: Arc::new(file), path, files, owner }));
+            }
+        }
     }
 
     /// Puts a new state at `path`, complete from its first moment, unless somebody else was faster.
@@ -65,22 +71,20 @@ impl Database {
     ) -> Result<(), StoreError> {
         let cannot = |error| failed(path, "cannot create it", error);
         let directory = fs::canonicalize(guard::directory(path)).map_err(cannot)?;
-        let own = Arc::new(File::open(&directory).map_err(cannot)?);
-        // Whatever is beside a state that is not there is of one that was removed. Whoever creates another removes it, and
-        // nobody else does meanwhile: it would be that of the new one.
-        let _lock = Lock::within(patience, &directory, &own, drop)?;
+        // Whatever is beside a state that is not there is of one that was removed.
+        let creates = lock_directory(&directory, patience, File::try_lock)?;
         if path.symlink_metadata().is_ok() {
             return Ok(());
         }
         remove_companions(path)?;
-        let new = tempfile::Builder::new().prefix(".throttle-").tempfile_in(&directory).map_err(cannot)?;
+        let new = new_file(&directory).map_err(cannot)?;
         if guard::shared_group(&directory).is_some() {
             new.as_file().set_permissions(Permissions::from_mode(0o660)).map_err(cannot)?;
         }
         write(new.path(), fill).map_err(|error| Fault::from(error).of(path))?;
         new.as_file().sync_all().map_err(cannot)?;
         new.persist_noclobber(path).map_err(|error| cannot(error.error))?;
-        own.sync_all().map_err(cannot)
+        creates.file().sync_all().map_err(cannot)
     }
 
     /// Takes away what is at `path`, under its lock. Whether there was anything.
@@ -88,7 +92,8 @@ impl Database {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(false) };
             let file = Arc::new(file);
-            let _lock = Lock::within(patience, &path, &file, drop)?;
+            let _lock = Lock::within(patience, &path, &file, File::try_lock, drop)?;
+            let _removes = lock_directory(guard::directory(&path), patience, File::try_lock)?;
             if files_at(&path)?[0] != Some(identity(&path, &file)?) {
                 continue;
             }
@@ -108,7 +113,6 @@ impl Database {
         &self.file
     }
 
-    #[cfg(test)]
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -124,74 +128,27 @@ impl Database {
     }
 
     /// Begins to write, under its lock; `None` if it is not in its place any more, with all that SQLite keeps beside it.
-    pub(super) fn begin(&self) -> Result<Option<Transaction<'_>>, StoreError> {
-        let there = files_at(&self.path)?;
-        if there == self.files {
+    pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
+        if files_at(&self.path)? == self.files {
             let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
             return begun.map(Some).map_err(|error| Fault::from(error).of(&self.path));
         }
-        // The index of our log does not fit another database or log: SQLite would read the wrong pages.
-        if there[2] == self.files[2] {
+        let _removes = lock_directory(guard::directory(&self.path), patience, File::try_lock)?;
+        let [_, log, index] = files_at(&self.path)?;
+        // The index of our log does not fit another database or log: SQLite would read the wrong pages. Nor does that of
+        // any log which is gone.
+        if index == self.files[2] || log.is_none() {
             remove_companions(&self.path)?;
         }
         Ok(None)
     }
-
-    /// Writes the log into the database when the last process closes it. Not before it was found good: a damaged one is
-    /// left as it is.
-    pub(super) fn checkpoint_on_close(&self) {
-        // What is left behind does no harm.
-        let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
-    }
 }
 
-/// The file at `path`, if it is there, and where that is: SQLite follows no link on the way.
-pub(super) fn locate(path: &Path) -> Result<Option<(PathBuf, File)>, StoreError> {
-    let directory = guard::directory(path);
-    let resolved = fs::canonicalize(directory);
-    let resolved = resolved.map_err(|error| failed(directory, "cannot look at this directory", error))?;
-    guard::check_directory(&resolved)?;
-    let path = resolved.join(path.file_name().unwrap_or_default());
-    Ok(guard::open(&path)?.map(|file| (path, file)))
-}
-
-fn identity(path: &Path, file: &File) -> Result<(u64, u64), StoreError> {
-    let metadata = file.metadata().map_err(|error| failed(path, "cannot look at it", error))?;
-    Ok((metadata.dev(), metadata.ino()))
-}
-
-/// Which files there are at `path`, and beside it.
-fn files_at(path: &Path) -> Result<Files, StoreError> {
-    let mut files = Files::default();
-    for (file, path) in files.iter_mut().zip(SUFFIXES.map(|suffix| beside(path, suffix))) {
-        *file = match fs::symlink_metadata(&path) {
-            Ok(there) => Some((there.dev(), there.ino())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(&path, "cannot look at it", error)),
-        };
-    }
-    Ok(files)
-}
-
-fn companions(path: &Path) -> [PathBuf; 2] {
-    [SUFFIXES[1], SUFFIXES[2]].map(|suffix| beside(path, suffix))
-}
-
-fn guard_companions(path: &Path) -> Result<(), StoreError> {
-    companions(path).iter().try_for_each(|path| guard::check(path))
-}
-
-fn remove_companions(path: &Path) -> Result<(), StoreError> {
-    companions(path).iter().try_for_each(|path| match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path, "cannot remove it", error)),
-        _ => Ok(()),
-    })
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
+/// Writes the log into the database when the last process closes it, and removes it. Not before it was found good: a damaged
+/// one is left as it is.
+pub(super) fn checkpoint_on_close(connection: &Connection) {
+    // What is left behind does no harm.
+    let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
 }
 
 /// Whether a file is a state, by its first bytes.
@@ -201,9 +158,8 @@ fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> 
     let number = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
     let is_ours = number(APPLICATION_AT) == APPLICATION;
     Ok(match (bytes.starts_with(MAGIC), is_ours) {
-        _ if read == 0 => Err(Flaw::Damaged),
         _ if bytes.starts_with(OLD_MAGIC) => Err(Flaw::Old),
-        (true, _) if read < HEADER => Err(Flaw::Damaged),
+        _ if read < HEADER && MAGIC.starts_with(&bytes[..read.min(MAGIC.len())]) => Err(Flaw::Damaged),
         (true, true) if number(VERSION_AT) != VERSION => Err(Flaw::Version(number(VERSION_AT))),
         (true, true) => Ok(()),
         (false, true) => Err(Flaw::Damaged),

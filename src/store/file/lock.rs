@@ -27,10 +27,21 @@ impl Drop for Lock {
     }
 }
 
+/// How to lock: [`File::try_lock`], or [`File::try_lock_shared`] if others may do the same at the same time.
+pub(super) type TryLock = fn(&File) -> Result<(), TryLockError>;
+
 impl Lock {
+    pub(super) fn file(&self) -> &File {
+        &self.0
+    }
+
     /// Locks the file at `path` if nobody else does.
-    pub(super) fn at_once(path: &Path, file: &Arc<File>) -> Result<Option<Self>, StoreError> {
-        match file.try_lock() {
+    pub(super) fn at_once(
+        path: &Path,
+        file: &Arc<File>,
+        try_lock: TryLock,
+    ) -> Result<Option<Self>, StoreError> {
+        match try_lock(file) {
             Ok(()) => Ok(Some(Lock(Arc::clone(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(refusal::failed(path, "cannot lock it", error)),
@@ -42,11 +53,12 @@ impl Lock {
         patience: Duration,
         path: &Path,
         file: &Arc<File>,
+        try_lock: TryLock,
         tell: impl FnOnce(String),
     ) -> Result<Self, StoreError> {
         let (start, mut pause, mut tell) = (Instant::now(), FIRST_PAUSE, Some(tell));
         loop {
-            if let Some(lock) = Lock::at_once(path, file)? {
+            if let Some(lock) = Lock::at_once(path, file, try_lock)? {
                 return Ok(lock);
             }
             if start.elapsed() >= patience {
@@ -111,9 +123,9 @@ mod tests {
     fn a_lock_is_waited_for_for_a_while() {
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         let open = || Arc::new(File::open(&path).unwrap());
-        let within = |patience| Lock::within(patience, &path, &open(), drop);
-        let lock = Lock::at_once(&path, &open()).unwrap().unwrap();
-        assert!(Lock::at_once(&path, &open()).unwrap().is_none());
+        let within = |patience| Lock::within(patience, &path, &open(), File::try_lock, drop);
+        let lock = Lock::at_once(&path, &open(), File::try_lock).unwrap().unwrap();
+        assert!(Lock::at_once(&path, &open(), File::try_lock).unwrap().is_none());
         assert_eq!(within(Duration::from_millis(10)).unwrap_err().exit, Exit::StoreAway);
         let unlocks = thread::spawn(move || drop(lock));
         within(Duration::from_secs(60)).unwrap();

@@ -23,6 +23,7 @@
 
 mod database;
 mod domain;
+mod files;
 mod guard;
 mod lock;
 mod network;
@@ -34,8 +35,11 @@ mod tables;
 mod tests;
 mod visit;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rusqlite::Connection;
 
 use self::database::Database;
 use self::domain::Domain;
@@ -106,13 +110,15 @@ struct Setting {
 impl FileStore {
     /// Opens the state at `path`, or begins one there. Its directory has to be there.
     ///
-    /// It never waits: if the state is locked just then, some of what may be wrong with it is told by the first booking.
+    /// It waits only for those who create or remove a state in the same directory. If this one is locked just then, some of
+    /// what may be wrong with it is told by the first booking.
     ///
     /// `now` shows the time since the machine was started (`CLOCK_BOOTTIME`); slots are on the same time line.
     ///
     /// # Errors
     /// - [`Exit::BadState`]: it is damaged, is no state, or is one of other limits. It is left as it is.
     /// - [`Exit::BadStore`]: it is not ours alone, or not on this machine; or we may not write to it.
+    /// - [`Exit::StoreAway`]: somebody has kept the directory locked for 10 s.
     /// - [`Exit::Error`]: anything else that the system objects to.
     pub fn open(
         path: &Path,
@@ -142,7 +148,7 @@ impl FileStore {
             tell: None,
         };
         let database = store.find_or_create()?;
-        if let Some(lock) = Lock::at_once(database.path(), database.file())? {
+        if let Some(lock) = Lock::at_once(database.path(), database.file(), File::try_lock)? {
             store.visit(&database, &lock, &[], |_, _| Ok(Answer::default()))?;
             // What was seen of those who have ended was not kept.
             store.looked = None;
@@ -171,7 +177,8 @@ impl FileStore {
         loop {
             let database = self.database.take().map_or_else(|| self.find_or_create(), Ok)?;
             let tell = |why| self.tell.iter().for_each(|tell| tell(String::clone(&why)));
-            let lock = Lock::within(self.setting.patience, database.path(), database.file(), tell);
+            let lock =
+                Lock::within(self.setting.patience, database.path(), database.file(), File::try_lock, tell);
             let answer = lock.and_then(|lock| self.visit(&database, &lock, key, &mut task));
             if let Some(answer) = answer.transpose() {
                 self.database = Some(database);
@@ -192,7 +199,7 @@ impl FileStore {
         // Before it is looked for: whoever puts another in its place later does so after this instant.
         let now = (self.clock)();
         let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
-        let Some(transaction) = database.begin()? else { return Ok(None) };
+        let Some(transaction) = database.begin(self.setting.patience)? else { return Ok(None) };
         let visited = || {
             let mut visit = Visit::begin(&transaction, database.path(), &self.rules, key, (now, looks))?;
             visit.check(&self.setting.domain)?;
@@ -215,8 +222,10 @@ impl FileStore {
             Ok((answer, known))
         };
         let visited: Result<_, Fault> = visited();
+        if let Ok(_) | Err(Fault::Told(_)) = &visited {
+            database::checkpoint_on_close(database.connection());
+        }
         let (answer, known) = visited.map_err(|fault| fault.of(database.path()))?;
-        database.checkpoint_on_close();
         (self.known, self.is_replaced) = (Some(known), false);
         self.looked = if looks { Some(now) } else { self.looked };
         Ok(Some(answer))
@@ -224,17 +233,23 @@ impl FileStore {
 
     /// What is in its place. If there is nothing, it is from now on a state that follows from what was known.
     fn find_or_create(&self) -> Result<Database, StoreError> {
-        let (now, patience) = ((self.clock)(), self.setting.patience);
-        let mut first = Header::first(&self.rules, self.setting.domain.clone(), now);
-        if let Some(known) = &self.known {
-            first.succeed(known, &self.rules, Time::ZERO, now);
-        }
+        let patience = self.setting.patience;
         loop {
             if let Some(database) = Database::find(&self.path, patience)? {
                 return Ok(database);
             }
-            Database::create(&self.path, patience, |new| visit::fill(new, &first, &self.rules, now))?;
+            Database::create(&self.path, patience, |new| self.fill(new))?;
         }
+    }
+
+    /// Begins a state. Until then, somebody may have booked in the one before.
+    fn fill(&self, new: &Connection) -> rusqlite::Result<()> {
+        let now = (self.clock)();
+        let mut first = Header::first(&self.rules, self.setting.domain.clone(), now);
+        if let Some(known) = &self.known {
+            first.succeed(known, &self.rules, Time::ZERO, now);
+        }
+        visit::fill(new, &first, &self.rules, now)
     }
 
     /// Tells once of what was lost, and until when there are no slots.

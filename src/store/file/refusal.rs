@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Error, anyhow};
 use rusqlite::ErrorCode;
+use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
 
 use super::lock;
 use crate::exit::Exit;
 use crate::store::StoreError;
+
+const FULL: &str = "cannot write to it: the disk is full";
 
 /// Why a file is not to be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,18 +80,22 @@ pub(super) fn bad(path: &Path, why: &str) -> StoreError {
 
 /// SQLite objects, or what it has found cannot be.
 fn of_sqlite(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let detail = error.sqlite_error().map(|error| error.extended_code);
     let (exit, what) = match error.sqlite_error_code() {
+        // Its log has been cut off.
+        _ if detail == Some(SQLITE_IOERR_SHORT_READ) => return unusable(path, Flaw::Damaged),
+        _ if detail == Some(SQLITE_IOERR_SHMSIZE) => (Exit::Error, FULL),
         // `Unknown` is an error in the SQL, which fits the tables that there should be.
         None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
             return unusable(path, Flaw::Damaged);
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            (Exit::Refused, "another program keeps it locked")
+            (Exit::StoreAway, "another program keeps it locked")
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             (Exit::BadStore, "cannot write to it, or beside it")
         }
-        Some(ErrorCode::DiskFull) => (Exit::Error, "cannot write to it: the disk is full"),
+        Some(ErrorCode::DiskFull) => (Exit::Error, FULL),
         Some(_) => (Exit::Error, "cannot read it or write to it"),
     };
     StoreError { exit, error: anyhow!("{}: {what}: {error}", path.display()) }
@@ -135,5 +142,18 @@ pub(super) fn culprit(file: &File) -> String {
         }
         Some(pid) => format!("process {pid}: end it, or use another state"),
         None => "a process that cannot be seen from here: end it, or use another state".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SQLite does not tell of it as of a full disk.
+    #[test]
+    fn a_disk_without_space_for_the_index_of_the_log_is_full() {
+        let error = rusqlite::ffi::Error::new(SQLITE_IOERR_SHMSIZE);
+        let error = of_sqlite(Path::new("state"), &rusqlite::Error::SqliteFailure(error, None));
+        assert!(error.exit == Exit::Error && error.error.to_string().contains(FULL), "{error}");
     }
 }

@@ -1,5 +1,6 @@
 //! How much of the limits in a state is used, without using any of it: by booking in a copy of it.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -9,7 +10,7 @@ use super::lock::{self, Lock};
 use super::refusal::{Fault, bad};
 use super::tables::Header;
 use super::visit::Visit;
-use super::{Setting, database, owner, path};
+use super::{Setting, database, files, owner, path};
 use crate::charge::Key;
 use crate::config::{Algorithm, Rate, State};
 use crate::store::ledger::{BookingRules, NOBODY};
@@ -26,17 +27,18 @@ const MOST_COUNTED: u64 = 1_000_000;
 pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status>, StoreError> {
     let path = path(state)?;
     let setting = Setting::ours(&path)?;
-    let Some((path, file)) = database::locate(&path)? else { return Ok(None) };
+    let Some((path, file)) = files::locate(&path)? else { return Ok(None) };
     let file = Arc::new(file);
     // To read takes no lock. Who has it is told because all others wait for it.
-    let holder = match Lock::at_once(&path, &file)? {
+    let holder = match Lock::at_once(&path, &file, File::try_lock)? {
         Some(_) => None,
         None => lock::holder(&file).map(|pid| (pid, lock::is_stopped(pid))),
     };
     let told = |fault: Fault| fault.of(&path);
-    let copy =
-        copy(&database::connect(&path, &file, setting.patience)?).map_err(|error| told(error.into()))?;
+    let original = database::connect(&path, &file, setting.patience)?;
+    let copy = copy(&original).map_err(|error| told(error.into()))?;
     let text = Header::read(&copy).map_err(|error| told(error.into()))?.limits;
+    database::checkpoint_on_close(&original);
     let rates = Policy::rates(&text);
     let rates = rates.map_err(|error| bad(&path, &format!("its limits cannot be read: {error:#}")))?;
     let rules = BookingRules::new(Policy::new(&rates, Reserve::LOCAL));

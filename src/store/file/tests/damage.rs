@@ -46,7 +46,7 @@ fn no_byte_is_changed_to_anyones_advantage() {
 #[test]
 fn what_is_cut_off_is_noticed() {
     let (stage, bytes) = used();
-    for length in (0..bytes.len()).step_by(97) {
+    for length in (0..bytes.len()).step_by(97).chain([1, 15, 16]) {
         stage.write(&bytes[..length]);
         match slots_or_refusal(&stage, 2) {
             // Nothing has been given back yet: the page of that table is empty.
@@ -54,6 +54,17 @@ fn what_is_cut_off_is_noticed() {
             result => assert_eq!(result, Err(Exit::BadState), "{length} bytes"),
         }
     }
+}
+
+#[test]
+fn a_log_that_is_cut_off_while_it_is_used_is_damage() {
+    let stage = Stage::new();
+    let mut stores = [stage.open(), stage.open()];
+    stores.iter_mut().for_each(|store| assert_eq!(slots(store, 1), [0]));
+    let log = fs::OpenOptions::new().write(true).open(stage.beside("-wal")).expect("a log");
+    log.set_len(0).expect("cut off");
+    // Whoever wrote last has it in memory; the other one reads it.
+    assert_eq!(stores[0].book(&order(1)).unwrap_err().exit, Exit::BadState);
 }
 
 #[test]

@@ -84,3 +84,56 @@ fn a_lock_is_waited_for_and_does_not_outlive_its_holder() {
     holder.signal(Signal::SIGKILL);
     assert_eq!(waiting.join().expect("booked"), [0]);
 }
+
+#[test]
+fn a_program_that_keeps_the_database_locked_is_waited_for_for_a_while() {
+    let mut stage = Stage::new();
+    stage.setting.patience = Duration::from_millis(20);
+    let mut store = stage.open();
+    let other = stage.sqlite();
+    other.execute_batch("BEGIN IMMEDIATE").expect("locked");
+    assert!(why(store.book(&order(1))).contains("another program keeps it locked"));
+    other.execute_batch("ROLLBACK").expect("unlocked");
+    assert_eq!(slots(&mut store, 1), [0]);
+}
+
+/// Or it might remove what is beside the next one.
+#[test]
+fn nobody_resets_a_state_while_somebody_creates_one_beside_it() {
+    let mut stage = Stage::new();
+    stage.setting.patience = Duration::from_millis(20);
+    stage.open();
+    let creates = File::open(stage.directory.path()).expect("a directory");
+    creates.lock().expect("locked");
+    assert_eq!(stage.reset().unwrap_err().exit, Exit::StoreAway);
+    assert!(stage.path().exists());
+    creates.unlock().expect("unlocked");
+    assert!(stage.reset().expect("reset"));
+}
+
+#[test]
+fn nobody_removes_what_is_beside_a_lost_state_while_somebody_creates_one() {
+    let mut stage = Stage::new();
+    stage.setting.patience = Duration::from_millis(20);
+    let mut store = stage.open();
+    slots(&mut store, 1);
+    fs::remove_file(stage.path()).expect("removed");
+    let creates = File::open(stage.directory.path()).expect("a directory");
+    creates.lock().expect("locked");
+    assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::StoreAway);
+    assert!(stage.beside("-shm").exists());
+}
+
+/// What is beside a state could be that of another one by the time that SQLite opens the last of it.
+#[test]
+fn nobody_opens_a_state_while_somebody_removes_what_is_beside_it() {
+    let mut stage = Stage::new();
+    stage.setting.patience = Duration::from_millis(20);
+    stage.open();
+    let removes = File::open(stage.directory.path()).expect("a directory");
+    removes.lock().expect("locked");
+    assert_eq!(stage.try_open(policy()).err().expect("refused").exit, Exit::StoreAway);
+    removes.unlock().expect("unlocked");
+    removes.lock_shared().expect("locked");
+    stage.open();
+}

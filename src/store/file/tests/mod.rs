@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
@@ -216,6 +215,45 @@ fn a_new_state_is_ours_alone_and_nothing_else_is_left_behind() {
     assert_eq!(fs::read_dir(stage.directory.path()).expect("a directory").count(), 1);
 }
 
+/// Somebody was killed while creating one.
+#[test]
+fn what_was_to_become_a_state_is_removed_by_the_next_who_creates_one() {
+    let stage = Stage::new();
+    let files = || -> Vec<_> {
+        let entries = fs::read_dir(stage.directory.path()).expect("a directory");
+        entries.map(|entry| entry.expect("a file").path()).collect()
+    };
+    let left = std::cell::RefCell::default();
+    let note = |_: &Connection| {
+        *left.borrow_mut() = files();
+        Ok(())
+    };
+    Database::create(&stage.path(), Duration::ZERO, note).expect("created");
+    let left = left.into_inner();
+    assert!(!left.is_empty() && left.iter().all(|file| *file != stage.path()));
+    left.iter().for_each(|file| fs::write(file, "left behind").expect("a file"));
+    fs::remove_file(stage.path()).expect("removed");
+    assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
+    assert_eq!(files(), [stage.path()]);
+}
+
+/// It takes the place of one in which others may have booked until then.
+#[test]
+fn a_state_begins_when_nobody_else_can_create_one() {
+    let stage = Stage::new();
+    let directory = fs::File::open(stage.directory.path()).expect("a directory");
+    let now = move || match directory.try_lock() {
+        Ok(()) => {
+            directory.unlock().expect("it was locked");
+            Time(1)
+        }
+        Err(_) => Time(2),
+    };
+    FileStore::open_in(stage.setting.clone(), &stage.path(), policy(), now).expect("a state");
+    let began = "SELECT header ->> 'began' FROM policy";
+    assert_eq!(stage.sqlite().query_row(began, [], |row| row.get::<_, i64>(0)), Ok(2));
+}
+
 #[test]
 fn all_who_begin_at_the_same_time_share_one_state() {
     let stage = Stage::new();
@@ -268,6 +306,7 @@ fn a_state_is_not_for_other_limits() {
     let text = error.error.to_string();
     assert!(text.contains("'4/10s', not '5/10s'") && text.contains("--reset-state -s"), "{text}");
     assert!(stage.bytes() == before, "it was changed");
+    assert!(!stage.beside("-shm").exists());
 }
 
 #[test]

@@ -1,0 +1,85 @@
+//! The files that a state consists of, and their directory.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::unistd::geteuid;
+use tempfile::NamedTempFile;
+
+use super::guard;
+use super::lock::{Lock, TryLock};
+use super::refusal::failed;
+use crate::store::StoreError;
+
+/// Which files there are: the database, and what SQLite keeps beside one that is in use. Each by device and inode.
+pub(super) type Files = [Option<(u64, u64)>; 3];
+const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+
+/// The file at `path`, if it is there, and where that is: SQLite follows no link on the way.
+pub(super) fn locate(path: &Path) -> Result<Option<(PathBuf, File)>, StoreError> {
+    let directory = guard::directory(path);
+    let resolved = fs::canonicalize(directory);
+    let resolved = resolved.map_err(|error| failed(directory, "cannot look at this directory", error))?;
+    guard::check_directory(&resolved)?;
+    let path = resolved.join(path.file_name().unwrap_or_default());
+    Ok(guard::open(&path)?.map(|file| (path, file)))
+}
+
+pub(super) fn identity(path: &Path, file: &File) -> Result<(u64, u64), StoreError> {
+    let metadata = file.metadata().map_err(|error| failed(path, "cannot look at it", error))?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+/// Which files there are at `path`, and beside it.
+pub(super) fn files_at(path: &Path) -> Result<Files, StoreError> {
+    let mut files = Files::default();
+    for (file, path) in files.iter_mut().zip(SUFFIXES.map(|suffix| beside(path, suffix))) {
+        *file = match fs::symlink_metadata(&path) {
+            Ok(there) => Some((there.dev(), there.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(&path, "cannot look at it", error)),
+        };
+    }
+    Ok(files)
+}
+
+fn companions(path: &Path) -> [PathBuf; 2] {
+    [SUFFIXES[1], SUFFIXES[2]].map(|suffix| beside(path, suffix))
+}
+
+pub(super) fn guard_companions(path: &Path) -> Result<(), StoreError> {
+    companions(path).iter().try_for_each(|path| guard::check(path))
+}
+
+/// While a state is opened, nobody creates or removes one in its directory, or what is beside one: that of a state which was
+/// removed could be that of the next one by then.
+pub(super) fn lock_directory(directory: &Path, patience: Duration, how: TryLock) -> Result<Lock, StoreError> {
+    let own = File::open(directory).map_err(|error| failed(directory, "cannot open it", error))?;
+    Lock::within(patience, directory, &Arc::new(own), how, drop)
+}
+
+/// What is to become a state. It takes the place of what was left of one by whoever was killed, as it has the same name.
+pub(super) fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
+    let name = format!(".throttle-new-{}", geteuid());
+    match fs::remove_file(directory.join(&name)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(directory),
+    }
+}
+
+pub(super) fn remove_companions(path: &Path) -> Result<(), StoreError> {
+    companions(path).iter().try_for_each(|path| match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path, "cannot remove it", error)),
+        _ => Ok(()),
+    })
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}

@@ -138,6 +138,8 @@ impl Stage {
             let opened = self.left_alone_unless_done(|| self.open());
             let booked = opened.and_then(|mut store| self.book(&mut store, &mut slots));
             check_limits(&slots);
+            // What was ahead when it was closed goes to the next one.
+            slots.retain(|slot| slot.at <= self.now());
             if let Err(error) = booked {
                 check_error(&error, &self.path());
                 return None;

@@ -25,6 +25,7 @@ mod database;
 mod domain;
 mod files;
 mod guard;
+mod holder;
 mod lock;
 mod network;
 mod owner;

@@ -9,7 +9,7 @@ use anyhow::{Error, anyhow};
 use rusqlite::ErrorCode;
 use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
 
-use super::lock;
+use super::holder::culprit;
 use crate::exit::Exit;
 use crate::store::StoreError;
 
@@ -132,17 +132,6 @@ pub(super) fn locked(path: &Path, file: &File, patience: Duration) -> StoreError
     let (path, patience) = (path.display(), patience.as_secs());
     let error = anyhow!("{path}: locked for more than {patience} s by {}", culprit(file));
     StoreError { exit: Exit::StoreAway, error }
-}
-
-/// Who keeps the lock, and what to do about it.
-pub(super) fn culprit(file: &File) -> String {
-    match lock::holder(file) {
-        Some(pid) if lock::is_stopped(pid) => {
-            format!("process {pid}, which is stopped: let it go on by 'kill -CONT {pid}', or end it")
-        }
-        Some(pid) => format!("process {pid}: end it, or use another state"),
-        None => "a process that cannot be seen from here: end it, or use another state".to_owned(),
-    }
 }
 
 #[cfg(test)]

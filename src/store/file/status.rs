@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
-use super::lock::{self, Lock};
+use super::lock::Lock;
 use super::refusal::{Fault, bad};
 use super::tables::Header;
 use super::visit::Visit;
-use super::{Setting, database, files, owner, path};
+use super::{Setting, database, files, holder, owner, path};
 use crate::charge::Key;
 use crate::config::{Algorithm, Rate, State};
 use crate::store::ledger::{BookingRules, NOBODY};
@@ -32,7 +32,7 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
     // To read takes no lock. Who has it is told because all others wait for it.
     let holder = match Lock::at_once(&path, &file, File::try_lock)? {
         Some(_) => None,
-        None => lock::holder(&file).map(|pid| (pid, lock::is_stopped(pid))),
+        None => holder::holder(&file).map(|pid| (pid, holder::is_stopped(pid))),
     };
     let told = |fault: Fault| fault.of(&path);
     let original = database::connect(&path, &file, setting.patience)?;

@@ -3,28 +3,15 @@
 //! The crate's own connections bound neither: their timeout begins anew with every byte, and an answer may be of any
 //! length. So only its commands and its parser are used here, over streams of our own.
 
-use std::io::{Read, Write};
-
 use redis::{
     Cmd, FromRedisValue, Parser, Pipeline, RedisError, RedisResult, Value, cmd, from_redis_value, pipe,
 };
 
 use super::failure::Failure;
-use super::socket::{Patience, Socket};
+use super::socket::{Patience, Socket, Stream};
 #[cfg(feature = "tls")]
 use super::tls;
 use crate::config::{Address, Server};
-
-/// What bytes go through, encrypted or not.
-pub(super) trait Stream: Read + Write + Send {
-    fn socket(&mut self) -> &mut Socket;
-}
-
-impl Stream for Socket {
-    fn socket(&mut self) -> &mut Socket {
-        self
-    }
-}
 
 /// How a server lets us in, and whether it has: then a name that is unknown is no mistake.
 pub(super) struct Access<'a> {

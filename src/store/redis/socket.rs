@@ -26,7 +26,7 @@ impl Patience {
     }
 }
 
-/// What bytes go through: every read and write ends by one instant, and so many bytes are read at most.
+/// A socket of which every read and write ends by one instant, and so many bytes are read at most.
 pub(super) struct Socket {
     inner: socket2::Socket,
     until: Instant,
@@ -54,6 +54,17 @@ impl Socket {
     /// The next question is about to be asked.
     pub(super) fn expect_answer(&mut self, until: Instant) {
         (self.until, self.left) = (until, LONGEST_ANSWER);
+    }
+}
+
+/// What bytes go through, encrypted or not.
+pub(super) trait Stream: Read + Write + Send {
+    fn socket(&mut self) -> &mut Socket;
+}
+
+impl Stream for Socket {
+    fn socket(&mut self) -> &mut Socket {
+        self
     }
 }
 

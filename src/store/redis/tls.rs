@@ -7,9 +7,8 @@ use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::connection::Stream;
 use super::failure::Failure;
-use super::socket::Socket;
+use super::socket::{Socket, Stream};
 
 impl Stream for StreamOwned<ClientConnection, Socket> {
     fn socket(&mut self) -> &mut Socket {

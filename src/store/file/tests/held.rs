@@ -53,7 +53,7 @@ fn who_keeps_the_lock_is_told() {
     let told = why(first.book(&order(1)));
     assert!(told.contains(&format!("by process {pid}: end it")), "{told}");
     holder.signal(Signal::SIGSTOP);
-    while !lock::is_stopped(pid) {
+    while !holder::is_stopped(pid) {
         thread::sleep(Duration::from_millis(5));
     }
     let told = why(second.book(&order(1)));
@@ -97,14 +97,20 @@ fn a_program_that_keeps_the_database_locked_is_waited_for_for_a_while() {
     assert_eq!(slots(&mut store, 1), [0]);
 }
 
+/// The directory, as whoever creates or removes a state locks it.
+fn locked(stage: &Stage) -> File {
+    let directory = File::open(stage.directory.path()).expect("a directory");
+    directory.lock().expect("locked");
+    directory
+}
+
 /// Or it might remove what is beside the next one.
 #[test]
 fn nobody_resets_a_state_while_somebody_creates_one_beside_it() {
     let mut stage = Stage::new();
     stage.setting.patience = Duration::from_millis(20);
     stage.open();
-    let creates = File::open(stage.directory.path()).expect("a directory");
-    creates.lock().expect("locked");
+    let creates = locked(&stage);
     assert_eq!(stage.reset().unwrap_err().exit, Exit::StoreAway);
     assert!(stage.path().exists());
     creates.unlock().expect("unlocked");
@@ -118,8 +124,7 @@ fn nobody_removes_what_is_beside_a_lost_state_while_somebody_creates_one() {
     let mut store = stage.open();
     slots(&mut store, 1);
     fs::remove_file(stage.path()).expect("removed");
-    let creates = File::open(stage.directory.path()).expect("a directory");
-    creates.lock().expect("locked");
+    let _creates = locked(&stage);
     assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::StoreAway);
     assert!(stage.beside("-shm").exists());
 }
@@ -130,8 +135,7 @@ fn nobody_opens_a_state_while_somebody_removes_what_is_beside_it() {
     let mut stage = Stage::new();
     stage.setting.patience = Duration::from_millis(20);
     stage.open();
-    let removes = File::open(stage.directory.path()).expect("a directory");
-    removes.lock().expect("locked");
+    let removes = locked(&stage);
     assert_eq!(stage.try_open(policy()).err().expect("refused").exit, Exit::StoreAway);
     removes.unlock().expect("unlocked");
     removes.lock_shared().expect("locked");

@@ -158,7 +158,7 @@ fn open(path: &Path, policy: Policy) -> FileStore {
 }
 
 fn order(count: u64) -> Order {
-    Order { key: Key::new(), costs: [1].into(), count, waits: true, turn: None }
+    Order::new(Key::new(), [1], count)
 }
 
 /// Bookings of one slot each, by several at once, all on one file.

@@ -1,10 +1,13 @@
 //! Lets releases go in slots that were booked with a store of shared limits, see [`crate::store`].
 
+use std::collections::HashMap;
 use std::rc::Rc;
+
+use foldhash::fast::RandomState;
 
 use super::by_claim::ByClaim;
 use super::slots::Slots;
-use super::{Charged, Held, Needed, Order, Request, Slot, Verdict};
+use super::{Answer, Charged, Held, Needed, Order, Overruns, Request, Slot, Verdict};
 use crate::charge::Key;
 use crate::time::{SECOND, Time};
 
@@ -22,6 +25,19 @@ pub struct Booked {
     held: ByClaim<Slots>,
     /// Before when no slot is free, for orders that do not wait.
     refused: ByClaim<Time>,
+    /// What is known of what was overrun, by key.
+    known: HashMap<Key, Known, RandomState>,
+}
+
+/// What the store has told of a key.
+#[derive(Debug, Default)]
+struct Known {
+    /// What had been overrun by then.
+    overrun: Box<[u64]>,
+    /// When that was.
+    heard: Option<Time>,
+    /// How many reports have not been answered: until then no slot is used.
+    reports: usize,
 }
 
 impl Booked {
@@ -39,9 +55,37 @@ impl Booked {
         request.keys.first().filter(|_| self.by_key).map_or(&[], |key| key.as_slice())
     }
 
-    /// Takes slots that were booked for a key and these costs.
-    pub fn put(&mut self, key: &Key, costs: &[u64], slots: impl IntoIterator<Item = Slot>) {
-        self.held.get_or_insert_with(key, &costs.into(), Slots::default).put(slots);
+    /// Takes what a store has answered at `now`.
+    pub fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
+        let known = self.known.entry(order.key.clone()).or_default();
+        known.reports -= usize::from(order.overrun.is_some()).min(known.reports);
+        let is_first = known.heard.replace(now).is_none();
+        let before = std::mem::replace(&mut known.overrun, answer.overruns.costs.clone());
+        if !is_first {
+            self.give_up_for(&order.key, &before, &answer.overruns);
+        }
+        if !answer.slots.is_empty() {
+            let slots = self.held.get_or_insert_with(&order.key, &(&*order.costs).into(), Slots::default);
+            slots.put(answer.slots.iter().copied());
+        }
+    }
+
+    /// Gives up the first slots of a key in place of what was overrun since they were booked, and not known `before`.
+    fn give_up_for(&mut self, key: &Key, before: &[u64], overruns: &Overruns) {
+        let before = before.iter().copied().chain(std::iter::repeat(0));
+        let mut left: Vec<_> =
+            overruns.costs.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
+        let all = self.held.of_key_mut(key);
+        let is_charged =
+            |left: &[u64], costs: &[u64]| left.iter().zip(costs).any(|(left, cost)| left.min(cost) > &0);
+        loop {
+            let such = all.iter_mut().filter(|(costs, _)| is_charged(&left, costs));
+            let firsts =
+                such.filter_map(|(costs, slots)| Some((slots.first_before(overruns.until)?, costs, slots)));
+            let Some((_, costs, slots)) = firsts.min_by_key(|(at, ..)| *at) else { return };
+            slots.drop_first();
+            left.iter_mut().zip(costs.iter()).for_each(|(left, cost)| *left = left.saturating_sub(*cost));
+        }
     }
 
     /// The slots for requests like this, earliest first.
@@ -51,11 +95,19 @@ impl Booked {
 
     /// The slots for a key and costs.
     pub(super) fn held(&self, key: &Key, costs: &[u64]) -> Held {
-        self.held.get(key, costs).map_or(Held::default(), Slots::held)
+        let heard = self.known.get(key).and_then(|known| known.heard);
+        Held { heard, ..self.held.get(key, costs).map_or(Held::default(), Slots::held) }
     }
 
+    /// The slots that requests like this may use.
     fn slots_for(&self, request: &Request) -> Option<&Slots> {
-        self.held.get(self.key(request), request.costs)
+        let key = self.key(request);
+        self.held.get(key, request.costs).filter(|_| !self.is_reporting(key))
+    }
+
+    /// Whether slots may be too close to a release that was late, and it is not known yet which.
+    fn is_reporting(&self, key: &[u8]) -> bool {
+        !self.known.is_empty() && self.known.get(key).is_some_and(|known| known.reports > 0)
     }
 
     /// How many slots there are, for whatever requests, that are not after `at`.
@@ -94,8 +146,11 @@ impl Booked {
         if request.is_free() {
             return most;
         }
-        let slots = self.held.get_mut(self.key(request), request.costs);
-        slots.map_or(0, |slots| slots.reserve(now, most))
+        let key = self.key(request);
+        if self.is_reporting(key) {
+            return 0;
+        }
+        self.held.get_mut(key, request.costs).map_or(0, |slots| slots.reserve(now, most))
     }
 
     /// The end of the first of the slots that are reserved.
@@ -103,15 +158,25 @@ impl Booked {
         self.held.values().filter_map(Slots::good_until).min()
     }
 
-    /// So many of the slots that are reserved for a claim have been used. Adds what that was to what each limit was
-    /// `charged`.
-    pub(super) fn commit(&mut self, (key, costs): &Claim, releases: u64, charged: &mut Vec<Charged>) {
-        let Some(slots) = self.held.get_mut(key, costs) else { return };
-        let used = slots.commit(releases);
+    /// So many of the slots that are reserved for a claim have been used, by releases that were over at `now`. Adds what
+    /// that was to what each limit was `charged`. Returns a report of those that were late.
+    pub(super) fn commit(
+        &mut self,
+        now: Time,
+        (key, costs): &Claim,
+        releases: u64,
+        charged: &mut Vec<Charged>,
+    ) -> Option<Order> {
+        let slots = self.held.get_mut(key, costs)?;
+        let (used, overrun) = slots.commit(now, releases);
         charged.resize(costs.len(), Charged::default());
         for (charged, &cost) in charged.iter_mut().zip(costs.iter()).filter(|(_, cost)| **cost > 0) {
             charged.add(used, cost.saturating_mul(used));
         }
+        (overrun > 0).then(|| {
+            self.known.entry(key.clone()).or_default().reports += 1;
+            Order { overrun: Some(now), ..Order::new(key.clone(), &**costs, overrun) }
+        })
     }
 
     /// None is reserved any more.
@@ -137,11 +202,15 @@ impl Booked {
     ) -> Vec<(Order, Vec<Slot>)> {
         let mut surplus = Vec::new();
         for (key, costs, slots) in self.held.iter_mut() {
+            // Some of them are too close to a release that was late.
+            if self.known.get(key).is_some_and(|known| known.reports > 0) {
+                continue;
+            }
             let slots = slots.take_surplus(now, needed(key, costs));
             if !slots.is_empty() {
                 let count = slots.len() as u64;
-                let costs = (**costs).into();
-                surplus.push((Order { key: key.clone(), costs, count, waits: true, turn: None }, slots));
+                let costs = &**costs;
+                surplus.push((Order::new(key.clone(), costs, count), slots));
             }
         }
         if !surplus.is_empty() {
@@ -154,6 +223,8 @@ impl Booked {
 
     fn forget_empty(&mut self) {
         self.held.retain(|slots| !slots.is_empty());
+        let held = &mut self.held;
+        self.known.retain(|key, known| known.reports > 0 || !held.of_key_mut(key).is_empty());
     }
 }
 
@@ -169,6 +240,12 @@ mod tests {
         Request { since: Time(since), costs, keys }
     }
 
+    /// As a store answers to an order at 0, at which nothing is overrun.
+    fn put(booked: &mut Booked, key: &Key, costs: &[u64], instants: &[(u64, u64)]) {
+        let answer = Answer { slots: slots(instants), ..Answer::default() };
+        booked.put(Time(0), &Order::new(key.clone(), costs, 1), &answer);
+    }
+
     fn reservable(booked: &mut Booked, now: u64, request: &Request) -> u64 {
         let count = booked.reserve(Time(now), request, 9);
         booked.release_reserved();
@@ -181,19 +258,19 @@ mod tests {
         let one = request(3, &[1], &[]);
         let claim = booked.claim(&one);
         assert_eq!(booked.earliest(&one), Verdict::Never);
-        booked.put(&Key::new(), &[1], slots(&[(5, 7), (5, 7), (9, 11)]));
+        put(&mut booked, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11)]);
         assert_eq!(booked.earliest(&one), Verdict::At(Time(5)));
         assert_eq!([4, 5, 7, 8].map(|now| reservable(&mut booked, now, &one)), [0, 2, 2, 0]);
         assert_eq!(booked.reserve(Time(5), &one, 1), 1);
         assert_eq!(booked.good_until(), Some(Time(7)));
-        booked.commit(&claim, 1, &mut charged);
+        assert_eq!(booked.commit(Time(7), &claim, 1, &mut charged), None);
         booked.release_reserved();
         booked.expire(Time(7));
         assert_eq!(booked.earliest(&request(6, &[1], &[])), Verdict::At(Time(6)));
         booked.expire(Time(8));
         assert_eq!(booked.earliest(&one), Verdict::At(Time(9)));
         assert_eq!(booked.reserve(Time(9), &one, 9), 1);
-        booked.commit(&claim, 1, &mut charged);
+        assert_eq!(booked.commit(Time(9), &claim, 1, &mut charged), None);
         booked.release_reserved();
         assert_eq!((booked.earliest(&one), booked.held.values().count()), (Verdict::Never, 0));
         assert_eq!(charged, [Charged { releases: 2, cost: 2 }]);
@@ -203,11 +280,11 @@ mod tests {
     fn a_slot_is_for_the_key_and_the_costs_that_it_was_booked_for() {
         let mut booked = Booked::new(true);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
-        booked.put(&a[0], &[1, 2], slots(&[(5, 7)]));
+        put(&mut booked, &a[0], &[1, 2], &[(5, 7)]);
         assert_eq!(booked.earliest(&request(0, &[1, 2], &a)), Verdict::At(Time(5)));
         assert_eq!(booked.earliest(&request(0, &[1, 2], &b)), Verdict::Never);
         assert_eq!(booked.earliest(&request(0, &[2, 2], &a)), Verdict::Never);
-        booked.put(&a[0], &[2, 2], slots(&[(8, 9)]));
+        put(&mut booked, &a[0], &[2, 2], &[(8, 9)]);
         assert_eq!(booked.earliest(&request(0, &[1, 2], &a)), Verdict::At(Time(5)));
         assert_eq!(booked.earliest(&request(0, &[2, 2], &a)), Verdict::At(Time(8)));
     }
@@ -216,7 +293,7 @@ mod tests {
     fn a_slot_is_for_all_keys_if_they_share_their_limits() {
         let mut booked = Booked::new(false);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
-        booked.put(&Key::new(), &[1], slots(&[(5, 7)]));
+        put(&mut booked, &Key::new(), &[1], &[(5, 7)]);
         assert_eq!(booked.earliest(&request(0, &[1], &a)), Verdict::At(Time(5)));
         assert_eq!(booked.reserve(Time(5), &request(0, &[1], &b), 9), 1);
         assert_eq!(booked.reserve(Time(5), &request(0, &[1], &a), 9), 0);
@@ -232,6 +309,60 @@ mod tests {
         for other in [request(7, &[1], &[]), request(6, &[2], &[])] {
             assert_eq!(booked.refused_until(&other), None);
         }
+    }
+
+    /// What is overrun takes the place of the first slots that were booked before that was known.
+    #[test]
+    fn slots_are_given_up_for_what_was_overrun() {
+        let overruns = |costs: [u64; 2], until| Overruns { costs: costs.into(), until: Time(until) };
+        // What was overrun, until when that matters, and which slots are left: those at 5, 8 and 12 cost (1, 0), that at 6
+        // costs (1, 2).
+        let table: [([u64; 2], u64, &[u64]); 7] = [
+            ([0, 0], 0, &[5, 6, 8, 12]),
+            ([1, 0], 99, &[6, 8, 12]),
+            ([2, 0], 99, &[8, 12]),
+            ([0, 1], 99, &[5, 8, 12]),
+            ([2, 1], 99, &[8, 12]),
+            ([9, 9], 12, &[12]),
+            ([9, 0], 5, &[5, 6, 8, 12]),
+        ];
+        for (costs, until, left) in table {
+            let mut booked = Booked::default();
+            let answer =
+                |at: &[(u64, u64)], overruns| Answer { slots: slots(at), overruns, ..Answer::default() };
+            let (cheap, dear) = (Order::new(Key::new(), [1, 0], 9), Order::new(Key::new(), [1, 2], 9));
+            booked.put(Time(0), &cheap, &answer(&[(5, 7), (8, 9), (12, 14)], overruns([3, 4], 4)));
+            booked.put(Time(0), &dear, &answer(&[(6, 7)], overruns([3, 4], 4)));
+            let now = answer(&[(30, 31)], overruns([3 + costs[0], 4 + costs[1]], until));
+            booked.put(Time(1), &cheap, &now);
+            let [mut found, dear] = [[1, 0], [1, 2]].map(|costs| {
+                let request = request(0, &costs, &[]);
+                booked.slots(&request).map(|slot| slot.at.0).filter(|at| *at < 30).collect::<Vec<_>>()
+            });
+            found.extend(dear);
+            found.sort_unstable();
+            assert_eq!(found, left, "{costs:?} until {until}");
+        }
+    }
+
+    /// Which of the others are too close is known only then.
+    #[test]
+    fn no_slot_is_used_until_a_report_is_answered() {
+        let (mut booked, mut charged) = (Booked::default(), Vec::new());
+        let one = request(0, &[1], &[]);
+        let claim = booked.claim(&one);
+        put(&mut booked, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11), (20, 22)]);
+        assert_eq!(booked.reserve(Time(6), &one, 2), 2);
+        let report = booked.commit(Time(8), &claim, 2, &mut charged).expect("both were late");
+        booked.release_reserved();
+        assert_eq!((report.overrun, report.count), (Some(Time(8)), 2));
+        // An answer to what was asked before.
+        put(&mut booked, &Key::new(), &[1], &[(10, 12)]);
+        assert_eq!((booked.earliest(&one), reservable(&mut booked, 10, &one)), (Verdict::Never, 0));
+        assert_eq!(booked.take_surplus(Time(8), |_, _| Needed::default()), []);
+        let overruns = Overruns { costs: [2].into(), until: Time(15) };
+        booked.put(Time(9), &report, &Answer { overruns, ..Answer::default() });
+        assert_eq!(booked.earliest(&one), Verdict::At(Time(20)));
     }
 
     #[test]

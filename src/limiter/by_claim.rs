@@ -58,6 +58,11 @@ impl<T> ByClaim<T> {
         Some(value)
     }
 
+    /// Those of a key, whatever the costs.
+    pub(crate) fn of_key_mut(&mut self, key: &[u8]) -> &mut [(Rc<[u64]>, T)] {
+        self.0.get_mut(key).map_or(&mut [], SmallVec::as_mut_slice)
+    }
+
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.0.values().flatten().map(|(_, value)| value)
     }

@@ -4,7 +4,7 @@
 //! been charged. Once they have left, [`Limits::commit`] charges as many as really did, at the instant read after it.
 
 use super::admitted::Admitted;
-use super::{Ask, Booked, Held, Limiter, Needed, Order, Slot, Verdict};
+use super::{Answer, Ask, Booked, Held, Limiter, Needed, Order, Slot, Verdict};
 use crate::charge::Key;
 use crate::time::Time;
 
@@ -250,8 +250,10 @@ impl Limits {
     }
 
     /// Charges the first `left` of the admitted releases, which have left by `now`, and forgets that the others were
-    /// admitted. Those that are `over` have come to their end as well.
-    pub fn commit(&mut self, now: Time, left: u64, over: bool) {
+    /// admitted. Those that are `over` have come to their end as well. Returns reports of those that were late for their
+    /// slots.
+    pub fn commit(&mut self, now: Time, left: u64, over: bool) -> Vec<Order> {
+        let mut overrun = Vec::new();
         for (release, charges) in self.admitted.first(left) {
             let limits = self.all.iter_mut().zip(&mut self.charged);
             for ((limit, charged), &(cost, account)) in limits.zip(charges).filter(|(_, (cost, _))| *cost > 0)
@@ -264,11 +266,12 @@ impl Limits {
                 }
             }
             if let Some((booked, claim)) = self.booked.as_mut().zip(release.whose) {
-                booked.commit(claim, release.count, &mut self.charged);
+                overrun.extend(booked.commit(now, claim, release.count, &mut self.charged));
             }
         }
         self.admitted.clear();
         self.booked.iter_mut().for_each(Booked::release_reserved);
+        overrun
     }
 
     /// Whether `request` would be admitted at `now`.
@@ -308,9 +311,9 @@ impl Limits {
         self.booked.iter_mut().for_each(|booked| booked.refuse_until(now, key, costs, at));
     }
 
-    /// Takes slots that were booked for a key and these costs.
-    pub fn put(&mut self, key: &Key, costs: &[u64], slots: &[Slot]) {
-        self.booked.iter_mut().for_each(|booked| booked.put(key, costs, slots.iter().copied()));
+    /// Takes what a store has answered at `now`.
+    pub fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
+        self.booked.iter_mut().for_each(|booked| booked.put(now, order, answer));
     }
 
     /// The slots that are held for requests like this, earliest first.

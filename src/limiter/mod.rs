@@ -31,7 +31,7 @@ pub use from_exit::FromExit;
 pub use interval::Interval;
 pub use keyed::Keyed;
 pub use limits::{Blocked, Charged, Limit, Limits, Refusal, Request};
-pub use order::{Answer, Order, Slot, Turn};
+pub use order::{Answer, Order, Overruns, Slot, Turn};
 pub use single::Single;
 pub use sliding::Sliding;
 pub use slots::{Held, Needed};

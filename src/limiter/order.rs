@@ -1,5 +1,7 @@
 //! What is asked of a store of shared limits, and what it says, see [`crate::store`].
 
+use serde::{Deserialize, Serialize};
+
 use crate::charge::Key;
 use crate::time::Time;
 
@@ -19,12 +21,22 @@ pub struct Order {
     pub key: Key,
     /// What each limit of the policy charges for one release. At least one is not 0.
     pub costs: Box<[u64]>,
-    /// So many slots are of use. At least 1.
+    /// The number of slots that are of use. With 0, it is only asked what has been overrun.
     pub count: u64,
     /// Whether slots to come are of use, too. If not, nothing is booked but what is free at once.
     pub waits: bool,
     /// What the last answer gave, if it turned the order away.
     pub turn: Option<Turn>,
+    /// Not an order for slots, but a report: `count` releases of this charge were not over before this instant, later than
+    /// their slots were good.
+    pub overrun: Option<Time>,
+}
+
+impl Order {
+    /// For `count` slots, whenever they are.
+    pub fn new(key: Key, costs: impl Into<Box<[u64]>>, count: u64) -> Self {
+        Order { key, costs: costs.into(), count, waits: true, turn: None, overrun: None }
+    }
 }
 
 /// A place in the queue of those who were turned away. What it means is up to the store.
@@ -45,4 +57,18 @@ pub struct Answer {
     pub warning: Option<String>,
     /// With a warning: when the first slot after it is expected.
     pub silent_until: Option<Time>,
+    /// What was overrun under the limits of this key, by whomever.
+    pub overruns: Overruns,
+}
+
+/// What releases cost, together, that were over later than their slots were good.
+///
+/// Slots that were booked before such a release was reported may be too close to it. Each process that holds some gives up
+/// the first of them, until they cost as much: where the late release took the place of a later one, no window has more.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Overruns {
+    /// For each limit, since the state began.
+    pub costs: Box<[u64]>,
+    /// No slot from then on is too close to any of them.
+    pub until: Time,
 }

@@ -19,8 +19,12 @@ pub struct Needed {
 pub struct Held {
     /// So many.
     pub count: u64,
+    /// When the first of them is.
+    pub first: Option<Time>,
     /// When the last of them is.
     pub last: Option<Time>,
+    /// When the store last answered for the key.
+    pub heard: Option<Time>,
 }
 
 /// Slots, earliest first.
@@ -48,7 +52,8 @@ impl Slots {
     }
 
     pub(super) fn held(&self) -> Held {
-        Held { count: self.all.len() as u64, last: self.all.back().map(|slot| slot.at) }
+        let [first, last] = [self.all.front(), self.all.back()].map(|slot| slot.map(|slot| slot.at));
+        Held { count: self.all.len() as u64, first, last, heard: None }
     }
 
     /// How many are not after `at`.
@@ -75,12 +80,23 @@ impl Slots {
         self.all.iter().take(self.reserved).map(|slot| slot.until).min()
     }
 
-    /// Up to so many of those that are reserved have been used. Returns how many.
-    pub(super) fn commit(&mut self, releases: u64) -> u64 {
+    /// Up to so many of those that are reserved have been used, by releases that were over at `now`. Returns how many, and
+    /// how many of these are overrun: they were not good until then.
+    pub(super) fn commit(&mut self, now: Time, releases: u64) -> (u64, u64) {
         let used = usize::try_from(releases).unwrap_or(usize::MAX).min(self.reserved);
-        self.all.drain(..used);
+        let overrun = self.all.drain(..used).filter(|slot| slot.until < now).count();
         self.reserved -= used;
-        used as u64
+        (used as u64, overrun as u64)
+    }
+
+    /// The first one, if it is before an instant.
+    pub(super) fn first_before(&self, end: Time) -> Option<Time> {
+        self.all.front().map(|slot| slot.at).filter(|at| *at < end)
+    }
+
+    /// Gives up the first one. None may be reserved.
+    pub(super) fn drop_first(&mut self) {
+        self.all.pop_front();
     }
 
     /// None is reserved any more.
@@ -136,7 +152,8 @@ mod tests {
         let mut slots = slots(&[(5, 7), (9, 11)]);
         slots.put([(3, 5), (7, 9)].map(|(at, until)| Slot { at: Time(at), until: Time(until) }));
         assert_eq!(instants(slots.iter()), [3, 5, 7, 9]);
-        assert_eq!(slots.held(), Held { count: 4, last: Some(Time(9)) });
+        let (first, last) = (Some(Time(3)), Some(Time(9)));
+        assert_eq!(slots.held(), Held { count: 4, first, last, heard: None });
         assert_eq!([2, 3, 8, 9].map(|at| slots.until(Time(at))), [0, 1, 3, 4]);
     }
 
@@ -144,8 +161,9 @@ mod tests {
     fn what_is_used_was_reserved() {
         let mut slots = slots(&[(5, 7), (6, 8), (9, 11)]);
         assert_eq!(slots.reserve(Time(6), 9), 2);
-        assert_eq!((slots.commit(1), slots.good_until(), slots.has_free()), (1, Some(Time(8)), true));
-        assert_eq!((slots.commit(9), slots.good_until()), (1, None));
+        assert_eq!((slots.commit(Time(7), 1), slots.good_until()), ((1, 0), Some(Time(8))));
+        assert!(slots.has_free());
+        assert_eq!((slots.commit(Time(9), 9), slots.good_until()), ((1, 1), None));
         assert_eq!(instants(slots.iter()), [9]);
     }
 

@@ -347,7 +347,8 @@ impl Schedule {
     fn commit(&mut self, now: Time, releases: u64) {
         // More of the same instant may be let in now.
         self.is_due = false;
-        self.rules.limits.commit(now, releases, !self.mode.runs_commands);
+        let overrun = self.rules.limits.commit(now, releases, !self.mode.runs_commands);
+        self.actions.extend(overrun.into_iter().map(Action::Book));
         self.queue.settle(now, &self.sending.lanes, &self.rules);
         self.sending.lanes.clear();
     }

@@ -132,8 +132,13 @@ impl Schedule {
 
     /// The store has answered.
     pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
-        self.bookings.iter_mut().for_each(|bookings| bookings.orders.answered(now, order, &answer));
-        self.rules.limits.put(&order.key, &order.costs, &answer.slots);
+        if order.overrun.is_none() {
+            self.bookings.iter_mut().for_each(|bookings| bookings.orders.answered(now, order, &answer));
+        }
+        self.rules.limits.put(now, order, &answer);
+        if order.overrun.is_some() {
+            self.queue.reconsider_after(Verdict::At(now), &self.rules);
+        }
         if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
             self.rules.limits.refuse_until(now, &order.key, &order.costs, at);
             self.queue.reconsider(&self.rules);

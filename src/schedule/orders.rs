@@ -41,6 +41,17 @@ pub(super) enum Plan {
     Ask(Order),
 }
 
+impl Plan {
+    /// At `when` at the latest, if there is nothing to ask at once.
+    fn or_later(self, when: Time) -> Plan {
+        match self {
+            Plan::Ask(order) => Plan::Ask(order),
+            Plan::Later(at) => Plan::Later(at.min(when)),
+            Plan::Nothing => Plan::Later(when),
+        }
+    }
+}
+
 impl Orders {
     pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
         let longest_span = longest_span.max(span);
@@ -70,7 +81,7 @@ impl Orders {
         let Demand { key, costs, needed: Needed { count, since } } = demand;
         let lacking = count.saturating_sub(held.count).min(vacancies).min(self.span());
         if lacking == 0 {
-            return Plan::Nothing;
+            return self.check(now, demand, held);
         }
         // What backs off is not ready for a slot yet.
         let when = held.last.map_or(*since, |last| (*since).max(Time(last.0.saturating_sub(self.lead()))));
@@ -80,16 +91,25 @@ impl Orders {
             None => (when, None),
         };
         if when > now {
-            return Plan::Later(when);
+            return self.check(now, demand, held).or_later(when);
         }
         self.all.insert(key, costs, Ordered::Asked(now, lacking));
-        Plan::Ask(Order {
-            key: key.clone(),
-            costs: (**costs).into(),
-            count: lacking,
-            waits: self.waits,
-            turn,
-        })
+        Plan::Ask(Order { waits: self.waits, turn, ..Order::new(key.clone(), &**costs, lacking) })
+    }
+
+    /// Slots that were booked long ago may be too close to what was overrun since: it is asked again before they are used.
+    fn check(&mut self, now: Time, demand: &Demand, held: Held) -> Plan {
+        let Some((first, heard)) = held.first.zip(held.heard) else { return Plan::Nothing };
+        let is_fresh = first.since(heard) <= self.lead().saturating_mul(2);
+        if is_fresh || matches!(self.all.get(&demand.key, &demand.costs), Some(Ordered::Asked(..))) {
+            return Plan::Nothing;
+        }
+        let when = Time(first.0.saturating_sub(self.lead()));
+        if when > now {
+            return Plan::Later(when);
+        }
+        self.all.insert(&demand.key, &demand.costs, Ordered::Asked(now, 0));
+        Plan::Ask(Order { waits: self.waits, ..Order::new(demand.key.clone(), &*demand.costs, 0) })
     }
 
     /// An order has been answered.
@@ -104,7 +124,8 @@ impl Orders {
         } else if !answer.slots.is_empty() {
             self.halvings = (self.halvings + 1).min(16);
         }
-        let pause = if answer.slots.is_empty() { now.checked_add(PAUSE.into()) } else { None };
+        let pause =
+            if answer.slots.is_empty() && order.count > 0 { now.checked_add(PAUSE.into()) } else { None };
         if let Some(not_before) = answer.ask_again.or(pause) {
             let not_before = Ordered::NotBefore(not_before, answer.turn);
             self.all.insert(&order.key, &(*order.costs).into(), not_before);
@@ -139,7 +160,9 @@ mod tests {
     ) -> Result<u64, Option<Time>> {
         let needed = Needed { count, since: SECONDS[1] };
         let demand = Demand { key: Key::new(), costs: [1].into(), needed };
-        let held = Held { count: held.len() as u64, last: held.last().copied() };
+        let heard = Some(now).filter(|_| !held.is_empty());
+        let (first, last) = (held.first().copied(), held.last().copied());
+        let held = Held { count: held.len() as u64, first, last, heard };
         match orders.plan(now, &demand, held, vacancies) {
             Plan::Ask(order) => Ok(order.count),
             Plan::Later(at) => Err(Some(at)),
@@ -173,7 +196,7 @@ mod tests {
     fn less_is_asked_for_while_slots_come_too_late() {
         let [_, one, two, three] = SECONDS;
         let mut orders = orders();
-        let order = Order { key: Key::new(), costs: [1].into(), count: 20, waits: true, turn: None };
+        let order = Order::new(Key::new(), [1], 20);
         let slots = |until| Answer { slots: vec![Slot { at: one, until }], ..Answer::default() };
         let mut spans = Vec::new();
         for until in [one, one, three, three] {
@@ -187,7 +210,7 @@ mod tests {
     fn one_order_at_a_time_and_none_before_it_makes_sense() {
         let [_, one, two, three] = SECONDS;
         let mut orders = orders();
-        let order = Order { key: Key::new(), costs: [1].into(), count: 3, waits: true, turn: None };
+        let order = Order::new(Key::new(), [1], 3);
         assert_eq!(plan(&mut orders, one, 3, 9, &[]), Ok(3));
         assert_eq!((plan(&mut orders, one, 9, 9, &[]), orders.coming()), (Err(None), 3));
         orders.answered(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });

@@ -114,19 +114,13 @@ impl Scene {
             BookedFor(key, cost, instants) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
                 let key = Key::from_slice(key.as_bytes());
-                let order = Order {
-                    key,
-                    costs: [cost].into(),
-                    count: instants.len() as u64,
-                    waits: true,
-                    turn: None,
-                };
+                let order = Order::new(key, [cost], instants.len() as u64);
                 schedule.booked(now, &order, Answer { slots, ..Answer::default() });
             }
             Free(cost, instants, next) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-                let (key, costs) = (Key::new(), [cost].into());
-                let order = Order { key, costs, count: 2, waits: false, turn: None };
+                let (key, costs) = (Key::new(), [cost]);
+                let order = Order { waits: false, ..Order::new(key, costs, 2) };
                 schedule.booked(
                     now,
                     &order,
@@ -432,7 +426,7 @@ fn limits_for_some_items_hold_up_no_others() {
     let mut scene = Scene { schedule: scene.schedule.with_bookings(terms), ..scene };
     let answer = |costs: [u64; 2], slots: &[u64], next: Option<u64>| {
         let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-        let order = Order { key: Key::new(), costs: costs.into(), count: 2, waits: false, turn: None };
+        let order = Order { waits: false, ..Order::new(Key::new(), costs, 2) };
         (order, Answer { slots, ask_again: next.map(Time), ..Answer::default() })
     };
     scene.happens(Time(0), &Input("a 1\nb\na 2\nc\n"));

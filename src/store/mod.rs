@@ -22,6 +22,13 @@
 //! e(k+N) ≥ s(k+N) ≥ s(k) + P + D ≥ e(k) + P
 //! ```
 //!
+//! The end of a release is known only when it is over: a write may block for as long as its reader likes. So the clock is
+//! read again after it, and a release that was over after its deadline is *reported*: `e'(k) > s(k) + D`. It is charged
+//! once more, at that instant, so that no slot which is booked from then on is too close to it; and everybody who holds
+//! slots from before gives up the first of them that cost as much, as if the late release had taken their place. Others
+//! learn of it when they next ask, at the latest shortly before they use a slot that they have had for long. Until the
+//! report is answered, the process that was late uses none of its own.
+//!
 //! A dropped slot stays in the log: that costs throughput, never the limit. One that is *given back* in time stays in the
 //! log as well, but has no owner until the next process that asks for slots at the same cost gets the same instant. To the
 //! rules nothing has happened: the log is that of one release, whoever makes it. `margin=` sets D. [`Policy`] has the
@@ -47,6 +54,8 @@
 //!
 //! - A process that is stopped between its last look at the clock and the system call that releases is late
 //!   unnoticed, by as long as it is stopped.
+//! - While a write is blocked, others go on. What they release between its end and their next question may be too close to
+//!   that end: they ask at least once in a lead ([`crate::schedule`]), some 50 ms.
 //! - A process that starts after the state was lost, and before one that knew it has asked again, cannot know that
 //!   there ever was one.
 //!
@@ -64,7 +73,7 @@ use std::sync::Arc;
 use anyhow::Error;
 
 use crate::exit::Exit;
-pub use crate::limiter::{Answer, Order, Slot, Turn};
+pub use crate::limiter::{Answer, Order, Overruns, Slot, Turn};
 
 #[cfg(feature = "sqlite")]
 mod file;

@@ -22,6 +22,7 @@ fn faults(random: &mut Rng) -> Faults {
         delay: [0, MILLI, 5 * MILLI, 50 * MILLI][random.usize(0..4)],
         loss: [10, 100, u64::MAX][random.usize(0..3)],
         lateness: [0, MILLI, 3 * MILLI, 30 * MILLI][random.usize(0..4)],
+        stall: 0,
         death: [3, 10, u64::MAX][random.usize(0..3)],
     }
 }
@@ -71,6 +72,83 @@ fn gaps_and_buckets_are_kept_together() {
     });
 }
 
+/// How long after a late end others may not have learned of it: the report is on its way, then whoever asks has an answer, and
+/// asks again only when it has been for two leads.
+fn learned_after(faults: &Faults) -> u64 {
+    let answer = 2 * faults.delay + faults.lateness;
+    faults.delay + answer + 2 * (50 * MILLI + answer) + faults.lateness
+}
+
+/// The releases that were late, and nobody else released anything, or was at it, before that could be known.
+fn known_to_be_late(releases: &[Release], faults: &Faults) -> Vec<Release> {
+    let is_known = |late: &&Release| {
+        let until = late.end + learned_after(faults);
+        let is_other = |other: &&Release| other.process != late.process;
+        let mut others = releases.iter().filter(is_other);
+        late.end > late.at && !others.any(|other| other.at <= until && other.end >= late.end)
+    };
+    releases.iter().filter(is_known).copied().collect()
+}
+
+/// A limit as it is kept by releases from their starts to when they count.
+struct Kept {
+    count: u64,
+    period: u64,
+    /// None for a sliding window.
+    burst: Option<u64>,
+}
+
+impl Kept {
+    fn check(&self, releases: &[(u64, u64)]) {
+        for (number, (at, _)) in releases.iter().enumerate() {
+            let mut charged: Vec<_> = releases[..number].iter().map(|(_, charged)| *charged).collect();
+            charged.sort_unstable();
+            for (between, before) in charged.iter().rev().enumerate() {
+                let (together, apart) = (between as u64 + 2, at.saturating_sub(*before));
+                let is_kept = match self.burst {
+                    None => together <= self.count || apart >= self.period,
+                    Some(burst) => apart * self.count >= together.saturating_sub(burst) * self.period,
+                };
+                assert!(is_kept, "{together} releases within {apart} ns, the last at {at}");
+            }
+        }
+    }
+}
+
+/// A write that blocks is a release that takes long: it counts from its end, for others as soon as they can know.
+#[test]
+fn a_slow_reader_brings_no_releases_closer_together() {
+    for_each_case(100, |seed, random| {
+        let stall = random.u64(1..3000) * MILLI;
+        let faults = faults(random);
+        // Answers that take longer than the lead come too late for the slot that they are about.
+        let (delay, lateness) = (faults.delay.min(5 * MILLI), faults.lateness.min(3 * MILLI));
+        let faults = Faults { stall, delay, lateness, loss: u64::MAX, death: u64::MAX };
+        let (count, period) = (random.u64(1..12), random.u64(300..2000));
+        let (burst, processes) = (random.u64(1..9), random.usize(1..4));
+        let (burst, algorithm) = [
+            (None, "sliding".to_owned()),
+            (Some(1), "interval".to_owned()),
+            (Some(burst), format!("bucket,burst={burst}")),
+        ][random.usize(0..3)]
+        .clone();
+        let rate = format!("-r{count}/{period}ms,algo={algorithm}");
+        println!("{rate} {faults:?}");
+        let kept = Kept { count, period: period * MILLI, burst };
+        let releases = run(&[&rate], processes, random.u64(1..30), 3000 * MILLI, seed, faults);
+        for process in 0..processes {
+            let own = releases.iter().filter(|release| release.process == process);
+            kept.check(&own.map(|release| (release.at, release.end)).collect::<Vec<_>>());
+        }
+        kept.check(&releases.iter().map(|release| (release.at, release.at)).collect::<Vec<_>>());
+        for late in known_to_be_late(&releases, &faults) {
+            let after = releases.iter().filter(|release| release.at > late.end);
+            let after = after.map(|release| (release.at, release.at));
+            kept.check(&[(late.at, late.end)].into_iter().chain(after).collect::<Vec<_>>());
+        }
+    });
+}
+
 /// Each process has items of one key; two have the same.
 #[test]
 fn keys_have_slots_of_their_own() {
@@ -88,7 +166,7 @@ fn keys_have_slots_of_their_own() {
 
 #[test]
 fn in_fair_weather_all_goes_at_the_full_rate() {
-    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, death: u64::MAX };
+    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX };
     let releases = run(&["-r20/100ms"], 8, 50, 0, 7, calm);
     assert_eq!(releases.len(), 400);
     // Twenty at once, and again after a period and the millisecond that a slot is good for.
@@ -102,13 +180,13 @@ fn in_fair_weather_all_goes_at_the_full_rate() {
 /// What is too late for its slot gets another one: late wake-ups cost throughput, but nothing is lost.
 #[test]
 fn nothing_is_lost_by_being_late() {
-    let late = Faults { delay: MILLI, loss: 10, lateness: 3 * MILLI, death: u64::MAX };
+    let late = Faults { delay: MILLI, loss: 10, lateness: 3 * MILLI, stall: 0, death: u64::MAX };
     let releases = run(&["-r20/100ms"], 4, 100, 0, 7, late);
     assert_eq!(releases.len(), 400);
     assert!(most_within(&releases, 100 * MILLI) <= 20);
 }
 
-const CALM: Faults = Faults { delay: MILLI, loss: u64::MAX, lateness: MILLI / 2, death: u64::MAX };
+const CALM: Faults = Faults { delay: MILLI, loss: u64::MAX, lateness: MILLI / 2, stall: 0, death: u64::MAX };
 
 /// Of `processes` that always have something to release: how much each does from the second second on to the end of `seconds`,
 /// and the longest that any of them waits from one release to the next. In the first, whoever is first has the burst.
@@ -148,7 +226,7 @@ fn all_get_the_same() {
 #[test]
 fn what_is_given_back_is_used_by_others() {
     for seed in seeds(20) {
-        let faults = Faults { delay: MILLI / 10, loss: u64::MAX, lateness: 0, death: 2 };
+        let faults = Faults { delay: MILLI / 10, loss: u64::MAX, lateness: 0, stall: 0, death: 2 };
         let releases = run(&["-r20/100ms"], 8, 50, 500 * MILLI, seed, faults);
         let last = releases.last().expect("some").at;
         // The least number of periods that so many take, and one more: a slot that is given back when it is nearly due
@@ -162,7 +240,7 @@ fn what_is_given_back_is_used_by_others() {
 #[test]
 fn a_shared_limit_drops_what_any_other_would() {
     let dropped = Cell::new(0);
-    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, death: u64::MAX };
+    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX };
     for_each_case(50, |seed, random| {
         let (count, period) = (random.u64(1..9), random.u64(20..200));
         let args = [format!("-r{count}/{period}ms,margin=1ms"), "--on-limit=drop".to_owned()];
@@ -182,7 +260,7 @@ fn a_shared_limit_drops_what_any_other_would() {
 /// All share one limit, and one process has another besides.
 #[test]
 fn a_limit_for_some_items_holds_up_no_others() {
-    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, death: u64::MAX };
+    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX };
     let args = ["-r20/100ms", "-r1/100ms,key=col:2,only=0"];
     let releases = run(&args, 2, 40, 0, 5, calm);
     assert!(most_within(&releases, 100 * MILLI) <= 20);

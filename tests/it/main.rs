@@ -35,6 +35,7 @@ mod shared;
 mod shared_status;
 mod signals;
 mod simulated;
+mod slow_readers;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod stores;
 mod strace;

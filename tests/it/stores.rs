@@ -36,7 +36,7 @@ fn for_each_store(check: impl Fn(&str, Open<'_>)) {
 }
 
 fn order(costs: &[u64], count: u64) -> Order {
-    Order { key: Key::new(), costs: costs.into(), count, waits: true, turn: None }
+    Order::new(Key::new(), costs, count)
 }
 
 /// Books by turns from two openings of a state, up to `most` slots.

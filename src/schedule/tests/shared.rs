@@ -100,7 +100,7 @@ fn batch_composed_anew(answer: &Answer) -> Scene {
         (1, Input("2 a\n3 b\n"), "wait 1 or input"),
         (1, Due, "book 1; wait - or input"),
     ]);
-    let order = Order { key: Key::new(), costs: [5].into(), count: 1, waits: true, turn: None };
+    let order = Order::new(Key::new(), [5], 1);
     scene.schedule.booked(Time(2), &order, answer.clone());
     scene.happens(Time(3), &EndedAndAsks(1, 1, 20));
     scene.actions(3);

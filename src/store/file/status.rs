@@ -74,10 +74,10 @@ fn limit_status(
         Algorithm::Interval => 1,
         _ => policy.quotas[at].most(),
     };
-    let costs = (0..rates.len()).map(|other| u64::from(other == at)).collect();
+    let costs: Vec<_> = (0..rates.len()).map(|other| u64::from(other == at)).collect();
     // The one more is the next slot.
     let count = capacity.min(MOST_COUNTED) + 1;
-    let answer = book(&Order { key: Key::new(), costs, count, waits: true, turn: None })?;
+    let answer = book(&Order::new(Key::new(), costs, count))?;
     let free = answer.slots.iter().take_while(|slot| slot.at <= now).count() as u64;
     let next = match answer.slots.iter().map(|slot| slot.at).find(|at| *at > now) {
         Some(next) => next,

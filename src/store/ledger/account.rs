@@ -42,6 +42,14 @@ pub(super) fn end_of_silence(quota: &Quota, last: Time) -> Time {
     }
 }
 
+/// From when on no slot is too close to a release of this cost that was over at `over`.
+pub(super) fn overrun_until(quota: &Quota, over: Time, cost: u64) -> Time {
+    match quota.algorithm {
+        Algorithm::Interval => later(over, gap(quota, cost)),
+        _ => end_of_silence(quota, over),
+    }
+}
+
 impl Account {
     /// Just used up at `at`, as by [`Limiter::exhaust`](crate::limiter::Limiter::exhaust).
     pub(super) fn drained(quota: &Quota, at: Time) -> Account {
@@ -128,6 +136,17 @@ impl Account {
                 Account { at: window.start.0, used: window.used.into() }
             }
         };
+    }
+
+    /// Charges what was released before, and was over only at an instant, which is not before the newest slot. Not for
+    /// sliding windows.
+    pub(super) fn overrun(&mut self, quota: &Quota, at: Time, cost: u64) {
+        match quota.algorithm {
+            Algorithm::Interval => self.at = self.at.max(later(at, gap(quota, cost)).0),
+            // What is not in it is taken as soon as it will be.
+            Algorithm::Bucket => self.charge(quota, self.earliest(quota, 0, at, cost), cost),
+            Algorithm::Fixed | Algorithm::Sliding => self.charge(quota, at, cost),
+        }
     }
 
     fn lacking(&self) -> Lacking {

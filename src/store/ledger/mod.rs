@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::account::Account;
 pub use self::held::{Held, NOBODY, Owner};
 use self::window::{Unnoted, Window};
-use super::{Answer, Order, Policy, Quota, Slot, StoreError, Turn};
+use super::{Answer, Order, Overruns, Policy, Quota, Slot, StoreError, Turn};
 use crate::config::Algorithm;
 use crate::exit::Exit;
 use crate::time::{SECOND, Time};
@@ -43,6 +43,9 @@ pub struct Ledger {
     pub accounts: Box<[Account]>,
     /// Slots that may be handed on.
     pub held: Held,
+    /// What was overrun since the state began.
+    #[serde(default)]
+    pub overruns: Overruns,
 }
 
 /// When units of cost were used, for the limits with a sliding window. Units are numbered from 0 in the order of use.
@@ -148,12 +151,16 @@ impl BookingRules {
         order: &Order,
     ) -> Result<Answer, L::Error> {
         self.check(order)?;
+        if let Some(over) = order.overrun {
+            self.overrun(ledger, log, over.min(now), order)?;
+            return Ok(Answer { overruns: ledger.overruns.clone(), ..Answer::default() });
+        }
         // None of those is later than the newest slot, and so than any that is booked now.
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
         ledger.held.forget(now);
         let returned = if order.waits { ledger.held.take(&order.costs, most) } else { Vec::new() };
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
-        let mut answer = Answer { slots, ..Answer::default() };
+        let mut answer = Answer { slots, overruns: ledger.overruns.clone(), ..Answer::default() };
         // Whether no slot of this order depends on another one of it.
         let is_small =
             self.charged(order).all(|(_, quota, cost)| cost.saturating_mul(order.count) <= quota.count);
@@ -195,6 +202,40 @@ impl BookingRules {
     /// handed on. Those that are not after `now` are of no use.
     pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<Time>) {
         ledger.held.add(NOBODY, costs, slots.into_iter().filter(|at| *at > now));
+    }
+
+    /// Charges releases of an order once more, as they were over only at `over`.
+    fn overrun<L: Log>(
+        &self,
+        ledger: &mut Ledger,
+        log: &mut L,
+        over: Time,
+        order: &Order,
+    ) -> Result<(), L::Error> {
+        // What is booked stays booked, and the log is in the order of time.
+        let at = over.max(ledger.newest);
+        let mut unnoted = Unnoted::default();
+        if ledger.overruns.costs.is_empty() {
+            ledger.overruns.costs = vec![0; ledger.accounts.len()].into();
+        }
+        for (limit, quota, cost) in self.charged(order) {
+            let cost = cost.saturating_mul(order.count);
+            let account = &mut ledger.accounts[limit];
+            match quota.algorithm {
+                Algorithm::Sliding => {
+                    unnoted.add(limit, Window { limit, quota }.charge(account, cost), at);
+                }
+                _ => account.overrun(quota, at, cost),
+            }
+            let overruns = &mut ledger.overruns;
+            overruns.costs[limit] = overruns.costs[limit].saturating_add(cost);
+            overruns.until = overruns.until.max(account::overrun_until(quota, over, cost));
+        }
+        ledger.newest = at;
+        // Those who hold them may give them up: then nobody is to have them.
+        ledger.held.forget(ledger.overruns.until);
+        unnoted.note(log)?;
+        self.forget(ledger, log)
     }
 
     fn horizon(&self, now: Time) -> Time {

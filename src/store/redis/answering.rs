@@ -59,6 +59,7 @@ impl RedisStore {
         let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
         let next = slots.first().map(|slot| slot.at).or(turn);
         let silent_until = next.filter(|_| warning.is_some());
-        Ok(Answer { slots, ask_again, turn: booked.turn, warning, silent_until })
+        let overruns = self.sightings.overruns(&order.key, self.policy().quotas.len(), exchange);
+        Ok(Answer { slots, ask_again, turn: booked.turn, warning, silent_until, overruns })
     }
 }

@@ -98,7 +98,10 @@ impl RedisStore {
             let given: Vec<_> =
                 given.iter().filter(|slot| slot.node == node).map(|slot| slot.micros).collect();
             let asked = now();
-            let booked = booking.ask(connection, &Request { charges: &charges, given: &given, ..nothing })?;
+            // The script runs later than this, so it takes it to be later than it was.
+            let ago = order.overrun.map_or(0, |over| asked.since(over) / 1000);
+            let request = Request { charges: &charges, given: &given, ago, ..nothing };
+            let booked = booking.ask(connection, &request)?;
             let answered = now();
             connection.replicate(replicas, true)?;
             let exchange = Exchange { asked, server: booked.now, answered };

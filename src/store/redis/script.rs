@@ -33,6 +33,10 @@ pub(super) struct Seen {
     pub(super) newest: Micros,
     /// When none of it matters any more.
     pub(super) settled: Micros,
+    /// What releases cost, together, that were late for their slots.
+    pub(super) late: u64,
+    /// When no slot is too close to these any more.
+    pub(super) close: Micros,
 }
 
 /// One limit that is charged.
@@ -64,13 +68,21 @@ pub(super) struct Request<'a> {
     pub(super) charges: &'a [Charge],
     /// Slots that are given back, which were charged as is now.
     pub(super) given: &'a [Micros],
+    /// How long ago the releases were over that the order reports, if it does.
+    pub(super) ago: Micros,
 }
 
 impl Request<'_> {
     /// Many at once make the script take long: less than D, and so that the answer comes in time.
     fn count(&self) -> u64 {
-        let most = if self.charges.is_empty() { 0 } else { (self.policy.deadline / NANOS_A_SLOT).max(1) };
+        let books = !self.charges.is_empty() && self.order.overrun.is_none();
+        let most = if books { (self.policy.deadline / NANOS_A_SLOT).max(1) } else { 0 };
         self.order.count.min(most)
+    }
+
+    /// How many releases were late for their slots.
+    fn late(&self) -> u64 {
+        if self.order.overrun.is_some() && !self.charges.is_empty() { self.order.count } else { 0 }
     }
 }
 
@@ -130,6 +142,7 @@ impl Booking {
         call.arg(request.count()).arg(request.began).arg(request.keep).arg(policy.quotas.len());
         call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
         call.arg(fingerprint(charges)).arg(given.len()).arg(u8::from(order.waits));
+        call.arg(request.late()).arg(request.ago);
         for Charge { index, terms, cost, seen, is_distrusted } in charges {
             call.arg(index).arg(terms.log);
             call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
@@ -157,7 +170,8 @@ fn fingerprint(charges: &[Charge]) -> u64 {
 /// Whether it can be what the script says to this request. Numbers below 0 have become large ones.
 fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
     let horizon = booked.now.saturating_add(request.policy.horizon / 1000);
-    let numbers = booked.seen.iter().flat_map(|seen| [seen.epoch, seen.seq, seen.newest, seen.settled]);
+    let numbers = |seen: &Seen| [seen.epoch, seen.seq, seen.newest, seen.settled, seen.late, seen.close];
+    let numbers = booked.seen.iter().flat_map(numbers);
     let numbers = numbers.chain(booked.ask_again).chain(booked.turn.map(|turn| turn.0)).chain([booked.now]);
     numbers.max().is_some_and(|most| most < u64::MAX / 2)
         && booked.seen.len() == request.charges.len()
@@ -168,9 +182,16 @@ fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
 
 fn read(value: Value) -> Option<BookedSlots> {
     let (now, ask_again, found, slots, seen, turn) = from_redis_value(value).ok()?;
-    let (found, seen): (usize, Vec<[u64; 4]>) = (found, seen);
+    let (found, seen): (usize, Vec<[u64; 6]>) = (found, seen);
     let found = *[Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted].get(found)?;
-    let seen = seen.into_iter().map(|[epoch, seq, newest, settled]| Seen { epoch, seq, newest, settled });
+    let seen = seen.into_iter().map(|[epoch, seq, newest, settled, late, close]| Seen {
+        epoch,
+        seq,
+        newest,
+        settled,
+        late,
+        close,
+    });
     let (ask_again, turn) = (Some(ask_again).filter(|&at| at > 0), Some(turn).filter(|&turn| turn > 0));
     Some(BookedSlots { now, ask_again, turn: turn.map(Turn), found, slots, seen: seen.collect() })
 }
@@ -188,7 +209,7 @@ mod tests {
     }
 
     fn reply(now: i64, found: i64, slots: &[i64]) -> Value {
-        let seen = Value::Array(vec![ints(&[7, 2, 110, 210])]);
+        let seen = Value::Array(vec![ints(&[7, 2, 110, 210, 5, 150])]);
         Value::Array(vec![
             Value::Int(now),
             Value::Int(0),
@@ -205,7 +226,7 @@ mod tests {
         let terms = terms(&policy).unwrap();
         let charge =
             Charge { index: 0, terms: terms[0], cost: 1, seen: Seen::default(), is_distrusted: false };
-        let order = Order { key: Key::new(), costs: [1].into(), count: 2, waits: true, turn: None };
+        let order = Order::new(Key::new(), [1], 2);
         let request = Request {
             key: b"",
             policy: &policy,
@@ -215,6 +236,7 @@ mod tests {
             order: &order,
             charges: &[charge],
             given: &[],
+            ago: 0,
         };
         read(value).filter(|booked| is_sound(booked, &request))
     }
@@ -224,7 +246,7 @@ mod tests {
         let booked = accepted(reply(100, 1, &[100, 110])).unwrap();
         assert_eq!((booked.now, booked.ask_again, booked.found), (100, None, Found::Lost));
         assert_eq!((booked.slots, booked.turn), (vec![100, 110], Some(Turn(9))));
-        assert_eq!(booked.seen, [Seen { epoch: 7, seq: 2, newest: 110, settled: 210 }]);
+        assert_eq!(booked.seen, [Seen { epoch: 7, seq: 2, newest: 110, settled: 210, late: 5, close: 150 }]);
     }
 
     #[test]

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use super::asking::Asked;
-use super::clock::{Micros, ServerClock};
+use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
 use super::script::{Charge, Seen};
 use super::terms::ScriptTerms;
 use crate::charge::Key;
-use crate::store::Order;
+use crate::store::{Order, Overruns};
 
 /// So many keys are kept before it is looked which of them have settled.
 const FEW: usize = 1024;
@@ -91,6 +91,13 @@ impl Sightings {
         self.by_key.get(key).and_then(|sightings| sightings.get(index)).copied().unwrap_or_default()
     }
 
+    /// What has been overrun, of all limits of a key, by the last that is known.
+    pub(super) fn overruns(&self, key: &Key, limits: usize, exchange: &Exchange) -> Overruns {
+        let seen = (0..limits).map(|index| self.of(key, index).seen);
+        let until = seen.clone().map(|seen| seen.close).max().unwrap_or(0);
+        Overruns { costs: seen.map(|seen| seen.late).collect(), until: exchange.not_before(until) }
+    }
+
     /// Notes what is kept under `key` of `limits` limits.
     pub(super) fn note(&mut self, key: &Key, asked: &Asked, limits: usize) {
         let (node, now) = (asked.node, asked.booked.now);
@@ -138,7 +145,7 @@ mod tests {
             log: 0,
         };
         let charge = Charge { index: 0, terms, cost: 1, seen: Seen::default(), is_distrusted: false };
-        let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, settled }];
+        let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, settled, ..Seen::default() }];
         let (slots, found) = (Vec::new(), Found::Nothing);
         let booked = BookedSlots { now, ask_again: None, turn: None, found, slots, seen };
         let exchange = Exchange { asked: Time(now * 1000), server: now, answered: Time(now * 1000) };

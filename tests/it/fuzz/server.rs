@@ -75,8 +75,8 @@ impl Client {
 
     /// Returns how many slots it gave.
     fn check_booking(&mut self, answers: &[u8], count: u64) -> usize {
-        let costs = vec![1; self.policy.quotas.len()].into();
-        let order = Order { key: self.key.clone(), costs, count, waits: true, turn: self.turn };
+        let costs = vec![1; self.policy.quotas.len()];
+        let order = Order { turn: self.turn, ..Order::new(self.key.clone(), costs, count) };
         // Whoever is asked answers the same.
         let (ours, _theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| answering(answers)).unzip();
         let before = self.clock.load(Relaxed);
@@ -168,7 +168,8 @@ impl Numbers<'_> {
     fn seen(&mut self, now: i64) -> String {
         let [epoch, seq] = [self.about(1), self.about(1)];
         let [newest, settled] = [self.about(now), self.about(now)];
-        format!("*4\r\n:{epoch}\r\n:{seq}\r\n:{newest}\r\n:{settled}\r\n")
+        let [late, close] = if self.byte() & 1 == 0 { [0, 0] } else { [self.about(1), self.about(now)] };
+        format!("*6\r\n:{epoch}\r\n:{seq}\r\n:{newest}\r\n:{settled}\r\n:{late}\r\n:{close}\r\n")
     }
 
     /// Mostly a little more than that.

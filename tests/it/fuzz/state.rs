@@ -56,7 +56,7 @@ fn policy() -> Policy {
 }
 
 fn order(count: u64) -> Order {
-    Order { key: Key::new(), costs: [1, 1].into(), count, waits: true, turn: None }
+    Order::new(Key::new(), [1, 1], count)
 }
 
 /// Four bytes each: what is done, where, and with what.

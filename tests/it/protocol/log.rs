@@ -58,7 +58,7 @@ pub(super) struct Log {
 const COSTS: [u64; 1] = [1];
 
 fn order(count: u64) -> Order {
-    Order { key: Key::new(), costs: COSTS.into(), count, waits: true, turn: None }
+    Order::new(Key::new(), COSTS, count)
 }
 
 impl Log {
@@ -134,7 +134,7 @@ pub(super) fn ticks(at: Time, now: Time) -> u8 {
 /// A process's slots, as the program keeps them.
 fn held(slots: &[Slot]) -> (Limits, Request<'static>) {
     let mut limits = Limits::booked(false);
-    limits.put(&Key::new(), &COSTS, slots);
+    limits.put(Time::ZERO, &order(1), &Answer { slots: slots.to_vec(), ..Answer::default() });
     (limits, Request { since: Time::ZERO, costs: &COSTS, keys: &[] })
 }
 

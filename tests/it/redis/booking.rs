@@ -69,7 +69,7 @@ fn slots_are_those_that_the_rules_in_the_process_allow() {
     for (number, rates) in RATES.iter().enumerate() {
         let booked: usize =
             (0..3).map(|case| agree(&mut frozen, &mut random, &format!("{number}-{case}"), rates)).sum();
-        assert!(booked > 100, "{rates:?}: only {booked}");
+        assert!(booked > 80, "{rates:?}: only {booked}");
     }
 }
 
@@ -85,13 +85,12 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
         frozen.pass(random.u64(0..=at_most));
         let key = if random.u8(0..4) == 0 { &b"\r\n{other}\0\xff"[..] } else { b"" };
         let costs = random_costs(random, &policy);
-        let order = Order {
-            key: Key::from_slice(key),
-            costs: costs.clone().into(),
-            count: random.u64(1..20),
-            waits: true,
-            turn: None,
-        };
+        let order = Order::new(Key::from_slice(key), costs.clone(), random.u64(1..20));
+        let late = Order { count: random.u64(1..=2), ..order.clone() };
+        if random.u8(0..16) == 0 && model.holds(frozen.micros, key, &costs, late.count) {
+            report(frozen, random, &mut stores, &late);
+            model.overrun(frozen.micros, key, &costs, late.count);
+        }
         let answer = random.choice(&mut stores).unwrap().book(&order).unwrap();
         let slots: Vec<_> = answer.slots.iter().map(|&slot| frozen.server_time(slot)).collect();
         // Of those with a short deadline, fewer at once.
@@ -105,6 +104,33 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
         booked += slots.len();
     }
     booked
+}
+
+/// Some process reports that it was late with releases, which are over just now, and books nothing.
+fn report(frozen: &Frozen, random: &mut fastrand::Rng, stores: &mut [RedisStore], order: &Order) {
+    let order = Order { overrun: Some(Time(frozen.local.load(Relaxed))), ..order.clone() };
+    assert_eq!(random.choice(stores).unwrap().book(&order).unwrap().slots, []);
+}
+
+/// A bucket that does not hold what was overrun owes it.
+#[test]
+fn a_bucket_owes_what_was_overrun() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let mut store = frozen.store("web", policy(&["10/s,algo=bucket,burst=4,margin=100ms"]));
+    let slots = |store: &mut RedisStore, frozen: &Frozen, count| {
+        let slots = store.book(&some(count)).unwrap().slots;
+        slots.iter().map(|&slot| frozen.server_time(slot) - frozen.micros).collect::<Vec<_>>()
+    };
+    // Three, as one is held back, of which one is used before.
+    assert_eq!(slots(&mut store, &frozen, 1), [0]);
+    let report = Order { overrun: Some(Time(frozen.local.load(Relaxed))), ..some(4) };
+    let answer = store.book(&report).unwrap();
+    assert_eq!((answer.slots, answer.overruns.costs), (vec![], [4].into()));
+    // It owes two, and has one again after three tenths of a second.
+    assert_eq!(slots(&mut store, &frozen, 1), [300_000]);
+    frozen.pass(1_000_000);
+    // Three are in it again after two tenths more for each of them that was lacking.
+    assert_eq!(slots(&mut store, &frozen, 4), [0, 0, 0, 100_000]);
 }
 
 /// Mostly 1; now and then dear ones, or none with some of the limits.
@@ -297,10 +323,10 @@ fn nothing_is_kept_for_ever() {
 fn a_log_takes_eight_bytes_a_unit_and_the_others_take_no_more_with_a_larger_count() {
     let Some(frozen) = Frozen::start() else { return };
     for (rate, bytes) in [
-        ("1M/h", 64 + 8 * 1000),
-        ("1M/h,algo=fixed", 64),
-        ("1M/h,algo=bucket", 64),
-        ("1M/s,algo=interval", 64),
+        ("1M/h", 80 + 8 * 1000),
+        ("1M/h,algo=fixed", 80),
+        ("1M/h,algo=bucket", 80),
+        ("1M/s,algo=interval", 80),
     ] {
         let name = rate.replace(['/', '='], "-");
         let key = format!("throttle:{name}");

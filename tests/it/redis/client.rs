@@ -53,7 +53,7 @@ pub(crate) fn some(count: u64) -> Order {
 }
 
 pub(crate) fn keyed(key: &[u8], count: u64) -> Order {
-    Order { key: Key::from_slice(key), costs: [1].into(), count, waits: true, turn: None }
+    Order::new(Key::from_slice(key), [1], count)
 }
 
 /// Books one at a time, until no more are to be had. Returns the last answer as well.

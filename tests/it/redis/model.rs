@@ -50,6 +50,38 @@ impl Model {
         Model { policy, by_key: HashMap::new() }
     }
 
+    /// Charges `count` releases that were over only at `over`. Buckets have to hold as much.
+    pub(crate) fn overrun(&mut self, over: u64, key: &[u8], costs: &[u64], count: u64) {
+        let quotas = &self.policy.quotas;
+        let new = || State { limits: quotas.iter().map(Limit::of).collect(), turns: 0 };
+        let limits = &mut self.by_key.entry(key.to_vec()).or_insert_with(new).limits;
+        let charged = limits.iter_mut().zip(costs).zip(quotas).filter(|((_, cost), _)| **cost > 0);
+        let mut charged: Vec<_> = charged.collect();
+        let at = charged.iter().map(|((limit, _), _)| limit.newest).fold(over, u64::max);
+        for ((limit, cost), quota) in &mut charged {
+            let ask = Ask { since: Time(at), cost: **cost * count };
+            let gap = (limit.gap.0 * ask.cost).div_ceil(limit.gap.1);
+            match (quota.algorithm, limit.rule.earliest(b"", ask)) {
+                // Not at all if what is ahead keeps the next one away for as long.
+                (Algorithm::Interval, Verdict::At(next)) if next.0 >= at + gap => {}
+                _ => limit.rule.commit(0, Time(at), ask),
+            }
+            limit.newest = at;
+        }
+    }
+
+    /// Whether all buckets hold `count` releases at `at`.
+    pub(crate) fn holds(&self, at: u64, key: &[u8], costs: &[u64], count: u64) -> bool {
+        let Some(State { limits, .. }) = self.by_key.get(key) else { return false };
+        let charged = limits.iter().zip(costs).zip(&self.policy.quotas).filter(|((_, cost), _)| **cost > 0);
+        let newest = charged.clone().map(|((limit, _), _)| limit.newest).fold(at, u64::max);
+        let mut buckets = charged.filter(|(_, quota)| quota.algorithm == Algorithm::Bucket);
+        buckets.all(|((limit, cost), _)| {
+            let ask = Ask { since: Time(newest), cost: cost * count };
+            limit.rule.earliest(b"", ask) == Verdict::At(Time(newest))
+        })
+    }
+
     /// The slots of an order that has no turn, at `now` in microseconds.
     pub(crate) fn book(&mut self, now: u64, key: &[u8], costs: &[u64], count: u64) -> Vec<u64> {
         let Policy { quotas, span, .. } = &self.policy;

@@ -31,6 +31,8 @@ pub(crate) struct Faults {
     pub(crate) loss: u64,
     /// How late a process wakes up.
     pub(crate) lateness: u64,
+    /// How long a write is blocked, now and then.
+    pub(crate) stall: u64,
     /// One in so many processes is ended on its way, and gives back its slots.
     pub(crate) death: u64,
 }
@@ -39,6 +41,8 @@ pub(crate) struct Faults {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Release {
     pub(crate) at: u64,
+    /// When the write was over.
+    pub(crate) end: u64,
     pub(crate) process: usize,
 }
 
@@ -180,7 +184,8 @@ impl Member {
         let rates = config.limits.load().expect("limits");
         let policy = Policy::new(&rates, Reserve::LOCAL);
         let reporter = Reporter::silent();
-        let mut log = Log { fleet: Arc::clone(&fleet), process, releases: Vec::new() };
+        let (stall, random) = (self.faults.stall, self.random.fork());
+        let mut log = Log { fleet: Arc::clone(&fleet), process, stall, random, releases: Vec::new() };
         let terms = BookingTerms {
             span: policy.span,
             longest_span: Policy::longest_span(&rates),
@@ -297,6 +302,8 @@ impl World for Member {
 struct Log {
     fleet: Arc<Fleet>,
     process: usize,
+    stall: u64,
+    random: Rng,
     releases: Vec<Release>,
 }
 
@@ -306,7 +313,11 @@ impl Sink for Log {
     }
 
     fn send(&mut self, _: Time, batch: &Batch) -> Sent {
-        let release = Release { at: self.fleet.now(), process: self.process };
+        let at = self.fleet.now();
+        if self.stall > 0 && self.random.u8(0..4) == 0 {
+            self.fleet.wait(self.process, at + self.random.u64(0..=self.stall));
+        }
+        let release = Release { at, end: self.fleet.now(), process: self.process };
         self.releases.extend((0..batch.items()).map(|_| release));
         Sent::All
     }

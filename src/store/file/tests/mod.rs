@@ -110,7 +110,7 @@ fn policy() -> Policy {
 }
 
 fn order(count: u64) -> Order {
-    Order { key: Key::new(), costs: [1].into(), count, waits: true, turn: None }
+    Order::new(Key::new(), [1], count)
 }
 
 /// When the next slots are, in seconds from now.

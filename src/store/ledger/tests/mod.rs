@@ -62,7 +62,7 @@ fn an_order_that_does_not_wait_gets_what_is_free_at_once() {
 }
 
 fn order(costs: &[u64], count: u64) -> Order {
-    Order { key: Key::new(), costs: costs.into(), count, waits: true, turn: None }
+    Order::new(Key::new(), costs, count)
 }
 
 /// A state with its rules and its log.
@@ -106,6 +106,18 @@ fn limiter(quota: &Quota) -> Box<dyn Limiter> {
     }
 }
 
+/// Charges what was released before, and was over only then.
+fn overrun(quota: &Quota, limiter: &mut dyn Limiter, at: Time, cost: u64) {
+    let ask = Ask { since: at, cost };
+    match (quota.algorithm, limiter.earliest(b"", ask)) {
+        // Not at all if what is ahead keeps the next one away for as long.
+        (Algorithm::Interval, Verdict::At(next))
+            if next.0 >= at.0 + (cost * quota.period).div_ceil(quota.count) => {}
+        (Algorithm::Bucket, Verdict::At(next)) => limiter.commit(0, next, ask),
+        _ => limiter.commit(0, at, ask),
+    }
+}
+
 /// Some limits of all kinds.
 fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
     let quota = |_| {
@@ -139,8 +151,16 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
             let most = random.choice([0, 3, 30, 300]).expect("one");
             now += random.u64(0..=most);
             let costs = costs(random, quotas);
-            let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost };
             let charged = || costs.iter().enumerate().filter(|(_, cost)| **cost > 0);
+            if random.u8(0..8) == 0 {
+                let (over, count) = (Time(random.u64(0..=now)), random.u64(1..=3));
+                previous = previous.max(over);
+                state.book(now, &Order { overrun: Some(over), ..order(&costs, count) });
+                charged().for_each(|(limit, cost)| {
+                    overrun(&quotas[limit], limiters[limit].as_mut(), previous, cost * count);
+                });
+            }
+            let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost };
             let answers = charged().map(|(limit, &cost)| limiters[limit].earliest(b"", ask(cost)));
             let Some(Verdict::At(at)) = answers.max() else { panic!("never") };
             assert_eq!(state.book(now, &order(&costs, 1)).slots, [Slot { at, until: at }]);

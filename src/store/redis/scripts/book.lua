@@ -4,13 +4,14 @@
 -- ARGV  policy, nonce, horizon, how many, when the run began (0: now), for how many milliseconds to keep the policy at
 --       least, how many limits the policy has, its turn (0: none), how many slots it gets if they are far ahead, how
 --       many units are in all logs, a number for what is charged, how many slots are given back, whether it waits (or
---       else: slots that are free at once, or none);
+--       else: slots that are free at once, or none), how many releases were over later than their slots were good, how long
+--       ago;
 --       for each limit that is charged: which it is, how many units are in the logs before its own, rule, count,
 --       period, burst, whether it starts empty, cost, whether to distrust what is kept, and what the client last saw of
 --       it: epoch, seq, newest, settled (0 each if nothing);
 --       the slots that are given back.
--- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each, the turn
---       (0: none)}.
+-- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each (epoch,
+--       seq, newest, settled, late, close), the turn (0: none)}.
 
 local RULES = { sliding = sliding, bucket = bucket, interval = interval, fixed = fixed }
 local SLACK = 10000000
@@ -27,7 +28,8 @@ local heads = #POLICY + QUEUE
 local logs = heads + tonumber(ARGV[7]) * HEAD
 local returned_at = logs + tonumber(ARGV[10]) * 8
 local waits = ARGV[13] == '1'
-local FIRST, EACH = 13, 13
+local late, ago = tonumber(ARGV[14]), tonumber(ARGV[15])
+local FIRST, EACH = 15, 13
 
 -- Microseconds. Slots that are further ahead are given out a few at a time.
 local NEAR = 100000
@@ -70,6 +72,7 @@ end
 
 local function begin(state)
   state.epoch, state.seq, state.quiet, state.newest = nonce, 0, 0, 0
+  state.late, state.close = 0, 0
   state.rule.begin(state)
 end
 
@@ -143,23 +146,40 @@ local function leave_queue(limits)
 end
 
 -- Takes slots of this charge that were given back; those that are given back now are for others.
-local function take_back(returned)
+local function take_back(returned, close)
   local slots, rest = {}, {}
   for _, one in ipairs(returned) do
     local is_taken = waits and one.charge == charge and #slots < wanted
-    table.insert(is_taken and slots or rest, is_taken and one.slot or one)
+    if late == 0 or one.slot >= close then
+      table.insert(is_taken and slots or rest, is_taken and one.slot or one)
+    end
   end
   for index = #ARGV - given + 1, #ARGV do
     local slot = tonumber(ARGV[index])
-    if slot > now then
+    -- Whoever gives it back may not know yet that it is too close.
+    if slot > now and slot >= close then
       table.insert(rest, { slot = slot, charge = charge })
     end
   end
-  if #slots > 0 or given > 0 then
+  if #slots > 0 or given > 0 or (late > 0 and #returned > 0) then
     write_returned(returned_at, rest)
     queue.is_changed = true
   end
   return slots
+end
+
+-- Charges releases once more, as they were over only then. What is booked stays booked, and the log is in the order of
+-- time.
+local function charge_late(limits, newest)
+  local over = now - ago
+  local slot = math.max(over, newest)
+  for _, state in ipairs(limits) do
+    -- More than all there is makes no difference to a window.
+    state.cost = math.min(state.cost * late, state.rule.most(state))
+    state.rule.charge(state, slot, slot)
+    state.newest, state.seq, state.is_changed = slot, state.seq + state.cost, true
+    state.late, state.close = state.late + state.cost, math.max(state.close, over + state.rule.memory(state))
+  end
 end
 
 local function book(limits, since, slots)
@@ -228,7 +248,14 @@ if not is_same then
   -- They are of a history that was lost.
   given = 0
 end
-local slots = take_back(read_returned(returned_at, now))
+if late > 0 then
+  charge_late(limits, since)
+end
+local close = 0
+for _, state in ipairs(limits) do
+  close = math.max(close, state.close)
+end
+local slots = take_back(read_returned(returned_at, now), close)
 local again, its_turn = book(limits, since, slots)
 
 local millis, kept = keep, {}
@@ -236,7 +263,9 @@ for index, state in ipairs(limits) do
   if state.is_changed then
     millis = math.max(millis, save(state))
   end
-  kept[index] = { state.epoch, state.seq, state.newest, state.rule.settled(state) }
+  kept[index] = {
+    state.epoch, state.seq, state.newest, state.rule.settled(state), state.late, state.close
+  }
 end
 if queue.is_changed then
   millis = math.max(millis, divide_up(horizon + SLACK, 1000))

@@ -7,9 +7,17 @@ function bucket.begin(state)
   state.x, state.y = state.burst * state.period, 0
 end
 
+function bucket.most()
+  return NEVER
+end
+
+function bucket.memory(state)
+  return divide_up(state.burst * state.period, state.count)
+end
+
 function bucket.drain(state, at)
   state.x = 0
-  state.quiet = at + divide_up(state.burst * state.period, state.count)
+  state.quiet = at + bucket.memory(state)
 end
 
 local function accrued(state, level, micros, cap)

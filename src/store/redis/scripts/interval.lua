@@ -3,12 +3,12 @@
 
 local interval = new_rule()
 
-local function gap(state)
-  return divide_up(state.cost * state.period, state.count)
+function interval.most()
+  return NEVER
 end
 
-function interval.drain(state, at)
-  state.quiet = at + gap(state)
+function interval.memory(state)
+  return divide_up(state.cost * state.period, state.count)
 end
 
 function interval.earliest(state)
@@ -16,7 +16,7 @@ function interval.earliest(state)
 end
 
 function interval.charge(state, slot)
-  state.x = slot + gap(state)
+  state.x = math.max(state.x, slot + interval.memory(state))
 end
 
 interval.settled = interval.earliest

@@ -1,4 +1,4 @@
--- What is kept under a key: the policy and a NUL; the queue, two numbers; for each limit a head of six; then whatever the
+-- What is kept under a key: the policy and a NUL; the queue, two numbers; for each limit a head of eight; then whatever the
 -- rules add; then slots that were given back, each with what was charged for it.
 --
 -- turns   the first instant that no turn is for
@@ -9,6 +9,8 @@
 -- quiet   when whatever was unknown at the beginning of this history is over; 0 if there was nothing
 -- newest  the newest slot
 -- x, y    the rule's own
+-- late    what releases cost, together, that were over later than their slots were good
+-- close   when no slot is too close to these any more
 --
 -- Instants are microseconds of the server's clock. They, and all products, are below 2^53, so that doubles are exact.
 
@@ -16,7 +18,7 @@ local KEY = KEYS[1]
 local POLICY = ARGV[1] .. '\0'
 local LONGEST_POLICY = 65536
 local QUEUE = 16
-local HEAD = 48
+local HEAD = 64
 local RETURNED = 16
 local MOST_RETURNED = 1000
 local NEVER = math.huge
@@ -93,14 +95,17 @@ local function read_head(state)
   if #head == 0 or struct.unpack('>d', head) == 0 then
     return false
   end
-  state.epoch, state.seq, state.quiet, state.newest, state.x, state.y = struct.unpack('>dddddd', head)
+  state.epoch, state.seq, state.quiet, state.newest, state.x, state.y, state.late, state.close =
+    struct.unpack('>dddddddd', head)
   return true
 end
 
 local function write_head(state)
   write(
     state.head,
-    struct.pack('>dddddd', state.epoch, state.seq, state.quiet, state.newest, state.x, state.y)
+    struct.pack(
+      '>dddddddd', state.epoch, state.seq, state.quiet, state.newest, state.x, state.y, state.late, state.close
+    )
   )
 end
 
@@ -119,9 +124,19 @@ function common.remembers()
   return true
 end
 
+-- The most that one release can be charged.
+function common.most(state)
+  return state.count
+end
+
+-- For how long a release matters, in microseconds.
+function common.memory(state)
+  return state.period
+end
+
 -- Nothing is left of what was before, so nothing is let through until all of that is over.
 function common.drain(state, at)
-  state.quiet = at + state.period
+  state.quiet = at + state.rule.memory(state)
 end
 
 local function new_rule()

@@ -209,7 +209,7 @@ impl FileStore {
                 self.is_lost |= visit.silence_after_loss(known, self.is_replaced)?;
             }
             if looks {
-                visit.inherit(|owner| database.has_ended(owner));
+                visit.inherit(|owner| database.has_ended(owner), &self.clock);
             }
             if visit.is_new() {
                 if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {

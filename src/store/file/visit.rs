@@ -131,9 +131,9 @@ impl<'a> Visit<'a> {
         self.keep(ledger)
     }
 
-    /// Has the slots of those who have ended handed on.
-    pub(super) fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool) {
-        self.ledger.iter_mut().for_each(|ledger| ledger.held.inherit(&has_ended));
+    /// Has the slots handed on that those who have ended cannot have used, by the clock.
+    pub(super) fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl Fn() -> Time) {
+        self.ledger.iter_mut().for_each(|ledger| ledger.held.inherit(&has_ended, &clock));
     }
 
     /// Whether nothing is known of the key yet.

@@ -35,7 +35,7 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
         None => holder::holder(&file).map(|pid| (pid, holder::is_stopped(pid))),
     };
     let told = |fault: Fault| fault.of(&path);
-    let original = database::connect(&path, &file, setting.patience)?;
+    let original = database::connect(&path, &file, &setting)?;
     let copy = copy(&original).map_err(|error| told(error.into()))?;
     let text = Header::read(&copy).map_err(|error| told(error.into()))?.limits;
     database::checkpoint_on_close(&original);

@@ -282,11 +282,11 @@ fn share(
 ) -> Result<BookingTerms> {
     let clock = world.clock();
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
-    let deadline = format_duration(policy.deadline);
-    reporter.detail(&format_args!("shared by {}, slots are good for {deadline}", shared.state));
+    reporter.detail(&format_args!("shared by {}", shared.state));
     let is_on_server = matches!(shared.state, State::Server(_));
     // How far a server is decides on margins that are not given; then the store tells.
     if !is_on_server || rates.iter().all(|rate| rate.margin > 0) {
+        reporter.detail(&format_args!("slots are good for {}", format_duration(policy.deadline)));
         policy.reach(rates).for_each(|reach| reporter.reach(&reach));
     }
     let patience = if is_on_server { SERVER_PATIENCE } else { FILE_PATIENCE };

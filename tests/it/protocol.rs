@@ -34,6 +34,7 @@ const MOST: usize = 3_000_000;
 
 const LEAVING: &[Fault] = &[Fault::Death, Fault::End, Fault::MessageLoss];
 const RETURNING: &[Fault] = &[Fault::Surplus, Fault::StateLoss];
+const DELAYING: &[Fault] = &[Fault::Delay, Fault::Death, Fault::End];
 const LOSING: &[Fault] = &[Fault::StateLoss, Fault::End, Fault::MessageLoss];
 
 fn is_large() -> bool {
@@ -79,6 +80,20 @@ fn no_window_is_exceeded_with_a_file() {
 fn no_window_is_exceeded_with_a_server() {
     let (small, large) = ([[1, 2, 3, 1]], [[1, 3, 6, 1], [2, 2, 3, 1]]);
     no_window_is_exceeded(Store::Server, if is_large() { &large } else { &small });
+}
+
+/// Some use a slot and die, while others are on the way to it. What nobody can have used is handed on.
+#[test]
+fn no_window_is_exceeded_by_what_the_dead_leave_behind() {
+    let (small, large) = ([[1, 2, 4, 1]], [[1, 2, 4, 1], [2, 2, 3, 1], [1, 3, 8, 1]]);
+    for [count, period, horizon, span] in if is_large() { large.to_vec() } else { small.to_vec() } {
+        let terms = Terms::new(count, period, horizon, span);
+        let delayed = |broken| Protocol { terms: terms.clone(), broken, ..protocol(Store::File, DELAYING) };
+        let graph = explore(&delayed(None));
+        assert!(graph.way_to_bad().is_none(), "{:?}", graph.way_to_bad());
+        let way = explore(&delayed(Some(Broken::Inheritance))).way_to_bad();
+        assert!(way.is_some_and(|way| way.iter().any(|action| matches!(action, Action::Die(_)))));
+    }
 }
 
 /// Beside processes that book ahead, in between them, and on its own.

@@ -3,7 +3,7 @@
 mod crowd;
 mod given_back;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -187,6 +187,39 @@ fn a_damaged_state_is_left_as_it_is_until_it_is_reset() {
     assert!(fs::read(&state).expect("a state") == damaged, "it was changed");
     throttle(&["--reset-state", "-s", &state]).assert().success();
     run().success();
+}
+
+/// Of a state that is used up, and in use; nor can whoever was killed have noticed.
+#[test]
+fn a_log_that_is_cut_in_half_ends_all_runs_and_the_next_one() {
+    for is_noticed in [true, false] {
+        let directory = Directory::new();
+        let state = state(&directory);
+        let mut runs = [(); 2].map(|()| Running::throttle(&["-r6/h", "-s", &state]));
+        for turn in 0..6 {
+            runs[turn % 2].write("1\n");
+            assert_eq!(runs[turn % 2].line(), "1\n");
+        }
+        let log = File::options().write(true).open(format!("{state}-wal")).expect("a log");
+        log.set_len(log.metadata().expect("a length").len() / 2).expect("cut off");
+        let files = || ["", "-wal"].map(|suffix| fs::read(format!("{state}{suffix}")).expect("a file"));
+        let before = files();
+        for mut running in runs {
+            if is_noticed {
+                running.write("2\n");
+                assert_eq!(running.finish().status.code(), Some(65));
+            } else {
+                running.signal(Signal::SIGKILL);
+                running.wait();
+            }
+        }
+        let damaged = || contains(format!("{state}: this state is damaged, and is left as it is"));
+        throttle(&["-r6/h", "-s", &state]).write_stdin("3\n").assert().code(65).stdout("").stderr(damaged());
+        throttle(&["-s", &state, "--status"]).assert().code(65).stderr(damaged());
+        assert!(files() == before, "it was changed");
+        throttle(&["-s", &state, "--reset-state"]).assert().success();
+        throttle(&["-r6/h", "-s", &state]).write_stdin("4\n").assert().success().stdout("4\n");
+    }
 }
 
 #[test]

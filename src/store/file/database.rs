@@ -1,6 +1,8 @@
 //! The database of a state: how it is found, made, recognised, and removed.
 
+use std::cell::Cell;
 use std::fs::{self, File, Permissions};
+use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,14 +10,17 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use url::Url;
 
+use super::domain::Domain;
 use super::files::{
     Files, files_at, guard_companions, identity, locate, lock_directory, new_file, remove_companions,
 };
 use super::lock::Lock;
+use super::log::Index;
 use super::refusal::{Fault, Flaw, failed, unusable};
-use super::tables::SCHEMA;
-use super::{guard, owner};
+use super::tables::{Header, SCHEMA};
+use super::{Setting, guard, owner};
 use crate::store::StoreError;
 use crate::store::ledger::Owner;
 
@@ -34,7 +39,11 @@ const HEADER: usize = 100;
 
 /// A state that was found good.
 pub(super) struct Database {
-    connection: Connection,
+    pub(super) connection: Connection,
+    /// Open for longer than the connection, as is the file.
+    index: Option<Index>,
+    /// Whether it was found good when it was last looked at.
+    is_good: Cell<bool>,
     /// Open for as long as the connection is: to close it would take away SQLite's locks.
     file: Arc<File>,
     path: PathBuf,
@@ -44,13 +53,14 @@ pub(super) struct Database {
 
 impl Database {
     /// What is at `path`, if there is anything, and if it is good.
-    pub(super) fn find(path: &Path, patience: Duration) -> Result<Option<Self>, StoreError> {
+    pub(super) fn find(path: &Path, setting: &Setting) -> Result<Option<Self>, StoreError> {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(None) };
+            let file = Arc::new(file);
             // SQLite opens one file after the other. They have to be of one state.
-            let _opens = lock_directory(guard::directory(&path), patience, File::try_lock_shared)?;
+            let _opens = lock_directory(guard::directory(&path), setting.patience, File::try_lock_shared)?;
             let before = files_at(&path)?;
-            let connection = connect(&path, &file, patience)?;
+            let connection = connect(&path, &file, setting)?;
             let [_, wal, shm] = files_at(&path)?;
             guard_companions(&path)?;
             // If another one was put in its place meanwhile, that is what SQLite has opened.
@@ -58,7 +68,9 @@ impl Database {
             // Or one that a program other than this has removed since.
             if before.iter().zip(&files).all(|(before, file)| before.is_none() || before == file) {
                 let owner = owner::register(&file).map_err(|error| failed(&path, "cannot lock it", error))?;
-                return Ok(Some(Database { connection, file: Arc::new(file), path, files, owner }));
+                let index = Index::open(&path).map_err(|error| unreadable(&path, error))?;
+                let is_good = Cell::new(false);
+                return Ok(Some(Database { connection, index, is_good, file, path, files, owner }));
             }
         }
     }
@@ -113,8 +125,15 @@ impl Database {
         &self.file
     }
 
-    pub(super) fn connection(&self) -> &Connection {
-        &self.connection
+    /// Whether it was found good. If not, it is left as it is, whatever was found before.
+    pub(super) fn set_good(&self, is_good: bool) {
+        self.is_good.set(is_good);
+    }
+
+    /// Writes the log into the database now, as far as that can be done.
+    pub(super) fn checkpoint(&self) {
+        // What is left in the log is as good.
+        let _ = self.connection.execute_batch("PRAGMA wal_checkpoint");
     }
 
     /// Who we are to others that use it.
@@ -129,7 +148,11 @@ impl Database {
 
     /// Begins to write, under its lock; `None` if it is not in its place any more, with all that SQLite keeps beside it.
     pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
+        self.set_good(false);
         if files_at(&self.path)? == self.files {
+            if self.is_cut()? {
+                return Err(unusable(&self.path, Flaw::Damaged));
+            }
             let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
             return begun.map(Some).map_err(|error| Fault::from(error).of(&self.path));
         }
@@ -142,6 +165,23 @@ impl Database {
         }
         Ok(None)
     }
+
+    fn is_cut(&self) -> Result<bool, StoreError> {
+        let is_cut = self.index.as_ref().map_or(Ok(false), Index::is_cut);
+        is_cut.map_err(|error| unreadable(&self.path, error))
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if self.is_good.get() && matches!(self.is_cut(), Ok(false)) {
+            checkpoint_on_close(&self.connection);
+        }
+    }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> StoreError {
+    failed(path, "cannot read what is beside it", error)
 }
 
 /// Writes the log into the database when the last process closes it, and removes it. Not before it was found good: a damaged
@@ -167,13 +207,37 @@ fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> 
     })
 }
 
+/// Whether something was lost of the log since the machine was started, unless somebody is using it just now and will notice.
+/// What was not on the disk when the machine crashed is no such loss.
+fn has_lost_log(path: &Path, file: &Arc<File>, ours: &Domain) -> Result<bool, StoreError> {
+    let Some(_quiet) = Lock::at_once(path, file, File::try_lock)? else { return Ok(false) };
+    let index = Index::open(path).map_err(|error| unreadable(path, error))?;
+    let is_torn = index.as_ref().map_or(Ok(false), Index::is_torn);
+    if !is_torn.map_err(|error| unreadable(path, error))? {
+        return Ok(false);
+    }
+    let header = header_without_log(path).map_err(|error| Fault::from(error).of(path))?;
+    Ok(header.domain.boot == ours.boot)
+}
+
+/// What a state says about itself in the database alone.
+fn header_without_log(path: &Path) -> rusqlite::Result<Header> {
+    let url = Url::from_file_path(path).map_err(|()| rusqlite::Error::InvalidPath(path.to_owned()))?;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Header::read(&Connection::open_with_flags(format!("{url}?immutable=1"), flags)?)
+}
+
 /// Opens a file that is a state.
-pub(super) fn connect(path: &Path, file: &File, patience: Duration) -> Result<Connection, StoreError> {
+pub(super) fn connect(path: &Path, file: &Arc<File>, setting: &Setting) -> Result<Connection, StoreError> {
     recognised(path, file)?.map_err(|flaw| unusable(path, flaw))?;
     guard_companions(path)?;
+    if has_lost_log(path, file, &setting.domain)? {
+        return Err(unusable(path, Flaw::Damaged));
+    }
     let opened = || {
         let connection = Connection::open_with_flags(path, flags())?;
-        connection.busy_timeout(patience)?;
+        connection.busy_timeout(setting.patience)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         // Or else statements are compiled anew with each booking, in case that other numbers ask for another plan.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

@@ -47,7 +47,7 @@ pub(super) fn files_at(path: &Path) -> Result<Files, StoreError> {
     Ok(files)
 }
 
-fn companions(path: &Path) -> [PathBuf; 2] {
+pub(super) fn companions(path: &Path) -> [PathBuf; 2] {
     [SUFFIXES[1], SUFFIXES[2]].map(|suffix| beside(path, suffix))
 }
 

@@ -13,8 +13,9 @@
 //! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half minute or
 //!   so, since nothing waits for the disk. A limit with a longer period may be exceeded by as many once; or the file is
 //!   damaged, which is noticed. The file itself is on the disk before it is first used.
-//! - **Damage**: SQLite notices, or the checksum that each row has, or a gap between rows. The file is left as it is, for
-//!   whoever wants to look at it.
+//! - **Damage**: SQLite notices, or the checksum that each row has, or a gap between rows; or the log does not hold all that
+//!   its index says was written since the machine was started. The files are left as they are, for whoever wants to look at
+//!   them, so the next run notices as well.
 //! - **Removal, replacement or a reset** during a run, of the file or of what SQLite keeps beside it: noticed at the next
 //!   booking of a process that knew the state from before. What was lost may hold slots up to a horizon after it was lost,
 //!   so all limits count as used up then; unless, by when the state that is there now began, that is over. A process that
@@ -27,6 +28,7 @@ mod files;
 mod guard;
 mod holder;
 mod lock;
+mod log;
 mod network;
 mod owner;
 mod refusal;
@@ -204,12 +206,12 @@ impl FileStore {
         let visited = || {
             let mut visit = Visit::begin(&transaction, database.path(), &self.rules, key, (now, looks))?;
             visit.check(&self.setting.domain)?;
-            visit.carry_over_restart(&self.setting.domain)?;
+            let has_restarted = visit.carry_over_restart(&self.setting.domain)?;
             if let Some(known) = &self.known {
                 self.is_lost |= visit.silence_after_loss(known, self.is_replaced)?;
             }
             if looks {
-                visit.inherit(|owner| database.has_ended(owner));
+                visit.inherit(|owner| database.has_ended(owner), &self.clock);
             }
             if visit.is_new() {
                 if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
@@ -220,13 +222,14 @@ impl FileStore {
             let answer = task(&mut visit, database.owner())?;
             let known = visit.known();
             transaction.commit()?;
-            Ok((answer, known))
+            Ok((answer, known, has_restarted))
         };
         let visited: Result<_, Fault> = visited();
-        if let Ok(_) | Err(Fault::Told(_)) = &visited {
-            database::checkpoint_on_close(database.connection());
+        database.set_good(matches!(visited, Ok(_) | Err(Fault::Told(_))));
+        let (answer, known, has_restarted) = visited.map_err(|fault| fault.of(database.path()))?;
+        if has_restarted {
+            database.checkpoint();
         }
-        let (answer, known) = visited.map_err(|fault| fault.of(database.path()))?;
         (self.known, self.is_replaced) = (Some(known), false);
         self.looked = if looks { Some(now) } else { self.looked };
         Ok(Some(answer))
@@ -236,7 +239,7 @@ impl FileStore {
     fn find_or_create(&self) -> Result<Database, StoreError> {
         let patience = self.setting.patience;
         loop {
-            if let Some(database) = Database::find(&self.path, patience)? {
+            if let Some(database) = Database::find(&self.path, &self.setting)? {
                 return Ok(database);
             }
             Database::create(&self.path, patience, |new| self.fill(new))?;

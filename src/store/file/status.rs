@@ -35,7 +35,7 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
         None => holder::holder(&file).map(|pid| (pid, holder::is_stopped(pid))),
     };
     let told = |fault: Fault| fault.of(&path);
-    let original = database::connect(&path, &file, setting.patience)?;
+    let original = database::connect(&path, &file, &setting)?;
     let copy = copy(&original).map_err(|error| told(error.into()))?;
     let text = Header::read(&copy).map_err(|error| told(error.into()))?.limits;
     database::checkpoint_on_close(&original);
@@ -47,7 +47,7 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
         let transaction = copy.unchecked_transaction()?;
         let mut visit = Visit::begin(&transaction, &path, &rules, b"", (now, false))?;
         visit.carry_over_restart(&setting.domain)?;
-        visit.inherit(|owner| owner::has_ended(&file, owner));
+        visit.inherit(|owner| owner::has_ended(&file, owner), || now);
         visit.book(order, NOBODY)
     };
     let limit = |at: usize| limit_status(rules.policy(), &rates, at, now, book).map_err(told);

@@ -73,15 +73,16 @@ impl<'a> Visit<'a> {
 
     /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
     /// clock it may be long ago, but that may be wrong.
-    pub(super) fn carry_over_restart(&mut self, ours: &Domain) -> Result<(), Fault> {
+    /// Returns whether it has.
+    pub(super) fn carry_over_restart(&mut self, ours: &Domain) -> Result<bool, Fault> {
         if self.header.domain == *ours {
-            return Ok(());
+            return Ok(false);
         }
         self.header.domain = ours.clone();
         self.header.began = Time::ZERO;
         if !ours.counts_from_boot() {
             self.header.silent = Some(self.now);
-            return self.begin_anew();
+            return self.begin_anew().map(|()| true);
         }
         self.header.silent = self.header.silent.map(|_| Time::ZERO);
         self.header.write(self.connection)?;
@@ -92,7 +93,7 @@ impl<'a> Visit<'a> {
             rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         }
         self.ledger = self.rows(self.key).ledger()?;
-        Ok(())
+        Ok(true)
     }
 
     /// Sees to what was known and is not there any more: `is_replaced` if the state is in other files. Returns whether
@@ -131,9 +132,9 @@ impl<'a> Visit<'a> {
         self.keep(ledger)
     }
 
-    /// Has the slots of those who have ended handed on.
-    pub(super) fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool) {
-        self.ledger.iter_mut().for_each(|ledger| ledger.held.inherit(&has_ended));
+    /// Has the slots handed on that those who have ended cannot have used, by the clock.
+    pub(super) fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl Fn() -> Time) {
+        self.ledger.iter_mut().for_each(|ledger| ledger.held.inherit(&has_ended, &clock));
     }
 
     /// Whether nothing is known of the key yet.

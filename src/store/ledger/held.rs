@@ -63,10 +63,15 @@ impl Held {
         share.slots.drain(..most.min(share.slots.len())).collect()
     }
 
-    /// What belongs to those who have ended is nobody's.
-    pub fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool) {
+    /// What belongs to those who have ended is nobody's. Those of their slots that they may have used by then are forgotten:
+    /// `clock` is read once it is known who has ended.
+    pub fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl FnOnce() -> Time) {
         let left = self.0.extract_if(.., |share| share.owner != NOBODY && has_ended(share.owner));
-        left.collect::<Vec<_>>().into_iter().for_each(|share| self.add(NOBODY, &share.costs, share.slots));
+        let left: Vec<_> = left.collect();
+        let ended_by = clock();
+        for Share { costs, slots, .. } in left {
+            self.add(NOBODY, &costs, slots.into_iter().filter(|at| *at > ended_by));
+        }
     }
 
     /// Forgets slots before `now`: it is too late to hand them on.
@@ -97,12 +102,26 @@ mod tests {
         held.add(8, &[1], times(&[6]));
         held.add(7, &[2], times(&[4]));
         assert_eq!(held.take(&[1], 9), []);
-        held.inherit(|owner| owner == 7);
-        held.inherit(|_| false);
+        held.inherit(|owner| owner == 7, || Time(3));
+        held.inherit(|_| false, || Time(9));
         assert_eq!((held.of(7, &[1]), held.of(8, &[1])), (&[][..], &times(&[6])[..]));
         assert_eq!(held.take(&[1], 1), times(&[5]));
         assert_eq!(held.take(&[1], 9), times(&[9]));
         assert_eq!(held.take(&[2], 9), times(&[4]));
+    }
+
+    /// Whoever owned them may have ended right after their use.
+    #[test]
+    fn what_may_have_been_used_is_not_handed_on() {
+        let mut held = Held::default();
+        held.add(7, &[1], times(&[5, 6, 7]));
+        let clock = std::cell::Cell::new(5);
+        let has_ended = |_| {
+            clock.set(6);
+            true
+        };
+        held.inherit(has_ended, || Time(clock.get()));
+        assert_eq!((held.of(7, &[1]), held.of(NOBODY, &[1])), (&[][..], &times(&[7])[..]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::RedisStore;
 use super::asking::Asked;
 use super::clock::Micros;
-use super::distance::too_far;
+use super::distance::too_slow;
 use super::failure::Failure;
 use super::script::Found;
 use crate::store::{Answer, Order, Slot};
@@ -49,7 +49,7 @@ impl RedisStore {
         let slot = |&micros: &Micros| exchange.slot(micros, deadline).map(|slot| (slot, micros));
         let slots: Vec<_> = booked.slots.iter().filter_map(slot).collect();
         if slots.is_empty() && !booked.slots.is_empty() {
-            return Err(Failure::away(too_far(exchange.round_trip(), deadline)));
+            return Err(Failure::away(too_slow(exchange.round_trip(), deadline)));
         }
         self.handed_out.add(order, *node, &slots, exchange.answered);
         let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();

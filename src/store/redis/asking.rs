@@ -2,7 +2,7 @@
 
 use super::RedisStore;
 use super::clock::Exchange;
-use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_far};
+use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_far, too_slow};
 use super::failure::Failure;
 use super::handed_out::NodeSlot;
 use super::nodes::NodeId;
@@ -43,13 +43,19 @@ impl RedisStore {
         if !self.is_near {
             let enough = self.policy().deadline / ROUND_TRIPS;
             let longest = if self.agreement.is_settled { u64::MAX } else { CHOOSING };
-            let round_trip = self.probe(order, 0, (enough, longest), patience)?;
-            self.agreement.settle(required_margin(round_trip));
-            if round_trip > self.policy().deadline / ROUND_TRIPS {
-                return Err(Failure::refused(too_far(round_trip, self.policy().deadline)));
+            let (round_trip, is_kept) = self.probe(order, 0, (enough, longest), patience)?;
+            match is_kept {
+                true => self.agreement.is_settled = true,
+                false => self.agreement.settle(required_margin(round_trip)),
+            }
+            let deadline = self.policy().deadline;
+            if round_trip > deadline / ROUND_TRIPS {
+                return Err(match is_kept {
+                    true => Failure::away(too_slow(round_trip, deadline)),
+                    false => Failure::refused(too_far(round_trip, deadline)),
+                });
             }
             self.is_near = true;
-            self.tell_reach();
         }
         let now = (self.now)();
         if !order.key.is_empty() && self.claimed_until.is_none_or(|until| until <= now) {
@@ -60,19 +66,21 @@ impl RedisStore {
         Ok(())
     }
 
-    /// How long an answer takes that says whether the limits are those of the name.
+    /// How long an answer takes that says whether the limits are those of the name, and whether they are in force.
     fn probe(
         &mut self,
         order: &Order,
         keep: u64,
         enough: (u64, u64),
         patience: Patience,
-    ) -> Result<u64, Failure> {
+    ) -> Result<(u64, bool), Failure> {
         let key = redis_key(self.server.name(), b"");
         let nothing = Request { keep, ..self.agreement.request(&key, order, self.began) };
         let (now, booking) = (&self.now, &self.booking);
         self.nodes.ask(&key, patience, |_, connection| {
-            round_trip(now, enough, || booking.ask(connection, &nothing).map(drop))
+            let mut is_kept = false;
+            let mut probe = || booking.ask(connection, &nothing).map(|booked| is_kept = booked.is_kept);
+            Ok((round_trip(now, enough, &mut probe)?, is_kept))
         })
     }
 

@@ -41,10 +41,22 @@ pub(super) fn required_margin(round_trip: u64) -> u64 {
     round_trip.saturating_mul(ROUND_TRIPS).next_multiple_of(100_000)
 }
 
-/// Why nothing is released if answers take so many nanoseconds, and what to do about it.
+/// Why a state cannot begin if answers take so many nanoseconds, and what to do about it.
 pub(super) fn too_far(round_trip: u64, deadline: u64) -> String {
     format!(
         "its answers take {}, which is too long for releases that may be {} late: give every limit margin={} or more",
+        roughly(round_trip),
+        roughly(deadline),
+        as_margin(round_trip.saturating_mul(ROUND_TRIPS + 1)),
+    )
+}
+
+/// Why nothing is released while answers take so many nanoseconds, and what to do if they go on to. It is in force among all
+/// who share the state how late a release may be.
+pub(super) fn too_slow(round_trip: u64, deadline: u64) -> String {
+    format!(
+        "its answers take {}, which is too long for the margin of this state, {}: unless they get faster, begin it anew \
+         with margin={} or more in every limit of all runs",
         roughly(round_trip),
         roughly(deadline),
         as_margin(round_trip.saturating_mul(ROUND_TRIPS + 1)),

@@ -92,6 +92,7 @@ pub struct RedisStore {
     sightings: Sightings,
     began: Micros,
     is_near: bool,
+    has_told_reach: bool,
     /// Until when it is on record that nobody uses the name of our keys for other limits.
     claimed_until: Option<Time>,
     handed_out: HandedOut,
@@ -136,6 +137,7 @@ impl RedisStore {
             sightings: Sightings::default(),
             began: 0,
             is_near: false,
+            has_told_reach: false,
             claimed_until: None,
             handed_out: HandedOut::default(),
             warning: None,
@@ -151,7 +153,7 @@ impl RedisStore {
             // What is given back is given back once.
             let asked = match asked.and_then(|()| self.ask(order, &mem::take(&mut given), patience)) {
                 Err(Failure::OtherLimits(theirs)) if self.agreement.adopt(&theirs) => {
-                    self.is_near = false;
+                    (self.is_near, self.has_told_reach) = (false, false);
                     "the state has other margins again and again".clone_into(&mut why);
                     continue;
                 }
@@ -164,6 +166,7 @@ impl RedisStore {
                 continue;
             }
             self.note(order, &asked);
+            self.tell_reach();
             match self.answer(order, &asked) {
                 // It may be by chance.
                 Err(Failure::Away(late)) if self.policy().deadline < SHORT => {
@@ -187,8 +190,11 @@ impl RedisStore {
         Failure::bad(Exit::BadState, error)
     }
 
-    /// Only once the server was asked is it known what the margins are.
-    fn tell_reach(&self) {
+    /// Only once something was booked is it known what the margins are.
+    fn tell_reach(&mut self) {
+        if mem::replace(&mut self.has_told_reach, true) {
+            return;
+        }
         let Some(tell) = &self.tell else { return };
         let low = self.policy().reach(self.agreement.rates()).filter(Reach::is_low);
         low.for_each(|reach| tell(reach.to_string()));

@@ -105,6 +105,8 @@ pub(super) struct BookedSlots {
     pub(super) ask_again: Option<Micros>,
     pub(super) turn: Option<Turn>,
     pub(super) found: Found,
+    /// Whether the policy was in force before.
+    pub(super) is_kept: bool,
     pub(super) slots: Vec<Micros>,
     /// One for each charge.
     pub(super) seen: Vec<Seen>,
@@ -181,8 +183,8 @@ fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
 }
 
 fn read(value: Value) -> Option<BookedSlots> {
-    let (now, ask_again, found, slots, seen, turn) = from_redis_value(value).ok()?;
-    let (found, seen): (usize, Vec<[u64; 6]>) = (found, seen);
+    let (now, ask_again, found, slots, seen, turn, is_kept) = from_redis_value(value).ok()?;
+    let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
     let found = *[Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted].get(found)?;
     let seen = seen.into_iter().map(|[epoch, seq, newest, settled, late, close]| Seen {
         epoch,
@@ -193,7 +195,8 @@ fn read(value: Value) -> Option<BookedSlots> {
         close,
     });
     let (ask_again, turn) = (Some(ask_again).filter(|&at| at > 0), Some(turn).filter(|&turn| turn > 0));
-    Some(BookedSlots { now, ask_again, turn: turn.map(Turn), found, slots, seen: seen.collect() })
+    let is_kept = is_kept == 1;
+    Some(BookedSlots { now, ask_again, turn: turn.map(Turn), found, is_kept, slots, seen: seen.collect() })
 }
 
 #[cfg(test)]
@@ -217,6 +220,7 @@ mod tests {
             ints(slots),
             seen,
             Value::Int(9),
+            Value::Int(1),
         ])
     }
 
@@ -245,6 +249,7 @@ mod tests {
     fn an_answer() {
         let booked = accepted(reply(100, 1, &[100, 110])).unwrap();
         assert_eq!((booked.now, booked.ask_again, booked.found), (100, None, Found::Lost));
+        assert!(booked.is_kept);
         assert_eq!((booked.slots, booked.turn), (vec![100, 110], Some(Turn(9))));
         assert_eq!(booked.seen, [Seen { epoch: 7, seq: 2, newest: 110, settled: 210, late: 5, close: 150 }]);
     }

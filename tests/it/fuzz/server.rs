@@ -158,10 +158,11 @@ impl Numbers<'_> {
         let count_seen = if self.byte() == u8::MAX { 0 } else { limits };
         let seen: Vec<_> = (0..count_seen).map(|_| self.seen(now)).collect();
         format!(
-            "*6\r\n:{now}\r\n:{again}\r\n:{found}\r\n*{count}\r\n{}*{count_seen}\r\n{}:{}\r\n",
+            "*7\r\n:{now}\r\n:{again}\r\n:{found}\r\n*{count}\r\n{}*{count_seen}\r\n{}:{}\r\n:{}\r\n",
             slots.concat(),
             seen.concat(),
-            self.byte()
+            self.byte(),
+            self.byte() & 1
         )
     }
 

@@ -3,7 +3,7 @@
 use throttle::charge::Key;
 use throttle::config::{Defaults, RateText};
 use throttle::limiter::{Limits, Needed, Request};
-use throttle::store::ledger::{BookingRules, Ledger, NOBODY};
+use throttle::store::ledger::{BookingRules, Ledger, NOBODY, Owner};
 use throttle::store::{Answer, MemoryLog, Order, Policy, Reserve, Slot, Turn};
 use throttle::time::Time;
 
@@ -11,6 +11,7 @@ use throttle::time::Time;
 pub(super) const TICK: u64 = 1_000_000;
 
 /// What is booked, and how slots are used.
+#[derive(Clone)]
 pub(super) struct Terms {
     /// N and P of the limit itself, of which slots know nothing; P in ticks.
     pub(super) count: u64,
@@ -53,6 +54,9 @@ pub(super) struct Log {
     /// Whether nobody who knew what was lost has asked since.
     pub(super) is_unhealed: bool,
 }
+
+/// Owns the slots of all who have died.
+const DEAD: Owner = Owner::MAX;
 
 /// What one release costs.
 const COSTS: [u64; 1] = [1];
@@ -107,6 +111,41 @@ impl Log {
     pub(super) fn take_back(&mut self, terms: &Terms, now: Time, slots: &[Slot]) {
         let slots = slots.iter().map(|slot| slot.at).collect();
         terms.rules.give_back(&mut self.ledger, now, &COSTS, slots);
+    }
+
+    /// Notes whose slots they are that were booked at `now`, as a file does.
+    pub(super) fn own(&mut self, owner: Owner, now: Time, slots: &[Slot]) {
+        self.ledger.held.add(owner, &COSTS, slots.iter().map(|slot| slot.at).filter(|at| *at > now));
+    }
+
+    /// Takes slots out that `owner` has. Returns those that it had.
+    pub(super) fn disown(&mut self, owner: Owner, slots: Vec<Slot>) -> Vec<Slot> {
+        let instants: Vec<_> = slots.iter().map(|slot| slot.at).collect();
+        let had = self.ledger.held.remove(owner, &COSTS, &instants);
+        slots.into_iter().filter(|slot| had.contains(&slot.at)).collect()
+    }
+
+    /// What an owner that dies has is for others once they notice.
+    pub(super) fn bury(&mut self, owner: Owner) {
+        let slots = self.ledger.held.of(owner, &COSTS).to_vec();
+        self.ledger.held.remove(owner, &COSTS, &slots);
+        self.ledger.held.add(DEAD, &COSTS, slots);
+    }
+
+    /// Hands on what those who have died cannot have used by the clock.
+    pub(super) fn inherit(&mut self, clock: Time) {
+        self.ledger.held.inherit(|owner| owner == DEAD, || clock);
+    }
+
+    /// When the slots are that an owner has, in ticks.
+    pub(super) fn owned(&self, owner: Owner, since: Time) -> Vec<u8> {
+        let slots = self.ledger.held.of(owner, &COSTS).iter().filter(|at| **at >= since);
+        slots.map(|at| ticks(*at, since)).collect()
+    }
+
+    /// When the slots are that the dead have, in ticks.
+    pub(super) fn left_behind(&self, since: Time) -> Vec<u8> {
+        self.owned(DEAD, since)
     }
 
     /// What the log would answer from now on, however it keeps that: when the next slots are, in ticks.

@@ -1,5 +1,6 @@
 //! Processes that share a limit, each doing whatever it may at any time.
 
+use throttle::store::ledger::Owner;
 use throttle::store::{Answer, Slot, Turn};
 use throttle::time::Time;
 
@@ -28,6 +29,9 @@ pub(super) enum Fault {
     StateLoss,
     /// Questions and answers get lost on the way.
     MessageLoss,
+    /// With a file: after its look at the clock, a visit takes any time, under the lock. Meanwhile others use their slots, and
+    /// die, and what they leave behind is handed on.
+    Delay,
 }
 
 /// What must not be left out; the model shows that.
@@ -39,6 +43,8 @@ pub(super) enum Broken {
     GiveBack,
     /// What is given back is given back once more, as after an answer that was lost.
     GiveBackTwice,
+    /// What the dead leave behind is handed on by a look at the clock from before it was known that they are.
+    Inheritance,
     /// After a loss, slots are given out at once.
     Silence,
     /// After a loss, everyone who asks begins the silence anew.
@@ -103,8 +109,29 @@ struct Process {
 #[derive(Clone)]
 enum Message {
     None,
-    Question(u64),
+    /// So many slots, and when the clock was looked at, if that was long before the answer.
+    Question(u64, Option<Time>),
     Answer(Answer),
+}
+
+/// Whose slots they are that a process has, where that is known.
+fn owner(index: usize) -> Owner {
+    1 + Owner::try_from(index).expect("few")
+}
+
+impl State {
+    /// When whoever visits a file looked at the clock.
+    fn visit(&self) -> Option<Time> {
+        self.processes.iter().find_map(|process| match process.message {
+            Message::Question(_, looked) => looked,
+            _ => None,
+        })
+    }
+
+    /// From when on it matters what is booked.
+    fn since(&self) -> Time {
+        self.visit().unwrap_or(self.now)
+    }
 }
 
 impl Process {
@@ -129,7 +156,10 @@ impl Process {
         key.extend(self.slots.iter().map(at));
         match &self.message {
             Message::None => key.push(0),
-            Message::Question(count) => key.extend([1, u8::try_from(*count).expect("few")]),
+            Message::Question(count, looked) => {
+                let looked = looked.map_or(0, |looked| ticks(looked, now));
+                key.extend([1, u8::try_from(*count).expect("few"), looked]);
+            }
             Message::Answer(answer) => {
                 key.extend([2, answer.ask_again.map_or(0, |at| ticks(at.max(now), now)), turn(answer.turn)]);
                 key.extend(answer.slots.iter().map(at));
@@ -175,7 +205,7 @@ impl Model for Protocol {
         if self.time_may_pass(state) {
             steps.push((Action::Tick, self.tick(state)));
         }
-        let keys: Vec<_> = state.processes.iter().map(|process| process.key(state.now)).collect();
+        let keys = self.process_keys(state);
         let first_alike = usize::from(self.first_is_live);
         for (index, process) in state.processes.iter().enumerate() {
             if index > first_alike && keys[first_alike..index].contains(&keys[index]) {
@@ -197,10 +227,12 @@ impl Model for Protocol {
     }
 
     fn key(&self, state: &State) -> Vec<u8> {
-        let mut processes: Vec<_> = state.processes.iter().map(|process| process.key(state.now)).collect();
+        let mut processes = self.process_keys(state);
         // All are alike but the one that is looked at.
         processes[usize::from(self.first_is_live)..].sort_unstable();
         let mut key = state.future.clone();
+        key.push(u8::MAX);
+        key.extend(state.log.left_behind(state.since()));
         key.push(u8::MAX);
         for process in processes {
             key.extend(process);
@@ -218,6 +250,22 @@ impl Model for Protocol {
 impl Protocol {
     fn new_process(&self, index: usize, now: Time) -> Process {
         Process::new(now, !self.polices.contains(&index))
+    }
+
+    /// Whether it is known whose slots they are.
+    fn has_owners(&self) -> bool {
+        self.store == Store::File && self.has(Fault::Delay)
+    }
+
+    fn process_keys(&self, state: &State) -> Vec<Vec<u8>> {
+        let key = |(index, process): (usize, &Process)| {
+            let mut key = process.key(state.now);
+            if self.has_owners() {
+                key.extend(state.log.owned(owner(index), state.since()));
+            }
+            key
+        };
+        state.processes.iter().enumerate().map(key).collect()
     }
 
     fn has(&self, fault: Fault) -> bool {
@@ -238,7 +286,7 @@ impl Protocol {
         next.now.0 += TICK;
         let (now, period) = (next.now, self.terms.period * TICK);
         next.releases.retain(|at| now.since(*at) < period);
-        next.future = next.log.future(&self.terms, next.now);
+        next.future = next.log.future(&self.terms, next.since());
         next
     }
 
@@ -246,21 +294,22 @@ impl Protocol {
     fn may_ask(&self, state: &State, process: &Process) -> bool {
         let is_newcomer = state.log.is_unhealed && !process.knew_other;
         matches!(process.message, Message::None)
+            && state.visit().is_none()
             && process.ask_at <= state.now
             && (process.slots.len() as u64) < self.terms.policy.span
             && (!is_newcomer
                 || matches!(self.broken, Some(Broken::Newcomers | Broken::Silence | Broken::SilenceOnce)))
     }
 
-    /// With a file, the answer is there in the same step.
+    /// With a file, the answer is there in the same step, unless it is delayed.
     fn ask(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
         if !self.may_ask(state, process) {
             return;
         }
         let count = self.terms.policy.span - process.slots.len() as u64;
         let mut next = state.clone();
-        next.processes[index].message = Message::Question(count);
-        if self.store == Store::Server {
+        next.processes[index].message = Message::Question(count, self.has_owners().then_some(state.now));
+        if self.store == Store::Server || self.has_owners() {
             steps.push((Action::Ask(index), next));
             return;
         }
@@ -285,8 +334,11 @@ impl Protocol {
         let mut next = state.clone();
         match &process.message {
             Message::None => return,
-            Message::Question(_) => {
+            Message::Question(..) => {
                 self.serve(&mut next, index);
+                if self.store == Store::File {
+                    self.receive(&mut next, index);
+                }
                 steps.push((Action::Serve(index), next));
             }
             Message::Answer(..) => {
@@ -303,13 +355,21 @@ impl Protocol {
 
     /// The store answers a question.
     fn serve(&self, state: &mut State, index: usize) {
-        let Message::Question(count) = state.processes[index].message else { return };
+        let Message::Question(count, looked) = state.processes[index].message else { return };
         self.visit(state, index);
+        let now = looked.unwrap_or(state.now);
+        if self.has_owners() {
+            let is_early = self.broken == Some(Broken::Inheritance);
+            state.log.inherit(if is_early { now } else { state.now });
+        }
         let process = &mut state.processes[index];
         let answer = match process.waits {
-            true => state.log.book(&self.terms, state.now, count, process.turn),
-            false => state.log.book_at_once(&self.terms, state.now, count),
+            true => state.log.book(&self.terms, now, count, process.turn),
+            false => state.log.book_at_once(&self.terms, now, count),
         };
+        if self.has_owners() {
+            state.log.own(owner(index), now, &answer.slots);
+        }
         process.message = Message::Answer(answer);
         state.future = state.log.future(&self.terms, state.now);
     }
@@ -350,6 +410,10 @@ impl Protocol {
         if self.has(Fault::Death) && !is_first {
             let mut next = state.clone();
             next.processes[index] = self.new_process(index, state.now);
+            if self.has_owners() {
+                next.log.bury(owner(index));
+                next.future = next.log.future(&self.terms, next.since());
+            }
             steps.push((Action::Die(index), next));
         }
     }
@@ -357,7 +421,7 @@ impl Protocol {
     /// A process ends, once no answer is to come any more, and gives back what it has. With nothing to give back, that is
     /// no more than a death.
     fn end(&self, state: &State, index: usize) -> Option<State> {
-        if matches!(state.processes[index].message, Message::Question(_)) {
+        if matches!(state.processes[index].message, Message::Question(..)) {
             return None;
         }
         let mut next = state.clone();
@@ -376,13 +440,16 @@ impl Protocol {
     /// booked before a loss.
     fn give_back(&self, state: &mut State, index: usize) -> bool {
         let (kept, surplus) = take_surplus(&state.processes[index].slots, state.now, 0);
-        if surplus.is_empty() {
+        if surplus.is_empty() || state.visit().is_some() {
             return false;
         }
         self.visit(state, index);
         let process = &mut state.processes[index];
         let is_known = |slot: &&Slot| !process.lost.contains(&slot.at);
-        let known: Vec<_> = surplus.iter().filter(is_known).copied().collect();
+        let mut known: Vec<_> = surplus.iter().filter(is_known).copied().collect();
+        if self.has_owners() {
+            known = state.log.disown(owner(index), known);
+        }
         if self.broken != Some(Broken::GiveBack) {
             process.slots = kept;
         }

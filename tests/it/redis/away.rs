@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::Store;
+use throttle::store::{self, Store};
 
-use super::client::{failure, impatient, now, some, store};
+use super::client::{self, failure, impatient, now, some, store};
 use super::proxy::{Proxy, listen};
 use super::server::{RedisServer, free_port};
 use crate::support::HANG;
@@ -119,6 +121,40 @@ fn two_hundred_milliseconds_away() {
         // The server's now was somewhere between asking and the answer.
         assert!(slot.at <= now() && slot.at.since(asked) >= 200_000_000, "{slot:?}");
         assert!(slot.at < slot.until && slot.until.since(slot.at) <= 2_800_000_000, "{slot:?}");
+    }
+}
+
+/// As a run opens it that leaves margins to whoever was first.
+fn opened(url: &str, rate: &str, timeout: Duration) -> Box<dyn Store> {
+    let timeout = u64::try_from(timeout.as_nanos()).unwrap();
+    let shared = Shared { state: State::Server(Box::new(url.parse().unwrap())), timeout };
+    store::open(&shared, &[client::rate(rate)], now).unwrap().0
+}
+
+/// Those who use the state already wait as well.
+#[test]
+fn a_margin_that_answers_exceed_for_a_while_is_waited_for() {
+    let Some(server) = RedisServer::start() else { return };
+    // The second margin is the one that would be chosen.
+    for (margin, theirs) in [("90.0ms", "9/5s,margin=90ms"), ("100.0ms", "9/5s")] {
+        let way = Proxy::new(server.port, Duration::ZERO);
+        let url = format!("redis://127.0.0.1:{}/web", way.port);
+        opened(&server.url("web"), theirs, client::PATIENT).book(&some(1)).unwrap();
+        way.set_delay(Duration::from_millis(25));
+        let told = Arc::new(Mutex::new(String::new()));
+        let into = Arc::clone(&told);
+        let mut late = opened(&url, "9/5s", Duration::from_secs(1));
+        late.tell_waits_to(Arc::new(move |why| into.lock().unwrap().push_str(&why)));
+        let error = late.book(&some(1)).unwrap_err();
+        assert_eq!(error.exit, Exit::StoreAway, "{error}");
+        let why = error.to_string();
+        assert!(why.contains(&format!("the margin of this state, {margin}")), "{why}");
+        assert_eq!(*told.lock().unwrap(), "", "nothing was booked with any margin");
+        let waiting = thread::spawn(move || opened(&url, "9/5s", client::PATIENT).book(&some(1)));
+        thread::sleep(Duration::from_millis(300));
+        way.set_delay(Duration::ZERO);
+        assert_eq!(waiting.join().unwrap().unwrap().slots.len(), 1);
+        server.ask::<()>("FLUSHALL");
     }
 }
 

@@ -67,6 +67,54 @@ fn a_log_that_is_cut_off_while_it_is_used_is_damage() {
     assert_eq!(stores[0].book(&order(1)).unwrap_err().exit, Exit::BadState);
 }
 
+/// A state of which all is used, in use, with half of its log.
+fn cut_in_half(stage: &Stage) -> [FileStore; 2] {
+    let mut stores = [stage.open(), stage.open()];
+    for turn in 0..4 {
+        assert_eq!(slots(&mut stores[turn % 2], 1), [0]);
+    }
+    let log = fs::OpenOptions::new().write(true).open(stage.beside("-wal")).expect("a log");
+    log.set_len(log.metadata().expect("a length").len() / 2).expect("cut off");
+    stores
+}
+
+/// All that a state consists of, but the index.
+fn files(stage: &Stage) -> [Vec<u8>; 2] {
+    [stage.path(), stage.beside("-wal")].map(|path| fs::read(path).expect("a file"))
+}
+
+/// Whether those who used it have noticed, or end without having looked.
+#[test]
+fn a_log_that_is_cut_in_half_is_damage_for_whoever_comes_next() {
+    for noticing in [2, 1, 0] {
+        let stage = Stage::new();
+        let mut stores = cut_in_half(&stage);
+        let before = files(&stage);
+        for store in &mut stores[..noticing] {
+            assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::BadState);
+        }
+        drop(stores);
+        stage.refuses(Exit::BadState, "is damaged, and is left as it is");
+        assert!(files(&stage) == before, "it was changed");
+        assert!(stage.reset().expect("reset"));
+        assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
+    }
+}
+
+/// What is not on the disk when the machine crashes is lost, and no damage.
+#[test]
+fn a_log_that_lacks_what_was_booked_before_the_machine_was_started_is_none() {
+    let mut stage = Stage::new();
+    drop(cut_in_half(&stage));
+    stage.setting.domain.boot = "2".to_owned();
+    let mut stores = [stage.open(), stage.open()];
+    stores.iter_mut().for_each(|store| assert_eq!(slots(store, 1), [0]));
+    let log = fs::OpenOptions::new().write(true).open(stage.beside("-wal")).expect("a log");
+    log.set_len(100).expect("cut off");
+    drop(stores);
+    stage.refuses(Exit::BadState, "is damaged");
+}
+
 #[test]
 fn no_row_is_altered_unnoticed() {
     let (stage, bytes) = used();
@@ -125,7 +173,7 @@ fn a_full_disk_ends_a_run_and_spoils_nothing() {
     let (stage, _) = used();
     let mut store = stage.open();
     let full = |pages: u32| {
-        let connection = store.database.as_ref().expect("open").connection();
+        let connection = &store.database.as_ref().expect("open").connection;
         connection.pragma_update(None, "max_page_count", pages).expect("set");
     };
     full(1);

@@ -195,6 +195,20 @@ fn what_a_process_that_has_ended_had_booked_goes_to_the_next_who_asks() {
     assert_eq!(slots(&mut stage.open(), 2), [28, 28]);
 }
 
+/// Whoever asks is delayed after a look at the clock; meanwhile the owner uses its slots, and ends.
+#[test]
+fn what_may_have_been_used_before_its_owner_ended_is_not_handed_on() {
+    let stage = Stage::new();
+    let start = stage.clock()();
+    assert_eq!(slots(&mut stage.open(), 8), [0, 0, 0, 0, 10, 10, 10, 10]);
+    let clock = Arc::clone(&stage.clock);
+    let delayed = move || Time(clock.fetch_add(4 * SECOND, Relaxed));
+    let mut store =
+        FileStore::open_in(stage.setting.clone(), &stage.path(), policy(), delayed).expect("a state");
+    let answer = store.book(&order(1)).expect("booked");
+    assert_eq!(answer.slots.iter().map(|slot| slot.at.since(start) / SECOND).collect::<Vec<_>>(), [20]);
+}
+
 #[test]
 fn what_was_used_is_remembered() {
     let stage = Stage::new();

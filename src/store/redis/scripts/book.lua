@@ -11,7 +11,8 @@
 --       it: epoch, seq, newest, settled (0 each if nothing);
 --       the slots that are given back.
 -- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each (epoch,
---       seq, newest, settled, late, close), the turn (0: none)}.
+--       seq, newest, settled, late, close), the turn (0: none),
+--       whether the policy was kept before}.
 
 local RULES = { sliding = sliding, bucket = bucket, interval = interval, fixed = fixed }
 local SLACK = 10000000
@@ -280,4 +281,4 @@ if millis > 0 then
   redis.call('PEXPIRE', KEY, math.max(millis, redis.call('PTTL', KEY)))
 end
 
-return { now, again, found, slots, kept, its_turn }
+return { now, again, found, slots, kept, its_turn, is_kept and 1 or 0 }

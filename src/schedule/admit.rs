@@ -232,9 +232,10 @@ impl Schedule {
             return Next::NoMore;
         }
         let limits = &mut self.rules.limits;
-        let open = self.rules.former.complete(open, lane.waiting(), now, |costs| {
-            limits.fits(now, &Request { since, costs, keys: &keys })
-        });
+        let open = self
+            .rules
+            .former
+            .complete(open, lane.waiting(), |costs| limits.fits(now, &Request { since, costs, keys: &keys }));
         let forms_batches = self.rules.former.forms_batches();
         let most = if forms_batches { 1 } else { front.segment.items().min(*left) };
         let Open { items, costs, .. } = open;

@@ -353,11 +353,8 @@ impl Schedule {
 
     /// Puts segments back in their places, each with its charge under the present limits.
     fn requeue(&mut self, segments: impl IntoIterator<Item = Segment>) {
-        for segment in segments {
-            for items in self.intake.recharge(segment) {
-                self.queue.requeue(items, &self.rules);
-            }
-        }
+        let items = segments.into_iter().flat_map(|segment| self.intake.recharge(segment));
+        self.queue.requeue(items, &self.rules);
     }
 
     fn tell(&mut self, notice: Notice) {

@@ -150,12 +150,17 @@ impl Queue {
     }
 
     /// Puts back what was taken out, to be sent again.
-    pub(super) fn requeue(&mut self, items: Items, rules: &Rules) {
-        let at = self.find(&items);
-        self.remove(at);
-        self.count_in(&items.segment);
-        self.lanes[at].lane.requeue(items, &rules.former);
-        self.place(at, rules);
+    pub(super) fn requeue(&mut self, again: impl IntoIterator<Item = Items>, rules: &Rules) {
+        let mut by_lane: HashMap<usize, Vec<Items>, RandomState> = HashMap::default();
+        for items in again {
+            self.count_in(&items.segment);
+            by_lane.entry(self.find(&items)).or_default().push(items);
+        }
+        for (at, items) in by_lane {
+            self.remove(at);
+            self.lanes[at].lane.requeue(items, &rules.former);
+            self.place(at, rules);
+        }
     }
 
     fn find(&mut self, items: &Items) -> usize {
@@ -203,22 +208,16 @@ impl Queue {
         }
     }
 
-    /// Lets nothing more join the batches of these costs, of lanes for which `is_meant` holds, as of `now`. Returns
-    /// whether there are any that something might have joined.
-    pub(super) fn fix(
-        &mut self,
-        now: Time,
-        costs: &[u64],
-        is_meant: impl Fn(&Lane) -> bool,
-        rules: &Rules,
-    ) -> bool {
+    /// Lets nothing more join the batches of these costs, of lanes for which `is_meant` holds. Returns whether there are
+    /// any that something might have joined.
+    pub(super) fn fix(&mut self, costs: &[u64], is_meant: impl Fn(&Lane) -> bool, rules: &Rules) -> bool {
         let is_such = |lane: &Lane| {
             let is_open = !lane.is_fixed() && is_meant(lane);
-            is_open && lane.composed(now, &rules.former).is_some_and(|open| *open.costs == *costs)
+            is_open && lane.composed().is_some_and(|open| *open.costs == *costs)
         };
         let lanes: Vec<_> = (0..self.lanes.len()).filter(|&at| is_such(&self.lanes[at].lane)).collect();
         for &at in &lanes {
-            self.lanes[at].lane.fix(now, &rules.former);
+            self.lanes[at].lane.fix();
             self.place(at, rules);
         }
         !lanes.is_empty()

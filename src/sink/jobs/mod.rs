@@ -5,6 +5,7 @@ mod output;
 mod quoted;
 mod retry_after;
 mod shortage;
+mod space;
 mod temp_file;
 mod template;
 mod wait;

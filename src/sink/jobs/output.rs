@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
-use anyhow::Context;
+use anyhow::Error;
 
+use super::space::Space;
 use super::temp_file::{self, pieces};
 use crate::sink::Cause;
 use crate::sink::writer::{Target, Writer};
@@ -25,9 +26,17 @@ impl Capture {
     /// Has `command` print to files.
     pub(super) fn of(command: &mut Command) -> io::Result<Self> {
         let files = [temp_file::empty()?, temp_file::empty()?];
+        Space::check_now(&files[0])?;
         command.stdout(Stdio::from(files[0].try_clone()?));
         command.stderr(Stdio::from(files[1].try_clone()?));
         Ok(Capture(files))
+    }
+
+    /// What was printed, if there was space for all of it.
+    fn read(self, space: &Space) -> io::Result<[Printed; 2]> {
+        space.check(&self.0[0])?;
+        let [stdout, stderr] = self.0.map(Printed::of);
+        Ok([stdout?, stderr?])
     }
 }
 
@@ -52,6 +61,7 @@ impl Printed {
 /// Prints the output of commands, as they end or in the order of their items.
 pub(super) struct Outputs {
     writer: Writer,
+    space: Space,
     in_order: bool,
     /// The numbers of the items that are not done with.
     open: BTreeSet<u64>,
@@ -61,7 +71,8 @@ pub(super) struct Outputs {
 
 impl Outputs {
     pub(super) fn new(writer: Writer, in_order: bool) -> Self {
-        Outputs { writer, in_order, open: BTreeSet::new(), held: BTreeMap::new() }
+        let (open, held) = (BTreeSet::new(), BTreeMap::new());
+        Outputs { writer, space: Space::default(), in_order, open, held }
     }
 
     /// Whether more may be started.
@@ -78,14 +89,12 @@ impl Outputs {
 
     /// A command for the item of this number has ended, having printed to `capture`.
     pub(super) fn take(&mut self, first: u64, capture: Capture) -> Result<(), Cause> {
-        let [stdout, stderr] = capture.0.map(Printed::of);
-        let printed = stdout.and_then(|stdout| Ok([stdout, stderr?]));
-        let printed = printed.context("cannot read what a command printed").map_err(Cause::Failed)?;
+        let printed = capture.read(&self.space).map_err(|error| unreadable(first, error))?;
         if self.in_order {
             self.held.entry(first).or_default().push(printed);
             return Ok(());
         }
-        self.print(printed)
+        self.print(first, printed)
     }
 
     /// The item of this number is done with; none before `next` is still to be started.
@@ -93,8 +102,9 @@ impl Outputs {
         self.open.remove(&first);
         let next = self.open.first().map_or(next, |open| next.min(*open));
         while let Some(held) = self.held.first_entry().filter(|held| *held.key() < next) {
-            for printed in held.remove() {
-                self.print(printed)?;
+            let (first, printed) = held.remove_entry();
+            for printed in printed {
+                self.print(first, printed)?;
             }
         }
         Ok(())
@@ -106,7 +116,7 @@ impl Outputs {
         self.settle(0, u64::MAX)
     }
 
-    fn print(&self, printed: [Printed; 2]) -> Result<(), Cause> {
+    fn print(&self, first: u64, printed: [Printed; 2]) -> Result<(), Cause> {
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(printed) {
             let write = |bytes: &[u8]| {
                 self.writer.write_all(target, bytes, |_| bytes.len()).map_err(|(_, cause)| cause)
@@ -115,12 +125,24 @@ impl Outputs {
                 Printed::Small(bytes) if bytes.is_empty() => {}
                 Printed::Small(bytes) => write(&bytes)?,
                 Printed::Large(file) => {
-                    pieces(&file, write)?
-                        .context("cannot read what a command printed")
-                        .map_err(Cause::Failed)?;
+                    pieces(&file, write)?.map_err(|error| unreadable(first, error))?;
+                    // Another command may have found none beside this file.
+                    let _ = self.space.check(&file);
                 }
             }
         }
         Ok(())
     }
+}
+
+/// What the command for the item of this number printed cannot be had.
+fn unreadable(first: u64, error: io::Error) -> Cause {
+    let is_full = error.kind() == io::ErrorKind::StorageFull;
+    let error = Error::new(error);
+    Cause::Failed(match is_full {
+        true => error.context(format!(
+            "item {first}: what its command printed may be incomplete: set TMPDIR to where there is room"
+        )),
+        false => error.context(format!("item {first}: cannot read what its command printed")),
+    })
 }

@@ -37,6 +37,45 @@ fn a_directory_for_temporary_files_that_is_missing_is_named() {
     }
 }
 
+/// Runs a script in an empty file system of 1 MiB, if the machine lets us have one.
+fn in_small_file_system(script: &str) -> Option<std::process::Output> {
+    let unshare = |script: &str| {
+        let mut command = sh_command(&format!("unshare -rm sh -c '{script}'"));
+        command.output().expect("sh")
+    };
+    if needs_program("unshare").is_none() || !unshare("mount -t tmpfs none /mnt").status.success() {
+        eprintln!("skipped: no file systems can be mounted here");
+        return None;
+    }
+    Some(unshare(&format!("mount -t tmpfs -o size=1m none /mnt; cd /mnt; export TMPDIR=/mnt; {script}")))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_for_which_there_is_no_space_is_no_success() {
+    let fill = "head -c 2M /dev/zero >fill 2>/dev/null";
+    for args in ["-j2", "-k", "-j2 --pipe"] {
+        let Some(output) = in_small_file_system(&format!(
+            "{fill}; seq 3 | throttle -r1T/s {args} -- sh -c \"echo printed; exit 0\"; echo $?"
+        )) else {
+            return;
+        };
+        assert_eq!(text(&output.stdout), "1\n", "{args}");
+        let told = "throttle: cannot make a temporary file: set TMPDIR to where there is room: No space left";
+        assert!(text(&output.stderr).starts_with(told), "{args}: {}", text(&output.stderr));
+        // What fills up the rest is the command itself, which does not care.
+        let output = in_small_file_system(&format!(
+            "throttle -r1T/s {args} -- sh -c \"head -c 2M /dev/zero 2>/dev/null; exit 0\" </proc/version >/dev/null
+             echo $?"
+        ));
+        let output = output.unwrap();
+        assert_eq!(text(&output.stdout), "1\n", "{args}");
+        let told =
+            "throttle: item 1: what its command printed may be incomplete: set TMPDIR to where there is room";
+        assert!(text(&output.stderr).starts_with(told), "{args}: {}", text(&output.stderr));
+    }
+}
+
 fn descriptors(pid: Pid) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }

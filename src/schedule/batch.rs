@@ -103,6 +103,11 @@ impl Former {
         self.capacity.vacancies > 0
     }
 
+    /// The sink takes only items before the one of this number.
+    pub(super) fn before(&self) -> u64 {
+        self.capacity.before
+    }
+
     /// How many items wait, and what they cost a limit in the batches they would make.
     pub(super) fn cost_of<'a>(&self, waiting: impl Iterator<Item = &'a Items>, limit: usize) -> (u64, u64) {
         let is_summed = self.sums.get(limit).is_some_and(|&sums| sums);

@@ -84,7 +84,9 @@ impl Schedule {
         }
         // More would not be booked.
         let most = 2 * orders.span();
-        demands.gather(self.queue.occupied(), &self.rules.former, most)?;
+        let before = self.rules.former.before();
+        let is_taken = |lane: &&Lane| lane.front().is_some_and(|front| front.segment.first() < before);
+        demands.gather(self.queue.occupied().filter(is_taken), &self.rules.former, most)?;
         let surplus = self.rules.limits.take_surplus(now, |key, costs| demands.needed(key, costs));
         self.actions.extend(surplus.into_iter().map(|(order, slots)| Action::GiveBack(order, slots)));
         Ok(self.order_slots(now, capacity))

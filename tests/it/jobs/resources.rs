@@ -25,6 +25,27 @@ fn no_item_is_lost_for_want_of_descriptors() {
     }
 }
 
+/// Outputs that are held have files, and wait for an item that backs off, or for one that is held up by its key.
+#[test]
+fn outputs_that_are_held_leave_descriptors_for_the_item_that_they_wait_for() {
+    let large = "head -c 70000 /dev/zero | tr '\\0' x; echo; head -c 70000 /dev/zero >&2";
+    let fails_first = format!("[ $THROTTLE_SEQ$THROTTLE_ATTEMPT != 11 ] && {{ {large}; }}");
+    let ways = [("--retries 1 --backoff 1..1", fails_first.as_str()), ("-r 1/s,key=re:k,only=k", large)];
+    for (args, command) in ways {
+        for jobs in [1, 9] {
+            let script =
+                format!("ulimit -n 60; exec throttle -r1T/s -kj{jobs} {args} -- sh -c \"$0\" 2>/dev/null");
+            let mut shell = sh_command(&script);
+            let mut running = Running::start(shell.arg(command));
+            running.write(format!("k\nk\n{}", numbers(38)));
+            let output = running.finish();
+            assert!(output.status.success(), "{args} -j {jobs}: {:?}", output.status);
+            let lines = text(&output.stdout).lines().filter(|line| line.len() == 70_000).count();
+            assert_eq!(lines, 40, "{args} -j {jobs}");
+        }
+    }
+}
+
 #[test]
 fn a_directory_for_temporary_files_that_is_missing_is_named() {
     for args in [&["-j2"][..], &["--retries=1"]] {

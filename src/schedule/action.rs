@@ -20,12 +20,12 @@ pub enum Action {
     GiveBack(Order, Vec<Slot>),
     /// Pass a signal on to the commands that run.
     Signal(Signal),
-    /// The item of this number is done with: it will not be sent again. Every item before `next` is either done or
-    /// running.
+    /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
+    /// sent and is not settled.
     Settle {
         /// Its number.
         first: u64,
-        /// The first that may still be sent.
+        /// The first that was read and is still to be sent.
         next: u64,
     },
     /// Tell the user.

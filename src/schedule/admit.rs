@@ -232,9 +232,10 @@ impl Schedule {
             return Next::NoMore;
         }
         let limits = &mut self.rules.limits;
-        let open = self.rules.former.complete(open, lane.waiting(), now, |costs| {
-            limits.fits(now, &Request { since, costs, keys: &keys })
-        });
+        let open = self
+            .rules
+            .former
+            .complete(open, lane.waiting(), |costs| limits.fits(now, &Request { since, costs, keys: &keys }));
         let forms_batches = self.rules.former.forms_batches();
         let most = if forms_batches { 1 } else { front.segment.items().min(*left) };
         let Open { items, costs, .. } = open;
@@ -399,12 +400,10 @@ impl Schedule {
         }
     }
 
-    /// Tells how far all items are done with, or running.
+    /// Tells how far all items have been started.
     pub(super) fn settle(&mut self, first: u64) {
         if self.mode.keeps_order {
-            let backing_off = self.attempts.backing_off().map(Segment::first);
-            let waiting = self.queue.first().into_iter().chain(backing_off).min();
-            let next = waiting.unwrap_or(u64::MAX).min(self.intake.first());
+            let next = self.queue.first().unwrap_or(u64::MAX).min(self.intake.first());
             self.actions.push_back(Action::Settle { first, next });
         }
     }

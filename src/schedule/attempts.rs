@@ -117,11 +117,6 @@ impl Attempts {
         Some(entry.remove())
     }
 
-    /// All items that back off.
-    pub(super) fn backing_off(&self) -> impl Iterator<Item = &Segment> {
-        self.backing_off.values().flatten()
-    }
-
     /// What follows from the end of a command that was tried for the `number`th time.
     pub(super) fn outcome(&mut self, ended: &JobEnd, number: u64) -> Outcome {
         if ended.end == End::Exited(0) {

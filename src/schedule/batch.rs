@@ -15,6 +15,8 @@ pub(super) struct Former {
     most: Vec<Option<u64>>,
     /// What the sink takes.
     capacity: Capacity,
+    /// Slots are booked for what releases cost.
+    is_booked: bool,
     /// A batch was too long for the system: no more items than these.
     shrunk: u64,
     /// When the input ended.
@@ -48,6 +50,12 @@ impl Open {
     pub(super) fn is_fixed(&self) -> bool {
         self.is_fixed
     }
+
+    /// It is complete at an instant, whatever comes after that.
+    fn close(&mut self, at: Time, front: &Items) {
+        self.closes = Some(at);
+        self.since = at.max(front.segment.not_before());
+    }
 }
 
 impl Former {
@@ -57,6 +65,7 @@ impl Former {
             sums: Vec::new(),
             most: Vec::new(),
             capacity: Capacity::UNLIMITED,
+            is_booked: false,
             shrunk: u64::MAX,
             ended: None,
         };
@@ -69,14 +78,20 @@ impl Former {
         self.most = rates.iter().map(Rate::most).collect();
     }
 
-    /// The most that one release may cost under each limit.
-    pub(super) fn set_most(&mut self, most: &[u64]) {
+    /// Slots are booked for what releases cost, each no more than this under each limit.
+    pub(super) fn book(&mut self, most: &[u64]) {
         self.most = most.iter().copied().map(Some).collect();
+        self.is_booked = true;
     }
 
     /// Whether what a batch costs depends on what is in it.
     pub(super) fn sums_costs(&self) -> bool {
         self.forms_batches() && self.sums.contains(&true)
+    }
+
+    /// Whether it has to be known before its release what joins a batch then: its slot is booked for what it costs.
+    pub(super) fn composes_ahead(&self) -> bool {
+        self.is_booked && self.sums_costs() && !self.lingers()
     }
 
     pub(super) fn set_capacity(&mut self, capacity: Capacity) {
@@ -86,6 +101,11 @@ impl Former {
     /// Whether the sink can take a release.
     pub(super) fn has_vacancy(&self) -> bool {
         self.capacity.vacancies > 0
+    }
+
+    /// The sink takes only items before the one of this number.
+    pub(super) fn before(&self) -> u64 {
+        self.capacity.before
     }
 
     /// How many items wait, and what they cost a limit in the batches they would make.
@@ -141,8 +161,13 @@ impl Former {
     }
 
     /// What begins with `front`, with others `behind` it that may join. Without a time to linger, they join at the
-    /// release.
-    pub(super) fn open<'a>(&self, front: &Items, behind: impl IntoIterator<Item = &'a Items>) -> Open {
+    /// release. `filled` is when as many had come as a batch can hold.
+    pub(super) fn open<'a>(
+        &self,
+        front: &Items,
+        behind: impl IntoIterator<Item = &'a Items>,
+        filled: Option<Time>,
+    ) -> Open {
         let arrival = front.segment.arrival();
         let mut open = Open {
             items: 1,
@@ -155,13 +180,15 @@ impl Former {
         };
         if let Some(linger) = self.batch.linger {
             let lingered = arrival.checked_add(linger.into()).unwrap_or(Time(u64::MAX));
-            open.closes = Some(self.ended.map_or(lingered, |ended| ended.min(lingered)));
-            let mut total = front.segment.items();
-            self.close(&mut open, front, front, total);
+            let closes = [filled, self.ended].into_iter().flatten().fold(lingered, Time::min);
+            open.close(closes, front);
             self.join(&mut open, front, front, 1, &mut |costs| self.ever_admits(costs));
             for items in behind {
-                total += items.segment.items();
-                self.extend(&mut open, front, items, total);
+                if open.is_full || items.segment.arrival() > closes {
+                    open.is_full = true;
+                    break;
+                }
+                self.join_ahead(&mut open, front, items);
             }
         }
         open
@@ -173,16 +200,22 @@ impl Former {
         if items.segment.arrival() > closes {
             open.is_full = true;
         }
-        self.join(open, front, items, 0, &mut |costs| self.ever_admits(costs));
-        self.close(open, front, items, total);
+        self.join_ahead(open, front, items);
+        if total >= self.most_items() {
+            open.close(closes.min(items.segment.arrival()), front);
+        }
     }
 
-    /// What is `open` as it is released at `now`, with all `behind` it that has arrived and is allowed as well.
+    /// Lets `items` join what is `open` before its release, as far as they may.
+    pub(super) fn join_ahead(&self, open: &mut Open, front: &Items, items: &Items) {
+        self.join(open, front, items, 0, &mut |costs| self.ever_admits(costs));
+    }
+
+    /// What is `open` as it is released, with all of `waiting` that is allowed as well.
     pub(super) fn complete<'a>(
         &self,
         open: &Open,
         mut waiting: impl Iterator<Item = &'a Items>,
-        now: Time,
         mut allows: impl FnMut(&[u64]) -> bool,
     ) -> Open {
         let mut open = open.clone();
@@ -190,7 +223,7 @@ impl Former {
             return open;
         };
         self.join(&mut open, front, front, 1, &mut allows);
-        for items in waiting.take_while(|items| items.segment.arrival() <= now) {
+        for items in waiting {
             if open.is_full {
                 break;
             }
@@ -199,14 +232,9 @@ impl Former {
         open
     }
 
-    /// What is `open` as it would be released at `now`, if its costs were allowed then.
-    pub(super) fn composed<'a>(
-        &self,
-        open: &Open,
-        waiting: impl Iterator<Item = &'a Items>,
-        now: Time,
-    ) -> Open {
-        self.complete(open, waiting, now, |costs| self.ever_admits(costs))
+    /// What is `open` as it would be released next, if its costs were allowed then.
+    pub(super) fn composed<'a>(&self, open: &Open, waiting: impl Iterator<Item = &'a Items>) -> Open {
+        self.complete(open, waiting, |costs| self.ever_admits(costs))
     }
 
     /// Lets as many of `items` as may be join what is `open`; the first `joined` of them have.
@@ -244,15 +272,6 @@ impl Former {
     /// Whether a batch costs more with an item of these costs.
     fn grows_by(&self, added: &[u64]) -> bool {
         self.sums.iter().zip(added).any(|(&sums, &cost)| sums && cost > 0)
-    }
-
-    /// A batch is complete at the latest when so many items have come as it can hold.
-    fn close(&self, open: &mut Open, front: &Items, items: &Items, total: u64) {
-        let Some(closes) = open.closes else { return };
-        let is_full = total >= self.most_items();
-        let closes = if is_full { closes.min(items.segment.arrival()) } else { closes };
-        open.closes = Some(closes);
-        open.since = closes.max(front.segment.not_before());
     }
 
     /// What releases cost together, for each limit that charges a sum.

@@ -9,7 +9,6 @@ use super::lane::Lane;
 use crate::charge::Key;
 use crate::limiter::{ByClaim, Needed};
 use crate::source::Items;
-use crate::time::Time;
 
 /// Slots that some lanes need, all for the same claim.
 pub(super) struct Demand {
@@ -35,13 +34,12 @@ impl Demands {
         Demands { by_key, most, all: Vec::new(), places: ByClaim::default() }
     }
 
-    /// Gathers what the lanes need at `now`. Of each, no more releases are looked at than `most`.
+    /// Gathers what the lanes need. Of each, no more releases are looked at than `most`.
     ///
     /// # Errors
     /// An item costs more than the store ever grants.
     pub(super) fn gather<'a>(
         &mut self,
-        now: Time,
         lanes: impl Iterator<Item = &'a Lane>,
         former: &Former,
         most: u64,
@@ -54,7 +52,7 @@ impl Demands {
             let Some((front, since)) = lane.front().zip(lane.since()) else { continue };
             let (costs, count) = match former.sums_costs() {
                 // What the batch after this one will cost is not known yet.
-                true => (lane.composed(now, former).map(|open| open.costs), 1),
+                true => (lane.composed().map(|open| Rc::clone(&open.costs)), 1),
                 false => (lane.open().map(|open| Rc::clone(&open.costs)), lane.alike(most).div_ceil(batch)),
             };
             let Some(costs) = costs.filter(|costs| costs.iter().any(|&cost| cost > 0)) else { continue };
@@ -106,6 +104,7 @@ impl Demands {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Time;
 
     #[test]
     fn lanes_that_are_charged_the_same_need_slots_together() {

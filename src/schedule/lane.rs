@@ -9,34 +9,64 @@ use crate::time::Time;
 /// A queue of items. All go by the same keys, unless the order of the input is kept.
 #[derive(Default)]
 pub(super) struct Lane {
-    waiting: VecDeque<Items>,
+    waiting: VecDeque<Part>,
     /// How many items wait.
     items: u64,
     /// What would be released next, if anything waits.
     open: Option<Open>,
+    /// The same with all that joins it at its release, if a slot is booked for what that costs.
+    ahead: Option<Open>,
     /// When the last release happened.
     previous: Time,
     /// Nothing is released before that: a server asked for it, or an item that backs off keeps its place.
     hold: Time,
 }
 
+/// Items that joined together.
+struct Part {
+    items: Items,
+    /// How many items of the lane are before these, counted from anywhere.
+    before: i64,
+}
+
+impl Part {
+    fn first(&self) -> u64 {
+        self.items.segment.first()
+    }
+
+    fn after(&self) -> i64 {
+        self.before + self.items.segment.items().cast_signed()
+    }
+}
+
 impl Lane {
     pub(super) fn push(&mut self, items: Items, former: &Former) {
         self.hold = self.hold.max(items.segment.not_before());
         self.items += items.segment.items();
-        match (&mut self.open, self.waiting.front()) {
-            (Some(open), Some(front)) => former.extend(open, front, &items, self.items),
-            _ => self.open = Some(former.open(&items, [])),
+        let before = self.waiting.back().map_or(0, Part::after);
+        if let (Some(open), Some(Part { items: front, .. })) = (&mut self.open, self.waiting.front()) {
+            former.extend(open, front, &items, self.items);
+            self.ahead.iter_mut().for_each(|ahead| former.join_ahead(ahead, front, &items));
+            self.waiting.push_back(Part { items, before });
+        } else {
+            self.waiting.push_back(Part { items, before });
+            self.reopen(former);
         }
-        self.waiting.push_back(items);
     }
 
-    /// Puts items in their place among those that wait. Nothing is released before they may go.
-    pub(super) fn requeue(&mut self, items: Items, former: &Former) {
-        self.hold = self.hold.max(items.segment.not_before());
-        self.items += items.segment.items();
-        let at = self.waiting.partition_point(|other| other.segment.first() < items.segment.first());
-        self.waiting.insert(at, items);
+    /// Puts items in their places among those that wait. Nothing is released before they may go.
+    pub(super) fn requeue(&mut self, items: Vec<Items>, former: &Former) {
+        self.items += items.iter().map(|items| items.segment.items()).sum::<u64>();
+        self.hold = items.iter().map(|items| items.segment.not_before()).fold(self.hold, Time::max);
+        let last = items.iter().map(|items| items.segment.first()).max();
+        let end = self.waiting.partition_point(|part| Some(part.first()) < last);
+        let mut front: Vec<_> = self.waiting.drain(..end).map(|part| part.items).chain(items).collect();
+        front.sort_by_key(|items| items.segment.first());
+        let mut before = self.waiting.front().map_or(0, |part| part.before);
+        for items in front.into_iter().rev() {
+            before -= items.segment.items().cast_signed();
+            self.waiting.push_front(Part { items, before });
+        }
         self.reopen(former);
     }
 
@@ -47,17 +77,29 @@ impl Lane {
 
     /// Composes anew what would be released next.
     pub(super) fn reopen(&mut self, former: &Former) {
-        self.open = self.waiting.front().map(|front| former.open(front, self.waiting.range(1..)));
+        let filled = self.arrival_of(former.most_items());
+        self.open = self.front().map(|front| former.open(front, self.waiting().skip(1), filled));
+        let open = self.open.as_ref().filter(|_| former.composes_ahead());
+        self.ahead = open.map(|open| former.composed(open, self.waiting()));
     }
 
-    /// What would be released at `now`, if its costs were allowed then.
-    pub(super) fn composed(&self, now: Time, former: &Former) -> Option<Open> {
-        Some(former.composed(self.open.as_ref()?, self.waiting.iter(), now))
+    /// When the item with this place in the lane, counted from 1, arrived.
+    fn arrival_of(&self, place: u64) -> Option<Time> {
+        let front = self.waiting.front().filter(|_| place <= self.items)?;
+        let before = front.before + place.cast_signed();
+        let at = self.waiting.partition_point(|part| part.after() < before);
+        Some(self.waiting.get(at)?.items.segment.arrival())
     }
 
-    /// Lets nothing more join what would be released at `now`.
-    pub(super) fn fix(&mut self, now: Time, former: &Former) {
-        self.open = self.composed(now, former).map(Open::fixed);
+    /// What would be released next, if its costs were allowed then.
+    pub(super) fn composed(&self) -> Option<&Open> {
+        self.ahead.as_ref().or(self.open.as_ref())
+    }
+
+    /// Lets nothing more join what would be released next.
+    pub(super) fn fix(&mut self) {
+        self.open = self.composed().cloned().map(Open::fixed);
+        self.ahead = None;
     }
 
     /// Whether nothing joins what would be released next, whatever happens.
@@ -67,7 +109,7 @@ impl Lane {
 
     /// The items in front.
     pub(super) fn front(&self) -> Option<&Items> {
-        self.waiting.front()
+        self.waiting.front().map(|part| &part.items)
     }
 
     /// What would be released next.
@@ -77,7 +119,7 @@ impl Lane {
 
     /// All that waits.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Items> {
-        self.waiting.iter()
+        self.waiting.iter().map(|part| &part.items)
     }
 
     /// In how many parts all that waits is kept.
@@ -89,7 +131,7 @@ impl Lane {
     pub(super) fn alike(&self, most: u64) -> u64 {
         let Some(front) = self.front() else { return 0 };
         let mut count = 0;
-        for items in self.waiting.iter().take_while(|items| items.charge == front.charge) {
+        for items in self.waiting().take_while(|items| items.charge == front.charge) {
             count += items.segment.items();
             if count >= most {
                 return most;
@@ -120,11 +162,12 @@ impl Lane {
         self.previous = at;
         let mut left = count;
         let mut taken = Vec::new();
-        while let Some(items) = self.waiting.front_mut().filter(|_| left > 0) {
-            if items.segment.items() > left {
-                taken.push(items.segment.split_off(left, delimiter));
+        while let Some(part) = self.waiting.front_mut().filter(|_| left > 0) {
+            if part.items.segment.items() > left {
+                taken.push(part.items.segment.split_off(left, delimiter));
+                part.before += left.cast_signed();
                 left = 0;
-            } else if let Some(items) = self.waiting.pop_front() {
+            } else if let Some(Part { items, .. }) = self.waiting.pop_front() {
                 left -= items.segment.items();
                 taken.push(items.segment);
             }
@@ -142,17 +185,79 @@ impl Lane {
     /// Gives up what waits to be sent for the first time.
     pub(super) fn take_fresh(&mut self, former: &Former) -> Vec<Items> {
         let (fresh, again): (Vec<_>, _) =
-            self.waiting.drain(..).partition(|items| items.segment.attempt() == 1);
-        self.waiting = again.into();
-        self.items = self.waiting.iter().map(|items| items.segment.items()).sum();
-        self.reopen(former);
+            self.clear().into_iter().partition(|items| items.segment.attempt() == 1);
+        self.requeue(again, former);
         fresh
     }
 
     /// Gives up all that waits, and the memory of it.
-    pub(super) fn clear(&mut self) -> VecDeque<Items> {
+    pub(super) fn clear(&mut self) -> Vec<Items> {
         self.items = 0;
-        self.open = None;
-        std::mem::take(&mut self.waiting)
+        (self.open, self.ahead) = (None, None);
+        std::mem::take(&mut self.waiting).into_iter().map(|part| part.items).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use fastrand::Rng;
+
+    use super::*;
+    use crate::charge::Charge;
+    use crate::config::Batch;
+    use crate::source::Block;
+
+    /// So many items, of which the first has this number; its arrival is as late as its number.
+    fn items(first: u64, count: u64) -> Items {
+        let block = Block::of(b"x\n".repeat(usize::try_from(count).unwrap()), count, Time(first));
+        let charge = Charge { costs: Rc::default(), keys: Rc::default() };
+        Items { segment: Segment::new(block, first, 0), charge }
+    }
+
+    /// The arrivals of all items, one by one.
+    fn arrivals(lane: &Lane) -> Vec<Time> {
+        let arrivals =
+            |items: &Items| vec![items.segment.arrival(); usize::try_from(items.segment.items()).unwrap()];
+        lane.waiting().flat_map(arrivals).collect()
+    }
+
+    #[test]
+    fn places_are_found_whatever_joined_left_or_came_back() {
+        let former = Former::new(Batch { items: 3.try_into().unwrap(), linger: None }, &[]);
+        let delimiter = Delimiter::new(b"\n");
+        for seed in 0..200 {
+            let (mut random, mut lane) = (Rng::with_seed(seed), Lane::default());
+            let (mut next, mut out) = (1, Vec::new());
+            for _ in 0..40 {
+                match random.u8(..3) {
+                    0 => {
+                        let count = random.u64(1..5);
+                        lane.push(items(next, count), &former);
+                        next += count;
+                    }
+                    1 => {
+                        let count = random.u64(0..=lane.items.min(6));
+                        out.extend(lane.take(count, Time(0), &delimiter, &former));
+                    }
+                    _ => {
+                        let charge = items(1, 1).charge;
+                        random.shuffle(&mut out);
+                        let again = out.drain(..random.usize(0..=out.len()));
+                        let again = again.map(|segment| Items { segment, charge: charge.clone() }).collect();
+                        lane.requeue(again, &former);
+                    }
+                }
+                let arrivals = arrivals(&lane);
+                assert!(
+                    arrivals.is_sorted() && arrivals.len() as u64 == lane.items,
+                    "seed {seed}: {arrivals:?}"
+                );
+                for (place, arrival) in (1..).zip(arrivals.iter().copied().map(Some).chain([None])) {
+                    assert_eq!(lane.arrival_of(place), arrival, "seed {seed}, place {place}: {arrivals:?}");
+                }
+            }
+        }
     }
 }

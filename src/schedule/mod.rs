@@ -164,6 +164,9 @@ impl Schedule {
         self.attempts = Attempts::new(run, seed);
         self.mode.runs_commands = true;
         self.mode.keeps_order = run.output == Output::InOrder;
+        if self.mode.keeps_order {
+            self.queue.track_fronts();
+        }
         self
     }
 
@@ -307,7 +310,8 @@ impl Schedule {
 
     fn is_accepting(&self, capacity: Capacity) -> bool {
         // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it came.
-        let is_wanted = capacity.vacancies > 0 || self.rules.on_limit != OnLimit::Wait;
+        let is_taken = capacity.vacancies > 0 && capacity.before > self.intake.total();
+        let is_wanted = is_taken || self.rules.on_limit != OnLimit::Wait;
         let is_open = !self.stopping && !self.rules.former.has_ended();
         is_open && is_wanted && self.intake.is_empty() && self.has_room()
     }
@@ -353,11 +357,8 @@ impl Schedule {
 
     /// Puts segments back in their places, each with its charge under the present limits.
     fn requeue(&mut self, segments: impl IntoIterator<Item = Segment>) {
-        for segment in segments {
-            for items in self.intake.recharge(segment) {
-                self.queue.requeue(items, &self.rules);
-            }
-        }
+        let items = segments.into_iter().flat_map(|segment| self.intake.recharge(segment));
+        self.queue.requeue(items, &self.rules);
     }
 
     fn tell(&mut self, notice: Notice) {

@@ -33,6 +33,8 @@ pub(super) struct Queue {
     lanes: Vec<Entry>,
     free: Vec<usize>,
     names: HashMap<Rc<[Key]>, usize, RandomState>,
+    /// The lanes that wait or are ready, in the order of the input, if that is asked for.
+    fronts: Option<BTreeSet<Position>>,
     waiting: BTreeSet<(Verdict, Position)>,
     ready: BTreeMap<Kind, BTreeSet<Position>>,
     /// Ready lanes that found a limit used up by what is admitted and not committed yet.
@@ -66,6 +68,15 @@ enum Standing {
     Ready(Kind, Position),
 }
 
+impl Standing {
+    fn position(&self) -> Option<Position> {
+        match self {
+            Standing::Out => None,
+            Standing::Waiting(_, position) | Standing::Ready(_, position) => Some(*position),
+        }
+    }
+}
+
 impl Queue {
     pub(super) fn new(config: Config) -> Self {
         Queue {
@@ -73,6 +84,7 @@ impl Queue {
             lanes: Vec::new(),
             free: Vec::new(),
             names: HashMap::default(),
+            fronts: None,
             waiting: BTreeSet::new(),
             ready: BTreeMap::new(),
             deferred: Vec::new(),
@@ -81,6 +93,11 @@ impl Queue {
             bytes: 0,
             parts: 0,
         }
+    }
+
+    /// Has the first of all items that wait at hand.
+    pub(super) fn track_fronts(&mut self) {
+        self.fronts.get_or_insert_default();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -120,7 +137,10 @@ impl Queue {
 
     /// The number of the first item that waits.
     pub(super) fn first(&self) -> Option<u64> {
-        self.fronts().map(Segment::first).min()
+        match &self.fronts {
+            Some(fronts) => fronts.first().map(|(first, _)| *first),
+            None => self.fronts().map(Segment::first).min(),
+        }
     }
 
     /// How many bytes of the input stand before the first item that waits.
@@ -150,12 +170,17 @@ impl Queue {
     }
 
     /// Puts back what was taken out, to be sent again.
-    pub(super) fn requeue(&mut self, items: Items, rules: &Rules) {
-        let at = self.find(&items);
-        self.remove(at);
-        self.count_in(&items.segment);
-        self.lanes[at].lane.requeue(items, &rules.former);
-        self.place(at, rules);
+    pub(super) fn requeue(&mut self, again: impl IntoIterator<Item = Items>, rules: &Rules) {
+        let mut by_lane: HashMap<usize, Vec<Items>, RandomState> = HashMap::default();
+        for items in again {
+            self.count_in(&items.segment);
+            by_lane.entry(self.find(&items)).or_default().push(items);
+        }
+        for (at, items) in by_lane {
+            self.remove(at);
+            self.lanes[at].lane.requeue(items, &rules.former);
+            self.place(at, rules);
+        }
     }
 
     fn find(&mut self, items: &Items) -> usize {
@@ -185,7 +210,9 @@ impl Queue {
 
     /// Gives up all that waits, in the order of the input.
     pub(super) fn take_all(&mut self) -> Vec<Segment> {
-        let lanes = std::mem::replace(self, Queue::new(self.config)).lanes;
+        let mut empty = Queue::new(self.config);
+        empty.fronts = self.fronts.as_ref().map(|_| BTreeSet::new());
+        let lanes = std::mem::replace(self, empty).lanes;
         let mut segments: Vec<_> =
             lanes.into_iter().flat_map(|mut entry| entry.lane.clear()).map(|items| items.segment).collect();
         segments.sort_by_key(Segment::first);
@@ -203,22 +230,16 @@ impl Queue {
         }
     }
 
-    /// Lets nothing more join the batches of these costs, of lanes for which `is_meant` holds, as of `now`. Returns
-    /// whether there are any that something might have joined.
-    pub(super) fn fix(
-        &mut self,
-        now: Time,
-        costs: &[u64],
-        is_meant: impl Fn(&Lane) -> bool,
-        rules: &Rules,
-    ) -> bool {
+    /// Lets nothing more join the batches of these costs, of lanes for which `is_meant` holds. Returns whether there are
+    /// any that something might have joined.
+    pub(super) fn fix(&mut self, costs: &[u64], is_meant: impl Fn(&Lane) -> bool, rules: &Rules) -> bool {
         let is_such = |lane: &Lane| {
             let is_open = !lane.is_fixed() && is_meant(lane);
-            is_open && lane.composed(now, &rules.former).is_some_and(|open| *open.costs == *costs)
+            is_open && lane.composed().is_some_and(|open| *open.costs == *costs)
         };
         let lanes: Vec<_> = (0..self.lanes.len()).filter(|&at| is_such(&self.lanes[at].lane)).collect();
         for &at in &lanes {
-            self.lanes[at].lane.fix(now, &rules.former);
+            self.lanes[at].lane.fix();
             self.place(at, rules);
         }
         !lanes.is_empty()
@@ -243,12 +264,27 @@ impl Queue {
         let Some(front) = self.lanes[at].lane.front() else { return };
         let position = (front.segment.first(), at);
         let verdict = self.ask(at, rules, Limits::keyed);
-        self.waiting.insert((verdict, position));
-        self.lanes[at].standing = Standing::Waiting(verdict, position);
+        self.stand(at, Standing::Waiting(verdict, position));
+    }
+
+    fn stand(&mut self, at: usize, standing: Standing) {
+        self.fronts.iter_mut().for_each(|fronts| fronts.extend(standing.position()));
+        match &standing {
+            Standing::Out => {}
+            Standing::Waiting(verdict, position) => _ = self.waiting.insert((*verdict, *position)),
+            Standing::Ready(kind, position) => {
+                self.ready.entry(kind.clone()).or_default().insert(*position);
+            }
+        }
+        self.lanes[at].standing = standing;
     }
 
     fn remove(&mut self, at: usize) {
-        match std::mem::take(&mut self.lanes[at].standing) {
+        let standing = std::mem::take(&mut self.lanes[at].standing);
+        if let Some((fronts, position)) = self.fronts.as_mut().zip(standing.position()) {
+            fronts.remove(&position);
+        }
+        match standing {
             Standing::Out => {}
             Standing::Waiting(verdict, position) => _ = self.waiting.remove(&(verdict, position)),
             Standing::Ready(kind, position) => {
@@ -265,6 +301,10 @@ impl Queue {
     /// # Errors
     /// When the next one's turn is, if none may; nothing if nothing waits.
     pub(super) fn next(&mut self, rules: &Rules, now: Time) -> Result<usize, Option<Verdict>> {
+        if rules.former.before() < u64::MAX {
+            let (verdict, at) = self.soonest_before(rules, now).ok_or(None)?;
+            return if verdict.allows(now) { Ok(at) } else { Err(Some(verdict)) };
+        }
         if let Some((_, at)) = self.only() {
             let verdict = self.ask(at, rules, Limits::earliest);
             return if verdict.allows(now) { Ok(at) } else { Err(Some(verdict)) };
@@ -286,6 +326,9 @@ impl Queue {
 
     /// The lane that may release first, as things stand.
     pub(super) fn soonest(&self, rules: &Rules) -> Option<usize> {
+        if rules.former.before() < u64::MAX {
+            return self.soonest_before(rules, Time::ZERO).map(|(_, at)| at);
+        }
         if let Some((_, at)) = self.only() {
             return Some(at);
         }
@@ -293,6 +336,13 @@ impl Queue {
         let ready = self.ready.values().filter_map(|positions| positions.first());
         let ready = ready.map(|&(_, at)| (self.ask(at, rules, Limits::common), at));
         ready.chain(waiting).min().map(|(_, at)| at)
+    }
+
+    /// The lane that may release first, at `now` at the earliest, of the few whose items the sink still takes.
+    fn soonest_before(&self, rules: &Rules, now: Time) -> Option<(Verdict, usize)> {
+        let fronts = self.fronts.iter().flat_map(|fronts| fronts.range(..(rules.former.before(), 0)));
+        let answers = fronts.map(|&(_, at)| (self.ask(at, rules, Limits::earliest), at));
+        answers.min_by_key(|(verdict, _)| (*verdict).max(Verdict::At(now)))
     }
 
     /// The only lane that waits, if there is only one. It need not be compared with others, so it is not moved.
@@ -309,14 +359,11 @@ impl Queue {
             let at = position.1;
             let again = self.ask(at, rules, Limits::keyed);
             self.remove(at);
-            self.lanes[at].standing = if again > verdict {
-                self.waiting.insert((again, position));
-                Standing::Waiting(again, position)
-            } else {
-                let kind = self.kind(at, rules);
-                self.ready.entry(kind.clone()).or_default().insert(position);
-                Standing::Ready(kind, position)
+            let standing = match again > verdict {
+                true => Standing::Waiting(again, position),
+                false => Standing::Ready(self.kind(at, rules), position),
             };
+            self.stand(at, standing);
         }
     }
 

@@ -69,8 +69,8 @@ pub trait Jobs {
     /// Whether it prints what commands print, rather than they themselves.
     fn captures(&self) -> bool;
 
-    /// The item of this number is done with: it will not be sent again. Every item before `next` is either done or
-    /// running.
+    /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
+    /// sent and is not settled.
     ///
     /// # Errors
     /// Its output, which had to wait for that, cannot be printed.

@@ -11,6 +11,8 @@ pub struct Capacity {
     pub at_once: u64,
     /// How many items one release may carry.
     pub items: u64,
+    /// Only items before the one of this number: what is held waits for them.
+    pub before: u64,
     /// What an item needs on a command line, if it goes there.
     pub line: Option<CommandLine>,
 }
@@ -58,7 +60,7 @@ impl fmt::Display for Misfit {
 impl Capacity {
     /// Whatever there is, at once.
     pub const UNLIMITED: Capacity =
-        Capacity { vacancies: u64::MAX, at_once: u64::MAX, items: u64::MAX, line: None };
+        Capacity { vacancies: u64::MAX, at_once: u64::MAX, items: u64::MAX, before: u64::MAX, line: None };
 
     /// What an item of this length, without its delimiter, takes of the room for several.
     pub fn weight(&self, length: usize) -> usize {

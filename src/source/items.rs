@@ -228,16 +228,19 @@ impl Batch {
     /// Takes off the first `items` items.
     pub(crate) fn take(&mut self, items: u64, delimiter: &Delimiter) -> Vec<Segment> {
         let mut left = items;
-        let mut taken = Vec::new();
-        while left > 0 && !self.segments.is_empty() {
-            let count = self.segments[0].items().min(left);
-            taken.push(self.segments[0].split_off(count, delimiter));
-            left -= count;
-            if self.segments[0].items() == 0 {
-                self.segments.remove(0);
-            }
+        let is_whole = |segment: &&Segment| {
+            let is_whole = segment.items() <= left;
+            left -= if is_whole { segment.items() } else { 0 };
+            is_whole
+        };
+        let whole = self.segments.iter().take_while(is_whole).count();
+        let mut taken: Vec<_> = self.segments.drain(..whole).collect();
+        if left > 0
+            && let Some(front) = self.segments.first_mut()
+        {
+            taken.push(front.split_off(left, delimiter));
         }
-        self.items -= items - left;
+        self.items -= taken.iter().map(Segment::items).sum::<u64>();
         self.bytes -= taken.iter().map(|segment| segment.bytes().len()).sum::<usize>();
         taken
     }

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{numbers, sh, text, throttle};
-
-const UNLIMITED: &str = "-r1T/s";
+use crate::support::{Directory, UNLIMITED, cpu_time, numbers, sh, text, throttle};
 
 /// 90 items of 4000 bytes: a command line holds 32 of them.
 fn long_items() -> String {
@@ -82,18 +80,37 @@ fn a_batch_that_is_too_long_beside_the_environment_is_made_smaller() {
     assert!(counts.iter().all(|&count| count > 0));
 }
 
-/// The time for each item does not grow with their number: four times as many take no more than some ten times as long,
-/// where a quadratic way takes sixteen times, with a generous floor for a machine that is busy.
+/// The processor time for each item does not grow with the batch: four times as many take some four times as long, where
+/// a quadratic way takes sixteen times.
 #[test]
-fn lingering_batches_are_formed_in_linear_time() {
-    let timed = |items: u32| {
-        let args = ["--dry-run", "-B1000000,1h", "-r1T/s,cost=col:1,key=col:2"];
-        let started = Instant::now();
-        throttle(&args).write_stdin(numbers(items).replace('\n', " k\n")).assert().success();
-        started.elapsed()
-    };
-    let (few, many) = (timed(20_000), timed(80_000));
-    assert!(many < few * 10 + Duration::from_secs(2), "{few:?} and {many:?}");
+fn batches_are_formed_in_linear_time() {
+    let retried = "[ $THROTTLE_ATTEMPT = 2 ]";
+    let sum = "-r1T/s,cost=col:1,key=col:2";
+    let ways: [&[&str]; 6] = [
+        &["-B1M,1h", "--dry-run", sum],
+        &["-B1M", UNLIMITED, "--pipe", "--", "true"],
+        &["-B1M", sum, "--pipe", "--", "true"],
+        &["-B1M", UNLIMITED, "--", "true"],
+        &["-B1M", UNLIMITED, "--retries=1", "--pipe", "--", "sh", "-c", retried],
+        &["-B1M,1h", UNLIMITED, "--retries=1", "--in-order", "--pipe", "--", "sh", "-c", retried],
+    ];
+    for way in ways {
+        let timed = |items: u32| cpu_time(way, &numbers(items).replace('\n', " k\n"));
+        let (few, many) = (timed(8000), timed(32_000));
+        assert!(many < few * 8 + Duration::from_millis(200), "{way:?}: {few:?} and {many:?}");
+    }
+}
+
+#[test]
+fn shared_batches_are_composed_in_linear_time() {
+    let directory = Directory::new();
+    let state = directory.path().join("state");
+    // A slot is good for a time that allows for a machine that is slow.
+    let args =
+        ["-s", state.to_str().unwrap(), "-B1M", "-r1T/s,cost=bytes,margin=20s", "--pipe", "--", "true"];
+    let timed = |items| cpu_time(&args, &numbers(items));
+    let (few, many) = (timed(8000), timed(32_000));
+    assert!(many < few * 8 + Duration::from_millis(200), "{few:?} and {many:?}");
 }
 
 #[test]

@@ -49,6 +49,21 @@ pub(crate) fn sh_command(script: &str) -> Command {
     command
 }
 
+/// The processor time that the program and its commands take, in user mode.
+pub(crate) fn cpu_time(args: &[&str], input: &str) -> Duration {
+    let mut command = sh_command("throttle \"$@\" >/dev/null && times");
+    command.arg("sh").args(args);
+    let output =
+        assert_cmd::Command::from_std(command).timeout(HANG).write_stdin(input).output().expect("sh");
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    // The last line is about the shell's children: `1m2.34s 0m0.12s`, user and system.
+    let told = text(&output.stdout);
+    let user = told.lines().last().and_then(|line| line.split(' ').next()?.strip_suffix('s'));
+    let (minutes, seconds) = user.and_then(|user| user.split_once('m')).expect("what `times` prints");
+    let minutes: f64 = minutes.parse().expect("minutes");
+    Duration::from_secs_f64(minutes * 60.0 + seconds.parse::<f64>().expect("seconds"))
+}
+
 /// Whether a program is there. A test that needs it may be skipped, but not under CI.
 pub(crate) fn needs_program(name: &str) -> Option<PathBuf> {
     let inherited = env::var_os("PATH").unwrap_or_default();

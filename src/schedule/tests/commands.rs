@@ -3,16 +3,36 @@
 use super::*;
 use crate::charge::Charge;
 
+/// The sink holds what comes after the second item, which backs off, and the first, whose key is held up.
 #[test]
-fn in_order_it_is_told_up_to_where_all_are_done_with_or_run() {
+fn only_what_the_sink_still_takes_is_sent() {
+    let scene = Scene::new("-r 1/10ns -r 1/60ns,key=col:1 -j 9 -k --retries 1 --backoff 15ns..15ns -- cmd");
+    let mut scene = Scene { capacity: Capacity { before: 4, ..scene.capacity }, ..scene };
+    scene.happens(Time(0), &Input("a\nb\na\nc\nd\n"));
+    assert_eq!(scene.actions(0), "send a; wait 10");
+    scene.happens(Time(10), &Due);
+    assert_eq!(scene.actions(10), "send b; wait 60");
+    scene.happens(Time(12), &Ended(2, 1));
+    assert_eq!(scene.actions(12), "wait 27");
+    scene.happens(Time(27), &Due);
+    // The keys of both have been used, at 0 and at 10.
+    assert_eq!(scene.actions(27), "wait 60");
+    scene.capacity.before = 3;
+    assert_eq!(scene.actions(28), "wait 70");
+    scene.capacity.before = u64::MAX;
+    assert_eq!(scene.actions(29), "send c; wait 39 or input");
+}
+
+#[test]
+fn in_order_it_is_told_up_to_where_all_have_been_sent() {
     Scene::new("-r 1/10ns -j 9 -k --retries 1 --backoff 35ns..35ns -- cmd").check(&[
         (0, Input("a\nb\nc\n"), "send a; wait 10 or input"),
         (10, Due, "send b; wait 20 or input"),
         (12, Ended(2, 0), "settle 2 3; wait 20 or input"),
         (15, Ended(1, 1), "wait 20 or input"),
         (20, Due, "send c; wait 50 or input"),
-        // The first one backs off.
-        (22, Ended(3, 0), "settle 3 1; wait 50 or input"),
+        // The first one backs off, and is not settled.
+        (22, Ended(3, 0), "settle 3 4; wait 50 or input"),
         (50, Due, "send a; wait - or input"),
         (55, Ended(1, 0), "settle 1 4; wait - or input"),
     ]);

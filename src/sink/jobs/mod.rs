@@ -5,6 +5,7 @@ mod output;
 mod quoted;
 mod retry_after;
 mod shortage;
+mod space;
 mod temp_file;
 mod template;
 mod wait;
@@ -108,7 +109,7 @@ impl Commands {
     pub fn capacity_of(run: &Run) -> Capacity {
         let template = Template::new(run.command.clone(), run.placeholder.clone());
         let line = (run.stdin != Feed::Items).then(|| command_line(&template));
-        Capacity { vacancies: run.jobs.get() as u64, at_once: 1, items: u64::MAX, line }
+        Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
     }
 
     /// The command line of `run`, if items stand on it.
@@ -174,9 +175,9 @@ impl Commands {
     }
 
     /// A command that could not be started: can others be?
-    fn refuse(&mut self, at: Time, trouble: Trouble) -> Sent {
+    fn refuse(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
         if is_passing(trouble.error()) {
-            return self.put_off(at, trouble);
+            return self.put_off(at, first, trouble);
         }
         let name = self.template.name();
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Unable(exit, error));
@@ -196,8 +197,9 @@ impl Commands {
     }
 
     /// The system is short of something: not now, but perhaps later.
-    fn put_off(&mut self, at: Time, trouble: Trouble) -> Sent {
-        let next = self.shortage.persists(at, !self.jobs.is_empty());
+    fn put_off(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
+        let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
+        let next = self.shortage.persists(at, will_pass);
         let what = format!("cannot run {}", self.template.name());
         let error = Error::new(trouble.into_error()).context(what);
         match next {
@@ -277,10 +279,9 @@ fn is_passing(error: &io::Error) -> bool {
 
 impl Sink for Commands {
     fn capacity(&self) -> Capacity {
-        // With nothing running, what all the others wait for is itself yet to be started.
-        let has_room = self.outputs.has_room() || self.jobs.is_empty();
-        let vacancies = if has_room { (self.run.jobs.get() - self.jobs.len()) as u64 } else { 0 };
-        Capacity { vacancies, ..self.capacity }
+        let vacancies = (self.run.jobs.get() - self.jobs.len()) as u64;
+        let before = self.outputs.bound(self.jobs.len()).unwrap_or(u64::MAX);
+        Capacity { vacancies, before, ..self.capacity }
     }
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
@@ -293,7 +294,7 @@ impl Sink for Commands {
                 self.shortage.over();
                 Sent::All
             }
-            Err(trouble) => self.refuse(at, trouble),
+            Err(trouble) => self.refuse(at, batch.first(), trouble),
         }
     }
 

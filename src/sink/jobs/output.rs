@@ -6,8 +6,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
-use anyhow::Context;
+use anyhow::Error;
+use nix::unistd::{SysconfVar, sysconf};
 
+use super::space::Space;
 use super::temp_file::{self, pieces};
 use crate::sink::Cause;
 use crate::sink::writer::{Target, Writer};
@@ -15,8 +17,15 @@ use crate::sink::writer::{Target, Writer};
 /// Output up to this size is kept in memory while it waits for its turn.
 const SMALL: usize = 64 << 10;
 
-/// So many commands may wait for their turn before no more are started.
+/// So many commands may wait for their turn before no more are started that come after them.
 const MOST_HELD: usize = 1000;
+
+/// Descriptors for all but the outputs of commands: streams, the input, limits, a log, a state and its threads, and what
+/// starting a command takes.
+const OTHER_FILES: usize = 32;
+
+/// What POSIX guarantees.
+const LEAST_FILES: usize = 20;
 
 /// Where a running command prints to.
 pub(super) struct Capture([File; 2]);
@@ -25,9 +34,17 @@ impl Capture {
     /// Has `command` print to files.
     pub(super) fn of(command: &mut Command) -> io::Result<Self> {
         let files = [temp_file::empty()?, temp_file::empty()?];
+        Space::check_now(&files[0])?;
         command.stdout(Stdio::from(files[0].try_clone()?));
         command.stderr(Stdio::from(files[1].try_clone()?));
         Ok(Capture(files))
+    }
+
+    /// What was printed, if there was space for all of it.
+    fn read(self, space: &Space) -> io::Result<[Printed; 2]> {
+        space.check(&self.0[0])?;
+        let [stdout, stderr] = self.0.map(Printed::of);
+        Ok([stdout?, stderr?])
     }
 }
 
@@ -38,6 +55,10 @@ enum Printed {
 }
 
 impl Printed {
+    fn is_file(&self) -> bool {
+        matches!(self, Printed::Large(_))
+    }
+
     fn of(file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let Some(length) = usize::try_from(length).ok().filter(|&length| length <= SMALL) else {
@@ -52,21 +73,38 @@ impl Printed {
 /// Prints the output of commands, as they end or in the order of their items.
 pub(super) struct Outputs {
     writer: Writer,
+    space: Space,
     in_order: bool,
     /// The numbers of the items that are not done with.
     open: BTreeSet<u64>,
     /// What waits until all items before it are done with. An item may have several, from one attempt each.
     held: BTreeMap<u64, Vec<[Printed; 2]>>,
+    /// How many files are held, and the most that may be open, those of running commands included.
+    files: usize,
+    most_files: usize,
 }
 
 impl Outputs {
     pub(super) fn new(writer: Writer, in_order: bool) -> Self {
-        Outputs { writer, in_order, open: BTreeSet::new(), held: BTreeMap::new() }
+        let (open, held) = (BTreeSet::new(), BTreeMap::new());
+        let (space, files) = (Space::default(), 0);
+        Outputs { writer, space, in_order, open, held, files, most_files: most_files() }
     }
 
-    /// Whether more may be started.
-    pub(super) fn has_room(&self) -> bool {
-        self.held.len() < MOST_HELD
+    /// If no more is to be held than there is, when so many commands are running: only items before the one of this
+    /// number may be started. What is held waits for them.
+    pub(super) fn bound(&self, running: usize) -> Option<u64> {
+        let is_short_of_files = self.in_order && self.files + 2 * (running + 1) > self.most_files;
+        let is_full = self.held.len() >= MOST_HELD || is_short_of_files;
+        // Of an item that is open, attempts may be held.
+        let held = self.held.first_key_value().map(|(first, _)| first);
+        let first = held.into_iter().chain(self.open.first()).min().filter(|_| is_full)?;
+        Some(first + 1)
+    }
+
+    /// Whether files are held that an item before the one of this number will free.
+    pub(super) fn will_free_files(&self, first: u64) -> bool {
+        self.files > 0 && self.open.first().is_some_and(|open| *open < first)
     }
 
     /// A command for the item of this number has started.
@@ -78,23 +116,24 @@ impl Outputs {
 
     /// A command for the item of this number has ended, having printed to `capture`.
     pub(super) fn take(&mut self, first: u64, capture: Capture) -> Result<(), Cause> {
-        let [stdout, stderr] = capture.0.map(Printed::of);
-        let printed = stdout.and_then(|stdout| Ok([stdout, stderr?]));
-        let printed = printed.context("cannot read what a command printed").map_err(Cause::Failed)?;
+        let printed = capture.read(&self.space).map_err(|error| unreadable(first, error))?;
         if self.in_order {
+            self.files += printed.iter().filter(|printed| printed.is_file()).count();
             self.held.entry(first).or_default().push(printed);
             return Ok(());
         }
-        self.print(printed)
+        self.print(first, printed)
     }
 
-    /// The item of this number is done with; none before `next` is still to be started.
+    /// The item of this number is done with; all before `next` have been started.
     pub(super) fn settle(&mut self, first: u64, next: u64) -> Result<(), Cause> {
         self.open.remove(&first);
         let next = self.open.first().map_or(next, |open| next.min(*open));
         while let Some(held) = self.held.first_entry().filter(|held| *held.key() < next) {
-            for printed in held.remove() {
-                self.print(printed)?;
+            let (first, printed) = held.remove_entry();
+            for printed in printed {
+                self.files -= printed.iter().filter(|printed| printed.is_file()).count();
+                self.print(first, printed)?;
             }
         }
         Ok(())
@@ -106,7 +145,7 @@ impl Outputs {
         self.settle(0, u64::MAX)
     }
 
-    fn print(&self, printed: [Printed; 2]) -> Result<(), Cause> {
+    fn print(&self, first: u64, printed: [Printed; 2]) -> Result<(), Cause> {
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(printed) {
             let write = |bytes: &[u8]| {
                 self.writer.write_all(target, bytes, |_| bytes.len()).map_err(|(_, cause)| cause)
@@ -115,12 +154,79 @@ impl Outputs {
                 Printed::Small(bytes) if bytes.is_empty() => {}
                 Printed::Small(bytes) => write(&bytes)?,
                 Printed::Large(file) => {
-                    pieces(&file, write)?
-                        .context("cannot read what a command printed")
-                        .map_err(Cause::Failed)?;
+                    pieces(&file, write)?.map_err(|error| unreadable(first, error))?;
+                    // Another command may have found none beside this file.
+                    let _ = self.space.check(&file);
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// How many files the outputs of commands may keep open.
+fn most_files() -> usize {
+    let most = sysconf(SysconfVar::OPEN_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
+    most.unwrap_or(LEAST_FILES).saturating_sub(OTHER_FILES)
+}
+
+/// What the command for the item of this number printed cannot be had.
+fn unreadable(first: u64, error: io::Error) -> Cause {
+    let is_full = error.kind() == io::ErrorKind::StorageFull;
+    let error = Error::new(error);
+    Cause::Failed(match is_full {
+        true => error.context(format!(
+            "item {first}: what its command printed may be incomplete: set TMPDIR to where there is room"
+        )),
+        false => error.context(format!("item {first}: cannot read what its command printed")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::interrupt::Interrupt;
+
+    fn outputs() -> Outputs {
+        Outputs { most_files: 10, ..Outputs::new(Writer::new(Arc::new(Interrupt::for_this_thread())), true) }
+    }
+
+    /// A command for the item of this number starts, prints so much, and ends.
+    fn end(outputs: &mut Outputs, first: u64, length: usize) {
+        let capture = Capture::of(&mut Command::new("true")).unwrap();
+        capture.0[0].write_all_at(&vec![b'x'; length], 0).unwrap();
+        outputs.open(first);
+        outputs.take(first, capture).ok().unwrap();
+    }
+
+    #[test]
+    fn no_more_are_held_than_there_may_be() {
+        let mut outputs = outputs();
+        outputs.open(3);
+        for first in 4..1004 {
+            assert_eq!(outputs.bound(4), None, "{first}");
+            end(&mut outputs, first, 0);
+            outputs.settle(first, 1).ok().unwrap();
+        }
+        assert_eq!(outputs.bound(0), Some(4));
+        outputs.settle(3, 1003).ok().unwrap();
+        assert_eq!(outputs.bound(0), None);
+    }
+
+    #[test]
+    fn files_are_left_for_the_first_item_that_is_not_done() {
+        let mut outputs = outputs();
+        // With nothing held, those that run may become too many.
+        assert_eq!([outputs.bound(4), outputs.bound(5)], [None, None]);
+        outputs.open(3);
+        assert_eq!([outputs.bound(4), outputs.bound(5)], [None, Some(4)]);
+        end(&mut outputs, 5, SMALL + 1);
+        end(&mut outputs, 7, SMALL + 1);
+        assert_eq!([outputs.bound(3), outputs.bound(4)], [None, Some(4)]);
+        assert_eq!([3, 4].map(|first| outputs.will_free_files(first)), [false, true]);
+        outputs.in_order = false;
+        assert_eq!(outputs.bound(9), None);
     }
 }

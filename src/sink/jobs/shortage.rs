@@ -1,7 +1,8 @@
 //! What to do while not even one command can be started, for want of processes, descriptors or memory.
 //!
-//! As long as commands are running, their ends will help. With none, it may be others that use everything up, and that
-//! passes; or there is too little for ever, and then the run ends.
+//! As long as commands are running, their ends will help, as will the end of the item that held outputs wait for. With
+//! neither, it may be others that use everything up, and that passes; or there is too little for ever, and then the run
+//! ends.
 
 use crate::time::{SECOND, Time};
 
@@ -9,7 +10,7 @@ use crate::time::{SECOND, Time};
 const FIRST_PAUSE: u64 = SECOND / 20;
 const LONGEST_PAUSE: u64 = 2 * SECOND;
 
-/// How long nothing can be started, with nothing running, before the run ends.
+/// How long nothing can be started, with nothing of ours to help, before the run ends.
 pub(super) const PATIENCE: u64 = 30 * SECOND;
 
 /// A shortage, as long as it lasts.
@@ -32,9 +33,9 @@ pub(super) enum Next {
 }
 
 impl Shortage {
-    /// A command could not be started at `now`.
-    pub(super) fn persists(&mut self, now: Time, is_any_running: bool) -> Next {
-        if is_any_running {
+    /// A command could not be started at `now`. If it `will_pass`, something of ours gives back what is short.
+    pub(super) fn persists(&mut self, now: Time, will_pass: bool) -> Next {
+        if will_pass {
             self.over();
             return Next::Again(FIRST_PAUSE);
         }

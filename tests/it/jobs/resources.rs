@@ -25,6 +25,27 @@ fn no_item_is_lost_for_want_of_descriptors() {
     }
 }
 
+/// Outputs that are held have files, and wait for an item that backs off, or for one that is held up by its key.
+#[test]
+fn outputs_that_are_held_leave_descriptors_for_the_item_that_they_wait_for() {
+    let large = "head -c 70000 /dev/zero | tr '\\0' x; echo; head -c 70000 /dev/zero >&2";
+    let fails_first = format!("[ $THROTTLE_SEQ$THROTTLE_ATTEMPT != 11 ] && {{ {large}; }}");
+    let ways = [("--retries 1 --backoff 1..1", fails_first.as_str()), ("-r 1/s,key=re:k,only=k", large)];
+    for (args, command) in ways {
+        for jobs in [1, 9] {
+            let script =
+                format!("ulimit -n 60; exec throttle -r1T/s -kj{jobs} {args} -- sh -c \"$0\" 2>/dev/null");
+            let mut shell = sh_command(&script);
+            let mut running = Running::start(shell.arg(command));
+            running.write(format!("k\nk\n{}", numbers(38)));
+            let output = running.finish();
+            assert!(output.status.success(), "{args} -j {jobs}: {:?}", output.status);
+            let lines = text(&output.stdout).lines().filter(|line| line.len() == 70_000).count();
+            assert_eq!(lines, 40, "{args} -j {jobs}");
+        }
+    }
+}
+
 #[test]
 fn a_directory_for_temporary_files_that_is_missing_is_named() {
     for args in [&["-j2"][..], &["--retries=1"]] {
@@ -34,6 +55,45 @@ fn a_directory_for_temporary_files_that_is_missing_is_named() {
             .assert()
             .code(1)
             .stderr(predicate::str::contains("cannot make a"));
+    }
+}
+
+/// Runs a script in an empty file system of 1 MiB, if the machine lets us have one.
+fn in_small_file_system(script: &str) -> Option<std::process::Output> {
+    let unshare = |script: &str| {
+        let mut command = sh_command(&format!("unshare -rm sh -c '{script}'"));
+        command.output().expect("sh")
+    };
+    if needs_program("unshare").is_none() || !unshare("mount -t tmpfs none /mnt").status.success() {
+        eprintln!("skipped: no file systems can be mounted here");
+        return None;
+    }
+    Some(unshare(&format!("mount -t tmpfs -o size=1m none /mnt; cd /mnt; export TMPDIR=/mnt; {script}")))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_for_which_there_is_no_space_is_no_success() {
+    let fill = "head -c 2M /dev/zero >fill 2>/dev/null";
+    for args in ["-j2", "-k", "-j2 --pipe"] {
+        let Some(output) = in_small_file_system(&format!(
+            "{fill}; seq 3 | throttle -r1T/s {args} -- sh -c \"echo printed; exit 0\"; echo $?"
+        )) else {
+            return;
+        };
+        assert_eq!(text(&output.stdout), "1\n", "{args}");
+        let told = "throttle: cannot make a temporary file: set TMPDIR to where there is room: No space left";
+        assert!(text(&output.stderr).starts_with(told), "{args}: {}", text(&output.stderr));
+        // What fills up the rest is the command itself, which does not care.
+        let output = in_small_file_system(&format!(
+            "throttle -r1T/s {args} -- sh -c \"head -c 2M /dev/zero 2>/dev/null; exit 0\" </proc/version >/dev/null
+             echo $?"
+        ));
+        let output = output.unwrap();
+        assert_eq!(text(&output.stdout), "1\n", "{args}");
+        let told =
+            "throttle: item 1: what its command printed may be incomplete: set TMPDIR to where there is room";
+        assert!(text(&output.stderr).starts_with(told), "{args}: {}", text(&output.stderr));
     }
 }
 

@@ -251,6 +251,11 @@ impl Schedule {
         self.stats.stopped += nanos;
     }
 
+    /// The outputs of so many commands were not printed, or not completely.
+    pub fn not_printed(&mut self, commands: u64) {
+        self.stats.unprinted += commands;
+    }
+
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
         let read = self.intake.total() - self.intake.blank();

@@ -19,6 +19,8 @@ pub struct Stats {
     pub retried: u64,
     /// Items whose command failed, or could not be given them.
     pub failed: u64,
+    /// Commands whose output was not printed, or not completely.
+    pub unprinted: u64,
     /// Items that need not be released any more.
     pub settled: u64,
     /// Bytes of the items that are done with, with delimiters.

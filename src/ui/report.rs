@@ -7,7 +7,7 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 use super::progress::{Display, Progress};
-use super::stats::{self, items};
+use super::stats::{self, count_of, items};
 use super::stderr;
 use super::terminal;
 use crate::config::{Rate, Report, Run};
@@ -177,6 +177,14 @@ impl Reporter {
         }
     }
 
+    /// What commands printed in vain. A reader that went away wanted no more.
+    fn unprinted(&self, exit: Exit, stats: &Stats) {
+        if stats.unprinted > 0 && exit != Exit::Signal(Signal::SIGPIPE as i32) {
+            let commands = count_of(stats.unprinted, "command");
+            self.notice(&format_args!("the output of {commands} was not printed, or not completely"));
+        }
+    }
+
     /// What was read in vain, when a run ends before its input does.
     fn left(&self, exit: Exit, stats: &Stats) {
         if exit == Exit::Signal(Signal::SIGPIPE as i32) {
@@ -197,6 +205,7 @@ impl Reporter {
         if unnamed > 0 {
             self.notice(&format_args!("{unnamed} more failed"));
         }
+        self.unprinted(exit, &stats);
         self.left(exit, &stats);
         self.next_step(exit, &stats);
         self.numbers(schedule, now, exit);

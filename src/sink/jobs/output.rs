@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use anyhow::Context;
 
 use super::temp_file::{self, pieces};
-use crate::sink::Cause;
 use crate::sink::writer::{Target, Writer};
+use crate::sink::{Cause, Flushed};
 
 /// Output up to this size is kept in memory while it waits for its turn.
 const SMALL: usize = 64 << 10;
@@ -28,6 +28,11 @@ impl Capture {
         command.stdout(Stdio::from(files[0].try_clone()?));
         command.stderr(Stdio::from(files[1].try_clone()?));
         Ok(Capture(files))
+    }
+
+    fn read(self) -> io::Result<[Printed; 2]> {
+        let [stdout, stderr] = self.0.map(Printed::of);
+        Ok([stdout?, stderr?])
     }
 }
 
@@ -55,13 +60,18 @@ pub(super) struct Outputs {
     in_order: bool,
     /// The numbers of the items that are not done with.
     open: BTreeSet<u64>,
-    /// What waits until all items before it are done with. An item may have several, from one attempt each.
-    held: BTreeMap<u64, Vec<[Printed; 2]>>,
+    /// What waits for its turn, or cannot be read. An item may have several, from one attempt each.
+    held: BTreeMap<u64, Vec<io::Result<[Printed; 2]>>>,
+    /// It is the turn of the items before this one.
+    next: u64,
+    /// A write broke off: what comes after a piece of an output would only look as though it were whole.
+    is_broken: bool,
 }
 
 impl Outputs {
     pub(super) fn new(writer: Writer, in_order: bool) -> Self {
-        Outputs { writer, in_order, open: BTreeSet::new(), held: BTreeMap::new() }
+        let next = if in_order { 0 } else { u64::MAX };
+        Outputs { writer, in_order, open: BTreeSet::new(), held: BTreeMap::new(), next, is_broken: false }
     }
 
     /// Whether more may be started.
@@ -76,40 +86,54 @@ impl Outputs {
         }
     }
 
-    /// A command for the item of this number has ended, having printed to `capture`.
-    pub(super) fn take(&mut self, first: u64, capture: Capture) -> Result<(), Cause> {
-        let [stdout, stderr] = capture.0.map(Printed::of);
-        let printed = stdout.and_then(|stdout| Ok([stdout, stderr?]));
-        let printed = printed.context("cannot read what a command printed").map_err(Cause::Failed)?;
-        if self.in_order {
-            self.held.entry(first).or_default().push(printed);
-            return Ok(());
-        }
-        self.print(printed)
+    /// A command for the item of this number has ended, having printed to `capture`, or else by itself.
+    pub(super) fn take(&mut self, first: u64, capture: Option<Capture>) {
+        self.held.entry(first).or_default().extend(capture.map(Capture::read));
     }
 
     /// The item of this number is done with; none before `next` is still to be started.
-    pub(super) fn settle(&mut self, first: u64, next: u64) -> Result<(), Cause> {
+    pub(super) fn settle(&mut self, first: u64, next: u64) {
         self.open.remove(&first);
-        let next = self.open.first().map_or(next, |open| next.min(*open));
-        while let Some(held) = self.held.first_entry().filter(|held| *held.key() < next) {
-            for printed in held.remove() {
-                self.print(printed)?;
-            }
-        }
-        Ok(())
+        self.next = self.open.first().map_or(next, |open| next.min(*open));
     }
 
     /// All that is still held will not wait any longer.
-    pub(super) fn finish(&mut self) -> Result<(), Cause> {
-        self.open.clear();
-        self.settle(0, u64::MAX)
+    pub(super) fn finish(&mut self) -> Flushed {
+        self.next = u64::MAX;
+        self.flush()
     }
 
-    fn print(&self, printed: [Printed; 2]) -> Result<(), Cause> {
-        for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(printed) {
-            let write = |bytes: &[u8]| {
-                self.writer.write_all(target, bytes, |_| bytes.len()).map_err(|(_, cause)| cause)
+    /// Prints that of which it is the turn.
+    pub(super) fn flush(&mut self) -> Flushed {
+        let mut flushed = Flushed::default();
+        while let Some(held) = self.held.first_entry().filter(|held| *held.key() < self.next) {
+            let (first, outputs) = held.remove_entry();
+            match outputs.into_iter().try_for_each(|output| self.print(output)) {
+                Ok(()) => flushed.printed.push(first),
+                Err(cause) => {
+                    flushed.unprinted += 1;
+                    flushed.cause = flushed.cause.or(cause);
+                }
+            }
+        }
+        flushed
+    }
+
+    /// Prints what a command has printed, unless a write broke off before; that was told.
+    fn print(&mut self, output: io::Result<[Printed; 2]>) -> Result<(), Option<Cause>> {
+        if self.is_broken {
+            return Err(None);
+        }
+        let output = output.context("cannot read what a command printed").map_err(Cause::Failed)?;
+        Ok(self.write(output)?)
+    }
+
+    fn write(&mut self, output: [Printed; 2]) -> Result<(), Cause> {
+        for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(output) {
+            let mut write = |bytes: &[u8]| {
+                let written = self.writer.write_all(target, bytes, |_| bytes.len());
+                self.is_broken |= written.is_err();
+                written.map_err(|(_, cause)| cause)
             };
             match printed {
                 Printed::Small(bytes) if bytes.is_empty() => {}

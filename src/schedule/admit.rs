@@ -147,7 +147,7 @@ impl Schedule {
     /// The item in front of the intake cannot be charged.
     fn skip_bad(&mut self, error: SourceError) {
         if let Some(segment) = self.intake.pass() {
-            self.stats.settled += u64::from(segment.attempt() == 1);
+            self.stats.settled += 1;
             self.tell(Notice::BadItem(error));
             self.finish(segment.first(), 1, Some(Exit::BadItem));
         }
@@ -333,8 +333,8 @@ impl Schedule {
             self.stats.retried += items;
         } else {
             self.stats.released += items;
-            self.stats.settled += items;
         }
+        self.stats.settled += items;
         self.recycle(batch);
     }
 

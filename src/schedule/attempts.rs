@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 
+use super::Failed;
 use crate::charge::Key;
 use crate::config::{Backoff, Halt, Retry, Run};
 use crate::exit::{End, JobEnd};
@@ -60,6 +61,8 @@ pub(super) struct Attempts {
     in_flight: HashMap<u64, Attempt>,
     /// What waits for its next attempt, by when that may be and its first item.
     backing_off: BTreeMap<(Time, u64), Vec<Segment>>,
+    /// How the last attempt failed of what waits for its next one, by its first item.
+    failed_so_far: BTreeMap<u64, Failed>,
     retry: Retry,
     halt: Option<Halt>,
     jitter: Rng,
@@ -80,6 +83,7 @@ impl Attempts {
     }
 
     pub(super) fn start(&mut self, first: u64, attempt: Attempt) {
+        self.failed_so_far.remove(&first);
         self.in_flight.insert(first, attempt);
     }
 
@@ -98,6 +102,21 @@ impl Attempts {
     /// How many commands are running.
     pub(super) fn running(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// What has failed is to be tried again.
+    pub(super) fn fail_so_far(&mut self, failed: Failed) {
+        self.failed_so_far.insert(failed.item, failed);
+    }
+
+    /// What has failed and will not be tried again, as the run is over.
+    pub(super) fn take_failed_so_far(&mut self) -> impl Iterator<Item = Failed> {
+        std::mem::take(&mut self.failed_so_far).into_values()
+    }
+
+    /// The items from this one on are done with.
+    pub(super) fn settle(&mut self, first: u64) {
+        self.failed_so_far.remove(&first);
     }
 
     /// Items wait until an instant before they are tried again.

@@ -39,6 +39,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use anyhow::anyhow;
+use nix::sys::signal::Signal;
 
 pub use self::action::{Action, Failed, Failure, Notice, Stop};
 pub use self::attempts::Attempt;
@@ -290,6 +291,7 @@ impl Schedule {
     /// All that was read has gone: was that the end of the input?
     fn conclude(&mut self) -> Action {
         self.tell_unmatched();
+        self.tell_unfinished();
         match self.bad_end.take().filter(|_| self.has_released_all()) {
             Some(error) => {
                 self.give_up(Exit::Error, error.into());
@@ -307,6 +309,14 @@ impl Schedule {
             let unmatched = self.intake.charger().unmatched();
             let warn = |limit| Action::Tell(Notice::Warning(format!("no item matched the limit {limit}")));
             self.actions.extend(unmatched.map(warn));
+        }
+    }
+
+    /// What waited for another attempt has failed so far. A reader that went away does not care.
+    fn tell_unfinished(&mut self) {
+        let failed = self.attempts.take_failed_so_far();
+        if self.exit != Exit::Signal(Signal::SIGPIPE as i32) {
+            self.actions.extend(failed.map(|failed| Action::Tell(Notice::FailedSoFar(failed))));
         }
     }
 

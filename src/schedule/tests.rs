@@ -201,6 +201,7 @@ fn waits(schedule: &Schedule) -> Vec<u64> {
 fn told(notice: &Notice) -> String {
     match notice {
         Notice::Failed(failed) => format!("failed {}", failed.item),
+        Notice::FailedSoFar(failed) => format!("failed {} so far", failed.item),
         Notice::BadItem(error) => format!("bad {error}"),
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
         Notice::Halted { failed } => format!("halted after {failed}"),

@@ -85,6 +85,35 @@ fn an_attempt_that_fails_is_counted_apart_from_the_release() {
 }
 
 #[test]
+fn what_is_to_be_tried_again_is_left_and_named_when_the_run_ends() {
+    for args in ["--backoff 1h..1h", "--backoff 1h..1h --in-order"] {
+        let mut schedule = Scene::new(&format!("-r 9/10ns -j 4 --retries 1 {args} -- cmd"));
+        schedule.happens(Time(0), &Input("a\nb\nc\n"));
+        schedule.actions(0);
+        for (item, left) in [(1, 1), (3, 2)] {
+            schedule.happens(Time(5), &Ended(item, 1));
+            schedule.actions(5);
+            assert_eq!(schedule.schedule.stats().left(), left, "{args}");
+        }
+        let schedule = schedule.check(&[
+            (6, Interrupt, "SIGTERM; wait -"),
+            (7, Ended(2, 1), "failed 2; failed 1 so far; failed 3 so far; finish 130"),
+        ]);
+        let stats = schedule.stats();
+        assert_eq!((stats.released, stats.failed, stats.left()), (3, 1, 2), "{args}");
+    }
+    // What is tried again is not left any more.
+    let schedule = Scene::new("-r 9/10ns -j 4 --retries 1 --backoff 5ns..5ns -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait - or input"),
+        (1, Ended(1, 1), "wait 6 or input"),
+        (6, Due, "send a; wait - or input"),
+        (7, Interrupt, "SIGTERM; wait -"),
+        (8, Ended(1, 1), "failed 1; finish 130"),
+    ]);
+    assert_eq!((schedule.stats().failed, schedule.stats().left()), (1, 0));
+}
+
+#[test]
 fn what_waits_for_a_command_does_not_wait_for_a_limit() {
     let schedule = Scene::new("-r 1/100ns -j 1 -- cmd").check(&[
         (0, Input("a\nb\nc\n"), "send a; wait -"),

@@ -59,6 +59,7 @@ pub(super) enum Outcome {
 #[derive(Default)]
 pub(super) struct Attempts {
     in_flight: HashMap<u64, Attempt>,
+    items_in_flight: u64,
     /// What waits for its next attempt, by when that may be and its first item.
     backing_off: BTreeMap<(Time, u64), Vec<Segment>>,
     /// How the last attempt failed of what waits for its next one, by its first item.
@@ -84,11 +85,14 @@ impl Attempts {
 
     pub(super) fn start(&mut self, first: u64, attempt: Attempt) {
         self.failed_so_far.remove(&first);
+        self.items_in_flight += attempt.items();
         self.in_flight.insert(first, attempt);
     }
 
     pub(super) fn end(&mut self, first: u64) -> Option<Attempt> {
-        self.in_flight.remove(&first)
+        let attempt = self.in_flight.remove(&first)?;
+        self.items_in_flight -= attempt.items();
+        Some(attempt)
     }
 
     pub(super) fn get(&self, first: u64) -> Option<&Attempt> {
@@ -97,6 +101,11 @@ impl Attempts {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Attempt> {
         self.in_flight.values_mut()
+    }
+
+    /// How many items have commands running.
+    pub(super) fn items_in_flight(&self) -> u64 {
+        self.items_in_flight
     }
 
     /// How many commands are running.

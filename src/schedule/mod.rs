@@ -30,6 +30,7 @@ mod metrics;
 mod orders;
 mod outlook;
 mod queue;
+mod rejects;
 mod rules;
 mod stats;
 mod tally;
@@ -55,6 +56,7 @@ use self::attempts::Attempts;
 use self::batch::Former;
 use self::bookings::Bookings;
 use self::queue::Queue;
+use self::rejects::Rejects;
 use self::rules::Rules;
 use self::tally::Tally;
 use crate::config::{Config, OnBad, OnLimit, Output, Rate, Run, Selector};
@@ -71,6 +73,7 @@ pub struct Schedule {
     intake: Intake,
     queue: Queue,
     attempts: Attempts,
+    rejects: Rejects,
     /// What has been booked, if limits are shared.
     bookings: Option<Bookings>,
     mode: Mode,
@@ -141,6 +144,7 @@ impl Schedule {
             separator,
             rates,
             attempts: Attempts::default(),
+            rejects: Rejects::default(),
             bookings: None,
             tally,
             waiting_since: None,
@@ -183,6 +187,7 @@ impl Schedule {
             self.tally.wait(now.since(since));
         }
         self.rules.former.set_capacity(capacity);
+        self.count_rejects();
         self.evict(now);
         self.resume(now);
         let gathers = self.gathers(now, capacity);
@@ -275,7 +280,8 @@ impl Schedule {
 
     /// How many bytes of the input are done with: all before the first item that was neither released nor refused.
     pub fn consumed(&self) -> u64 {
-        self.queue.offset().unwrap_or(u64::MAX).min(self.intake.offset())
+        let waiting = self.queue.offset().into_iter().chain(self.rejects.offset());
+        waiting.fold(self.intake.offset(), u64::min)
     }
 
     fn has_released_all(&self) -> bool {
@@ -328,7 +334,7 @@ impl Schedule {
     }
 
     fn has_room(&self) -> bool {
-        self.queue.has_room(&self.rules, self.intake.is_single())
+        self.queue.has_room(&self.rules, self.intake.is_single()) && !self.rejects.are_full()
     }
 
     /// Notes when the next release may be. A turn that never comes ends the run, unless something may change that.

@@ -12,6 +12,7 @@ use super::stderr;
 use super::terminal;
 use crate::config::{Rate, Report, Run};
 use crate::exit::{Exit, signal_name};
+use crate::printable::{escaped, escaped_json};
 use crate::schedule::{Schedule, Stats, Total};
 use crate::store::Reach;
 use crate::time::Time;
@@ -226,7 +227,7 @@ impl Reporter {
             self.statistics(schedule, now);
         }
         if self.as_json {
-            stderr::tell(&format!("{}\n", stats::json(schedule, now, exit)));
+            stderr::tell(&format!("{}\n", escaped_json(&stats::json(schedule, now, exit))));
         }
     }
 
@@ -245,20 +246,4 @@ fn say(text: &dyn fmt::Display) {
 /// One line, to be written in one go.
 fn line(text: &dyn fmt::Display) -> String {
     format!("throttle: {}\n", escaped(&text.to_string()))
-}
-
-/// Names of files and commands, and items, may hold what a terminal would take for orders.
-fn escaped(text: &str) -> String {
-    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(escape).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_control_character_passes() {
-        assert_eq!(escaped("a\x1b[2J\nb\u{9b}\u{e9}"), "a\\u{1b}[2J\\nb\\u{9b}\u{e9}");
-    }
 }

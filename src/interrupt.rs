@@ -42,6 +42,11 @@ impl Interrupt {
         self.raised.load(SeqCst)
     }
 
+    /// Whether the run is to stop, and the thread does not know yet why.
+    pub fn is_unheard(&self) -> bool {
+        self.is_raised() && !self.heard.load(SeqCst)
+    }
+
     /// Asks the thread to stop.
     pub fn raise(&self) {
         self.raised.store(true, SeqCst);

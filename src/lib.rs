@@ -20,6 +20,7 @@ pub mod inherited;
 pub mod interrupt;
 pub mod limiter;
 mod pipe;
+mod printable;
 pub mod runtime;
 pub mod schedule;
 pub mod sink;
@@ -92,7 +93,7 @@ fn print(text: &str) -> Exit {
 
 fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
     match (&config.action, &config.shared) {
-        (Action::List, _) => return Ok(print(&store::names().join("\n"))),
+        (Action::List, _) => return Ok(print(&names())),
         (Action::Status, Some(shared)) => return status(shared),
         _ => {}
     }
@@ -121,6 +122,11 @@ fn execute(config: &Config, reporter: Reporter) -> Result<Exit> {
     }
 }
 
+/// The names of all states, a line each.
+fn names() -> String {
+    store::names().iter().map(|name| printable::escaped(name)).collect::<Vec<_>>().join("\n")
+}
+
 fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Option<Display> {
     let count = Arc::new(Count::default());
     let counted = Arc::clone(&count);
@@ -132,8 +138,10 @@ fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Opti
 
 fn status(shared: &Shared) -> Result<Exit> {
     let status = store::status(&shared.state, RealClock::Boot.now())?;
-    let text = status
-        .map_or_else(|| format!("there is no state {}", shared.state), |status| ui::state::describe(&status));
+    let text = status.map_or_else(
+        || printable::escaped(&format!("there is no state {}", shared.state)),
+        |status| ui::state::describe(&status),
+    );
     Ok(print(&text))
 }
 
@@ -185,7 +193,8 @@ fn audit_run(config: &Config, rates: &[Rate], arrivals: &Arrivals, reader: Reade
                 plot::draw(review.audit(), path, io::stdout().lock())?;
             }
             if config.as_json {
-                ui::stderr::tell(&format!("{}\n", ui::audit::json(review.audit(), exit)));
+                let json = ui::audit::json(review.audit(), exit).to_string();
+                ui::stderr::tell(&format!("{}\n", printable::escaped_json(&json)));
             }
             Ok(exit)
         }

@@ -7,7 +7,7 @@ use super::text_file::TextFile;
 use super::world::{Event, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
 use crate::schedule::{Action, Schedule, Stop};
-use crate::sink::{Cause, Sent, Sink};
+use crate::sink::{Cause, Flushed, Sent, Sink};
 use crate::source::{Batch, Delimiter};
 use crate::time::Time;
 use crate::ui::hints::is_long;
@@ -46,9 +46,10 @@ impl Driver<'_> {
                 Action::Settle { first, next } => self.settle(schedule, first, next),
                 Action::Wait { until, accepting } => self.wait(schedule, until, accepting),
                 Action::Finish(exit) => {
-                    let exit = self.finish(schedule, exit);
-                    self.finish_metrics(schedule, exit);
-                    return exit;
+                    if self.finish(schedule) {
+                        self.finish_metrics(schedule, exit);
+                        return exit;
+                    }
                 }
             }
         }
@@ -70,14 +71,9 @@ impl Driver<'_> {
                 let items = batch.items();
                 schedule.sent(end, batch, items);
             }
-            Sent::Partly(items, Cause::Interrupted) => {
-                schedule.sent(end, batch, items);
-                // What interrupted it is about to be told.
-                self.wait(schedule, None, false);
-            }
             Sent::Partly(items, cause) => {
                 schedule.sent(end, batch, items);
-                fail(schedule, cause);
+                self.fail(schedule, cause);
             }
             Sent::Busy { pause, why } => {
                 schedule.busy(end, batch, pause);
@@ -91,9 +87,8 @@ impl Driver<'_> {
 
     fn settle(&mut self, schedule: &mut Schedule, first: u64, next: u64) {
         let Some(jobs) = self.sink.jobs() else { return };
-        if let Err(cause) = self.reporter.make_way(|| jobs.settle(first, next)) {
-            fail(schedule, cause);
-        }
+        jobs.settle(first, next);
+        self.flush(schedule);
     }
 
     fn wait(&mut self, schedule: &mut Schedule, until: Option<Time>, accepting: bool) {
@@ -170,33 +165,55 @@ impl Driver<'_> {
         }
     }
 
-    /// Commands have ended.
+    /// Commands have ended, by the instant read after that.
     fn reap(&mut self, schedule: &mut Schedule) {
-        let now = self.world.now();
         let Some(jobs) = self.sink.jobs() else { return };
-        let reaped = if jobs.captures() { self.reporter.make_way(|| jobs.reap()) } else { jobs.reap() };
-        for ended in reaped.ended {
+        let ended = jobs.reap();
+        let now = self.world.now();
+        for ended in ended {
             if let Err(error) = self.note(schedule, now, &ended) {
                 schedule.fail(Exit::Error, error);
             }
             schedule.job_ended(now, &ended);
         }
-        reaped.cause.into_iter().for_each(|cause| fail(schedule, cause));
+        self.flush(schedule);
     }
 
     /// Notes the end of a command in the log.
-    fn note(&self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
-        let Some((log, attempt)) = self.log.as_ref().zip(schedule.attempt(ended.first)) else {
+    fn note(&mut self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
+        let Some((log, attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
             return Ok(());
         };
         let (wait, runtime) = (attempt.started.since(attempt.since), now.since(attempt.started));
         let (number, end, started) = (attempt.number(), ended.end, attempt.started);
-        for segment in &attempt.segments {
-            for (item, seq) in self.delimiter.split(segment.bytes()).zip(segment.first()..) {
-                log.note(&Entry { seq, started, wait, runtime, attempt: number, end, item })?;
-            }
-        }
-        Ok(())
+        let items = attempt
+            .segments
+            .iter()
+            .flat_map(|segment| self.delimiter.split(segment.bytes()).zip(segment.first()..));
+        let entries =
+            items.map(|(item, seq)| Entry { seq, started, wait, runtime, attempt: number, end, item });
+        log.note(now, ended, entries)
+    }
+
+    /// Prints what commands have printed, as far as it is their turn.
+    fn flush(&mut self, schedule: &mut Schedule) {
+        let Some(jobs) = self.sink.jobs() else { return };
+        let flushed = if jobs.captures() { self.reporter.make_way(|| jobs.flush()) } else { jobs.flush() };
+        self.flushed(schedule, flushed);
+    }
+
+    /// Notes whose output is out. Returns whether all of it is.
+    fn flushed(&mut self, schedule: &mut Schedule, flushed: Flushed) -> bool {
+        let Flushed { printed, unprinted, cause } = flushed;
+        let noted = self
+            .log
+            .as_mut()
+            .map_or(Ok(()), |log| printed.into_iter().try_for_each(|first| log.printed(first)));
+        let is_well = noted.is_ok() && cause.is_none();
+        schedule.not_printed(unprinted);
+        noted.err().into_iter().for_each(|error| schedule.fail(Exit::Error, error));
+        cause.into_iter().for_each(|cause| self.fail(schedule, cause));
+        is_well
     }
 
     fn finish_metrics(&mut self, schedule: &Schedule, exit: Exit) {
@@ -206,26 +223,29 @@ impl Driver<'_> {
         }
     }
 
-    fn finish(&mut self, schedule: &mut Schedule, exit: Exit) -> Exit {
-        let Err(cause) = self.sink.finish() else { return exit };
-        fail(schedule, cause);
-        loop {
-            match schedule.poll(self.world.now(), self.sink.capacity()) {
-                Action::Tell(notice) => self.reporter.tell(&notice),
-                Action::Finish(exit) => return exit,
-                _ => {}
-            }
+    /// Prints what is left. Returns whether the run is over as it was: nothing has come up meanwhile.
+    fn finish(&mut self, schedule: &mut Schedule) -> bool {
+        let flushed = self.reporter.make_way(|| self.sink.finish());
+        let is_well = self.flushed(schedule, flushed);
+        let is_over = is_well && !self.world.is_interrupted();
+        self.hear_signal(schedule);
+        is_over
+    }
+
+    /// Nothing more can be sent, or printed.
+    fn fail(&mut self, schedule: &mut Schedule, cause: Cause) {
+        match cause {
+            Cause::ReaderGone => schedule.stop(Stop::ReaderGone),
+            Cause::Interrupted => self.hear_signal(schedule),
+            Cause::Failed(error) => schedule.fail(Exit::Error, error),
+            Cause::Unable(exit, error) => schedule.fail(exit, error),
         }
     }
-}
 
-/// Nothing more can be sent.
-fn fail(schedule: &mut Schedule, cause: Cause) {
-    match cause {
-        Cause::ReaderGone => schedule.stop(Stop::ReaderGone),
-        // What interrupted it will be told.
-        Cause::Interrupted => {}
-        Cause::Failed(error) => schedule.fail(Exit::Error, error),
-        Cause::Unable(exit, error) => schedule.fail(exit, error),
+    /// Waits for the signal that is about to be told, if there is one.
+    fn hear_signal(&mut self, schedule: &mut Schedule) {
+        while self.world.is_interrupted() {
+            self.wait(schedule, None, false);
+        }
     }
 }

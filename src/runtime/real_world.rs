@@ -16,6 +16,7 @@ use super::{limits, precise, readable, signals, stdout_reader, waker};
 use super::world::{Event, Wait, Wake, World};
 use crate::config::{Limits, Rate};
 use crate::interrupt::Interrupt;
+use crate::schedule::Stop;
 use crate::source::{Reader, SourceError};
 use crate::store::{Order, Slot, Store};
 use crate::time::Time;
@@ -207,11 +208,15 @@ impl World for RealWorld {
         };
         self.previous = until;
         match wake {
-            Wake::Event(Event::Stop(_)) => self.interrupt.hear(),
+            Wake::Event(Event::Stop(Stop::Signal(_))) => self.interrupt.hear(),
             Wake::Event(Event::Exited) => self.reaper.iter_mut().for_each(Reaper::has_told),
             _ => {}
         }
         wake
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.is_unheard()
     }
 
     fn book(&mut self, order: Order) {

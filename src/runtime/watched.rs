@@ -4,7 +4,7 @@ use super::Clock;
 use crate::audit::Audit;
 use crate::charge::Draft;
 use crate::config::{Config, Rate};
-use crate::sink::{Cause, Jobs, Sent, Sink};
+use crate::sink::{Flushed, Jobs, Sent, Sink};
 use crate::source::{Batch, Capacity, Charger, Delimiter};
 use crate::time::Time;
 
@@ -84,7 +84,7 @@ impl<S: Sink> Sink for Watched<S> {
         sent
     }
 
-    fn finish(&mut self) -> Result<(), Cause> {
+    fn finish(&mut self) -> Flushed {
         self.sink.finish()
     }
 

@@ -20,6 +20,11 @@ pub trait World {
     /// lane before a release at that instant is chosen.
     fn wait(&mut self, wait: Wait) -> Wake;
 
+    /// Whether a signal has come that asks to stop, and was not told yet.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
     /// Has slots booked. The answer is told as [`Wake::Booked`]; a world without a store has none.
     fn book(&mut self, _order: Order) {}
 

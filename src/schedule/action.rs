@@ -46,6 +46,8 @@ pub enum Action {
 pub enum Notice {
     /// Items have failed for good.
     Failed(Failed),
+    /// Items that have failed were to be tried again, but the run is over.
+    FailedSoFar(Failed),
     /// An item is skipped, since it cannot be charged.
     BadItem(SourceError),
     /// An item came too early, and that ends the run.
@@ -79,7 +81,7 @@ pub enum Notice {
     Error(Error),
 }
 
-/// Items that have failed for good.
+/// Items that have failed.
 #[derive(Debug)]
 pub struct Failed {
     /// The number of the first.

@@ -9,7 +9,7 @@ use crate::charge::Key;
 use crate::config::{OnBad, OnLimit};
 use crate::exit::Exit;
 use crate::limiter::{Blocked, Refusal, Request, Verdict};
-use crate::source::{Batch, Capacity, Misfit, Segment, SourceError};
+use crate::source::{Batch, Capacity, Misfit, Segment};
 use crate::time::Time;
 
 /// Once a batch has so many bytes, it is sent: the usual size of a pipe.
@@ -118,7 +118,10 @@ impl Schedule {
             } else if self.look(now) {
                 self.check_line_end();
                 match self.rules.former.misfit(self.intake.record()) {
-                    Some(misfit) => self.fail_unsent(misfit),
+                    Some(misfit) => {
+                        let why = |schedule: &Self, segment: &_| schedule.misfit(segment, misfit);
+                        self.reject(why, Exit::CommandFailed);
+                    }
                     None => self.push(),
                 }
             } else {
@@ -129,11 +132,13 @@ impl Schedule {
 
     /// Looks at the next item that was read. Returns whether there is one.
     fn look(&mut self, now: Time) -> bool {
-        while !self.stopping {
+        while !self.stopping && !self.rejects.are_full() {
             match self.intake.look() {
                 None => return false,
                 Some(Ok(())) => return true,
-                Some(Err(error)) if self.on_bad == OnBad::Skip => self.skip_bad(error),
+                Some(Err(error)) if self.on_bad == OnBad::Skip => {
+                    self.reject(|_, _| Notice::BadItem(error), Exit::BadItem);
+                }
                 Some(Err(error)) => {
                     self.intake.clear();
                     self.end_of_input(now, Some(error));
@@ -142,15 +147,6 @@ impl Schedule {
             }
         }
         false
-    }
-
-    /// The item in front of the intake cannot be charged.
-    fn skip_bad(&mut self, error: SourceError) {
-        if let Some(segment) = self.intake.pass() {
-            self.stats.settled += u64::from(segment.attempt() == 1);
-            self.tell(Notice::BadItem(error));
-            self.finish(segment.first(), 1, Some(Exit::BadItem));
-        }
     }
 
     /// Lines from Windows end in CR, LF: few commands expect the CR. Told once.
@@ -173,19 +169,11 @@ impl Schedule {
         }
     }
 
-    /// The item in front of the intake can never be sent.
-    fn fail_unsent(&mut self, misfit: Misfit) {
-        if let Some(segment) = self.intake.pass() {
-            self.fail_misfit(&segment, misfit);
-        }
-    }
-
-    fn fail_misfit(&mut self, segment: &Segment, misfit: Misfit) {
+    /// What is to be told of an item that cannot be given to a command.
+    fn misfit(&self, segment: &Segment, misfit: Misfit) -> Notice {
         let text = self.delimiter.trim(segment.bytes()).to_vec();
         let (item, items) = (segment.first(), segment.items());
-        self.stats.settled += items;
-        self.tell(Notice::Failed(Failed { item, items, text, why: Failure::Misfit(misfit) }));
-        self.finish(item, items, Some(Exit::CommandFailed));
+        Notice::Failed(Failed { item, items, text, why: Failure::Misfit(misfit) })
     }
 
     /// Admits what waits in lanes. Returns whether what came later may go at the same instant.
@@ -334,8 +322,8 @@ impl Schedule {
             self.stats.retried += items;
         } else {
             self.stats.released += items;
-            self.stats.settled += items;
         }
+        self.stats.settled += items;
         self.recycle(batch);
     }
 
@@ -390,7 +378,9 @@ impl Schedule {
             [only] if only.items() == 1 => {
                 let only = only.clone();
                 self.commit(now, 0);
-                self.fail_misfit(&only, Misfit::Line);
+                self.stats.settled += 1;
+                self.tell(self.misfit(&only, Misfit::Line));
+                self.finish(only.first(), 1, Some(Exit::CommandFailed));
                 self.recycle(batch);
             }
             _ => {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 
+use super::Failed;
 use crate::charge::Key;
 use crate::config::{Backoff, Halt, Retry, Run};
 use crate::exit::{End, JobEnd};
@@ -58,8 +59,11 @@ pub(super) enum Outcome {
 #[derive(Default)]
 pub(super) struct Attempts {
     in_flight: HashMap<u64, Attempt>,
+    items_in_flight: u64,
     /// What waits for its next attempt, by when that may be and its first item.
     backing_off: BTreeMap<(Time, u64), Vec<Segment>>,
+    /// How the last attempt failed of what waits for its next one, by its first item.
+    failed_so_far: BTreeMap<u64, Failed>,
     retry: Retry,
     halt: Option<Halt>,
     jitter: Rng,
@@ -80,11 +84,15 @@ impl Attempts {
     }
 
     pub(super) fn start(&mut self, first: u64, attempt: Attempt) {
+        self.failed_so_far.remove(&first);
+        self.items_in_flight += attempt.items();
         self.in_flight.insert(first, attempt);
     }
 
     pub(super) fn end(&mut self, first: u64) -> Option<Attempt> {
-        self.in_flight.remove(&first)
+        let attempt = self.in_flight.remove(&first)?;
+        self.items_in_flight -= attempt.items();
+        Some(attempt)
     }
 
     pub(super) fn get(&self, first: u64) -> Option<&Attempt> {
@@ -95,9 +103,29 @@ impl Attempts {
         self.in_flight.values_mut()
     }
 
+    /// How many items have commands running.
+    pub(super) fn items_in_flight(&self) -> u64 {
+        self.items_in_flight
+    }
+
     /// How many commands are running.
     pub(super) fn running(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// What has failed is to be tried again.
+    pub(super) fn fail_so_far(&mut self, failed: Failed) {
+        self.failed_so_far.insert(failed.item, failed);
+    }
+
+    /// What has failed and will not be tried again, as the run is over.
+    pub(super) fn take_failed_so_far(&mut self) -> impl Iterator<Item = Failed> {
+        std::mem::take(&mut self.failed_so_far).into_values()
+    }
+
+    /// The items from this one on are done with.
+    pub(super) fn settle(&mut self, first: u64) {
+        self.failed_so_far.remove(&first);
     }
 
     /// Items wait until an instant before they are tried again.

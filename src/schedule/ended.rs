@@ -24,12 +24,16 @@ impl Schedule {
         match self.attempts.outcome(ended, attempt.number()) {
             Outcome::Retry { after, holds } if !self.stopping => {
                 let until = now.checked_add(after.into()).unwrap_or(Time(u64::MAX));
+                self.stats.settled -= attempt.items();
+                let failed = self.failed(ended, &attempt);
+                failed.into_iter().for_each(|failed| self.attempts.fail_so_far(failed));
                 self.retry(ended.first, attempt.segments, until, holds);
             }
             Outcome::Completed => self.complete(ended.first, &attempt, None),
             Outcome::Retry { .. } | Outcome::Failed => {
                 self.complete(ended.first, &attempt, Some(Exit::of_command(ended.end)));
-                self.tell_failed(ended, &attempt);
+                let failed = self.failed(ended, &attempt);
+                failed.into_iter().for_each(|failed| self.tell(Notice::Failed(failed)));
             }
         }
     }
@@ -59,15 +63,17 @@ impl Schedule {
         self.finish(first, attempt.items(), failure);
     }
 
-    fn tell_failed(&mut self, ended: &JobEnd, attempt: &Attempt) {
-        let Some(segment) = attempt.segments.first() else { return };
+    /// What is to be told of an attempt that failed.
+    fn failed(&self, ended: &JobEnd, attempt: &Attempt) -> Option<Failed> {
+        let segment = attempt.segments.first()?;
         let text = self.delimiter.split(segment.bytes()).next().unwrap_or_default().to_vec();
         let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
-        self.tell(Notice::Failed(Failed { item: ended.first, items: attempt.items(), text, why }));
+        Some(Failed { item: ended.first, items: attempt.items(), text, why })
     }
 
     /// Items are done with, well or not.
     pub(super) fn finish(&mut self, first: u64, items: u64, failure: Option<Exit>) {
+        self.attempts.settle(first);
         self.settle(first);
         if let Some(exit) = failure {
             self.stats.failed += items;

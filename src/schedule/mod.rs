@@ -30,6 +30,7 @@ mod metrics;
 mod orders;
 mod outlook;
 mod queue;
+mod rejects;
 mod rules;
 mod stats;
 mod tally;
@@ -39,6 +40,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use anyhow::anyhow;
+use nix::sys::signal::Signal;
 
 pub use self::action::{Action, Failed, Failure, Notice, Stop};
 pub use self::attempts::Attempt;
@@ -54,6 +56,7 @@ use self::attempts::Attempts;
 use self::batch::Former;
 use self::bookings::Bookings;
 use self::queue::Queue;
+use self::rejects::Rejects;
 use self::rules::Rules;
 use self::tally::Tally;
 use crate::config::{Config, OnBad, OnLimit, Output, Rate, Run, Selector};
@@ -70,6 +73,7 @@ pub struct Schedule {
     intake: Intake,
     queue: Queue,
     attempts: Attempts,
+    rejects: Rejects,
     /// What has been booked, if limits are shared.
     bookings: Option<Bookings>,
     mode: Mode,
@@ -140,6 +144,7 @@ impl Schedule {
             separator,
             rates,
             attempts: Attempts::default(),
+            rejects: Rejects::default(),
             bookings: None,
             tally,
             waiting_since: None,
@@ -185,6 +190,7 @@ impl Schedule {
             self.tally.wait(now.since(since));
         }
         self.rules.former.set_capacity(capacity);
+        self.count_rejects();
         self.evict(now);
         self.resume(now);
         let gathers = self.gathers(now, capacity);
@@ -254,6 +260,11 @@ impl Schedule {
         self.stats.stopped += nanos;
     }
 
+    /// The outputs of so many commands were not printed, or not completely.
+    pub fn not_printed(&mut self, commands: u64) {
+        self.stats.unprinted += commands;
+    }
+
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
         let read = self.intake.total() - self.intake.blank();
@@ -272,7 +283,8 @@ impl Schedule {
 
     /// How many bytes of the input are done with: all before the first item that was neither released nor refused.
     pub fn consumed(&self) -> u64 {
-        self.queue.offset().unwrap_or(u64::MAX).min(self.intake.offset())
+        let waiting = self.queue.offset().into_iter().chain(self.rejects.offset());
+        waiting.fold(self.intake.offset(), u64::min)
     }
 
     fn has_released_all(&self) -> bool {
@@ -288,6 +300,7 @@ impl Schedule {
     /// All that was read has gone: was that the end of the input?
     fn conclude(&mut self) -> Action {
         self.tell_unmatched();
+        self.tell_unfinished();
         match self.bad_end.take().filter(|_| self.has_released_all()) {
             Some(error) => {
                 self.give_up(Exit::Error, error.into());
@@ -308,6 +321,14 @@ impl Schedule {
         }
     }
 
+    /// What waited for another attempt has failed so far. A reader that went away does not care.
+    fn tell_unfinished(&mut self) {
+        let failed = self.attempts.take_failed_so_far();
+        if self.exit != Exit::Signal(Signal::SIGPIPE as i32) {
+            self.actions.extend(failed.map(|failed| Action::Tell(Notice::FailedSoFar(failed))));
+        }
+    }
+
     fn is_accepting(&self, capacity: Capacity) -> bool {
         // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it came.
         let is_taken = capacity.vacancies > 0 && capacity.before > self.intake.total();
@@ -317,7 +338,7 @@ impl Schedule {
     }
 
     fn has_room(&self) -> bool {
-        self.queue.has_room(&self.rules, self.intake.is_single())
+        self.queue.has_room(&self.rules, self.intake.is_single()) && !self.rejects.are_full()
     }
 
     /// Notes when the next release may be. A turn that never comes ends the run, unless something may change that.

@@ -19,7 +19,9 @@ pub struct Stats {
     pub retried: u64,
     /// Items whose command failed, or could not be given them.
     pub failed: u64,
-    /// Items that need not be released any more.
+    /// Commands whose output was not printed, or not completely.
+    pub unprinted: u64,
+    /// Items that need not be released any more, unless their command fails and is tried again.
     pub settled: u64,
     /// Bytes of the items that are done with, with delimiters.
     pub bytes: u64,
@@ -61,7 +63,7 @@ impl Stats {
         self.settled += items;
     }
 
-    /// Items that were read and not released.
+    /// Items that were read and not released, or are to be released again.
     pub fn left(&self) -> u64 {
         self.read.saturating_sub(self.settled + self.skipped)
     }

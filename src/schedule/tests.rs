@@ -195,6 +195,7 @@ fn waits(schedule: &Schedule) -> Vec<u64> {
 fn told(notice: &Notice) -> String {
     match notice {
         Notice::Failed(failed) => format!("failed {}", failed.item),
+        Notice::FailedSoFar(failed) => format!("failed {} so far", failed.item),
         Notice::BadItem(error) => format!("bad {error}"),
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
         Notice::Halted { failed } => format!("halted after {failed}"),
@@ -279,10 +280,11 @@ fn a_batch_knows_the_capacity_of_the_sink() {
     let capacity = Capacity { line: Some(line), ..scene.capacity };
     Scene { capacity, ..scene }.check(&[
         // Two items of 1 byte with their delimiters weigh 8, one more would be 12. One of 16 bytes never fits.
-        (0, Input("a\nb\nc\n0123456789abcdef\n"), "failed 4; wait 0 or input"),
+        (0, Input("a\nb\nc\n0123456789abcdef\n"), "wait 0 or input"),
         (0, Due, "send a b; wait -"),
         (9, Ended(1, 0), "wait 9 or input"),
         (9, Due, "send c; wait -"),
+        (15, Ended(3, 0), "failed 4; wait - or input"),
     ]);
 }
 
@@ -542,8 +544,8 @@ fn a_bad_item_may_be_skipped() {
     ]);
     assert_eq!((schedule.stats().failed, schedule.stats().settled), (1, 4));
     Scene::new("-r 2/100ns,cost=col:1 --on-bad skip -- cmd").check(&[
-        (0, Input("1\nx\n"), &format!("send 1; {bad}; wait -")),
-        (5, Ended(1, 1), "failed 1; wait - or input"),
+        (0, Input("1\nx\n"), "send 1; wait -"),
+        (5, Ended(1, 1), &format!("failed 1; {bad}; wait - or input")),
         (6, EndOfInput, "finish 123"),
     ]);
 }

@@ -29,12 +29,9 @@ pub trait Sink {
         None
     }
 
-    /// Nothing more will be sent, nor is anything running.
-    ///
-    /// # Errors
-    /// Output that had to wait for something else cannot be printed.
-    fn finish(&mut self) -> Result<(), Cause> {
-        Ok(())
+    /// Prints the outputs that are left: nothing more will be sent, nor is anything running.
+    fn finish(&mut self) -> Flushed {
+        Flushed::default()
     }
 
     /// The commands that were started, if that is what it does.
@@ -52,7 +49,7 @@ impl Sink for Box<dyn Sink> {
         self.as_mut().send(at, batch)
     }
 
-    fn finish(&mut self) -> Result<(), Cause> {
+    fn finish(&mut self) -> Flushed {
         self.as_mut().finish()
     }
 
@@ -63,18 +60,18 @@ impl Sink for Box<dyn Sink> {
 
 /// Commands that were started and run on.
 pub trait Jobs {
-    /// Collects the commands that have ended.
-    fn reap(&mut self) -> Reaped;
+    /// Collects the commands that have ended, and prints nothing: a reader may stall, and the ends be told late.
+    fn reap(&mut self) -> Vec<JobEnd>;
 
     /// Whether it prints what commands print, rather than they themselves.
     fn captures(&self) -> bool;
 
     /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
     /// sent and is not settled.
-    ///
-    /// # Errors
-    /// Its output, which had to wait for that, cannot be printed.
-    fn settle(&mut self, first: u64, next: u64) -> Result<(), Cause>;
+    fn settle(&mut self, first: u64, next: u64);
+
+    /// Prints the outputs of commands whose turn has come.
+    fn flush(&mut self) -> Flushed;
 
     /// Passes a signal on to what is running.
     fn signal(&mut self, signal: Signal);
@@ -117,11 +114,13 @@ pub enum Cause {
     Unable(Exit, Error),
 }
 
-/// What became of commands.
+/// What became of the outputs of commands.
 #[derive(Debug, Default)]
-pub struct Reaped {
-    /// Those that have ended.
-    pub ended: Vec<JobEnd>,
-    /// Why their output cannot be printed.
+pub struct Flushed {
+    /// The numbers of the first items of the commands whose output is out, down to the last byte.
+    pub printed: Vec<u64>,
+    /// The number of commands whose output was not printed, or not completely.
+    pub unprinted: u64,
+    /// Why not, for the first of them.
     pub cause: Option<Cause>,
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::audit::{Audit, Limit, Tally, Violation};
 use crate::config::{Report, format_duration};
 use crate::exit::Exit;
+use crate::printable::escaped;
 use crate::source::excerpt;
 use crate::time::{SECOND, Time};
 
@@ -35,6 +36,7 @@ impl<W: Write> AuditReport<W> {
             return Ok(());
         }
         let Violation { number, at, rate, key, count, early } = *violation;
+        let limit = escaped(&rate.to_string());
         let at = instant(at, is_calendar);
         let key = key.map_or(String::new(), |key| format!(" for '{}'", excerpt(key)));
         let period = format_duration(rate.period.saturating_add(rate.margin));
@@ -42,7 +44,7 @@ impl<W: Write> AuditReport<W> {
             || "more than is ever allowed".to_owned(),
             |early| format!("{} too early", format_duration(early)),
         );
-        writeln!(self.out, "item {number} at {at}: {how}, {count} in {period}, limit {rate}{key}")
+        writeln!(self.out, "item {number} at {at}: {how}, {count} in {period}, limit {limit}{key}")
     }
 
     /// The numbers of each limit, at the end.
@@ -65,7 +67,7 @@ impl<W: Write> AuditReport<W> {
         writeln!(
             out,
             "limit {}: {} of {} too early{by}",
-            limit.rate(),
+            escaped(&limit.rate().to_string()),
             tally.violations,
             super::stats::items(tally.releases)
         )?;

@@ -3,6 +3,7 @@
 use super::stats::{pace, short};
 use super::wall;
 use crate::config::format_duration;
+use crate::printable::escaped;
 use crate::schedule::{Holdup, Outlook, Precision, Stats};
 use crate::time::{SECOND, Time};
 
@@ -67,7 +68,7 @@ fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, pa
     all.extend(pace(recent.items, recent.nanos).filter(|_| has_pace));
     all.extend(wait(&progress.outlook, now, has(Part::Reason)));
     let end = end.filter(|_| has(Part::End)).map(|end| format!("; {end}"));
-    all.join(", ") + end.as_deref().unwrap_or_default()
+    escaped(&(all.join(", ") + end.as_deref().unwrap_or_default()))
 }
 
 fn done(progress: &Progress, has_percent: bool) -> String {
@@ -160,6 +161,10 @@ mod tests {
     fn what_the_next_release_waits_for() {
         let table = [
             (Holdup::Limit(rate("20/1m")), "30 of 300 (10 %), 3.0/s, next in 57s: 20/1m"),
+            (
+                Holdup::Limit(rate("20/m,key=.a\x1b]0;x\x07\u{202e}b")),
+                r"30 of 300 (10 %), 3.0/s, next in 57s: 20/1m per .a\u{1b}]0;x\u{7}\u{202e}b",
+            ),
             (Holdup::Limit(rate("20/m,key=host")), "30 of 300 (10 %), 3.0/s, next in 57s: 20/1m per host"),
             (Holdup::Pause(rate("0/s")), "30 of 300 (10 %), 3.0/s, paused by 0/1s"),
             (Holdup::Backoff, "30 of 300 (10 %), 3.0/s, next in 57s: backoff"),

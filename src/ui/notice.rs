@@ -13,6 +13,13 @@ impl Reporter {
     pub fn tell(&self, notice: &Notice) {
         match notice {
             Notice::Failed(failed) => self.failed(failed),
+            Notice::FailedSoFar(failed) => {
+                let why = reason(failed.why);
+                self.say_failed(
+                    false,
+                    &format!("{}: {why}; the run ended before it was tried again", items_of(failed)),
+                );
+            }
             Notice::BadItem(error) => self.say_failed(false, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
                 let early = early.map_or_else(
@@ -39,23 +46,23 @@ impl Reporter {
     }
 
     fn failed(&self, failed: &Failed) {
-        let Failed { item, items, text, why } = failed;
-        let which = match items {
-            1 => format!("item {item} '{}'", excerpt(text)),
-            _ => format!("items {item} to {}, '{}' and so on", item + items - 1, excerpt(text)),
-        };
-        let text = format!("{which}: {}", reason(*why));
-        match why {
-            // It was not even tried.
-            Failure::Misfit(_) => self.say_failed(true, &text),
-            _ => self.say_failed(false, &text),
-        }
+        let ends = if failed.why == Failure::Ended(End::Exited(255)) { ", which ends the run" } else { "" };
+        let text = format!("{}: {}{ends}", items_of(failed), reason(failed.why));
+        // What was not even tried is an error.
+        self.say_failed(matches!(failed.why, Failure::Misfit(_)), &text);
+    }
+}
+
+fn items_of(failed: &Failed) -> String {
+    let Failed { item, items, text, .. } = failed;
+    match items {
+        1 => format!("item {item} '{}'", excerpt(text)),
+        _ => format!("items {item} to {}, '{}' and so on", item + items - 1, excerpt(text)),
     }
 }
 
 fn reason(why: Failure) -> String {
     match why {
-        Failure::Ended(End::Exited(255)) => "exited with 255, which ends the run".to_owned(),
         Failure::Ended(End::Exited(code)) => format!("exited with {code}"),
         Failure::Ended(End::Killed(signal)) => format!("was killed by {}", signal_name(signal)),
         Failure::TimedOut => "ran longer than --timeout and was ended".to_owned(),

@@ -7,11 +7,12 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 use super::progress::{Display, Progress};
-use super::stats::{self, items};
+use super::stats::{self, count_of, items};
 use super::stderr;
 use super::terminal;
 use crate::config::{Rate, Report, Run};
 use crate::exit::{Exit, signal_name};
+use crate::printable::{escaped, escaped_json};
 use crate::schedule::{Schedule, Stats, Total};
 use crate::store::Reach;
 use crate::time::Time;
@@ -177,6 +178,14 @@ impl Reporter {
         }
     }
 
+    /// What commands printed in vain. A reader that went away wanted no more.
+    fn unprinted(&self, exit: Exit, stats: &Stats) {
+        if stats.unprinted > 0 && exit != Exit::Signal(Signal::SIGPIPE as i32) {
+            let commands = count_of(stats.unprinted, "command");
+            self.notice(&format_args!("the output of {commands} was not printed, or not completely"));
+        }
+    }
+
     /// What was read in vain, when a run ends before its input does.
     fn left(&self, exit: Exit, stats: &Stats) {
         if exit == Exit::Signal(Signal::SIGPIPE as i32) {
@@ -197,6 +206,7 @@ impl Reporter {
         if unnamed > 0 {
             self.notice(&format_args!("{unnamed} more failed"));
         }
+        self.unprinted(exit, &stats);
         self.left(exit, &stats);
         self.next_step(exit, &stats);
         self.numbers(schedule, now, exit);
@@ -217,7 +227,7 @@ impl Reporter {
             self.statistics(schedule, now);
         }
         if self.as_json {
-            stderr::tell(&format!("{}\n", stats::json(schedule, now, exit)));
+            stderr::tell(&format!("{}\n", escaped_json(&stats::json(schedule, now, exit))));
         }
     }
 
@@ -236,20 +246,4 @@ fn say(text: &dyn fmt::Display) {
 /// One line, to be written in one go.
 fn line(text: &dyn fmt::Display) -> String {
     format!("throttle: {}\n", escaped(&text.to_string()))
-}
-
-/// Names of files and commands, and items, may hold what a terminal would take for orders.
-fn escaped(text: &str) -> String {
-    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(escape).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_control_character_passes() {
-        assert_eq!(escaped("a\x1b[2J\nb\u{9b}\u{e9}"), "a\\u{1b}[2J\\nb\\u{9b}\u{e9}");
-    }
 }

@@ -1,6 +1,7 @@
 //! What a state says of its limits, in words.
 
 use crate::config::format_duration;
+use crate::printable::escaped;
 use crate::store::{LimitStatus, Status};
 
 /// A line for each limit, and one for the lock.
@@ -22,5 +23,5 @@ fn limit(status: &LimitStatus) -> String {
         _ => format!("in {}", format_duration(next_in.next_multiple_of(1_000_000))),
     };
     let used = capacity.saturating_sub(*free);
-    format!("{rate}: {used} used, {free} free, next slot {next}")
+    escaped(&format!("{rate}: {used} used, {free} free, next slot {next}"))
 }

@@ -30,7 +30,7 @@ pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
 /// All numbers, as one JSON object.
 pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     let stats = schedule.stats();
-    let Stats { started, read, released, refused, skipped, retried, failed, bytes, .. } = stats;
+    let Stats { started, read, released, refused, skipped, retried, failed, unprinted, bytes, .. } = stats;
     let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
     let limits = schedule.limit_stats().into_iter().map(|limit| {
         json!({
@@ -51,6 +51,7 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
         "skipped": skipped,
         "retried": retried,
         "failed": failed,
+        "unprinted": unprinted,
         "left": stats.left(),
         "bytes": bytes,
         "seconds": seconds(now.since(started)),
@@ -106,7 +107,7 @@ pub fn items(count: u64) -> String {
     count_of(count, "item")
 }
 
-fn count_of(count: u64, what: &str) -> String {
+pub(super) fn count_of(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -1,5 +1,7 @@
 //! Signals, and a reader that goes away: also in an hour's wait, and in a write that never returns.
 
+mod receivers;
+
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};

@@ -11,7 +11,7 @@ use nix::libc;
 use nix::sys::signal::Signal::{SIGCONT, SIGSTOP};
 
 use self::screen::Screen;
-use crate::support::{Directory, Running, THROTTLE, numbers, sh_command, text};
+use crate::support::{Directory, Running, THROTTLE, numbers, sh_command, text, throttle};
 
 /// The program with a terminal for its messages, and a file of so many items for its input.
 fn on(screen: &Screen, items: u32, args: &[&str]) -> Running {
@@ -171,4 +171,32 @@ fn time_that_a_run_was_stopped_is_left_out() {
     assert_eq!((&limit["limit"], &limit["waits"]), (&"2/500ms,algo=sliding".into(), &2.into()));
     assert_eq!((&limit["releases"], &limit["cost"]), (&told["released"], &told["released"]));
     assert_eq!(limit["waited_seconds"], told["waited_seconds"]);
+}
+
+/// A selector that would set a title, ring and turn the text that follows.
+const ORDERS: &str = ".a\x1b]0;title\x07\u{202e}b";
+
+#[test]
+fn a_limit_gives_no_orders_to_the_terminal() {
+    let screen = Screen::new(200);
+    let limit = format!("-r30/1h,key={ORDERS}");
+    let _running = on(&screen, 300, &[&limit, "--progress", "-v"]);
+    screen.wait_for(r"per .a\u{1b}]0;title\u{7}\u{202e}b");
+    assert!(!screen.raw().contains("\x1b]") && !screen.raw().contains('\u{202e}'));
+}
+
+#[test]
+fn what_is_printed_of_limits_gives_no_orders() {
+    let limit = format!("-r1/1h,key={ORDERS}");
+    let runs: [&[&str]; 3] = [
+        &["--audit", "--arrivals=col:1", "--stats=json"],
+        &["--dry-run", "--plot=-", "--stats=json", "-v"],
+        &["--dry-run", "-t", "--", "echo", ORDERS],
+    ];
+    for args in runs {
+        let output = throttle(&[&[limit.as_str()], args].concat()).write_stdin("1\n1\n").output().unwrap();
+        let told = text(&output.stdout) + &text(&output.stderr);
+        assert!(told.contains("]0;title"), "{told}");
+        assert!(!told.contains(['\x1b', '\x07', '\u{202e}']), "{}", told.escape_debug());
+    }
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 
 use self::file::LogFile;
 use crate::config::LogFormat;
-use crate::exit::End;
+use crate::exit::{End, JobEnd};
 use crate::time::Time;
 
 /// A file that commands are noted in.
@@ -24,9 +24,11 @@ pub struct JobLog {
     format: LogFormat,
     /// What the wall clock showed at the origin of the run's, in nanoseconds since 1970.
     origin: Cell<i128>,
+    /// Lines of items that are completed but for the output of their command, by the number of its first item.
+    unprinted: HashMap<u64, String>,
 }
 
-/// When the wall clock is off by more than this, it has been set. Less may lie between the end of a command and its note.
+/// When the wall clock is off by more than this, it has been set. Less may lie between two readings of two clocks.
 const CLOCK_SET: u128 = 100_000_000;
 
 /// What is noted of one item.
@@ -64,7 +66,7 @@ impl JobLog {
             LogFormat::Tsv => LogFile::open(path, tsv::HEADER, tsv::HEADER)?,
             LogFormat::Json => LogFile::open(path, "", json::START)?,
         };
-        Ok(JobLog { file, format, origin: Cell::new(0) })
+        Ok(JobLog { file, format, origin: Cell::new(0), unprinted: HashMap::new() })
     }
 
     /// The items that are noted as completed with status 0.
@@ -84,29 +86,54 @@ impl JobLog {
         Ok(Completed { items })
     }
 
-    /// Notes an item whose command has just ended: in a whole line, or not at all.
+    /// Notes items whose command has `ended`, `now` by the clock of the run: in whole lines, or not at all. Those that are
+    /// completed are noted once its output is [`printed`](Self::printed).
     ///
     /// # Errors
     /// The file cannot be written to.
-    pub fn note(&self, entry: &Entry) -> Result<()> {
-        let start = self.wall_clock(entry);
-        let line = match self.format {
-            LogFormat::Tsv => tsv::line(entry, start),
-            LogFormat::Json => json::line(entry, start),
-        };
-        self.file.append(&line).context("cannot write to the log")
+    pub fn note<'a>(
+        &mut self,
+        now: Time,
+        ended: &JobEnd,
+        entries: impl Iterator<Item = Entry<'a>>,
+    ) -> Result<()> {
+        let lines = entries.map(|entry| self.line(now, &entry)).collect::<String>();
+        if ended.end == End::Exited(0) {
+            self.unprinted.insert(ended.first, lines);
+            return Ok(());
+        }
+        self.append(&lines)
     }
 
-    /// When a command that has just ended started, in nanoseconds since 1970. Starts are as far apart as by the clock of the
-    /// run, unless the wall clock is set.
-    fn wall_clock(&self, entry: &Entry) -> u128 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let ended = i128::from(entry.started.0) + i128::from(entry.runtime);
-        let origin = i128::try_from(now).unwrap_or(i128::MAX) - ended;
+    /// The output of the command whose first item has this number is out.
+    ///
+    /// # Errors
+    /// The file cannot be written to.
+    pub fn printed(&mut self, first: u64) -> Result<()> {
+        self.unprinted.remove(&first).map_or(Ok(()), |lines| self.append(&lines))
+    }
+
+    fn append(&self, lines: &str) -> Result<()> {
+        self.file.append(lines).context("cannot write to the log")
+    }
+
+    fn line(&self, now: Time, entry: &Entry) -> String {
+        let start = self.wall_clock(now, entry.started);
+        match self.format {
+            LogFormat::Tsv => tsv::line(entry, start),
+            LogFormat::Json => json::line(entry, start),
+        }
+    }
+
+    /// When a command started, in nanoseconds since 1970, if it is `now` by the clock of the run. Starts are as far apart as
+    /// by that clock, unless the wall clock is set.
+    fn wall_clock(&self, now: Time, started: Time) -> u128 {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let origin = i128::try_from(wall).unwrap_or(i128::MAX) - i128::from(now.0);
         if origin.abs_diff(self.origin.get()) > CLOCK_SET {
             self.origin.set(origin);
         }
-        u128::try_from(self.origin.get() + i128::from(entry.started.0)).unwrap_or(0)
+        u128::try_from(self.origin.get() + i128::from(started.0)).unwrap_or(0)
     }
 }
 
@@ -138,6 +165,7 @@ impl Completed {
 mod tests {
     use std::fs::OpenOptions;
     use std::io::Write;
+    use std::iter;
 
     use super::*;
 
@@ -145,12 +173,15 @@ mod tests {
         Entry { seq: 1, started: Time::ZERO, wait: 1_500_000, runtime: 0, attempt: 1, end, item }
     }
 
+    fn note(log: &mut JobLog, first: u64, item: &[u8], end: End) {
+        let ended = JobEnd { first, end, timed_out: false, retry_after: None };
+        log.note(Time::ZERO, &ended, iter::once(entry(item, end))).unwrap();
+    }
+
     #[test]
     fn starts_are_as_far_apart_as_they_were() {
         let log = JobLog::open(tempfile::NamedTempFile::new().unwrap().path(), None).unwrap();
-        let start = |started, runtime| {
-            log.wall_clock(&Entry { started: Time(started), runtime, ..entry(b"", End::Exited(0)) })
-        };
+        let start = |started, runtime| log.wall_clock(Time(started + runtime), Time(started));
         let first = start(1_000_000, 7);
         assert_eq!(start(3_000_001, 0) - first, 2_000_001);
         assert_eq!(start(2_000_000, 50) - first, 1_000_000);
@@ -171,25 +202,27 @@ mod tests {
     fn check_completed(format: LogFormat, torn: &[u8]) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
-        let log = JobLog::open(&path, Some(format)).unwrap();
-        for item in [&b"a"[..], b"a", b"b\tc", b"\xff"] {
-            log.note(&entry(item, End::Exited(0))).unwrap();
+        let mut log = JobLog::open(&path, Some(format)).unwrap();
+        for (first, item) in (1..).zip([&b"a"[..], b"a", b"b\tc", b"\xff", b"unprinted"]) {
+            note(&mut log, first, item, End::Exited(0));
         }
-        log.note(&entry(b"failed", End::Exited(1))).unwrap();
-        log.note(&entry(b"killed", End::Killed(9))).unwrap();
+        (1..5).for_each(|first| log.printed(first).unwrap());
+        note(&mut log, 6, b"failed", End::Exited(1));
+        note(&mut log, 7, b"killed", End::Killed(9));
         drop(log);
         // A torn line, of an item that is the beginning of another.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(torn).unwrap();
         let other = if format == LogFormat::Tsv { LogFormat::Json } else { LogFormat::Tsv };
         assert!(JobLog::open(&path, Some(other)).is_err());
         let mut completed = JobLog::open(&path, None).unwrap().completed().unwrap();
-        let items: [(&[u8], bool); 9] = [
+        let items: [(&[u8], bool); 10] = [
             (b"a", true),
             (b"a", true),
             (b"a", false),
             (b"b\tc", true),
             (b"b\\tc", false),
             (b"\xff", true),
+            (b"unprinted", false),
             (b"failed", false),
             (b"killed", false),
             (b"tor", false),

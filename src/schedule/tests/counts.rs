@@ -1,5 +1,7 @@
 //! What is counted, and what is known of a run.
 
+use std::collections::VecDeque;
+
 use super::*;
 use crate::schedule::Stats;
 
@@ -82,6 +84,115 @@ fn an_attempt_that_fails_is_counted_apart_from_the_release() {
     assert_eq!((stats.released, stats.retried, stats.failed, stats.settled), (2, 1, 1, 2));
     // From 0 until 10 an item waited, from then on one that backed off.
     assert_eq!((stats.bytes, stats.waited, stats.second), (5, 40, (0, 3)));
+}
+
+#[test]
+fn what_is_to_be_tried_again_is_left_and_named_when_the_run_ends() {
+    for args in ["--backoff 1h..1h", "--backoff 1h..1h --in-order"] {
+        let mut schedule = Scene::new(&format!("-r 9/10ns -j 4 --retries 1 {args} -- cmd"));
+        schedule.happens(Time(0), &Input("a\nb\nc\n"));
+        schedule.actions(0);
+        for (item, left) in [(1, 1), (3, 2)] {
+            schedule.happens(Time(5), &Ended(item, 1));
+            schedule.actions(5);
+            assert_eq!(schedule.schedule.stats().left(), left, "{args}");
+        }
+        let schedule = schedule.check(&[
+            (6, Interrupt, "SIGTERM; wait -"),
+            (7, Ended(2, 1), "failed 2; failed 1 so far; failed 3 so far; finish 130"),
+        ]);
+        let stats = schedule.stats();
+        assert_eq!((stats.released, stats.failed, stats.left()), (3, 1, 2), "{args}");
+    }
+    // What is tried again is not left any more.
+    let schedule = Scene::new("-r 9/10ns -j 4 --retries 1 --backoff 5ns..5ns -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait - or input"),
+        (1, Ended(1, 1), "wait 6 or input"),
+        (6, Due, "send a; wait - or input"),
+        (7, Interrupt, "SIGTERM; wait -"),
+        (8, Ended(1, 1), "failed 1; finish 130"),
+    ]);
+    assert_eq!((schedule.stats().failed, schedule.stats().left()), (1, 0));
+}
+
+/// What a run does that releases one item after the other, the bad ones in their turn: the number released, and failed.
+fn in_turn(items: &[&str], percent: u64) -> (u64, u64) {
+    let (mut released, mut failed) = (0, 0);
+    for (ended, item) in (1..).zip(items) {
+        let count = if *item == "1" { &mut released } else { &mut failed };
+        *count += 1;
+        if *item != "1" && ended >= 3 && failed * 100 >= ended * percent {
+            break;
+        }
+    }
+    (released, failed)
+}
+
+/// What a run does that reads `items` in pieces, one at the start and one whenever nothing else happens.
+fn in_pieces(items: &[&str], percent: u64, random: &mut fastrand::Rng) -> (u64, u64) {
+    let args = format!("-r 1T/s,cost=col:1 --on-bad skip --halt soon,fail={percent}% -- cmd");
+    let (mut scene, mut left, mut running) = (Scene::new(&args), items, VecDeque::new());
+    for now in (0..).map(Time) {
+        let vacancies = 1 - running.len() as u64;
+        match scene.schedule.poll(now, Capacity { vacancies, ..scene.capacity }) {
+            Action::Send(batch) => {
+                running.push_back(batch.first());
+                scene.schedule.sent(now, batch, 1);
+            }
+            Action::Wait { accepting, .. } if accepting && (running.is_empty() || random.bool()) => {
+                let (piece, rest) = left.split_at(random.usize(..=left.len()));
+                left = rest;
+                match piece {
+                    [] if left.is_empty() => scene.schedule.end_of_input(now, None),
+                    [] => {}
+                    piece => {
+                        let text: Vec<u8> =
+                            piece.iter().flat_map(|item| format!("{item}\n").into_bytes()).collect();
+                        scene.schedule.input(Block::of(text, piece.len() as u64, now));
+                    }
+                }
+            }
+            Action::Wait { .. } => {
+                let first = running.pop_front().expect("it waits for a command");
+                let end = End::Exited(0);
+                scene.schedule.job_ended(now, &JobEnd { first, end, timed_out: false, retry_after: None });
+            }
+            Action::Finish(_) => break,
+            _ => {}
+        }
+    }
+    let stats = scene.schedule.stats();
+    (stats.released, stats.failed)
+}
+
+#[test]
+fn bad_items_count_in_turn_however_the_input_is_cut() {
+    for seed in 0..300 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let share = random.f64();
+        let count = if seed % 50 == 0 { 3000 } else { random.usize(1..30) };
+        let items: Vec<_> = (0..count).map(|_| if random.f64() < share { "x" } else { "1" }).collect();
+        let percent = random.u64(1..=100);
+        let expected = in_turn(&items, percent);
+        assert_eq!(in_pieces(&items, percent, &mut random), expected, "seed {seed}: {percent}% {items:?}");
+    }
+}
+
+#[test]
+fn bad_items_that_were_not_reached_are_left() {
+    let schedule = Scene::new("-r 1/100ns,cost=col:1 --on-bad skip").check(&[
+        (0, Input("1\n1\nx\n"), "send 1; wait 100 or input"),
+        (5, Interrupt, "SIGTERM; finish 130"),
+    ]);
+    assert_eq!((schedule.stats().failed, schedule.stats().left(), schedule.consumed()), (0, 2, 2));
+    // The one that is not reached stands behind all that left.
+    let schedule = Scene::new("-r 2/100ns,cost=col:1 --on-bad skip -j 2 -- cmd").check(&[
+        (0, Input("1\nx\n1\n"), "send 1; send 1; wait -"),
+        (5, Interrupt, "SIGTERM; wait -"),
+        (6, Ended(3, 0), "wait -"),
+        (7, Ended(1, 0), "finish 130"),
+    ]);
+    assert_eq!((schedule.stats().left(), schedule.consumed()), (1, 2));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod wait;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
+use std::iter;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use self::job::{Job, Parent};
 use self::output::{Capture, Outputs};
 use self::shortage::{Next, Shortage};
 use super::writer::Writer;
-use super::{Cause, Jobs, Reaped, Sent, Sink};
+use super::{Cause, Flushed, Jobs, Sent, Sink};
 use crate::config::{Feed, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
@@ -213,8 +214,8 @@ impl Commands {
     }
 
     /// A child has ended; not every child is a job.
-    fn end(&mut self, pid: Pid, end: End, reaped: &mut Reaped) {
-        let Some(at) = self.jobs.iter().position(|job| job.pid == pid) else { return };
+    fn end(&mut self, pid: Pid, end: End) -> Option<JobEnd> {
+        let at = self.jobs.iter().position(|job| job.pid == pid)?;
         let job = self.jobs.swap_remove(at);
         self.slots[job.slot] = false;
         if job.is_overdue {
@@ -223,12 +224,8 @@ impl Commands {
         }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
         let retry_after = self.take_advice(job.slot);
-        reaped.ended.push(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after });
-        if let Some(capture) = job.capture
-            && let Err(cause) = self.outputs.take(job.first, capture)
-        {
-            reaped.cause.get_or_insert(cause);
-        }
+        self.outputs.take(job.first, job.capture);
+        Some(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after })
     }
 }
 
@@ -302,7 +299,7 @@ impl Sink for Commands {
         self.run.trace.then(|| quoted(&self.line(batch)))
     }
 
-    fn finish(&mut self) -> Result<(), Cause> {
+    fn finish(&mut self) -> Flushed {
         self.outputs.finish()
     }
 
@@ -312,20 +309,21 @@ impl Sink for Commands {
 }
 
 impl Jobs for Commands {
-    fn reap(&mut self) -> Reaped {
-        let mut reaped = Reaped::default();
-        while let Some((pid, end)) = wait::next_ended() {
-            self.end(pid, end, &mut reaped);
-        }
-        reaped
+    fn reap(&mut self) -> Vec<JobEnd> {
+        let ended = iter::from_fn(wait::next_ended);
+        ended.filter_map(|(pid, end)| self.end(pid, end)).collect()
     }
 
     fn captures(&self) -> bool {
         self.run.output != Output::Shared
     }
 
-    fn settle(&mut self, first: u64, next: u64) -> Result<(), Cause> {
-        self.outputs.settle(first, next)
+    fn settle(&mut self, first: u64, next: u64) {
+        self.outputs.settle(first, next);
+    }
+
+    fn flush(&mut self) -> Flushed {
+        self.outputs.flush()
     }
 
     fn signal(&mut self, signal: Signal) {

@@ -11,8 +11,8 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use super::space::Space;
 use super::temp_file::{self, pieces};
-use crate::sink::Cause;
 use crate::sink::writer::{Target, Writer};
+use crate::sink::{Cause, Flushed};
 
 /// Output up to this size is kept in memory while it waits for its turn.
 const SMALL: usize = 64 << 10;
@@ -77,8 +77,12 @@ pub(super) struct Outputs {
     in_order: bool,
     /// The numbers of the items that are not done with.
     open: BTreeSet<u64>,
-    /// What waits until all items before it are done with. An item may have several, from one attempt each.
-    held: BTreeMap<u64, Vec<[Printed; 2]>>,
+    /// What waits for its turn, or cannot be read. An item may have several, from one attempt each.
+    held: BTreeMap<u64, Vec<io::Result<[Printed; 2]>>>,
+    /// It is the turn of the items before this one.
+    next: u64,
+    /// A write broke off: what comes after a piece of an output would only look as though it were whole.
+    is_broken: bool,
     /// How many files are held, and the most that may be open, those of running commands included.
     files: usize,
     most_files: usize,
@@ -86,9 +90,10 @@ pub(super) struct Outputs {
 
 impl Outputs {
     pub(super) fn new(writer: Writer, in_order: bool) -> Self {
+        let next = if in_order { 0 } else { u64::MAX };
         let (open, held) = (BTreeSet::new(), BTreeMap::new());
-        let (space, files) = (Space::default(), 0);
-        Outputs { writer, space, in_order, open, held, files, most_files: most_files() }
+        let (space, is_broken) = (Space::default(), false);
+        Outputs { writer, space, in_order, open, held, next, is_broken, files: 0, most_files: most_files() }
     }
 
     /// If no more is to be held than there is, when so many commands are running: only items before the one of this
@@ -114,41 +119,57 @@ impl Outputs {
         }
     }
 
-    /// A command for the item of this number has ended, having printed to `capture`.
-    pub(super) fn take(&mut self, first: u64, capture: Capture) -> Result<(), Cause> {
-        let printed = capture.read(&self.space).map_err(|error| unreadable(first, error))?;
-        if self.in_order {
-            self.files += printed.iter().filter(|printed| printed.is_file()).count();
-            self.held.entry(first).or_default().push(printed);
-            return Ok(());
-        }
-        self.print(first, printed)
+    /// A command for the item of this number has ended, having printed to `capture`, or else by itself.
+    pub(super) fn take(&mut self, first: u64, capture: Option<Capture>) {
+        let output = capture.map(|capture| capture.read(&self.space));
+        self.files += output.as_ref().map_or(0, files);
+        self.held.entry(first).or_default().extend(output);
     }
 
     /// The item of this number is done with; all before `next` have been started.
-    pub(super) fn settle(&mut self, first: u64, next: u64) -> Result<(), Cause> {
+    pub(super) fn settle(&mut self, first: u64, next: u64) {
         self.open.remove(&first);
-        let next = self.open.first().map_or(next, |open| next.min(*open));
-        while let Some(held) = self.held.first_entry().filter(|held| *held.key() < next) {
-            let (first, printed) = held.remove_entry();
-            for printed in printed {
-                self.files -= printed.iter().filter(|printed| printed.is_file()).count();
-                self.print(first, printed)?;
-            }
-        }
-        Ok(())
+        self.next = self.open.first().map_or(next, |open| next.min(*open));
     }
 
     /// All that is still held will not wait any longer.
-    pub(super) fn finish(&mut self) -> Result<(), Cause> {
-        self.open.clear();
-        self.settle(0, u64::MAX)
+    pub(super) fn finish(&mut self) -> Flushed {
+        self.next = u64::MAX;
+        self.flush()
     }
 
-    fn print(&self, first: u64, printed: [Printed; 2]) -> Result<(), Cause> {
-        for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(printed) {
-            let write = |bytes: &[u8]| {
-                self.writer.write_all(target, bytes, |_| bytes.len()).map_err(|(_, cause)| cause)
+    /// Prints that of which it is the turn.
+    pub(super) fn flush(&mut self) -> Flushed {
+        let mut flushed = Flushed::default();
+        while let Some(held) = self.held.first_entry().filter(|held| *held.key() < self.next) {
+            let (first, outputs) = held.remove_entry();
+            self.files -= outputs.iter().map(files).sum::<usize>();
+            match outputs.into_iter().try_for_each(|output| self.print(first, output)) {
+                Ok(()) => flushed.printed.push(first),
+                Err(cause) => {
+                    flushed.unprinted += 1;
+                    flushed.cause = flushed.cause.or(cause);
+                }
+            }
+        }
+        flushed
+    }
+
+    /// Prints what a command has printed, unless a write broke off before; that was told.
+    fn print(&mut self, first: u64, output: io::Result<[Printed; 2]>) -> Result<(), Option<Cause>> {
+        if self.is_broken {
+            return Err(None);
+        }
+        let output = output.map_err(|error| unreadable(first, error))?;
+        Ok(self.write(first, output)?)
+    }
+
+    fn write(&mut self, first: u64, output: [Printed; 2]) -> Result<(), Cause> {
+        for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(output) {
+            let mut write = |bytes: &[u8]| {
+                let written = self.writer.write_all(target, bytes, |_| bytes.len());
+                self.is_broken |= written.is_err();
+                written.map_err(|(_, cause)| cause)
             };
             match printed {
                 Printed::Small(bytes) if bytes.is_empty() => {}
@@ -162,6 +183,11 @@ impl Outputs {
         }
         Ok(())
     }
+}
+
+/// How many files an output is held in.
+fn files(output: &io::Result<[Printed; 2]>) -> usize {
+    output.iter().flatten().filter(|printed| printed.is_file()).count()
 }
 
 /// How many files the outputs of commands may keep open.
@@ -198,7 +224,7 @@ mod tests {
         let capture = Capture::of(&mut Command::new("true")).unwrap();
         capture.0[0].write_all_at(&vec![b'x'; length], 0).unwrap();
         outputs.open(first);
-        outputs.take(first, capture).ok().unwrap();
+        outputs.take(first, Some(capture));
     }
 
     #[test]
@@ -208,10 +234,12 @@ mod tests {
         for first in 4..1004 {
             assert_eq!(outputs.bound(4), None, "{first}");
             end(&mut outputs, first, 0);
-            outputs.settle(first, 1).ok().unwrap();
+            outputs.settle(first, 1);
+            assert!(outputs.flush().printed.is_empty());
         }
         assert_eq!(outputs.bound(0), Some(4));
-        outputs.settle(3, 1003).ok().unwrap();
+        outputs.settle(3, 1003);
+        outputs.flush();
         assert_eq!(outputs.bound(0), None);
     }
 

@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use crate::printable::is_printable;
+
 /// The line that has a shell run this command. Nothing in it can give orders to a terminal.
 pub(in crate::sink) fn quoted(line: &[OsString]) -> String {
     line.iter().map(|arg| quote(arg)).collect::<Vec<_>>().join(" ")
@@ -15,7 +17,7 @@ fn quote(arg: &OsStr) -> String {
         Some(text) if arg.as_bytes().iter().all(is_plain) && !text.is_empty() && !text.starts_with('=') => {
             text.to_owned()
         }
-        Some(text) if !text.contains(char::is_control) => format!("'{}'", text.replace('\'', r"'\''")),
+        Some(text) if text.chars().all(is_printable) => format!("'{}'", text.replace('\'', r"'\''")),
         // What bash, ksh and zsh read, and POSIX since 2024.
         _ => format!("$'{}'", arg.as_bytes().escape_ascii()),
     }
@@ -37,6 +39,7 @@ mod tests {
             (b"\x1b[2J", r"$'\x1b[2J'"),
             (b"a\nb'c", r"$'a\nb\'c'"),
             (b"\xff", r"$'\xff'"),
+            ("\u{202e}a".as_bytes(), r"$'\xe2\x80\xaea'"),
         ] {
             assert_eq!(quote(OsStr::from_bytes(arg)), typed);
         }

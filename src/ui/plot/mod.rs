@@ -14,6 +14,7 @@ use self::svg::svg;
 use self::terminal::terminal;
 use crate::audit::{Audit, Limit, Trace};
 use crate::config::format_duration;
+use crate::printable::escaped;
 use crate::source::excerpt;
 use crate::time::Time;
 
@@ -113,7 +114,7 @@ impl Chart {
             points: points(trace, start, end, limit.period()),
         });
         Chart {
-            title: limit.rate().to_string(),
+            title: escaped(&limit.rate().to_string()),
             period: format_duration(limit.period()),
             allowed: allowed(limit, end.since(start)),
             most: float(limit.most().into()),

@@ -10,12 +10,13 @@ mod state;
 
 use std::fs;
 use std::io::{self, Read};
+use std::iter;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use throttle::config::{Defaults, Limits, Rate, RateText};
-use throttle::exit::End;
+use throttle::exit::{End, JobEnd};
 use throttle::runtime::joblog::{Completed, Entry, JobLog};
 use throttle::sink::parse_retry_after;
 use throttle::source::{Delimiter, Extractor, Reader, SourceError};
@@ -147,7 +148,7 @@ pub fn joblog(data: &[u8]) {
         _ => (true, [&header, data].concat()),
     };
     fs::write(file.path(), &content).expect("a file");
-    let Ok(log) = JobLog::open(file.path(), None) else {
+    let Ok(mut log) = JobLog::open(file.path(), None) else {
         assert!(!is_log && fs::read(file.path()).expect("a file") == content);
         return;
     };
@@ -164,7 +165,9 @@ pub fn joblog(data: &[u8]) {
         end: End::Exited(0),
         item: data,
     };
-    log.note(&entry).expect("writable");
+    let ended = JobEnd { first: 1, end: entry.end, timed_out: false, retry_after: None };
+    log.note(entry.started, &ended, iter::once(entry)).expect("writable");
+    log.printed(1).expect("writable");
     assert_eq!(count(log.completed().expect("readable"), data), before + 1);
 }
 

@@ -11,7 +11,7 @@ use throttle::exit::{End, Exit, JobEnd};
 use throttle::runtime::sim::{Clock, Sim};
 use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
-use throttle::sink::{Cause, Jobs, Reaped, Sent, Sink};
+use throttle::sink::{Flushed, Jobs, Sent, Sink};
 use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::Time;
 use throttle::ui::report::Reporter;
@@ -133,20 +133,22 @@ impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
 }
 
 impl<F: Fn(&str, u64) -> Behaviour> Jobs for SimulatedJobs<F> {
-    fn reap(&mut self) -> Reaped {
+    fn reap(&mut self) -> Vec<JobEnd> {
         let mut running = self.shared.running.borrow_mut();
         let still = running.split_off(&(self.shared.clock.now().0 + 1, 0));
         let endings = self.shared.endings.borrow();
         let ended = std::mem::replace(&mut *running, still);
-        Reaped { ended: ended.into_iter().map(|(_, number)| endings[number]).collect(), cause: None }
+        ended.into_iter().map(|(_, number)| endings[number]).collect()
     }
 
     fn captures(&self) -> bool {
         false
     }
 
-    fn settle(&mut self, _: u64, _: u64) -> Result<(), Cause> {
-        Ok(())
+    fn settle(&mut self, _: u64, _: u64) {}
+
+    fn flush(&mut self) -> Flushed {
+        Flushed::default()
     }
 
     fn signal(&mut self, _: Signal) {}

@@ -1,0 +1,65 @@
+//! Text that a terminal shows as it is: names, limits and items may hold what it would take for orders.
+
+use std::fmt::Write;
+
+/// Whether a terminal shows a character and does nothing else. Not those that control, and not those that are there to
+/// format: they turn the direction of a text or hide a part of it (Unicode's categories Cc, Cf, Zl and Zp).
+pub(crate) fn is_printable(c: char) -> bool {
+    let formats = matches!(c, '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+        | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0001}' | '\u{e0020}'..='\u{e007f}');
+    !c.is_control() && !formats
+}
+
+/// A text in which all that does not print is escaped, so that it is one line.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_printable(c) { escaped.push(c) } else { escaped.extend(c.escape_default()) }
+    }
+    escaped
+}
+
+/// JSON in which all that does not print is escaped. It can only stand in strings.
+pub(crate) fn escaped_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_printable(c) {
+            escaped.push(c);
+        } else {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(escaped, "\\u{unit:04x}"));
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_gives_orders_to_a_terminal_or_turns_a_text_does_not_pass() {
+        let escaped = escaped("a\x1b[2J\nb\u{9b}\u{e9}\u{202e}txt\u{2066}\u{feff}\u{e0041}\u{2028}");
+        let expected = "a\\u{1b}[2J\\nb\\u{9b}\u{e9}\\u{202e}txt\\u{2066}\\u{feff}\\u{e0041}\\u{2028}";
+        assert_eq!(escaped, expected);
+    }
+
+    #[test]
+    fn what_people_write_passes() {
+        for text in
+            ["it's \"quoted\" \\", "e\u{301}", "\u{e0a}\u{e37}\u{e48}\u{e2d}", "\u{5d0}\u{644}", "\u{1f600}"]
+        {
+            assert_eq!(escaped(text), text);
+        }
+    }
+
+    #[test]
+    fn escaped_json_says_the_same() {
+        let value = serde_json::json!({ "a\u{9b}\u{202e}": "\u{e0041}\x1b\"\u{e9}" });
+        let text = escaped_json(&value.to_string());
+        assert!(text.chars().all(is_printable), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+}

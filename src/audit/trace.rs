@@ -51,6 +51,15 @@ impl Trace {
         self.steps.iter_mut().last().into_iter().for_each(|last| last.violations += 1);
     }
 
+    /// With steps that are long enough for no more than the usual number to lie between the start and `end`.
+    pub fn reaching(&self, end: Time) -> Trace {
+        let mut trace = self.clone();
+        while end.since(trace.start) / trace.length >= MOST_STEPS {
+            trace.halve();
+        }
+        trace
+    }
+
     fn halve(&mut self) {
         self.length *= 2;
         self.steps.iter_mut().for_each(|step| step.index /= 2);

@@ -25,9 +25,7 @@ pub trait Sink {
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
     /// What sending `batch` will run, as one would type it, if that is to be shown.
-    fn trace(&self, _batch: &Batch) -> Option<String> {
-        None
-    }
+    fn trace(&self, batch: &Batch) -> Option<String>;
 
     /// Nothing more will be sent, nor is anything running.
     ///
@@ -50,6 +48,10 @@ impl Sink for Box<dyn Sink> {
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
         self.as_mut().send(at, batch)
+    }
+
+    fn trace(&self, batch: &Batch) -> Option<String> {
+        self.as_ref().trace(batch)
     }
 
     fn finish(&mut self) -> Result<(), Cause> {

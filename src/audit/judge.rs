@@ -162,3 +162,19 @@ pub(super) fn by(verdict: Verdict, at: Time) -> Option<u64> {
         Verdict::Never => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::Key;
+
+    /// Where a key stands takes another 5 to 9 bytes.
+    #[test]
+    fn a_key_takes_little_memory() {
+        fn size<A: Algorithm>() -> usize {
+            size_of::<(Key, Account<A::State>)>()
+        }
+        let sizes = [size::<Sliding>(), size::<Bucket>(), size::<Interval>(), size::<Fixed>()];
+        assert!(sizes.iter().all(|size| *size <= 112), "{sizes:?}");
+    }
+}

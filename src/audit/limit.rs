@@ -176,14 +176,13 @@ impl Limit {
 
     /// How many keys it was asked about, if it goes by key.
     pub fn keys(&self) -> Option<Number> {
-        self.key.map(|_| match self.forgotten.number() {
-            Number::Exactly(0) => Number::Exactly(self.judge.keys() as u64),
-            _ => {
-                let mut all = self.forgotten.clone();
-                self.judge.for_each_key(&mut |key| all.insert(key));
-                all.number()
-            }
-        })
+        self.key?;
+        if let Number::Exactly(0) = self.forgotten.number() {
+            return Some(Number::Exactly(self.judge.keys() as u64));
+        }
+        let mut all = self.forgotten.clone();
+        self.judge.for_each_key(&mut |key| all.insert(key));
+        Some(all.number())
     }
 
     /// How many keys are remembered.

@@ -175,7 +175,7 @@ fn keys_that_are_idle_are_forgotten_and_nothing_is_judged_otherwise_for_it() {
             let mut found = [None; 2];
             let one = alone.entry(key).or_insert_with(|| Audit::new(&[rate(limit)]));
             one.judge(number, Time(now), &[1], &[], |violation| {
-                found[0] = Some((violation.count, violation.early))
+                found[0] = Some((violation.count, violation.early));
             });
             let keys = [Key::from_slice(&key.to_le_bytes())];
             let tell = |violation: &Violation| found[1] = Some((violation.count, violation.early));

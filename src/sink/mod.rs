@@ -3,6 +3,7 @@
 mod dry_run;
 mod jobs;
 mod stdout;
+mod text;
 mod writer;
 
 use anyhow::Error;
@@ -11,6 +12,7 @@ use nix::sys::signal::Signal;
 pub use dry_run::DryRun;
 pub use jobs::{Commands, Template, parse_retry_after};
 pub use stdout::Stdout;
+pub use text::Text;
 
 use crate::exit::{Exit, JobEnd};
 use crate::source::{Batch, Capacity};

@@ -26,6 +26,14 @@ impl<W: Write> AuditReport<W> {
         AuditReport { out: BufWriter::with_capacity(64 << 10, out), is_quiet: level == Report::Quiet }
     }
 
+    /// Tells what has not been told yet.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// A release that was too early, in one line.
     ///
     /// # Errors

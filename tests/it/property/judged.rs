@@ -32,7 +32,10 @@ impl Past {
         let since = self.charges.last().map(|last| last.at);
         let is_never = is_window(rate) && cost > rate.count;
         let is_allowed = |at: &u64| since.is_none_or(|since| allows(rate, &self.charges, *at, since, cost));
-        let early = (now..).find(|at| is_never || is_allowed(at)).map(|at| at - now).filter(|_| !is_never);
+        let early = (now..now + 1_000_000)
+            .find(|at| is_never || is_allowed(at))
+            .map(|at| at - now)
+            .filter(|_| !is_never);
         let level = match since {
             None => grains(rate, rate.burst.unwrap_or(rate.count).max(cost)),
             Some(since) => level(rate, &self.charges, now, since, cost),

@@ -87,6 +87,10 @@ impl Sink for Nowhere {
         black_box(batch.bytes());
         Sent::All
     }
+
+    fn trace(&self, _: &Batch) -> Option<String> {
+        None
+    }
 }
 
 /// The whole program but for the system, on `items` items of a thousand keys.

@@ -46,10 +46,10 @@ use crate::interrupt::Interrupt;
 use crate::runtime::joblog::{Completed, JobLog};
 use crate::runtime::sim::{Clock, Sim};
 use crate::runtime::{
-    Clock as RealClock, Count, Driver, Input, Position, RealWorld, Review, TextFile, Watched, World,
+    Clock as RealClock, Count, Driver, Input, Listener, Position, RealWorld, Review, TextFile, Watched, World,
 };
 use crate::schedule::{BookingTerms, Schedule};
-use crate::sink::{Commands, DryRun, Sink, Stdout};
+use crate::sink::{Commands, DryRun, Sink, Stdout, Text};
 use crate::source::{Capacity, Delimiter, Reader, stamped};
 use crate::store::{Policy, Quota, StoreError};
 use crate::time::SECOND;
@@ -186,11 +186,13 @@ fn audit_run(config: &Config, rates: &[Rate], arrivals: &Arrivals, reader: Reade
     if config.plot.is_some() {
         review = review.traced();
     }
-    let mut report = AuditReport::new(config.report, io::stdout().lock());
-    match review.run(reader, &mut report) {
+    let mut listener = Listener::start(config.report != Report::Quiet)?;
+    let stdout = Text::new(listener.interrupt());
+    let mut report = AuditReport::new(config.report, stdout.clone());
+    match review.run(reader, &mut listener, &mut report) {
         Ok(exit) => {
             if let Some(path) = &config.plot {
-                plot::draw(review.audit(), path, io::stdout().lock())?;
+                plot::draw(review.audit(), path, stdout)?;
             }
             if config.as_json {
                 let json = ui::audit::json(review.audit(), exit).to_string();

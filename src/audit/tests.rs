@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::{Defaults, RateText};
+use crate::limiter::Verdict;
 
 fn rate(text: &str) -> Rate {
     text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
@@ -80,11 +81,12 @@ fn a_limit_of_its_own_for_each_key() {
     let a = Some(b"a".to_vec());
     assert_eq!(found, [(3, a.clone(), Some(5)), (5, a, Some(3))]);
     let [keyed, common] = audit.limits() else { panic!() };
-    assert_eq!((keyed.keys(), common.keys()), (Some(2), None));
+    assert_eq!((keyed.keys(), common.keys()), (Some(Number::Exactly(2)), None));
     let worst = keyed.worst_keys(1);
-    assert_eq!((worst.len(), worst[0].0, worst[0].1.violations), (1, &b"a"[..], 2));
+    assert_eq!((worst.len(), worst[0].0, worst[0].1.numbers.violations), (1, &b"a"[..], 2));
     let tally = keyed.tally();
-    assert_eq!((tally.releases, tally.violations, tally.earliest, tally.span()), (5, 2, 5, 12));
+    assert_eq!(tally.numbers, Numbers { releases: 5, violations: 2, earliest: 5 });
+    assert_eq!(tally.span(), 12);
     assert_eq!(tally.worst, Worst { count: 2, start: Time(0), end: Time(5), number: 3 });
 }
 
@@ -94,16 +96,15 @@ fn a_steady_rate_is_that_rate() {
     for number in 0..20 {
         audit.judge(number + 1, Time(number * 100_000_000), &[1], &[], |_| panic!("too early"));
     }
-    let tally = audit.limits()[0].tally();
-    assert_eq!(audit.limits()[0].mean_rate(&tally), Some(10.0));
-    assert_eq!(tally.worst.count, 10);
+    assert_eq!(audit.limits()[0].mean_rate(), Some(10.0));
+    assert_eq!(audit.limits()[0].tally().worst.count, 10);
 }
 
 fn share(limit: &str, releases: &[(u64, u64)]) -> (f64, Option<f64>) {
     let mut audit = Audit::new(&[rate(limit)]);
     releases.iter().for_each(|&(at, cost)| audit.judge(1, Time(at), &[cost], &[], |_| {}));
-    let tally = audit.limits()[0].tally();
-    (audit.limits()[0].mean_share(&tally), audit.limits()[0].mean_rate(&tally))
+    let limit = &audit.limits()[0];
+    (limit.mean_share().expect("a share"), limit.mean_rate())
 }
 
 #[test]
@@ -158,4 +159,46 @@ fn what_keeps_to_a_limit_never_has_more_than_all_of_it() {
             assert!(share <= 1.000_001, "{share} of {limit}: {releases:?}");
         }
     }
+}
+
+/// As many keys as there may be, each forgotten once it is idle.
+#[test]
+fn keys_that_are_idle_are_forgotten_and_nothing_is_judged_otherwise_for_it() {
+    for limit in ["2/1us", "2/1us,algo=bucket", "2/1us,algo=interval", "2/1us,algo=fixed"] {
+        let mut audit = Audit::new(&[rate(&format!("{limit},key=col:1"))]);
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut alone: std::collections::HashMap<u32, Audit> = std::collections::HashMap::new();
+        let mut now = 0;
+        for number in 0..40_000 {
+            now += random.u64(0..=1);
+            let key = random.u32(0..20_000) * random.u32(0..=1);
+            let mut found = [None; 2];
+            let one = alone.entry(key).or_insert_with(|| Audit::new(&[rate(limit)]));
+            one.judge(number, Time(now), &[1], &[], |violation| {
+                found[0] = Some((violation.count, violation.early));
+            });
+            let keys = [Key::from_slice(&key.to_le_bytes())];
+            let tell = |violation: &Violation| found[1] = Some((violation.count, violation.early));
+            audit.judge(number, Time(now), &[1], &keys, tell);
+            assert_eq!(found[0], found[1], "{limit}, key {key}");
+        }
+        let limit = &audit.limits()[0];
+        assert!(limit.remembered() < 5500, "{} are remembered", limit.remembered());
+        assert_eq!(limit.keys(), Some(Number::Exactly(alone.len() as u64)));
+        let busiest = &limit.worst_keys(1)[0];
+        assert_eq!((busiest.0, busiest.1.numbers), (&[0; 4][..], alone[&0].limits()[0].tally().numbers));
+        assert_eq!(limit.tally().numbers.violations, alone.values().map(Audit::too_early).sum::<u64>());
+    }
+}
+
+/// Whether one that is dearer than the burst has waited for long enough depends on the one before it, however long ago.
+#[test]
+fn no_key_is_forgotten_while_the_next_release_may_depend_on_the_last() {
+    let mut audit = Audit::new(&[rate("1/10ns,algo=bucket,burst=3,cost=col:2,key=col:1")]);
+    let mut early = Vec::new();
+    for key in 0..5000u32 {
+        audit.judge(1, Time(key.into()), &[1], &[Key::from_slice(&key.to_le_bytes())], |_| {});
+    }
+    audit.judge(1, Time(5000), &[600], &[Key::from_slice(&[0; 4])], |violation| early.push(violation.early));
+    assert_eq!(early, [Some(980)]);
 }

@@ -33,22 +33,36 @@ impl Trace {
         Trace { start, length: 1, steps: Vec::new() }
     }
 
-    /// Adds a release at `at`. Instants must not decrease.
-    pub fn push(&mut self, at: Time, total: u128, window: u64) {
+    /// Adds a release at `at`, which may have been too early; there is so much in the period that ends with it. Instants must not
+    /// decrease.
+    pub fn push(&mut self, at: Time, cost: u64, window: u64, is_early: bool) {
+        let (total, violations) = (self.total() + u128::from(cost), u64::from(is_early));
         let mut index = at.since(self.start) / self.length;
         while index >= MOST_STEPS {
             self.halve();
             index /= 2;
         }
         match self.steps.last_mut().filter(|last| last.index == index) {
-            Some(last) => (last.total, last.window) = (total, last.window.max(window)),
-            None => self.steps.push(Step { index, total, window, violations: 0 }),
+            Some(last) => {
+                (last.total, last.window) = (total, last.window.max(window));
+                last.violations += violations;
+            }
+            None => self.steps.push(Step { index, total, window, violations }),
         }
     }
 
-    /// The last release was too early.
-    pub fn note_violation(&mut self) {
-        self.steps.iter_mut().last().into_iter().for_each(|last| last.violations += 1);
+    /// What all together cost.
+    pub fn total(&self) -> u128 {
+        self.steps.last().map_or(0, |last| last.total)
+    }
+
+    /// With steps that are long enough for no more than the usual number to lie between the start and `end`.
+    pub fn reaching(&self, end: Time) -> Trace {
+        let mut trace = self.clone();
+        while end.since(trace.start) / trace.length >= MOST_STEPS {
+            trace.halve();
+        }
+        trace
     }
 
     fn halve(&mut self) {
@@ -89,10 +103,7 @@ mod tests {
     fn a_long_history_keeps_its_totals_its_peaks_and_its_violations() {
         let mut trace = Trace::new(Time(7));
         for number in 0..100_000 {
-            trace.push(Time(7 + number * 3), u128::from(number) + 1, number % 1000);
-            if number % 100 == 0 {
-                trace.note_violation();
-            }
+            trace.push(Time(7 + number * 3), 1, number % 1000, number % 100 == 0);
         }
         assert!(trace.steps().len() as u64 <= MOST_STEPS);
         assert!(trace.steps().len() as u64 > MOST_STEPS / 2);

@@ -310,8 +310,9 @@ pub struct Cli {
     /// Check time stamps against the limits, release nothing
     ///
     /// Reads when each item was released, and prints each that was too early: its number, its instant, how many there are in
-    /// its window, and by how much it was too early; then, for each limit, the worst window, how much of the limit was used, and
-    /// the highest and the mean rate. Exits with 75 if any was too early. With --stats=json, the numbers follow as JSON.
+    /// its window, and by how much it was too early; at the end, also by a signal, for each limit, the worst window, how much of the
+    /// limit was used, and the highest and the mean rate. Exits with 75 if any was too early. With --stats=json, the numbers
+    /// follow as JSON.
     ///
     /// A log of --log, or of the --joblog of parallel, is read as it is: costs and keys are those of its items.
     #[arg(long, help_heading = "Control")]
@@ -320,10 +321,11 @@ pub struct Cli {
 
     /// With --dry-run or --audit: where items tell their time
     ///
-    /// SEL[,tz=ZONE]: SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up to 9 decimals (since 1970, or
-    /// since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO 8601, or as web servers
-    /// write it to their common log; a syslog message may be selected whole. ZONE, such as UTC, local, +01:00 or Europe/Berlin,
-    /// is that of times which name none. In a dry run without --arrivals, all items arrive at 0.
+    /// SEL[,tz=ZONE][,year=YEAR]: SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up to 9
+    /// decimals (since 1970, or since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO 8601, or as web
+    /// servers and syslog write it; a syslog message may be selected whole. ZONE, such as UTC, local, +01:00 or Europe/Berlin, is that of
+    /// times which name none. YEAR is that of the first, if they name none; without it, the last one that is not later
+    /// than now. In a dry run without --arrivals, all items arrive at 0.
     #[arg(long, value_name = "SEL", help_heading = "Control")]
     pub(super) arrivals: Option<Arrivals>,
 

@@ -1,4 +1,4 @@
-//! `--arrivals [SEL][,tz=ZONE]`: where a record says when it happened, and how that is read.
+//! `--arrivals [SEL][,tz=ZONE][,year=YEAR]`: where a record says when it happened, and how that is read.
 
 use std::str::FromStr;
 
@@ -14,30 +14,46 @@ pub struct Arrivals {
     pub selector: Option<Selector>,
     /// The time zone of stamps that name none.
     pub zone: Option<TimeZone>,
+    /// The year of the first stamp, if stamps name none.
+    pub year: Option<u16>,
     /// How far stamps may be out of order, in nanoseconds.
     pub unsorted: Option<u64>,
 }
 
-/// Separates the selector from the zone. A regular expression may contain commas, but hardly this.
+/// What may follow the selector. A regular expression may contain commas, but hardly these.
 const ZONE: &str = "tz=";
+const YEAR: &str = "year=";
 
 impl FromStr for Arrivals {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (selector, zone) = match text.strip_prefix(ZONE) {
-            Some(zone) => (None, Some(zone)),
-            None => match text.rsplit_once(",tz=") {
-                Some((selector, zone)) => (Some(selector), Some(zone)),
-                None => (Some(text), None),
-            },
-        };
-        Ok(Arrivals {
-            selector: selector.map(Selector::parse_part).transpose()?,
-            zone: zone.map(parse_zone).transpose()?,
-            unsorted: None,
-        })
+        let (mut rest, mut arrivals) = (Some(text), Arrivals::default());
+        while let Some((before, name, value)) = rest.and_then(last_option) {
+            match name {
+                ZONE => arrivals.zone = Some(parse_zone(value)?),
+                _ => arrivals.year = Some(parse_year(value)?),
+            }
+            rest = before;
+        }
+        Ok(Arrivals { selector: rest.map(Selector::parse_part).transpose()?, ..arrivals })
     }
+}
+
+/// What stands before the last option, if anything does, the option's name, and its value.
+fn last_option(text: &str) -> Option<(Option<&str>, &'static str, &str)> {
+    let found = [ZONE, YEAR].into_iter().filter_map(|name| {
+        let after_comma = |at: &usize| *at == 0 || text[..*at].ends_with(',');
+        let at = text.rmatch_indices(name).map(|(at, _)| at).find(after_comma)?;
+        Some((at, name))
+    });
+    let (at, name) = found.max()?;
+    Some((at.checked_sub(1).map(|end| &text[..end]), name, &text[at + name.len()..]))
+}
+
+fn parse_year(text: &str) -> Result<u16> {
+    let year = text.parse().ok().filter(|year| (1970..=2554).contains(year));
+    year.with_context(|| format!("'{text}' is not a year from 1970 to 2554, such as year=2024"))
 }
 
 /// `UTC`, `+01:00`, `local`, or a name of the time zone database.
@@ -84,6 +100,12 @@ mod tests {
         assert_eq!(parse("col:2").zone, None);
         assert_eq!(parse("re:a,b,tz=UTC").selector, Some("re:a,b".parse().unwrap()));
         assert_eq!(parse("tz=UTC"), Arrivals { zone: Some(TimeZone::UTC), ..Arrivals::default() });
+        let dated = Arrivals { year: Some(2024), ..parse("col:2,tz=UTC") };
+        assert_eq!(
+            (parse("col:2,tz=UTC,year=2024"), parse("col:2,year=2024,tz=UTC")),
+            (dated.clone(), dated)
+        );
+        assert_eq!(parse("year=2024"), Arrivals { year: Some(2024), ..Arrivals::default() });
         let east = TimeZone::fixed(Offset::from_seconds(5400).unwrap());
         for text in ["tz=+01:30", "tz=+0130"] {
             assert_eq!(parse(text).zone, Some(east.clone()), "{text}");
@@ -92,7 +114,19 @@ mod tests {
 
     #[test]
     fn what_is_no_zone_is_refused() {
-        for text in ["tz=", "tz=Mars/Olympus", "tz=+1", "tz=+01:60", "tz=+99:00", "col:1,tz=é", "first"] {
+        for text in [
+            "tz=",
+            "year=",
+            "year=24",
+            "tz=UTC,year=x",
+            "col:1,year=2600",
+            "tz=Mars/Olympus",
+            "tz=+1",
+            "tz=+01:60",
+            "tz=+99:00",
+            "col:1,tz=é",
+            "first",
+        ] {
             assert!(text.parse::<Arrivals>().is_err(), "{text}");
         }
     }

@@ -8,21 +8,26 @@ use hashbrown::HashTable;
 use crate::charge::Key;
 
 /// States by key. An account is where a key's state stands; it is valid until the next [`Accounts::retain`].
-#[derive(Default)]
-pub(super) struct Accounts<S> {
+pub(crate) struct Accounts<S> {
     entries: Vec<(Key, S)>,
     /// Where the entry of a key stands, by its hash: 4 bytes, where an index map takes 16.
     index: HashTable<u32>,
     hasher: RandomState,
 }
 
+impl<S> Default for Accounts<S> {
+    fn default() -> Self {
+        Accounts { entries: Vec::new(), index: HashTable::new(), hasher: RandomState::default() }
+    }
+}
+
 impl<S> Accounts<S> {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// The account of a key, if it has one.
-    pub(super) fn find(&self, key: &[u8]) -> Option<usize> {
+    pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
         let is_it = |&account: &u32| self.entries[account as usize].0.as_slice() == key;
         self.index.find(self.hasher.hash_one(key), is_it).map(|&account| account as usize)
     }
@@ -31,7 +36,7 @@ impl<S> Accounts<S> {
     ///
     /// # Panics
     /// With 2^32 keys.
-    pub(super) fn find_or_open(&mut self, key: &[u8], state: impl FnOnce() -> S) -> usize {
+    pub(crate) fn find_or_open(&mut self, key: &[u8], state: impl FnOnce() -> S) -> usize {
         if let Some(account) = self.find(key) {
             return account;
         }
@@ -44,22 +49,26 @@ impl<S> Accounts<S> {
         account
     }
 
-    pub(super) fn get(&self, account: usize) -> &S {
+    pub(crate) fn get(&self, account: usize) -> &S {
         &self.entries[account].1
     }
 
-    pub(super) fn get_mut(&mut self, account: usize) -> &mut S {
+    pub(crate) fn get_mut(&mut self, account: usize) -> &mut S {
         &mut self.entries[account].1
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut S> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.entries.iter().map(|(key, _)| key.as_slice())
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut S> {
         self.entries.iter_mut().map(|(_, state)| state)
     }
 
     /// Closes all other accounts, and gives memory back if that leaves few.
-    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&S) -> bool) {
+    pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&[u8], &S) -> bool) {
         let before = self.entries.len();
-        self.entries.retain(|(_, state)| is_kept(state));
+        self.entries.retain(|(key, state)| is_kept(key, state));
         if self.entries.len() == before {
             return;
         }
@@ -92,13 +101,13 @@ mod tests {
             *accounts.get_mut(account) += number;
         }
         assert_eq!(accounts.find_or_open(&7u32.to_le_bytes(), || 99), 7);
-        accounts.retain(|state| state % 100 == 7);
+        accounts.retain(|_, state| state % 100 == 7);
         assert_eq!((accounts.len(), accounts.entries.capacity()), (10, 10));
         for number in 0..1000u32 {
             let state = accounts.find(&number.to_le_bytes()).map(|account| *accounts.get(account));
             assert_eq!(state, (number % 100 == 7).then_some(number));
         }
-        accounts.retain(|_| false);
+        accounts.retain(|_, _| false);
         assert_eq!((accounts.len(), accounts.entries.capacity()), (0, 0));
     }
 }

@@ -37,23 +37,25 @@ impl Bucket {
         u128::from(self.terms.count) * u128::from(nanos)
     }
 
-    /// The level at `now`, with nothing waiting.
-    fn level(&self, lacking: &Lacking, now: Time) -> u128 {
-        let left = lacking.grains.saturating_sub(self.accrued(now.since(lacking.at)));
-        self.grains(self.terms.burst).saturating_sub(left)
+    fn full(&self) -> u128 {
+        self.grains(self.terms.burst)
     }
 
-    /// The level at `now`, while `ask` has been waiting since it became next in line.
-    fn level_for(&self, lacking: &Lacking, now: Time, ask: Ask) -> u128 {
+    /// How many grains it lacks from being full at `now`, with nothing waiting.
+    fn lack(&self, lacking: &Lacking, now: Time) -> u128 {
+        lacking.grains.saturating_sub(self.accrued(now.since(lacking.at)))
+    }
+
+    /// The level at `now`, while `ask` has been waiting since it became next in line; and what is owed. One of the two is 0.
+    ///
+    /// Only what was released too early, as an audit finds it, leaves a debt.
+    fn level_for(&self, lacking: &Lacking, now: Time, ask: Ask) -> (u128, u128) {
         let since = ask.since.max(lacking.at);
-        let level = self.level(lacking, since);
-        match now.since(since) {
-            0 => level,
-            waited => {
-                let cap = self.grains(self.terms.burst.max(ask.cost));
-                level.saturating_add(self.accrued(waited)).min(cap)
-            }
-        }
+        let (lack, accrued) = (self.lack(lacking, since), self.accrued(now.since(since)));
+        let (level, owed) = (self.full().saturating_sub(lack), lack.saturating_sub(self.full()));
+        let cap = self.grains(self.terms.burst.max(ask.cost));
+        let level = level.saturating_add(accrued).saturating_sub(owed).min(cap);
+        (level, owed.saturating_sub(accrued))
     }
 
     /// When so many grains will have accrued, from `at` on.
@@ -74,14 +76,16 @@ impl Algorithm for Bucket {
             return Verdict::Never;
         }
         let since = ask.since.max(lacking.at);
-        self.after(since, self.grains(ask.cost).saturating_sub(self.level(lacking, since)))
+        let needed = self.lack(lacking, since).saturating_add(self.grains(ask.cost));
+        self.after(since, needed.saturating_sub(self.full()))
     }
 
     fn available(&self, lacking: &Lacking, now: Time, ask: Ask, pending: u64) -> u64 {
         if self.terms.count == 0 {
             return 0;
         }
-        let level = self.level_for(lacking, now, ask).saturating_sub(self.grains(pending));
+        let (level, _) = self.level_for(lacking, now, ask);
+        let level = level.saturating_sub(self.grains(pending));
         u64::try_from(level / self.grains(ask.cost)).unwrap_or(u64::MAX)
     }
 
@@ -92,8 +96,10 @@ impl Algorithm for Bucket {
 
     fn commit(&self, lacking: &mut Lacking, now: Time, ask: Ask) {
         let now = now.max(lacking.at);
-        let level = self.level_for(lacking, now, ask).saturating_sub(self.grains(ask.cost));
-        *lacking = Lacking { grains: self.grains(self.terms.burst) - level, at: now };
+        let ((level, owed), price) = (self.level_for(lacking, now, ask), self.grains(ask.cost));
+        let left = level.saturating_sub(price);
+        let owed = price.saturating_sub(level).saturating_add(owed);
+        *lacking = Lacking { grains: (self.full() - left).saturating_add(owed), at: now };
     }
 
     fn idle_at(&self, lacking: &Lacking) -> Verdict {
@@ -101,7 +107,7 @@ impl Algorithm for Bucket {
     }
 
     fn exhaust(&self, lacking: &mut Lacking, at: Time) {
-        *lacking = Lacking { grains: self.grains(self.terms.burst), at };
+        *lacking = Lacking { grains: self.full(), at };
     }
 
     fn with_terms(&self, terms: Terms) -> Self {
@@ -112,7 +118,7 @@ impl Algorithm for Bucket {
 
     fn carry_over(&self, lacking: &mut Lacking, new: &Self, now: Time) {
         let now = now.max(lacking.at);
-        let level = self.level(lacking, now);
+        let level = self.full().saturating_sub(self.lack(lacking, now));
         // What is in the bucket stays in it: whole units exactly, and the rest of one rounded down.
         let (units, rest) = (level / self.grains(1), level % self.grains(1));
         let level = units * new.grains(1) + rest * u128::from(new.terms.period) / self.grains(1);

@@ -98,7 +98,7 @@ impl<A: Algorithm> Limiter for Keyed<A> {
         if self.evict_at.is_some_and(|at| at > now) {
             return;
         }
-        self.accounts.retain(|state| !self.rule.idle_at(state).allows(horizon));
+        self.accounts.retain(|_, state| !self.rule.idle_at(state).allows(horizon));
         self.evict_at = if self.accounts.len() == 0 { None } else { now.checked_add(self.pause.into()) };
     }
 }

@@ -23,6 +23,7 @@ mod single;
 mod sliding;
 mod slots;
 
+pub(crate) use accounts::Accounts;
 pub use booked::Booked;
 pub use bucket::{Bucket, Lacking};
 pub(crate) use by_claim::ByClaim;

@@ -51,6 +51,16 @@ impl Sliding {
     fn is_over(&self, run: &Run, now: Time) -> bool {
         now.since(run.at) >= self.period
     }
+
+    /// Forgets what was released before the last `count`. Only what goes over the limit, as an audit finds it, leaves any
+    /// that has not left the window: what is to be released next waits for the last `count` in any case.
+    fn forget_excess(&self, log: &mut Log) {
+        let Some(older) = &mut log.older else { return };
+        while let Some(run) = older.front().filter(|run| log.used - run.cost >= self.count) {
+            log.used -= run.cost;
+            older.pop_front();
+        }
+    }
 }
 
 impl Algorithm for Sliding {
@@ -107,6 +117,9 @@ impl Algorithm for Sliding {
         let cost = ask.cost.min(u64::MAX - log.used);
         log.used += cost;
         log.newest = Run { at: now, cost: log.newest.cost + cost };
+        if log.used > self.count {
+            self.forget_excess(log);
+        }
     }
 
     fn expire(&self, log: &mut Log, now: Time) {

@@ -84,6 +84,10 @@ impl<S: Sink> Sink for Watched<S> {
         sent
     }
 
+    fn trace(&self, batch: &Batch) -> Option<String> {
+        self.sink.trace(batch)
+    }
+
     fn finish(&mut self) -> Flushed {
         self.sink.finish()
     }

@@ -68,4 +68,8 @@ impl Sink for DryRun {
         self.lines = lines;
         sent
     }
+
+    fn trace(&self, _: &Batch) -> Option<String> {
+        None
+    }
 }

@@ -3,6 +3,7 @@
 mod dry_run;
 mod jobs;
 mod stdout;
+mod text;
 mod writer;
 
 use anyhow::Error;
@@ -11,6 +12,7 @@ use nix::sys::signal::Signal;
 pub use dry_run::DryRun;
 pub use jobs::{Commands, Template, parse_retry_after};
 pub use stdout::Stdout;
+pub use text::Text;
 
 use crate::exit::{Exit, JobEnd};
 use crate::source::{Batch, Capacity};
@@ -25,9 +27,7 @@ pub trait Sink {
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
     /// What sending `batch` will run, as one would type it, if that is to be shown.
-    fn trace(&self, _batch: &Batch) -> Option<String> {
-        None
-    }
+    fn trace(&self, batch: &Batch) -> Option<String>;
 
     /// Prints the outputs that are left: nothing more will be sent, nor is anything running.
     fn finish(&mut self) -> Flushed {
@@ -47,6 +47,10 @@ impl Sink for Box<dyn Sink> {
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
         self.as_mut().send(at, batch)
+    }
+
+    fn trace(&self, batch: &Batch) -> Option<String> {
+        self.as_ref().trace(batch)
     }
 
     fn finish(&mut self) -> Flushed {

@@ -64,4 +64,8 @@ impl Sink for Stdout {
         self.gathered = gathered;
         sent
     }
+
+    fn trace(&self, _: &Batch) -> Option<String> {
+        None
+    }
 }

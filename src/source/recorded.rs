@@ -53,7 +53,7 @@ impl Recorded {
     pub(super) fn new(arrivals: &Arrivals, separator: Option<&[u8]>) -> Self {
         let selector = arrivals.selector.clone().unwrap_or(Selector::Column(std::num::NonZero::<usize>::MIN));
         Recorded {
-            stamps: Stamps::new(arrivals.zone.clone()),
+            stamps: Stamps::new(arrivals.zone.clone(), arrivals.year.map(i64::from)),
             extractor: Extractor::new(&selector, separator),
             selector,
             layout: arrivals.selector.as_ref().map(|_| Layout::Item),

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
 
-use crate::audit::{Audit, Limit, Tally, Violation};
+use crate::audit::{Audit, Limit, Number, Numbers, Violation, Worst};
 use crate::config::{Report, format_duration};
 use crate::exit::Exit;
 use crate::printable::escaped;
@@ -25,6 +25,14 @@ impl<W: Write> AuditReport<W> {
     /// Writes to `out`, unless quiet.
     pub fn new(level: Report, out: W) -> Self {
         AuditReport { out: BufWriter::with_capacity(64 << 10, out), is_quiet: level == Report::Quiet }
+    }
+
+    /// Tells what has not been told yet.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 
     /// A release that was too early, in one line.
@@ -60,18 +68,18 @@ impl<W: Write> AuditReport<W> {
 
     fn limit(&mut self, limit: &Limit, is_calendar: bool) -> io::Result<()> {
         let (tally, out) = (limit.tally(), &mut self.out);
-        let by = match tally.earliest {
+        let Numbers { releases, violations, earliest } = tally.numbers;
+        let by = match earliest {
             0 => String::new(),
             earliest => format!(", by up to {}", format_duration(earliest)),
         };
         writeln!(
             out,
-            "limit {}: {} of {} too early{by}",
+            "limit {}: {violations} of {} too early{by}",
             escaped(&limit.rate().to_string()),
-            tally.violations,
-            super::stats::items(tally.releases)
+            super::stats::items(releases)
         )?;
-        if tally.releases == 0 {
+        if releases == 0 {
             return Ok(());
         }
         let (period, worst) = (format_duration(limit.period()), tally.worst);
@@ -81,28 +89,22 @@ impl<W: Write> AuditReport<W> {
             "  worst window  {} in {period}: {start} to {end}, item {}",
             worst.count, worst.number
         )?;
-        // Each key has a limit of its own, so all together have no share of one.
-        let is_keyed = limit.keys().is_some();
-        let mean_share = match is_keyed {
-            true => " for one key".to_owned(),
-            false => format!(", {} on average", percent(limit.mean_share(&tally))),
-        };
+        let mean_share = limit.mean_share();
+        let mean_share =
+            mean_share.map_or(" for one key".to_owned(), |share| format!(", {} on average", percent(share)));
         let highest_share = percent(as_float(worst.count) / as_float(limit.most()));
         writeln!(out, "  limit used    {highest_share} at most{mean_share}")?;
-        let [one, all] = if is_keyed { [" for one key", " for all"] } else { [""; 2] };
-        let mean = limit
-            .mean_rate(&tally)
-            .map_or(String::new(), |mean| format!(", {} on average{all}", per_second(mean)));
+        let [one, all] = if limit.rate().key.is_some() { [" for one key", " for all"] } else { [""; 2] };
+        let mean =
+            limit.mean_rate().map_or(String::new(), |mean| format!(", {} on average{all}", per_second(mean)));
         let highest = as_float(worst.count) * as_float(SECOND) / as_float(limit.period());
         writeln!(out, "  rate          {} at most{one}{mean}", per_second(highest))?;
         if let Some(keys) = limit.keys() {
             let worst = limit.worst_keys(MOST_KEYS);
-            let worst = worst.iter().map(|(key, tally)| format!("'{}' {}", excerpt(key), tally.worst.count));
-            writeln!(
-                out,
-                "  keys          {keys}, most in a window: {}",
-                worst.collect::<Vec<_>>().join(", ")
-            )?;
+            let worst = worst.iter().map(|(key, of)| format!("'{}' {}", excerpt(key), of.worst.count));
+            let worst = worst.collect::<Vec<_>>().join(", ");
+            let about = if let Number::About(_) = keys { "about " } else { "" };
+            writeln!(out, "  keys          {about}{}, most in a window: {worst}", keys.value())?;
         }
         Ok(())
     }
@@ -119,30 +121,29 @@ pub fn json(audit: &Audit, exit: Exit) -> Value {
 }
 
 fn limit_json(limit: &Limit) -> Value {
-    let worst_keys = limit.worst_keys(MOST_KEYS);
-    let worst_keys = worst_keys.iter().map(|(key, tally)| {
-        let mut numbers = tally_json(limit, tally);
-        numbers["key"] = String::from_utf8_lossy(key).into();
-        numbers
-    });
-    let worst_keys: Vec<_> = worst_keys.collect();
-    let mut numbers = tally_json(limit, &limit.tally());
+    let tally = limit.tally();
+    let mut numbers = numbers_json(limit, tally.numbers, &tally.worst);
     numbers["limit"] = limit.rate().to_string().into();
+    numbers["share_mean"] = limit.mean_share().into();
+    numbers["rate_mean"] = limit.mean_rate().into();
     if let Some(keys) = limit.keys() {
-        numbers["share_mean"] = Value::Null;
-        numbers["keys"] = keys.into();
-        numbers["worst_keys"] = worst_keys.into();
+        let worst_keys = limit.worst_keys(MOST_KEYS).into_iter().map(|(key, of)| {
+            let mut numbers = numbers_json(limit, of.numbers, &of.worst);
+            numbers["key"] = String::from_utf8_lossy(key).into();
+            numbers
+        });
+        numbers["worst_keys"] = worst_keys.collect();
+        numbers["keys"] = keys.value().into();
     }
     numbers
 }
 
-fn tally_json(limit: &Limit, tally: &Tally) -> Value {
-    let worst = tally.worst;
+fn numbers_json(limit: &Limit, numbers: Numbers, worst: &Worst) -> Value {
     let count = as_float(worst.count);
     json!({
-        "items": tally.releases,
-        "too_early": tally.violations,
-        "seconds_too_early": as_float(tally.earliest) / as_float(SECOND),
+        "items": numbers.releases,
+        "too_early": numbers.violations,
+        "seconds_too_early": as_float(numbers.earliest) / as_float(SECOND),
         "worst_window": {
             "count": worst.count,
             "first": worst.start.to_string(),
@@ -150,9 +151,7 @@ fn tally_json(limit: &Limit, tally: &Tally) -> Value {
             "item": worst.number,
         },
         "share_highest": count / as_float(limit.most()),
-        "share_mean": if tally.releases > 0 { Some(limit.mean_share(tally)) } else { None },
         "rate_highest": count * as_float(SECOND) / as_float(limit.period()),
-        "rate_mean": limit.mean_rate(tally),
     })
 }
 

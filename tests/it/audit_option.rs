@@ -3,7 +3,10 @@
 use predicates::prelude::*;
 use serde_json::Value;
 
-use crate::support::{Directory, sh, text, throttle};
+use nix::sys::signal::Signal;
+use std::os::unix::process::ExitStatusExt;
+
+use crate::support::{Directory, Running, sh, text, throttle};
 
 #[track_caller]
 fn audit(args: &[&str], input: &str, status: i32) -> String {
@@ -81,6 +84,24 @@ fn stamps_without_a_zone_need_one() {
     let output = throttle(&["-r1/s", "--audit", "--arrivals=tz=Nowhere"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("no time zone 'Nowhere'"));
+}
+
+#[test]
+fn syslog_is_read_by_its_own_stamps() {
+    let line = |time: &str| format!("{time} host app[1]: x\n");
+    let log = line("Dec 31 23:59:59") + &line("Jan  1 00:00:00") + &line("Jan  1 00:00:00");
+    let error = audit(&["-r2/s"], &log, 1);
+    assert!(error.contains("item 1: col:1 is 'Dec', a time without a zone"), "{error}");
+    audit(&["-r2/s", "--arrivals=tz=UTC"], &log, 0);
+    let report = audit(&["-r1/s", "--arrivals=tz=UTC,year=2023"], &log, 75);
+    assert!(report.starts_with("item 3 at 2024-01-01T00:00:00Z: 1s too early, 2 in 1s"), "{report}");
+    let log = "<34>1 2026-01-01T00:00:00Z host x\n<34>1 2026-01-01T00:00:01Z host x\n";
+    audit(&["-r1/s"], log, 0);
+    audit(&["-r1/s", "--arrivals=re:.*"], log, 0);
+    let log = "<34>Feb 29 10:00:00 host x\n<34>Feb 29 10:00:02 host x\n";
+    audit(&["-r1/2s", "--arrivals=re:.*,tz=UTC"], log, 0);
+    let error = audit(&["-r1/2s", "--arrivals=re:.*,tz=UTC,year=2026"], log, 1);
+    assert!(error.contains("give the year of the first, as in --arrivals col:1,tz=UTC,year=2024"), "{error}");
 }
 
 #[test]
@@ -187,4 +208,55 @@ fn what_makes_no_sense_with_it_is_refused() {
 fn a_closed_reader_ends_it_quietly() {
     let script = "yes 1 | head -100000 | throttle -r1/s --audit | head -1; exit ${PIPESTATUS:-0}";
     sh(script).assert().success().stderr("");
+}
+
+#[test]
+fn what_is_found_is_told_when_the_input_pauses() {
+    let mut running = Running::throttle(&["-r1/s", "--audit"]);
+    running.write("0\n0.5\n");
+    assert!(running.line().starts_with("item 2 at 0.500000000: 500ms too early, 2 in 1s"));
+    running.write("1.25\n");
+    assert!(running.line().starts_with("item 3 at 1.250000000: 250ms too early, 2 in 1s"));
+    let output = running.finish();
+    assert!(text(&output.stdout).starts_with("limit 1/1s,algo=sliding: 2 of 3 items too early"));
+    assert_eq!(output.status.code(), Some(75));
+}
+
+#[test]
+fn a_signal_has_the_numbers_so_far_told() {
+    let directory = Directory::new();
+    let plot = directory.path().join("plot.svg");
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let args = ["-r1/s", "--audit", "--unsorted=1h", "--stats=json", "--plot", plot.to_str().unwrap()];
+        let mut running = Running::throttle(&args);
+        running.write("0.5\n0\n9000\n");
+        assert!(running.line().starts_with("item 1 at 0.500000000: 500ms too early"));
+        running.signal(signal);
+        let output = running.collect();
+        assert_eq!(output.status.signal(), Some(signal as i32));
+        let told = text(&output.stdout);
+        assert!(
+            told.starts_with("limit 1/1s,algo=sliding: 1 of 3 items too early, by up to 500ms"),
+            "{told}"
+        );
+        let numbers: Value = serde_json::from_slice(&output.stderr).unwrap();
+        assert_eq!((&numbers["read"], &numbers["exit"]), (&3.into(), &(128 + signal as i32).into()));
+        assert!(std::fs::read_to_string(&plot).unwrap().ends_with("</svg>\n"));
+    }
+}
+
+#[test]
+fn a_report_that_nobody_reads_keeps_no_signal_out() {
+    let mut running = Running::throttle(&["-r1/h", "--audit"]);
+    running.fill(b"0\n");
+    running.signal(Signal::SIGINT);
+    assert_eq!(running.wait().signal(), Some(Signal::SIGINT as i32));
+}
+
+#[test]
+fn an_audit_ends_when_nobody_reads_it_any_more() {
+    let mut running = Running::throttle(&["-r1/s", "--audit"]);
+    running.write("0\n");
+    running.close_stdout();
+    assert_eq!(running.wait().signal(), Some(Signal::SIGPIPE as i32));
 }

@@ -272,6 +272,10 @@ impl Sink for Nowhere {
     fn send(&mut self, _: Time, _: &Batch) -> Sent {
         Sent::All
     }
+
+    fn trace(&self, _: &Batch) -> Option<String> {
+        None
+    }
 }
 
 /// How often a run waited and its file was replaced.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Directory, numbers, text, throttle};
+use crate::support::{Directory, numbers, sh, text, throttle};
 
 #[test]
 fn an_audit_is_drawn_with_its_violations_in_a_file_of_bounded_size() {
@@ -74,4 +74,32 @@ fn a_run_is_drawn_as_it_was() {
     let output = throttle(&args).write_stdin("").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("cannot write /nonexistent/plot.svg"));
+}
+
+/// A key that is seen once has steps of a nanosecond, and another makes the run last for a year.
+#[test]
+fn memory_is_bounded_however_the_keys_are_spread_over_time() {
+    let directory = Directory::new();
+    let plot = directory.path().join("plot.svg");
+    let input = "0 once\n".to_owned() + "1 twice\n1.1 twice\n30000000 twice\n";
+    for mode in ["--audit", "--dry-run --arrivals=col:1"] {
+        let limit = "-r1/s,key=col:2";
+        let script = format!("ulimit -v 200000; throttle {limit} {mode} --plot {}", plot.display());
+        let output = sh(&script).write_stdin(input.clone()).output().unwrap();
+        let status = if mode == "--audit" { 75 } else { 0 };
+        assert_eq!(output.status.code(), Some(status), "{mode}: {}", text(&output.stderr));
+        let svg = fs::read_to_string(&plot).unwrap();
+        assert!(svg.ends_with("</svg>\n") && svg.len() < 100_000, "{mode}: {} bytes", svg.len());
+    }
+    let script = format!("ulimit -v 200000; throttle -r1/300ms,key=col:1 --plot {}", plot.display());
+    sh(&script).write_stdin("a\na\na\nb\n").assert().success();
+    assert!(fs::metadata(&plot).unwrap().len() < 100_000);
+}
+
+#[test]
+fn a_run_that_is_drawn_shows_its_commands_as_any_other() {
+    let directory = Directory::new();
+    let plot = directory.path().join("plot.svg");
+    let args = ["-r9/s", "-t", "--plot", plot.to_str().unwrap(), "true"];
+    throttle(&args).write_stdin("a b\nc\n").assert().success().stderr("true 'a b'\ntrue c\n");
 }

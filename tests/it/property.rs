@@ -2,6 +2,7 @@
 
 mod case;
 mod earliest;
+mod judged;
 mod laws;
 mod model;
 

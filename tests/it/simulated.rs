@@ -181,4 +181,8 @@ impl Sink for Recorder {
         }
         Sent::All
     }
+
+    fn trace(&self, _: &Batch) -> Option<String> {
+        None
+    }
 }

@@ -1,4 +1,4 @@
-//! Dates and times: RFC 3339, ISO 8601, and the common log format.
+//! Dates and times: RFC 3339, ISO 8601, the common log format, and syslog's.
 
 /// What a calendar and a clock show, with no regard to the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,13 +26,49 @@ pub(super) fn read(text: &[u8]) -> Read<'_, Civil> {
     Some((Civil { seconds: days * 86_400 + seconds, nanos }, rest))
 }
 
-/// What follows the `<PRI>VERSION` of a syslog message.
-pub(super) fn after_priority<'a>(field: &[u8], text: &'a [u8]) -> Option<&'a [u8]> {
-    let digits = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
-    let end = field.iter().position(|&byte| byte == b'>')?;
-    let is_header = digits(&field[1..end]) && digits(&field[end + 1..]);
-    let rest = text.get(field.len()..).filter(|_| is_header)?;
-    Some(rest.trim_ascii_start()).filter(|rest| !rest.starts_with(b"<"))
+/// A date without a year, and a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct YearDay {
+    month: i64,
+    day: i64,
+    /// Since midnight.
+    seconds: i64,
+    pub(super) nanos: u32,
+}
+
+impl YearDay {
+    /// As seconds since 1970 in that year, if it has such a day, as though it were UTC.
+    pub(super) fn seconds(&self, year: i64) -> Option<i64> {
+        Some(days(year, self.month, self.day)? * 86_400 + self.seconds)
+    }
+}
+
+/// `Nov 22 22:13:20`, or `Nov  2`.
+pub(super) fn year_day(text: &[u8]) -> Read<'_, YearDay> {
+    let (&[m1, m2, m3, b' '], rest) = text.split_first_chunk()? else { return None };
+    let (day, rest) = match rest.trim_ascii_start() {
+        [ones, b' ', rest @ ..] => (two(b'0', *ones)?, rest),
+        [tens, ones, b' ', rest @ ..] => (two(*tens, *ones)?, rest),
+        _ => return None,
+    };
+    let (seconds, rest) = time(rest)?;
+    let (nanos, rest) = fraction(rest)?;
+    let month = month([m1, m2, m3])?;
+    // Whatever the year may be, a leap year has such a day.
+    days(2000, month, day)?;
+    Some((YearDay { month, day, seconds, nanos }, rest))
+}
+
+/// What follows the `<PRI>` of a syslog message, and its version if it has one.
+pub(super) fn after_priority(text: &[u8]) -> Option<&[u8]> {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let text = text.strip_prefix(b"<")?;
+    let priority = digits(text);
+    let text = text.get(priority..)?.strip_prefix(b">").filter(|_| priority > 0)?;
+    match text.split_at(digits(text)) {
+        ([_, ..], rest @ [b' ' | b'\t', ..]) => Some(rest.trim_ascii_start()),
+        _ => Some(text),
+    }
 }
 
 /// `2023-11-14` and a `T` or blanks, as days since 1970.
@@ -54,9 +90,12 @@ fn common_date(text: &[u8]) -> Read<'_, i64> {
     let (&[d1, d2, b'/', m1, m2, m3, b'/', y1, y2, y3, y4, b':'], rest) = text.split_first_chunk()? else {
         return None;
     };
-    let month = (1..).zip(MONTHS).find(|(_, name)| *name == [m1, m2, m3]).map(|(month, _)| month)?;
     let year = two(y1, y2)? * 100 + two(y3, y4)?;
-    Some((days(year, month, two(d1, d2)?)?, rest))
+    Some((days(year, month([m1, m2, m3])?, two(d1, d2)?)?, rest))
+}
+
+fn month(name: [u8; 3]) -> Option<i64> {
+    (1..).zip(MONTHS).find(|(_, known)| *known == name).map(|(month, _)| month)
 }
 
 /// `22:13:20`, as seconds. The 60 of a leap second is the first second of the next minute.

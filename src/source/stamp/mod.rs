@@ -4,6 +4,7 @@
 
 mod calendar;
 mod epoch;
+mod year;
 
 use std::fmt;
 
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use self::calendar::Civil;
+use self::year::Years;
 use crate::time::Time;
 
 /// Why a text is no time stamp.
@@ -20,6 +22,8 @@ pub(super) enum Fault {
     Unknown,
     /// It names no time zone, and none was given.
     NoZone,
+    /// It names no year, and none fits.
+    NoYear,
     /// It is before 1970 or after 2554.
     OutOfRange,
 }
@@ -31,6 +35,9 @@ impl fmt::Display for Fault {
                 "not a time: there are seconds with up to 9 decimals, ms and us since 1970, RFC 3339, ISO 8601, and the stamps of web servers and syslog"
             }
             Fault::NoZone => "a time without a zone: add one to --arrivals, as in --arrivals col:1,tz=UTC",
+            Fault::NoYear => {
+                "a date without a year, which is in none between that before it and now: give the year of the first, as in --arrivals col:1,tz=UTC,year=2024"
+            }
             Fault::OutOfRange => "not between the years 1970 and 2554",
         })
     }
@@ -42,13 +49,16 @@ pub(super) struct Stamps {
     zone: Option<TimeZone>,
     /// A minute of the calendar, and how far its zone is ahead of UTC then, in seconds.
     cached: Option<(i64, i64)>,
+    /// The years of stamps that name none.
+    years: Years,
     is_calendar: bool,
 }
 
 impl Stamps {
-    /// Stamps that name no zone are of `zone`.
-    pub(super) fn new(zone: Option<TimeZone>) -> Self {
-        Stamps { zone, cached: None, is_calendar: false }
+    /// Stamps that name no zone are of `zone`, and the first that names no year is of `year`.
+    pub(super) fn new(zone: Option<TimeZone>, year: Option<i64>) -> Self {
+        let years = Years::new(year, || Timestamp::now().as_second());
+        Stamps { zone, cached: None, years, is_calendar: false }
     }
 
     /// Whether the last stamp was a date and a time, not a number.
@@ -71,19 +81,23 @@ impl Stamps {
     }
 
     fn read_calendar(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
-        if let [b'<', ..] = field {
-            let next = calendar::after_priority(field, text).ok_or(Fault::Unknown)?;
-            return self.read_calendar(&[], next);
-        }
-        let (civil, tail) = calendar::read(text).ok_or(Fault::Unknown)?;
+        let stamp = if text.starts_with(b"<") { calendar::after_priority(text) } else { Some(text) };
+        let stamp = stamp.ok_or(Fault::Unknown)?;
+        let year_day = calendar::year_day(stamp);
+        let is_syslog = year_day.is_some() || stamp.len() < text.len();
+        let (civil, tail) = match year_day {
+            Some((date, tail)) => (Civil { seconds: self.years.seconds(&date)?, nanos: date.nanos }, tail),
+            None => calendar::read(stamp).ok_or(Fault::Unknown)?,
+        };
         let (offset, tail) = match calendar::zone(tail) {
             Some((offset, tail)) => (offset, tail),
             None => (self.offset(civil.seconds)?, tail),
         };
-        // Nothing of the field may be left but its bracket.
+        // Nothing of the field may be left but its bracket, or the rest of a message.
         let consumed = text.len() - tail.len();
         match field.get(consumed..) {
             None | Some([] | [b']']) => to_time(&civil, offset).ok_or(Fault::OutOfRange),
+            Some([b' ' | b':', ..]) if is_syslog => to_time(&civil, offset).ok_or(Fault::OutOfRange),
             Some(_) => Err(Fault::Unknown),
         }
     }
@@ -119,7 +133,7 @@ mod tests {
 
     fn read(field: &str, text: &str, zone: Option<&str>) -> Result<u64, Fault> {
         let zone = zone.map(|name| TimeZone::get(name).unwrap());
-        Stamps::new(zone).read(field.as_bytes(), text.as_bytes()).map(|at| at.0)
+        Stamps::new(zone, None).read(field.as_bytes(), text.as_bytes()).map(|at| at.0)
     }
 
     #[test]
@@ -153,6 +167,8 @@ mod tests {
             ("2023-11-14", "2023-11-14  23:13:20 +0100 x"),
             ("<34>1", "<34>1 2023-11-14T22:13:20.000000Z host app - - - x"),
             ("<165>1", "<165>1 2023-11-14T23:13:20+01:00"),
+            ("<34>1 2023-11-14T22:13:20Z host app - - - x", "<34>1 2023-11-14T22:13:20Z host app - - - x"),
+            ("<34>2023-11-14T22:13:20Z", "<34>2023-11-14T22:13:20Z host"),
         ] {
             assert_eq!(read(field, text, None), Ok(1_700_000_000_000_000_000), "{text}");
         }
@@ -171,8 +187,30 @@ mod tests {
     }
 
     #[test]
+    fn syslog_has_stamps_of_its_own() {
+        for (field, text, day) in [
+            ("Nov", "Nov 14 22:13:20 host app[1]: x", 14),
+            ("Nov 14 22:13:20", "Nov 14 22:13:20 host app[1]: x", 14),
+            ("Nov 14 22:13:20 host x", "Nov 14 22:13:20 host x", 14),
+            ("Nov", "Nov  4 22:13:20 host", 4),
+            ("Nov", "Nov 4 22:13:20 host", 4),
+            ("<34>Nov", "<34>Nov 14 22:13:20 host", 14),
+            ("Nov", "Nov 14 22:13:20: %SYS", 14),
+        ] {
+            let mut stamps = Stamps::new(Some(TimeZone::UTC), Some(2023));
+            let at = 1_700_000_000 - (14 - day) * 86_400;
+            let read = stamps.read(field.as_bytes(), text.as_bytes());
+            assert_eq!(read, Ok(Time(at * crate::time::SECOND)), "{text}");
+        }
+        assert_eq!(read("Nov", "Nov 14 22:13:20 host", None), Err(Fault::NoZone));
+        for text in ["Nov 31 22:13:20", "Nov 14", "Now 14 22:13:20", "Nov 14 24:00:00", "Nov 14 22:13:20x"] {
+            assert_eq!(read(text, text, Some("UTC")), Err(Fault::Unknown), "{text}");
+        }
+    }
+
+    #[test]
     fn a_cached_zone_is_looked_up_again_where_it_changes() {
-        let mut stamps = Stamps::new(Some(TimeZone::get("Europe/Berlin").unwrap()));
+        let mut stamps = Stamps::new(Some(TimeZone::get("Europe/Berlin").unwrap()), None);
         for (text, seconds) in [
             ("2023-03-26T01:59:59", 1_679_792_399),
             ("2023-03-26T03:00:00", 1_679_792_400),

@@ -136,7 +136,10 @@ impl Chart {
 }
 
 /// All steps of a trace, also those in which nothing was released: there, the window empties.
+///
+/// A key that was seen but a few times has steps of a few nanoseconds, which would be too many until the end of the run.
 fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
+    let trace = trace.reaching(end);
     let (length, offset) = (trace.length(), trace.start().since(start));
     let last = end.since(trace.start()) / length;
     let mut points: Vec<Point> = Vec::new();

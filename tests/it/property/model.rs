@@ -59,11 +59,11 @@ struct Offer<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Charge {
-    at: u64,
-    cost: u64,
-    /// What it left in the bucket, in N per nanosecond and P for one.
-    level: u64,
+pub(super) struct Charge {
+    pub(super) at: u64,
+    pub(super) cost: u64,
+    /// What it left in the bucket, in N per nanosecond and P for one. Only what was too early leaves less than nothing.
+    pub(super) level: i64,
 }
 
 impl<'a> Model<'a> {
@@ -204,8 +204,7 @@ impl<'a> Model<'a> {
         for (index, (rate, &cost)) in self.case.rates.iter().zip(&offer.costs).enumerate() {
             if cost > 0 {
                 let mut history = self.history(index, offer.items[0]);
-                let level = level(rate, &history, self.now, offer.since, cost);
-                let level = level.saturating_sub(cost * period(rate));
+                let level = level(rate, &history, self.now, offer.since, cost) - grains(rate, cost);
                 history.push(Charge { at: self.now, cost, level });
                 self.histories.insert((index, offer.items[0].key(rate)), history);
             }
@@ -222,7 +221,7 @@ impl<'a> Model<'a> {
     }
 }
 
-fn period(rate: &Rate) -> u64 {
+pub(super) fn period(rate: &Rate) -> u64 {
     rate.period + rate.margin
 }
 
@@ -236,7 +235,7 @@ fn before(rate: &Rate, start: u64) -> Vec<Charge> {
 }
 
 /// The rules.
-fn allows(rate: &Rate, history: &[Charge], now: u64, since: u64, cost: u64) -> bool {
+pub(super) fn allows(rate: &Rate, history: &[Charge], now: u64, since: u64, cost: u64) -> bool {
     let period = period(rate);
     match rate.algorithm {
         Algorithm::Sliding => {
@@ -247,7 +246,7 @@ fn allows(rate: &Rate, history: &[Charge], now: u64, since: u64, cost: u64) -> b
             history.last().is_none_or(|last| (now - last.at) * rate.count >= last.cost * period)
         }
         Algorithm::Fixed => used_of_window(history, period, now) + cost <= rate.count,
-        Algorithm::Bucket => level(rate, history, now, since, cost) >= cost * period,
+        Algorithm::Bucket => level(rate, history, now, since, cost) >= grains(rate, cost),
     }
 }
 
@@ -264,13 +263,17 @@ fn used_of_window(history: &[Charge], period: u64, now: u64) -> u64 {
 }
 
 /// What is in the bucket, while an item that costs so much has been waiting since then.
-fn level(rate: &Rate, history: &[Charge], now: u64, since: u64, cost: u64) -> u64 {
+pub(super) fn level(rate: &Rate, history: &[Charge], now: u64, since: u64, cost: u64) -> i64 {
     let burst = rate.burst.unwrap_or(rate.count);
-    let full = Charge { at: 0, cost: 0, level: burst * period(rate) };
+    let full = Charge { at: 0, cost: 0, level: grains(rate, burst) };
     let Charge { at, mut level, .. } = *history.last().unwrap_or(&full);
     for instant in at..now {
         let cap = if instant >= since { burst.max(cost) } else { burst };
-        level = (level + rate.count).min(cap * period(rate));
+        level = (level + i64::try_from(rate.count).expect("a small number")).min(grains(rate, cap));
     }
     level
+}
+
+pub(super) fn grains(rate: &Rate, cost: u64) -> i64 {
+    i64::try_from(cost * period(rate)).expect("a small number")
 }

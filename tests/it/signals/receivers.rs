@@ -63,7 +63,8 @@ fn output_that_a_signal_cuts_off_is_told_and_not_done_in_the_log() {
         assert!(!output.stdout.ends_with(b"x"));
         assert_eq!(done(&directory.path().join("log")), BTreeSet::new(), "{args:?}");
         if !script.contains(">&2") {
-            assert_eq!(output.stdout.len(), PIPE);
+            // Pieces of an output may not share a page of the pipe.
+            assert!((PIPE / 2..=PIPE).contains(&output.stdout.len()), "{}", output.stdout.len());
             assert!(text(&output.stderr).contains("not printed, or not completely\n"), "{output:?}");
             let again = throttle(&[&[UNLIMITED, "--resume"], args, &log].concat())
                 .current_dir(directory.path())

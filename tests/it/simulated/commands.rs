@@ -127,6 +127,10 @@ impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
         Sent::All
     }
 
+    fn trace(&self, _: &Batch) -> Option<String> {
+        None
+    }
+
     fn jobs(&mut self) -> Option<&mut dyn Jobs> {
         Some(self)
     }

@@ -321,6 +321,10 @@ impl Sink for Log {
         self.releases.extend((0..batch.items()).map(|_| release));
         Sent::All
     }
+
+    fn trace(&self, _: &Batch) -> Option<String> {
+        None
+    }
 }
 
 /// Takes the first, if it is due.

@@ -1,0 +1,180 @@
+//! Releases, judged by the rules that limiters go by: asked when each would have been allowed, and told that it happened.
+
+use super::tally::Numbers;
+use super::window::Window;
+use crate::config::{Algorithm as Name, Rate};
+use crate::limiter::{Accounts, Algorithm, Ask, Bucket, Fixed, Interval, Sliding, Terms, Verdict};
+use crate::time::Time;
+
+/// A limit that judges what was released, by all or by each key.
+pub(super) trait Judge {
+    /// Judges a release, of a cost that is not 0. Instants must not decrease.
+    fn judge(&mut self, key: Option<&[u8]>, at: Time, cost: u64) -> Judged;
+
+    /// How many keys it remembers.
+    fn keys(&self) -> usize;
+
+    /// What it remembers of a key.
+    fn numbers(&self, key: &[u8]) -> Numbers;
+
+    /// Each key that it remembers.
+    fn for_each_key(&self, each: &mut dyn FnMut(&[u8]));
+
+    /// Forgets keys whose next release will be judged the same without what is known of the last ones, and gives them to
+    /// `each`. None will be before `now`.
+    fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Numbers));
+}
+
+/// What is found of a release.
+pub(super) struct Judged {
+    /// When it would have been allowed.
+    pub(super) verdict: Verdict,
+    /// How much there is in the period that ends with it, and the oldest instant of that.
+    pub(super) count: u64,
+    pub(super) start: Time,
+    /// For this key, there never was as much.
+    pub(super) is_worst: bool,
+}
+
+/// The judge of a limit.
+pub(super) fn judge(rate: &Rate, terms: Terms) -> Box<dyn Judge> {
+    match rate.algorithm {
+        Name::Sliding => ruled(Sliding::new(terms), rate, terms),
+        Name::Bucket => ruled(Bucket::new(terms), rate, terms),
+        Name::Interval => ruled(Interval::new(terms), rate, terms),
+        Name::Fixed => ruled(Fixed::new(terms), rate, terms),
+    }
+}
+
+fn ruled<A: Algorithm + 'static>(rule: A, rate: &Rate, terms: Terms) -> Box<dyn Judge> {
+    // What may have waited since the release before it depends on when that was, however long ago.
+    let dearest = if rate.cost.is_some() { u64::MAX } else { 1 };
+    let may_evict = !rule.depends_on_since(dearest);
+    Box::new(Ruled { rule, terms, may_evict, common: Account::default(), keyed: Accounts::default() })
+}
+
+/// A rule, with what was released under it.
+struct Ruled<A: Algorithm> {
+    rule: A,
+    terms: Terms,
+    may_evict: bool,
+    common: Account<A::State>,
+    keyed: Accounts<Account<A::State>>,
+}
+
+/// What all, or one key, released.
+#[derive(Default)]
+struct Account<S> {
+    state: S,
+    window: Window,
+    /// The most that was in a window.
+    worst: u64,
+    releases: u64,
+    /// How many were too early, and by how much the worst. Most keys have none.
+    early: Option<Box<(u64, u64)>>,
+}
+
+impl<A: Algorithm> Judge for Ruled<A> {
+    fn judge(&mut self, key: Option<&[u8]>, at: Time, cost: u64) -> Judged {
+        let account = match key {
+            None => &mut self.common,
+            Some(key) => {
+                let account = self.keyed.find_or_open(key, Account::default);
+                self.keyed.get_mut(account)
+            }
+        };
+        account.judge(&self.rule, &self.terms, at, cost)
+    }
+
+    fn keys(&self) -> usize {
+        self.keyed.len()
+    }
+
+    fn numbers(&self, key: &[u8]) -> Numbers {
+        self.keyed.find(key).map_or(Numbers::default(), |account| self.keyed.get(account).numbers())
+    }
+
+    fn for_each_key(&self, each: &mut dyn FnMut(&[u8])) {
+        self.keyed.keys().for_each(each);
+    }
+
+    fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Numbers)) {
+        let Ruled { rule, terms, may_evict, keyed, .. } = self;
+        if *may_evict {
+            keyed.retain(|key, account| {
+                let is_idle = account.is_idle(rule, terms, now);
+                if is_idle {
+                    each(key, account.numbers());
+                }
+                !is_idle
+            });
+        }
+    }
+}
+
+impl<S: Clone + Default> Account<S> {
+    fn judge<A: Algorithm<State = S>>(&mut self, rule: &A, terms: &Terms, at: Time, cost: u64) -> Judged {
+        let verdict = self.commit(rule, at, cost);
+        self.window.push(at, cost, terms.period, terms.count);
+        self.releases += 1;
+        if !verdict.allows(at) {
+            let (violations, earliest) = &mut **self.early.get_or_insert_default();
+            (*violations, *earliest) = (*violations + 1, by(verdict, at).unwrap_or(0).max(*earliest));
+        }
+        let count = self.window.cost();
+        let is_worst = count > self.worst;
+        self.worst = self.worst.max(count);
+        Judged { verdict, count, start: self.window.start(), is_worst }
+    }
+
+    /// When a release would have been allowed; it is charged as it happened, whether it was or not.
+    ///
+    /// When it became next in line is not known. If that makes a difference, it is taken to have waited since the one before
+    /// it, and the first one for as long as it had to.
+    fn commit<A: Algorithm<State = S>>(&mut self, rule: &A, at: Time, cost: u64) -> Verdict {
+        let last = self.window.last();
+        let ask = Ask { since: last.unwrap_or(at), cost };
+        rule.expire(&mut self.state, at);
+        let verdict = rule.earliest(&self.state, ask);
+        if last.is_none() && verdict != Verdict::Never && !verdict.allows(at) {
+            rule.exhaust(&mut self.state, at);
+            return Verdict::At(at);
+        }
+        rule.commit(&mut self.state, at, ask);
+        verdict
+    }
+
+    fn numbers(&self) -> Numbers {
+        let (violations, earliest) = self.early.as_deref().copied().unwrap_or_default();
+        Numbers { releases: self.releases, violations, earliest }
+    }
+
+    fn is_idle<A: Algorithm<State = S>>(&self, rule: &A, terms: &Terms, now: Time) -> bool {
+        let is_over = self.window.last().is_none_or(|last| now.since(last) >= terms.period);
+        is_over && rule.idle_at(&self.state).allows(now)
+    }
+}
+
+/// By how many nanoseconds a release at `at` was too early; nothing if it never is allowed.
+pub(super) fn by(verdict: Verdict, at: Time) -> Option<u64> {
+    match verdict {
+        Verdict::At(allowed) => Some(allowed.since(at)),
+        Verdict::Never => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::Key;
+
+    /// Where a key stands takes another 5 to 9 bytes.
+    #[test]
+    fn a_key_takes_little_memory() {
+        fn size<A: Algorithm>() -> usize {
+            size_of::<(Key, Account<A::State>)>()
+        }
+        let sizes = [size::<Sliding>(), size::<Bucket>(), size::<Interval>(), size::<Fixed>()];
+        assert!(sizes.iter().all(|size| *size <= 112), "{sizes:?}");
+    }
+}

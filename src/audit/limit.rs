@@ -1,0 +1,230 @@
+//! A limit, with what was released under it.
+
+use std::cmp::Reverse;
+
+use super::distinct::{Distinct, Number};
+use super::judge::{self, Judge};
+use super::ranked::{Rank, Ranked};
+use super::tally::{Numbers, Tally, Worst};
+use super::trace::Trace;
+use super::{Stairs, Violation};
+use crate::charge::Key;
+use crate::config::{Algorithm, Rate};
+use crate::limiter::Terms;
+use crate::time::Time;
+
+/// As long as there are fewer keys, none is forgotten.
+const FEW_KEYS: usize = 4096;
+
+/// A limit, with what was released under it.
+pub struct Limit {
+    rate: Rate,
+    terms: Terms,
+    /// Which of the keys it goes by.
+    key: Option<usize>,
+    judge: Box<dyn Judge>,
+    tally: Tally,
+    worst_keys: Ranked<WorstKey>,
+    /// Keys that the judge has forgotten, and how many it may remember before it is asked to forget more.
+    forgotten: Distinct,
+    evict_at: usize,
+    traces: Traces,
+}
+
+/// A key with much in a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorstKey {
+    /// Its releases.
+    pub numbers: Numbers,
+    /// The period with the most in it.
+    pub worst: Worst,
+}
+
+impl Rank for WorstKey {
+    fn rank(&self) -> u128 {
+        self.worst.count.into()
+    }
+}
+
+/// Histories to be drawn, if they are.
+enum Traces {
+    No,
+    Common(Option<Trace>),
+    Keyed(Ranked<Trace>),
+}
+
+impl Rank for Trace {
+    fn rank(&self) -> u128 {
+        self.total()
+    }
+}
+
+impl Limit {
+    /// With no history; `key` tells which of the keys it goes by.
+    pub(super) fn new(rate: &Rate, key: Option<usize>) -> Self {
+        let &Rate { count, period, margin, burst, .. } = rate;
+        let terms = Terms { count, period: period.saturating_add(margin), burst: burst.unwrap_or(count) };
+        Limit {
+            rate: rate.clone(),
+            terms,
+            key,
+            judge: judge::judge(rate, terms),
+            tally: Tally::default(),
+            worst_keys: Ranked::default(),
+            forgotten: Distinct::default(),
+            evict_at: FEW_KEYS,
+            traces: Traces::No,
+        }
+    }
+
+    /// Keeps what is needed to draw it.
+    pub(super) fn traced(self) -> Self {
+        let traces = if self.key.is_some() { Traces::Keyed(Ranked::default()) } else { Traces::Common(None) };
+        Limit { traces, ..self }
+    }
+
+    /// Judges a release, of a cost that is not 0.
+    pub(super) fn judge<'a>(
+        &'a mut self,
+        number: u64,
+        at: Time,
+        cost: u64,
+        keys: &'a [Key],
+    ) -> Option<Violation<'a>> {
+        let key = self.key.map(|key| keys[key].as_slice());
+        if self.judge.keys() >= self.evict_at {
+            self.evict(at);
+        }
+        let judged = self.judge.judge(key, at, cost);
+        let (count, is_early) = (judged.count, !judged.verdict.allows(at));
+        let early = judge::by(judged.verdict, at).filter(|_| is_early);
+        let worst = Worst { count, start: judged.start, end: at, number };
+        let numbers = Numbers { releases: 1, violations: is_early.into(), earliest: early.unwrap_or(0) };
+        self.tally.add(at, cost, numbers, worst);
+        if let Some(key) = key.filter(|_| judged.is_worst) {
+            self.note_worst(key, worst);
+        }
+        self.trace(key, at, cost, count, is_early);
+        is_early.then_some(Violation { number, at, rate: &self.rate, key, count, early })
+    }
+
+    fn note_worst(&mut self, key: &[u8], worst: Worst) {
+        let entry = self.worst_keys.entry(key, || WorstKey { numbers: Numbers::default(), worst });
+        if worst.count > entry.worst.count {
+            entry.worst = worst;
+        }
+    }
+
+    fn trace(&mut self, key: Option<&[u8]>, at: Time, cost: u64, count: u64, is_early: bool) {
+        let trace = match (&mut self.traces, key) {
+            (Traces::Common(trace), _) => trace.get_or_insert_with(|| Trace::new(at)),
+            (Traces::Keyed(traces), Some(key)) => traces.entry(key, || Trace::new(at)),
+            _ => return,
+        };
+        trace.push(at, cost, count, is_early);
+    }
+
+    /// Has the judge forget what it can, and notes what is known of that.
+    fn evict(&mut self, now: Time) {
+        let Limit { judge, worst_keys, forgotten, .. } = self;
+        judge.evict(now, &mut |key, numbers| {
+            forgotten.insert(key);
+            if let Some(entry) = worst_keys.get_mut(key) {
+                entry.numbers = entry.numbers.with(numbers);
+            }
+        });
+        let left = judge.keys();
+        self.evict_at = FEW_KEYS.max(left + left / 4);
+    }
+
+    /// What it is.
+    pub fn rate(&self) -> &Rate {
+        &self.rate
+    }
+
+    /// The period with its margin, in nanoseconds.
+    pub fn period(&self) -> u64 {
+        self.terms.period
+    }
+
+    /// The most that it allows within one period.
+    pub fn most(&self) -> u64 {
+        let Terms { count, burst, .. } = self.terms;
+        match self.rate.algorithm {
+            Algorithm::Sliding | Algorithm::Interval => count,
+            Algorithm::Bucket => burst.saturating_add(count),
+            Algorithm::Fixed => count.saturating_mul(2),
+        }
+    }
+
+    /// What it allows in the long run.
+    pub fn stairs(&self) -> Stairs {
+        Stairs::new(self.rate.algorithm, &self.terms)
+    }
+
+    /// The histories of the keys with the highest totals, at most `most` of them; or that of all releases.
+    pub fn traces(&self, most: usize) -> Vec<(Option<&[u8]>, &Trace)> {
+        match &self.traces {
+            Traces::No => Vec::new(),
+            Traces::Common(trace) => trace.iter().map(|trace| (None, trace)).collect(),
+            Traces::Keyed(traces) => {
+                let highest = traces.highest(most, |_, _| ()).into_iter();
+                highest.map(|(key, trace)| (Some(key), trace)).collect()
+            }
+        }
+    }
+
+    /// How many keys it was asked about, if it goes by key.
+    pub fn keys(&self) -> Option<Number> {
+        self.key?;
+        if let Number::Exactly(0) = self.forgotten.number() {
+            return Some(Number::Exactly(self.judge.keys() as u64));
+        }
+        let mut all = self.forgotten.clone();
+        self.judge.for_each_key(&mut |key| all.insert(key));
+        Some(all.number())
+    }
+
+    /// How many keys are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.judge.keys()
+    }
+
+    /// What was released under it, all keys together; the worst window is that of one key.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The mean cost per second; nothing for less than a period, of which a burst would be the mean.
+    pub fn mean_rate(&self) -> Option<f64> {
+        (self.tally.span() >= self.period()).then(|| self.tally.mean_rate())
+    }
+
+    /// What was released, as a part of the most that the limit allows from the first release to the last, both included.
+    /// Keys have no share of what each may use.
+    ///
+    /// What may go at once counts as well as what accrues, so that nothing that kept to the limit is more than all of it,
+    /// however short the time.
+    #[expect(clippy::cast_precision_loss)]
+    pub fn mean_share(&self) -> Option<f64> {
+        let Tally { dearest, cost, .. } = self.tally;
+        let at_once = match self.rate.algorithm {
+            Algorithm::Sliding | Algorithm::Fixed => self.terms.count,
+            // What costs more goes later, and whole.
+            Algorithm::Bucket => self.terms.burst.max(dearest),
+            Algorithm::Interval => dearest,
+        };
+        let accrued = self.terms.count as f64 * self.tally.span() as f64 / self.period() as f64;
+        let share = cost as f64 / (at_once as f64 + accrued);
+        Some(share).filter(|_| self.key.is_none() && cost > 0)
+    }
+
+    /// The keys with the worst windows, the worst first: at most `most` of them.
+    pub fn worst_keys(&self, most: usize) -> Vec<(&[u8], WorstKey)> {
+        let numbers = |key: &[u8], entry: &WorstKey| entry.numbers.with(self.judge.numbers(key));
+        let highest = self.worst_keys.highest(most, |key, entry| Reverse(numbers(key, entry).violations));
+        let highest = highest.into_iter();
+        highest.map(|(key, entry)| (key, WorstKey { numbers: numbers(key, entry), ..*entry })).collect()
+    }
+}

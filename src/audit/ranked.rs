@@ -1,0 +1,91 @@
+//! The keys that matter most, of any number of keys, in bounded memory.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use crate::charge::Key;
+
+/// So many keys are kept at least, and up to twice as many.
+const MOST: usize = 512;
+
+/// What is known of the keys of the highest rank.
+///
+/// A key that is crowded out begins anew when it comes back.
+pub(super) struct Ranked<V> {
+    entries: HashMap<Key, V, RandomState>,
+}
+
+/// By what entries are kept: the highest are.
+pub(super) trait Rank {
+    fn rank(&self) -> u128;
+}
+
+impl<V> Default for Ranked<V> {
+    fn default() -> Self {
+        Ranked { entries: HashMap::default() }
+    }
+}
+
+impl<V: Rank> Ranked<V> {
+    /// The entry of a key, which is made if there is none.
+    pub(super) fn entry(&mut self, key: &[u8], make: impl FnOnce() -> V) -> &mut V {
+        if self.entries.len() >= 2 * MOST && !self.entries.contains_key(key) {
+            self.keep_highest();
+        }
+        self.entries.entry(Key::from_slice(key)).or_insert_with(make)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &[u8]) -> Option<&mut V> {
+        self.entries.get_mut(key)
+    }
+
+    /// The highest `most`, the highest first; of those of one rank, the least by `tie`.
+    pub(super) fn highest<T: Ord>(&self, most: usize, tie: impl Fn(&[u8], &V) -> T) -> Vec<(&[u8], &V)> {
+        let mut all: Vec<_> = self.entries.iter().map(|(key, entry)| (key.as_slice(), entry)).collect();
+        all.sort_by_cached_key(|(key, entry)| (Reverse(entry.rank()), tie(key, entry), *key));
+        all.truncate(most);
+        all
+    }
+
+    fn keep_highest(&mut self) {
+        let place = |key: &Key, entry: &V| (Reverse(entry.rank()), key.clone());
+        let mut places: Vec<_> = self.entries.iter().map(|(key, entry)| place(key, entry)).collect();
+        let last = places.select_nth_unstable(MOST - 1).1.clone();
+        self.entries.retain(|key, entry| place(key, entry) <= last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Rank for u64 {
+        fn rank(&self) -> u128 {
+            (*self).into()
+        }
+    }
+
+    #[test]
+    fn the_highest_of_many_are_known_in_bounded_memory() {
+        let mut ranked = Ranked::default();
+        for number in 0..100_000u64 {
+            let key = (number * 7919 % 100_000).to_be_bytes();
+            *ranked.entry(&key, || 0) += number % 1000;
+            assert!(ranked.entries.len() <= 2 * MOST);
+        }
+        let highest = ranked.highest(200, |_, _| ());
+        let mut wanted: Vec<_> =
+            (0..100_000u64).map(|number| (Reverse(number % 1000), number * 7919 % 100_000)).collect();
+        wanted.sort_unstable();
+        let wanted: Vec<_> =
+            wanted.iter().take(200).map(|(Reverse(rank), key)| (key.to_be_bytes(), *rank)).collect();
+        assert!(
+            highest
+                .iter()
+                .map(|(key, rank)| (*key, **rank))
+                .eq(wanted.iter().map(|(key, rank)| (&key[..], *rank)))
+        );
+    }
+}

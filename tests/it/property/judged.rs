@@ -1,0 +1,216 @@
+//! Audits of random records, which are released whether that is allowed or not, judged by the model as well.
+
+use std::collections::BTreeMap;
+use std::process::Output;
+
+use serde_json::Value;
+use throttle::config::{Algorithm, Rate, format_duration};
+use throttle::time::Time;
+
+use super::case::{Case, Item, for_each_case, is_window};
+use super::model::{Charge, allows, grains, level, period};
+use crate::support::{sh, text};
+
+/// A case takes about as long as it takes to start the program.
+const CASES: u64 = 60;
+
+/// In KiB.
+const MOST_MEMORY: u64 = 200 << 10;
+
+/// What was released under a limit, by all or for one key, whether that was allowed or not.
+#[derive(Default)]
+struct Past {
+    charges: Vec<Charge>,
+}
+
+impl Past {
+    /// What is in the window that ends with a release, and by how much it is too early; nothing if it never is allowed.
+    ///
+    /// When it became next in line is not known: a release that costs more than the burst may have waited since the one
+    /// before it, and the first one forever.
+    fn judge(&mut self, rate: &Rate, now: u64, cost: u64) -> (u64, Option<u64>) {
+        let since = self.charges.last().map(|last| last.at);
+        let is_never = is_window(rate) && cost > rate.count;
+        let is_allowed = |at: &u64| since.is_none_or(|since| allows(rate, &self.charges, *at, since, cost));
+        let early = (now..now + 1_000_000)
+            .find(|at| is_never || is_allowed(at))
+            .map(|at| at - now)
+            .filter(|_| !is_never);
+        let level = match since {
+            None => grains(rate, rate.burst.unwrap_or(rate.count).max(cost)),
+            Some(since) => level(rate, &self.charges, now, since, cost),
+        };
+        self.charges.push(Charge { at: now, cost, level: level - grains(rate, cost) });
+        let in_window = self.charges.iter().filter(|charge| charge.at + period(rate) > now);
+        (in_window.map(|charge| charge.cost).sum(), early)
+    }
+
+    /// The oldest instant in the window that ends at `now`.
+    fn start_of_window(&self, rate: &Rate, now: u64) -> u64 {
+        let in_window = self.charges.iter().find(|charge| charge.at + period(rate) > now);
+        in_window.map_or(now, |charge| charge.at)
+    }
+}
+
+/// What should be told of a limit.
+#[derive(Default)]
+struct Found {
+    keys: BTreeMap<String, Past>,
+    items: u64,
+    violations: u64,
+    earliest: u64,
+    /// The cost, the first and last instant and the number of the worst window.
+    worst: (u64, u64, u64, usize),
+    worst_of_keys: BTreeMap<String, u64>,
+}
+
+impl Found {
+    /// Judges a release, and returns what is said if it is too early.
+    fn judge(&mut self, rate: &Rate, item: &Item) -> Option<String> {
+        let (cost, at, key) = (item.charge(rate), item.arrival, item.key(rate));
+        let past = self.keys.entry(key.clone()).or_default();
+        let (count, early) = past.judge(rate, at, cost);
+        let number = item.number + 1;
+        self.items += 1;
+        if count > self.worst.0 {
+            self.worst = (count, past.start_of_window(rate, at), at, number);
+        }
+        let worst = self.worst_of_keys.entry(key.clone()).or_default();
+        *worst = count.max(*worst);
+        let how = match early {
+            Some(0) => return None,
+            Some(early) => format!("{} too early", format_duration(early)),
+            None => "more than is ever allowed".to_owned(),
+        };
+        self.violations += 1;
+        self.earliest = self.earliest.max(early.unwrap_or(0));
+        let of = rate.key.as_ref().map_or(String::new(), |_| format!(" for '{key}'"));
+        let (at, window) = (Time(at), format_duration(period(rate)));
+        Some(format!("item {number} at {at}: {how}, {count} in {window}, limit {rate}{of}"))
+    }
+
+    fn charges(&self) -> impl Iterator<Item = &Charge> {
+        self.keys.values().flat_map(|past| &past.charges)
+    }
+
+    /// As the numbers of `--stats=json` should be.
+    #[track_caller]
+    fn check(&self, rate: &Rate, told: &Value) {
+        assert_eq!(told["limit"], rate.to_string());
+        assert_eq!((&told["items"], &told["too_early"]), (&self.items.into(), &self.violations.into()));
+        about(&told["seconds_too_early"], Some(float(self.earliest) / 1e9));
+        let (count, start, end, number) = self.worst;
+        let window = &told["worst_window"];
+        assert_eq!((&window["count"], &window["item"]), (&count.into(), &number.into()));
+        assert_eq!((&window["first"], &window["last"]), (&stamp(start), &stamp(end)));
+        about(&told["share_highest"], Some(float(count) / float(most(rate))));
+        about(&told["rate_highest"], Some(float(count) * 1e9 / float(period(rate))));
+        about(&told["rate_mean"], self.mean_rate(rate));
+        match rate.key {
+            None => about(&told["share_mean"], self.mean_share(rate)),
+            Some(_) => self.check_keys(told),
+        }
+    }
+
+    #[track_caller]
+    fn check_keys(&self, told: &Value) {
+        assert_eq!(told["keys"], self.keys.len());
+        let mut worst: Vec<_> = self.worst_of_keys.iter().map(|(key, count)| (*count, key.clone())).collect();
+        worst.sort_by_key(|(count, key)| (std::cmp::Reverse(*count), key.clone()));
+        let told = told["worst_keys"].as_array().unwrap();
+        let told: Vec<_> = told.iter().map(|key| &key["worst_window"]["count"]).collect();
+        assert_eq!(told, worst.iter().map(|(count, _)| *count).take(5).collect::<Vec<_>>());
+    }
+
+    fn span(&self) -> u64 {
+        let instants = || self.charges().map(|charge| charge.at);
+        instants().max().unwrap_or(0) - instants().min().unwrap_or(0)
+    }
+
+    /// What was released at the last instant has no time after it.
+    fn mean_rate(&self, rate: &Rate) -> Option<f64> {
+        let last = self.charges().map(|charge| charge.at).max()?;
+        let before = self.charges().filter(|charge| charge.at < last).map(|charge| charge.cost).sum();
+        (self.span() >= period(rate)).then(|| float(before) * 1e9 / float(self.span()))
+    }
+
+    fn mean_share(&self, rate: &Rate) -> Option<f64> {
+        let dearest = self.charges().map(|charge| charge.cost).max()?;
+        let at_once = match rate.algorithm {
+            Algorithm::Sliding | Algorithm::Fixed => rate.count,
+            Algorithm::Bucket => burst(rate).max(dearest),
+            Algorithm::Interval => dearest,
+        };
+        let accrued = float(rate.count) * float(self.span()) / float(period(rate));
+        let cost = self.charges().map(|charge| charge.cost).sum();
+        Some(float(cost) / (float(at_once) + accrued))
+    }
+}
+
+fn burst(rate: &Rate) -> u64 {
+    rate.burst.unwrap_or(rate.count)
+}
+
+/// What a limit may let through within one period.
+fn most(rate: &Rate) -> u64 {
+    match rate.algorithm {
+        Algorithm::Sliding | Algorithm::Interval => rate.count,
+        Algorithm::Bucket => burst(rate) + rate.count,
+        Algorithm::Fixed => 2 * rate.count,
+    }
+}
+
+fn stamp(at: u64) -> Value {
+    Time(at).to_string().into()
+}
+
+#[track_caller]
+fn about(told: &Value, wanted: Option<f64>) {
+    match wanted {
+        None => assert_eq!(told, &Value::Null),
+        Some(wanted) => {
+            let told = told.as_f64().expect("a number");
+            assert!((told - wanted).abs() <= 1e-9 * wanted.abs(), "{told} is told, and it is {wanted}");
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss)]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// The limits of a case judge its arrivals, as though these were releases.
+fn audit(case: &Case, more: &str) -> Output {
+    let limits: Vec<_> = case.rates.iter().map(|rate| format!("-r '{rate}'")).collect();
+    let input: String = case.items.iter().map(|item| item.line() + "\n").collect();
+    let limits = limits.join(" ");
+    let script = format!("ulimit -v {MOST_MEMORY}; exec throttle --audit --arrivals=col:1 {limits} {more}");
+    sh(&script).write_stdin(input).output().unwrap()
+}
+
+#[test]
+fn an_audit_finds_what_the_model_finds() {
+    for_each_case(CASES, |case| {
+        let output = audit(case, "--stats=json");
+        let mut found: Vec<_> = case.rates.iter().map(|_| Found::default()).collect();
+        let (mut wanted, mut too_early) = (Vec::new(), 0);
+        for item in &case.items {
+            let charged = case.rates.iter().zip(&mut found).filter(|(rate, _)| item.charge(rate) > 0);
+            let said: Vec<_> = charged.filter_map(|(rate, found)| found.judge(rate, item)).collect();
+            too_early += u64::from(!said.is_empty());
+            wanted.extend(said);
+        }
+        let told = text(&output.stdout);
+        let told: Vec<_> = told.lines().take_while(|line| line.starts_with("item ")).collect();
+        assert_eq!(told, wanted);
+        assert_eq!(output.status.code(), Some(if too_early > 0 { 75 } else { 0 }));
+        let told: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+        assert_eq!((&told["read"], &told["too_early"]), (&case.items.len().into(), &too_early.into()));
+        for ((rate, found), told) in case.rates.iter().zip(&found).zip(told["limits"].as_array().unwrap()) {
+            if found.items > 0 {
+                found.check(rate, told);
+            }
+        }
+    });
+}

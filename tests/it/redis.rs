@@ -2,7 +2,7 @@
 
 pub(crate) mod client;
 mod model;
-mod proxy;
+pub(crate) mod proxy;
 pub(crate) mod server;
 
 mod away;

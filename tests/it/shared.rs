@@ -1,7 +1,9 @@
 //! Limits that several runs share, in a file.
 
 mod crowd;
+mod delays;
 mod given_back;
+mod seen;
 
 use std::fs::{self, File};
 use std::path::Path;

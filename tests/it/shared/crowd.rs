@@ -1,19 +1,20 @@
 //! Many processes that are stopped and killed at any time.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, PipeReader, PipeWriter, Read};
+use std::io::PipeWriter;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fastrand::Rng;
 use nix::libc::SYS_write;
 use nix::sys::signal::Signal;
 
+use super::seen::{Watch, is_exceeded};
 use super::state;
-use crate::support::{Directory, Running, THROTTLE, eventually, numbers, pipe, set_nonblocking, throttle};
+use crate::support::{Directory, Running, THROTTLE, eventually, numbers, pipe, throttle};
 
 const COUNT: usize = 600;
 const PERIOD: Duration = Duration::from_secs(1);
@@ -25,42 +26,6 @@ const RATE: &str = "-r600/s,margin=200ms";
 /// As many as fit into the time that all tests have; `THROTTLE_KILLS` is another number.
 fn kills() -> u32 {
     std::env::var("THROTTLE_KILLS").map_or(300, |number| number.parse().expect("a number"))
-}
-
-/// Between what instants, counted from the start, a release has happened for certain.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    after: Duration,
-    until: Duration,
-}
-
-/// Whether more than `count` releases have happened within less than `period`, beyond all doubt.
-///
-/// So a slow test may miss something, but never accuses anybody falsely.
-fn is_exceeded(seen: &[Seen], count: usize, period: Duration) -> bool {
-    seen.windows(count + 1).any(|window| window[count].until < window[0].after + period)
-}
-
-/// Watches releases, a line each, until the last writer is gone.
-fn watch(mut reader: PipeReader) -> Vec<Seen> {
-    let start = Instant::now();
-    let (mut seen, mut buffer, mut after) = (Vec::new(), [0; 4096], Duration::ZERO);
-    set_nonblocking(&reader);
-    loop {
-        let before = start.elapsed();
-        match reader.read(&mut buffer) {
-            Ok(0) => return seen,
-            Ok(length) => {
-                let releases = memchr::memchr_iter(b'\n', &buffer[..length]).count();
-                seen.extend([Seen { after, until: start.elapsed() }].repeat(releases));
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                after = before;
-                thread::sleep(Duration::from_micros(500));
-            }
-            Err(error) => panic!("cannot read: {error}"),
-        }
-    }
 }
 
 /// Stops a process for a while; not for long if it might be just about to release something.
@@ -107,7 +72,7 @@ fn no_window_is_exceeded_by_processes_that_are_stopped_and_killed() {
     let state = state(&directory);
     let items = directory.file("items", numbers(100_000));
     let (reader, writer) = pipe();
-    let watching = thread::spawn(move || watch(reader));
+    let watch = Watch::start(reader);
     let survivor = |_| start(&state, File::open(&items).expect("items"), &writer);
     let survivors: Vec<_> = (0..4).map(survivor).collect();
     let lives = AtomicU32::new(0);
@@ -129,7 +94,7 @@ fn no_window_is_exceeded_by_processes_that_are_stopped_and_killed() {
     });
     survivors.into_iter().for_each(die);
     drop(writer);
-    let seen = watching.join().expect("watched");
+    let seen = watch.finish();
     assert!(seen.len() > 2 * COUNT, "only {} releases", seen.len());
     assert!(!is_exceeded(&seen, COUNT, PERIOD), "{seen:?}");
     // And the state is as good as ever.
@@ -139,13 +104,4 @@ fn no_window_is_exceeded_by_processes_that_are_stopped_and_killed() {
         .success()
         .stdout(numbers(5))
         .stderr("");
-}
-
-#[test]
-fn the_audit_sees_what_is_beyond_doubt_and_nothing_else() {
-    let seen = |after, until| Seen { after: Duration::from_secs(after), until: Duration::from_secs(until) };
-    let period = Duration::from_secs(10);
-    assert!(is_exceeded(&[seen(0, 1), seen(4, 5), seen(8, 9)], 2, period));
-    assert!(!is_exceeded(&[seen(0, 1), seen(4, 5), seen(8, 10)], 2, period));
-    assert!(!is_exceeded(&[seen(0, 1), seen(8, 9)], 2, period));
 }

@@ -1,8 +1,9 @@
 //! How much per how long: `10/s`, `1.5/s`, `100/2m`, `60rpm`, `10 per second`.
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::{format_duration, has_month, parse_duration};
+use super::fraction::{exact, round_down};
 use super::quantity::{parse_count, parse_scaled};
 
 /// A count for each period. The count may be 0.
@@ -11,6 +12,8 @@ pub(super) struct Amount {
     pub(super) count: u64,
     /// In nanoseconds.
     pub(super) period: u64,
+    /// It is less than what was written, which has too many decimals.
+    pub(super) is_rounded: bool,
     /// What the user may not have meant.
     pub(super) warning: Option<String>,
 }
@@ -19,7 +22,7 @@ pub(super) struct Amount {
 const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
 
 impl Amount {
-    /// Reads one exactly: `1.5/s` is 3 for each 2 s.
+    /// Reads one exactly, `1.5/s` as 3 for each 2 s; with decimals that are too many for that, rounded down.
     ///
     /// # Errors
     /// What of it is wrong.
@@ -27,19 +30,19 @@ impl Amount {
         let Some((number, period)) = split(text).filter(|(_, period)| !period.is_empty()) else {
             bail!("a rate says per what");
         };
-        let (count, scale) = parse_scaled(number)?;
-        let divisor = greatest_common_divisor(count, scale);
-        let count = u64::try_from(count / divisor).ok().context("too large, the most is 2^64-1")?;
-        let (nanos, scale) = (parse_period(period)?, scale / divisor);
-        let nanos = u128::from(nanos).checked_mul(scale).and_then(|nanos| u64::try_from(nanos).ok());
-        let nanos =
-            nanos.with_context(|| format!("'{text}' is too slow: the longest period is 584 years"))?;
+        let (digits, scale) = parse_scaled(number)?;
+        ensure!(digits / scale <= u64::MAX.into(), "too large, the most is 2^64-1");
+        let nanos = parse_period(period)?;
+        let as_written = exact(digits, scale, nanos);
+        let (count, nanos) = as_written
+            .or_else(|| round_down(digits, scale, nanos))
+            .with_context(|| format!("'{text}' is too slow: the longest period is 584 years"))?;
         let warning = has_month(period).then(|| {
             let month = format_duration(nanos);
             let minute = period.replace('M', "m");
             format!("'{text}': M is a month, so the period is {month}; for minutes, write {number}/{minute}")
         });
-        Ok(Amount { count, period: nanos, warning })
+        Ok(Amount { count, period: nanos, is_rounded: as_written.is_none(), warning })
     }
 }
 
@@ -58,10 +61,6 @@ fn parse_period(text: &str) -> Result<u64> {
     // Not the error of what is parsed, which was not typed.
     parse_duration(&format!("1{text}"))
         .map_err(|_| Error::msg(format!("'{text}' is not a period such as s, 2m or 500ms")))
-}
-
-fn greatest_common_divisor(a: u128, b: u128) -> u128 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 /// Adds to `error` what the RATE `text` should perhaps have been. What is suggested can be read.
@@ -167,6 +166,53 @@ mod tests {
         }
         assert_eq!(amount("0.3333/s"), (3333, 10_000 * SECOND));
         assert!(Amount::parse("0.00000000001/s").is_err());
+    }
+
+    /// As programs print them.
+    #[test]
+    fn what_does_not_fit_is_rounded_down() {
+        for (text, count, period) in [
+            ("0.7692307692307693/s", 1, 1_300_000_000),
+            ("33.333333333333336/s", 34, 1_020_000_000),
+            ("16.666666666666668/m", 17, 61_200_000_000),
+            ("66666.66666666667/s", 66667, 1_000_005_000),
+            ("16.66666666666666666666666667/m", 17, 61_200_000_000),
+            ("12345678901.23456789012345/s", 12_485_596_258, 1_011_333_306),
+        ] {
+            let amount = Amount::parse(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
+            assert!(amount.is_rounded, "{text}");
+            assert_eq!((amount.count, amount.period), (count, period), "{text}");
+        }
+        for text in ["1.5/s", "0.3333333333/s", "0.5000000000000000000000/s"] {
+            assert!(!Amount::parse(text).unwrap().is_rounded, "{text}");
+        }
+        for text in ["18446744073709551616.5/s", "99999999999999999999.99999999999/s"] {
+            assert_eq!(Amount::parse(text).unwrap_err().to_string(), "too large, the most is 2^64-1");
+        }
+    }
+
+    /// Rates of all sizes, in the shortest decimals from which a float can be read back.
+    #[test]
+    fn a_rate_is_never_rounded_up_nor_by_more_than_1e_15() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let units =
+            [("ns", 1), ("ms", 1_000_000), ("s", SECOND), ("m", 60 * SECOND), ("1.7h", 6120 * SECOND)];
+        for _ in 0..20_000 {
+            let value = (random.f64() + 0.1) * 10f64.powi(random.i32(-4..9));
+            let (unit, nanos) = units[random.usize(..units.len())];
+            let text = format!("{value}/{unit}");
+            let Ok(amount) = Amount::parse(&text) else { panic!("{text}") };
+            let (whole, decimals) = text.split_once('/').unwrap().0.split_once('.').unwrap();
+            let digits: u128 = format!("{whole}{decimals}").parse().unwrap();
+            let scale = 10u128.pow(decimals.len().try_into().unwrap());
+            // count / period against digits / (scale · nanos).
+            let wanted = digits * u128::from(amount.period);
+            let found = u128::from(amount.count) * scale * u128::from(nanos);
+            let missing =
+                wanted.checked_sub(found).unwrap_or_else(|| panic!("{text} is {amount:?}: too fast"));
+            assert!(missing <= wanted / 10u128.pow(15), "{text} is {amount:?}: too slow");
+            assert!((amount.is_rounded || missing == 0) && amount.period >= nanos, "{text} is {amount:?}");
+        }
     }
 
     #[test]

@@ -14,7 +14,8 @@ pub fn parse_duration(text: &str) -> Result<u64> {
     } else {
         match humantime::parse_duration(text) {
             Ok(duration) => Some(duration.as_nanos()),
-            Err(humantime::DurationError::NumberOverflow) => None,
+            // A number too large, or with more decimals than it reads.
+            Err(humantime::DurationError::NumberOverflow) => parse_long(text),
             Err(_) => bail!("'{text}' is not a duration such as 500ms, 2s, 1m30s or 1h"),
         }
     };
@@ -27,6 +28,14 @@ fn scale_up((digits, decimals): (u128, u32)) -> Option<u128> {
         0..=9 => digits.checked_mul(10u128.pow(9 - decimals)),
         _ => Some(digits.div_ceil(10u128.pow(decimals - 9))),
     }
+}
+
+/// One number of up to 38 digits with its unit.
+fn parse_long(text: &str) -> Option<u128> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+    let (digits, decimals) = parse_decimal(number).ok()?;
+    let unit = humantime::parse_duration(&format!("1{unit}")).ok()?.as_nanos();
+    Some(digits.checked_mul(unit)?.div_ceil(10u128.pow(decimals)))
 }
 
 /// Whether a duration has months written as `M`, which may have been meant as minutes.
@@ -58,6 +67,8 @@ mod tests {
             ("1m30s", 90 * SECOND),
             ("1.1s", 1_100_000_000),
             ("0.3s", 300_000_000),
+            ("1.3333333333333333s", 1_333_333_334),
+            ("0.016666666666666666h", 60 * SECOND),
             ("2h", 7200 * SECOND),
             ("1d", 86400 * SECOND),
             ("9007199254740991ns", 9_007_199_254_740_991),

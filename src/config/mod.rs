@@ -5,6 +5,7 @@ mod arrivals;
 mod command;
 mod delimiter;
 mod duration;
+mod fraction;
 mod limits;
 mod quantity;
 mod rate;

@@ -91,7 +91,7 @@ pub struct Defaults {
 /// A limit with nothing left open. Prints as the RATE that means the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rate {
-    /// N: how much cost per period. Never 0.
+    /// N: how much cost per period. Only a limit from a file may have 0, which pauses.
     pub count: u64,
     /// P in nanoseconds, without the margin. Never 0.
     pub period: u64,
@@ -111,6 +111,8 @@ pub struct Rate {
     pub key: Option<Selector>,
     /// With `key`: the limit is for items with this value only.
     pub only: Option<String>,
+    /// What was written, if count and period are a little less than that.
+    pub rounded_from: Option<String>,
 }
 
 impl Rate {

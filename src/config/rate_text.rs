@@ -23,6 +23,7 @@ pub struct RateText {
     cost: Option<Selector>,
     key: Option<Selector>,
     only: Option<String>,
+    rounded_from: Option<String>,
     warning: Option<String>,
 }
 
@@ -50,6 +51,7 @@ impl RateText {
             cost: None,
             key: None,
             only: None,
+            rounded_from: None,
             warning: None,
         })
     }
@@ -60,8 +62,10 @@ impl RateText {
     /// As for a RATE, except that 0 is valid.
     pub fn parse_pausing(text: &str) -> Result<Self> {
         let (rate, options) = split_options(text);
-        let Amount { count, period, warning } = Amount::parse(rate).map_err(|error| nearest(text, &error))?;
-        let mut rate = RateText { warning, ..RateText::pausing(count, period)? };
+        let amount = Amount::parse(rate).map_err(|error| nearest(text, &error))?;
+        let rounded_from = amount.is_rounded.then(|| rate.trim().to_owned());
+        let warning = amount.warning;
+        let mut rate = RateText { rounded_from, warning, ..RateText::pausing(amount.count, amount.period)? };
         for (at, option) in options.iter().enumerate() {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             let is_repeated = options[..at].iter().any(|other| other.split('=').next() == Some(name));
@@ -138,6 +142,7 @@ impl RateText {
             cost: self.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
             key: key.cloned(),
             only: self.only.clone(),
+            rounded_from: self.rounded_from.clone(),
         })
     }
 }

@@ -162,7 +162,14 @@ impl Reporter {
     /// The limits, at the start of a run, with `-v`.
     pub fn limits(&self, limits: &[Rate]) {
         if self.level == Some(Report::Verbose) {
-            limits.iter().for_each(|rate| self.say(&format_args!("limit {rate}")));
+            limits.iter().for_each(|rate| self.limit(rate));
+        }
+    }
+
+    fn limit(&self, rate: &Rate) {
+        match &rate.rounded_from {
+            None => self.say(&format_args!("limit {rate}")),
+            Some(written) => self.say(&format_args!("limit {rate}: {written}, rounded down")),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use predicates::prelude::*;
 
-use crate::support::{UNLIMITED, sh, text, throttle};
+use crate::support::{Directory, UNLIMITED, sh, text, throttle};
 
 /// Each mistake, and the part of the message that says how to mend it.
 #[test]
@@ -178,6 +178,23 @@ fn a_dry_run_says_what_the_algorithms_do() {
     for (args, tenths) in table {
         let printed = tenths.map(|tenth| format!("{}.{}00000000\tx\n", tenth / 10, tenth % 10)).concat();
         throttle(&[*args, &["--dry-run"]].concat()).write_stdin("x\n".repeat(5)).assert().stdout(printed);
+    }
+}
+
+/// On the command line and in a file.
+#[test]
+fn a_rate_with_many_decimals_is_rounded_down_and_verbose_says_so() {
+    let directory = Directory::new();
+    let file = format!("@{}", directory.file("limits", "0.7692307692307693/s").display());
+    for rate in ["0.7692307692307693/s", &file] {
+        let run = |more: &[&str]| {
+            throttle(&[&["-r", rate, "--dry-run"], more].concat()).write_stdin("a\nb\n").output().unwrap()
+        };
+        let output = run(&["-v"]);
+        assert_eq!(text(&output.stdout), "0.000000000\ta\n1.300000000\tb\n");
+        let told = "throttle: limit 1/1s300ms,algo=sliding: 0.7692307692307693/s, rounded down\n";
+        assert!(text(&output.stderr).starts_with(told), "{}", text(&output.stderr));
+        assert_eq!(text(&run(&[]).stderr), "");
     }
 }
 

@@ -100,6 +100,19 @@ extern "C" fn look() {
         mask: SigSet::thread_get_mask().ok(),
     };
     let _ = INHERITED.set(inherited);
+    [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().for_each(fill_without_devices);
+}
+
+/// Where there is no /dev/null, std would abort for a stream that is closed. What is opened in its place can be neither
+/// read nor written, and is closed again for commands.
+#[expect(unsafe_code)]
+fn fill_without_devices(fd: c_int) {
+    // SAFETY: only asks, and opens the lowest descriptor that is free, of which nobody knows yet.
+    unsafe {
+        if is_closed(fd) && libc::access(c"/dev/null".as_ptr(), libc::F_OK) == -1 {
+            libc::open(c"/".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        }
+    }
 }
 
 #[expect(unsafe_code)]

@@ -85,6 +85,8 @@ impl Writer {
                 Ok(length) => *written += length,
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => _ = wait_until_writable(target, PollTimeout::NONE)?,
+                // Messages that nobody reads are no reason to end, as with our own.
+                Err(Errno::EPIPE) if target == Target::Stderr => return Ok(()),
                 Err(Errno::EPIPE) => return Err(Cause::ReaderGone),
                 Err(errno) => return Err(failed(target, errno)),
             }

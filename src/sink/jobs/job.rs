@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::ptr;
 
@@ -23,6 +24,8 @@ pub(super) struct Job {
     /// The number of its first item.
     pub(super) first: u64,
     pub(super) slot: usize,
+    /// Where it says when to try again.
+    pub(super) advice: Option<PathBuf>,
     pub(super) capture: Option<Capture>,
     /// When it will have run too long.
     pub(super) deadline: Option<Time>,
@@ -72,7 +75,12 @@ impl Parent {
 
     /// Sends a signal to a command that was started here and not reaped, so that the number is still its own.
     pub(super) fn signal(&self, pid: Pid, signal: Signal) {
-        let _ = if self.own_group { killpg(pid, signal) } else { kill(pid, signal) };
+        let send = if self.own_group { killpg } else { kill };
+        let _ = send(pid, signal);
+        if signal != Signal::SIGKILL {
+            // One that is stopped would never hear of it.
+            let _ = send(pid, Signal::SIGCONT);
+        }
     }
 }
 

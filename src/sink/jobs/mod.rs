@@ -12,9 +12,10 @@ mod wait;
 
 use std::env;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::iter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -56,6 +57,9 @@ const POINTER: usize = size_of::<usize>();
 /// For the variables that we add, and what POSIX wants to be left.
 const OUR_VARIABLES: usize = 4096;
 
+/// What has no content.
+const NOTHING: &str = "/dev/null";
+
 /// The most that a pipe is sure to take without anybody reading it.
 const PIPE: usize = 4096;
 
@@ -73,7 +77,7 @@ pub struct Commands {
     shortage: Shortage,
     /// What commands get in place of the value of [`VARIABLE`], if that is set.
     state: Option<String>,
-    /// Where commands say when to try again, a file for each slot.
+    /// Where commands say when to try again, each in a file of its own: what one leaves behind may write to it later.
     advice: Option<TempDir>,
 }
 
@@ -126,8 +130,8 @@ impl Commands {
         command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
         // Always set: there are programs that do not survive an empty file name.
-        let advice = self.advice(slot).unwrap_or_else(|| "/dev/null".into());
-        command.env("THROTTLE_RETRY_AFTER", advice);
+        let advice = self.advice(batch);
+        command.env("THROTTLE_RETRY_AFTER", advice.as_deref().unwrap_or(Path::new(NOTHING)));
         let capture = match self.run.output {
             Output::Shared => None,
             Output::Whole | Output::InOrder => Some(Capture::of(&mut command).map_err(Trouble::TempFile)?),
@@ -135,7 +139,8 @@ impl Commands {
         match self.parent.start(command) {
             Ok(pid) => {
                 let deadline = self.run.timeout.and_then(|timeout| at.checked_add(timeout.into()));
-                self.jobs.push(Job { pid, first: batch.first(), slot, capture, deadline, is_overdue: false });
+                let first = batch.first();
+                self.jobs.push(Job { pid, first, slot, advice, capture, deadline, is_overdue: false });
                 Ok(())
             }
             Err(error) => Err(Trouble::Command(error)),
@@ -158,21 +163,16 @@ impl Commands {
             command.env(VARIABLE, state);
         }
         match self.run.stdin {
-            Feed::Nothing => _ = command.stdin(Stdio::null()),
+            Feed::Nothing => _ = command.stdin(nothing()?),
             Feed::Ours => {}
             Feed::Items => _ = command.stdin(stdin_of(batch)?),
         }
         Ok(command)
     }
 
-    fn advice(&self, slot: usize) -> Option<PathBuf> {
-        self.advice.as_ref().map(|directory| directory.path().join((slot + 1).to_string()))
-    }
-
-    /// What the command in a slot said about when to try again.
-    fn take_advice(&self, slot: usize) -> Option<u64> {
-        let path = self.advice(slot)?;
-        retry_after::take(&path, SystemTime::now())
+    fn advice(&self, batch: &Batch) -> Option<PathBuf> {
+        let name = format!("{}.{}", batch.first(), batch.attempt());
+        self.advice.as_ref().map(|directory| directory.path().join(name))
     }
 
     /// A command that could not be started: can others be?
@@ -223,7 +223,7 @@ impl Commands {
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
-        let retry_after = self.take_advice(job.slot);
+        let retry_after = job.advice.and_then(|path| retry_after::take(&path, SystemTime::now()));
         self.outputs.take(job.first, job.capture);
         Some(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after })
     }
@@ -235,6 +235,12 @@ fn command_line(template: &Template) -> CommandLine {
     let most = sysconf(SysconfVar::ARG_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
     let single = most.unwrap_or(LEAST_LINE).saturating_sub(environment + OUR_VARIABLES);
     template.room(single, single.min(USUAL_LINE), LONGEST_ARGUMENT, POINTER)
+}
+
+/// A stdin that is at its end, also where there are no devices, as in some containers.
+fn nothing() -> io::Result<Stdio> {
+    let device = File::open(NOTHING).map(Stdio::from);
+    device.or_else(|_| io::pipe().map(|(read, _)| read.into()))
 }
 
 /// A stdin that already holds the items, so that no thread has to feed it and the command need not read it.

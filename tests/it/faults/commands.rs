@@ -1,8 +1,12 @@
 //! Commands that end in unusual ways, or leave unusual things behind.
 
+use std::os::unix::process::ExitStatusExt;
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use predicates::prelude::*;
 
-use crate::support::{Directory, UNLIMITED, sh, throttle};
+use crate::support::{Directory, Running, UNLIMITED, eventually, is_alive, sh, text, throttle};
 
 #[test]
 fn a_command_may_be_killed_by_any_signal() {
@@ -61,4 +65,36 @@ fn a_closed_stdout_is_an_error_for_commands_too() {
     for line in ["echo 1 | throttle -n9 -- echo >&-", "throttle -V >&-", "throttle -h >&-"] {
         sh(line).assert().code(1).stderr(told);
     }
+}
+
+#[test]
+fn a_command_that_is_stopped_hears_a_signal() {
+    for args in [&[UNLIMITED][..], &[UNLIMITED, "--timeout=1h"]] {
+        let mut running = Running::throttle(&[args, &["--", "sh", "-c", "echo $$; kill -STOP $$"]].concat());
+        running.write("1\n");
+        let pid = Pid::from_raw(running.line().trim().parse().unwrap());
+        let is_stopped = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ");
+        eventually("it is stopped", is_stopped);
+        running.signal(Signal::SIGTERM);
+        let output = running.collect();
+        assert_eq!(output.status.signal(), Some(Signal::SIGTERM as i32), "{args:?}");
+        assert!(!is_alive(pid));
+    }
+}
+
+#[test]
+fn a_reader_of_errors_that_goes_away_ends_nothing() {
+    let script =
+        "seq 100 | { throttle -r1T/s -j2 -- sh -c 'echo $1; echo $1 >&2' sh; echo $? >&3; } 2>&1 >out | :";
+    let directory = Directory::new();
+    let output = sh(&format!("{{ {script}; }} 3>&1")).current_dir(directory.path()).output().unwrap();
+    assert_eq!(text(&output.stdout), "0\n");
+    assert_eq!(std::fs::read_to_string(directory.path().join("out")).unwrap().lines().count(), 100);
+}
+
+#[test]
+fn what_a_command_left_behind_does_not_delay_the_next() {
+    let script = "[ $THROTTLE_SEQ = 1 ] && { (sleep .2; echo 3600 >$THROTTLE_RETRY_AFTER) & exit 0; }
+        [ $THROTTLE_ATTEMPT = 2 ] || { sleep .5; exit 1; }";
+    throttle(&[UNLIMITED, "--retries=1", "--", "sh", "-c", script]).write_stdin("1\n2\n").assert().success();
 }

@@ -97,6 +97,24 @@ fn output_for_which_there_is_no_space_is_no_success() {
     }
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn commands_are_run_without_devices() {
+    for streams in ["", "2>&-"] {
+        let script =
+            format!("mount -t tmpfs none /dev; seq 2 | throttle -r1T/s -j2 cat - {streams}; echo $?");
+        let Some(output) = in_small_file_system(&script.replace("cat -", "sh -c \"cat; echo \\$1\" sh"))
+        else {
+            return;
+        };
+        assert_eq!(
+            (text(&output.stdout), text(&output.stderr)),
+            ("1\n2\n0\n".into(), String::new()),
+            "{streams}"
+        );
+    }
+}
+
 fn descriptors(pid: Pid) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }

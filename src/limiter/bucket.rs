@@ -89,8 +89,13 @@ impl Algorithm for Bucket {
         u64::try_from(level / self.grains(ask.cost)).unwrap_or(u64::MAX)
     }
 
-    /// It takes as long as for one release that costs as much as all together.
+    /// It takes as long as for one release that costs as much as all together; but where one takes all that the bucket holds, what
+    /// rounding up leaves over is lost each time.
     fn last_of(&self, lacking: &Lacking, ask: Ask, count: u64) -> Verdict {
+        if let Some(gaps) = count.checked_sub(1).filter(|_| ask.cost >= self.terms.burst) {
+            let gap = self.grains(ask.cost).div_ceil(self.terms.count.max(1).into());
+            return self.earliest(lacking, ask).plus(gap.saturating_mul(gaps.into()));
+        }
         self.earliest(lacking, Ask { cost: ask.cost.saturating_mul(count), ..ask })
     }
 
@@ -218,6 +223,9 @@ mod tests {
         for count in 0..60 {
             (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
         }
+        let mut limiter = bucket(3, 50, 2);
+        limiter.releases(&[(0, 1)]);
+        (0..60).for_each(|count| (1..=5).for_each(|cost| _ = limiter.last_of(15, cost, count)));
     }
 
     #[test]

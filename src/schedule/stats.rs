@@ -23,7 +23,7 @@ pub struct Stats {
     pub unprinted: u64,
     /// Items that need not be released any more, unless their command fails and is tried again.
     pub settled: u64,
-    /// Bytes of the items that are done with, with delimiters.
+    /// Bytes of the items that are done with, with delimiters, but for refused ones.
     pub bytes: u64,
     /// For how long, in nanoseconds, items waited that the sink could have taken.
     pub waited: u64,

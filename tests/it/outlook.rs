@@ -2,13 +2,15 @@
 
 use std::fs;
 
+use fastrand::Rng;
 use nix::sys::signal::Signal::SIGTERM;
+use throttle::config::Algorithm;
 use throttle::exit::{End, JobEnd};
 use throttle::schedule::{Action, Holdup, Outlook, Precision, Schedule, Total};
 use throttle::source::{Block, Capacity};
 use throttle::time::{SECOND, Time};
 
-use crate::support::{Directory, Running, eventually, text, throttle};
+use crate::support::{Directory, Running, eventually, seeds, text, throttle};
 
 /// A run that starts at 0, with all its items there, and the input's end known if it `is_whole`.
 struct Run {
@@ -124,6 +126,57 @@ fn what_cannot_be_known_is_no_later_than_it_is() {
         let end = run.finish();
         assert!(at <= end && precision == Precision::AtLeast, "{args:?}: {at} and {end}");
     }
+}
+
+/// Some limits, and whether all items cost them the same.
+fn random_limits(random: &mut Rng) -> Vec<String> {
+    let limit = |random: &mut Rng| {
+        let (count, algorithm) = (random.u64(1..=9), random.choice(Algorithm::names()).expect("one"));
+        let burst =
+            if algorithm == "bucket" { format!(",burst={}", random.u64(1..=9)) } else { String::new() };
+        let start = random.choice(["", "", ",start=empty", ",margin=3ns"]).expect("one");
+        let cost =
+            random.choice(["", "", "", ",cost=0", ",cost=1", ",key=col:1", ",cost=col:2"]).expect("one");
+        // Of a window, no item may cost more than all; and no more than one a nanosecond can be told apart.
+        let count = if cost == ",cost=col:2" { count + 5 } else { count };
+        format!("-r{count}/{}ns,algo={algorithm}{burst}{start}{cost}", random.u64(20..=100))
+    };
+    (0..random.u8(1..=3)).map(|_| limit(random)).collect()
+}
+
+#[test]
+fn no_end_that_is_expected_is_later_than_it_is_and_what_is_exact_comes_to_pass() {
+    let mut exact = 0;
+    for seed in seeds(300) {
+        let mut random = Rng::with_seed(seed);
+        let limits = random_limits(&mut random);
+        let limits: Vec<_> = limits.iter().map(String::as_str).collect();
+        let mut run = Run::new(&limits, &lines(random.u64(1..=60)), true);
+        run.advance(random.usize(0..6));
+        let Outlook { ends, next, left, .. } = run.outlook();
+        let (expected, precision) = ends.expect("an end");
+        let what = format!("THROTTLE_SEED={seed}: {limits:?}, {left} left at {}", run.now);
+        if left == 0 {
+            continue;
+        }
+        let before = run.last;
+        let soonest = next.expect("a wait");
+        while run.last == before {
+            run.advance(1);
+        }
+        assert!(soonest <= run.last, "the next release is at {}, {what}", run.last);
+        let end = run.finish();
+        match precision {
+            Precision::Exact => assert_eq!(expected, end, "{what}"),
+            // Where costs differ, it rests on means.
+            Precision::AtLeast if !what.contains("cost=col:2") => {
+                assert!(expected <= end, "{expected} is after {end}, {what}");
+            }
+            _ => {}
+        }
+        exact += u32::from(precision == Precision::Exact);
+    }
+    assert!(exact > 50 || seeds(300).count() < 300, "{exact} were exact");
 }
 
 #[test]

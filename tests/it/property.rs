@@ -8,10 +8,11 @@ mod model;
 
 use throttle::config::{Algorithm, OnLimit, Start};
 use throttle::exit::Exit;
+use throttle::time::SECOND;
 
 use self::case::{Case, for_each_case};
 use self::model::{Expected, expected};
-use crate::simulated::{Outcome, Simulation};
+use crate::simulated::{Outcome, Release, Simulation};
 
 /// So many cases take a few seconds.
 const CASES: u64 = 250;
@@ -67,6 +68,33 @@ fn what_is_refused_charges_nothing() {
             let blocks = case.singly().into_iter().zip(0..).filter(|(_, number)| kept.contains(number));
             let again = Simulation::new(&case.args).run(blocks.map(|(block, _)| block).collect());
             assert_eq!((again.releases, again.stats.refused), (all.releases, 0));
+        }
+    });
+}
+
+/// Statistics, summaries and metrics are made of these numbers.
+#[test]
+fn what_a_run_counts_is_what_happened() {
+    const SCALE: u64 = 400_000_000;
+    for_each_case(CASES, |case| {
+        if case.is_even {
+            let Outcome { releases, exit, stats } = exact(&case.stretched(SCALE));
+            let left = |release: &Release| release.lines.len() as u64;
+            assert_eq!(stats.released, releases.iter().map(left).sum::<u64>());
+            let since_start = |release: &Release| (release.end - stats.started.0) / SECOND;
+            let seconds = releases.chunk_by(|a, b| since_start(a) == since_start(b));
+            let busiest = seconds.map(|releases| releases.iter().map(left).sum()).max();
+            assert_eq!(stats.busiest, busiest.unwrap_or(0));
+            assert_eq!(stats.started.0, case.items[0].arrival * SCALE);
+            if let Some(last) = releases.last() {
+                assert_eq!(stats.last.0, last.end);
+            }
+            let lines = releases.iter().flat_map(|release| &release.lines);
+            assert_eq!(stats.bytes, lines.map(|line| line.len() as u64 + 1).sum::<u64>());
+            if exit == Exit::Done {
+                let items = case.items.len() as u64;
+                assert_eq!((stats.read, stats.settled, stats.left()), (items, items, 0));
+            }
         }
     });
 }

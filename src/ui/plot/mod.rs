@@ -185,3 +185,68 @@ fn allowed(limit: &Limit, span: u64) -> Vec<(f64, f64)> {
 fn float(number: u128) -> f64 {
     number as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Releases with ties, long pauses, and now and then a key that is seen but once.
+    fn releases(random: &mut fastrand::Rng) -> Vec<(u64, u64)> {
+        let mut now = random.u64(0..1000);
+        let scale = 10u64.pow(random.u32(0..12));
+        let count = if random.u8(0..4) == 0 { 1 } else { random.u64(1..500) };
+        let mut release = |_| {
+            now += if random.bool() { 0 } else { random.u64(0..=scale) * random.u64(0..=2) };
+            (now, random.u64(1..=3))
+        };
+        (0..count).map(&mut release).collect()
+    }
+
+    /// The number that is drawn, exactly.
+    #[track_caller]
+    fn is(drawn: f64, number: u64) {
+        assert!((drawn - float(number.into())).abs() < 0.5, "{drawn} is drawn of {number}");
+    }
+
+    #[test]
+    fn what_is_drawn_is_what_was_released() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..60 {
+            let (releases, period) = (releases(&mut random), 10u64.pow(random.u32(0..12)));
+            let within = |from: u64, to: u64| {
+                let costs = releases.iter().filter(|(at, _)| *at >= from && *at < to).map(|(_, cost)| cost);
+                costs.sum::<u64>()
+            };
+            let mut trace = Trace::new(Time(releases[0].0));
+            let mut counted: Vec<(u64, u64, bool)> = Vec::new();
+            for (number, &(at, cost)) in releases.iter().enumerate() {
+                let before = releases[..=number].iter().rev().take_while(|(other, _)| at - other < period);
+                let (count, is_early) = (before.map(|(_, cost)| cost).sum(), random.u8(0..20) == 0);
+                trace.push(Time(at), cost, count, is_early);
+                counted.push((at, count, is_early));
+            }
+            let (first, last) = (releases[0].0, releases[releases.len() - 1].0);
+            let (start, end) = (first.saturating_sub(random.u64(0..1000)), last + random.u64(0..=last));
+            let points = points(&trace, Time(start), Time(end), period);
+            assert!(points.len() <= 512);
+            let length = trace.reaching(Time(end)).length();
+            for (point, from) in points.iter().zip((first..).step_by(usize::try_from(length).unwrap())) {
+                let to = from + length;
+                is(point.from, from - start);
+                is(point.to, to - start);
+                is(point.total, within(0, to));
+                let here = counted.iter().filter(|(at, ..)| (from..to).contains(at));
+                assert_eq!(point.is_early, here.clone().any(|(_, _, is_early)| *is_early));
+                if let Some(count) = here.map(|(_, count, _)| count).max() {
+                    is(point.window, *count);
+                } else {
+                    // It empties, at some time within the step.
+                    let over = float(within((from + 1).saturating_sub(period + length), to).into());
+                    let under = float(within((to + 1).saturating_sub(period), to).into());
+                    assert!(under <= point.window && point.window <= over, "{} of {over}", point.window);
+                }
+            }
+            assert!(points.last().is_some_and(|point| point.to > float((end - start).into())));
+        }
+    }
+}

@@ -2,13 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{self, Store};
+use throttle::store::{self, RedisStore, Store};
+use throttle::time::Time;
 
 use super::client::{self, failure, impatient, now, some, store};
 use super::proxy::{Proxy, listen};
@@ -124,38 +127,61 @@ fn two_hundred_milliseconds_away() {
     }
 }
 
+/// Those who use the state already wait as well. Nobody uses one that has not begun.
+#[test]
+fn answers_that_take_too_long_are_waited_out_by_those_who_share_a_state() {
+    for (is_kept, exit, why) in [
+        (1, Exit::StoreAway, "the margin of this state, 100.0ms"),
+        (0, Exit::BadStore, "give every limit margin="),
+    ] {
+        let clock = AtomicU64::new(1_000_000_000_000);
+        let slow = move || Time(clock.fetch_add(50_000_000, Relaxed));
+        let url = "redis://127.0.0.1/web".parse().unwrap();
+        let mut store = RedisStore::new(url, client::policy(&["9/5s,margin=100ms"]), TIMEOUT, slow);
+        let nothing_booked = format!("*7\r\n:1\r\n:0\r\n:0\r\n*0\r\n*0\r\n:0\r\n:{is_kept}\r\n");
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"-ERR no cluster\r\n").unwrap();
+        theirs.write_all(nothing_booked.repeat(8).as_bytes()).unwrap();
+        let error = store.book_over([ours], &some(1)).unwrap_err();
+        assert!(error.exit == exit && error.to_string().contains(why), "{:?}: {error}", error.exit);
+    }
+}
+
 /// As a run opens it that leaves margins to whoever was first.
-fn opened(url: &str, rate: &str, timeout: Duration) -> Box<dyn Store> {
-    let timeout = u64::try_from(timeout.as_nanos()).unwrap();
+fn opened(url: &str, rate: &str) -> Box<dyn Store> {
+    let timeout = u64::try_from(client::PATIENT.as_nanos()).unwrap();
     let shared = Shared { state: State::Server(Box::new(url.parse().unwrap())), timeout };
     store::open(&shared, &[client::rate(rate)], now).unwrap().0
 }
 
-/// Those who use the state already wait as well.
+/// What the margin would be that is chosen by slow answers is not told either.
 #[test]
-fn a_margin_that_answers_exceed_for_a_while_is_waited_for() {
+fn a_margin_that_answers_exceed_for_a_while_is_kept() {
     let Some(server) = RedisServer::start() else { return };
-    // The second margin is the one that would be chosen.
-    for (margin, theirs) in [("90.0ms", "9/5s,margin=90ms"), ("100.0ms", "9/5s")] {
-        let way = Proxy::new(server.port, Duration::ZERO);
-        let url = format!("redis://127.0.0.1:{}/web", way.port);
-        opened(&server.url("web"), theirs, client::PATIENT).book(&some(1)).unwrap();
-        way.set_delay(Duration::from_millis(25));
-        let told = Arc::new(Mutex::new(String::new()));
-        let into = Arc::clone(&told);
-        let mut late = opened(&url, "9/5s", Duration::from_secs(1));
-        late.tell_waits_to(Arc::new(move |why| into.lock().unwrap().push_str(&why)));
-        let error = late.book(&some(1)).unwrap_err();
-        assert_eq!(error.exit, Exit::StoreAway, "{error}");
-        let why = error.to_string();
-        assert!(why.contains(&format!("the margin of this state, {margin}")), "{why}");
-        assert_eq!(*told.lock().unwrap(), "", "nothing was booked with any margin");
-        let waiting = thread::spawn(move || opened(&url, "9/5s", client::PATIENT).book(&some(1)));
-        thread::sleep(Duration::from_millis(300));
-        way.set_delay(Duration::ZERO);
-        assert_eq!(waiting.join().unwrap().unwrap().slots.len(), 1);
-        server.ask::<()>("FLUSHALL");
-    }
+    // Fast answers choose that of the second state.
+    thread::scope(|scope| {
+        for (name, theirs) in [("given", "9/5s,margin=90ms"), ("chosen", "9/5s")] {
+            let server = &server;
+            scope.spawn(move || is_kept_while_answers_are_slow(server, name, theirs));
+        }
+    });
+}
+
+fn is_kept_while_answers_are_slow(server: &RedisServer, name: &str, theirs: &str) {
+    let way = Proxy::new(server.port, Duration::ZERO);
+    opened(&server.url(name), theirs).book(&some(1)).unwrap();
+    way.set_delay(Duration::from_millis(60));
+    let told = Arc::new(Mutex::new(String::new()));
+    let into = Arc::clone(&told);
+    let mut late = opened(&format!("redis://127.0.0.1:{}/{name}", way.port), "9/5s");
+    late.tell_waits_to(Arc::new(move |why| into.lock().unwrap().push_str(&why)));
+    let waiting = thread::spawn(move || late.book(&some(1)));
+    // So long that it would choose another margin.
+    thread::sleep(Duration::from_millis(900));
+    way.set_delay(Duration::ZERO);
+    assert_eq!(waiting.join().unwrap().unwrap().slots.len(), 1);
+    let told = told.lock().unwrap();
+    assert!(!told.contains("of it can be reached"), "{told}");
 }
 
 #[test]

@@ -143,9 +143,7 @@ impl Account {
     pub(super) fn overrun(&mut self, quota: &Quota, at: Time, cost: u64) {
         match quota.algorithm {
             Algorithm::Interval => self.at = self.at.max(later(at, gap(quota, cost)).0),
-            // What is not in it is taken as soon as it will be.
-            Algorithm::Bucket => self.charge(quota, self.earliest(quota, 0, at, cost), cost),
-            Algorithm::Fixed | Algorithm::Sliding => self.charge(quota, at, cost),
+            _ => self.charge(quota, at, cost),
         }
     }
 

@@ -50,7 +50,7 @@ impl Model {
         Model { policy, by_key: HashMap::new() }
     }
 
-    /// Charges `count` releases that were over only at `over`. Buckets have to hold as much.
+    /// Charges `count` releases that were over only at `over`.
     pub(crate) fn overrun(&mut self, over: u64, key: &[u8], costs: &[u64], count: u64) {
         let quotas = &self.policy.quotas;
         let new = || State { limits: quotas.iter().map(Limit::of).collect(), turns: 0 };
@@ -68,18 +68,6 @@ impl Model {
             }
             limit.newest = at;
         }
-    }
-
-    /// Whether all buckets hold `count` releases at `at`.
-    pub(crate) fn holds(&self, at: u64, key: &[u8], costs: &[u64], count: u64) -> bool {
-        let Some(State { limits, .. }) = self.by_key.get(key) else { return false };
-        let charged = limits.iter().zip(costs).zip(&self.policy.quotas).filter(|((_, cost), _)| **cost > 0);
-        let newest = charged.clone().map(|((limit, _), _)| limit.newest).fold(at, u64::max);
-        let mut buckets = charged.filter(|(_, quota)| quota.algorithm == Algorithm::Bucket);
-        buckets.all(|((limit, cost), _)| {
-            let ask = Ask { since: Time(newest), cost: cost * count };
-            limit.rule.earliest(b"", ask) == Verdict::At(Time(newest))
-        })
     }
 
     /// The slots of an order that has no turn, at `now` in microseconds.

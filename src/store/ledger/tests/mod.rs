@@ -113,7 +113,6 @@ fn overrun(quota: &Quota, limiter: &mut dyn Limiter, at: Time, cost: u64) {
         // Not at all if what is ahead keeps the next one away for as long.
         (Algorithm::Interval, Verdict::At(next))
             if next.0 >= at.0 + (cost * quota.period).div_ceil(quota.count) => {}
-        (Algorithm::Bucket, Verdict::At(next)) => limiter.commit(0, next, ask),
         _ => limiter.commit(0, at, ask),
     }
 }

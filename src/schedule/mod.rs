@@ -20,6 +20,7 @@ mod admit;
 mod attempts;
 mod batch;
 mod bookings;
+mod change;
 mod demands;
 mod ended;
 mod events;
@@ -53,6 +54,7 @@ use self::admit::Sending;
 use self::attempts::Attempts;
 use self::batch::Former;
 use self::bookings::Bookings;
+use self::change::Paused;
 use self::queue::Queue;
 use self::rules::Rules;
 use self::tally::Tally;
@@ -67,6 +69,7 @@ pub struct Schedule {
     separator: Option<Vec<u8>>,
     rates: Vec<Rate>,
     rules: Rules,
+    paused: Paused,
     intake: Intake,
     queue: Queue,
     attempts: Attempts,
@@ -135,6 +138,7 @@ impl Schedule {
                 on_limit: config.on_limit,
                 depends_on_since,
             },
+            paused: Paused::default(),
             queue: Queue::new(config.queue),
             delimiter,
             separator,

@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 use crate::charge::Key;
 
 /// States by key. An account is where a key's state stands; it is valid until the next [`Accounts::retain`].
+#[derive(Clone)]
 pub(crate) struct Accounts<S> {
     entries: Vec<(Key, S)>,
     /// Where the entry of a key stands, by its hash: 4 bytes, where an index map takes 16.

@@ -116,12 +116,10 @@ impl Algorithm for Bucket {
     }
 
     fn with_terms(&self, terms: Terms) -> Self {
-        // A pause is no smaller bucket.
-        let burst = if terms.count == 0 { self.terms.burst } else { terms.burst };
-        Bucket { terms: Terms { burst, ..terms } }
+        Bucket { terms }
     }
 
-    fn carry_over(&self, lacking: &mut Lacking, new: &Self, now: Time) {
+    fn carry_over(&self, lacking: &mut Lacking, new: &Self, now: Time, _: Option<Time>) {
         let now = now.max(lacking.at);
         let level = self.full().saturating_sub(self.lack(lacking, now));
         // What is in the bucket stays in it: whole units exactly, and the rest of one rounded down.
@@ -203,9 +201,6 @@ mod tests {
         assert_eq!(limiter.instants(&[0, 0, 0]), [0, 0, 0]);
         limiter.retune(5, Terms { count: 1, period: 100, burst: 2 });
         assert_eq!(limiter.instants(&[5, 5]), [5, 55]);
-        limiter.retune(55, Terms { count: 0, period: 1, burst: 0 });
-        assert_eq!(limiter.releases(&[(60, 1)]), [None]);
-        assert_eq!(limiter.rule.terms.burst, 2);
     }
 
     #[test]
@@ -229,15 +224,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_holds_back_what_is_in_it() {
-        let mut limiter = bucket(1, 10, 3);
-        limiter.retune(0, Terms { count: 0, period: 1, burst: 0 });
+    fn a_count_of_0_releases_nothing_however_much_is_in_it() {
+        let limiter = bucket(0, 10, 3);
         assert_eq!((limiter.earliest(one(5)), limiter.available(Time(5), one(5), 0)), (Verdict::Never, 0));
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(0)), "it is full");
-        limiter.retune(7, Terms { count: 1, period: 10, burst: 3 });
-        assert_eq!(limiter.instants(&[7, 7, 7, 7]), [7, 7, 7, 17]);
-        limiter.retune(18, Terms { count: 0, period: 1, burst: 0 });
-        assert_eq!(limiter.idle_at(), Verdict::Never);
     }
 
     #[test]

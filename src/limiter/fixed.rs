@@ -86,9 +86,17 @@ impl Algorithm for Fixed {
         Fixed::new(terms)
     }
 
-    fn carry_over(&self, window: &mut Window, _: &Self, now: Time) {
-        // A window that is over must not come back to life under a longer period.
-        *window = self.current(*window, now).unwrap_or_default();
+    fn memory(&self) -> Option<u64> {
+        Some(self.period)
+    }
+
+    /// What was released before the last window may belong in the one that a longer period makes of it.
+    fn carry_over(&self, window: &mut Window, new: &Self, now: Time, forgotten: Option<Time>) {
+        *window = match forgotten.filter(|at| now.since(*at) < new.period) {
+            None => self.current(*window, now).unwrap_or_default(),
+            Some(at) if window.used == 0 => Window { start: at, used: new.count },
+            Some(_) => Window { start: window.start, used: window.used.max(new.count) },
+        };
     }
 }
 
@@ -130,8 +138,18 @@ mod tests {
         assert_eq!(limiter.instants(&[0, 1]), [0, 1]);
         limiter.retune(2, terms(3, 20));
         assert_eq!(limiter.instants(&[2, 3]), [2, 20]);
-        limiter.retune(40, terms(3, 100));
+        // The window that began at 20 would have begun earlier.
+        limiter.retune_after(Some(20), 40, terms(4, 30));
+        assert_eq!(limiter.instants(&[40]), [50]);
+        limiter.retune_after(Some(60), 90, terms(4, 30));
         assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
+    }
+
+    #[test]
+    fn a_longer_period_takes_what_is_not_known_as_used() {
+        let mut limiter = Rule::new(Fixed::new(terms(2, 10)));
+        limiter.retune_after(Some(7), 17, terms(3, 20));
+        assert_eq!(limiter.instants(&[17]), [27]);
     }
 
     #[test]

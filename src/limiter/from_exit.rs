@@ -83,8 +83,16 @@ impl<A: Algorithm> Algorithm for FromExit<A> {
         FromExit { inner: self.inner.with_terms(terms), is_serial: self.is_serial }
     }
 
-    fn carry_over(&self, state: &mut Self::State, new: &Self, now: Time) {
-        self.inner.carry_over(&mut state.finished, &new.inner, now);
+    fn memory(&self) -> Option<u64> {
+        self.inner.memory()
+    }
+
+    fn carry_over(&self, state: &mut Self::State, new: &Self, now: Time, forgotten: Option<Time>) {
+        self.inner.carry_over(&mut state.finished, &new.inner, now, forgotten);
+    }
+
+    fn note_evicted(&self, evicted: &mut Self::State, state: &Self::State) {
+        self.inner.note_evicted(&mut evicted.finished, &state.finished);
     }
 
     fn depends_on_since(&self, cost: u64) -> bool {

@@ -75,14 +75,21 @@ impl Algorithm for Interval {
     }
 
     fn exhaust(&self, last: &mut Last, at: Time) {
-        *last = Last { at, cost: 1 };
+        if self.next(last) < Verdict::after(at, self.gap(1)) {
+            *last = Last { at, cost: 1 };
+        }
     }
 
     fn with_terms(&self, terms: Terms) -> Self {
         Interval::new(terms)
     }
 
-    fn carry_over(&self, _: &mut Last, _: &Self, _: Time) {}
+    fn carry_over(&self, _: &mut Last, _: &Self, _: Time, _: Option<Time>) {}
+
+    /// As though the latest release had been the dearest.
+    fn note_evicted(&self, evicted: &mut Last, last: &Last) {
+        *evicted = Last { at: evicted.at.max(last.at), cost: evicted.cost.max(last.cost) };
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +120,9 @@ mod tests {
         let mut limiter = Rule::new(Interval::new(terms(1, 10)));
         limiter.exhaust(5);
         assert_eq!(limiter.instants(&[5, 5]), [15, 25]);
+        limiter.releases(&[(35, 4)]);
+        limiter.exhaust(40);
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(75)));
     }
 
     #[test]
@@ -127,8 +137,6 @@ mod tests {
         assert_eq!(limiter.instants(&[0]), [0]);
         limiter.retune(3, terms(1, 100));
         assert_eq!(limiter.idle_at(), Verdict::At(Time(100)));
-        limiter.retune(4, terms(0, 1));
-        assert_eq!(limiter.releases(&[(4, 1)]), [None]);
         limiter.retune(5, terms(2, 10));
         assert_eq!(limiter.instants(&[5]), [5]);
     }

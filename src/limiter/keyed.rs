@@ -1,15 +1,20 @@
 //! A limit that each key has for itself.
 
 use super::accounts::Accounts;
+use super::memory::Memory;
 use super::{Algorithm, Ask, Limiter, Standing, Terms, Verdict};
 use crate::time::{SECOND, Time};
 
 /// A rule with a history for each key, which is evicted once it equals that of a new key.
+#[derive(Clone)]
 pub struct Keyed<A: Algorithm> {
     rule: A,
     /// The history of a key that is not known.
     fresh: A::State,
     accounts: Accounts<A::State>,
+    memory: Memory,
+    /// No more lenient than any history that was evicted.
+    evicted: A::State,
     /// At least so many nanoseconds lie between two searches for what can be evicted.
     pause: u64,
     evict_at: Option<Time>,
@@ -22,6 +27,8 @@ impl<A: Algorithm> Keyed<A> {
             rule,
             fresh: A::State::default(),
             accounts: Accounts::default(),
+            memory: Memory::default(),
+            evicted: A::State::default(),
             pause: period.max(SECOND),
             evict_at: None,
         }
@@ -30,9 +37,21 @@ impl<A: Algorithm> Keyed<A> {
     fn of(&self, key: &[u8]) -> &A::State {
         self.accounts.find(key).map_or(&self.fresh, |account| self.accounts.get(account))
     }
+
+    /// Evicts what was idle by `horizon`.
+    fn evict_idle(&mut self, horizon: Time) {
+        let Keyed { rule, accounts, evicted, .. } = self;
+        accounts.retain(|_, state| {
+            let is_idle = rule.idle_at(state).allows(horizon);
+            if is_idle {
+                rule.note_evicted(evicted, state);
+            }
+            !is_idle
+        });
+    }
 }
 
-impl<A: Algorithm> Limiter for Keyed<A> {
+impl<A: Algorithm + Clone + 'static> Limiter for Keyed<A> {
     fn earliest(&self, key: &[u8], ask: Ask) -> Verdict {
         self.rule.earliest(self.of(key), ask)
     }
@@ -61,27 +80,36 @@ impl<A: Algorithm> Limiter for Keyed<A> {
         self.rule.last_of(self.of(key), ask, count)
     }
 
-    fn copied(&self) -> Option<Box<dyn Limiter>> {
-        None
+    fn copied(&self) -> Box<dyn Limiter> {
+        Box::new(self.clone())
     }
 
     fn commit(&mut self, account: usize, now: Time, ask: Ask) {
         self.rule.commit(self.accounts.get_mut(account), now, ask);
+        self.memory.note(now);
     }
 
     fn finish(&mut self, account: usize, now: Time, ask: Ask) {
+        self.memory.note(now);
         self.rule.finish(self.accounts.get_mut(account), now, ask);
     }
 
     fn exhaust(&mut self, at: Time) {
         self.rule.exhaust(&mut self.fresh, at);
         self.accounts.iter_mut().for_each(|state| self.rule.exhaust(state, at));
+        self.memory.note(at);
     }
 
     fn retune(&mut self, now: Time, terms: Terms) {
         let new = self.rule.with_terms(terms);
-        self.rule.carry_over(&mut self.fresh, &new, now);
-        self.accounts.iter_mut().for_each(|state| self.rule.carry_over(state, &new, now));
+        let forgotten = self.memory.change_terms(now, self.rule.memory());
+        self.evict_idle(now);
+        self.rule.carry_over(&mut self.fresh, &new, now, forgotten);
+        self.accounts.iter_mut().for_each(|state| self.rule.carry_over(state, &new, now, forgotten));
+        // A key that is not known may be one that was evicted.
+        if new.idle_at(&self.evicted) > new.idle_at(&self.fresh) {
+            self.fresh = self.evicted.clone();
+        }
         self.rule = new;
         self.pause = terms.period.max(SECOND);
     }
@@ -98,7 +126,7 @@ impl<A: Algorithm> Limiter for Keyed<A> {
         if self.evict_at.is_some_and(|at| at > now) {
             return;
         }
-        self.accounts.retain(|_, state| !self.rule.idle_at(state).allows(horizon));
+        self.evict_idle(horizon);
         self.evict_at = if self.accounts.len() == 0 { None } else { now.checked_add(self.pause.into()) };
     }
 }

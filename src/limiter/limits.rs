@@ -175,9 +175,10 @@ impl Limits {
     /// A copy of those common limits that charge something, to try things out on, and what they charge.
     pub fn copied(&self, costs: &[u64]) -> (Limits, Vec<u64>) {
         let charged = self.all.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.key.is_none());
-        let copies = charged.filter_map(|(limit, &cost)| Some((limit.limiter.copied()?, cost)));
-        let (limiters, costs): (Vec<_>, _) = copies.unzip();
-        (limiters.into_iter().map(|limiter| Limit { limiter, key: None }).collect(), costs)
+        let copies =
+            charged.map(|(limit, &cost)| (Limit { limiter: limit.limiter.copied(), key: None }, cost));
+        let (limits, costs): (Vec<_>, _) = copies.unzip();
+        (limits.into_iter().collect(), costs)
     }
 
     /// The answer of the common limits only.

@@ -18,6 +18,7 @@ mod from_exit;
 mod interval;
 mod keyed;
 mod limits;
+mod memory;
 mod order;
 mod single;
 mod sliding;
@@ -129,8 +130,18 @@ pub trait Algorithm {
     /// The same rule under other terms.
     fn with_terms(&self, terms: Terms) -> Self;
 
-    /// Has a state of this rule go on under `new` terms from `now`, with what it knows of past releases.
-    fn carry_over(&self, state: &mut Self::State, new: &Self, now: Time);
+    /// For how many nanoseconds a release is remembered at least; without end, unless it is said.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
+
+    /// Has a state of this rule go on under `new` terms from `now`, with what it knows of past releases. What it does not
+    /// know, which is of no time after `forgotten`, counts as used.
+    fn carry_over(&self, state: &mut Self::State, new: &Self, now: Time, forgotten: Option<Time>);
+
+    /// Makes up for the eviction of `state`, if `forgotten` is not enough for that: has `evicted`, which is the default at
+    /// first, be no more lenient under any terms.
+    fn note_evicted(&self, _evicted: &mut Self::State, _state: &Self::State) {}
 
     /// Whether the answer to an ask of this cost depends on its `since` in more than being no earlier.
     fn depends_on_since(&self, _cost: u64) -> bool {
@@ -172,8 +183,8 @@ pub trait Limiter {
     /// The answer of [`Algorithm::last_of`] for a key.
     fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict;
 
-    /// A copy to try things out on, if there is one history for all items.
-    fn copied(&self) -> Option<Box<dyn Limiter>>;
+    /// A copy with the same history.
+    fn copied(&self) -> Box<dyn Limiter>;
 
     /// Charges as [`Algorithm::commit`] does.
     fn commit(&mut self, account: usize, now: Time, ask: Ask);
@@ -184,7 +195,7 @@ pub trait Limiter {
     /// Behaves from `at` on as though the limit had just been used up, for every key.
     fn exhaust(&mut self, at: Time);
 
-    /// Goes on under other terms from `now`, with what it knows of past releases.
+    /// Goes on under other terms from `now`, with what it knows of past releases. What it does not know counts as used.
     fn retune(&mut self, now: Time, terms: Terms);
 
     /// The answer of [`Algorithm::depends_on_since`].
@@ -245,8 +256,13 @@ pub(crate) mod table {
         }
 
         pub(crate) fn retune(&mut self, now: u64, terms: Terms) {
+            self.retune_after(None, now, terms);
+        }
+
+        /// As [`Rule::retune`], with nothing known of the time until `forgotten`.
+        pub(crate) fn retune_after(&mut self, forgotten: Option<u64>, now: u64, terms: Terms) {
             let new = self.rule.with_terms(terms);
-            self.rule.carry_over(&mut self.state, &new, Time(now));
+            self.rule.carry_over(&mut self.state, &new, Time(now), forgotten.map(Time));
             self.rule = new;
         }
 

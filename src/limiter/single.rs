@@ -1,5 +1,6 @@
 //! One limit that all items share.
 
+use super::memory::Memory;
 use super::{Algorithm, Ask, Limiter, Standing, Terms, Verdict};
 use crate::time::Time;
 
@@ -7,12 +8,13 @@ use crate::time::Time;
 pub struct Single<A: Algorithm> {
     rule: A,
     state: A::State,
+    memory: Memory,
 }
 
 impl<A: Algorithm> Single<A> {
     /// With no history.
     pub fn new(rule: A) -> Self {
-        Single { rule, state: A::State::default() }
+        Single { rule, state: A::State::default(), memory: Memory::default() }
     }
 }
 
@@ -42,26 +44,31 @@ impl<A: Algorithm + Clone + 'static> Limiter for Single<A> {
         self.rule.last_of(&self.state, ask, count)
     }
 
-    fn copied(&self) -> Option<Box<dyn Limiter>> {
-        Some(Box::new(Single { rule: self.rule.clone(), state: self.state.clone() }))
+    fn copied(&self) -> Box<dyn Limiter> {
+        let (rule, state) = (self.rule.clone(), self.state.clone());
+        Box::new(Single { rule, state, memory: self.memory.clone() })
     }
 
     fn commit(&mut self, _: usize, now: Time, ask: Ask) {
         self.rule.expire(&mut self.state, now);
         self.rule.commit(&mut self.state, now, ask);
+        self.memory.note(now);
     }
 
     fn finish(&mut self, _: usize, now: Time, ask: Ask) {
+        self.memory.note(now);
         self.rule.finish(&mut self.state, now, ask);
     }
 
     fn exhaust(&mut self, at: Time) {
         self.rule.exhaust(&mut self.state, at);
+        self.memory.note(at);
     }
 
     fn retune(&mut self, now: Time, terms: Terms) {
         let new = self.rule.with_terms(terms);
-        self.rule.carry_over(&mut self.state, &new, now);
+        let forgotten = self.memory.change_terms(now, self.rule.memory());
+        self.rule.carry_over(&mut self.state, &new, now, forgotten);
         self.rule = new;
     }
 

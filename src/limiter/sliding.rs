@@ -40,6 +40,15 @@ impl Log {
         let newest = Some(&self.newest).filter(|run| run.cost > 0);
         self.older.iter().flat_map(|older| older.iter()).chain(newest)
     }
+
+    /// Adds a run that is no later than any other.
+    fn prepend(&mut self, run: Run) {
+        self.used += run.cost;
+        match self.newest.cost {
+            0 => self.newest = run,
+            _ => self.older.get_or_insert_default().push_front(run),
+        }
+    }
 }
 
 impl Sliding {
@@ -142,19 +151,24 @@ impl Algorithm for Sliding {
     }
 
     fn exhaust(&self, log: &mut Log, at: Time) {
-        self.expire(log, at);
-        let cost = self.count.saturating_sub(log.used);
-        if cost > 0 {
-            self.commit(log, at, Ask { since: at, cost });
-        }
+        // What there was before is over by the time that this is.
+        *log = Log { used: self.count, newest: Run { at, cost: self.count }, older: None };
     }
 
     fn with_terms(&self, terms: Terms) -> Self {
         Sliding::new(terms)
     }
 
-    fn carry_over(&self, log: &mut Log, _: &Self, now: Time) {
+    fn memory(&self) -> Option<u64> {
+        Some(self.period)
+    }
+
+    fn carry_over(&self, log: &mut Log, new: &Self, now: Time, forgotten: Option<Time>) {
         self.expire(log, now);
+        let unknown = new.count.saturating_sub(log.used);
+        if let Some(at) = forgotten.filter(|at| unknown > 0 && now.since(*at) < new.period) {
+            log.prepend(Run { at, cost: unknown });
+        }
     }
 }
 
@@ -197,11 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn drained_when_nothing_is_left_it_is_as_before() {
+    fn exhausted_it_is_used_up_whatever_was_before() {
         let mut limiter = Rule::new(Sliding::new(terms(1, 10)));
         limiter.commit(3, one(3));
         limiter.exhaust(5);
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(13)));
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(15)));
     }
 
     #[test]
@@ -253,12 +267,20 @@ mod tests {
     }
 
     #[test]
-    fn what_has_left_the_window_takes_no_memory_and_does_not_return() {
+    fn a_longer_period_takes_what_is_not_known_as_used() {
+        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        assert_eq!(limiter.instants(&[0, 1, 12]), [0, 1, 12]);
+        limiter.retune_after(Some(5), 15, terms(4, 30));
+        assert_eq!(limiter.instants(&[15; 4]), [35, 35, 35, 42]);
+        limiter.retune_after(Some(13), 43, terms(5, 30));
+        assert_eq!(limiter.instants(&[43]), [43]);
+    }
+
+    #[test]
+    fn what_has_left_the_window_takes_no_memory() {
         let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
         assert_eq!(limiter.state.runs().count(), 0);
         limiter.instants(&[0; 100]);
         assert!(limiter.state.runs().count() <= 5);
-        limiter.retune(1000, terms(2, 10_000));
-        assert_eq!(limiter.earliest(one(1000)), Verdict::At(Time(1000)));
     }
 }

@@ -20,6 +20,7 @@ impl Schedule {
         let Some(attempt) = self.attempts.end(ended.first) else { return };
         let request = Request { since: attempt.since, costs: &attempt.costs, keys: &attempt.keys };
         self.rules.limits.finish(now, &request);
+        self.paused.finish(now, &request);
         self.queue.reconsider(&self.rules);
         match self.attempts.outcome(ended, attempt.number()) {
             Outcome::Retry { after, holds } if !self.stopping => {

@@ -1,8 +1,11 @@
 //! What the scheduler is told.
 
+use std::mem;
+
 use nix::sys::signal::Signal;
 
-use super::{Notice, Schedule, Stop, limits};
+use super::change::change;
+use super::{Notice, Schedule, Stop};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::source::{Block, Charger, SourceError};
@@ -25,8 +28,8 @@ impl Schedule {
     /// The limits have changed: they go on with what is known of past releases.
     pub fn change_limits(&mut self, now: Time, rates: Vec<Rate>) {
         self.tally.set_rates(&rates, self.rules.limits.charged());
-        let old = std::mem::take(&mut self.rules.limits);
-        self.rules.limits = limits::rebuild(&self.rates, old, &rates, now);
+        let (limits, paused) = (mem::take(&mut self.rules.limits), mem::take(&mut self.paused));
+        (self.rules.limits, self.paused) = change(&self.rates, limits, paused, &rates, now);
         self.rules.former.set_rates(&rates);
         self.rules.depends_on_since |= rates.iter().any(super::depends_on_since);
         let mut charger = Charger::new(&rates, self.separator.as_deref());

@@ -20,6 +20,7 @@ mod admit;
 mod attempts;
 mod batch;
 mod bookings;
+mod change;
 mod demands;
 mod ended;
 mod events;
@@ -55,6 +56,7 @@ use self::admit::Sending;
 use self::attempts::Attempts;
 use self::batch::Former;
 use self::bookings::Bookings;
+use self::change::Paused;
 use self::queue::Queue;
 use self::rejects::Rejects;
 use self::rules::Rules;
@@ -70,6 +72,7 @@ pub struct Schedule {
     separator: Option<Vec<u8>>,
     rates: Vec<Rate>,
     rules: Rules,
+    paused: Paused,
     intake: Intake,
     queue: Queue,
     attempts: Attempts,
@@ -139,6 +142,7 @@ impl Schedule {
                 on_limit: config.on_limit,
                 depends_on_since,
             },
+            paused: Paused::default(),
             queue: Queue::new(config.queue),
             delimiter,
             separator,

@@ -125,6 +125,17 @@ fn a_count_of_zero_pauses() {
 }
 
 #[test]
+fn a_pause_does_not_forget_the_last_window() {
+    let mut live = Live::new("2/800ms");
+    assert_eq!(live.line() + &live.line(), "1\n2\n");
+    live.rewrite("0/s");
+    live.told("limit 0/1s");
+    live.replace("2/800ms");
+    assert_eq!(live.line(), "3\n");
+    live.is_not_before(800);
+}
+
+#[test]
 fn a_run_may_start_with_a_pause() {
     let mut live = Live::new("0/s");
     live.told("limit 0/1s");
@@ -234,15 +245,21 @@ mod simulated {
             (&["3/10ns"], 4, &["1/10ns"], &[0, 0, 0, 10, 20, 30]),
             (&["2/10ns"], 4, &["2/20ns"], &[0, 0, 20, 20, 40]),
             (&["2/20ns"], 15, &["2/10ns"], &[0, 0, 15, 15, 25]),
-            // Paused, while it could go, and going on.
-            (&["1/10ns"], 10, &["1/10ns", "1/30ns"], &[0, 10, 40]),
+            // A longer period takes what it does not know as used: here until 4, and then until 3.
+            (&["2/2ns"], 6, &["8/6ns"], &[0, 0, 2, 2, 4, 4, 10, 10, 10]),
+            (&["1/1ns,algo=fixed"], 4, &["9/6ns,algo=fixed"], &[0, 1, 2, 3, 9, 9]),
+            // It knows that nothing was released before the first, nor in the end.
+            (&["2/2ns"], 1, &["8/6ns"], &[0, 0, 1, 1, 1, 1, 1, 1, 6, 6]),
+            // One that is added knows what those know that are there.
+            (&["1/10ns"], 10, &["1/10ns", "1/30ns"], &[0, 30, 60]),
             // The other algorithms.
             (&["1/10ns,algo=interval"], 4, &["1/6ns,algo=interval"], &[0, 6, 12]),
             (&["1/10ns,algo=interval"], 4, &["1/30ns,algo=interval"], &[0, 30, 60]),
             (&["2/10ns,algo=fixed"], 4, &["3/10ns,algo=fixed"], &[0, 0, 4, 10, 10, 10]),
             (&["2/10ns,algo=bucket"], 4, &["2/4ns,algo=bucket"], &[0, 0, 5, 7, 9]),
-            // One that stays as it is does so wherever it stands.
+            // One that stays as it is does so wherever it stands, and one that changes is the nearest.
             (&["1/10ns", "9/ns"], 4, &["8/ns", "1/10ns"], &[0, 10, 20]),
+            (&["9/3ns", "2/10ns"], 4, &["3/10ns", "8/3ns"], &[0, 0, 4, 10, 10, 14]),
             // One that is new starts as it says.
             (&["1/10ns"], 4, &["1/10ns", "1/7ns,start=empty"], &[0, 11, 21]),
             // Another algorithm, key or cost begins anew.
@@ -255,6 +272,30 @@ mod simulated {
             let args: Vec<_> = before.iter().flat_map(|rate| ["-r", rate]).collect();
             let simulation = Simulation::new(&args).relimited(*at, after);
             assert_eq!(instants(wanted.len(), simulation), *wanted, "{before:?}, from {at} on {after:?}");
+        }
+    }
+
+    /// The limits, of which there is a pause from 4 to 8, what pauses, the limits after it, and when items go.
+    #[test]
+    fn a_pause_keeps_what_it_pauses() {
+        let table: &[(&[&str], &[&str], &[&str], &[u64])] = &[
+            (&["2/10ns"], &["0/ns"], &["2/10ns"], &[0, 0, 10, 10, 20]),
+            (&["2/10ns"], &["0/ns"], &["3/11ns"], &[0, 0, 8, 11, 11]),
+            (&["2/1ns"], &["0/ns"], &["9/7ns"], &[0, 0, 1, 1, 2, 2, 3, 3, 10]),
+            (&["1/10ns,algo=interval"], &["0/h,algo=interval"], &["1/10ns,algo=interval"], &[0, 10, 20]),
+            (&["2/10ns,algo=fixed"], &["0/h,algo=fixed"], &["3/10ns,algo=fixed"], &[0, 0, 8, 10]),
+            (&["2/10ns,algo=bucket"], &["0/h,algo=bucket"], &["2/10ns,algo=bucket"], &[0, 0, 8, 10, 15]),
+            // All limits together, of whatever kind.
+            (&["9/20ns", "2/10ns"], &["0/s"], &["2/10ns", "9/20ns"], &[0, 0, 10, 10, 20, 20, 30, 30, 40]),
+            (&["1/10ns,key=col:1"], &["0/s"], &["1/10ns,key=col:1"], &[0, 0, 10, 10]),
+            (&["2/10ns,cost=2"], &["0/s,key=col:1"], &["2/10ns,cost=2"], &[0, 10, 20]),
+            // Unless others go on.
+            (&["1/10ns,key=col:1"], &["0/s,key=col:1,only=a"], &["1/10ns,key=col:1"], &[0, 0, 4, 8]),
+        ];
+        for (before, pause, after, wanted) in table {
+            let args: Vec<_> = before.iter().flat_map(|rate| ["-r", rate]).collect();
+            let simulation = Simulation::new(&args).relimited(4, pause).relimited(8, after);
+            assert_eq!(instants(wanted.len(), simulation), *wanted, "{before:?}, {pause:?}, {after:?}");
         }
     }
 

@@ -19,6 +19,7 @@ mod habits;
 mod jobs;
 mod jobs_simulated;
 mod keys;
+mod limit_changes;
 mod limit_files;
 mod limits;
 mod metrics;

@@ -5,7 +5,9 @@
 pub(crate) mod commands;
 pub(crate) mod fleet;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use fastrand::Rng;
 use throttle::cli;
@@ -31,8 +33,18 @@ pub(crate) struct Simulation {
 /// What has become of it.
 pub(crate) struct Outcome {
     pub(crate) releases: Vec<Release>,
+    /// Of the limits.
+    pub(crate) changes: Vec<Change>,
     pub(crate) exit: Exit,
     pub(crate) stats: Stats,
+}
+
+/// When the limits changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) at: u64,
+    /// After how many releases.
+    pub(crate) releases: usize,
 }
 
 /// Lines that left together.
@@ -67,10 +79,9 @@ impl Simulation {
         Simulation { slowness: Delay::new(seed, most), ..self }
     }
 
-    /// The limits change to those of `rates` at the instant `at`. Later than all such changes so far.
+    /// The limits change to those of `rates`, as in a file, at the instant `at`. Later than all such changes so far.
     pub(crate) fn relimited(mut self, at: u64, rates: &[&str]) -> Self {
-        let args: Vec<_> = rates.iter().flat_map(|rate| ["-r", rate]).collect();
-        let rates = Simulation::new(&args).config.limits.load().expect("limits");
+        let rates = self.config.limits.parse(&rates.join("\n")).expect("limits");
         self.events.push_back((at, Event::Limits(rates)));
         self
     }
@@ -80,8 +91,9 @@ impl Simulation {
         let Simulation { config, clock, lateness, slowness, events } = self;
         let rates = config.limits.load().expect("limits");
         let sim = Sim::new(clock.clone(), blocks.into_iter().map(Ok));
-        let mut world = Faulty { sim, clock: clock.clone(), lateness, events, waits: 0 };
-        let mut sink = Recorder { clock, slowness, releases: Vec::new() };
+        let releases = Rc::new(RefCell::new(Vec::new()));
+        let mut sink = Recorder { clock: clock.clone(), slowness, releases: Rc::clone(&releases) };
+        let mut world = Faulty { sim, clock, lateness, events, releases, changes: Vec::new(), waits: 0 };
         let reporter = Reporter::silent();
         let mut schedule = Schedule::new(&config, rates, world.now());
         let delimiter = Delimiter::new(b"\n");
@@ -95,7 +107,7 @@ impl Simulation {
         };
         let exit = driver.run(&mut schedule);
         let stats = schedule.stats();
-        Outcome { releases: sink.releases, exit, stats }
+        Outcome { releases: sink.releases.take(), changes: world.changes, exit, stats }
     }
 }
 
@@ -133,6 +145,8 @@ struct Faulty<I: Iterator<Item = Result<Block, SourceError>>> {
     clock: Clock,
     lateness: Delay,
     events: VecDeque<(u64, Event)>,
+    releases: Rc<RefCell<Vec<Release>>>,
+    changes: Vec<Change>,
     waits: u32,
 }
 
@@ -151,6 +165,9 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
             (wake, _) => wake,
         };
         self.lateness.pass(&self.clock);
+        if matches!(wake, Wake::Event(_)) {
+            self.changes.push(Change { at: self.clock.now().0, releases: self.releases.borrow().len() });
+        }
         wake
     }
 }
@@ -159,7 +176,7 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
 struct Recorder {
     clock: Clock,
     slowness: Delay,
-    releases: Vec<Release>,
+    releases: Rc<RefCell<Vec<Release>>>,
 }
 
 impl Sink for Recorder {
@@ -176,7 +193,7 @@ impl Sink for Recorder {
         let mut left = &lines[..];
         for size in batch.sizes() {
             let (lines, rest) = left.split_at(usize::try_from(size).expect("a small number"));
-            self.releases.push(Release { start, end, lines: lines.to_vec() });
+            self.releases.borrow_mut().push(Release { start, end, lines: lines.to_vec() });
             left = rest;
         }
         Sent::All

@@ -150,3 +150,23 @@ fn a_limit_that_counts_from_the_end_of_a_command_starts_then() {
         (150, Due, "send a; wait 160 or input"),
     ]);
 }
+
+#[test]
+fn what_ends_during_a_pause_counts_after_it() {
+    for (limit, pause) in [
+        ("1/100ns,from=exit", "0/s,from=exit"),
+        ("1/100ns,from=exit", "0/s"),
+        ("1/100ns,from=exit,key=col:1", "0/s,key=col:1"),
+        ("7/100ns,from=exit,cost=7", "0/s,cost=7"),
+        ("1/100ns,from=exit,algo=interval", "0/s,from=exit"),
+    ] {
+        let mut scene = Scene::new(&format!("-r {limit} -j 9 -- cmd"));
+        for (at, event) in [(0, Input("a\na\n")), (10, Limits(pause)), (50, Ended(1, 0)), (70, Limits(limit))]
+        {
+            scene.happens(Time(at), &event);
+            scene.actions(at);
+        }
+        assert_eq!(scene.actions(149), "wait 150 or input", "{limit}, {pause}");
+        assert!(scene.actions(150).starts_with("send a; "), "{limit}, {pause}");
+    }
+}

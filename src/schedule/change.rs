@@ -1,0 +1,131 @@
+//! Limits that change while they are in force, and what becomes of the history of each.
+
+use std::rc::Rc;
+
+use super::limits::{key_parts, limiter, terms};
+use crate::config::{From, Rate, Start};
+use crate::limiter::{Limit, Limiter, Limits, Request};
+use crate::time::Time;
+
+/// Limits that a pause has taken the place of. They keep their history: until they are back, nothing that they apply to
+/// is released.
+#[derive(Default)]
+pub(super) struct Paused {
+    rates: Vec<Rate>,
+    limits: Limits,
+    /// For each, which of the limits in force charges the same.
+    alike: Vec<Option<usize>>,
+}
+
+impl Paused {
+    fn new(known: Vec<Known>, new: &[Rate]) -> Self {
+        let parts = key_parts(new);
+        let (mut rates, mut alike) = (Vec::new(), Vec::new());
+        let paused = known.into_iter().filter(|known| is_paused(&known.rate, new)).map(|known| {
+            let at = new.iter().position(|rate| charges_alike(rate, &known.rate));
+            rates.push(known.rate);
+            alike.push(at);
+            Limit { limiter: owned(known.limiter), key: at.and_then(|at| parts[at]) }
+        });
+        let limits = paused.collect();
+        Paused { rates, limits, alike }
+    }
+
+    /// A release that was charged before the pause has come to its end at `now`.
+    pub(super) fn finish(&mut self, now: Time, request: &Request) {
+        let cost = |alike: &Option<usize>| alike.and_then(|at| request.costs.get(at)).copied().unwrap_or(0);
+        let costs: Vec<_> = self.alike.iter().map(cost).collect();
+        self.limits.finish(now, &Request { costs: &costs, ..*request });
+    }
+}
+
+/// A limit with its history. Several limits may go on with it.
+#[derive(Clone)]
+struct Known {
+    rate: Rate,
+    limiter: Rc<Box<dyn Limiter>>,
+}
+
+/// The limiters for `new` limits, which at `now` take the place of `old` ones and of those that are paused.
+///
+/// A limit that stands in both keeps its history. Any other goes on with the history of the nearest one with the same
+/// algorithm, cost and key: all of these have seen the same releases. One that finds none begins as its `start=` says.
+pub(super) fn change(
+    old: &[Rate],
+    limits: Limits,
+    paused: Paused,
+    new: &[Rate],
+    now: Time,
+) -> (Limits, Paused) {
+    let known = known(old, limits, paused);
+    let sources: Vec<_> = new.iter().map(|rate| nearest(rate, &known).cloned()).collect();
+    let paused = Paused::new(known, new);
+    let limiters = new.iter().zip(sources).map(|(rate, source)| match source {
+        Some(source) => go_on(source, rate, new, now),
+        None => limiter(rate, now),
+    });
+    let limits = limiters.zip(key_parts(new)).map(|(limiter, key)| Limit { limiter, key });
+    (limits.collect(), paused)
+}
+
+/// The histories that there are. A pause has none of its own.
+fn known(old: &[Rate], limits: Limits, paused: Paused) -> Vec<Known> {
+    let in_force = old.iter().cloned().zip(limits).filter(|(rate, _)| rate.count > 0);
+    let known = in_force.chain(paused.rates.into_iter().zip(paused.limits));
+    known.map(|(rate, limit)| Known { rate, limiter: Rc::new(limit.limiter) }).collect()
+}
+
+/// The history with which a limit goes on, if there is one: its own, if it is known.
+fn nearest<'a>(rate: &Rate, known: &'a [Known]) -> Option<&'a Known> {
+    let candidates = known.iter().filter(|known| rate.count > 0 && has_same_history(&known.rate, rate));
+    candidates.min_by_key(|known| (known.rate != *rate, distance(&known.rate, rate)))
+}
+
+/// How far the terms of one limit are from those of another.
+fn distance(a: &Rate, b: &Rate) -> [u128; 3] {
+    let (a, b) = (terms(a), terms(b));
+    [ratio(a.period, b.period), ratio(a.count, b.count), ratio(a.burst, b.burst)]
+}
+
+/// The larger of two numbers by the smaller, in 2^-64.
+fn ratio(a: u64, b: u64) -> u128 {
+    (u128::from(a.max(b)) << 64) / u128::from(a.min(b)).max(1)
+}
+
+/// The limiter of a limit that goes on with the history of another, which may stay in force beside it.
+fn go_on(source: Known, rate: &Rate, new: &[Rate], now: Time) -> Box<dyn Limiter> {
+    let mut limiter = owned(source.limiter);
+    if source.rate != *rate {
+        limiter.retune(now, terms(rate));
+        if rate.start == Start::Empty && new.contains(&source.rate) {
+            limiter.exhaust(now);
+        }
+    }
+    limiter
+}
+
+/// The last to have it takes it, the others copies.
+fn owned(limiter: Rc<Box<dyn Limiter>>) -> Box<dyn Limiter> {
+    Rc::try_unwrap(limiter).unwrap_or_else(|limiter| limiter.copied())
+}
+
+/// Whether a limit is not among the `new` ones, but nothing is released under these that it applies to.
+fn is_paused(rate: &Rate, new: &[Rate]) -> bool {
+    let pauses = |pause: &Rate| pause.count == 0 && (charges_alike(pause, rate) || is_for_all(pause, rate));
+    !new.contains(rate) && new.iter().any(pauses)
+}
+
+/// Whether a pause is for all items. What counts until its end has to be told of it by a limit that charges the same.
+fn is_for_all(pause: &Rate, rate: &Rate) -> bool {
+    pause.cost.is_none() && pause.only.is_none() && rate.from == From::Start
+}
+
+/// Whether both limits apply to the same items, for the same cost and key.
+fn charges_alike(a: &Rate, b: &Rate) -> bool {
+    (&a.cost, &a.key, &a.only) == (&b.cost, &b.key, &b.only)
+}
+
+/// Whether what one limit remembers means the same to the other.
+fn has_same_history(a: &Rate, b: &Rate) -> bool {
+    (a.algorithm, a.from) == (b.algorithm, b.from) && charges_alike(a, b)
+}

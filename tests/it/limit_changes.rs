@@ -1,0 +1,315 @@
+//! Random changes of limits, judged by all that was really released: no limit in force is exceeded by what limits of the
+//! same algorithm, cost and key have seen before it, whatever became of them in between.
+
+use std::ops::Range;
+use std::thread;
+
+use fastrand::Rng;
+use throttle::cli;
+use throttle::config::{Algorithm, Rate};
+use throttle::exit::Exit;
+
+use crate::simulated::{Change, Outcome, Release, Simulation, block};
+use crate::support::seeds;
+
+/// So many cases take about a second.
+const CASES: u64 = 150;
+
+/// Rates have periods of up to so many units: all of them divide this.
+const COMMON_MULTIPLE: u64 = 360_360;
+
+/// Lists of limits, one after the other, and items.
+struct Case {
+    /// With the instants from which on they are in force.
+    lists: Vec<(u64, Vec<String>)>,
+    items: Vec<(u64, String)>,
+    /// So many nanoseconds are a unit of time.
+    unit: u64,
+    /// How late the world wakes, and how slow it sends, at most.
+    delays: (u64, u64),
+    seed: u64,
+}
+
+impl Case {
+    fn new(seed: u64) -> Self {
+        let mut random = Rng::with_seed(seed);
+        // What is idle is evicted after a second.
+        let unit = if random.bool() { 1 } else { 300_000_000 };
+        let kinds: Vec<_> = (0..random.u8(1..=2)).map(|_| kind(&mut random)).collect();
+        let mut lists = vec![(0, list(&mut random, unit, &kinds))];
+        let mut at = 0;
+        for _ in 0..random.u8(1..=6) {
+            at += random.u64(0..=15) * unit;
+            let next = next_list(&mut random, unit, &kinds, &lists);
+            lists.push((at, next));
+        }
+        // All goes in the end.
+        lists.push((at + 10 * unit, kinds.iter().map(|kind| format!("5/{unit}ns{kind}")).collect()));
+        let items = items(&mut random, unit, at);
+        let delays = if random.bool() { (0, 0) } else { (random.u64(0..3 * unit), random.u64(0..3 * unit)) };
+        Case { lists, items, unit, delays, seed }
+    }
+
+    fn run(&self) -> Outcome {
+        let args: Vec<_> = self.lists[0].1.iter().flat_map(|rate| ["-r", rate]).collect();
+        let simulation = Simulation::new(&args).late(self.seed, self.delays.0).slow(self.seed, self.delays.1);
+        let changes = self.lists[1..].iter();
+        let simulation = changes.fold(simulation, |simulation, (at, rates)| {
+            simulation.relimited(*at, &rates.iter().map(String::as_str).collect::<Vec<_>>())
+        });
+        simulation.run(self.items.iter().map(|(at, line)| block(*at, &[line])).collect())
+    }
+}
+
+/// The options of a kind of limits, which see the same releases.
+fn kind(random: &mut Rng) -> String {
+    let algorithm = random.choice(Algorithm::names()).expect("an algorithm");
+    let cost = random.choice(["", ",cost=col:1"]).expect("a cost");
+    let key = random.choice(["", ",key=col:2", ",key=col:2", ",key=col:2,only=a"]).expect("a key");
+    format!(",algo={algorithm}{cost}{key}")
+}
+
+/// Counts are no less than any cost, so that all can go. With a 0, in the first list, none could be read.
+fn list(random: &mut Rng, unit: u64, kinds: &[String]) -> Vec<String> {
+    let rates = (0..random.u8(1..=3)).map(|_| {
+        let kind = random.choice(kinds).expect("a kind");
+        let mut rate = format!("{}/{}ns{kind}", random.u8(2..=6), random.u64(1..=12) * unit);
+        if kind.contains("bucket") && random.bool() {
+            rate = format!("{rate},burst={}", random.u8(0..=6));
+        }
+        if random.u8(0..8) == 0 {
+            rate = format!("{rate},margin={}ns", random.u64(1..=3) * unit);
+        }
+        if random.u8(0..8) == 0 {
+            rate += ",start=empty";
+        }
+        rate
+    });
+    rates.collect()
+}
+
+/// Other limits, the same in another order, those before them, or a pause.
+fn next_list(random: &mut Rng, unit: u64, kinds: &[String], lists: &[(u64, Vec<String>)]) -> Vec<String> {
+    let (last, before) = (&lists[lists.len() - 1].1, &lists[lists.len().saturating_sub(2)].1);
+    let mut next = match random.u8(0..10) {
+        0..4 => list(random, unit, kinds),
+        4..6 => [&last[..], &list(random, unit, kinds)[..1]].concat(),
+        6..9 => before.clone(),
+        _ => return vec!["0/s".to_owned()],
+    };
+    random.shuffle(&mut next);
+    if random.u8(0..6) == 0 {
+        next[0] = format!("0/{}ns{}", random.u64(1..=12) * unit, random.choice(kinds).expect("a kind"));
+    }
+    next
+}
+
+/// Their costs, keys and numbers.
+fn items(random: &mut Rng, unit: u64, end: u64) -> Vec<(u64, String)> {
+    let mut arrivals: Vec<_> = (0..random.u8(5..=60)).map(|_| random.u64(0..=end / unit) * unit).collect();
+    arrivals.sort_unstable();
+    let item = |(arrival, number)| {
+        let key = random.choice(["a", "a", "b", "c"]).expect("a key");
+        (arrival, format!("{} {key} {number}", random.u8(0..=2)))
+    };
+    arrivals.into_iter().zip(0..).map(item).collect()
+}
+
+/// What was released under which limits.
+struct History<'a> {
+    releases: &'a [Release],
+    changes: &'a [Change],
+    /// One more than changes.
+    lists: &'a [Vec<Rate>],
+    unit: u64,
+}
+
+impl History<'_> {
+    /// The releases while a list was in force.
+    fn releases_under(&self, list: usize) -> Range<usize> {
+        let before = |at: usize| self.changes.get(at).map_or(self.releases.len(), |change| change.releases);
+        let first = list.checked_sub(1).map_or(0, before);
+        first..before(list)
+    }
+
+    /// When a list was in force.
+    fn times(&self, list: usize) -> Range<u64> {
+        let start = list.checked_sub(1).map_or(0, |before| self.changes[before].at);
+        start..self.changes.get(list).map_or(u64::MAX, |change| change.at)
+    }
+
+    fn check(&self) {
+        for list in 0..self.lists.len() {
+            for rate in &self.lists[list] {
+                self.releases_under(list).for_each(|release| self.check_release(list, rate, release));
+            }
+        }
+    }
+
+    fn check_release(&self, list: usize, rate: &Rate, release: usize) {
+        let charge = Charge::new(rate, &self.releases[release]);
+        if charge.cost == 0 {
+            return;
+        }
+        let known = self.known_since(list, rate);
+        let charges =
+            (self.releases_under(known).start..=release).map(|at| Charge::new(rate, &self.releases[at]));
+        let charges: Vec<_> = charges
+            .filter(|other| other.cost > 0 && (rate.only.is_some() || other.key == charge.key))
+            .collect();
+        let is_kept = rate.count > 0
+            && match rate.algorithm {
+                Algorithm::Sliding => in_window(rate, &charges) <= rate.count,
+                Algorithm::Interval => is_apart(rate, &charges),
+                Algorithm::Fixed => {
+                    in_window(rate, &charges) <= rate.count + self.most(known, list, rate, &charge)
+                }
+                Algorithm::Bucket => {
+                    (0..charges.len()).all(|first| self.is_filled(known..list + 1, rate, &charges[first..]))
+                }
+            };
+        assert!(is_kept, "{rate} is exceeded by {:?}: {charges:?}", self.releases[release]);
+    }
+
+    /// The first of the lists up to this one, in all of which something knew what `rate` is about.
+    fn known_since(&self, list: usize, rate: &Rate) -> usize {
+        let is_for_all = |pause: &Rate| pause.count == 0 && pause.cost.is_none() && pause.only.is_none();
+        let knows = |other: &Rate| is_alike(rate, other) || is_for_all(other);
+        let lists = (0..=list).rev().take_while(|at| self.lists[*at].iter().any(knows));
+        lists.last().expect("the list itself")
+    }
+
+    /// The highest count of limits alike while the window was open that ends with a charge.
+    fn most(&self, known: usize, list: usize, rate: &Rate, charge: &Charge) -> u64 {
+        let is_in_window =
+            |at: &usize| self.times(*at).end > charge.start.saturating_sub(rate.period + rate.margin);
+        let lists = (known..=list).filter(is_in_window).flat_map(|at| &self.lists[at]);
+        lists.filter(|other| is_alike(rate, other)).map(|rate| rate.count).max().unwrap_or(0)
+    }
+
+    /// Whether buckets, as full as any might have been at the first of these charges, had enough for all of them.
+    fn is_filled(&self, lists: Range<usize>, rate: &Rate, charges: &[Charge]) -> bool {
+        let (first, last) = (&charges[0], &charges[charges.len() - 1]);
+        let (mut burst, mut speed, mut accrued) = (first.cost, 0, 0);
+        for list in lists {
+            let alike = self.lists[list].iter().filter(|other| is_alike(rate, other) && other.count > 0);
+            let times = self.times(list);
+            if times.start <= first.end {
+                burst = alike.clone().filter_map(|rate| rate.burst).fold(burst, u64::max);
+            }
+            // What is paused fills up as before.
+            speed = alike.map(|rate| self.speed(rate)).max().unwrap_or(speed);
+            let (from, until) = (times.start.max(first.end), times.end.min(last.start));
+            accrued += u128::from(speed) * u128::from(until.saturating_sub(from));
+        }
+        let sum: u64 = charges.iter().map(|charge| charge.cost).sum();
+        u128::from(sum.saturating_sub(burst)) * u128::from(COMMON_MULTIPLE * self.unit) <= accrued
+    }
+
+    /// How much accrues in a nanosecond.
+    fn speed(&self, rate: &Rate) -> u64 {
+        rate.count * (COMMON_MULTIPLE / ((rate.period + rate.margin) / self.unit))
+    }
+}
+
+/// Whether both see the same releases by the same rule.
+fn is_alike(a: &Rate, b: &Rate) -> bool {
+    (a.algorithm, &a.cost, &a.key, &a.only) == (b.algorithm, &b.cost, &b.key, &b.only)
+}
+
+/// What a limit is charged for a release.
+#[derive(Debug)]
+struct Charge<'a> {
+    start: u64,
+    end: u64,
+    cost: u64,
+    key: &'a str,
+}
+
+impl<'a> Charge<'a> {
+    fn new(rate: &Rate, release: &'a Release) -> Self {
+        let fields: Vec<_> = release.lines[0].split(' ').collect();
+        let key = if rate.key.is_some() { fields[1] } else { "" };
+        let cost = match (&rate.only, &rate.cost) {
+            (Some(only), _) if only != key => 0,
+            (_, None) => 1,
+            (_, Some(_)) => fields[0].parse().expect("a cost"),
+        };
+        Charge { start: release.start, end: release.end, cost, key }
+    }
+}
+
+/// What was charged in the window that ends with the last one.
+fn in_window(rate: &Rate, charges: &[Charge]) -> u64 {
+    let last = charges.last().expect("a charge");
+    let in_window = charges.iter().filter(|charge| charge.end + rate.period + rate.margin > last.start);
+    in_window.map(|charge| charge.cost).sum()
+}
+
+/// Whether the gap after the last but one was kept.
+fn is_apart(rate: &Rate, charges: &[Charge]) -> bool {
+    let [.., before, last] = charges else { return true };
+    last.start.saturating_sub(before.end) * rate.count >= before.cost * (rate.period + rate.margin)
+}
+
+fn for_each_case(check: impl Fn(&Case)) {
+    for seed in seeds(CASES) {
+        let case = Case::new(seed);
+        let _told = Told(&case);
+        check(&case);
+    }
+}
+
+struct Told<'a>(&'a Case);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let Case { lists, items, delays, seed, .. } = self.0;
+            eprintln!("again with THROTTLE_SEED={seed} THROTTLE_CASES=1: {lists:#?}\n{items:?}\n{delays:?}");
+        }
+    }
+}
+
+fn rates(list: &[String]) -> Vec<Rate> {
+    let config = cli::parse(["throttle", "-r1/s"].map(Into::into)).expect("a command line");
+    config.limits.parse(&list.join("\n")).expect("limits")
+}
+
+#[test]
+fn no_limit_is_exceeded_by_what_those_before_it_have_seen() {
+    for_each_case(|case| {
+        let Outcome { releases, exit, changes, .. } = case.run();
+        assert_eq!((exit, releases.len()), (Exit::Done, case.items.len()));
+        let lists: Vec<_> = case.lists.iter().map(|(_, list)| rates(list)).collect();
+        // What comes after the last release changes nothing.
+        let lists = &lists[..=changes.len()];
+        History { releases: &releases, changes: &changes, lists, unit: case.unit }.check();
+    });
+}
+
+/// Nor does it hold up anything.
+#[test]
+fn the_order_of_limits_does_not_matter() {
+    for_each_case(|case| {
+        let mut random = Rng::with_seed(case.seed);
+        let (first, end) = (&case.lists[0].1, case.items.last().map_or(0, |(at, _)| *at));
+        let changed = |lists: Vec<Vec<String>>| Case {
+            lists: lists
+                .into_iter()
+                .enumerate()
+                .map(|(at, list)| (at as u64 * (end / 6 + 1), list))
+                .collect(),
+            items: case.items.clone(),
+            delays: (0, 0),
+            ..*case
+        };
+        let shuffled = (0..6).map(|_| {
+            let mut list = first.clone();
+            random.shuffle(&mut list);
+            list
+        });
+        let lists = [first.clone()].into_iter().chain(shuffled).collect();
+        assert_eq!(changed(lists).run().releases, changed(vec![first.clone()]).run().releases);
+    });
+}

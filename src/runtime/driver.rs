@@ -62,7 +62,7 @@ impl Driver<'_> {
         }
         // A slot may have passed while all this was made ready. From here on, nobody notices any lateness.
         if schedule.good_until().is_some_and(|until| self.world.now() > until) {
-            return schedule.cancel(self.world.now(), batch);
+            return schedule.late(self.world.now(), batch);
         }
         let sent = self.sink.send(start, &batch);
         let end = self.world.now();

@@ -316,6 +316,7 @@ impl Schedule {
             self.start_attempt(gone);
         }
         if items > 0 {
+            self.rules.former.was_timely();
             self.stats.leave(now, items);
         }
         if attempt > 1 {
@@ -370,6 +371,12 @@ impl Schedule {
         self.commit(now, 0);
         self.requeue(batch.segments().to_vec());
         self.recycle(batch);
+    }
+
+    /// A batch was not sent, as its slot was over by the time that it was formed.
+    pub fn late(&mut self, now: Time, batch: Batch) {
+        self.rules.former.was_late(batch.items());
+        self.cancel(now, batch);
     }
 
     /// A batch was too long for the system, whatever was known of its capacity: it is made smaller, as xargs does.

@@ -19,6 +19,8 @@ pub(super) struct Former {
     is_booked: bool,
     /// A batch was too long for the system: no more items than these.
     shrunk: u64,
+    /// A batch took so long to form that its slot was over: for now, no more items than these.
+    timely: u64,
     /// When the input ended.
     ended: Option<Time>,
 }
@@ -67,6 +69,7 @@ impl Former {
             capacity: Capacity::UNLIMITED,
             is_booked: false,
             shrunk: u64::MAX,
+            timely: u64::MAX,
             ended: None,
         };
         former.set_rates(rates);
@@ -135,6 +138,16 @@ impl Former {
     /// A batch of so many items was too long for the system.
     pub(super) fn shrink(&mut self, items: u64) {
         self.shrunk = (items / 2).max(1);
+    }
+
+    /// A batch of so many items was formed too late for its slot. If that is as it took so long, a smaller one may not be.
+    pub(super) fn was_late(&mut self, items: u64) {
+        self.timely = (items / 2).max(1);
+    }
+
+    /// A batch was formed in time.
+    pub(super) fn was_timely(&mut self) {
+        self.timely = self.timely.saturating_mul(2);
     }
 
     /// The input has ended. What waits has to be composed anew.
@@ -249,7 +262,7 @@ impl Former {
         open.is_full |= !items.may_join(front);
         let added = &items.charge.costs;
         let grows = self.grows_by(added);
-        let most = self.most_items().min(self.shrunk).min(self.capacity.items);
+        let most = self.most_items().min(self.shrunk).min(self.timely).min(self.capacity.items);
         let mut left = items.segment.items() - joined;
         if !grows && self.capacity.line.is_none() {
             let count = left.min(most.saturating_sub(open.items));

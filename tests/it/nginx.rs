@@ -218,7 +218,7 @@ fn no_window_at_a_server_is_over_the_limit() {
     let window = Duration::from_millis(400);
     let unpaced = server.most_in(window, UNPACED, 30);
     assert!(unpaced > 5, "nothing to pace: only {unpaced} in a window");
-    // A request may be half a second longer on its way than the fifth after it.
-    let most = server.most_in(window, "throttle -n 5 -p 400ms --margin 500ms --", 20);
+    // Each has arrived by the time its command ends, however long it was on its way.
+    let most = server.most_in(window, "throttle -r 5/400ms,from=exit --", 20);
     assert_eq!(most, 5);
 }

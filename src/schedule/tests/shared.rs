@@ -60,6 +60,31 @@ fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
     ]);
 }
 
+/// Or else it would be formed again and again, and be late each time.
+#[test]
+fn a_batch_that_is_formed_too_late_is_made_smaller_for_a_while() {
+    let mut scene = scene("-r 99/s,cost=col:1 -B 8", 9, 99);
+    scene
+        .happens(Time(0), &Input("1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n"));
+    scene.happens(Time(0), &EndOfInput);
+    let mut batch_for = |slot: &'static [u64], cost| {
+        let now = slot[0];
+        scene.actions(now);
+        scene.happens(Time(now), &BookedFor("", cost, slot));
+        scene.happens(Time(now), &Due);
+        let Action::Send(batch) = scene.schedule.poll(Time(now), scene.capacity) else { panic!("at {now}") };
+        let items = batch.items();
+        match now {
+            ..30 => scene.schedule.late(Time(now + 6), batch),
+            _ => scene.schedule.sent(Time(now), batch, items),
+        }
+        items
+    };
+    let items = [(&[10], 8), (&[20], 4), (&[30], 2), (&[40], 2), (&[50], 4)]
+        .map(|(slot, cost)| batch_for(slot, cost));
+    assert_eq!(items, [8, 4, 2, 2, 4]);
+}
+
 #[test]
 fn a_batch_takes_one_slot() {
     scene("-r 9/s -B 2", 9, 9).check(&[

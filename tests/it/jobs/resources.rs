@@ -85,8 +85,12 @@ fn output_for_which_there_is_no_space_is_no_success() {
         let told = "throttle: cannot make a temporary file: set TMPDIR to where there is room: No space left";
         assert!(text(&output.stderr).starts_with(told), "{args}: {}", text(&output.stderr));
         // What fills up the rest is the command itself, which does not care.
+        let directory = Directory::new();
+        let log = directory.path().join("log");
+        let log = log.display();
         let output = in_small_file_system(&format!(
-            "throttle -r1T/s {args} -- sh -c \"head -c 2M /dev/zero 2>/dev/null; exit 0\" </proc/version >/dev/null
+            "throttle -r1T/s {args} --log {log} -- sh -c \"head -c 2M /dev/zero 2>/dev/null; exit 0\" \
+                </proc/version >/dev/null
              echo $?"
         ));
         let output = output.unwrap();
@@ -94,6 +98,8 @@ fn output_for_which_there_is_no_space_is_no_success() {
         let told =
             "throttle: item 1: what its command printed may be incomplete: set TMPDIR to where there is room";
         assert!(text(&output.stderr).starts_with(told), "{args}: {}", text(&output.stderr));
+        let log = std::fs::read_to_string(directory.path().join("log")).expect("a log");
+        assert_eq!(log.lines().count(), 1, "only the heading, so that it runs again: {log}");
     }
 }
 

@@ -16,7 +16,7 @@ use throttle::charge::Key;
 use throttle::cli;
 use throttle::config::{Defaults, RateText};
 use throttle::limiter::{Limiter, Single};
-use throttle::rule::{Algorithm, Ask, Named, Sliding, Terms, Visitor};
+use throttle::rule::{Algorithm, Ask, Named, Rule as _, Sliding, Terms, Visitor};
 use throttle::runtime::sim::{Clock, Sim};
 use throttle::runtime::{Driver, World};
 use throttle::schedule::Schedule;

@@ -39,23 +39,19 @@ pub(super) struct Judged {
 
 /// The judge of a limit.
 pub(super) fn judge(rate: &Rate, terms: Terms) -> Box<dyn Judge> {
-    rate.algorithm.visit(Ruling { terms, has_costs: rate.cost.is_some() })
+    rate.algorithm.visit(Ruling(rate, terms))
 }
 
-/// What a judge goes by, but for the rule.
-struct Ruling {
-    terms: Terms,
-    has_costs: bool,
-}
+struct Ruling<'a>(&'a Rate, Terms);
 
-impl Visitor for Ruling {
+impl Visitor for Ruling<'_> {
     type Output = Box<dyn Judge>;
 
     fn visit<R: Named>(self) -> Box<dyn Judge> {
-        let Ruling { terms, has_costs } = self;
+        let Ruling(rate, terms) = self;
         let rule = R::new(terms);
         // What may have waited since the release before it depends on when that was, however long ago.
-        let dearest = if has_costs { u64::MAX } else { 1 };
+        let dearest = if rate.cost.is_some() { u64::MAX } else { 1 };
         let may_evict = !rule.depends_on_since(dearest);
         Box::new(Ruled { rule, terms, may_evict, common: Account::default(), keyed: Accounts::default() })
     }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::rate::{Defaults, Rate};
 use super::rate_text::RateText;
+use crate::rule::Extra;
 
 /// Where limits come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,7 +101,7 @@ impl Limits {
     /// Whether one with a burst is among them, or may be in a file.
     pub fn may_have_burst(&self) -> bool {
         self.sources.iter().any(|source| match source {
-            Source::Rate(rate) => rate.algorithm(&self.defaults).facts().has_burst,
+            Source::Rate(rate) => rate.algorithm(&self.defaults).facts().takes(Extra::Burst),
             Source::File(_) => true,
         })
     }

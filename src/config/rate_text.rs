@@ -9,7 +9,7 @@ use super::duration::parse_duration;
 use super::quantity::parse_count;
 use super::rate::{Defaults, From, Rate, Start};
 use super::selector::Selector;
-use crate::rule::{Algorithm, Facts};
+use crate::rule::{Algorithm, Extra};
 
 /// A RATE as it was written: what it leaves out is `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,16 +119,16 @@ impl RateText {
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
         let algorithm = self.algorithm(defaults);
         let margin = self.margin.unwrap_or(defaults.margin);
-        let Facts { has_burst, from_exit, .. } = algorithm.facts();
+        let has_burst = algorithm.facts().takes(Extra::Burst);
         ensure!(
-            *has_burst || self.burst.is_none(),
+            has_burst || self.burst.is_none(),
             "burst= is for {0}: add algo={0}, or leave it out",
-            Algorithm::named(" or ", |facts| facts.has_burst)
+            Algorithm::taking(Extra::Burst, " or ")
         );
         ensure!(
-            self.from == From::Start || from_exit.is_some(),
+            self.from == From::Start || algorithm.facts().takes(Extra::FromExit),
             "from=exit is for {}: a {algorithm} limit has given the place back before the command ends",
-            Algorithm::named(" and ", |facts| facts.from_exit.is_some())
+            Algorithm::taking(Extra::FromExit, " and ")
         );
         ensure!(self.period.checked_add(margin).is_some(), "period and margin together exceed 584 years");
         let burst = self.burst.or(defaults.burst).unwrap_or(self.count);

@@ -52,7 +52,7 @@ impl<A: Rule> Keyed<A> {
     }
 }
 
-impl<A: Rule + Clone + 'static> Limiter for Keyed<A> {
+impl<A: Rule> Limiter for Keyed<A> {
     fn earliest(&self, key: &[u8], ask: Ask) -> Verdict {
         self.rule.earliest(self.of(key), ask)
     }
@@ -102,7 +102,7 @@ impl<A: Rule + Clone + 'static> Limiter for Keyed<A> {
     }
 
     fn retune(&mut self, now: Time, terms: Terms) {
-        let new = self.rule.with_terms(terms);
+        let new = A::new(terms);
         let forgotten = self.memory.change_terms(now, self.rule.memory());
         self.evict_idle(now);
         self.rule.carry_over(&mut self.fresh, &new, now, forgotten);
@@ -136,7 +136,7 @@ impl<A: Rule + Clone + 'static> Limiter for Keyed<A> {
 mod tests {
     use super::*;
     use crate::rule::table::{one, terms};
-    use crate::rule::{FromExit, Named as _, Sliding};
+    use crate::rule::{FromExit, Sliding};
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
         let account = limiter.account(key, Time(at));
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_end_counts_for_its_key() {
-        let mut limiter = Keyed::new(FromExit::new(Sliding::new(terms(1, 10))), 10);
+        let mut limiter = Keyed::new(FromExit::<Sliding>::new(terms(1, 10)), 10);
         commit(&mut limiter, b"a", 0);
         assert_eq!(limiter.earliest(b"a", one(1)), Verdict::Never);
         limiter.finish(0, Time(5), one(0));

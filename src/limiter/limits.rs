@@ -368,7 +368,7 @@ mod tests {
     use super::super::{Keyed, Single};
     use super::*;
     use crate::rule::table::terms;
-    use crate::rule::{Fixed, Interval, Named as _, Sliding};
+    use crate::rule::{Fixed, Interval, Rule as _, Sliding};
 
     fn common(limiter: impl Limiter + 'static) -> Limit {
         Limit { limiter: Box::new(limiter), key: None }

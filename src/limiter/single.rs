@@ -19,7 +19,7 @@ impl<A: Rule> Single<A> {
     }
 }
 
-impl<A: Rule + Clone + 'static> Limiter for Single<A> {
+impl<A: Rule> Limiter for Single<A> {
     fn earliest(&self, _: &[u8], ask: Ask) -> Verdict {
         self.rule.earliest(&self.state, ask)
     }
@@ -67,7 +67,7 @@ impl<A: Rule + Clone + 'static> Limiter for Single<A> {
     }
 
     fn retune(&mut self, now: Time, terms: Terms) {
-        let new = self.rule.with_terms(terms);
+        let new = A::new(terms);
         let forgotten = self.memory.change_terms(now, self.rule.memory());
         self.rule.carry_over(&mut self.state, &new, now, forgotten);
         self.rule = new;

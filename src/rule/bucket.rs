@@ -1,7 +1,7 @@
 //! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous exact refill.
 
 use super::slots::instant;
-use super::{Account, Ask, Facts, Named, Rule, SlotRule, Terms, Verdict};
+use super::{Account, Ask, Extra, Facts, Named, Rule, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// Bursts of up to `burst`, then `count` per `period`: at most `burst + count·W/period` in any window W.
@@ -15,14 +15,8 @@ pub struct Bucket {
     terms: Terms,
 }
 
-/// How many grains the bucket lacked from being full at the instant `at`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Lacking {
-    /// How many.
-    pub grains: u128,
-    /// The instant.
-    pub at: Time,
-}
+/// How many grains the bucket lacked from being full at an instant: those that were used.
+type Lacking = Account;
 
 impl Bucket {
     fn grains(&self, cost: u64) -> u128 {
@@ -39,7 +33,7 @@ impl Bucket {
 
     /// How many grains it lacks from being full at `now`, with nothing waiting.
     fn lack(&self, lacking: &Lacking, now: Time) -> u128 {
-        lacking.grains.saturating_sub(self.accrued(now.since(lacking.at)))
+        lacking.used.saturating_sub(self.accrued(now.since(lacking.at)))
     }
 
     /// The level at `now`, while `ask` has been waiting since it became next in line; and what is owed. One of the two is 0.
@@ -67,22 +61,22 @@ impl Bucket {
 impl Named for Bucket {
     const FACTS: Facts = Facts {
         name: "bucket",
-        has_burst: true,
-        from_exit: None,
+        takes: &[Extra::Burst],
         accrues: true,
         is_logged: false,
         at_once: |terms| terms.burst,
         most: |terms| terms.burst.saturating_add(terms.count),
+        slots: |terms| Box::new(Bucket::new(terms)),
         script: include_str!("bucket.lua"),
     };
-
-    fn new(terms: Terms) -> Self {
-        Bucket { terms }
-    }
 }
 
 impl Rule for Bucket {
     type State = Lacking;
+
+    fn new(terms: Terms) -> Self {
+        Bucket { terms }
+    }
 
     fn earliest(&self, lacking: &Lacking, ask: Ask) -> Verdict {
         if self.terms.count == 0 {
@@ -117,19 +111,15 @@ impl Rule for Bucket {
         let ((level, owed), price) = (self.level_for(lacking, now, ask), self.grains(ask.cost));
         let left = level.saturating_sub(price);
         let owed = price.saturating_sub(level).saturating_add(owed);
-        *lacking = Lacking { grains: (self.full() - left).saturating_add(owed), at: now };
+        *lacking = Lacking { used: (self.full() - left).saturating_add(owed), at: now };
     }
 
     fn idle_at(&self, lacking: &Lacking) -> Verdict {
-        self.after(lacking.at, lacking.grains)
+        self.after(lacking.at, lacking.used)
     }
 
     fn exhaust(&self, lacking: &mut Lacking, at: Time) {
-        *lacking = Lacking { grains: self.full(), at };
-    }
-
-    fn with_terms(&self, terms: Terms) -> Self {
-        Bucket::new(terms)
+        *lacking = Lacking { used: self.full(), at };
     }
 
     fn carry_over(&self, lacking: &mut Lacking, new: &Self, now: Time, _: Option<Time>) {
@@ -139,7 +129,7 @@ impl Rule for Bucket {
         let (units, rest) = (level / self.grains(1), level % self.grains(1));
         let level = units * new.grains(1) + rest * u128::from(new.terms.period) / self.grains(1);
         let full = new.grains(new.terms.burst);
-        *lacking = Lacking { grains: full.saturating_sub(level), at: now };
+        *lacking = Lacking { used: full.saturating_sub(level), at: now };
     }
 
     fn depends_on_since(&self, cost: u64) -> bool {
@@ -147,36 +137,21 @@ impl Rule for Bucket {
     }
 }
 
-/// `at` is when it was last charged, `used` the grains that were then lacking.
 impl SlotRule for Bucket {
     fn first_slot(&self, account: &Account, ask: Ask, _: u64, _: Option<Time>) -> Time {
-        instant(self.earliest(&(*account).into(), ask))
+        instant(self.earliest(account, ask))
     }
 
     fn book(&self, account: &mut Account, ask: Ask) {
-        let mut lacking = (*account).into();
-        self.commit(&mut lacking, ask.since, ask);
-        *account = lacking.into();
+        self.commit(account, ask.since, ask);
     }
 
     fn silent(&self, at: Time) -> Account {
-        Lacking { grains: self.full(), at }.into()
+        Lacking { used: self.full(), at }
     }
 
     fn fresh_from(&self, account: &Account, _: Time) -> Time {
-        instant(self.idle_at(&(*account).into()))
-    }
-}
-
-impl From<Account> for Lacking {
-    fn from(account: Account) -> Self {
-        Lacking { grains: account.used, at: Time(account.at) }
-    }
-}
-
-impl From<Lacking> for Account {
-    fn from(lacking: Lacking) -> Self {
-        Account { at: lacking.at.0, used: lacking.grains }
+        instant(self.idle_at(account))
     }
 }
 

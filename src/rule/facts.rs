@@ -1,15 +1,13 @@
 //! What the rest of the program has to know of an algorithm.
 
-use super::Terms;
+use super::{SlotRule, Terms};
 
 /// What an algorithm is called, what it takes and allows. All else follows from that.
 pub struct Facts {
     /// As it is typed.
     pub name: &'static str,
-    /// Whether it takes `burst=`.
-    pub has_burst: bool,
-    /// Whether it takes `from=exit`, and what may run at once then.
-    pub from_exit: Option<Overlap>,
+    /// What it takes of the options that not every rule takes.
+    pub takes: &'static [Extra],
     /// Whether what is allowed accrues continuously, N per P. Else a window ends, and all of it is allowed again.
     pub accrues: bool,
     /// Whether a store keeps the instant of each unit of cost, as two numbers do not tell all.
@@ -18,17 +16,19 @@ pub struct Facts {
     pub at_once: fn(&Terms) -> u64,
     /// The most within any period.
     pub most: fn(&Terms) -> u64,
+    /// How slots are booked by it.
+    pub slots: fn(Terms) -> Box<dyn SlotRule>,
     /// How a Redis server books slots by it, in Lua; see `store/redis/scripts/state.lua`.
     pub script: &'static str,
 }
 
-/// Whether commands may run at the same time.
+/// An option that not every rule takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Overlap {
-    /// As many as the rule allows.
-    Allowed,
-    /// One at a time.
-    Never,
+pub enum Extra {
+    /// `burst=`
+    Burst,
+    /// `from=exit`
+    FromExit,
 }
 
 /// What a limit allows of a run that never stops: `first` at once, then `height` after each `length` nanoseconds.
@@ -46,6 +46,11 @@ pub struct Stairs {
 const SHORTEST: u64 = 1000;
 
 impl Facts {
+    /// Whether it takes this option.
+    pub fn takes(&self, option: Extra) -> bool {
+        self.takes.contains(&option)
+    }
+
     /// The most that a release may cost, if any is never allowed.
     pub fn dearest(&self, terms: &Terms) -> Option<u64> {
         (!self.accrues).then_some(terms.count)
@@ -53,12 +58,12 @@ impl Facts {
 
     /// The most that a slot may cost. A slot does not know for how long an item has waited, so none costs more than a burst.
     pub fn dearest_slot(&self, terms: &Terms) -> u64 {
-        if self.accrues && !self.has_burst { u64::MAX } else { (self.at_once)(terms) }
+        if self.accrues && !self.takes(Extra::Burst) { u64::MAX } else { (self.at_once)(terms) }
     }
 
     /// For how many nanoseconds a release of this cost makes a difference to those after it, at most.
     pub fn matters_for(&self, terms: &Terms, cost: u64) -> u64 {
-        let cost = if self.has_burst { (self.at_once)(terms) } else { cost };
+        let cost = if self.takes(Extra::Burst) { (self.at_once)(terms) } else { cost };
         if self.accrues { narrow(terms.gap(cost)) } else { terms.period }
     }
 
@@ -81,7 +86,7 @@ impl Facts {
         let accruing = u128::from(terms.count) * late;
         let held_back = accruing.div_ceil(period).min(at_once - 1);
         let lengthened = (period + accruing).div_ceil(held_back + 1).max(period);
-        let burst = if self.has_burst { at_once - held_back } else { 0 };
+        let burst = if self.takes(Extra::Burst) { at_once - held_back } else { 0 };
         Terms { period: narrow(lengthened), burst: narrow(burst), ..*terms }
     }
 

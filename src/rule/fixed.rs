@@ -34,22 +34,22 @@ impl Fixed {
 impl Named for Fixed {
     const FACTS: Facts = Facts {
         name: "fixed",
-        has_burst: false,
-        from_exit: None,
+        takes: &[],
         accrues: false,
         is_logged: false,
         at_once: |terms| terms.count,
         most: |terms| terms.count.saturating_mul(2),
+        slots: |terms| Box::new(Fixed::new(terms)),
         script: include_str!("fixed.lua"),
     };
-
-    fn new(terms: Terms) -> Self {
-        Fixed { count: terms.count, period: terms.period }
-    }
 }
 
 impl Rule for Fixed {
     type State = Window;
+
+    fn new(terms: Terms) -> Self {
+        Fixed { count: terms.count, period: terms.period }
+    }
 
     fn earliest(&self, window: &Window, ask: Ask) -> Verdict {
         if ask.cost > self.count {
@@ -96,10 +96,6 @@ impl Rule for Fixed {
         *window = Window { start: at, used: self.count };
     }
 
-    fn with_terms(&self, terms: Terms) -> Self {
-        Fixed::new(terms)
-    }
-
     fn memory(&self) -> Option<u64> {
         Some(self.period)
     }
@@ -117,37 +113,29 @@ impl Rule for Fixed {
 /// `at` is when the window started, `used` the cost of the slots in it; 0 if there was none yet.
 impl SlotRule for Fixed {
     fn first_slot(&self, account: &Account, ask: Ask, late: u64, _: Option<Time>) -> Time {
-        let end = later(Time(account.at), self.period);
+        let end = later(account.at, self.period);
         // What is released as late as it may be must still be in its window.
         let is_too_late = account.used > 0 && ask.since < end && later(ask.since, late) >= end;
-        if is_too_late { end } else { instant(self.earliest(&(*account).into(), ask)) }
+        if is_too_late { end } else { instant(self.earliest(&window(account), ask)) }
     }
 
     fn book(&self, account: &mut Account, ask: Ask) {
-        let mut window = (*account).into();
+        let mut window = window(account);
         self.commit(&mut window, ask.since, ask);
-        *account = window.into();
+        *account = Account { at: window.start, used: window.used.into() };
     }
 
     fn silent(&self, at: Time) -> Account {
-        Window { start: at, used: self.count }.into()
+        Account { at, used: self.count.into() }
     }
 
     fn fresh_from(&self, account: &Account, _: Time) -> Time {
-        instant(self.idle_at(&(*account).into()))
+        instant(self.idle_at(&window(account)))
     }
 }
 
-impl From<Account> for Window {
-    fn from(account: Account) -> Self {
-        Window { start: Time(account.at), used: narrow(account.used) }
-    }
-}
-
-impl From<Window> for Account {
-    fn from(window: Window) -> Self {
-        Account { at: window.start.0, used: window.used.into() }
-    }
+fn window(account: &Account) -> Window {
+    Window { start: account.at, used: narrow(account.used) }
 }
 
 #[cfg(test)]

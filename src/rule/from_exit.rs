@@ -1,6 +1,6 @@
 //! Counting from the end of a command instead of its start.
 
-use super::{Ask, Named, Overlap, Rule, Terms, Verdict};
+use super::{Ask, Named, Rule, Terms, Verdict};
 use crate::time::Time;
 
 /// A release occupies its place from its start until it is finished, and counts as made at that instant.
@@ -21,19 +21,18 @@ pub struct Running<S> {
 }
 
 impl<R: Named> FromExit<R> {
-    /// As `inner`, with what runs added to every ask.
-    pub fn new(inner: R) -> Self {
-        FromExit { inner }
-    }
-
-    /// Whether nothing may start because something runs.
+    /// Whether nothing may start because something runs: nothing accrues before that ends.
     fn is_occupied(state: &Running<R::State>) -> bool {
-        R::FACTS.from_exit == Some(Overlap::Never) && state.held > 0
+        R::FACTS.accrues && state.held > 0
     }
 }
 
 impl<R: Named> Rule for FromExit<R> {
     type State = Running<R::State>;
+
+    fn new(terms: Terms) -> Self {
+        FromExit { inner: R::new(terms) }
+    }
 
     /// Never means: not before something has finished.
     fn earliest(&self, state: &Self::State, ask: Ask) -> Verdict {
@@ -77,10 +76,6 @@ impl<R: Named> Rule for FromExit<R> {
         self.inner.exhaust(&mut state.finished, at);
     }
 
-    fn with_terms(&self, terms: Terms) -> Self {
-        FromExit::new(self.inner.with_terms(terms))
-    }
-
     fn memory(&self) -> Option<u64> {
         self.inner.memory()
     }
@@ -110,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_runs_keeps_its_place_and_then_for_a_period() {
-        let mut limiter = Stateful::new(FromExit::new(Sliding::new(terms(2, 10))));
+        let mut limiter = Stateful::new(FromExit::<Sliding>::new(terms(2, 10)));
         limiter.commit(0, one(0));
         limiter.commit(1, one(1));
         assert_eq!(limiter.earliest(one(50)), Verdict::Never);
@@ -124,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_gap_from_end_to_start_leaves_no_overlap() {
-        let mut limiter = Stateful::new(FromExit::new(Interval::new(terms(1, 10))));
+        let mut limiter = Stateful::new(FromExit::<Interval>::new(terms(1, 10)));
         limiter.commit(0, one(0));
         assert_eq!(limiter.earliest(one(50)), Verdict::Never);
         finish(&mut limiter, 60);
@@ -133,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_runs_is_not_available() {
-        let mut limiter = Stateful::new(FromExit::new(Sliding::new(terms(2, 10))));
+        let mut limiter = Stateful::new(FromExit::<Sliding>::new(terms(2, 10)));
         let available = [(); 3].map(|()| {
             let available = limiter.available(Time(0), one(0), 0);
             limiter.commit(0, one(0));
@@ -144,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_rule_beneath_is_exhausted_and_has_its_terms_changed() {
-        let mut limiter = Stateful::new(FromExit::new(Sliding::new(terms(1, 10))));
+        let mut limiter = Stateful::new(FromExit::<Sliding>::new(terms(1, 10)));
         limiter.exhaust(5);
         assert_eq!(limiter.earliest(one(5)), Verdict::At(Time(15)));
         limiter.retune(6, terms(1, 20));

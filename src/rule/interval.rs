@@ -2,7 +2,7 @@
 
 use super::facts::narrow;
 use super::slots::later;
-use super::{Account, Ask, Facts, Named, Overlap, Rule, SlotRule, Terms, Verdict};
+use super::{Account, Ask, Extra, Facts, Named, Rule, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// Consecutive releases at least `period/count` apart, for each unit of cost.
@@ -30,7 +30,7 @@ impl Interval {
 
     /// The account as it stands after a slot of this cost.
     fn after(&self, at: Time, cost: u64) -> Account {
-        Account { at: later(at, narrow(self.gap(cost))).0, used: 0 }
+        Account { at: later(at, narrow(self.gap(cost))), used: 0 }
     }
 
     /// When the gap after the last release is over.
@@ -46,22 +46,22 @@ impl Interval {
 impl Named for Interval {
     const FACTS: Facts = Facts {
         name: "interval",
-        has_burst: false,
-        from_exit: Some(Overlap::Never),
+        takes: &[Extra::FromExit],
         accrues: true,
         is_logged: false,
         at_once: |_| 1,
         most: |terms| terms.count,
+        slots: |terms| Box::new(Interval::new(terms)),
         script: include_str!("interval.lua"),
     };
-
-    fn new(terms: Terms) -> Self {
-        Interval { terms, shortest: terms.period.div_ceil(terms.count.max(1)) }
-    }
 }
 
 impl Rule for Interval {
     type State = Last;
+
+    fn new(terms: Terms) -> Self {
+        Interval { terms, shortest: terms.period.div_ceil(terms.count.max(1)) }
+    }
 
     fn earliest(&self, last: &Last, ask: Ask) -> Verdict {
         match self.terms.count {
@@ -93,10 +93,6 @@ impl Rule for Interval {
         }
     }
 
-    fn with_terms(&self, terms: Terms) -> Self {
-        Interval::new(terms)
-    }
-
     fn carry_over(&self, _: &mut Last, _: &Self, _: Time, _: Option<Time>) {}
 
     /// As though the latest release had been the dearest.
@@ -108,7 +104,7 @@ impl Rule for Interval {
 /// `at` is the first instant that is allowed.
 impl SlotRule for Interval {
     fn first_slot(&self, account: &Account, ask: Ask, _: u64, _: Option<Time>) -> Time {
-        ask.since.max(Time(account.at))
+        ask.since.max(account.at)
     }
 
     fn book(&self, account: &mut Account, ask: Ask) {
@@ -124,18 +120,18 @@ impl SlotRule for Interval {
     }
 
     fn silent(&self, at: Time) -> Account {
-        Account { at: later(at, self.terms.period).0, used: 0 }
+        Account { at: later(at, self.terms.period), used: 0 }
     }
 
     fn fresh_from(&self, account: &Account, _: Time) -> Time {
-        Time(account.at)
+        account.at
     }
 
     /// What the last one cost shows in how much later the next one may be.
     fn restarted(&self, account: &Account, newest: Option<Time>) -> Account {
         match newest {
             _ if *account == Account::default() => *account,
-            Some(newest) => Account { at: account.at.saturating_sub(newest.0), used: 0 },
+            Some(newest) => Account { at: Time(account.at.since(newest)), used: 0 },
             None => self.silent(Time::ZERO),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::slots::later;
-use super::{Account, Ask, Facts, Named, Overlap, Rule, SlotRule, Terms, Verdict};
+use super::{Account, Ask, Extra, Facts, Named, Rule, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -54,8 +54,8 @@ impl Log {
 
 impl Sliding {
     /// The end of the window that began at the instant of a mark.
-    fn end(&self, mark: u64) -> Time {
-        mark.checked_sub(1).map_or(Time::ZERO, |at| later(Time(at), self.period))
+    fn end(&self, mark: Time) -> Time {
+        mark.0.checked_sub(1).map_or(Time::ZERO, |at| later(Time(at), self.period))
     }
 
     fn is_over(&self, run: &Run, now: Time) -> bool {
@@ -76,22 +76,22 @@ impl Sliding {
 impl Named for Sliding {
     const FACTS: Facts = Facts {
         name: "sliding",
-        has_burst: false,
-        from_exit: Some(Overlap::Allowed),
+        takes: &[Extra::FromExit],
         accrues: false,
         is_logged: true,
         at_once: |terms| terms.count,
         most: |terms| terms.count,
+        slots: |terms| Box::new(Sliding::new(terms)),
         script: include_str!("sliding.lua"),
     };
-
-    fn new(terms: Terms) -> Self {
-        Sliding { count: terms.count, period: terms.period }
-    }
 }
 
 impl Rule for Sliding {
     type State = Log;
+
+    fn new(terms: Terms) -> Self {
+        Sliding { count: terms.count, period: terms.period }
+    }
 
     fn earliest(&self, log: &Log, ask: Ask) -> Verdict {
         if ask.cost > self.count {
@@ -173,10 +173,6 @@ impl Rule for Sliding {
         *log = Log { used: self.count, newest: Run { at, cost: self.count }, older: None };
     }
 
-    fn with_terms(&self, terms: Terms) -> Self {
-        Sliding::new(terms)
-    }
-
     fn memory(&self) -> Option<u64> {
         Some(self.period)
     }
@@ -221,8 +217,8 @@ impl SlotRule for Sliding {
 }
 
 /// A mark tells an instant from no instant at all, which is 0.
-fn mark(at: Time) -> u64 {
-    at.0.saturating_add(1)
+fn mark(at: Time) -> Time {
+    later(at, 1)
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::time::Time;
 /// was never used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
-    /// An instant, in nanoseconds.
-    pub at: u64,
+    /// An instant.
+    pub at: Time,
     /// An amount.
     pub used: u128,
 }
@@ -51,7 +51,7 @@ pub trait SlotRule: Debug + Send + Sync {
     /// Once the clock has begun anew at 0: what was used counts as used then. `newest` is when the last of it was, if that
     /// is known.
     fn restarted(&self, account: &Account, _newest: Option<Time>) -> Account {
-        Account { at: 0, ..*account }
+        Account { at: Time::ZERO, ..*account }
     }
 }
 

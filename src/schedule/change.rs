@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::limits::{key_parts, limiter, terms};
+use super::limits::{key_parts, limiter};
 use crate::config::{From, Rate, Start};
 use crate::limiter::{Limit, Limiter, Limits, Request};
 use crate::time::Time;
@@ -83,7 +83,7 @@ fn nearest<'a>(rate: &Rate, known: &'a [Known]) -> Option<&'a Known> {
 
 /// How far the terms of one limit are from those of another.
 fn distance(a: &Rate, b: &Rate) -> [u128; 3] {
-    let (a, b) = (terms(a), terms(b));
+    let (a, b) = (a.padded_terms(), b.padded_terms());
     [ratio(a.period, b.period), ratio(a.count, b.count), ratio(a.burst, b.burst)]
 }
 
@@ -96,7 +96,7 @@ fn ratio(a: u64, b: u64) -> u128 {
 fn go_on(source: Known, rate: &Rate, new: &[Rate], now: Time) -> Box<dyn Limiter> {
     let mut limiter = owned(source.limiter);
     if source.rate != *rate {
-        limiter.retune(now, terms(rate));
+        limiter.retune(now, rate.padded_terms());
         if rate.start == Start::Empty && new.contains(&source.rate) {
             limiter.exhaust(now);
         }

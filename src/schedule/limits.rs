@@ -2,7 +2,7 @@
 
 use crate::config::{From, Rate, Start, keys};
 use crate::limiter::{Keyed, Limit, Limiter, Limits, Single};
-use crate::rule::{FromExit, Named, Rule, Terms, Visitor};
+use crate::rule::{FromExit, Named, Rule, Visitor};
 use crate::time::Time;
 
 /// Builds the limiters. `start` is the start of the run.
@@ -21,12 +21,8 @@ pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
     rates.iter().map(part).collect()
 }
 
-pub(super) fn terms(rate: &Rate) -> Terms {
-    rate.padded_terms()
-}
-
 pub(super) fn limiter(rate: &Rate, start: Time) -> Box<dyn Limiter> {
-    let mut limiter = rate.algorithm.visit(History { rate });
+    let mut limiter = rate.algorithm.visit(History(rate));
     if rate.start == Start::Empty {
         limiter.exhaust(start);
     }
@@ -34,26 +30,25 @@ pub(super) fn limiter(rate: &Rate, start: Time) -> Box<dyn Limiter> {
 }
 
 /// Gives the rule of a limit a history.
-struct History<'a> {
-    rate: &'a Rate,
-}
+struct History<'a>(&'a Rate);
 
 impl Visitor for History<'_> {
     type Output = Box<dyn Limiter>;
 
     fn visit<R: Named>(self) -> Box<dyn Limiter> {
-        let rule = R::new(terms(self.rate));
-        match self.rate.from {
-            From::Start => for_keys(self.rate, rule),
-            From::Exit => for_keys(self.rate, FromExit::new(rule)),
+        match self.0.from {
+            From::Start => for_keys::<R>(self.0),
+            From::Exit => for_keys::<FromExit<R>>(self.0),
         }
     }
 }
 
 /// One history for all, or one for each key.
-fn for_keys<R: Rule + Clone + 'static>(rate: &Rate, rule: R) -> Box<dyn Limiter> {
+fn for_keys<R: Rule>(rate: &Rate) -> Box<dyn Limiter> {
+    let terms = rate.padded_terms();
+    let rule = R::new(terms);
     match (&rate.key, &rate.only) {
-        (Some(_), None) => Box::new(Keyed::new(rule, terms(rate).period)),
+        (Some(_), None) => Box::new(Keyed::new(rule, terms.period)),
         _ => Box::new(Single::new(rule)),
     }
 }

@@ -103,7 +103,8 @@ impl Debit<'_> {
 impl BookingRules {
     /// Those of `policy`.
     pub fn new(policy: Policy) -> Self {
-        let rules = policy.quotas.iter().map(|quota| quota.algorithm.slots(quota.terms())).collect();
+        let rules =
+            policy.quotas.iter().map(|quota| (quota.algorithm.facts().slots)(quota.terms())).collect();
         BookingRules { policy, rules }
     }
 

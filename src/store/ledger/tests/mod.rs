@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::*;
 use crate::charge::Key;
 use crate::limiter::{Limiter, Single};
-use crate::rule::{Algorithm, Named, Sliding, Terms, Verdict, Visitor};
+use crate::rule::{Algorithm, Extra, Named, Rule as _, Sliding, Terms, Verdict, Visitor};
 use crate::store::memory::MemoryLog;
 
 /// Calls `check` with random numbers, over and over; says which they were if it fails.
@@ -33,7 +33,7 @@ impl Drop for Told {
 }
 
 fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
-    let burst = if algorithm.facts().has_burst { count } else { 0 };
+    let burst = if algorithm.facts().takes(Extra::Burst) { count } else { 0 };
     Quota { algorithm, count, period, burst, starts_empty: false }
 }
 
@@ -125,7 +125,7 @@ fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
     let quota = |_| {
         let algorithm = random.choice(Algorithm::ALL).expect("one");
         let quota = quota(algorithm, random.u64(1..=12), random.u64(1..=100));
-        let burst = if algorithm.facts().has_burst { random.u64(1..=12) } else { 0 };
+        let burst = if algorithm.facts().takes(Extra::Burst) { random.u64(1..=12) } else { 0 };
         Quota { burst, starts_empty, ..quota }
     };
     (0..3).map(quota).collect()

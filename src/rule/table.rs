@@ -1,0 +1,110 @@
+//! The helper that the tables of all rules run through.
+
+use super::{Ask, Rule, Terms, Verdict};
+use crate::time::Time;
+
+/// `count` per `period`, with the default burst.
+pub(crate) fn terms(count: u64, period: u64) -> Terms {
+    Terms { count, period, burst: count }
+}
+
+/// An ask of one.
+pub(crate) fn one(since: u64) -> Ask {
+    Ask { since: Time(since), cost: 1 }
+}
+
+/// A rule with its state.
+pub(crate) struct Stateful<R: Rule> {
+    pub(crate) rule: R,
+    pub(crate) state: R::State,
+}
+
+impl<R: Rule> Stateful<R> {
+    pub(crate) fn new(rule: R) -> Self {
+        Stateful { rule, state: R::State::default() }
+    }
+
+    pub(crate) fn earliest(&self, ask: Ask) -> Verdict {
+        self.rule.earliest(&self.state, ask)
+    }
+
+    pub(crate) fn commit(&mut self, now: u64, ask: Ask) {
+        self.rule.commit(&mut self.state, Time(now), ask);
+    }
+
+    pub(crate) fn exhaust(&mut self, at: u64) {
+        self.rule.exhaust(&mut self.state, Time(at));
+    }
+
+    pub(crate) fn idle_at(&self) -> Verdict {
+        self.rule.idle_at(&self.state)
+    }
+
+    pub(crate) fn retune(&mut self, now: u64, terms: Terms) {
+        self.retune_after(None, now, terms);
+    }
+
+    /// As [`Stateful::retune`], with nothing known of the time until `forgotten`.
+    pub(crate) fn retune_after(&mut self, forgotten: Option<u64>, now: u64, terms: Terms) {
+        let new = R::new(terms);
+        self.rule.carry_over(&mut self.state, &new, Time(now), forgotten.map(Time));
+        self.rule = new;
+    }
+
+    pub(crate) fn available(&self, now: Time, ask: Ask, pending: u64) -> u64 {
+        self.rule.available(&self.state, now, ask, pending)
+    }
+
+    /// Feeds `(arrival, cost)` in order and returns the instant of each release, `None` for never.
+    pub(crate) fn releases(&mut self, items: &[(u64, u64)]) -> Vec<Option<u64>> {
+        let mut previous = Time::ZERO;
+        let mut release = |&(arrival, cost): &(u64, u64)| {
+            let ask = Ask { since: previous.max(Time(arrival)), cost };
+            let Verdict::At(at) = self.earliest(ask) else { return None };
+            assert!(at >= ask.since, "an answer before the question");
+            self.check_available(at, ask);
+            self.commit(at.0, ask);
+            previous = at;
+            Some(at.0)
+        };
+        items.iter().map(&mut release).collect()
+    }
+
+    /// When the last of `count` releases goes, as it is found by releasing them one by one; which is what the rule says.
+    pub(crate) fn last_of(&mut self, since: u64, cost: u64, count: u64) -> Option<u64> {
+        let ask = Ask { since: Time(since), cost };
+        let forecast = match self.rule.last_of(&self.state, ask, count) {
+            Verdict::At(at) => Some(at.0),
+            Verdict::Never => None,
+        };
+        let before = self.state.clone();
+        let items = vec![(since, cost); usize::try_from(count).expect("few")];
+        let found = self.releases(&items).last().copied().unwrap_or(Some(since));
+        self.state = before;
+        assert_eq!(forecast, found, "{count} of cost {cost} from {since}");
+        forecast
+    }
+
+    /// What is available agrees with the promised instant, and with asking and committing one at a time.
+    fn check_available(&mut self, at: Time, ask: Ask) {
+        let available = self.available(at, ask, 0);
+        assert!(available >= 1, "nothing is available at the promised instant");
+        if at > ask.since {
+            assert_eq!(self.available(Time(at.0 - 1), ask, 0), 0, "available before the promised instant");
+        }
+        assert_eq!(self.available(at, ask, ask.cost), available.saturating_sub(1), "after one is pending");
+        let before = self.state.clone();
+        self.commit(at.0, ask);
+        let next = Ask { since: at, ..ask };
+        let after = self.available(at, next, 0);
+        assert_eq!(after, available.saturating_sub(1), "after one is committed");
+        assert_eq!(self.earliest(next).allows(at), after > 0);
+        self.state = before;
+    }
+
+    /// As [`Stateful::releases`], for items of cost 1 that all can be released.
+    pub(crate) fn instants(&mut self, arrivals: &[u64]) -> Vec<u64> {
+        let items: Vec<_> = arrivals.iter().map(|&at| (at, 1)).collect();
+        self.releases(&items).into_iter().map(|at| at.expect("an instant")).collect()
+    }
+}

@@ -1,0 +1,59 @@
+//! What a rule is asked, by which terms, and what it answers.
+
+use crate::time::Time;
+
+/// What a release asks of one limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// When the item became next in line: its arrival, or the release before it in its lane if that was later.
+    pub since: Time,
+    /// What it is charged. Never 0: an item that costs nothing does not ask.
+    pub cost: u64,
+}
+
+/// A limiter's answer. The order is by strictness, so the answer of several limits is their `max`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Verdict {
+    /// At this instant and, as long as nothing else is committed, at any later one.
+    At(Time),
+    /// At no instant, however long the wait.
+    Never,
+}
+
+impl Verdict {
+    /// `nanos` later; never, if that is past the end of the time line.
+    pub(crate) fn plus(self, nanos: u128) -> Verdict {
+        match self {
+            Verdict::At(at) => Verdict::after(at, nanos),
+            Verdict::Never => Verdict::Never,
+        }
+    }
+
+    /// `nanos` after `from`; never, if that is past the end of the time line.
+    pub(crate) fn after(from: Time, nanos: impl Into<u128>) -> Verdict {
+        from.checked_add(nanos.into()).map_or(Verdict::Never, Verdict::At)
+    }
+
+    /// Whether a release at `now` would be allowed.
+    pub fn allows(self, now: Time) -> bool {
+        self <= Verdict::At(now)
+    }
+}
+
+/// The numbers of a limit: so much cost per so many nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// N. With 0 nothing is ever released.
+    pub count: u64,
+    /// P in nanoseconds. Not 0.
+    pub period: u64,
+    /// B. Only rules that have a burst look at it.
+    pub burst: u64,
+}
+
+impl Terms {
+    /// The nanoseconds in which this cost accrues, rounded up. With a count of 0, as with 1.
+    pub fn gap(&self, cost: u64) -> u128 {
+        (u128::from(cost) * u128::from(self.period)).div_ceil(self.count.max(1).into())
+    }
+}

@@ -9,10 +9,10 @@
 #![doc = include_str!("earliest.md")]
 
 mod accounts;
-mod admitted;
 mod booked;
 mod bucket;
 mod by_claim;
+mod charges;
 mod fixed;
 mod from_exit;
 mod interval;
@@ -28,6 +28,7 @@ pub(crate) use accounts::Accounts;
 pub use booked::Booked;
 pub use bucket::{Bucket, Lacking};
 pub(crate) use by_claim::ByClaim;
+pub use charges::Charges;
 pub use fixed::{Fixed, Window};
 pub use from_exit::FromExit;
 pub use interval::Interval;

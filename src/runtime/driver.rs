@@ -6,9 +6,9 @@ use super::joblog::{Entry, JobLog};
 use super::text_file::TextFile;
 use super::world::{Event, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
-use crate::schedule::{Action, Schedule, Stop};
+use crate::schedule::{Action, Admission, Schedule, Stop};
 use crate::sink::{Cause, Flushed, Sent, Sink};
-use crate::source::{Batch, Delimiter};
+use crate::source::Delimiter;
 use crate::time::Time;
 use crate::ui::hints::is_long;
 use crate::ui::progress::Progress;
@@ -36,7 +36,7 @@ impl Driver<'_> {
         loop {
             let now = self.world.now();
             match schedule.poll(now, self.sink.capacity()) {
-                Action::Send(batch) => self.send(schedule, now, batch),
+                Action::Send(admission) => self.send(schedule, now, admission),
                 Action::Book(order) => self.world.book(order),
                 Action::GiveBack(order, slots) => self.world.give_back(order, slots),
                 Action::Tell(notice) => self.reporter.tell(&notice),
@@ -56,32 +56,30 @@ impl Driver<'_> {
     }
 
     /// Sends what was admitted at `start`, and tells how much of it has left by the instant read after that.
-    fn send(&mut self, schedule: &mut Schedule, start: Time, batch: Batch) {
-        if let Some(line) = self.sink.trace(&batch) {
+    fn send(&mut self, schedule: &mut Schedule, start: Time, admission: Box<Admission>) {
+        let batch = admission.batch();
+        if let Some(line) = self.sink.trace(batch) {
             self.reporter.trace(&line);
         }
         // A slot may have passed while all this was made ready. From here on, nobody notices any lateness.
-        if schedule.good_until().is_some_and(|until| self.world.now() > until) {
-            return schedule.late(self.world.now(), batch);
+        if admission.good_until().is_some_and(|until| self.world.now() > until) {
+            return schedule.late(self.world.now(), admission);
         }
-        let sent = self.sink.send(start, &batch);
+        let (items, sent) = (batch.items(), self.sink.send(start, batch));
         let end = self.world.now();
         match sent {
-            Sent::All => {
-                let items = batch.items();
-                schedule.sent(end, batch, items);
-            }
+            Sent::All => schedule.sent(end, admission, items),
             Sent::Partly(items, cause) => {
-                schedule.sent(end, batch, items);
+                schedule.sent(end, admission, items);
                 self.fail(schedule, cause);
             }
             Sent::Busy { pause, why } => {
-                schedule.busy(end, batch, pause);
+                schedule.busy(end, admission, pause);
                 if let Some(error) = why {
                     self.reporter.notice(&format_args!("{error:#}: trying again for a while"));
                 }
             }
-            Sent::TooLong => schedule.too_long(end, batch),
+            Sent::TooLong => schedule.too_long(end, admission),
         }
     }
 
@@ -184,7 +182,7 @@ impl Driver<'_> {
         let Some((log, attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
             return Ok(());
         };
-        let (wait, runtime) = (attempt.started.since(attempt.since), now.since(attempt.started));
+        let (wait, runtime) = (attempt.started.since(attempt.asked.since), now.since(attempt.started));
         let (number, end, started) = (attempt.number(), ended.end, attempt.started);
         let items = attempt
             .segments

@@ -37,9 +37,9 @@ impl Run {
     fn step(&mut self) -> Option<Time> {
         loop {
             match self.schedule.poll(self.now, Capacity::UNLIMITED) {
-                Action::Send(batch) => {
-                    let items = batch.items();
-                    self.schedule.sent(self.now, batch, items);
+                Action::Send(admission) => {
+                    let items = admission.batch().items();
+                    self.schedule.sent(self.now, admission, items);
                     self.last = self.now;
                 }
                 Action::Wait { until, .. } => return until,
@@ -200,8 +200,8 @@ fn an_item_that_backs_off_in_order_puts_off_the_end() {
     schedule.input(Block::of(b"1\n2\n3\n".to_vec(), 3, Time::ZERO));
     schedule.end_of_input(Time::ZERO, None);
     let capacity = Capacity { vacancies: 1, ..Capacity::UNLIMITED };
-    let Action::Send(batch) = schedule.poll(Time::ZERO, capacity) else { panic!("nothing goes") };
-    schedule.sent(Time::ZERO, batch, 1);
+    let Action::Send(admission) = schedule.poll(Time::ZERO, capacity) else { panic!("nothing goes") };
+    schedule.sent(Time::ZERO, admission, 1);
     let end = JobEnd { first: 1, end: End::Exited(1), timed_out: false, retry_after: None };
     schedule.job_ended(Time::ZERO, &end);
     schedule.poll(Time::ZERO, capacity);

@@ -15,7 +15,8 @@ use divan::counter::ItemsCount;
 use throttle::charge::Key;
 use throttle::cli;
 use throttle::config::{Defaults, RateText};
-use throttle::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Single, Sliding, Terms};
+use throttle::limiter::{Limiter, Single};
+use throttle::rule::{Algorithm, Ask, Named, Sliding, Terms, Visitor};
 use throttle::runtime::sim::{Clock, Sim};
 use throttle::runtime::{Driver, World};
 use throttle::schedule::Schedule;
@@ -34,21 +35,23 @@ fn main() {
 
 const TERMS: Terms = Terms { count: 1000, period: 1_000_000_000, burst: 1000 };
 
-fn limiters() -> [(&'static str, Box<dyn Limiter>); 4] {
-    [
-        ("sliding", Box::new(Single::new(Sliding::new(TERMS)))),
-        ("bucket", Box::new(Single::new(Bucket::new(TERMS)))),
-        ("interval", Box::new(Single::new(Interval::new(TERMS)))),
-        ("fixed", Box::new(Single::new(Fixed::new(TERMS)))),
-    ]
+/// A limiter of one history, for all items.
+struct Alone;
+
+impl Visitor for Alone {
+    type Output = Box<dyn Limiter>;
+
+    fn visit<R: Named>(self) -> Box<dyn Limiter> {
+        Box::new(Single::new(R::new(TERMS)))
+    }
 }
 
 /// Asks for one release and commits it, a million times, a millisecond apart.
-#[divan::bench(args = ["sliding", "bucket", "interval", "fixed"])]
-fn decision(bencher: Bencher<'_, '_>, name: &str) {
+#[divan::bench(args = Algorithm::ALL)]
+fn decision(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
     const ROUNDS: u64 = 1_000_000;
     bencher.counter(ItemsCount::new(ROUNDS)).bench_local(|| {
-        let (_, mut limiter) = limiters().into_iter().find(|(known, _)| *known == name).expect("known");
+        let mut limiter = algorithm.visit(Alone);
         for round in 0..ROUNDS {
             let now = Time(round * 1_000_000);
             let ask = Ask { since: now, cost: 1 };

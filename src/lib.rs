@@ -8,7 +8,7 @@
 //! signals, files ─▶ └────────────────────────┘ ─ Tell ────────▶ ui
 //! ```
 //!
-//! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; the rules are in [`limiter`]. The one
+//! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; the rules are in [`rule`]. The one
 //! loop, which asks the scheduler what to do and does it, is [`runtime::Driver`].
 
 pub mod audit;
@@ -21,6 +21,7 @@ pub mod interrupt;
 pub mod limiter;
 mod pipe;
 mod printable;
+pub mod rule;
 pub mod runtime;
 pub mod schedule;
 pub mod sink;

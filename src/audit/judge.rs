@@ -2,8 +2,9 @@
 
 use super::tally::Numbers;
 use super::window::Window;
-use crate::config::{Algorithm as Name, Rate};
-use crate::limiter::{Accounts, Algorithm, Ask, Bucket, Fixed, Interval, Sliding, Terms, Verdict};
+use crate::config::Rate;
+use crate::limiter::Accounts;
+use crate::rule::{Ask, Named, Rule, Terms, Verdict, Visitor};
 use crate::time::Time;
 
 /// A limit that judges what was released, by all or by each key.
@@ -38,28 +39,35 @@ pub(super) struct Judged {
 
 /// The judge of a limit.
 pub(super) fn judge(rate: &Rate, terms: Terms) -> Box<dyn Judge> {
-    match rate.algorithm {
-        Name::Sliding => ruled(Sliding::new(terms), rate, terms),
-        Name::Bucket => ruled(Bucket::new(terms), rate, terms),
-        Name::Interval => ruled(Interval::new(terms), rate, terms),
-        Name::Fixed => ruled(Fixed::new(terms), rate, terms),
+    rate.algorithm.visit(Ruling { terms, has_costs: rate.cost.is_some() })
+}
+
+/// What a judge goes by, but for the rule.
+struct Ruling {
+    terms: Terms,
+    has_costs: bool,
+}
+
+impl Visitor for Ruling {
+    type Output = Box<dyn Judge>;
+
+    fn visit<R: Named>(self) -> Box<dyn Judge> {
+        let Ruling { terms, has_costs } = self;
+        let rule = R::new(terms);
+        // What may have waited since the release before it depends on when that was, however long ago.
+        let dearest = if has_costs { u64::MAX } else { 1 };
+        let may_evict = !rule.depends_on_since(dearest);
+        Box::new(Ruled { rule, terms, may_evict, common: Account::default(), keyed: Accounts::default() })
     }
 }
 
-fn ruled<A: Algorithm + 'static>(rule: A, rate: &Rate, terms: Terms) -> Box<dyn Judge> {
-    // What may have waited since the release before it depends on when that was, however long ago.
-    let dearest = if rate.cost.is_some() { u64::MAX } else { 1 };
-    let may_evict = !rule.depends_on_since(dearest);
-    Box::new(Ruled { rule, terms, may_evict, common: Account::default(), keyed: Accounts::default() })
-}
-
 /// A rule, with what was released under it.
-struct Ruled<A: Algorithm> {
-    rule: A,
+struct Ruled<R: Rule> {
+    rule: R,
     terms: Terms,
     may_evict: bool,
-    common: Account<A::State>,
-    keyed: Accounts<Account<A::State>>,
+    common: Account<R::State>,
+    keyed: Accounts<Account<R::State>>,
 }
 
 /// What all, or one key, released.
@@ -74,7 +82,7 @@ struct Account<S> {
     early: Option<Box<(u64, u64)>>,
 }
 
-impl<A: Algorithm> Judge for Ruled<A> {
+impl<R: Rule> Judge for Ruled<R> {
     fn judge(&mut self, key: Option<&[u8]>, at: Time, cost: u64) -> Judged {
         let account = match key {
             None => &mut self.common,
@@ -113,7 +121,7 @@ impl<A: Algorithm> Judge for Ruled<A> {
 }
 
 impl<S: Clone + Default> Account<S> {
-    fn judge<A: Algorithm<State = S>>(&mut self, rule: &A, terms: &Terms, at: Time, cost: u64) -> Judged {
+    fn judge<R: Rule<State = S>>(&mut self, rule: &R, terms: &Terms, at: Time, cost: u64) -> Judged {
         let verdict = self.commit(rule, at, cost);
         self.window.push(at, cost, terms.period, terms.count);
         self.releases += 1;
@@ -131,7 +139,7 @@ impl<S: Clone + Default> Account<S> {
     ///
     /// When it became next in line is not known. If that makes a difference, it is taken to have waited since the one before
     /// it, and the first one for as long as it had to.
-    fn commit<A: Algorithm<State = S>>(&mut self, rule: &A, at: Time, cost: u64) -> Verdict {
+    fn commit<R: Rule<State = S>>(&mut self, rule: &R, at: Time, cost: u64) -> Verdict {
         let last = self.window.last();
         let ask = Ask { since: last.unwrap_or(at), cost };
         rule.expire(&mut self.state, at);
@@ -149,7 +157,7 @@ impl<S: Clone + Default> Account<S> {
         Numbers { releases: self.releases, violations, earliest }
     }
 
-    fn is_idle<A: Algorithm<State = S>>(&self, rule: &A, terms: &Terms, now: Time) -> bool {
+    fn is_idle<R: Rule<State = S>>(&self, rule: &R, terms: &Terms, now: Time) -> bool {
         let is_over = self.window.last().is_none_or(|last| now.since(last) >= terms.period);
         is_over && rule.idle_at(&self.state).allows(now)
     }
@@ -167,12 +175,13 @@ pub(super) fn by(verdict: Verdict, at: Time) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::charge::Key;
+    use crate::rule::{Bucket, Fixed, Interval, Sliding};
 
     /// Where a key stands takes another 5 to 9 bytes.
     #[test]
     fn a_key_takes_little_memory() {
-        fn size<A: Algorithm>() -> usize {
-            size_of::<(Key, Account<A::State>)>()
+        fn size<R: Rule>() -> usize {
+            size_of::<(Key, Account<R::State>)>()
         }
         let sizes = [size::<Sliding>(), size::<Bucket>(), size::<Interval>(), size::<Fixed>()];
         assert!(sizes.iter().all(|size| *size <= 112), "{sizes:?}");

@@ -2,15 +2,15 @@
 
 use std::cmp::Reverse;
 
+use super::Violation;
 use super::distinct::{Distinct, Number};
 use super::judge::{self, Judge};
 use super::ranked::{Rank, Ranked};
 use super::tally::{Numbers, Tally, Worst};
 use super::trace::Trace;
-use super::{Stairs, Violation};
 use crate::charge::Key;
-use crate::config::{Algorithm, Rate};
-use crate::limiter::Terms;
+use crate::config::Rate;
+use crate::rule::{Facts, Stairs, Terms};
 use crate::time::Time;
 
 /// As long as there are fewer keys, none is forgotten.
@@ -62,8 +62,7 @@ impl Rank for Trace {
 impl Limit {
     /// With no history; `key` tells which of the keys it goes by.
     pub(super) fn new(rate: &Rate, key: Option<usize>) -> Self {
-        let &Rate { count, period, margin, burst, .. } = rate;
-        let terms = Terms { count, period: period.saturating_add(margin), burst: burst.unwrap_or(count) };
+        let terms = rate.padded_terms();
         Limit {
             rate: rate.clone(),
             terms,
@@ -149,17 +148,16 @@ impl Limit {
 
     /// The most that it allows within one period.
     pub fn most(&self) -> u64 {
-        let Terms { count, burst, .. } = self.terms;
-        match self.rate.algorithm {
-            Algorithm::Sliding | Algorithm::Interval => count,
-            Algorithm::Bucket => burst.saturating_add(count),
-            Algorithm::Fixed => count.saturating_mul(2),
-        }
+        (self.facts().most)(&self.terms)
     }
 
     /// What it allows in the long run.
     pub fn stairs(&self) -> Stairs {
-        Stairs::new(self.rate.algorithm, &self.terms)
+        self.facts().stairs(&self.terms)
+    }
+
+    fn facts(&self) -> &'static Facts {
+        self.rate.algorithm.facts()
     }
 
     /// The histories of the keys with the highest totals, at most `most` of them; or that of all releases.
@@ -209,12 +207,9 @@ impl Limit {
     #[expect(clippy::cast_precision_loss)]
     pub fn mean_share(&self) -> Option<f64> {
         let Tally { dearest, cost, .. } = self.tally;
-        let at_once = match self.rate.algorithm {
-            Algorithm::Sliding | Algorithm::Fixed => self.terms.count,
-            // What costs more goes later, and whole.
-            Algorithm::Bucket => self.terms.burst.max(dearest),
-            Algorithm::Interval => dearest,
-        };
+        let at_once = (self.facts().at_once)(&self.terms);
+        // What costs more goes later, and whole.
+        let at_once = if self.facts().accrues { at_once.max(dearest) } else { at_once };
         let accrued = self.terms.count as f64 * self.tally.span() as f64 / self.period() as f64;
         let share = cost as f64 / (at_once as f64 + accrued);
         Some(share).filter(|_| self.key.is_none() && cost > 0)

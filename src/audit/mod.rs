@@ -6,14 +6,12 @@ mod distinct;
 mod judge;
 mod limit;
 mod ranked;
-mod stairs;
 mod tally;
 mod trace;
 mod window;
 
 pub use self::distinct::Number;
 pub use self::limit::{Limit, WorstKey};
-pub use self::stairs::Stairs;
 pub use self::tally::{Numbers, Tally, Worst};
 pub use self::trace::{Step, Trace};
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::{Defaults, RateText};
-use crate::limiter::Verdict;
+use crate::rule::Verdict;
 
 fn rate(text: &str) -> Rate {
     text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
@@ -130,11 +130,11 @@ fn a_short_record_has_a_share_of_the_burst_and_no_rate() {
 }
 
 /// Items of any cost, each released as soon as it may after a random pause.
-fn released<A: crate::limiter::Algorithm>(rule: &A, random: &mut fastrand::Rng) -> Vec<(u64, u64)> {
-    let (mut state, mut now, count) = (A::State::default(), Time(0), random.usize(1..40));
+fn released<R: crate::rule::Rule>(rule: &R, random: &mut fastrand::Rng) -> Vec<(u64, u64)> {
+    let (mut state, mut now, count) = (R::State::default(), Time(0), random.usize(1..40));
     let release = |_| {
         let since = Time(now.0 + random.u64(0..30).saturating_sub(15));
-        let ask = crate::limiter::Ask { since, cost: random.u64(1..=3) };
+        let ask = crate::rule::Ask { since, cost: random.u64(1..=3) };
         let Verdict::At(at) = rule.earliest(&state, ask) else { panic!("never") };
         rule.commit(&mut state, at, ask);
         now = at;
@@ -145,7 +145,7 @@ fn released<A: crate::limiter::Algorithm>(rule: &A, random: &mut fastrand::Rng) 
 
 #[test]
 fn what_keeps_to_a_limit_never_has_more_than_all_of_it() {
-    use crate::limiter::{Bucket, Fixed, Interval, Sliding, Terms};
+    use crate::rule::{Bucket, Fixed, Interval, Named, Sliding, Terms};
     let (terms, mut random) = (Terms { count: 3, period: 10, burst: 2 }, fastrand::Rng::with_seed(7));
     for _ in 0..500 {
         let runs = [

@@ -84,7 +84,7 @@ impl Cli {
         let limits = Limits { sources, defaults };
         limits.check()?;
         ensure!(
-            self.burst.is_none() || limits.may_have_bucket(),
+            self.burst.is_none() || limits.may_have_burst(),
             "--burst is for the token bucket: add -A bucket"
         );
         Ok(limits)

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 
-use super::rate::{Algorithm, Defaults, Rate};
+use super::rate::{Defaults, Rate};
 use super::rate_text::RateText;
 
 /// Where limits come from.
@@ -97,10 +97,10 @@ impl Limits {
         self.rates().try_for_each(|rate| rate.resolve(&self.defaults).map(drop))
     }
 
-    /// Whether a bucket is among them, or may be in a file.
-    pub fn may_have_bucket(&self) -> bool {
+    /// Whether one with a burst is among them, or may be in a file.
+    pub fn may_have_burst(&self) -> bool {
         self.sources.iter().any(|source| match source {
-            Source::Rate(rate) => rate.algorithm(&self.defaults) == Algorithm::Bucket,
+            Source::Rate(rate) => rate.algorithm(&self.defaults).facts().has_burst,
             Source::File(_) => true,
         })
     }

@@ -21,6 +21,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
 
+pub use crate::rule::Algorithm;
 pub use amount::parse_limit_count;
 pub use arrivals::Arrivals;
 pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run};
@@ -28,7 +29,7 @@ pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use limits::{Limits, Source};
 pub use quantity::{parse_count, parse_decimal, parse_size};
-pub use rate::{Algorithm, Defaults, From, Rate, Start, keys};
+pub use rate::{Defaults, From, Rate, Start, keys};
 pub use rate_text::RateText;
 pub use selector::Selector;
 pub(crate) use selector::compile;

@@ -1,57 +1,10 @@
 //! A limit with nothing left open, and the choices it is made of.
 
 use std::fmt;
-use std::str::FromStr;
-
-use anyhow::{Context, Error, Result};
 
 use super::duration::format_duration;
 use super::selector::Selector;
-
-/// The rule by which a limit decides.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Algorithm {
-    /// At most N in any window of length P.
-    #[default]
-    Sliding,
-    /// Bursts up to B, then N per P on average.
-    Bucket,
-    /// At least P/N between two releases.
-    Interval,
-    /// At most N in each of a row of windows.
-    Fixed,
-}
-
-impl Algorithm {
-    const NAMES: [(&str, Algorithm); 4] = [
-        ("sliding", Algorithm::Sliding),
-        ("bucket", Algorithm::Bucket),
-        ("interval", Algorithm::Interval),
-        ("fixed", Algorithm::Fixed),
-    ];
-
-    /// The names, as they are typed.
-    pub fn names() -> [&'static str; 4] {
-        Self::NAMES.map(|(name, _)| name)
-    }
-}
-
-impl FromStr for Algorithm {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
-        let (_, algorithm) = known.with_context(|| format!("there are {}", Self::names().join(", ")))?;
-        Ok(*algorithm)
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.iter().find(|(_, algorithm)| algorithm == self).map(|(name, _)| name);
-        f.write_str(name.unwrap_or(&""))
-    }
-}
+use crate::rule::{Algorithm, Terms};
 
 /// What a limit has done before the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -97,7 +50,7 @@ pub struct Rate {
     pub period: u64,
     /// The rule.
     pub algorithm: Algorithm,
-    /// B, for the bucket only.
+    /// B, if the rule has a burst.
     pub burst: Option<u64>,
     /// Nanoseconds added to the period.
     pub margin: u64,
@@ -118,8 +71,18 @@ pub struct Rate {
 impl Rate {
     /// The most that an item may ever cost, if there is such a bound.
     pub fn most(&self) -> Option<u64> {
-        let is_window = matches!(self.algorithm, Algorithm::Sliding | Algorithm::Fixed);
-        Some(self.count).filter(|&count| is_window && count > 0)
+        self.algorithm.facts().dearest(&self.terms()).filter(|&most| most > 0)
+    }
+
+    /// What its rule goes by, without the margin.
+    pub fn terms(&self) -> Terms {
+        let &Rate { count, period, burst, .. } = self;
+        Terms { count, period, burst: burst.unwrap_or(count) }
+    }
+
+    /// What its rule goes by, with the margin in the period.
+    pub fn padded_terms(&self) -> Terms {
+        Terms { period: self.period.saturating_add(self.margin), ..self.terms() }
     }
 }
 

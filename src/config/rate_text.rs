@@ -7,8 +7,9 @@ use anyhow::{Error, Result, anyhow, bail, ensure};
 use super::amount::{Amount, nearest};
 use super::duration::parse_duration;
 use super::quantity::parse_count;
-use super::rate::{Algorithm, Defaults, From, Rate, Start};
+use super::rate::{Defaults, From, Rate, Start};
 use super::selector::Selector;
+use crate::rule::{Algorithm, Facts};
 
 /// A RATE as it was written: what it leaves out is `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -118,14 +119,16 @@ impl RateText {
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
         let algorithm = self.algorithm(defaults);
         let margin = self.margin.unwrap_or(defaults.margin);
-        let is_bucket = algorithm == Algorithm::Bucket;
+        let Facts { has_burst, from_exit, .. } = algorithm.facts();
         ensure!(
-            is_bucket || self.burst.is_none(),
-            "burst= is for the token bucket: add algo=bucket, or leave it out"
+            *has_burst || self.burst.is_none(),
+            "burst= is for {0}: add algo={0}, or leave it out",
+            Algorithm::named(" or ", |facts| facts.has_burst)
         );
         ensure!(
-            self.from == From::Start || matches!(algorithm, Algorithm::Sliding | Algorithm::Interval),
-            "from=exit is for sliding and interval: a {algorithm} limit has given the place back before the command ends"
+            self.from == From::Start || from_exit.is_some(),
+            "from=exit is for {}: a {algorithm} limit has given the place back before the command ends",
+            Algorithm::named(" and ", |facts| facts.from_exit.is_some())
         );
         ensure!(self.period.checked_add(margin).is_some(), "period and margin together exceed 584 years");
         let burst = self.burst.or(defaults.burst).unwrap_or(self.count);
@@ -135,7 +138,7 @@ impl RateText {
             count: self.count,
             period: self.period,
             algorithm,
-            burst: is_bucket.then_some(burst),
+            burst: has_burst.then_some(burst),
             margin,
             start: self.start,
             from: self.from,

@@ -2,12 +2,13 @@
 
 use super::accounts::Accounts;
 use super::memory::Memory;
-use super::{Algorithm, Ask, Limiter, Standing, Terms, Verdict};
+use super::{Limiter, Standing};
+use crate::rule::{Ask, Rule, Terms, Verdict};
 use crate::time::{SECOND, Time};
 
 /// A rule with a history for each key, which is evicted once it equals that of a new key.
 #[derive(Clone)]
-pub struct Keyed<A: Algorithm> {
+pub struct Keyed<A: Rule> {
     rule: A,
     /// The history of a key that is not known.
     fresh: A::State,
@@ -20,7 +21,7 @@ pub struct Keyed<A: Algorithm> {
     evict_at: Option<Time>,
 }
 
-impl<A: Algorithm> Keyed<A> {
+impl<A: Rule> Keyed<A> {
     /// With no history. Idle accounts are looked for about every `period` nanoseconds, at most once a second.
     pub fn new(rule: A, period: u64) -> Self {
         Keyed {
@@ -51,7 +52,7 @@ impl<A: Algorithm> Keyed<A> {
     }
 }
 
-impl<A: Algorithm + Clone + 'static> Limiter for Keyed<A> {
+impl<A: Rule + Clone + 'static> Limiter for Keyed<A> {
     fn earliest(&self, key: &[u8], ask: Ask) -> Verdict {
         self.rule.earliest(self.of(key), ask)
     }
@@ -133,9 +134,9 @@ impl<A: Algorithm + Clone + 'static> Limiter for Keyed<A> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{one, terms};
-    use super::super::{FromExit, Sliding};
     use super::*;
+    use crate::rule::table::{one, terms};
+    use crate::rule::{FromExit, Named as _, Sliding};
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
         let account = limiter.account(key, Time(at));
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_end_counts_for_its_key() {
-        let mut limiter = Keyed::new(FromExit::overlapping(Sliding::new(terms(1, 10))), 10);
+        let mut limiter = Keyed::new(FromExit::new(Sliding::new(terms(1, 10))), 10);
         commit(&mut limiter, b"a", 0);
         assert_eq!(limiter.earliest(b"a", one(1)), Verdict::Never);
         limiter.finish(0, Time(5), one(0));

@@ -369,9 +369,10 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::terms;
-    use super::super::{Fixed, Interval, Keyed, Single, Sliding};
+    use super::super::{Keyed, Single};
     use super::*;
+    use crate::rule::table::terms;
+    use crate::rule::{Fixed, Interval, Named as _, Sliding};
 
     fn common(limiter: impl Limiter + 'static) -> Limit {
         Limit { limiter: Box::new(limiter), key: None }

@@ -1,24 +1,25 @@
 //! One limit that all items share.
 
 use super::memory::Memory;
-use super::{Algorithm, Ask, Limiter, Standing, Terms, Verdict};
+use super::{Limiter, Standing};
+use crate::rule::{Ask, Rule, Terms, Verdict};
 use crate::time::Time;
 
 /// A rule with one history. Its only account has the number 0.
-pub struct Single<A: Algorithm> {
+pub struct Single<A: Rule> {
     rule: A,
     state: A::State,
     memory: Memory,
 }
 
-impl<A: Algorithm> Single<A> {
+impl<A: Rule> Single<A> {
     /// With no history.
     pub fn new(rule: A) -> Self {
         Single { rule, state: A::State::default(), memory: Memory::default() }
     }
 }
 
-impl<A: Algorithm + Clone + 'static> Limiter for Single<A> {
+impl<A: Rule + Clone + 'static> Limiter for Single<A> {
     fn earliest(&self, _: &[u8], ask: Ask) -> Verdict {
         self.rule.earliest(&self.state, ask)
     }

@@ -1,9 +1,8 @@
-//! From what limits are to what keeps them: the one match over the algorithms.
+//! From what limits are to what keeps them.
 
-use crate::config::{Algorithm, From, Rate, Start, keys};
-use crate::limiter::{
-    Bucket, Fixed, FromExit, Interval, Keyed, Limit, Limiter, Limits, Single, Sliding, Terms,
-};
+use crate::config::{From, Rate, Start, keys};
+use crate::limiter::{Keyed, Limit, Limiter, Limits, Single};
+use crate::rule::{FromExit, Named, Rule, Terms, Visitor};
 use crate::time::Time;
 
 /// Builds the limiters. `start` is the start of the run.
@@ -23,32 +22,36 @@ pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
 }
 
 pub(super) fn terms(rate: &Rate) -> Terms {
-    let &Rate { count, period, margin, burst, .. } = rate;
-    Terms { count, period: period + margin, burst: burst.unwrap_or(count) }
+    rate.padded_terms()
 }
 
 pub(super) fn limiter(rate: &Rate, start: Time) -> Box<dyn Limiter> {
-    let terms = terms(rate);
-    let mut limiter: Box<dyn Limiter> = match rate.algorithm {
-        Algorithm::Sliding if rate.from == From::Exit => {
-            for_keys(rate, FromExit::overlapping(Sliding::new(terms)))
-        }
-        Algorithm::Interval if rate.from == From::Exit => {
-            for_keys(rate, FromExit::serial(Interval::new(terms)))
-        }
-        Algorithm::Sliding => for_keys(rate, Sliding::new(terms)),
-        Algorithm::Bucket => for_keys(rate, Bucket::new(terms)),
-        Algorithm::Interval => for_keys(rate, Interval::new(terms)),
-        Algorithm::Fixed => for_keys(rate, Fixed::new(terms)),
-    };
+    let mut limiter = rate.algorithm.visit(History { rate });
     if rate.start == Start::Empty {
         limiter.exhaust(start);
     }
     limiter
 }
 
-/// One limiter for all, or one for each key.
-fn for_keys<A: crate::limiter::Algorithm + Clone + 'static>(rate: &Rate, rule: A) -> Box<dyn Limiter> {
+/// Gives the rule of a limit a history.
+struct History<'a> {
+    rate: &'a Rate,
+}
+
+impl Visitor for History<'_> {
+    type Output = Box<dyn Limiter>;
+
+    fn visit<R: Named>(self) -> Box<dyn Limiter> {
+        let rule = R::new(terms(self.rate));
+        match self.rate.from {
+            From::Start => for_keys(self.rate, rule),
+            From::Exit => for_keys(self.rate, FromExit::new(rule)),
+        }
+    }
+}
+
+/// One history for all, or one for each key.
+fn for_keys<R: Rule + Clone + 'static>(rate: &Rate, rule: R) -> Box<dyn Limiter> {
     match (&rate.key, &rate.only) {
         (Some(_), None) => Box::new(Keyed::new(rule, terms(rate).period)),
         _ => Box::new(Single::new(rule)),

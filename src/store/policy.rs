@@ -3,7 +3,8 @@
 use anyhow::Result;
 
 use super::reserve::{MILLISECOND, Reserve};
-use crate::config::{Algorithm, Defaults, Rate, RateText, Start};
+use crate::config::{Defaults, Rate, RateText, Start};
+use crate::rule::{Algorithm, Terms};
 use crate::time::SECOND;
 
 /// One limit, as a store keeps it: the terms hold for slots, and so have the reserve in them.
@@ -15,20 +16,31 @@ pub struct Quota {
     pub count: u64,
     /// P in nanoseconds, with the reserve.
     pub period: u64,
-    /// B, for the bucket, less the reserve: at least 1. Otherwise 0.
+    /// B, if the rule has a burst, less the reserve: at least 1. Otherwise 0.
     pub burst: u64,
     /// Whether a new state begins as though all of it had just been used.
     pub starts_empty: bool,
 }
 
 impl Quota {
+    /// What its rule goes by.
+    pub fn terms(&self) -> Terms {
+        Terms { count: self.count, period: self.period, burst: self.burst }
+    }
+
     /// The most that one release may cost.
     pub fn most(&self) -> u64 {
-        match self.algorithm {
-            Algorithm::Sliding | Algorithm::Fixed => self.count,
-            Algorithm::Bucket => self.burst,
-            Algorithm::Interval => u64::MAX,
-        }
+        self.algorithm.facts().dearest_slot(&self.terms())
+    }
+
+    /// Whether a store keeps the instant of each unit of cost.
+    pub fn is_logged(&self) -> bool {
+        self.algorithm.facts().is_logged
+    }
+
+    /// How much may go at once after idling.
+    pub fn at_once(&self) -> u64 {
+        (self.algorithm.facts().at_once)(&self.terms())
     }
 }
 
@@ -94,23 +106,8 @@ fn text(rate: &Rate) -> String {
 
 /// The terms that slots have to keep so that releases, which may be late by the margin, keep those of `rate`.
 fn quota(rate: &Rate) -> Quota {
-    let &Rate { algorithm, count, .. } = rate;
-    let (period, late) = (u128::from(rate.period), u128::from(rate.margin));
-    let accruing = u128::from(count) * late;
-    let (period, burst) = match algorithm {
-        Algorithm::Sliding | Algorithm::Fixed => (period + late, 0),
-        Algorithm::Interval => (period + accruing, 0),
-        Algorithm::Bucket => {
-            // What accrues while a release may be late is held back. Where the bucket does not hold as much, the first
-            // release beyond it has to come later, and so all others.
-            let burst = u128::from(rate.burst.unwrap_or(count).max(1));
-            let held_back = accruing.div_ceil(period).min(burst - 1);
-            let lengthened = (period + accruing).div_ceil(held_back + 1).max(period);
-            (lengthened, burst - held_back)
-        }
-    };
-    let [period, burst] = [period, burst].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
-    Quota { algorithm, count, period, burst, starts_empty: rate.start == Start::Empty }
+    let Terms { count, period, burst } = rate.algorithm.facts().slot_terms(&rate.terms(), rate.margin);
+    Quota { algorithm: rate.algorithm, count, period, burst, starts_empty: rate.start == Start::Empty }
 }
 
 /// A few periods: enough to serve a waiting fleet in order, but few enough that the bookings of dead processes expire soon. After

@@ -1,6 +1,6 @@
 //! How much later than its slot a release may be.
 
-use crate::config::{Algorithm, Rate};
+use crate::config::Rate;
 use crate::time::SECOND;
 
 pub(super) const MILLISECOND: u64 = SECOND / 1000;
@@ -60,14 +60,9 @@ impl Reserve {
     }
 }
 
-/// The time in nanoseconds that is longer by the reserve: the period, or the gap, or what it takes to fill a small bucket.
+/// The time in nanoseconds that is longer by the reserve.
 pub(super) fn prescribed(rate: &Rate) -> u64 {
-    let gap = rate.period / rate.count.max(1);
-    match rate.algorithm {
-        Algorithm::Interval => gap,
-        Algorithm::Bucket => gap.saturating_mul(rate.burst.unwrap_or(rate.count)).min(rate.period),
-        Algorithm::Sliding | Algorithm::Fixed => rate.period,
-    }
+    rate.algorithm.facts().prescribed(&rate.terms())
 }
 
 #[cfg(test)]

@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 const COMMON: [&str; 7] = ["time", "exit", "charge", "inherited", "interrupt", "pipe", "printable"];
 
 /// The other rooms, each with those it may use, which stand above it. See CONTRIBUTING.md for what is in them.
-const ROOMS: [(&str, &[&str]); 10] = [
-    ("config", &[]),
+const ROOMS: [(&str, &[&str]); 11] = [
+    ("rule", &[]),
+    ("config", &["rule"]),
     ("cli", &["config"]),
-    ("limiter", &[]),
+    ("limiter", &["rule"]),
     ("source", &["config"]),
     ("sink", &["source", "config"]),
-    ("store", &["limiter", "config"]),
-    ("audit", &["limiter", "config", "source"]),
-    ("schedule", &["limiter", "config", "source"]),
+    ("store", &["limiter", "rule", "config"]),
+    ("audit", &["limiter", "rule", "config", "source"]),
+    ("schedule", &["limiter", "rule", "config", "source"]),
     ("ui", &["schedule", "audit", "store", "config", "source"]),
     ("runtime", &["audit", "config", "limiter", "schedule", "source", "sink", "store", "ui"]),
 ];

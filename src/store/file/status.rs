@@ -12,7 +12,7 @@ use super::tables::Header;
 use super::visit::Visit;
 use super::{Setting, database, files, holder, owner, path};
 use crate::charge::Key;
-use crate::config::{Algorithm, Rate, State};
+use crate::config::{Rate, State};
 use crate::store::ledger::{BookingRules, NOBODY};
 use crate::store::{Answer, LimitStatus, Order, Policy, Reserve, Status, StoreError};
 use crate::time::Time;
@@ -70,10 +70,7 @@ fn limit_status(
     now: Time,
     book: impl Fn(&Order) -> Result<Answer, Fault>,
 ) -> Result<LimitStatus, Fault> {
-    let capacity = match rates[at].algorithm {
-        Algorithm::Interval => 1,
-        _ => policy.quotas[at].most(),
-    };
+    let capacity = policy.quotas[at].at_once();
     let costs: Vec<_> = (0..rates.len()).map(|other| u64::from(other == at)).collect();
     // The one more is the next slot.
     let count = capacity.min(MOST_COUNTED) + 1;

@@ -4,33 +4,33 @@
 //! handed on, and for sliding windows a [`Log`] of when each unit of cost was used. All zeros and an empty log is the state
 //! of limits that have never been used. To book a slot takes a few reads and writes for each limit, whatever its count.
 
-mod account;
 mod held;
 #[cfg(test)]
 mod tests;
-mod window;
+mod unlogged;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 
-pub use self::account::Account;
 pub use self::held::{Held, NOBODY, Owner};
-use self::window::{Unnoted, Window};
+use self::unlogged::Unlogged;
 use super::{Answer, Order, Overruns, Policy, Quota, Slot, StoreError, Turn};
-use crate::config::Algorithm;
 use crate::exit::Exit;
+pub use crate::rule::Account;
+use crate::rule::{Ask, SlotRule};
 use crate::time::{SECOND, Time};
 
 /// Nobody is told to ask again sooner than after this.
 const PAUSE: u64 = SECOND / 1000;
 
 /// So many nanoseconds ahead, slots are given out a few at a time: others have been booked before.
-pub(in crate::store) const NEAR: u64 = SECOND / 10;
+pub(super) const NEAR: u64 = SECOND / 10;
 
 /// So many horizons ahead is the last turn.
-pub(in crate::store) const LONGEST_QUEUE: u64 = 16;
+pub(super) const LONGEST_QUEUE: u64 = 16;
 
 /// The numbers of all limits.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -76,12 +76,35 @@ pub trait Log {
 #[derive(Clone, Debug)]
 pub struct BookingRules {
     policy: Policy,
+    /// One for each limit.
+    rules: Arc<[Box<dyn SlotRule>]>,
+}
+
+/// A limit that an order charges.
+struct Debit<'a> {
+    /// Which of the limits it is.
+    limit: usize,
+    quota: &'a Quota,
+    rule: &'a dyn SlotRule,
+    cost: u64,
+}
+
+impl Debit<'_> {
+    fn ask(&self, at: Time) -> Ask {
+        Ask { since: at, cost: self.cost }
+    }
+
+    /// When the cost has accrued.
+    fn gap(&self) -> u64 {
+        u64::try_from(self.quota.terms().gap(self.cost)).unwrap_or(u64::MAX)
+    }
 }
 
 impl BookingRules {
     /// Those of `policy`.
     pub fn new(policy: Policy) -> Self {
-        BookingRules { policy }
+        let rules = policy.quotas.iter().map(|quota| quota.algorithm.slots(quota.terms())).collect();
+        BookingRules { policy, rules }
     }
 
     /// Of what they are the rules.
@@ -91,31 +114,31 @@ impl BookingRules {
 
     /// The state of limits that begin at `now`.
     pub fn begin(&self, now: Time) -> Ledger {
-        let account = |quota: &Quota| match quota.starts_empty {
-            true => Account::drained(quota, now),
+        let accounts = self.limits().map(|(quota, rule)| match quota.starts_empty {
+            true => rule.exhausted(now),
             false => Account::default(),
-        };
-        Ledger { accounts: self.policy.quotas.iter().map(account).collect(), ..Ledger::default() }
+        });
+        Ledger { accounts: accounts.collect(), ..Ledger::default() }
     }
 
     /// The state of limits of which nothing is known but that they were used no later than `last`.
     ///
     /// They behave as though all had been used at `last`, so nothing is released for one window from then on.
     pub fn silence(&self, last: Time) -> Ledger {
-        let accounts = self.policy.quotas.iter().map(|quota| Account::silent(quota, last));
+        let accounts = self.rules.iter().map(|rule| rule.silent(last));
         Ledger { accounts: accounts.collect(), ..Ledger::default() }
     }
 
     /// From when on [`BookingRules::silence`] cannot be told from a new state.
     pub fn end_of_silence(&self, last: Time) -> Time {
-        let ends = self.policy.quotas.iter().map(|quota| account::end_of_silence(quota, last));
+        let ends = self.rules.iter().map(|rule| rule.fresh_from(&rule.silent(last), Time::ZERO));
         ends.max().unwrap_or(last)
     }
 
     /// From when on the state cannot be told from that of limits which were never used.
     pub fn idle_at(&self, ledger: &Ledger) -> Time {
-        let accounts = self.policy.quotas.iter().zip(&ledger.accounts);
-        let idle = accounts.map(|(quota, account)| account.idle_at(quota, ledger.newest)).max();
+        let accounts = self.rules.iter().zip(&ledger.accounts);
+        let idle = accounts.map(|(rule, account)| rule.fresh_from(account, ledger.newest)).max();
         idle.unwrap_or_default().max(ledger.turns)
     }
 
@@ -125,15 +148,15 @@ impl BookingRules {
     /// The log cannot be written.
     pub fn restart<L: Log>(&self, ledger: &Ledger, log: &mut L) -> Result<Ledger, L::Error> {
         let mut accounts = Vec::with_capacity(ledger.accounts.len());
-        for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
-            if quota.algorithm == Algorithm::Sliding && account.used > 0 {
+        for (limit, ((quota, rule), account)) in self.limits().zip(&ledger.accounts).enumerate() {
+            if quota.is_logged() && account.used > 0 {
                 log.forget(limit, account.used)?;
                 log.note(limit, 0..account.used, Time::ZERO)?;
             }
             // After a silence, nothing has been booked yet, and so nothing follows from when the last one was.
             let is_alone = ledger.accounts.len() == 1 && ledger.newest > Time::ZERO;
             let newest = Some(ledger.newest).filter(|_| is_alone);
-            accounts.push(account.restart(quota, newest));
+            accounts.push(rule.restarted(account, newest));
         }
         Ok(Ledger { accounts: accounts.into(), ..Ledger::default() })
     }
@@ -163,8 +186,8 @@ impl BookingRules {
         let mut answer = Answer { slots, overruns: ledger.overruns.clone(), ..Answer::default() };
         // Whether no slot of this order depends on another one of it.
         let is_small =
-            self.charged(order).all(|(_, quota, cost)| cost.saturating_mul(order.count) <= quota.count);
-        let mut unnoted = Unnoted::default();
+            self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.count);
+        let mut unlogged = Unlogged::default();
         let mut lacking = order.count - answer.slots.len() as u64;
         let mut is_first = true;
         while lacking > 0 {
@@ -187,13 +210,13 @@ impl BookingRules {
                 break;
             }
             lacking -= 1;
-            self.charge(ledger, &mut unnoted, at, order);
+            self.book_at(ledger, &mut unlogged, at, order);
             if !is_small {
-                unnoted.note(log)?;
+                unlogged.note(log)?;
             }
             answer.slots.push(self.slot(at));
         }
-        unnoted.note(log)?;
+        unlogged.note(log)?;
         self.forget(ledger, log)?;
         Ok(answer)
     }
@@ -214,27 +237,26 @@ impl BookingRules {
     ) -> Result<(), L::Error> {
         // What is booked stays booked, and the log is in the order of time.
         let at = over.max(ledger.newest);
-        let mut unnoted = Unnoted::default();
+        let mut unlogged = Unlogged::default();
         if ledger.overruns.costs.is_empty() {
             ledger.overruns.costs = vec![0; ledger.accounts.len()].into();
         }
-        for (limit, quota, cost) in self.charged(order) {
-            let cost = cost.saturating_mul(order.count);
+        for debit in self.debits(order) {
+            let debit = Debit { cost: debit.cost.saturating_mul(order.count), ..debit };
+            let Debit { limit, quota, rule, cost } = debit;
             let account = &mut ledger.accounts[limit];
-            match quota.algorithm {
-                Algorithm::Sliding => {
-                    unnoted.add(limit, Window { limit, quota }.charge(account, cost), at);
-                }
-                _ => account.overrun(quota, at, cost),
-            }
+            let before = account.used;
+            rule.overrun(account, debit.ask(at));
+            unlogged.add(&debit, before..account.used, at);
             let overruns = &mut ledger.overruns;
             overruns.costs[limit] = overruns.costs[limit].saturating_add(cost);
-            overruns.until = overruns.until.max(account::overrun_until(quota, over, cost));
+            let matters_for = quota.algorithm.facts().matters_for(&quota.terms(), cost);
+            overruns.until = overruns.until.max(later(over, matters_for));
         }
         ledger.newest = at;
         // Those who hold them may give them up: then nobody is to have them.
         ledger.held.forget(ledger.overruns.until);
-        unnoted.note(log)?;
+        unlogged.note(log)?;
         self.forget(ledger, log)
     }
 
@@ -282,7 +304,7 @@ impl BookingRules {
 
     /// The turn after another.
     fn after(&self, turn: Time, order: &Order) -> Time {
-        let gap = self.charged(order).map(|(_, quota, cost)| account::gap(quota, cost)).max();
+        let gap = self.debits(order).map(|debit| debit.gap()).max();
         later(turn, gap.unwrap_or(0))
     }
 
@@ -291,7 +313,7 @@ impl BookingRules {
     }
 
     fn check(&self, order: &Order) -> Result<(), StoreError> {
-        for (_, quota, cost) in self.charged(order) {
+        for Debit { quota, cost, .. } in self.debits(order) {
             if cost > quota.most() {
                 let text = &self.policy.text;
                 let error = anyhow!("an item costs {cost}, which '{text}' never admits: raise the limit");
@@ -301,10 +323,14 @@ impl BookingRules {
         Ok(())
     }
 
-    /// The limits that an order charges: which, what they are, and the cost.
-    fn charged<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = (usize, &'a Quota, u64)> {
-        let limits = self.policy.quotas.iter().zip(&order.costs).enumerate();
-        limits.filter(|(_, (_, cost))| **cost > 0).map(|(limit, (quota, &cost))| (limit, quota, cost))
+    fn limits(&self) -> impl Iterator<Item = (&Quota, &dyn SlotRule)> {
+        self.policy.quotas.iter().zip(self.rules.iter().map(AsRef::as_ref))
+    }
+
+    /// The limits that an order charges.
+    fn debits<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = Debit<'a>> {
+        let limits = self.limits().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
+        limits.map(|(limit, ((quota, rule), &cost))| Debit { limit, quota, rule, cost })
     }
 
     /// The first instant that all limits allow.
@@ -320,12 +346,12 @@ impl BookingRules {
         let mut at = now.max(ledger.newest);
         loop {
             let mut latest = at;
-            for (limit, quota, cost) in self.charged(order) {
+            for debit in self.debits(order) {
+                let Debit { limit, rule, cost, .. } = debit;
                 let account = &ledger.accounts[limit];
-                latest = latest.max(match quota.algorithm {
-                    Algorithm::Sliding => Window { limit, quota }.earliest(account, at, cost, log)?,
-                    _ => account.earliest(quota, self.policy.deadline, at, cost),
-                });
+                let unit = rule.deciding_unit(account, cost);
+                let decided = unit.map(|unit| log.used_at(limit, unit)).transpose()?;
+                latest = latest.max(rule.first_slot(account, debit.ask(at), self.policy.deadline, decided));
             }
             if latest == at {
                 return Ok(at);
@@ -334,15 +360,12 @@ impl BookingRules {
         }
     }
 
-    fn charge(&self, ledger: &mut Ledger, unnoted: &mut Unnoted, at: Time, order: &Order) {
-        for (limit, quota, cost) in self.charged(order) {
-            let account = &mut ledger.accounts[limit];
-            match quota.algorithm {
-                Algorithm::Sliding => {
-                    unnoted.add(limit, Window { limit, quota }.charge(account, cost), at);
-                }
-                _ => account.charge(quota, at, cost),
-            }
+    fn book_at(&self, ledger: &mut Ledger, unlogged: &mut Unlogged, at: Time, order: &Order) {
+        for debit in self.debits(order) {
+            let account = &mut ledger.accounts[debit.limit];
+            let before = account.used;
+            debit.rule.book(account, debit.ask(at));
+            unlogged.add(&debit, before..account.used, at);
         }
         ledger.newest = at;
     }
@@ -350,7 +373,7 @@ impl BookingRules {
     /// Forgets what is not looked at any more.
     fn forget<L: Log>(&self, ledger: &Ledger, log: &mut L) -> Result<(), L::Error> {
         for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
-            if quota.algorithm == Algorithm::Sliding {
+            if quota.is_logged() {
                 log.forget(limit, account.used.saturating_sub(quota.count.into()))?;
             }
         }

@@ -6,17 +6,18 @@ use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::terms::ScriptTerms;
+use crate::rule::Algorithm;
+use crate::store::ledger::{LONGEST_QUEUE, NEAR};
 use crate::store::{Order, Policy, Turn};
 
-/// A file for what all rules share, one for each rule, and one that books by all of them.
-const CODE: &str = concat!(
-    include_str!("scripts/state.lua"),
-    include_str!("scripts/sliding.lua"),
-    include_str!("scripts/bucket.lua"),
-    include_str!("scripts/interval.lua"),
-    include_str!("scripts/fixed.lua"),
-    include_str!("scripts/book.lua"),
-);
+/// What is the same in the process, what all rules share, each rule, and what books by all of them.
+fn code() -> String {
+    let shared = format!("local NEAR = {}\nlocal LONGEST_QUEUE = {LONGEST_QUEUE}\n", NEAR / 1000);
+    let rules = Algorithm::ALL.map(|algorithm| algorithm.facts().script);
+    // Each in a block, so that no rule sees the functions of another.
+    let rules = rules.map(|rule| format!("do\n{rule}end\n")).concat();
+    [&shared, include_str!("scripts/state.lua"), &rules, include_str!("scripts/book.lua")].concat()
+}
 
 /// A share of D that is many times what the script takes for one slot.
 const NANOS_A_SLOT: u64 = 40_000;
@@ -117,7 +118,7 @@ pub(super) struct Booking(Script);
 
 impl Booking {
     pub(super) fn new() -> Self {
-        Booking(Script::new(CODE))
+        Booking(Script::new(&code()))
     }
 
     /// Books, by the script's digest if the server knows it.
@@ -126,7 +127,7 @@ impl Booking {
         let mut value = connection.ask(&call);
         if value.as_ref().is_err_and(|error: &RedisError| error.kind() == NO_SCRIPT) {
             // What it says to this is of no interest: the next answer tells whether it has it.
-            let loaded = connection.ask(cmd("SCRIPT").arg("LOAD").arg(CODE));
+            let loaded = connection.ask(cmd("SCRIPT").arg("LOAD").arg(code()));
             value = loaded.and_then(|_| connection.ask(&call));
         }
         match value.map_err(|error| connection.failure(&error))? {

@@ -2,7 +2,8 @@
 
 use anyhow::{Result, anyhow, ensure};
 
-use crate::config::{Algorithm, format_duration};
+use crate::config::format_duration;
+use crate::rule::{Algorithm, Terms};
 use crate::store::{Policy, Quota};
 
 /// Whole numbers up to here are exact in Lua.
@@ -36,16 +37,14 @@ impl ScriptTerms {
             "a period of {} is too long for Redis, the most is 35 years",
             format_duration(period)
         );
-        let (count, period) = match algorithm {
-            Algorithm::Sliding | Algorithm::Fixed => (Some(count), micros),
-            Algorithm::Bucket | Algorithm::Interval => reduced(count.checked_mul(1000), period),
-        };
+        let accrues = algorithm.facts().accrues;
+        let (count, period) =
+            if accrues { reduced(count.checked_mul(1000), period) } else { (Some(count), micros) };
         let too_large = || anyhow!("a count of {} is too large for Redis", quota.count);
         let count = count.filter(|&count| u128::from(count) < MOST).ok_or_else(too_large)?;
-        let is_long = algorithm == Algorithm::Sliding && count > LONGEST_LOG;
         ensure!(
-            !is_long,
-            "{count} per period are too many for algo=sliding on Redis, which logs each: the most is 1000000; \
+            !quota.is_logged() || count <= LONGEST_LOG,
+            "{count} per period are too many for algo={algorithm} on Redis, which logs each: the most is 1000000; \
              algo=bucket has no log"
         );
         let terms = ScriptTerms { algorithm, count, period, burst, starts_empty, log: 0 };
@@ -56,10 +55,8 @@ impl ScriptTerms {
     /// # Errors
     /// A cost that the scripts cannot reckon with exactly.
     pub(super) fn ensure_exact(&self, cost: u64) -> Result<()> {
-        let most = match self.algorithm {
-            Algorithm::Bucket | Algorithm::Interval => u128::from(cost) * u128::from(self.period),
-            Algorithm::Sliding | Algorithm::Fixed => u128::from(cost),
-        };
+        let unit = if self.algorithm.facts().accrues { self.period } else { 1 };
+        let most = u128::from(cost) * u128::from(unit);
         // Half of it, so that sums stay exact, too.
         ensure!(
             most < MOST / 2,
@@ -71,16 +68,13 @@ impl ScriptTerms {
 
     /// How many units are in the logs up to the end of its own.
     pub(super) fn end_of_log(&self) -> u64 {
-        self.log + if self.algorithm == Algorithm::Sliding { self.count } else { 0 }
+        self.log + if self.algorithm.facts().is_logged { self.count } else { 0 }
     }
 
     /// How long it takes in microseconds until nothing matters of what was, if no release costs more than `cost`.
     pub(super) fn memory(&self, cost: u64) -> u64 {
-        match self.algorithm {
-            Algorithm::Sliding | Algorithm::Fixed => self.period,
-            Algorithm::Bucket => (self.burst * self.period).div_ceil(self.count),
-            Algorithm::Interval => (cost * self.period).div_ceil(self.count),
-        }
+        let &ScriptTerms { algorithm, count, period, burst, .. } = self;
+        algorithm.facts().matters_for(&Terms { count, period, burst }, cost)
     }
 }
 
@@ -100,7 +94,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 /// One that Redis cannot keep exactly; it says what to do about it.
 pub(super) fn terms(policy: &Policy) -> Result<Vec<ScriptTerms>> {
     let mut terms = policy.quotas.iter().map(ScriptTerms::of).collect::<Result<Vec<_>>>()?;
-    let mut logged: Vec<_> = terms.iter_mut().filter(|terms| terms.algorithm == Algorithm::Sliding).collect();
+    let mut logged: Vec<_> = terms.iter_mut().filter(|terms| terms.algorithm.facts().is_logged).collect();
     // The longest is the last: what stands before a unit takes memory even if it is not used.
     logged.sort_by_key(|terms| terms.count);
     let mut before = 0;

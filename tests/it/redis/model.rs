@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use throttle::config::Algorithm;
-use throttle::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Single, Sliding, Terms, Verdict};
+use throttle::limiter::{Limiter, Single};
+use throttle::rule::{Algorithm, Ask, Named, Terms, Verdict, Visitor};
 use throttle::store::{Policy, Quota};
 use throttle::time::Time;
 
@@ -26,22 +26,25 @@ struct Limit {
     newest: u64,
 }
 
+/// A limiter of one history, for all items.
+struct Alone(Terms);
+
+impl Visitor for Alone {
+    type Output = Box<dyn Limiter>;
+
+    fn visit<R: Named>(self) -> Box<dyn Limiter> {
+        Box::new(Single::new(R::new(self.0)))
+    }
+}
+
 impl Limit {
     fn of(quota: &Quota) -> Self {
         let windows = Terms { count: quota.count, period: quota.period.div_ceil(1000), burst: 0 };
         // N per P nanoseconds is 1000 N per P microseconds.
         let rates = Terms { count: quota.count * 1000, period: quota.period, burst: quota.burst };
-        let rule: Box<dyn Limiter> = match quota.algorithm {
-            Algorithm::Sliding => Box::new(Single::new(Sliding::new(windows))),
-            Algorithm::Fixed => Box::new(Single::new(Fixed::new(windows))),
-            Algorithm::Bucket => Box::new(Single::new(Bucket::new(rates))),
-            Algorithm::Interval => Box::new(Single::new(Interval::new(rates))),
-        };
-        let gap = match quota.algorithm {
-            Algorithm::Sliding | Algorithm::Fixed => (windows.period, windows.count),
-            Algorithm::Bucket | Algorithm::Interval => (rates.period, rates.count),
-        };
-        Limit { rule, gap, newest: 0 }
+        let terms = if quota.algorithm.facts().accrues { rates } else { windows };
+        let gap = (terms.period, terms.count);
+        Limit { rule: quota.algorithm.visit(Alone(terms)), gap, newest: 0 }
     }
 }
 

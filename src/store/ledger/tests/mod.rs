@@ -1,4 +1,4 @@
-//! The rules of booking against those in `limiter`, and against what a crowd of processes makes of them.
+//! The rules of booking against those of a run, and against what a crowd of processes makes of them.
 
 mod audit;
 mod crowd;
@@ -8,7 +8,8 @@ use fastrand::Rng;
 
 use super::*;
 use crate::charge::Key;
-use crate::limiter::{Ask, Bucket, Fixed, Interval, Limiter, Single, Sliding, Terms, Verdict};
+use crate::limiter::{Limiter, Single};
+use crate::rule::{Algorithm, Named, Sliding, Terms, Verdict, Visitor};
 use crate::store::memory::MemoryLog;
 
 /// Calls `check` with random numbers, over and over; says which they were if it fails.
@@ -31,11 +32,8 @@ impl Drop for Told {
     }
 }
 
-const ALGORITHMS: [Algorithm; 4] =
-    [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Interval, Algorithm::Fixed];
-
 fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
-    let burst = if algorithm == Algorithm::Bucket { count } else { 0 };
+    let burst = if algorithm.facts().has_burst { count } else { 0 };
     Quota { algorithm, count, period, burst, starts_empty: false }
 }
 
@@ -96,14 +94,19 @@ impl Books {
     }
 }
 
-fn limiter(quota: &Quota) -> Box<dyn Limiter> {
-    let terms = Terms { count: quota.count, period: quota.period, burst: quota.burst };
-    match quota.algorithm {
-        Algorithm::Sliding => Box::new(Single::new(Sliding::new(terms))),
-        Algorithm::Bucket => Box::new(Single::new(Bucket::new(terms))),
-        Algorithm::Interval => Box::new(Single::new(Interval::new(terms))),
-        Algorithm::Fixed => Box::new(Single::new(Fixed::new(terms))),
+/// A limiter of one history, for all items.
+struct Alone(Terms);
+
+impl Visitor for Alone {
+    type Output = Box<dyn Limiter>;
+
+    fn visit<R: Named>(self) -> Box<dyn Limiter> {
+        Box::new(Single::new(R::new(self.0)))
     }
+}
+
+fn limiter(quota: &Quota) -> Box<dyn Limiter> {
+    quota.algorithm.visit(Alone(quota.terms()))
 }
 
 /// Charges what was released before, and was over only then.
@@ -120,9 +123,9 @@ fn overrun(quota: &Quota, limiter: &mut dyn Limiter, at: Time, cost: u64) {
 /// Some limits of all kinds.
 fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
     let quota = |_| {
-        let algorithm = random.choice(ALGORITHMS).expect("one");
+        let algorithm = random.choice(Algorithm::ALL).expect("one");
         let quota = quota(algorithm, random.u64(1..=12), random.u64(1..=100));
-        let burst = if algorithm == Algorithm::Bucket { random.u64(1..=12) } else { 0 };
+        let burst = if algorithm.facts().has_burst { random.u64(1..=12) } else { 0 };
         Quota { burst, starts_empty, ..quota }
     };
     (0..3).map(quota).collect()
@@ -187,7 +190,7 @@ fn several_at_once_are_the_same_as_one_by_one() {
 
 #[test]
 fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
-    for algorithm in ALGORITHMS {
+    for algorithm in Algorithm::ALL {
         let horizon = 2 * SECOND;
         let quota = quota(algorithm, 10, 10 * SECOND);
         let mut state = Books::new(Policy { horizon, ..policy(&[quota]) });
@@ -309,7 +312,7 @@ fn what_can_never_be_admitted_is_an_error() {
 
 #[test]
 fn the_largest_numbers_do_not_overflow() {
-    for algorithm in ALGORITHMS {
+    for algorithm in Algorithm::ALL {
         let mut state = Books::new(policy(&[quota(algorithm, u64::MAX, u64::MAX)]));
         let slots = state.slots(&[(0, u64::MAX), (u64::MAX - 1, 1), (u64::MAX, u64::MAX)]);
         assert!(slots.is_sorted(), "{algorithm}: {slots:?}");
@@ -351,7 +354,7 @@ fn no_more_is_kept_than_one_window() {
 
 #[test]
 fn a_slot_that_is_given_back_goes_to_the_next_who_asks() {
-    for algorithm in ALGORITHMS {
+    for algorithm in Algorithm::ALL {
         let mut state = Books::new(policy(&[quota(algorithm, 1, 100)]));
         let (one, two) = (order(&[1], 1), order(&[1], 2));
         assert_eq!(state.slots(&[(0, 1)]), [0]);
@@ -434,7 +437,7 @@ fn after_a_restart_gaps_of_several_limits_count_as_whole() {
 
 #[test]
 fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
-    for algorithm in ALGORITHMS {
+    for algorithm in Algorithm::ALL {
         let mut state = Books::new(policy(&[quota(algorithm, 1, 10)]));
         for ledger in [state.rules.silence(Time(1000)), state.rules.begin(Time(1000))] {
             state.ledger = state.rules.restart(&ledger, &mut state.log).expect("in memory");
@@ -445,7 +448,7 @@ fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
 
 #[test]
 fn a_silence_ends_when_all_of_it_is_as_new() {
-    for algorithm in ALGORITHMS {
+    for algorithm in Algorithm::ALL {
         let rules = BookingRules::new(policy(&[quota(algorithm, 3, 10)]));
         assert_eq!(rules.end_of_silence(Time(100)), Time(110), "{algorithm}");
     }

@@ -14,7 +14,6 @@
 --       seq, newest, settled, late, close), the turn (0: none),
 --       whether the policy was kept before}.
 
-local RULES = { sliding = sliding, bucket = bucket, interval = interval, fixed = fixed }
 local SLACK = 10000000
 
 local FOUND_LOST, FOUND_STEPPED_BACK, TOLD_TO_DISTRUST = 1, 2, 3
@@ -31,11 +30,6 @@ local returned_at = logs + tonumber(ARGV[10]) * 8
 local waits = ARGV[13] == '1'
 local late, ago = tonumber(ARGV[14]), tonumber(ARGV[15])
 local FIRST, EACH = 15, 13
-
--- Microseconds. Slots that are further ahead are given out a few at a time.
-local NEAR = 100000
--- So many horizons ahead is the last turn.
-local LONGEST_QUEUE = 16
 
 local function limit(at)
   local number = function(offset) return tonumber(ARGV[at + offset]) end

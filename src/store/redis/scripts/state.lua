@@ -12,6 +12,9 @@
 -- late    what releases cost, together, that were over later than their slots were good
 -- close   when no slot is too close to these any more
 --
+-- NEAR (slots that are further ahead are given out a few at a time) and LONGEST_QUEUE (so many horizons ahead is the last
+-- turn) stand before this file.
+--
 -- Instants are microseconds of the server's clock. They, and all products, are below 2^53, so that doubles are exact.
 
 local KEY = KEYS[1]
@@ -139,6 +142,9 @@ function common.drain(state, at)
   state.quiet = at + state.rule.memory(state)
 end
 
-local function new_rule()
-  return setmetatable({}, { __index = common })
+local RULES = {}
+
+local function new_rule(name)
+  RULES[name] = setmetatable({}, { __index = common })
+  return RULES[name]
 end

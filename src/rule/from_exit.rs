@@ -1,6 +1,6 @@
 //! Counting from the end of a command instead of its start.
 
-use super::{Algorithm, Ask, Terms, Verdict};
+use super::{Ask, Named, Overlap, Rule, Terms, Verdict};
 use crate::time::Time;
 
 /// A release occupies its place from its start until it is finished, and counts as made at that instant.
@@ -8,10 +8,8 @@ use crate::time::Time;
 /// So under a sliding window, no more than `count` are running or ended less than `period` ago. Under a minimum gap,
 /// one starts no sooner than the gap after the end of the one before, and they never overlap.
 #[derive(Clone, Debug)]
-pub struct FromExit<A> {
-    inner: A,
-    /// Whether nothing may start while anything runs.
-    is_serial: bool,
+pub struct FromExit<R> {
+    inner: R,
 }
 
 /// What has finished, and what runs.
@@ -22,25 +20,25 @@ pub struct Running<S> {
     held: u64,
 }
 
-impl<A> FromExit<A> {
+impl<R: Named> FromExit<R> {
     /// As `inner`, with what runs added to every ask.
-    pub fn overlapping(inner: A) -> Self {
-        FromExit { inner, is_serial: false }
+    pub fn new(inner: R) -> Self {
+        FromExit { inner }
     }
 
-    /// As `inner`, one at a time.
-    pub fn serial(inner: A) -> Self {
-        FromExit { inner, is_serial: true }
+    /// Whether nothing may start because something runs.
+    fn is_occupied(state: &Running<R::State>) -> bool {
+        R::FACTS.from_exit == Some(Overlap::Never) && state.held > 0
     }
 }
 
-impl<A: Algorithm> Algorithm for FromExit<A> {
-    type State = Running<A::State>;
+impl<R: Named> Rule for FromExit<R> {
+    type State = Running<R::State>;
 
     /// Never means: not before something has finished.
     fn earliest(&self, state: &Self::State, ask: Ask) -> Verdict {
         match ask.cost.checked_add(state.held) {
-            _ if self.is_serial && state.held > 0 => Verdict::Never,
+            _ if Self::is_occupied(state) => Verdict::Never,
             Some(cost) => self.inner.earliest(&state.finished, Ask { cost, ..ask }),
             None => Verdict::Never,
         }
@@ -80,7 +78,7 @@ impl<A: Algorithm> Algorithm for FromExit<A> {
     }
 
     fn with_terms(&self, terms: Terms) -> Self {
-        FromExit { inner: self.inner.with_terms(terms), is_serial: self.is_serial }
+        FromExit::new(self.inner.with_terms(terms))
     }
 
     fn memory(&self) -> Option<u64> {
@@ -102,17 +100,17 @@ impl<A: Algorithm> Algorithm for FromExit<A> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Rule, one, terms};
+    use super::super::table::{Stateful, one, terms};
     use super::super::{Interval, Sliding};
     use super::*;
 
-    fn finish<A: Algorithm>(limiter: &mut Rule<A>, now: u64) {
+    fn finish<R: Rule>(limiter: &mut Stateful<R>, now: u64) {
         limiter.rule.finish(&mut limiter.state, Time(now), one(0));
     }
 
     #[test]
     fn what_runs_keeps_its_place_and_then_for_a_period() {
-        let mut limiter = Rule::new(FromExit::overlapping(Sliding::new(terms(2, 10))));
+        let mut limiter = Stateful::new(FromExit::new(Sliding::new(terms(2, 10))));
         limiter.commit(0, one(0));
         limiter.commit(1, one(1));
         assert_eq!(limiter.earliest(one(50)), Verdict::Never);
@@ -126,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_gap_from_end_to_start_leaves_no_overlap() {
-        let mut limiter = Rule::new(FromExit::serial(Interval::new(terms(1, 10))));
+        let mut limiter = Stateful::new(FromExit::new(Interval::new(terms(1, 10))));
         limiter.commit(0, one(0));
         assert_eq!(limiter.earliest(one(50)), Verdict::Never);
         finish(&mut limiter, 60);
@@ -135,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_runs_is_not_available() {
-        let mut limiter = Rule::new(FromExit::overlapping(Sliding::new(terms(2, 10))));
+        let mut limiter = Stateful::new(FromExit::new(Sliding::new(terms(2, 10))));
         let available = [(); 3].map(|()| {
             let available = limiter.available(Time(0), one(0), 0);
             limiter.commit(0, one(0));
@@ -146,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_rule_beneath_is_exhausted_and_has_its_terms_changed() {
-        let mut limiter = Rule::new(FromExit::overlapping(Sliding::new(terms(1, 10))));
+        let mut limiter = Stateful::new(FromExit::new(Sliding::new(terms(1, 10))));
         limiter.exhaust(5);
         assert_eq!(limiter.earliest(one(5)), Verdict::At(Time(15)));
         limiter.retune(6, terms(1, 20));

@@ -1,6 +1,7 @@
 //! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous exact refill.
 
-use super::{Algorithm, Ask, Terms, Verdict};
+use super::slots::instant;
+use super::{Account, Ask, Facts, Named, Rule, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// Bursts of up to `burst`, then `count` per `period`: at most `burst + count·W/period` in any window W.
@@ -24,11 +25,6 @@ pub struct Lacking {
 }
 
 impl Bucket {
-    /// A bucket of `terms.burst`, filled by `terms.count` each `terms.period`.
-    pub fn new(terms: Terms) -> Self {
-        Bucket { terms }
-    }
-
     fn grains(&self, cost: u64) -> u128 {
         u128::from(cost) * u128::from(self.terms.period)
     }
@@ -68,7 +64,24 @@ impl Bucket {
     }
 }
 
-impl Algorithm for Bucket {
+impl Named for Bucket {
+    const FACTS: Facts = Facts {
+        name: "bucket",
+        has_burst: true,
+        from_exit: None,
+        accrues: true,
+        is_logged: false,
+        at_once: |terms| terms.burst,
+        most: |terms| terms.burst.saturating_add(terms.count),
+        script: include_str!("bucket.lua"),
+    };
+
+    fn new(terms: Terms) -> Self {
+        Bucket { terms }
+    }
+}
+
+impl Rule for Bucket {
     type State = Lacking;
 
     fn earliest(&self, lacking: &Lacking, ask: Ask) -> Verdict {
@@ -116,7 +129,7 @@ impl Algorithm for Bucket {
     }
 
     fn with_terms(&self, terms: Terms) -> Self {
-        Bucket { terms }
+        Bucket::new(terms)
     }
 
     fn carry_over(&self, lacking: &mut Lacking, new: &Self, now: Time, _: Option<Time>) {
@@ -134,13 +147,46 @@ impl Algorithm for Bucket {
     }
 }
 
+/// `at` is when it was last charged, `used` the grains that were then lacking.
+impl SlotRule for Bucket {
+    fn first_slot(&self, account: &Account, ask: Ask, _: u64, _: Option<Time>) -> Time {
+        instant(self.earliest(&(*account).into(), ask))
+    }
+
+    fn book(&self, account: &mut Account, ask: Ask) {
+        let mut lacking = (*account).into();
+        self.commit(&mut lacking, ask.since, ask);
+        *account = lacking.into();
+    }
+
+    fn silent(&self, at: Time) -> Account {
+        Lacking { grains: self.full(), at }.into()
+    }
+
+    fn fresh_from(&self, account: &Account, _: Time) -> Time {
+        instant(self.idle_at(&(*account).into()))
+    }
+}
+
+impl From<Account> for Lacking {
+    fn from(account: Account) -> Self {
+        Lacking { grains: account.used, at: Time(account.at) }
+    }
+}
+
+impl From<Lacking> for Account {
+    fn from(lacking: Lacking) -> Self {
+        Account { at: lacking.at.0, used: lacking.grains }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Rule, one};
+    use super::super::table::{Stateful, one};
     use super::*;
 
-    fn bucket(count: u64, period: u64, burst: u64) -> Rule<Bucket> {
-        Rule::new(Bucket::new(Terms { count, period, burst }))
+    fn bucket(count: u64, period: u64, burst: u64) -> Stateful<Bucket> {
+        Stateful::new(Bucket::new(Terms { count, period, burst }))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 -- At least P/N between two slots, for each unit of the first: x is when the gap after the newest slot is over.
 -- `period` is in such units that P/N is period/count microseconds.
 
-local interval = new_rule()
+local interval = new_rule('interval')
 
 function interval.most()
   return NEVER

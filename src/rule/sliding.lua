@@ -1,7 +1,7 @@
 -- At most N units in any window of length P: a ring of the slots of the last N units, 8 bytes each.
 -- Unit u, counted from 0, is at place u mod N. `log` is where the ring begins.
 
-local sliding = new_rule()
+local sliding = new_rule('sliding')
 
 -- So many units are read at once: they are asked for one after the other.
 local AHEAD = 64

@@ -1,6 +1,8 @@
 //! The fixed window counter.
 
-use super::{Algorithm, Ask, Terms, Verdict};
+use super::facts::narrow;
+use super::slots::{instant, later};
+use super::{Account, Ask, Facts, Named, Rule, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in each of its own windows of length `period`.
@@ -23,18 +25,30 @@ pub struct Window {
 }
 
 impl Fixed {
-    /// At most `terms.count` in a window of `terms.period`.
-    pub fn new(terms: Terms) -> Self {
-        Fixed { count: terms.count, period: terms.period }
-    }
-
     /// The window that `now` is in, if any.
     fn current(&self, window: Window, now: Time) -> Option<Window> {
         (window.used > 0 && now.since(window.start) < self.period).then_some(window)
     }
 }
 
-impl Algorithm for Fixed {
+impl Named for Fixed {
+    const FACTS: Facts = Facts {
+        name: "fixed",
+        has_burst: false,
+        from_exit: None,
+        accrues: false,
+        is_logged: false,
+        at_once: |terms| terms.count,
+        most: |terms| terms.count.saturating_mul(2),
+        script: include_str!("fixed.lua"),
+    };
+
+    fn new(terms: Terms) -> Self {
+        Fixed { count: terms.count, period: terms.period }
+    }
+}
+
+impl Rule for Fixed {
     type State = Window;
 
     fn earliest(&self, window: &Window, ask: Ask) -> Verdict {
@@ -100,41 +114,77 @@ impl Algorithm for Fixed {
     }
 }
 
+/// `at` is when the window started, `used` the cost of the slots in it; 0 if there was none yet.
+impl SlotRule for Fixed {
+    fn first_slot(&self, account: &Account, ask: Ask, late: u64, _: Option<Time>) -> Time {
+        let end = later(Time(account.at), self.period);
+        // What is released as late as it may be must still be in its window.
+        let is_too_late = account.used > 0 && ask.since < end && later(ask.since, late) >= end;
+        if is_too_late { end } else { instant(self.earliest(&(*account).into(), ask)) }
+    }
+
+    fn book(&self, account: &mut Account, ask: Ask) {
+        let mut window = (*account).into();
+        self.commit(&mut window, ask.since, ask);
+        *account = window.into();
+    }
+
+    fn silent(&self, at: Time) -> Account {
+        Window { start: at, used: self.count }.into()
+    }
+
+    fn fresh_from(&self, account: &Account, _: Time) -> Time {
+        instant(self.idle_at(&(*account).into()))
+    }
+}
+
+impl From<Account> for Window {
+    fn from(account: Account) -> Self {
+        Window { start: Time(account.at), used: narrow(account.used) }
+    }
+}
+
+impl From<Window> for Account {
+    fn from(window: Window) -> Self {
+        Account { at: window.start.0, used: window.used.into() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Rule, terms};
+    use super::super::table::{Stateful, terms};
     use super::*;
 
     #[test]
     fn a_window_starts_at_the_first_release_after_the_last_one() {
-        let mut limiter = Rule::new(Fixed::new(terms(2, 10)));
+        let mut limiter = Stateful::new(Fixed::new(terms(2, 10)));
         assert_eq!(limiter.instants(&[3, 4, 5, 40, 49, 49]), [3, 4, 13, 40, 49, 50]);
     }
 
     #[test]
     fn the_weak_guarantee_lets_nearly_twice_the_count_through_at_a_boundary() {
-        let mut limiter = Rule::new(Fixed::new(terms(3, 1000)));
+        let mut limiter = Stateful::new(Fixed::new(terms(3, 1000)));
         let arrivals = [0, 900, 900, 1050, 1050, 1050];
         assert_eq!(limiter.instants(&arrivals), arrivals);
     }
 
     #[test]
     fn a_cost_that_does_not_fit_waits_for_the_next_window() {
-        let mut limiter = Rule::new(Fixed::new(terms(5, 10)));
+        let mut limiter = Stateful::new(Fixed::new(terms(5, 10)));
         let items = [(0, 3), (1, 3), (11, 2), (12, 6), (12, 1)];
         assert_eq!(limiter.releases(&items), [Some(0), Some(10), Some(11), None, Some(20)]);
     }
 
     #[test]
     fn exhausted_is_silent_for_one_period() {
-        let mut limiter = Rule::new(Fixed::new(terms(2, 10)));
+        let mut limiter = Stateful::new(Fixed::new(terms(2, 10)));
         limiter.exhaust(5);
         assert_eq!(limiter.instants(&[6, 6, 6]), [15, 15, 25]);
     }
 
     #[test]
     fn other_terms_keep_the_window() {
-        let mut limiter = Rule::new(Fixed::new(terms(2, 10)));
+        let mut limiter = Stateful::new(Fixed::new(terms(2, 10)));
         assert_eq!(limiter.instants(&[0, 1]), [0, 1]);
         limiter.retune(2, terms(3, 20));
         assert_eq!(limiter.instants(&[2, 3]), [2, 20]);
@@ -147,14 +197,14 @@ mod tests {
 
     #[test]
     fn a_longer_period_takes_what_is_not_known_as_used() {
-        let mut limiter = Rule::new(Fixed::new(terms(2, 10)));
+        let mut limiter = Stateful::new(Fixed::new(terms(2, 10)));
         limiter.retune_after(Some(7), 17, terms(3, 20));
         assert_eq!(limiter.instants(&[17]), [27]);
     }
 
     #[test]
     fn the_last_of_many_is_known_without_releasing_them() {
-        let mut limiter = Rule::new(Fixed::new(terms(20, 60)));
+        let mut limiter = Stateful::new(Fixed::new(terms(20, 60)));
         assert_eq!(limiter.last_of(0, 1, 100), Some(240));
         limiter.releases(&[(0, 7), (10, 9)]);
         for count in 0..60 {

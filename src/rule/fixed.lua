@@ -1,6 +1,6 @@
 -- At most N units in each of a row of windows of length P: x is the start of the last window, y what was used of it.
 
-local fixed = new_rule()
+local fixed = new_rule('fixed')
 
 function fixed.earliest(state)
   if state.cost > state.count then

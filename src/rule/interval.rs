@@ -1,6 +1,8 @@
 //! The minimum gap, also known as pacing, or GCRA (ITU-T I.371) with no tolerance.
 
-use super::{Algorithm, Ask, Terms, Verdict};
+use super::facts::narrow;
+use super::slots::later;
+use super::{Account, Ask, Facts, Named, Overlap, Rule, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// Consecutive releases at least `period/count` apart, for each unit of cost.
@@ -8,8 +10,7 @@ use crate::time::Time;
 /// The gap is measured from the release that really happened: lateness is never made up for.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    count: u64,
-    period: u64,
+    terms: Terms,
     /// The gap after a cost of 1, which is most often asked for.
     shortest: u64,
 }
@@ -22,23 +23,19 @@ pub struct Last {
 }
 
 impl Interval {
-    /// One unit of cost each `terms.period / terms.count`.
-    pub fn new(terms: Terms) -> Self {
-        let Terms { count, period, .. } = terms;
-        Interval { count, period, shortest: period.div_ceil(count.max(1)) }
+    /// The nanoseconds that have to pass after a release of this cost.
+    fn gap(&self, cost: u64) -> u128 {
+        if cost == 1 { self.shortest.into() } else { self.terms.gap(cost) }
     }
 
-    /// How many nanoseconds have to pass after a release of this cost, rounded up. With a count of 0, as with 1.
-    pub fn gap(&self, cost: u64) -> u128 {
-        match cost {
-            1 => self.shortest.into(),
-            _ => (u128::from(cost) * u128::from(self.period)).div_ceil(self.count.max(1).into()),
-        }
+    /// The account as it stands after a slot of this cost.
+    fn after(&self, at: Time, cost: u64) -> Account {
+        Account { at: later(at, narrow(self.gap(cost))).0, used: 0 }
     }
 
     /// When the gap after the last release is over.
     fn next(&self, last: &Last) -> Verdict {
-        match (self.count, last.cost) {
+        match (self.terms.count, last.cost) {
             (_, 0) => Verdict::At(Time::ZERO),
             (0, _) => Verdict::Never,
             (_, cost) => Verdict::after(last.at, self.gap(cost)),
@@ -46,11 +43,28 @@ impl Interval {
     }
 }
 
-impl Algorithm for Interval {
+impl Named for Interval {
+    const FACTS: Facts = Facts {
+        name: "interval",
+        has_burst: false,
+        from_exit: Some(Overlap::Never),
+        accrues: true,
+        is_logged: false,
+        at_once: |_| 1,
+        most: |terms| terms.count,
+        script: include_str!("interval.lua"),
+    };
+
+    fn new(terms: Terms) -> Self {
+        Interval { terms, shortest: terms.period.div_ceil(terms.count.max(1)) }
+    }
+}
+
+impl Rule for Interval {
     type State = Last;
 
     fn earliest(&self, last: &Last, ask: Ask) -> Verdict {
-        match self.count {
+        match self.terms.count {
             0 => Verdict::Never,
             _ => self.next(last).max(Verdict::At(ask.since)),
         }
@@ -62,8 +76,7 @@ impl Algorithm for Interval {
 
     fn last_of(&self, last: &Last, ask: Ask, count: u64) -> Verdict {
         let Some(gaps) = count.checked_sub(1) else { return Verdict::At(ask.since) };
-        let gap = (u128::from(ask.cost) * u128::from(self.period)).div_ceil(u128::from(self.count.max(1)));
-        self.earliest(last, ask).plus(gap.saturating_mul(gaps.into()))
+        self.earliest(last, ask).plus(self.gap(ask.cost).saturating_mul(gaps.into()))
     }
 
     fn commit(&self, last: &mut Last, now: Time, ask: Ask) {
@@ -92,32 +105,68 @@ impl Algorithm for Interval {
     }
 }
 
+/// `at` is the first instant that is allowed.
+impl SlotRule for Interval {
+    fn first_slot(&self, account: &Account, ask: Ask, _: u64, _: Option<Time>) -> Time {
+        ask.since.max(Time(account.at))
+    }
+
+    fn book(&self, account: &mut Account, ask: Ask) {
+        *account = self.after(ask.since, ask.cost);
+    }
+
+    fn overrun(&self, account: &mut Account, ask: Ask) {
+        account.at = account.at.max(self.after(ask.since, ask.cost).at);
+    }
+
+    fn exhausted(&self, at: Time) -> Account {
+        self.after(at, 1)
+    }
+
+    fn silent(&self, at: Time) -> Account {
+        Account { at: later(at, self.terms.period).0, used: 0 }
+    }
+
+    fn fresh_from(&self, account: &Account, _: Time) -> Time {
+        Time(account.at)
+    }
+
+    /// What the last one cost shows in how much later the next one may be.
+    fn restarted(&self, account: &Account, newest: Option<Time>) -> Account {
+        match newest {
+            _ if *account == Account::default() => *account,
+            Some(newest) => Account { at: account.at.saturating_sub(newest.0), used: 0 },
+            None => self.silent(Time::ZERO),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Rule, terms};
+    use super::super::table::{Stateful, terms};
     use super::*;
 
     #[test]
     fn the_first_is_immediate_and_the_rest_keep_the_gap() {
-        let mut limiter = Rule::new(Interval::new(terms(2, 20)));
+        let mut limiter = Stateful::new(Interval::new(terms(2, 20)));
         assert_eq!(limiter.instants(&[3, 3, 14, 50, 51]), [3, 13, 23, 50, 60]);
     }
 
     #[test]
     fn the_gap_is_rounded_up() {
-        let mut limiter = Rule::new(Interval::new(terms(3, 10)));
+        let mut limiter = Stateful::new(Interval::new(terms(3, 10)));
         assert_eq!(limiter.instants(&[0, 0, 0]), [0, 4, 8]);
     }
 
     #[test]
     fn a_dear_release_makes_the_next_wait_longer() {
-        let mut limiter = Rule::new(Interval::new(terms(1, 10)));
+        let mut limiter = Stateful::new(Interval::new(terms(1, 10)));
         assert_eq!(limiter.releases(&[(0, 5), (0, 1), (0, 1)]), [0, 50, 60].map(Some));
     }
 
     #[test]
     fn exhausted_waits_one_gap() {
-        let mut limiter = Rule::new(Interval::new(terms(1, 10)));
+        let mut limiter = Stateful::new(Interval::new(terms(1, 10)));
         limiter.exhaust(5);
         assert_eq!(limiter.instants(&[5, 5]), [15, 25]);
         limiter.releases(&[(35, 4)]);
@@ -127,13 +176,13 @@ mod tests {
 
     #[test]
     fn past_the_end_of_time_is_never() {
-        let mut limiter = Rule::new(Interval::new(terms(1, u64::MAX)));
+        let mut limiter = Stateful::new(Interval::new(terms(1, u64::MAX)));
         assert_eq!(limiter.releases(&[(1, 1), (1, 1)]), [Some(1), None]);
     }
 
     #[test]
     fn other_terms_measure_from_the_last_release() {
-        let mut limiter = Rule::new(Interval::new(terms(1, 10)));
+        let mut limiter = Stateful::new(Interval::new(terms(1, 10)));
         assert_eq!(limiter.instants(&[0]), [0]);
         limiter.retune(3, terms(1, 100));
         assert_eq!(limiter.idle_at(), Verdict::At(Time(100)));
@@ -143,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_last_of_many_is_known_without_releasing_them() {
-        let mut limiter = Rule::new(Interval::new(terms(20, 60)));
+        let mut limiter = Stateful::new(Interval::new(terms(20, 60)));
         assert_eq!(limiter.last_of(0, 1, 100), Some(297));
         limiter.releases(&[(10, 4)]);
         for count in 0..60 {
@@ -153,6 +202,6 @@ mod tests {
 
     #[test]
     fn a_count_of_0_releases_nothing_even_at_first() {
-        assert_eq!(Rule::new(Interval::new(terms(0, 10))).releases(&[(4, 1)]), [None]);
+        assert_eq!(Stateful::new(Interval::new(terms(0, 10))).releases(&[(4, 1)]), [None]);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Algorithm, Ask, Terms, Verdict};
+use super::slots::later;
+use super::{Account, Ask, Facts, Named, Overlap, Rule, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -52,9 +53,9 @@ impl Log {
 }
 
 impl Sliding {
-    /// At most `terms.count` in `terms.period`.
-    pub fn new(terms: Terms) -> Self {
-        Sliding { count: terms.count, period: terms.period }
+    /// The end of the window that began at the instant of a mark.
+    fn end(&self, mark: u64) -> Time {
+        mark.checked_sub(1).map_or(Time::ZERO, |at| later(Time(at), self.period))
     }
 
     fn is_over(&self, run: &Run, now: Time) -> bool {
@@ -72,7 +73,24 @@ impl Sliding {
     }
 }
 
-impl Algorithm for Sliding {
+impl Named for Sliding {
+    const FACTS: Facts = Facts {
+        name: "sliding",
+        has_burst: false,
+        from_exit: Some(Overlap::Allowed),
+        accrues: false,
+        is_logged: true,
+        at_once: |terms| terms.count,
+        most: |terms| terms.count,
+        script: include_str!("sliding.lua"),
+    };
+
+    fn new(terms: Terms) -> Self {
+        Sliding { count: terms.count, period: terms.period }
+    }
+}
+
+impl Rule for Sliding {
     type State = Log;
 
     fn earliest(&self, log: &Log, ask: Ask) -> Verdict {
@@ -172,47 +190,82 @@ impl Algorithm for Sliding {
     }
 }
 
+/// `at` is the mark of when all of it counts as used, if ever; `used` the cost of all slots since then. When each of them was
+/// used is in the log.
+impl SlotRule for Sliding {
+    /// The last unit that is asked for must be a period later than the one that is N before it.
+    fn deciding_unit(&self, account: &Account, cost: u64) -> Option<u128> {
+        (account.used + u128::from(cost) - 1).checked_sub(self.count.into())
+    }
+
+    fn first_slot(&self, account: &Account, ask: Ask, _: u64, decided: Option<Time>) -> Time {
+        ask.since.max(self.end(decided.map_or(account.at, |at| account.at.max(mark(at)))))
+    }
+
+    fn book(&self, account: &mut Account, ask: Ask) {
+        account.used += u128::from(ask.cost);
+    }
+
+    fn silent(&self, at: Time) -> Account {
+        Account { at: mark(at), used: 0 }
+    }
+
+    fn fresh_from(&self, account: &Account, newest: Time) -> Time {
+        let last = later(newest, if account.used > 0 { self.period } else { 0 });
+        last.max(self.end(account.at))
+    }
+
+    fn restarted(&self, account: &Account, _: Option<Time>) -> Account {
+        Account { at: account.at.min(mark(Time::ZERO)), ..*account }
+    }
+}
+
+/// A mark tells an instant from no instant at all, which is 0.
+fn mark(at: Time) -> u64 {
+    at.0.saturating_add(1)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Rule, one, terms};
+    use super::super::table::{Stateful, one, terms};
     use super::*;
 
     #[test]
     fn exactly_one_period_after_the_nth_last_is_allowed() {
-        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
         assert_eq!(limiter.instants(&[0, 3, 3, 3, 13]), [0, 3, 10, 13, 20]);
     }
 
     #[test]
     fn idling_earns_no_burst() {
-        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
         assert_eq!(limiter.instants(&[0, 100, 100, 100, 100]), [0, 100, 100, 110, 110]);
     }
 
     #[test]
     fn a_late_release_counts_from_when_it_happened() {
-        let mut limiter = Rule::new(Sliding::new(terms(1, 10)));
+        let mut limiter = Stateful::new(Sliding::new(terms(1, 10)));
         limiter.commit(7, one(0));
         assert_eq!(limiter.instants(&[8]), [17]);
     }
 
     #[test]
     fn costs_wait_for_enough_of_the_oldest_to_leave() {
-        let mut limiter = Rule::new(Sliding::new(terms(10, 100)));
+        let mut limiter = Stateful::new(Sliding::new(terms(10, 100)));
         let items = [(0, 4), (1, 4), (2, 3), (2, 10), (2, 11), (3, 1)];
         assert_eq!(limiter.releases(&items), [Some(0), Some(1), Some(100), Some(200), None, Some(300)]);
     }
 
     #[test]
     fn exhausted_is_silent_for_one_period() {
-        let mut limiter = Rule::new(Sliding::new(terms(3, 10)));
+        let mut limiter = Stateful::new(Sliding::new(terms(3, 10)));
         limiter.exhaust(5);
         assert_eq!(limiter.instants(&[6, 6, 6, 6]), [15, 15, 15, 25]);
     }
 
     #[test]
     fn exhausted_it_is_used_up_whatever_was_before() {
-        let mut limiter = Rule::new(Sliding::new(terms(1, 10)));
+        let mut limiter = Stateful::new(Sliding::new(terms(1, 10)));
         limiter.commit(3, one(3));
         limiter.exhaust(5);
         assert_eq!(limiter.idle_at(), Verdict::At(Time(15)));
@@ -220,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_burst_takes_one_entry_and_a_huge_count_none() {
-        let mut limiter = Rule::new(Sliding::new(terms(u64::MAX, 10)));
+        let mut limiter = Stateful::new(Sliding::new(terms(u64::MAX, 10)));
         for _ in 0..1000 {
             limiter.commit(3, one(0));
         }
@@ -231,17 +284,17 @@ mod tests {
 
     #[test]
     fn past_the_end_of_time_is_never() {
-        let mut limiter = Rule::new(Sliding::new(terms(1, u64::MAX)));
+        let mut limiter = Stateful::new(Sliding::new(terms(1, u64::MAX)));
         assert_eq!(limiter.releases(&[(1, 1), (2, 1)]), [Some(1), None]);
     }
 
     #[test]
     fn other_terms_keep_the_history() {
-        let mut raised = Rule::new(Sliding::new(terms(2, 10)));
+        let mut raised = Stateful::new(Sliding::new(terms(2, 10)));
         assert_eq!(raised.instants(&[0, 0]), [0, 0]);
         raised.retune(1, terms(3, 10));
         assert_eq!(raised.instants(&[1, 1]), [1, 10]);
-        let mut lowered = Rule::new(Sliding::new(terms(2, 10)));
+        let mut lowered = Stateful::new(Sliding::new(terms(2, 10)));
         assert_eq!(lowered.instants(&[0, 1]), [0, 1]);
         lowered.retune(2, terms(1, 20));
         assert_eq!(lowered.instants(&[2]), [21]);
@@ -249,7 +302,7 @@ mod tests {
 
     #[test]
     fn idle_once_the_newest_has_left_the_window() {
-        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
         assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
         limiter.instants(&[0, 4]);
         assert_eq!(limiter.idle_at(), Verdict::At(Time(14)));
@@ -257,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_last_of_many_is_known_without_releasing_them() {
-        let mut limiter = Rule::new(Sliding::new(terms(20, 60)));
+        let mut limiter = Stateful::new(Sliding::new(terms(20, 60)));
         assert_eq!(limiter.last_of(0, 1, 100), Some(240));
         limiter.releases(&[(0, 7), (10, 9)]);
         for count in 0..60 {
@@ -268,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_longer_period_takes_what_is_not_known_as_used() {
-        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
         assert_eq!(limiter.instants(&[0, 1, 12]), [0, 1, 12]);
         limiter.retune_after(Some(5), 15, terms(4, 30));
         assert_eq!(limiter.instants(&[15; 4]), [35, 35, 35, 42]);
@@ -278,7 +331,7 @@ mod tests {
 
     #[test]
     fn what_has_left_the_window_takes_no_memory() {
-        let mut limiter = Rule::new(Sliding::new(terms(2, 10)));
+        let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
         assert_eq!(limiter.state.runs().count(), 0);
         limiter.instants(&[0; 100]);
         assert!(limiter.state.runs().count() <= 5);

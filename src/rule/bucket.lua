@@ -1,7 +1,7 @@
 -- Bursts of up to B units, then N per P: x is the level at the newest slot, in grains. One unit is `period` grains,
 -- and `count` of them accrue each microsecond, so that nothing is lost to rounding.
 
-local bucket = new_rule()
+local bucket = new_rule('bucket')
 
 function bucket.begin(state)
   state.x, state.y = state.burst * state.period, 0

@@ -1,0 +1,103 @@
+//! What the rest of the program has to know of an algorithm.
+
+use super::Terms;
+
+/// What an algorithm is called, what it takes and allows. All else follows from that.
+pub struct Facts {
+    /// As it is typed.
+    pub name: &'static str,
+    /// Whether it takes `burst=`.
+    pub has_burst: bool,
+    /// Whether it takes `from=exit`, and what may run at once then.
+    pub from_exit: Option<Overlap>,
+    /// Whether what is allowed accrues continuously, N per P. Else a window ends, and all of it is allowed again.
+    pub accrues: bool,
+    /// Whether a store keeps the instant of each unit of cost, as two numbers do not tell all.
+    pub is_logged: bool,
+    /// What may go at once after idling, each release at a cost of 1.
+    pub at_once: fn(&Terms) -> u64,
+    /// The most within any period.
+    pub most: fn(&Terms) -> u64,
+    /// How a Redis server books slots by it, in Lua; see `store/redis/scripts/state.lua`.
+    pub script: &'static str,
+}
+
+/// Whether commands may run at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Overlap {
+    /// As many as the rule allows.
+    Allowed,
+    /// One at a time.
+    Never,
+}
+
+/// What a limit allows of a run that never stops: `first` at once, then `height` after each `length` nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stairs {
+    /// What may go at once.
+    pub first: u64,
+    /// What may go after each length.
+    pub height: u64,
+    /// In nanoseconds.
+    pub length: u64,
+}
+
+/// Stairs of one that are shorter than this, in nanoseconds, are not drawn, and would not be whole numbers.
+const SHORTEST: u64 = 1000;
+
+impl Facts {
+    /// The most that a release may cost, if any is never allowed.
+    pub fn dearest(&self, terms: &Terms) -> Option<u64> {
+        (!self.accrues).then_some(terms.count)
+    }
+
+    /// The most that a slot may cost. A slot does not know for how long an item has waited, so none costs more than a burst.
+    pub fn dearest_slot(&self, terms: &Terms) -> u64 {
+        if self.accrues && !self.has_burst { u64::MAX } else { (self.at_once)(terms) }
+    }
+
+    /// For how many nanoseconds a release of this cost makes a difference to those after it, at most.
+    pub fn matters_for(&self, terms: &Terms, cost: u64) -> u64 {
+        let cost = if self.has_burst { (self.at_once)(terms) } else { cost };
+        if self.accrues { narrow(terms.gap(cost)) } else { terms.period }
+    }
+
+    /// The nanoseconds for which a release is held back at least once all is used up: the period, or the gap, or what it takes
+    /// to fill a small bucket.
+    pub fn prescribed(&self, terms: &Terms) -> u64 {
+        let gap = terms.period / terms.count.max(1);
+        if self.accrues { gap.saturating_mul((self.at_once)(terms)).min(terms.period) } else { terms.period }
+    }
+
+    /// The terms that slots have to keep so that releases, which may be late by `late` nanoseconds, keep `terms`.
+    pub fn slot_terms(&self, terms: &Terms, late: u64) -> Terms {
+        let [period, late] = [terms.period, late].map(u128::from);
+        if !self.accrues {
+            return Terms { period: narrow(period + late), burst: 0, ..*terms };
+        }
+        // What accrues while a release may be late is held back. Where there is not as much that may go at once, the first
+        // release beyond it has to come later, and so all others.
+        let at_once = u128::from((self.at_once)(terms).max(1));
+        let accruing = u128::from(terms.count) * late;
+        let held_back = accruing.div_ceil(period).min(at_once - 1);
+        let lengthened = (period + accruing).div_ceil(held_back + 1).max(period);
+        let burst = if self.has_burst { at_once - held_back } else { 0 };
+        Terms { period: narrow(lengthened), burst: narrow(burst), ..*terms }
+    }
+
+    /// What it allows in the long run.
+    pub fn stairs(&self, terms: &Terms) -> Stairs {
+        let first = (self.at_once)(terms);
+        let one = terms.period / terms.count.max(1);
+        if self.accrues && one >= SHORTEST {
+            Stairs { first, height: 1, length: one }
+        } else {
+            Stairs { first, height: terms.count, length: terms.period }
+        }
+    }
+}
+
+/// The number, or the largest that there is.
+pub(super) fn narrow(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,66 @@
+//! How slots are booked by a rule, of which a ledger keeps two numbers.
+
+use std::fmt::Debug;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ask, Verdict};
+use crate::time::Time;
+
+/// What a ledger keeps of the past of one limit. What the numbers mean is up to its rule; all zeros are those of a limit that
+/// was never used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Account {
+    /// An instant, in nanoseconds.
+    pub at: u64,
+    /// An amount.
+    pub used: u128,
+}
+
+/// How slots are booked by a rule. Bookings are in the order of time, and the slots, too.
+pub trait SlotRule: Debug + Send + Sync {
+    /// Which unit of cost, counted from the first that was booked, decides on a slot of this cost. Only if the rule is
+    /// [logged](super::Facts::is_logged).
+    fn deciding_unit(&self, _account: &Account, _cost: u64) -> Option<u128> {
+        None
+    }
+
+    /// The first instant, at or after `ask.since`, at which a slot is allowed whose release may be up to `late` nanoseconds
+    /// late. `decided` is when the deciding unit was used.
+    fn first_slot(&self, account: &Account, ask: Ask, late: u64, decided: Option<Time>) -> Time;
+
+    /// Charges a slot at `ask.since`, which was allowed.
+    fn book(&self, account: &mut Account, ask: Ask);
+
+    /// Charges a release again that was over only at `ask.since`, which is not before the newest slot.
+    fn overrun(&self, account: &mut Account, ask: Ask) {
+        self.book(account, ask);
+    }
+
+    /// Just used up at `at`, as by [`Rule::exhaust`](super::Rule::exhaust).
+    fn exhausted(&self, at: Time) -> Account {
+        self.silent(at)
+    }
+
+    /// Used up at `at`, by releases of any cost.
+    fn silent(&self, at: Time) -> Account;
+
+    /// From when on the limit cannot be told from one that was never used, if its newest slot was at `newest`.
+    fn fresh_from(&self, account: &Account, newest: Time) -> Time;
+
+    /// Once the clock has begun anew at 0: what was used counts as used then. `newest` is when the last of it was, if that
+    /// is known.
+    fn restarted(&self, account: &Account, _newest: Option<Time>) -> Account {
+        Account { at: 0, ..*account }
+    }
+}
+
+/// `nanos` after `at`, or the end of time.
+pub(super) fn later(at: Time, nanos: u64) -> Time {
+    Time(at.0.saturating_add(nanos))
+}
+
+/// Never is the end of time.
+pub(super) fn instant(verdict: Verdict) -> Time {
+    if let Verdict::At(at) = verdict { at } else { Time(u64::MAX) }
+}

@@ -1,0 +1,36 @@
+//! What is to be logged of a booking: when each unit of cost was used.
+
+use std::ops::Range;
+
+use super::{Debit, Log};
+use crate::time::Time;
+
+/// Of a larger count, several units share an entry of the log.
+const MOST: u64 = 1 << 16;
+
+/// Units that are not logged yet: those used at one instant are noted as one.
+///
+/// Units are noted in groups, each with when the latest of them was used: so an answer may be later than need be, by as
+/// much as lies between the first and the last of a group, but never earlier. With a count of up to 65 536 a group is
+/// one unit, and answers are exact.
+#[derive(Default)]
+pub(super) struct Unlogged(Vec<(usize, Range<u128>, Time)>);
+
+impl Unlogged {
+    /// Adds the units of a charge, if they are logged.
+    pub(super) fn add(&mut self, debit: &Debit, mut units: Range<u128>, at: Time) {
+        if !debit.quota.is_logged() {
+            return;
+        }
+        units.start -= units.start % u128::from(debit.quota.count.div_ceil(MOST).max(1));
+        let last = self.0.iter_mut().rev().find(|(known, ..)| *known == debit.limit);
+        match last {
+            Some((_, known, then)) if *then == at && units.start <= known.end => known.end = units.end,
+            _ => self.0.push((debit.limit, units, at)),
+        }
+    }
+
+    pub(super) fn note<L: Log>(&mut self, log: &mut L) -> Result<(), L::Error> {
+        self.0.drain(..).try_for_each(|(limit, units, at)| log.note(limit, units, at))
+    }
+}

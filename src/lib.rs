@@ -21,6 +21,7 @@ pub mod interrupt;
 pub mod limiter;
 mod pipe;
 mod printable;
+pub mod records;
 pub mod runtime;
 pub mod schedule;
 pub mod sink;
@@ -43,14 +44,15 @@ use crate::config::{Action, Arrivals, Config, Rate, Report, Run, Shared, State, 
 use crate::exit::Exit;
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
-use crate::runtime::joblog::{Completed, JobLog};
+use crate::records::{Completed, JobLog, stamped};
 use crate::runtime::sim::{Clock, Sim};
 use crate::runtime::{
-    Clock as RealClock, Count, Driver, Input, Listener, Position, RealWorld, Review, TextFile, Watched, World,
+    Clock as RealClock, Count, Driver, Input, Listener, Position, RealWorld, Review, TextFile, Watched,
+    World, clock,
 };
 use crate::schedule::{BookingTerms, Schedule};
 use crate::sink::{Commands, DryRun, Sink, Stdout, Text};
-use crate::source::{Capacity, Delimiter, Reader, stamped};
+use crate::source::{Capacity, Delimiter, Reader};
 use crate::store::{Policy, Quota, StoreError};
 use crate::time::SECOND;
 use crate::ui::audit::AuditReport;
@@ -155,15 +157,18 @@ fn dry_run(
     ensure!(rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so the dry run would never end");
     let delimiter = Delimiter::new(&config.input.delimiter);
     let separator = config.input.separator.as_deref();
-    let has_arrivals = arrivals.is_some();
-    let arrivals: Box<dyn Iterator<Item = _>> = match arrivals {
+    let stamped: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
         Some(arrivals) => {
             let skip_blank = config.input.cleaning.skip_blank;
             Box::new(stamped(reader, delimiter.clone(), arrivals, separator, skip_blank))
         }
     };
-    let mut world = Sim::new(Clock::default(), arrivals);
+    let mut world = Sim::new(Clock::default(), stamped);
+    if !world.is_dated() {
+        world.set_wall(clock::shown());
+    }
+    let wall = (arrivals.is_none() || world.is_dated()).then(|| world.wall());
     let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
     let capacity = config.command().map_or(Capacity::UNLIMITED, Commands::capacity_of);
     let template = config.command().and_then(Commands::line_of);
@@ -173,7 +178,7 @@ fn dry_run(
     let mut driver =
         Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log: None, metrics: None };
     let exit = driver.run(&mut schedule);
-    reporter.dry_summary(&schedule, world.now(), exit, has_arrivals);
+    reporter.dry_summary(&schedule, world.now(), exit, wall);
     sink.draw()?;
     Ok(exit)
 }
@@ -240,7 +245,8 @@ fn real_run(
     });
     let mut sink = Observed::new(sink(config, &mut world)?, config, rates, Some(clock));
     let delimiter = Delimiter::new(&config.input.delimiter);
-    let metrics = config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now()));
+    let metrics =
+        config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
     let mut driver = Driver { world: &mut world, sink: sink.sink(), reporter, delimiter, log, metrics };
     let exit = driver.run(&mut schedule);

@@ -1,11 +1,10 @@
 //! Everything that touches the outside: the clock, waiting, threads, signals, files, and the simulated world.
 
 mod booking;
-mod clock;
+pub mod clock;
 mod count;
 mod driver;
 mod input;
-pub mod joblog;
 mod limits;
 mod listener;
 mod notices;

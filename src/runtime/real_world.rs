@@ -11,7 +11,7 @@ use super::clock::Clock;
 use super::input::Input;
 use super::reaper::Reaper;
 use super::waker::{Events, Waker};
-use super::{limits, precise, readable, signals, stdout_reader, waker};
+use super::{clock, limits, precise, readable, signals, stdout_reader, waker};
 
 use super::world::{Event, Wait, Wake, World};
 use crate::config::{Limits, Rate};
@@ -19,11 +19,12 @@ use crate::interrupt::Interrupt;
 use crate::schedule::Stop;
 use crate::source::{Reader, SourceError};
 use crate::store::{Order, Slot, Store};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// The real world.
 pub struct RealWorld {
     clock: Clock,
+    wall: Wall,
     reader: Reader<Input>,
     /// The input has not ended.
     is_fed: bool,
@@ -54,6 +55,7 @@ impl RealWorld {
         }
         Ok(RealWorld {
             clock,
+            wall: Wall::new(clock.now(), clock::shown()),
             reader,
             is_fed: true,
             events,
@@ -187,6 +189,11 @@ impl RealWorld {
 impl World for RealWorld {
     fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    fn wall(&mut self) -> Wall {
+        self.wall.follow(self.clock.now(), clock::shown());
+        self.wall
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {

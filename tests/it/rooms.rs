@@ -8,17 +8,18 @@ use std::path::{Path, PathBuf};
 const COMMON: [&str; 7] = ["time", "exit", "charge", "inherited", "interrupt", "pipe", "printable"];
 
 /// The other rooms, each with those it may use, which stand above it. See CONTRIBUTING.md for what is in them.
-const ROOMS: [(&str, &[&str]); 10] = [
+const ROOMS: [(&str, &[&str]); 11] = [
     ("config", &[]),
     ("cli", &["config"]),
     ("limiter", &[]),
     ("source", &["config"]),
+    ("records", &["source", "config"]),
     ("sink", &["source", "config"]),
     ("store", &["limiter", "config"]),
     ("audit", &["limiter", "config", "source"]),
     ("schedule", &["limiter", "config", "source"]),
     ("ui", &["schedule", "audit", "store", "config", "source"]),
-    ("runtime", &["audit", "config", "limiter", "schedule", "source", "sink", "store", "ui"]),
+    ("runtime", &["audit", "config", "limiter", "records", "schedule", "source", "sink", "store", "ui"]),
 ];
 
 /// Files that wire the rooms together, and so may use all of them.

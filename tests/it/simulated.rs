@@ -16,7 +16,7 @@ use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
-use throttle::time::Time;
+use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
 
 /// A run that is to be.
@@ -139,6 +139,10 @@ struct Faulty<I: Iterator<Item = Result<Block, SourceError>>> {
 impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
     fn now(&self) -> Time {
         self.sim.now()
+    }
+
+    fn wall(&mut self) -> Wall {
+        self.sim.wall()
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {

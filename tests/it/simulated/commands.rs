@@ -13,7 +13,7 @@ use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Flushed, Jobs, Sent, Sink};
 use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
-use throttle::time::Time;
+use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
 
 /// How a command behaves.
@@ -89,6 +89,10 @@ struct JobsWorld<I: Iterator<Item = Result<Block, SourceError>>> {
 impl<I: Iterator<Item = Result<Block, SourceError>>> World for JobsWorld<I> {
     fn now(&self) -> Time {
         self.sim.now()
+    }
+
+    fn wall(&mut self) -> Wall {
+        self.sim.wall()
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {

@@ -17,7 +17,7 @@ use throttle::schedule::{BookingTerms, Schedule, Stop};
 use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Capacity, Delimiter};
 use throttle::store::{Memory, Order, Policy, Quota, Reserve, Slot, Store};
-use throttle::time::Time;
+use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
 
 use super::block;
@@ -273,6 +273,10 @@ impl Member {
 impl World for Member {
     fn now(&self) -> Time {
         Time(self.fleet.now())
+    }
+
+    fn wall(&mut self) -> Wall {
+        Wall::default()
     }
 
     fn wait(&mut self, Wait { until, accepting, .. }: Wait) -> Wake {

@@ -2,10 +2,10 @@
 
 use anyhow::{Error, anyhow};
 
-use super::joblog::{Entry, JobLog};
 use super::text_file::TextFile;
 use super::world::{Event, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
+use crate::records::{Entry, JobLog};
 use crate::schedule::{Action, Admission, Schedule, Stop};
 use crate::sink::{Cause, Flushed, Sent, Sink};
 use crate::source::Delimiter;
@@ -39,7 +39,7 @@ impl Driver<'_> {
                 Action::Send(admission) => self.send(schedule, now, admission),
                 Action::Book(order) => self.world.book(order),
                 Action::GiveBack(order, slots) => self.world.give_back(order, slots),
-                Action::Tell(notice) => self.reporter.tell(&notice),
+                Action::Tell(notice) => self.reporter.tell(&notice, self.world.wall(), now),
                 Action::Signal(signal) => {
                     self.sink.jobs().into_iter().for_each(|jobs| jobs.signal(signal));
                 }
@@ -115,26 +115,28 @@ impl Driver<'_> {
     }
 
     /// Shows how far the run has come, or why nothing happens.
-    fn show(&self, schedule: &Schedule) {
+    fn show(&mut self, schedule: &Schedule) {
         let redraw_at = self.reporter.redraw_at();
         if redraw_at.is_some_and(|at| at <= self.world.now()) {
             let now = self.world.now();
             let outlook = schedule.outlook(now, self.reporter.total());
             let running = schedule.running() as u64;
-            self.reporter.redraw(now, &Progress { stats: schedule.stats(), running, outlook });
+            let wall = self.world.wall();
+            self.reporter.redraw(now, &Progress { stats: schedule.stats(), running, outlook, wall });
         }
         if redraw_at.is_none() && self.reporter.explains() {
             let (now, next) = (self.world.now(), schedule.next_release());
             if is_long(now, next) {
-                self.reporter.explain(now, next, &schedule.holdup(now));
+                self.reporter.explain(self.world.wall(), now, next, &schedule.holdup(now));
             }
         }
     }
 
     /// Brings the metrics up to date. They are no reason to end a run.
     fn write_metrics(&mut self, schedule: &Schedule) {
-        let Some(metrics) = &mut self.metrics else { return };
-        if let Err(error) = metrics.refresh(schedule, self.world.now()) {
+        let now = self.world.now();
+        let Some(metrics) = self.metrics.as_mut().filter(|metrics| metrics.write_at() <= now) else { return };
+        if let Err(error) = metrics.refresh(schedule, now, self.world.wall()) {
             self.reporter.notice(&format_args!("{error:#}"));
         }
     }
@@ -190,7 +192,7 @@ impl Driver<'_> {
             .flat_map(|segment| self.delimiter.split(segment.bytes()).zip(segment.first()..));
         let entries =
             items.map(|(item, seq)| Entry { seq, started, wait, runtime, attempt: number, end, item });
-        log.note(now, ended, entries)
+        log.note(self.world.wall(), ended, entries)
     }
 
     /// Prints what commands have printed, as far as it is their turn.
@@ -216,7 +218,7 @@ impl Driver<'_> {
 
     fn finish_metrics(&mut self, schedule: &Schedule, exit: Exit) {
         let Some(metrics) = &mut self.metrics else { return };
-        if let Err(error) = metrics.finish(schedule, self.world.now(), exit) {
+        if let Err(error) = metrics.finish(schedule, self.world.now(), self.world.wall(), exit) {
             self.reporter.notice(&format_args!("{error:#}"));
         }
     }

@@ -24,6 +24,14 @@ impl End {
             End::Killed(signal) => 128 + signal,
         }
     }
+
+    /// The signal that ended it, or 0.
+    pub fn signal(self) -> i32 {
+        match self {
+            End::Exited(_) => 0,
+            End::Killed(signal) => signal,
+        }
+    }
 }
 
 /// How a command ended that was run for an item, or for several.

@@ -30,9 +30,65 @@ impl Time {
     }
 }
 
+/// What the clock on the wall shows at the instants of a run: its time line laid on the calendar.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wall {
+    /// What it shows at the run's origin, in nanoseconds since 1970.
+    origin: i128,
+}
+
+impl Wall {
+    /// When the clock is off by more than this, it has been set. Less may lie between two readings of two clocks.
+    const SET: u128 = 100_000_000;
+
+    /// The clock that shows `shown`, an instant since 1970, when it is `now` in the run.
+    pub fn new(now: Time, shown: Time) -> Self {
+        Wall { origin: i128::from(shown.0) - i128::from(now.0) }
+    }
+
+    /// Follows a clock that has been set, and shows `shown` now. Otherwise instants stay as far apart as they are in the run.
+    pub fn follow(&mut self, now: Time, shown: Time) {
+        let found = Wall::new(now, shown);
+        if found.origin.abs_diff(self.origin) > Wall::SET {
+            *self = found;
+        }
+    }
+
+    /// What it shows at an instant of the run, since 1970; at most what a [`Time`] can hold.
+    pub fn shows(self, at: Time) -> Time {
+        let nanos = self.origin + i128::from(at.0);
+        Time(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+/// Seconds with three decimals.
+pub fn seconds(nanos: u64) -> String {
+    format!("{}.{:03}", nanos / SECOND, nanos % SECOND / 1_000_000)
+}
+
 /// Seconds with exactly nine decimals, so that no digit is lost.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09}", self.0 / SECOND, self.0 % SECOND)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_on_the_wall_are_as_far_apart_as_in_the_run_unless_the_clock_is_set() {
+        let at = |seconds: u64| Time(seconds * SECOND);
+        let mut wall = Wall::new(at(5), at(1000));
+        assert_eq!([at(0), at(5), at(7)].map(|at| wall.shows(at)), [at(995), at(1000), at(1002)]);
+        wall.follow(at(6), Time(at(1001).0 + SECOND / 10));
+        assert_eq!(wall.shows(at(7)), at(1002));
+        wall.follow(at(8), at(990));
+        assert_eq!(wall.shows(at(9)), at(991));
+        assert_eq!(
+            (wall.shows(Time(u64::MAX)), Wall::new(at(9), at(3)).shows(at(1))),
+            (Time(u64::MAX), at(0))
+        );
     }
 }

@@ -14,6 +14,13 @@ use crate::time::{SECOND, Time};
 /// Whose slots they are: the key and the costs that they were booked for.
 pub(super) type Claim = (Key, Rc<[u64]>);
 
+/// Slots that releases use, and what they were booked for.
+#[derive(Debug)]
+pub(super) struct Taken {
+    claim: Claim,
+    pub(super) slots: Vec<Slot>,
+}
+
 /// Lets one release go in each slot.
 ///
 /// It knows no rule: that was kept when the slots were given out. A slot is for what it was booked for, a key and
@@ -136,56 +143,55 @@ impl Booked {
         at.filter(|at| *at > request.since && !request.is_free())
     }
 
-    /// Whether there is a slot that is not reserved.
+    /// Whether there is any slot for a request.
     pub(super) fn has_slot(&self, request: &Request) -> bool {
-        self.slots_for(request).is_some_and(Slots::has_free)
+        self.slots_for(request).is_some_and(|slots| !slots.is_empty())
     }
 
-    /// Reserves up to `most` slots that can be used at `now`. Returns how many.
-    pub(super) fn reserve(&mut self, now: Time, request: &Request, most: u64) -> u64 {
-        if request.is_free() {
-            return most;
-        }
+    /// Whether a request may use a slot at `now`.
+    pub(super) fn is_open(&self, now: Time, request: &Request) -> bool {
+        request.is_free() || self.slots_for(request).is_some_and(|slots| slots.is_good(now))
+    }
+
+    /// Takes out up to `most` slots that can be used at `now`.
+    pub(super) fn take(&mut self, now: Time, request: &Request, most: u64) -> Taken {
         let key = self.key(request);
-        if self.is_reporting(key) {
-            return 0;
-        }
-        self.held.get_mut(key, request.costs).map_or(0, |slots| slots.reserve(now, most))
+        let slots = if self.is_reporting(key) { None } else { self.held.get_mut(key, request.costs) };
+        let slots = slots.map_or_else(Vec::new, |slots| slots.take(now, most));
+        Taken { claim: self.claim(request), slots }
     }
 
-    /// The end of the first of the slots that are reserved.
-    pub(super) fn good_until(&self) -> Option<Time> {
-        self.held.values().filter_map(Slots::good_until).min()
-    }
-
-    /// So many of the slots that are reserved for a claim have been used, by releases that were over at `now`. Adds what
-    /// that was to what each limit was `charged`. Returns a report of those that were late.
+    /// The first `releases` of these slots have been used, by releases that were over at `now`; the others are put back. Adds
+    /// what that was to what each limit was `charged`. Returns a report of those that were late.
     pub(super) fn commit(
         &mut self,
         now: Time,
-        (key, costs): &Claim,
+        taken: Taken,
         releases: u64,
         charged: &mut Vec<Charged>,
     ) -> Option<Order> {
-        let slots = self.held.get_mut(key, costs)?;
-        let (used, overrun) = slots.commit(now, releases);
+        let Taken { claim: (key, costs), mut slots } = taken;
+        let unused = slots.split_off(usize::try_from(releases).unwrap_or(usize::MAX).min(slots.len()));
+        let held = self.held.get_or_insert_with(&key, &costs, Slots::default);
+        held.put(unused);
+        if held.is_empty() {
+            self.forget(&key, &costs);
+        }
+        if slots.is_empty() {
+            return None;
+        }
         charged.resize(costs.len(), Charged::default());
         for (charged, &cost) in charged.iter_mut().zip(costs.iter()).filter(|(_, cost)| **cost > 0) {
-            charged.add(used, cost.saturating_mul(used));
+            charged.add(releases, cost.saturating_mul(releases));
         }
-        (overrun > 0).then(|| {
+        let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
+        (late > 0).then(|| {
             self.known.entry(key.clone()).or_default().reports += 1;
-            Order { overrun: Some(now), ..Order::new(key.clone(), &**costs, overrun) }
+            Order { overrun: Some(now), ..Order::new(key, &*costs, late) }
         })
     }
 
-    /// None is reserved any more.
-    pub(super) fn release_reserved(&mut self) {
-        self.held.values_mut().for_each(Slots::release_reserved);
-        self.forget_empty();
-    }
-
-    /// Gives up the slots that were not used in time. None may be reserved.
+    /// Gives up the slots that were not used in time.
     pub(super) fn expire(&mut self, now: Time) {
         if self.held.values().any(|slots| slots.is_over(now)) {
             self.held.values_mut().for_each(|slots| slots.expire(now));
@@ -194,7 +200,7 @@ impl Booked {
     }
 
     /// Takes out the slots after `now` that are not needed, the last ones first, to be given back. None of them can be
-    /// used here any more. `needed` tells how many are, of those for a key and costs. None may be reserved.
+    /// used here any more. `needed` tells how many are, of those for a key and costs.
     pub(super) fn take_surplus(
         &mut self,
         now: Time,
@@ -219,6 +225,15 @@ impl Booked {
         // In an order that does not depend on chance.
         surplus.sort_by(|(a, _), (b, _)| (&a.key, &a.costs).cmp(&(&b.key, &b.costs)));
         surplus
+    }
+
+    /// No slots are left for a key and these costs.
+    fn forget(&mut self, key: &Key, costs: &[u64]) {
+        self.held.remove(key, costs);
+        let is_used = self.known.get(key).is_some_and(|known| known.reports > 0);
+        if !is_used && self.held.of_key_mut(key).is_empty() {
+            self.known.remove(key);
+        }
     }
 
     fn forget_empty(&mut self) {
@@ -246,9 +261,11 @@ mod tests {
         booked.put(Time(0), &Order::new(key.clone(), costs, 1), &answer);
     }
 
-    fn reservable(booked: &mut Booked, now: u64, request: &Request) -> u64 {
-        let count = booked.reserve(Time(now), request, 9);
-        booked.release_reserved();
+    /// How many slots may be used at `now`.
+    fn usable(booked: &mut Booked, now: u64, request: &Request) -> usize {
+        let taken = booked.take(Time(now), request, 9);
+        let count = taken.slots.len();
+        booked.commit(Time(now), taken, 0, &mut Vec::new());
         count
     }
 
@@ -256,22 +273,18 @@ mod tests {
     fn one_release_goes_in_each_slot_and_not_after_it() {
         let (mut booked, mut charged) = (Booked::default(), Vec::new());
         let one = request(3, &[1], &[]);
-        let claim = booked.claim(&one);
         assert_eq!(booked.earliest(&one), Verdict::Never);
         put(&mut booked, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11)]);
         assert_eq!(booked.earliest(&one), Verdict::At(Time(5)));
-        assert_eq!([4, 5, 7, 8].map(|now| reservable(&mut booked, now, &one)), [0, 2, 2, 0]);
-        assert_eq!(booked.reserve(Time(5), &one, 1), 1);
-        assert_eq!(booked.good_until(), Some(Time(7)));
-        assert_eq!(booked.commit(Time(7), &claim, 1, &mut charged), None);
-        booked.release_reserved();
+        assert_eq!([4, 5, 7, 8].map(|now| usable(&mut booked, now, &one)), [0, 2, 2, 0]);
+        let taken = booked.take(Time(5), &one, 1);
+        assert_eq!(booked.commit(Time(7), taken, 1, &mut charged), None);
         booked.expire(Time(7));
         assert_eq!(booked.earliest(&request(6, &[1], &[])), Verdict::At(Time(6)));
         booked.expire(Time(8));
         assert_eq!(booked.earliest(&one), Verdict::At(Time(9)));
-        assert_eq!(booked.reserve(Time(9), &one, 9), 1);
-        assert_eq!(booked.commit(Time(9), &claim, 1, &mut charged), None);
-        booked.release_reserved();
+        let taken = booked.take(Time(9), &one, 9);
+        assert_eq!(booked.commit(Time(9), taken, 1, &mut charged), None);
         assert_eq!((booked.earliest(&one), booked.held.values().count()), (Verdict::Never, 0));
         assert_eq!(charged, [Charged { releases: 2, cost: 2 }]);
     }
@@ -295,8 +308,8 @@ mod tests {
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         put(&mut booked, &Key::new(), &[1], &[(5, 7)]);
         assert_eq!(booked.earliest(&request(0, &[1], &a)), Verdict::At(Time(5)));
-        assert_eq!(booked.reserve(Time(5), &request(0, &[1], &b), 9), 1);
-        assert_eq!(booked.reserve(Time(5), &request(0, &[1], &a), 9), 0);
+        assert_eq!(booked.take(Time(5), &request(0, &[1], &b), 9).slots.len(), 1);
+        assert_eq!(booked.take(Time(5), &request(0, &[1], &a), 9).slots, []);
     }
 
     #[test]
@@ -350,15 +363,13 @@ mod tests {
     fn no_slot_is_used_until_a_report_is_answered() {
         let (mut booked, mut charged) = (Booked::default(), Vec::new());
         let one = request(0, &[1], &[]);
-        let claim = booked.claim(&one);
         put(&mut booked, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11), (20, 22)]);
-        assert_eq!(booked.reserve(Time(6), &one, 2), 2);
-        let report = booked.commit(Time(8), &claim, 2, &mut charged).expect("both were late");
-        booked.release_reserved();
+        let taken = booked.take(Time(6), &one, 2);
+        let report = booked.commit(Time(8), taken, 2, &mut charged).expect("both were late");
         assert_eq!((report.overrun, report.count), (Some(Time(8)), 2));
         // An answer to what was asked before.
         put(&mut booked, &Key::new(), &[1], &[(10, 12)]);
-        assert_eq!((booked.earliest(&one), reservable(&mut booked, 10, &one)), (Verdict::Never, 0));
+        assert_eq!((booked.earliest(&one), usable(&mut booked, 10, &one)), (Verdict::Never, 0));
         assert_eq!(booked.take_surplus(Time(8), |_, _| Needed::default()), []);
         let overruns = Overruns { costs: [2].into(), until: Time(15) };
         booked.put(Time(9), &report, &Answer { overruns, ..Answer::default() });
@@ -367,9 +378,9 @@ mod tests {
 
     #[test]
     fn what_costs_nothing_needs_no_slot() {
-        let mut booked = Booked::default();
+        let booked = Booked::default();
         let free = request(3, &[0, 0], &[]);
         assert_eq!(booked.earliest(&free), Verdict::At(Time(3)));
-        assert_eq!(booked.reserve(Time(3), &free, 9), 9);
+        assert!(booked.is_open(Time(3), &free));
     }
 }

@@ -1,9 +1,10 @@
 //! Several limits at once.
 //!
 //! Releases that leave together are *admitted* one after the other at one instant, each as though those before it had
-//! been charged. Once they have left, [`Limits::commit`] charges as many as really did, at the instant read after it.
+//! been charged: their [`Charges`] are a value of their own. Once they have left, [`Limits::commit`] charges as many as
+//! really did, at the instant read after it.
 
-use super::admitted::Admitted;
+use super::charges::{Charges, Release};
 use super::{Answer, Ask, Booked, Held, Limiter, Needed, Order, Slot, Verdict};
 use crate::charge::Key;
 use crate::time::Time;
@@ -87,15 +88,13 @@ pub struct Limits {
     /// What each was charged.
     charged: Vec<Charged>,
     booked: Option<Booked>,
-    admitted: Admitted,
 }
 
 impl FromIterator<Limit> for Limits {
     fn from_iter<I: IntoIterator<Item = Limit>>(limits: I) -> Self {
         let all: Vec<_> = limits.into_iter().collect();
-        let admitted = Admitted::new(all.iter().map(|limit| limit.key.is_some()));
         let charged = vec![Charged::default(); all.len()];
-        Limits { all, charged, booked: None, admitted }
+        Limits { all, charged, booked: None }
     }
 }
 
@@ -132,20 +131,18 @@ impl Limits {
         }
     }
 
-    /// What does not allow the release at `request.since`, after those that are admitted; the first limit, if several do
-    /// not.
-    pub fn refusing(&mut self, request: &Request) -> Option<Refusal> {
+    /// What does not allow the release at `request.since`, after those that are charged; the first limit, if several do not.
+    pub fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Refusal> {
         if let Some(booked) = &self.booked {
             let is_refused = !booked.has_slot(request) && booked.refused_until(request).is_some();
             return is_refused.then_some(Refusal::Slots);
         }
-        let Limits { all, admitted, .. } = self;
-        let limit = all.iter_mut().zip(request.costs).enumerate().position(|(at, (limit, &cost))| {
+        let limit = self.all.iter_mut().zip(request.costs).enumerate().position(|(at, (limit, &cost))| {
             if cost == 0 {
                 return false;
             }
             let account = limit.limiter.account(request.key(limit), request.since);
-            let pending = admitted.pending(at, account);
+            let pending = charges.pending(at, account);
             limit.limiter.available(account, request.since, request.ask(cost), pending, 1) == 0
         });
         limit.map(Refusal::Limit)
@@ -208,84 +205,91 @@ impl Limits {
         self.all.iter().zip(costs).any(|(limit, &cost)| limit.limiter.depends_on_since(cost))
     }
 
-    /// Admits releases like `request` at `now`, after those admitted before: as many as are allowed, up to `most`.
+    /// Admits releases like `request` at `now`, after those that are charged: as many as are allowed, up to `most`.
     ///
     /// # Errors
     /// What blocks even one.
-    pub fn admit(&mut self, now: Time, request: &Request, most: u64) -> Result<u64, Blocked> {
-        let row = self.admitted.row();
-        let count = self.available(now, request, most);
-        match count {
-            Ok(count) => {
-                self.admitted.note(request.since, count);
-                if let Some(booked) = &self.booked {
-                    self.admitted.use_slots((!request.is_free()).then(|| booked.claim(request)));
-                }
+    pub fn admit(
+        &mut self,
+        charges: &mut Charges,
+        now: Time,
+        request: &Request,
+        most: u64,
+    ) -> Result<u64, Blocked> {
+        charges.fit(&self.all);
+        let row = charges.row();
+        let admitted = self.available(charges, now, request, most).and_then(|most| {
+            let taken = self.booked.as_mut().filter(|_| !request.is_free());
+            let taken = taken.map(|booked| booked.take(now, request, most));
+            let count = taken.as_ref().map_or(most, |taken| taken.slots.len() as u64);
+            if count == 0 { Err(Blocked::Keyed) } else { Ok((count, taken)) }
+        });
+        match admitted {
+            Ok((count, taken)) => {
+                charges.add(Release { since: request.since, count, taken });
+                Ok(count)
             }
-            Err(_) => self.admitted.truncate(row),
+            Err(blocked) => {
+                charges.truncate(row);
+                Err(blocked)
+            }
         }
-        count
     }
 
-    /// How many are allowed; the costs and accounts of one are added to the charges.
-    fn available(&mut self, now: Time, request: &Request, most: u64) -> Result<u64, Blocked> {
+    /// How many the limits allow; the costs and accounts of one are added to the charges.
+    fn available(
+        &mut self,
+        charges: &mut Charges,
+        now: Time,
+        request: &Request,
+        most: u64,
+    ) -> Result<u64, Blocked> {
         let mut count = most;
         for (at, (limit, &cost)) in self.all.iter_mut().zip(request.costs).enumerate() {
             let mut account = 0;
             if cost > 0 {
                 account = limit.limiter.account(request.key(limit), now);
-                let pending = self.admitted.pending(at, account);
+                let pending = charges.pending(at, account);
                 count = limit.limiter.available(account, now, request.ask(cost), pending, count);
             }
             if count == 0 {
                 return Err(if limit.key.is_none() { Blocked::Common } else { Blocked::Keyed });
             }
-            self.admitted.charge(cost, account);
+            charges.charge(cost, account);
         }
-        match &mut self.booked {
-            None => Ok(count),
-            Some(booked) => {
-                Some(booked.reserve(now, request, count)).filter(|&count| count > 0).ok_or(Blocked::Keyed)
-            }
-        }
+        Ok(count)
     }
 
-    /// Charges the first `left` of the admitted releases, which have left by `now`, and forgets that the others were
+    /// Charges the first `left` of the releases, which have left by `now`; the others are as though they had never been
     /// admitted. Those that are `over` have come to their end as well. Returns reports of those that were late for their
     /// slots.
-    pub fn commit(&mut self, now: Time, left: u64, over: bool) -> Vec<Order> {
-        let mut overrun = Vec::new();
-        for (release, charges) in self.admitted.first(left) {
-            let limits = self.all.iter_mut().zip(&mut self.charged);
-            for ((limit, charged), &(cost, account)) in limits.zip(charges).filter(|(_, (cost, _))| *cost > 0)
+    pub fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) -> Vec<Order> {
+        let mut reports = Vec::new();
+        charges.settle(left, |release, count, row| {
+            if let Some((booked, taken)) = self.booked.as_mut().zip(release.taken) {
+                reports.extend(booked.commit(now, taken, count, &mut self.charged));
+            }
+            let limits = self.all.iter_mut().zip(&mut self.charged).zip(row);
+            for ((limit, charged), &(cost, account)) in limits.filter(|(_, (cost, _))| count > 0 && *cost > 0)
             {
-                let ask = Ask { since: release.since, cost: cost.saturating_mul(release.count) };
-                charged.add(release.count, ask.cost);
+                let ask = Ask { since: release.since, cost: cost.saturating_mul(count) };
+                charged.add(count, ask.cost);
                 limit.limiter.commit(account, now, ask);
                 if over {
                     limit.limiter.finish(account, now, ask);
                 }
             }
-            if let Some((booked, claim)) = self.booked.as_mut().zip(release.whose) {
-                overrun.extend(booked.commit(now, claim, release.count, &mut self.charged));
-            }
-        }
-        self.admitted.clear();
-        self.booked.iter_mut().for_each(Booked::release_reserved);
-        overrun
+        });
+        reports
     }
 
     /// Whether `request` would be admitted at `now`.
-    pub fn fits(&mut self, now: Time, request: &Request) -> bool {
-        let row = self.admitted.row();
-        let fits = self.available(now, request, 1).is_ok();
-        self.admitted.truncate(row);
-        fits
-    }
-
-    /// Until when the slots of the releases that are admitted may be used, if slots are needed.
-    pub fn good_until(&self) -> Option<Time> {
-        self.booked.as_ref().and_then(Booked::good_until)
+    pub fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool {
+        charges.fit(&self.all);
+        let row = charges.row();
+        let fits = self.available(charges, now, request, 1).is_ok();
+        charges.truncate(row);
+        fits && self.booked.as_ref().is_none_or(|booked| booked.is_open(now, request))
     }
 
     /// A release that was charged has come to its end at `now`.
@@ -302,7 +306,7 @@ impl Limits {
     }
 
     /// Gives back, at `now`, the memory of accounts that were idle by `horizon`. No later request may be of a time
-    /// before that, and none be admitted and not committed.
+    /// before that.
     pub fn evict(&mut self, now: Time, horizon: Time) {
         self.all.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
     }
@@ -333,7 +337,7 @@ impl Limits {
     }
 
     /// Takes out the slots after `now` that are not needed, to be given back. `needed` tells how many are, of those for a
-    /// key and costs. No release may be admitted and not committed.
+    /// key and costs.
     pub fn take_surplus(
         &mut self,
         now: Time,
@@ -384,8 +388,9 @@ mod tests {
     }
 
     fn release(limits: &mut Limits, at: u64, request: &Request) {
-        assert_eq!(limits.admit(Time(at), request, 1), Ok(1));
-        limits.commit(Time(at), 1, false);
+        let mut charges = Charges::default();
+        assert_eq!(limits.admit(&mut charges, Time(at), request, 1), Ok(1));
+        limits.commit(&mut charges, Time(at), 1, false);
     }
 
     #[test]
@@ -438,14 +443,15 @@ mod tests {
         let mut limits = Limits::from_iter([common(Single::new(Sliding::new(terms(5, 100)))), keyed(2, 10)]);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         let (of_a, of_b) = (request(0, &[1, 1], &a), request(0, &[2, 1], &b));
-        assert_eq!(limits.admit(Time(0), &of_a, 9), Ok(2));
-        assert_eq!(limits.admit(Time(0), &of_a, 9), Err(Blocked::Keyed));
-        assert_eq!(limits.admit(Time(0), &of_b, 9), Ok(1));
-        assert_eq!(limits.admit(Time(0), &of_b, 9), Err(Blocked::Common));
+        let mut charges = Charges::default();
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Ok(2));
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Err(Blocked::Keyed));
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Ok(1));
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Blocked::Common));
         // Only the first two have left, at 3: nothing of b is charged.
-        limits.commit(Time(3), 2, false);
+        limits.commit(&mut charges, Time(3), 2, false);
         assert_eq!(limits.earliest(&of_a), Verdict::At(Time(13)));
-        assert_eq!(limits.admit(Time(3), &of_b, 9), Ok(1));
+        assert_eq!(limits.admit(&mut charges, Time(3), &of_b, 9), Ok(1));
     }
 
     #[test]

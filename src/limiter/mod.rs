@@ -4,9 +4,9 @@
 //! [`Single`] keeps one such state for all items, [`Keyed`] one for each key, and [`Limits`] is several limits at once.
 
 mod accounts;
-mod admitted;
 mod booked;
 mod by_claim;
+mod charges;
 mod keyed;
 mod limits;
 mod memory;
@@ -17,6 +17,7 @@ mod slots;
 pub(crate) use accounts::Accounts;
 pub use booked::Booked;
 pub(crate) use by_claim::ByClaim;
+pub use charges::Charges;
 pub use keyed::Keyed;
 pub use limits::{Blocked, Charged, Limit, Limits, Refusal, Request};
 pub use order::{Answer, Order, Overruns, Slot, Turn};

@@ -14,6 +14,13 @@ pub struct Slot {
     pub until: Time,
 }
 
+impl Slot {
+    /// Whether a release may use it at `now`.
+    pub(super) fn is_good(&self, now: Time) -> bool {
+        self.at <= now && now <= self.until
+    }
+}
+
 /// What is asked of a store: slots for some releases that are alike.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Order {

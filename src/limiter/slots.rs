@@ -31,14 +31,11 @@ pub struct Held {
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     all: VecDeque<Slot>,
-    /// How many of them, from the front, are for releases that are admitted.
-    reserved: usize,
 }
 
 impl Slots {
     /// Some may be earlier than those that are there: slots that others gave back.
     pub(super) fn put(&mut self, slots: impl IntoIterator<Item = Slot>) {
-        debug_assert!(self.reserved == 0, "what is reserved stays in front");
         self.all.extend(slots);
         self.all.make_contiguous().sort_by_key(|slot| slot.at);
     }
@@ -61,32 +58,16 @@ impl Slots {
         self.all.iter().take_while(|slot| slot.at <= at).count() as u64
     }
 
-    /// Whether there is one that is not reserved.
-    pub(super) fn has_free(&self) -> bool {
-        self.all.len() > self.reserved
-    }
-
-    /// Reserves up to `most` that can be used at `now`. Returns how many.
-    pub(super) fn reserve(&mut self, now: Time, most: u64) -> u64 {
-        let is_good = |slot: &&Slot| slot.at <= now && now <= slot.until;
+    /// Takes out up to `most` that can be used at `now`.
+    pub(super) fn take(&mut self, now: Time, most: u64) -> Vec<Slot> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let count = self.all.iter().skip(self.reserved).take(most).take_while(is_good).count();
-        self.reserved += count;
-        count as u64
+        let good = self.all.iter().take(most).take_while(|slot| slot.is_good(now)).count();
+        self.all.drain(..good).collect()
     }
 
-    /// The end of the first of those that are reserved.
-    pub(super) fn good_until(&self) -> Option<Time> {
-        self.all.iter().take(self.reserved).map(|slot| slot.until).min()
-    }
-
-    /// Up to so many of those that are reserved have been used, by releases that were over at `now`. Returns how many, and
-    /// how many of these are overrun: they were not good until then.
-    pub(super) fn commit(&mut self, now: Time, releases: u64) -> (u64, u64) {
-        let used = usize::try_from(releases).unwrap_or(usize::MAX).min(self.reserved);
-        let overrun = self.all.drain(..used).filter(|slot| slot.until < now).count();
-        self.reserved -= used;
-        (used as u64, overrun as u64)
+    /// Whether one can be used at `now`.
+    pub(super) fn is_good(&self, now: Time) -> bool {
+        self.all.front().is_some_and(|slot| slot.is_good(now))
     }
 
     /// The first one, if it is before an instant.
@@ -94,14 +75,9 @@ impl Slots {
         self.all.front().map(|slot| slot.at).filter(|at| *at < end)
     }
 
-    /// Gives up the first one. None may be reserved.
+    /// Gives up the first one.
     pub(super) fn drop_first(&mut self) {
         self.all.pop_front();
-    }
-
-    /// None is reserved any more.
-    pub(super) fn release_reserved(&mut self) {
-        self.reserved = 0;
     }
 
     /// Whether the first one was not used in time.
@@ -109,14 +85,13 @@ impl Slots {
         self.all.front().is_some_and(|slot| slot.until < now)
     }
 
-    /// Gives up those that were not used in time. None may be reserved.
+    /// Gives up those that were not used in time.
     pub(super) fn expire(&mut self, now: Time) {
         self.all.retain(|slot| slot.until >= now);
     }
 
-    /// Takes out those after `now` that are not needed, the last ones first. None may be reserved.
+    /// Takes out those after `now` that are not needed, the last ones first.
     pub(super) fn take_surplus(&mut self, now: Time, Needed { count, since }: Needed) -> Vec<Slot> {
-        debug_assert!(self.reserved == 0, "a slot is being used");
         if self.all.len() as u64 <= count && !self.is_over(since) {
             return Vec::new();
         }
@@ -158,12 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_was_reserved() {
+    fn slots_are_taken_that_can_be_used() {
         let mut slots = slots(&[(5, 7), (6, 8), (9, 11)]);
-        assert_eq!(slots.reserve(Time(6), 9), 2);
-        assert_eq!((slots.commit(Time(7), 1), slots.good_until()), ((1, 0), Some(Time(8))));
-        assert!(slots.has_free());
-        assert_eq!((slots.commit(Time(9), 9), slots.good_until()), ((1, 1), None));
+        assert_eq!([4, 5, 7, 8].map(|now| slots.is_good(Time(now))), [false, true, true, false]);
+        assert_eq!(instants(slots.take(Time(6), 1)), [5]);
+        assert_eq!(instants(slots.take(Time(6), 9)), [6]);
         assert_eq!(instants(slots.iter()), [9]);
     }
 

@@ -2,13 +2,13 @@
 
 use anyhow::{Error, anyhow};
 
-use super::joblog::{Entry, JobLog};
 use super::text_file::TextFile;
 use super::world::{Event, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
-use crate::schedule::{Action, Schedule, Stop};
+use crate::records::{Entry, JobLog};
+use crate::schedule::{Action, Admission, Schedule, Stop};
 use crate::sink::{Cause, Flushed, Sent, Sink};
-use crate::source::{Batch, Delimiter};
+use crate::source::Delimiter;
 use crate::time::Time;
 use crate::ui::hints::is_long;
 use crate::ui::progress::Progress;
@@ -36,10 +36,10 @@ impl Driver<'_> {
         loop {
             let now = self.world.now();
             match schedule.poll(now, self.sink.capacity()) {
-                Action::Send(batch) => self.send(schedule, now, batch),
+                Action::Send(admission) => self.send(schedule, now, admission),
                 Action::Book(order) => self.world.book(order),
                 Action::GiveBack(order, slots) => self.world.give_back(order, slots),
-                Action::Tell(notice) => self.reporter.tell(&notice),
+                Action::Tell(notice) => self.reporter.tell(&notice, self.world.wall(), now),
                 Action::Signal(signal) => {
                     self.sink.jobs().into_iter().for_each(|jobs| jobs.signal(signal));
                 }
@@ -56,32 +56,30 @@ impl Driver<'_> {
     }
 
     /// Sends what was admitted at `start`, and tells how much of it has left by the instant read after that.
-    fn send(&mut self, schedule: &mut Schedule, start: Time, batch: Batch) {
-        if let Some(line) = self.sink.trace(&batch) {
+    fn send(&mut self, schedule: &mut Schedule, start: Time, admission: Box<Admission>) {
+        let batch = admission.batch();
+        if let Some(line) = self.sink.trace(batch) {
             self.reporter.trace(&line);
         }
         // A slot may have passed while all this was made ready. From here on, nobody notices any lateness.
-        if schedule.good_until().is_some_and(|until| self.world.now() > until) {
-            return schedule.late(self.world.now(), batch);
+        if admission.good_until().is_some_and(|until| self.world.now() > until) {
+            return schedule.late(self.world.now(), admission);
         }
-        let sent = self.sink.send(start, &batch);
+        let (items, sent) = (batch.items(), self.sink.send(start, batch));
         let end = self.world.now();
         match sent {
-            Sent::All => {
-                let items = batch.items();
-                schedule.sent(end, batch, items);
-            }
+            Sent::All => schedule.sent(end, admission, items),
             Sent::Partly(items, cause) => {
-                schedule.sent(end, batch, items);
+                schedule.sent(end, admission, items);
                 self.fail(schedule, cause);
             }
             Sent::Busy { pause, why } => {
-                schedule.busy(end, batch, pause);
+                schedule.busy(end, admission, pause);
                 if let Some(error) = why {
                     self.reporter.notice(&format_args!("{error:#}: trying again for a while"));
                 }
             }
-            Sent::TooLong => schedule.too_long(end, batch),
+            Sent::TooLong => schedule.too_long(end, admission),
         }
     }
 
@@ -117,26 +115,28 @@ impl Driver<'_> {
     }
 
     /// Shows how far the run has come, or why nothing happens.
-    fn show(&self, schedule: &Schedule) {
+    fn show(&mut self, schedule: &Schedule) {
         let redraw_at = self.reporter.redraw_at();
         if redraw_at.is_some_and(|at| at <= self.world.now()) {
             let now = self.world.now();
             let outlook = schedule.outlook(now, self.reporter.total());
             let running = schedule.running() as u64;
-            self.reporter.redraw(now, &Progress { stats: schedule.stats(), running, outlook });
+            let wall = self.world.wall();
+            self.reporter.redraw(now, &Progress { stats: schedule.stats(), running, outlook, wall });
         }
         if redraw_at.is_none() && self.reporter.explains() {
             let (now, next) = (self.world.now(), schedule.next_release());
             if is_long(now, next) {
-                self.reporter.explain(now, next, &schedule.holdup(now));
+                self.reporter.explain(self.world.wall(), now, next, &schedule.holdup(now));
             }
         }
     }
 
     /// Brings the metrics up to date. They are no reason to end a run.
     fn write_metrics(&mut self, schedule: &Schedule) {
-        let Some(metrics) = &mut self.metrics else { return };
-        if let Err(error) = metrics.refresh(schedule, self.world.now()) {
+        let now = self.world.now();
+        let Some(metrics) = self.metrics.as_mut().filter(|metrics| metrics.write_at() <= now) else { return };
+        if let Err(error) = metrics.refresh(schedule, now, self.world.wall()) {
             self.reporter.notice(&format_args!("{error:#}"));
         }
     }
@@ -184,7 +184,7 @@ impl Driver<'_> {
         let Some((log, attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
             return Ok(());
         };
-        let (wait, runtime) = (attempt.started.since(attempt.since), now.since(attempt.started));
+        let (wait, runtime) = (attempt.started.since(attempt.asked.since), now.since(attempt.started));
         let (number, end, started) = (attempt.number(), ended.end, attempt.started);
         let items = attempt
             .segments
@@ -192,7 +192,7 @@ impl Driver<'_> {
             .flat_map(|segment| self.delimiter.split(segment.bytes()).zip(segment.first()..));
         let entries =
             items.map(|(item, seq)| Entry { seq, started, wait, runtime, attempt: number, end, item });
-        log.note(now, ended, entries)
+        log.note(self.world.wall(), ended, entries)
     }
 
     /// Prints what commands have printed, as far as it is their turn.
@@ -218,7 +218,7 @@ impl Driver<'_> {
 
     fn finish_metrics(&mut self, schedule: &Schedule, exit: Exit) {
         let Some(metrics) = &mut self.metrics else { return };
-        if let Err(error) = metrics.finish(schedule, self.world.now(), exit) {
+        if let Err(error) = metrics.finish(schedule, self.world.now(), self.world.wall(), exit) {
             self.reporter.notice(&format_args!("{error:#}"));
         }
     }

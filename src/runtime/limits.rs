@@ -1,52 +1,96 @@
-//! Noticing that the limits in files have changed.
+//! Limits in files, and noticing that they have changed.
 
-use std::fs;
-use std::io;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use super::notices::Notices;
+use anyhow::Result;
+
 use super::waker::Waker;
 use super::world::Event;
 use crate::config::{Limits, Rate};
 
-/// How often files are looked at if no notice of a change comes: some file systems give none.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often files are looked at. With the time to settle, a change is noticed within 200 ms.
+const LOOK: Duration = Duration::from_millis(180);
 
 /// How long a change is given to be complete: a file may be emptied before it is written.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Starts a thread that tells of changes to `rates`, which `limits` were when they were loaded last. Pipes and the like
-/// are read once, and not watched.
-pub(super) fn watch(limits: Limits, rates: Vec<Rate>, waker: Waker) -> io::Result<()> {
-    let files: Vec<_> = limits.files().map(Path::to_owned).collect();
-    if files.is_empty() {
+/// All limits of a run, and the files that they are read from.
+pub struct LimitsFiles {
+    limits: Limits,
+    /// What those held that can be read only once, as pipes can.
+    read_once: HashMap<PathBuf, String>,
+}
+
+impl LimitsFiles {
+    /// The files that `limits` name. They are not read before [`load`](Self::load).
+    pub fn new(limits: Limits) -> Self {
+        LimitsFiles { limits, read_once: HashMap::new() }
+    }
+
+    /// The limits as they are now.
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds no limit, or a limit that makes no sense, with its place.
+    pub fn load(&mut self) -> Result<Vec<Rate>> {
+        let LimitsFiles { limits, read_once } = self;
+        limits.resolve(|path| {
+            if let Some(text) = read_once.get(path) {
+                return Ok(text.clone());
+            }
+            let (mut file, mut text) = (File::open(path)?, String::new());
+            file.read_to_string(&mut text)?;
+            if !file.metadata()?.is_file() {
+                read_once.insert(path.to_owned(), text.clone());
+            }
+            Ok(text)
+        })
+    }
+
+    /// Whether they may change, now that they are loaded.
+    pub fn may_change(&self) -> bool {
+        self.changing().next().is_some()
+    }
+
+    fn changing(&self) -> impl Iterator<Item = &Path> {
+        self.limits.files().filter(|path| !self.read_once.contains_key(*path))
+    }
+}
+
+/// Starts a thread that tells of changes to `rates`, which `files` held when they were loaded last.
+pub(super) fn watch(files: LimitsFiles, rates: Vec<Rate>, waker: Waker) -> io::Result<()> {
+    let paths: Vec<_> = files.changing().map(Path::to_owned).collect();
+    if paths.is_empty() {
         return Ok(());
     }
     super::spawn("limits", move || {
-        let notices = Notices::of(&files);
-        let mut watcher = Watcher { limits, rates, told: String::new(), waker };
-        let mut seen = Vec::new();
+        let mut watcher = Watcher { files, rates, told: String::new(), waker };
+        let stamps = || paths.iter().map(|path| Stamp::of(path)).collect::<Vec<_>>();
+        let (mut seen, mut was_new) = (Vec::new(), false);
         loop {
-            let now = files.iter().map(|file| Stamp::of(file)).collect();
-            if std::mem::replace(&mut seen, now) != seen && !watcher.reload() {
+            let found = stamps();
+            let is_new = found != seen;
+            if is_new {
+                thread::sleep(SETTLE);
+            }
+            // Two changes within a tick of the system's clock may leave size and time alike, so it is read once more.
+            if (is_new || was_new) && !watcher.reload() {
                 break;
             }
-            if notices.wait(LOOK) {
-                thread::sleep(SETTLE);
-                notices.forget();
-                // A change may leave size and time as they were.
-                seen.clear();
-            }
+            (seen, was_new) = (found, is_new);
+            thread::sleep(LOOK);
         }
     })?;
     Ok(())
 }
 
 struct Watcher {
-    limits: Limits,
+    files: LimitsFiles,
     /// What was told last.
     rates: Vec<Rate>,
     /// The error that was told last, unless all is well again.
@@ -57,7 +101,7 @@ struct Watcher {
 impl Watcher {
     /// Tells what has become of the limits. Returns whether anybody listens.
     fn reload(&mut self) -> bool {
-        match self.limits.load() {
+        match self.files.load() {
             Ok(rates) => {
                 self.told.clear();
                 let is_new = rates != self.rates;

@@ -1,14 +1,12 @@
 //! Everything that touches the outside: the clock, waiting, threads, signals, files, and the simulated world.
 
 mod booking;
-mod clock;
+pub mod clock;
 mod count;
 mod driver;
 mod input;
-pub mod joblog;
 mod limits;
 mod listener;
-mod notices;
 mod precise;
 mod readable;
 mod real_world;
@@ -28,6 +26,7 @@ pub use self::clock::Clock;
 pub use self::count::Count;
 pub use self::driver::Driver;
 pub use self::input::{Input, Position};
+pub use self::limits::LimitsFiles;
 pub use self::listener::Listener;
 pub use self::real_world::RealWorld;
 pub use self::review::Review;

@@ -11,7 +11,8 @@ use crate::audit::Audit;
 use crate::charge::{Charge, Draft};
 use crate::config::{self, Arrivals, Rate};
 use crate::exit::Exit;
-use crate::source::{Block, Charger, Delimiter, InOrder, Reader, SourceError};
+use crate::records::InOrder;
+use crate::source::{Block, Charger, Delimiter, Reader, SourceError};
 use crate::time::Time;
 use crate::ui::audit::AuditReport;
 

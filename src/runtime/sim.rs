@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::world::{Wait, Wake, World};
 use crate::source::{Block, SourceError};
-use crate::time::Time;
+use crate::time::{SECOND, Time, Wall};
 
 /// A clock that stands still until it is set.
 #[derive(Clone, Debug, Default)]
@@ -26,21 +26,35 @@ impl Clock {
     }
 }
 
+/// March 1973. What is in milliseconds since 1970 is told from seconds by the same instant.
+const DATED: Time = Time(100_000_000 * SECOND);
+
 /// A world with arrivals that are known in advance.
 pub struct Sim<I: Iterator<Item = Result<Block, SourceError>>> {
     clock: Clock,
+    wall: Wall,
     arrivals: Peekable<I>,
     ended: bool,
 }
 
 impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
-    /// A world that starts with its first arrival, or at `clock` if that is later.
+    /// A world that starts with its first arrival, or at `clock` if that is later. Its time line is that since 1970.
     pub fn new(clock: Clock, arrivals: I) -> Self {
         let mut arrivals = arrivals.peekable();
         if let Some(Ok(first)) = arrivals.peek() {
             clock.reach(first.arrival());
         }
-        Sim { clock, arrivals, ended: false }
+        Sim { clock, wall: Wall::default(), arrivals, ended: false }
+    }
+
+    /// Whether its time line can be that since 1970: in seconds since any other start, nothing is so late.
+    pub fn is_dated(&self) -> bool {
+        self.now() >= DATED
+    }
+
+    /// The clock on the wall shows `shown` now.
+    pub fn set_wall(&mut self, shown: Time) {
+        self.wall = Wall::new(self.now(), shown);
     }
 
     /// What arrives by `until`, or at all.
@@ -66,6 +80,10 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
 impl<I: Iterator<Item = Result<Block, SourceError>>> World for Sim<I> {
     fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    fn wall(&mut self) -> Wall {
+        self.wall
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {

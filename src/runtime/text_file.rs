@@ -4,14 +4,13 @@ use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::exit::Exit;
 use crate::schedule::Schedule;
-use crate::time::{SECOND, Time};
-use crate::ui::prometheus::{Wall, text};
+use crate::time::{SECOND, Time, Wall};
+use crate::ui::prometheus::text;
 
 /// How often it is written. It must not keep an idle process awake.
 const EVERY: u64 = SECOND;
@@ -34,7 +33,7 @@ impl TextFile {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn create(path: &Path, schedule: &Schedule, now: Time) -> Result<Self> {
+    pub fn create(path: &Path, schedule: &Schedule, now: Time, wall: Wall) -> Result<Self> {
         let name = path.display();
         // A link stays; what it leads to is replaced.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -44,7 +43,7 @@ impl TextFile {
         }
         let run = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut file = TextFile { path: target, run, write_at: now, is_failing: false };
-        file.refresh(schedule, now)?;
+        file.refresh(schedule, now, wall)?;
         Ok(file)
     }
 
@@ -53,29 +52,24 @@ impl TextFile {
         self.write_at
     }
 
-    /// Writes it, if it is time.
+    /// Writes it.
     ///
     /// # Errors
     /// It cannot be written, and could be before.
-    pub fn refresh(&mut self, schedule: &Schedule, now: Time) -> Result<()> {
-        if now < self.write_at {
-            return Ok(());
-        }
+    pub fn refresh(&mut self, schedule: &Schedule, now: Time, wall: Wall) -> Result<()> {
         self.write_at = Time(now.0.saturating_add(EVERY));
-        self.write(schedule, now, None)
+        self.write(schedule, now, wall, None)
     }
 
     /// Writes the last version.
     ///
     /// # Errors
     /// As [`TextFile::refresh`].
-    pub fn finish(&mut self, schedule: &Schedule, now: Time, exit: Exit) -> Result<()> {
-        self.write(schedule, now, Some(exit))
+    pub fn finish(&mut self, schedule: &Schedule, now: Time, wall: Wall, exit: Exit) -> Result<()> {
+        self.write(schedule, now, wall, Some(exit))
     }
 
-    fn write(&mut self, schedule: &Schedule, now: Time, exit: Option<Exit>) -> Result<()> {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let wall = Wall { now, unix: u64::try_from(unix).unwrap_or(u64::MAX) };
+    fn write(&mut self, schedule: &Schedule, now: Time, wall: Wall, exit: Option<Exit>) -> Result<()> {
         let text = text(&self.run, &schedule.metrics(now), wall, exit);
         let result = replace(&self.path, text.as_bytes());
         let failed_before = std::mem::replace(&mut self.is_failing, result.is_err());

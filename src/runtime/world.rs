@@ -7,12 +7,15 @@ use crate::limiter::{Answer, Order, Slot};
 use crate::schedule::Stop;
 use crate::source::{Block, SourceError};
 use crate::store::StoreError;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// Where a run lives: it tells the time and what happens.
 pub trait World {
     /// The present instant. Never decreases.
     fn now(&self) -> Time;
+
+    /// The clock on the wall, as it is set now.
+    fn wall(&mut self) -> Wall;
 
     /// Waits for whatever comes first: an instant, input, the end of a command, or something else to hear of.
     ///
@@ -25,7 +28,7 @@ pub trait World {
         false
     }
 
-    /// Has slots booked. The answer is told as [`Wake::Booked`]; a world without a store has none.
+    /// Has slots booked. The answer is told as [`Event::Booked`]; a world without a store has none.
     fn book(&mut self, _order: Order) {}
 
     /// Has slots given back that were booked by such an order, after all that was asked of the store before.

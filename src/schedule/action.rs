@@ -3,17 +3,18 @@
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
+use super::Admission;
 use crate::config::Rate;
 use crate::exit::{End, Exit};
 use crate::limiter::{Order, Slot};
-use crate::source::{Batch, Misfit, SourceError};
+use crate::source::{Misfit, SourceError};
 use crate::time::Time;
 
 /// What is to be done next.
 #[derive(Debug)]
 pub enum Action {
     /// Send this, now. The answer is [`Schedule::sent`](super::Schedule::sent) or one of its kin.
-    Send(Batch),
+    Send(Box<Admission>),
     /// Have slots booked. The answer is [`Schedule::booked`](super::Schedule::booked).
     Book(Order),
     /// Give back slots that were booked by such an order. They are not used any more.

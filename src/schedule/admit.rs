@@ -3,30 +3,15 @@
 use std::rc::Rc;
 
 use super::attempts::Attempt;
-use super::batch::Open;
-use super::{Action, Failed, Failure, Notice, Schedule};
-use crate::charge::Key;
+use super::{Action, Admission, Failed, Failure, Notice, OwnedRequest, Schedule};
 use crate::config::{OnBad, OnLimit};
 use crate::exit::Exit;
 use crate::limiter::{Blocked, Refusal, Request, Verdict};
-use crate::source::{Batch, Capacity, Misfit, Segment};
+use crate::source::{Capacity, Misfit, Segment};
 use crate::time::Time;
 
 /// Once a batch has so many bytes, it is sent: the usual size of a pipe.
 const WRITE: usize = 64 << 10;
-
-/// What is being sent.
-#[derive(Default)]
-pub(super) struct Sending {
-    /// A batch that is not in use.
-    spare: Batch,
-    /// The lanes that it came from.
-    lanes: Vec<usize>,
-    /// The instant that was checked.
-    start: Time,
-    /// What the command that is started was charged.
-    charge: Option<(Time, Rc<[u64]>, Rc<[Key]>)>,
-}
 
 /// Whether more may be admitted at the same instant.
 #[derive(PartialEq, Eq)]
@@ -37,7 +22,7 @@ enum Next {
 
 impl Schedule {
     /// What may leave at `now`, if anything.
-    pub(super) fn admit(&mut self, now: Time, capacity: Capacity) -> Option<Batch> {
+    pub(super) fn admit(&mut self, now: Time, capacity: Capacity) -> Option<Box<Admission>> {
         let passes = self.may_pass(capacity);
         if !passes {
             self.offer(now);
@@ -51,33 +36,32 @@ impl Schedule {
             return None;
         }
         self.rules.limits.expire_slots(now);
-        let mut batch = std::mem::take(&mut self.sending.spare);
+        let mut admission = self.spare.take().unwrap_or_default();
+        admission.checked = now;
         let room = if self.matters_together() { 1 } else { capacity.vacancies.min(capacity.at_once) };
-        let mut next = self.admit_waiting(now, room, &mut batch);
+        let mut next = self.admit_waiting(now, room, &mut admission);
         if passes {
-            while next == Next::More && self.pass(now, &mut batch) {
-                next = self.admit_waiting(now, room, &mut batch);
+            while next == Next::More && self.pass(now, &mut admission) {
+                next = self.admit_waiting(now, room, &mut admission);
             }
-            self.look_ahead(now, &batch);
+            self.look_ahead(now, &admission);
         } else {
             // What was refused has made room.
-            while batch.is_empty()
+            while admission.batch().is_empty()
                 && !self.matters_together()
                 && !self.stopping
                 && !self.intake.is_empty()
                 && self.has_room()
             {
                 self.offer(now);
-                self.admit_waiting(now, room, &mut batch);
+                self.admit_waiting(now, room, &mut admission);
             }
         }
-        self.sending.start = now;
-        if batch.is_empty() {
-            self.queue.settle(now, &[], &self.rules);
-            self.sending.spare = batch;
+        if admission.batch().is_empty() {
+            self.recycle(now, admission);
             return None;
         }
-        Some(batch)
+        Some(admission)
     }
 
     /// Finds when to release some of what waits.
@@ -90,8 +74,8 @@ impl Schedule {
     }
 
     /// With nothing to send, what was just offered decides how long to wait.
-    fn look_ahead(&mut self, now: Time, batch: &Batch) {
-        if batch.is_empty() && !self.queue.is_empty() && !self.stopping {
+    fn look_ahead(&mut self, now: Time, admission: &Admission) {
+        if admission.batch().is_empty() && !self.queue.is_empty() && !self.stopping {
             let next = self.queue.next(&self.rules, now);
             debug_assert!(next.is_err(), "what is allowed was admitted");
             self.set_next(next.err().flatten());
@@ -177,12 +161,12 @@ impl Schedule {
     }
 
     /// Admits what waits in lanes. Returns whether what came later may go at the same instant.
-    fn admit_waiting(&mut self, now: Time, room: u64, batch: &mut Batch) -> Next {
+    fn admit_waiting(&mut self, now: Time, room: u64, admission: &mut Admission) -> Next {
         let mut left = room;
-        while left > 0 && batch.bytes() < WRITE && !self.stopping {
+        while left > 0 && admission.batch().bytes() < WRITE && !self.stopping {
             match self.queue.next(&self.rules, now) {
                 Ok(at) => {
-                    if self.admit_lane(at, now, &mut left, batch) == Next::NoMore {
+                    if self.admit_lane(at, now, &mut left, admission) == Next::NoMore {
                         return Next::NoMore;
                     }
                 }
@@ -196,18 +180,20 @@ impl Schedule {
     }
 
     /// Admits what a lane would release next, in up to `left` releases.
-    fn admit_lane(&mut self, at: usize, now: Time, left: &mut u64, batch: &mut Batch) -> Next {
+    fn admit_lane(&mut self, at: usize, now: Time, left: &mut u64, admission: &mut Admission) -> Next {
         let lane = self.queue.lane(at);
         let Some(((front, open), since)) = lane.front().zip(lane.open()).zip(lane.since()) else {
             return Next::NoMore;
         };
         let keys = Rc::clone(&front.charge.keys);
         if self.rules.judges(front)
-            && let Some(refusal) =
-                self.rules.limits.refusing(&Request { since, costs: &open.costs, keys: &keys })
+            && let Some(refusal) = self
+                .rules
+                .limits
+                .refusing(&admission.charges, &Request { since, costs: &open.costs, keys: &keys })
         {
             // By how much it is early is known once those before it are charged.
-            if self.rules.on_limit == OnLimit::Fail && !batch.is_empty() {
+            if self.rules.on_limit == OnLimit::Fail && !admission.batch().is_empty() {
                 return Next::NoMore;
             }
             self.refuse(at, refusal);
@@ -219,31 +205,26 @@ impl Schedule {
             self.next = Some(now);
             return Next::NoMore;
         }
-        let limits = &mut self.rules.limits;
-        let open = self
-            .rules
-            .former
-            .complete(open, lane.waiting(), |costs| limits.fits(now, &Request { since, costs, keys: &keys }));
+        let (limits, charges) = (&mut self.rules.limits, &mut admission.charges);
+        let mut fits = |costs: &[u64]| limits.fits(charges, now, &Request { since, costs, keys: &keys });
+        let open = self.rules.former.complete(open, lane.waiting(), &mut fits);
         let forms_batches = self.rules.former.forms_batches();
         let most = if forms_batches { 1 } else { front.segment.items().min(*left) };
-        let Open { items, costs, .. } = open;
-        match self.rules.limits.admit(now, &Request { since, costs: &costs, keys: &keys }, most) {
+        let asked = OwnedRequest { since, costs: open.costs, keys };
+        match limits.admit(charges, now, &asked.request(), most) {
             Ok(releases) => {
-                let items = if forms_batches { items } else { releases };
+                let items = if forms_batches { open.items } else { releases };
                 let segments = self.queue.take(at, items, now, &self.delimiter, &self.rules);
-                self.sending.lanes.push(at);
-                match forms_batches {
-                    true => batch.push_release(segments),
-                    false => segments.into_iter().for_each(|segment| batch.push(segment)),
-                }
-                self.sending.charge = self.mode.runs_commands.then_some((since, costs, keys));
+                admission.add(at, segments, forms_batches);
+                admission.last = Some(asked).filter(|_| self.mode.runs_commands);
                 *left -= releases;
                 Next::More
             }
             // What others ask of the common limits may be less, but that can go next.
-            Err(Blocked::Common) if !batch.is_empty() => Next::NoMore,
+            Err(Blocked::Common) if !admission.batch().is_empty() => Next::NoMore,
             Err(_) => {
-                self.queue.defer(at);
+                self.queue.pass_over(at);
+                admission.deferred.push(at);
                 Next::More
             }
         }
@@ -251,14 +232,14 @@ impl Schedule {
 
     /// Lets items pass that find their lane empty and all limits open; the others join their lanes. Returns whether the
     /// last of those may be admitted all the same.
-    fn pass(&mut self, now: Time, batch: &mut Batch) -> bool {
-        while batch.bytes() < WRITE && !self.stopping && self.has_room() && self.look(now) {
+    fn pass(&mut self, now: Time, admission: &mut Admission) -> bool {
+        while admission.batch().bytes() < WRITE && !self.stopping && self.has_room() && self.look(now) {
             let since = self.intake.arrival().unwrap_or(now);
             let draft = self.intake.draft();
             let request = Request { since, costs: &draft.costs, keys: &draft.keys };
             let may_pass = self.queue.would_be_alone(request.keys);
-            if may_pass && self.rules.limits.admit(now, &request, 1).is_ok() {
-                self.intake.pass().into_iter().for_each(|segment| batch.push(segment));
+            if may_pass && self.rules.limits.admit(&mut admission.charges, now, &request, 1).is_ok() {
+                self.intake.pass().into_iter().for_each(|segment| admission.push(segment));
             } else {
                 self.push();
                 if !may_pass {
@@ -298,22 +279,16 @@ impl Schedule {
         self.settle(first);
     }
 
-    /// Until when the batch that was admitted may be sent, if it needs slots.
-    pub fn good_until(&self) -> Option<Time> {
-        self.rules.limits.good_until()
-    }
-
-    /// The first `items` of a batch have left, by `now`. The others are put back.
-    pub fn sent(&mut self, now: Time, mut batch: Batch, items: u64) {
-        self.commit(now, batch.releases_of(items));
-        let attempt = batch.attempt();
-        let bytes = batch.bytes();
-        if items == batch.items() && !self.mode.runs_commands {
-            self.stats.bytes += bytes as u64;
+    /// The first `items` of what was admitted have left, by `now`. The others are put back.
+    pub fn sent(&mut self, now: Time, mut admission: Box<Admission>, items: u64) {
+        self.commit(now, &mut admission, items);
+        let attempt = admission.batch().attempt();
+        if items == admission.batch().items() && !self.mode.runs_commands {
+            self.stats.bytes += admission.batch().bytes() as u64;
         } else {
-            let gone = batch.take(items, &self.delimiter);
-            self.requeue(batch.segments().to_vec());
-            self.start_attempt(gone);
+            let (gone, rest) = admission.split(items, &self.delimiter);
+            self.requeue(rest);
+            self.start_attempt(&mut admission, gone);
         }
         if items > 0 {
             self.rules.former.was_timely();
@@ -325,74 +300,73 @@ impl Schedule {
             self.stats.released += items;
         }
         self.stats.settled += items;
-        self.recycle(batch);
+        self.recycle(now, admission);
     }
 
-    /// Keeps a batch for its memory.
-    fn recycle(&mut self, mut batch: Batch) {
-        batch.clear();
-        self.sending.spare = batch;
+    /// Keeps what nothing is left of for its memory. The lanes that it deferred may be asked again.
+    fn recycle(&mut self, now: Time, mut admission: Box<Admission>) {
+        self.queue.settle(now, &admission.lanes, &admission.deferred, &self.rules);
+        admission.clear();
+        self.spare = Some(admission);
     }
 
-    fn commit(&mut self, now: Time, releases: u64) {
+    /// Charges the releases of the first `items`.
+    fn commit(&mut self, now: Time, admission: &mut Admission, items: u64) {
         // More of the same instant may be let in now.
         self.is_due = false;
-        let overrun = self.rules.limits.commit(now, releases, !self.mode.runs_commands);
-        self.actions.extend(overrun.into_iter().map(Action::Book));
-        self.queue.settle(now, &self.sending.lanes, &self.rules);
-        self.sending.lanes.clear();
+        let releases = admission.batch().releases_of(items);
+        let over = !self.mode.runs_commands;
+        let reports = self.rules.limits.commit(&mut admission.charges, now, releases, over);
+        self.actions.extend(reports.into_iter().map(Action::Book));
     }
 
     /// What has left is running now, if commands are run; otherwise it is done with.
-    fn start_attempt(&mut self, segments: Vec<Segment>) {
+    fn start_attempt(&mut self, admission: &mut Admission, segments: Vec<Segment>) {
         let Some(first) = segments.first().map(Segment::first) else { return };
-        match self.sending.charge.take() {
-            Some((since, costs, keys)) => {
-                let started = self.sending.start;
-                if segments.first().is_some_and(|segment| segment.attempt() > 1) {
-                    self.tally.retry(&costs, segments.iter().map(Segment::items).sum());
-                }
-                self.attempts.start(first, Attempt { segments, since, started, costs, keys });
-            }
-            None => {
-                self.stats.bytes += segments.iter().map(|segment| segment.bytes().len() as u64).sum::<u64>();
-            }
+        let Some(asked) = admission.last.take() else {
+            self.stats.bytes += segments.iter().map(|segment| segment.bytes().len() as u64).sum::<u64>();
+            return;
+        };
+        if segments.first().is_some_and(|segment| segment.attempt() > 1) {
+            self.tally.retry(&asked.costs, segments.iter().map(Segment::items).sum());
         }
+        self.attempts.start(first, Attempt { segments, asked, started: admission.checked });
     }
 
-    /// A batch cannot be sent at `now`, for want of something that others use. It is tried again after a pause.
-    pub fn busy(&mut self, now: Time, batch: Batch, pause: u64) {
-        self.cancel(now, batch);
+    /// It cannot be sent at `now`, for want of something that others use. It is tried again after a pause.
+    pub fn busy(&mut self, now: Time, admission: Box<Admission>, pause: u64) {
+        self.cancel(now, admission);
         self.not_before = now.checked_add(pause.into()).unwrap_or(now);
     }
 
-    /// A batch was not sent.
-    pub fn cancel(&mut self, now: Time, batch: Batch) {
-        self.commit(now, 0);
-        self.requeue(batch.segments().to_vec());
-        self.recycle(batch);
+    /// It was not sent.
+    pub fn cancel(&mut self, now: Time, mut admission: Box<Admission>) {
+        self.commit(now, &mut admission, 0);
+        let (_, segments) = admission.split(0, &self.delimiter);
+        self.requeue(segments);
+        self.recycle(now, admission);
     }
 
-    /// A batch was not sent, as its slot was over by the time that it was formed.
-    pub fn late(&mut self, now: Time, batch: Batch) {
-        self.rules.former.was_late(batch.items());
-        self.cancel(now, batch);
+    /// It was not sent, as its slot was over by the time that it was formed.
+    pub fn late(&mut self, now: Time, admission: Box<Admission>) {
+        self.rules.former.was_late(admission.batch().items());
+        self.cancel(now, admission);
     }
 
-    /// A batch was too long for the system, whatever was known of its capacity: it is made smaller, as xargs does.
-    pub fn too_long(&mut self, now: Time, batch: Batch) {
-        match batch.segments() {
+    /// It was too long for the system, whatever was known of its capacity: it is made smaller, as xargs does.
+    pub fn too_long(&mut self, now: Time, mut admission: Box<Admission>) {
+        match admission.batch().segments() {
             [only] if only.items() == 1 => {
                 let only = only.clone();
-                self.commit(now, 0);
+                self.commit(now, &mut admission, 0);
                 self.stats.settled += 1;
                 self.tell(self.misfit(&only, Misfit::Line));
                 self.finish(only.first(), 1, Some(Exit::CommandFailed));
-                self.recycle(batch);
+                self.recycle(now, admission);
             }
             _ => {
-                self.rules.former.shrink(batch.items());
-                self.cancel(now, batch);
+                self.rules.former.shrink(admission.batch().items());
+                self.cancel(now, admission);
             }
         }
     }

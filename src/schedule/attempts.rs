@@ -1,12 +1,11 @@
 //! Commands that are running, and what follows from how they end.
 
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
 
 use fastrand::Rng;
 
 use super::Failed;
-use crate::charge::Key;
+use super::OwnedRequest;
 use crate::config::{Backoff, Halt, Retry, Run};
 use crate::exit::{End, JobEnd};
 use crate::source::Segment;
@@ -16,12 +15,10 @@ use crate::time::Time;
 pub struct Attempt {
     /// The items.
     pub segments: Vec<Segment>,
-    /// When they became next in line, and when the command started.
-    pub since: Time,
+    /// What was asked for them.
+    pub asked: OwnedRequest,
     /// The instant that was checked before the command started.
     pub started: Time,
-    pub(super) costs: Rc<[u64]>,
-    pub(super) keys: Rc<[Key]>,
 }
 
 impl Attempt {

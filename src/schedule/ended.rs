@@ -5,7 +5,6 @@ use nix::sys::signal::Signal;
 use super::attempts::{Attempt, Outcome};
 use super::{Action, Failed, Failure, Notice, Schedule};
 use crate::exit::{Exit, JobEnd};
-use crate::limiter::Request;
 use crate::source::Segment;
 use crate::time::Time;
 
@@ -18,7 +17,7 @@ impl Schedule {
     /// A command has ended: its items are done with, or tried again.
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
         let Some(attempt) = self.attempts.end(ended.first) else { return };
-        let request = Request { since: attempt.since, costs: &attempt.costs, keys: &attempt.keys };
+        let request = attempt.asked.request();
         self.rules.limits.finish(now, &request);
         self.paused.finish(now, &request);
         self.queue.reconsider(&self.rules);
@@ -59,7 +58,7 @@ impl Schedule {
     fn complete(&mut self, first: u64, attempt: &Attempt, failure: Option<Exit>) {
         self.stats.bytes += attempt.bytes();
         if failure.is_some() {
-            self.tally.fail(&attempt.costs, attempt.items());
+            self.tally.fail(&attempt.asked.costs, attempt.items());
         }
         self.finish(first, attempt.items(), failure);
     }

@@ -30,6 +30,8 @@ impl Schedule {
         self.tally.set_rates(&rates, self.rules.limits.charged());
         let (limits, paused) = (mem::take(&mut self.rules.limits), mem::take(&mut self.paused));
         (self.rules.limits, self.paused) = change(&self.rates, limits, paused, &rates, now);
+        // Its sums are by the old limits.
+        self.spare = self.spare.take().map(|_| Box::default());
         self.rules.former.set_rates(&rates);
         self.rules.depends_on_since |= rates.iter().any(super::depends_on_since);
         let mut charger = Charger::new(&rates, self.separator.as_deref());
@@ -52,7 +54,7 @@ impl Schedule {
                 crate::charge::Charge { costs, ..sum }
             });
             if let Some(sum) = sum {
-                (attempt.costs, attempt.keys) = (sum.costs, sum.keys);
+                (attempt.asked.costs, attempt.asked.keys) = (sum.costs, sum.keys);
             }
         }
     }

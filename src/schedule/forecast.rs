@@ -1,6 +1,6 @@
 //! When the last of what is left to release may go, as the limits stand.
 
-use crate::limiter::{Ask, Limits, Request, Verdict};
+use crate::limiter::{Ask, Charges, Limits, Request, Verdict};
 use crate::time::Time;
 
 /// So many releases are tried out; the limits are asked one by one for the rest.
@@ -13,15 +13,15 @@ const MOST_STEPS: usize = 1024;
 /// many for that, the answer may be a little early.
 pub(super) fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> Verdict {
     let (mut limits, costs) = limits.copied(costs);
-    let (mut since, mut left) = (since, count);
+    let (mut since, mut left, mut charges) = (since, count, Charges::default());
     for _ in 0..MOST_STEPS {
         if costs.len() < 2 || left == 0 {
             break;
         }
         let request = Request { since, costs: &costs, keys: &[] };
         let Verdict::At(at) = limits.earliest(&request) else { return Verdict::Never };
-        let Ok(admitted) = limits.admit(at, &request, left) else { break };
-        limits.commit(at, admitted, true);
+        let Ok(admitted) = limits.admit(&mut charges, at, &request, left) else { break };
+        limits.commit(&mut charges, at, admitted, true);
         left -= admitted;
         since = at;
     }

@@ -16,6 +16,7 @@
 //! Limits that are shared with other processes are kept by slots instead, which a store books.
 
 mod action;
+mod admission;
 mod admit;
 mod attempts;
 mod batch;
@@ -44,6 +45,7 @@ use anyhow::anyhow;
 use nix::sys::signal::Signal;
 
 pub use self::action::{Action, Failed, Failure, Notice, Stop};
+pub use self::admission::{Admission, OwnedRequest};
 pub use self::attempts::Attempt;
 pub use self::bookings::BookingTerms;
 pub use self::metrics::{LimitMetrics, Metrics, Now};
@@ -52,7 +54,6 @@ pub use self::stats::Stats;
 pub use self::tally::LimitStats;
 pub use crate::limiter::{Standing, Verdict};
 
-use self::admit::Sending;
 use self::attempts::Attempts;
 use self::batch::Former;
 use self::bookings::Bookings;
@@ -84,7 +85,8 @@ pub struct Schedule {
     told: Told,
     /// What is to be done before anything else is decided.
     actions: VecDeque<Action>,
-    sending: Sending,
+    /// The memory of what was sent last; none while something is being sent.
+    spare: Option<Box<Admission>>,
     /// The sink could not take more; it is not tried again until then.
     not_before: Time,
     /// When the next release may be, as far as it is known.
@@ -156,7 +158,7 @@ impl Schedule {
             on_bad: config.input.on_bad,
             told: Told::default(),
             actions: VecDeque::new(),
-            sending: Sending::default(),
+            spare: Some(Box::default()),
             not_before: Time::ZERO,
             next: None,
             is_due: false,
@@ -200,8 +202,8 @@ impl Schedule {
         let gathers = self.gathers(now, capacity);
         if gathers {
             self.gather(now);
-        } else if let Some(batch) = self.admit(now, capacity) {
-            return Action::Send(batch);
+        } else if let Some(admission) = self.admit(now, capacity) {
+            return Action::Send(admission);
         }
         let booking = self.book(now, capacity, gathers);
         if let Some(action) = self.actions.pop_front() {
@@ -369,7 +371,8 @@ impl Schedule {
     /// An item that waits asks as of when it became next in line, so what was not idle by then is kept. While
     /// none is accepted, there may be some that waits to be let in.
     fn evict(&mut self, now: Time) {
-        if self.rules.limits.evict_at().is_some_and(|at| at <= now) {
+        // What is being sent is going to be charged to accounts that are there.
+        if self.spare.is_some() && self.rules.limits.evict_at().is_some_and(|at| at <= now) {
             let is_accepting = self.intake.is_empty() && self.has_room();
             let is_waited_for = !self.rules.former.has_ended() && !is_accepting;
             let outside = Some(self.intake.newest()).filter(|_| is_waited_for);

@@ -28,7 +28,7 @@ pub(super) struct Orders {
 /// How it stands with a claim.
 enum Ordered {
     /// An order for so many is on its way, since then.
-    Asked(Time, u64),
+    OwnedRequest(Time, u64),
     /// It makes no sense to ask before; then with this turn, if there is one.
     NotBefore(Time, Option<Turn>),
 }
@@ -72,7 +72,7 @@ impl Orders {
 
     /// How many slots are on their way.
     pub(super) fn coming(&self) -> u64 {
-        let coming = |order: &Ordered| if let Ordered::Asked(_, count) = order { *count } else { 0 };
+        let coming = |order: &Ordered| if let Ordered::OwnedRequest(_, count) = order { *count } else { 0 };
         self.all.values().map(coming).sum()
     }
 
@@ -86,14 +86,14 @@ impl Orders {
         // What backs off is not ready for a slot yet.
         let when = held.last.map_or(*since, |last| (*since).max(Time(last.0.saturating_sub(self.lead()))));
         let (when, turn) = match self.all.get(key, costs) {
-            Some(Ordered::Asked(..)) => return Plan::Nothing,
+            Some(Ordered::OwnedRequest(..)) => return Plan::Nothing,
             Some(&Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
             None => (when, None),
         };
         if when > now {
             return self.check(now, demand, held).or_later(when);
         }
-        self.all.insert(key, costs, Ordered::Asked(now, lacking));
+        self.all.insert(key, costs, Ordered::OwnedRequest(now, lacking));
         Plan::Ask(Order { waits: self.waits, turn, ..Order::new(key.clone(), &**costs, lacking) })
     }
 
@@ -101,20 +101,20 @@ impl Orders {
     fn check(&mut self, now: Time, demand: &Demand, held: Held) -> Plan {
         let Some((first, heard)) = held.first.zip(held.heard) else { return Plan::Nothing };
         let is_fresh = first.since(heard) <= self.lead().saturating_mul(2);
-        if is_fresh || matches!(self.all.get(&demand.key, &demand.costs), Some(Ordered::Asked(..))) {
+        if is_fresh || matches!(self.all.get(&demand.key, &demand.costs), Some(Ordered::OwnedRequest(..))) {
             return Plan::Nothing;
         }
         let when = Time(first.0.saturating_sub(self.lead()));
         if when > now {
             return Plan::Later(when);
         }
-        self.all.insert(&demand.key, &demand.costs, Ordered::Asked(now, 0));
+        self.all.insert(&demand.key, &demand.costs, Ordered::OwnedRequest(now, 0));
         Plan::Ask(Order { waits: self.waits, ..Order::new(demand.key.clone(), &*demand.costs, 0) })
     }
 
     /// An order has been answered.
     pub(super) fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
-        if let Some(Ordered::Asked(since, _)) = self.all.remove(&order.key, &order.costs) {
+        if let Some(Ordered::OwnedRequest(since, _)) = self.all.remove(&order.key, &order.costs) {
             self.took = now.since(since);
         }
         // The more are booked at once, the longer it takes.

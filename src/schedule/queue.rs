@@ -37,8 +37,6 @@ pub(super) struct Queue {
     fronts: Option<BTreeSet<Position>>,
     waiting: BTreeSet<(Verdict, Position)>,
     ready: BTreeMap<Kind, BTreeSet<Position>>,
-    /// Ready lanes that found a limit used up by what is admitted and not committed yet.
-    deferred: Vec<usize>,
     /// Lanes that became empty, and when. Their last release matters until an item has arrived after it.
     emptied: VecDeque<(Time, usize)>,
     items: u64,
@@ -87,7 +85,6 @@ impl Queue {
             fronts: None,
             waiting: BTreeSet::new(),
             ready: BTreeMap::new(),
-            deferred: Vec::new(),
             emptied: VecDeque::new(),
             items: 0,
             bytes: 0,
@@ -404,9 +401,8 @@ impl Queue {
     }
 
     /// Passes over a lane until [`Queue::settle`]: a limit is used up by what is admitted already.
-    pub(super) fn defer(&mut self, at: usize) {
+    pub(super) fn pass_over(&mut self, at: usize) {
         self.remove(at);
-        self.deferred.push(at);
     }
 
     /// Takes out the first `count` items of a lane, which leave at `now`.
@@ -447,12 +443,12 @@ impl Queue {
         }
     }
 
-    /// What was admitted has been committed, as of `now`, and by `released` of the lanes it came from.
-    pub(super) fn settle(&mut self, now: Time, released: &[usize], rules: &Rules) {
+    /// What was admitted is over with, as of `now`, for the lanes it came from and for those that were passed over.
+    pub(super) fn settle(&mut self, now: Time, released: &[usize], passed_over: &[usize], rules: &Rules) {
         for &at in released {
             self.lanes[at].lane.released(now);
         }
-        for at in std::mem::take(&mut self.deferred) {
+        for &at in passed_over {
             self.place(at, rules);
         }
     }
@@ -576,7 +572,7 @@ mod tests {
         assert_eq!(queue.names.len(), 201);
         // It was over later than it was let go.
         let late = queue.names[&[Key::from_slice(&7u64.to_le_bytes())][..]];
-        queue.settle(Time(6), &[late], &rules);
+        queue.settle(Time(6), &[late], &[], &rules);
         push(&mut queue, &rules, 301, 5);
         assert_eq!(queue.names.len(), 3);
         assert_eq!((queue.lanes.len(), queue.free.len()), (201, 198));

@@ -14,7 +14,7 @@ use crate::cli;
 use crate::config::{Action as What, Defaults, Rate, RateText};
 use crate::exit::{End, JobEnd};
 use crate::limiter::{Answer, Order, Slot};
-use crate::source::{Batch, Block, Capacity, CommandLine, Delimiter};
+use crate::source::{Block, Capacity, CommandLine, Delimiter};
 use crate::time::Time;
 use nix::sys::signal::Signal;
 
@@ -67,7 +67,7 @@ impl Scene {
     fn new(args: &str) -> Self {
         let words = ["throttle"].into_iter().chain(args.split_whitespace());
         let config = cli::parse(words.map(Into::into)).unwrap();
-        let rates = config.limits.load().unwrap();
+        let rates = config.limits.given().unwrap();
         let mut schedule = Schedule::new(&config, rates, Time(0));
         let mut capacity = Capacity::UNLIMITED;
         if let What::Run(run) = &config.action {
@@ -139,7 +139,7 @@ impl Scene {
             let vacancies = self.capacity.vacancies.saturating_sub(self.running);
             let capacity = Capacity { vacancies, ..self.capacity };
             let (word, is_last) = match self.schedule.poll(Time(now), capacity) {
-                Action::Send(batch) => (self.send(&mut now, batch), false),
+                Action::Send(admission) => (self.send(&mut now, admission), false),
                 Action::Book(order) if order.waits => (format!("book {}", order.count), false),
                 Action::Book(order) => (format!("ask for {}", order.count), false),
                 Action::GiveBack(_, slots) => {
@@ -162,23 +162,24 @@ impl Scene {
         }
     }
 
-    fn send(&mut self, now: &mut u64, batch: Batch) -> String {
+    fn send(&mut self, now: &mut u64, admission: Box<super::Admission>) -> String {
+        let batch = admission.batch();
         let delimiter = Delimiter::new(b"\n");
         let records =
             batch.records(&delimiter).map(|record| String::from_utf8_lossy(record).trim().to_owned());
         let word = format!("send {}", records.collect::<Vec<_>>().join(" "));
         if batch.items() > self.longest {
-            self.schedule.too_long(Time(*now), batch);
+            self.schedule.too_long(Time(*now), admission);
             return word.replace("send", "too long");
         }
         if let Some(pause) = self.busy.take() {
-            self.schedule.busy(Time(*now), batch, pause);
+            self.schedule.busy(Time(*now), admission, pause);
             return word.replace("send", "busy");
         }
         let items = batch.items().min(self.takes);
         *now += self.slowness;
         self.running += u64::from(self.capacity.vacancies < u64::MAX);
-        self.schedule.sent(Time(*now), batch, items);
+        self.schedule.sent(Time(*now), admission, items);
         word
     }
 }

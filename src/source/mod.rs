@@ -1,6 +1,5 @@
 //! From bytes to blocks of records.
 
-mod arrivals;
 mod bad_item;
 mod block;
 mod capacity;
@@ -10,17 +9,14 @@ mod host;
 mod intake;
 mod items;
 mod json;
-mod order;
 mod part;
 mod reader;
-mod recorded;
 mod select;
 mod stamp;
 
 use std::fmt;
 use std::io;
 
-pub use arrivals::{InOrder, stamped};
 pub use bad_item::{BadItem, excerpt};
 pub use block::Block;
 pub use capacity::{Capacity, CommandLine, Misfit};
@@ -30,6 +26,7 @@ pub use intake::{Done, Intake};
 pub use items::{Batch, Items, Segment};
 pub use reader::Reader;
 pub use select::Extractor;
+pub(crate) use stamp::{Fault, Stamps};
 
 /// Why there is no more input, though its end was not reached.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use nix::sys::signal::Signal;
 use super::line::reason;
 use super::report::{Log, Reporter};
 use super::stats::items;
-use super::wall;
+use super::wall::{clock_at, words};
 use crate::exit::Exit;
 use crate::schedule::{Holdup, Stats};
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, Wall};
 
 /// A wait as long as this is explained.
 const LONG: u64 = 5 * SECOND;
@@ -27,16 +27,16 @@ impl Reporter {
     }
 
     /// Explains a long wait; only the first.
-    pub fn explain(&self, now: Time, next: Option<Time>, holdup: &Holdup) {
+    pub fn explain(&self, wall: Wall, now: Time, next: Option<Time>, holdup: &Holdup) {
         let text = match (holdup, next) {
             (Holdup::Input | Holdup::Command, _) => return,
             (Holdup::Pause(_), _) => format!("paused by the limit {} until it changes", reason(holdup)),
             (Holdup::Limit(_), Some(next)) => {
-                let until = wall::clock_in(next.since(now));
+                let until = clock_at(wall, now, next);
                 format!("waiting until {until} for the limit {}", reason(holdup))
             }
             (_, Some(next)) => {
-                format!("waiting until {}: {}", wall::clock_in(next.since(now)), reason(holdup))
+                format!("waiting until {}: {}", clock_at(wall, now, next), reason(holdup))
             }
             (_, None) => return,
         };
@@ -51,19 +51,17 @@ impl Reporter {
         }
     }
 
-    /// What a dry run would have done by `last`, in words. The table on stdout is for programs.
-    pub(super) fn plan(&self, stats: &Stats, has_arrivals: bool) {
+    /// What a dry run would have done, in words, and when, if that can be told. The table on stdout is for programs.
+    pub(super) fn plan(&self, stats: &Stats, wall: Option<Wall>) {
         let nanos = stats.last.since(stats.started);
-        let ends = if has_arrivals || stats.released == 0 {
-            String::new()
-        } else {
-            format!(", ends {}", wall::clock_in(nanos))
-        };
+        let wall = wall.filter(|_| stats.released > 0);
+        let ends = wall.map(|wall| format!(", ends {}", clock_at(wall, stats.started, stats.last)));
+        let ends = ends.unwrap_or_default();
         let refused = match stats.refused {
             0 => String::new(),
             refused => format!(", {refused} refused"),
         };
-        self.notice(&format_args!("{}, {}{ends}{refused}", items(stats.released), wall::words(nanos)));
+        self.notice(&format_args!("{}, {}{ends}{refused}", items(stats.released), words(nanos)));
     }
 
     /// How to go on, or that there is nothing left to do.

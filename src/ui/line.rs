@@ -5,7 +5,7 @@ use super::wall;
 use crate::config::format_duration;
 use crate::printable::escaped;
 use crate::schedule::{Holdup, Outlook, Precision, Stats};
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, Wall};
 
 /// How far a run has come.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub struct Progress {
     pub running: u64,
     /// What is still to come.
     pub outlook: Outlook,
+    /// The clock that tells when it will.
+    pub wall: Wall,
 }
 
 /// Items that left within so many nanoseconds of late.
@@ -93,7 +95,7 @@ fn wait(outlook: &Outlook, now: Time, has_reason: bool) -> Option<String> {
         holdup => reason(holdup),
     };
     let left = outlook.next.map_or(0, |next| next.since(now));
-    let left = if left < SECOND { "<1s".to_owned() } else { seconds(left) };
+    let left = if left < SECOND { "<1s".to_owned() } else { whole_seconds(left) };
     Some(if has_reason { format!("next in {left}: {reason}") } else { format!("next in {left}") })
 }
 
@@ -125,11 +127,11 @@ fn end(progress: &Progress, recent: Recent, now: Time) -> Option<String> {
         Precision::About => "about ",
         Precision::AtLeast => "after ",
     };
-    Some(format!("ends {about}{}", wall::clock_in(at.since(now))))
+    Some(format!("ends {about}{}", wall::clock_at(progress.wall, now, at)))
 }
 
 /// Whole seconds, in hours, minutes and seconds.
-fn seconds(nanos: u64) -> String {
+fn whole_seconds(nanos: u64) -> String {
     format_duration(nanos.div_ceil(SECOND).saturating_mul(SECOND))
 }
 
@@ -149,7 +151,7 @@ mod tests {
         let next = Some(Time(67 * SECOND));
         let outlook = Outlook { holdup, next, total, left: 270, ends: None };
         let stats = Stats { released: 30, settled: 30, read: 300, ..Stats::default() };
-        Progress { stats, running: 0, outlook }
+        Progress { stats, running: 0, outlook, wall: Wall::default() }
     }
 
     fn shown(progress: &Progress, width: usize) -> String {

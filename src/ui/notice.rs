@@ -4,13 +4,14 @@ use super::report::Reporter;
 use super::stats::items;
 use super::wall::clock_to_the_second;
 use crate::config::format_duration;
-use crate::exit::End;
+use crate::exit::{End, signal_name};
 use crate::schedule::{Failed, Failure, Notice};
 use crate::source::excerpt;
+use crate::time::{Time, Wall};
 
 impl Reporter {
-    /// Tells what the scheduler has to tell.
-    pub fn tell(&self, notice: &Notice) {
+    /// Tells what the scheduler has to tell `now`, by the clock on the `wall`.
+    pub fn tell(&self, notice: &Notice, wall: Wall, now: Time) {
         match notice {
             Notice::Failed(failed) => self.failed(failed),
             Notice::FailedSoFar(failed) => {
@@ -37,7 +38,9 @@ impl Reporter {
             Notice::Limits(rates) => self.limits(rates),
             Notice::Warning(text) => self.notice(text),
             Notice::StateLost { what, silent } => {
-                let until = silent.map(|silent| format!(": silent until {}", clock_to_the_second(silent)));
+                let at = |silent| Time(now.0.saturating_add(silent));
+                let until = silent
+                    .map(|silent| format!(": silent until {}", clock_to_the_second(wall, now, at(silent))));
                 let why = ", as slots may have been booked that nobody knows of";
                 self.notice(&format_args!("{what}{}{why}", until.unwrap_or_default()));
             }
@@ -68,9 +71,4 @@ fn reason(why: Failure) -> String {
         Failure::TimedOut => "ran longer than --timeout and was ended".to_owned(),
         Failure::Misfit(misfit) => format!("not run: {misfit}"),
     }
-}
-
-fn signal_name(number: i32) -> String {
-    let known = nix::sys::signal::Signal::try_from(number);
-    known.map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned())
 }

@@ -6,26 +6,10 @@ use std::fmt::{Display, Write};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::schedule::{LimitMetrics, LimitStats, Metrics, Now, Standing, Stats, Verdict};
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, Wall};
 
 /// What a limit is unless it says so.
 const DEFAULT: &str = ",algo=sliding";
-
-/// How instants of a run relate to the clock on the wall.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wall {
-    /// An instant of the run.
-    pub now: Time,
-    /// The same one in nanoseconds since 1970.
-    pub unix: u64,
-}
-
-impl Wall {
-    /// In nanoseconds since 1970.
-    fn unix(self, at: Time) -> u64 {
-        self.unix.saturating_add(at.since(self.now)).saturating_sub(self.now.since(at))
-    }
-}
 
 /// All numbers. `run` tells the run from others on the same machine; `exit` is given once it is over.
 pub fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) -> String {
@@ -52,16 +36,16 @@ fn of_run(page: &mut Page, run: &str, metrics: &Metrics, wall: Wall, exit: Optio
     counter("throttle_failed_total", "Items that failed after all their retries.", &failed);
     counter("throttle_bytes_total", "Bytes of the items that are done.", &bytes);
     let help = "Seconds that items waited although the output could have taken them.";
-    counter("throttle_waiting_seconds_total", help, &seconds(waited));
+    counter("throttle_waiting_seconds_total", help, &exact(waited));
     let mut gauge = |name, help, value: Option<&dyn Display>| {
         page.family(name, Kind::Gauge, help, value.map(|value| (run, value)));
     };
     gauge("throttle_waiting_items", "Items read and not yet released.", Some(&stats.left()));
     gauge("throttle_running_commands", "Commands that are running.", Some(running));
-    let next = next.map(|next| timestamp(wall.unix(next)));
+    let next = next.map(|next| timestamp(wall.shows(next)));
     let help = "When the next release may be, in seconds since 1970; absent while none waits for an instant.";
     gauge("throttle_next_release_timestamp_seconds", help, next.as_ref().map(|next| next as _));
-    let started = timestamp(wall.unix(started));
+    let started = timestamp(wall.shows(started));
     gauge("throttle_start_time_seconds", "When the run started, in seconds since 1970.", Some(&started));
     let status = exit.map(Exit::status);
     let help = "The exit status, once the run is over; absent while it runs.";
@@ -109,7 +93,7 @@ fn counters(page: &mut Page, limits: &Labelled) {
     let help = "How often the next release waited for this limit, of all limits.";
     counter("throttle_limit_waits_total", help, &|limit| limit.waits.to_string());
     let help = "Seconds that the next release waited for this limit, of all limits.";
-    counter("throttle_limit_waiting_seconds_total", help, &|limit| seconds(limit.waited));
+    counter("throttle_limit_waiting_seconds_total", help, &|limit| exact(limit.waited));
 }
 
 fn gauges(page: &mut Page, limits: &Labelled, wall: Wall) {
@@ -136,7 +120,7 @@ fn gauges(page: &mut Page, limits: &Labelled, wall: Wall) {
     let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or the end of a command can allow it.";
     gauge("throttle_limit_next_timestamp_seconds", help, &|now| {
         now.next.map(|next| match next {
-            Verdict::At(at) => timestamp(wall.unix(at)),
+            Verdict::At(at) => timestamp(wall.shows(at)),
             Verdict::Never => "+Inf".to_owned(),
         })
     });
@@ -183,16 +167,15 @@ fn label(name: &str, value: &str) -> String {
 }
 
 /// Nanoseconds as seconds, with all their digits.
-fn seconds(nanos: u64) -> String {
+fn exact(nanos: u64) -> String {
     let text = Time(nanos).to_string();
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// An instant to the millisecond, so that it does not change with every reading of the clocks; rounded up, so that it is
 /// never too early.
-fn timestamp(unix: u64) -> String {
-    let nanos = unix.checked_next_multiple_of(SECOND / 1000).unwrap_or(unix);
-    seconds(nanos)
+fn timestamp(shown: Time) -> String {
+    exact(shown.0.checked_next_multiple_of(SECOND / 1000).unwrap_or(shown.0))
 }
 
 #[cfg(test)]
@@ -212,7 +195,7 @@ mod tests {
     }
 
     fn lines(metrics: &Metrics, exit: Option<Exit>) -> Vec<String> {
-        let wall = Wall { now: Time(5 * SECOND), unix: 1000 * SECOND + 1 };
+        let wall = Wall::new(Time(5 * SECOND), Time(1000 * SECOND + 1));
         let text = text("mail", metrics, wall, exit);
         text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
     }

@@ -15,7 +15,7 @@ use crate::exit::{Exit, signal_name};
 use crate::printable::{escaped, escaped_json};
 use crate::schedule::{Schedule, Stats, Total};
 use crate::store::Reach;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// Whether waits are to be explained: someone looks on, and sees nothing else.
 pub(super) fn are_wanted(level: Report) -> bool {
@@ -219,12 +219,12 @@ impl Reporter {
         self.numbers(schedule, now, exit);
     }
 
-    /// What a dry run would do, where someone looks on or with `-v`.
-    pub fn dry_summary(&self, schedule: &Schedule, now: Time, exit: Exit, has_arrivals: bool) {
+    /// What a dry run would do, where someone looks on or with `-v`; and when, if `wall` tells that.
+    pub fn dry_summary(&self, schedule: &Schedule, now: Time, exit: Exit, wall: Option<Wall>) {
         let stats = schedule.stats();
         self.left(exit, &stats);
         if self.level == Some(Report::Verbose) || self.is_watched {
-            self.plan(&stats, has_arrivals);
+            self.plan(&stats, wall);
         }
         self.numbers(schedule, now, exit);
     }

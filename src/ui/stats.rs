@@ -8,7 +8,7 @@ use super::wall::words;
 use crate::config::{Rate, format_duration};
 use crate::exit::Exit;
 use crate::schedule::{LimitStats, Schedule, Stats};
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, seconds};
 
 /// A limit in as few words as tell it from others.
 pub(super) fn short(rate: &Rate) -> String {
@@ -95,11 +95,11 @@ pub(super) fn line(stats: &Stats, now: Time) -> String {
     let Stats { read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
     let nanos = now.since(stats.started);
     let rate = pace(released, stats.elapsed(now)).map_or_else(String::new, |rate| format!(", {rate}"));
-    let seconds = format!("{}.{:03}s", nanos / SECOND, nanos % SECOND / 1_000_000);
+    let seconds = seconds(nanos);
     let count = |items, what| if items > 0 { format!(", {items} {what}") } else { String::new() };
     let rest = [(refused, "refused"), (skipped, "done before"), (failed, "failed"), (retried, "retried")];
     let rest = rest.map(|(items, what)| count(items, what)).concat();
-    format!("{released} of {} released ({}) in {seconds}{rate}{rest}", items(read), count_of(bytes, "byte"))
+    format!("{released} of {} released ({}) in {seconds}s{rate}{rest}", items(read), count_of(bytes, "byte"))
 }
 
 /// `1 item`, `2 items`.

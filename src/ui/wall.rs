@@ -1,27 +1,13 @@
 //! Times as a clock on the wall shows them.
 
-use std::time::Duration;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 
-use jiff::Zoned;
+use crate::time::{SECOND, Time, Wall, seconds};
 
-/// What the clock will show in so many nanoseconds, and the day if that is not today.
-pub(super) fn clock_in(nanos: u64) -> String {
-    let now = Zoned::now();
-    match now.checked_add(Duration::from_nanos(nanos)) {
-        Ok(at) => clock(&now, &at),
-        Err(_) => "in the far future".to_owned(),
-    }
-}
-
-/// What the clock will show in so many nanoseconds, with seconds, and the date if that is not today.
-pub(super) fn clock_to_the_second(nanos: u64) -> String {
-    let now = Zoned::now();
-    // The next whole second: not before it is over.
-    let at = now.checked_add(Duration::from_nanos(nanos.saturating_add(999_999_999)));
-    at.map_or_else(
-        |_| "the far future".to_owned(),
-        |at| at.strftime(if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string(),
-    )
+/// What `wall` shows at an instant, and the day if that is not the day of `now`.
+pub(super) fn clock_at(wall: Wall, now: Time, at: Time) -> String {
+    clock(&zoned(wall, now), &zoned(wall, at))
 }
 
 fn clock(now: &Zoned, at: &Zoned) -> String {
@@ -34,24 +20,37 @@ fn clock(now: &Zoned, at: &Zoned) -> String {
     at.strftime(format).to_string()
 }
 
+/// As [`clock_at`], with seconds, and the date if it is not that of `now`. It is rounded up to a whole second: not before that
+/// is over.
+pub(super) fn clock_to_the_second(wall: Wall, now: Time, at: Time) -> String {
+    let (now, at) = (zoned(wall, now), zoned(wall, Time(at.0.saturating_add(SECOND - 1))));
+    at.strftime(if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string()
+}
+
+/// In the zone of the system. The calendar goes on far beyond what a [`Time`] can hold.
+fn zoned(wall: Wall, at: Time) -> Zoned {
+    let timestamp = Timestamp::from_nanosecond(wall.shows(at).0.into()).unwrap_or(Timestamp::MAX);
+    timestamp.to_zoned(TimeZone::system())
+}
+
 /// A duration in its two largest units: `9 h 0 min`.
 pub(super) fn words(nanos: u64) -> String {
-    let millis = Duration::from_nanos(nanos).as_millis();
-    let seconds = millis.div_ceil(1000);
-    match seconds {
+    let whole = (nanos / 1_000_000).div_ceil(1000);
+    match whole {
         0 => "no time".to_owned(),
-        _ if millis < 10_000 => format!("{}.{:03} s", millis / 1000, millis % 1000),
-        1..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{} d {} h", seconds / 86400, seconds % 86400 / 3600),
+        _ if nanos < 10 * SECOND => format!("{} s", seconds(nanos)),
+        1..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        3600..86400 => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+        _ => format!("{} d {} h", whole / 86400, whole % 86400 / 3600),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::time::SECOND;
 
     #[test]
     fn a_clock_shows_the_day_only_if_it_is_another() {
@@ -68,7 +67,7 @@ mod tests {
             let at = now.checked_add(Duration::from_secs(seconds)).unwrap();
             assert_eq!(clock(&now, &at), shown, "in {seconds} s");
         }
-        assert_eq!(clock_in(u64::MAX), clock_in(u64::MAX));
+        assert_eq!(zoned(Wall::default(), Time(u64::MAX)).year(), 2554);
     }
 
     #[test]

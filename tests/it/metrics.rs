@@ -16,7 +16,7 @@ use throttle::runtime::{Driver, TextFile, Wait, Wake, World};
 use throttle::schedule::Schedule;
 use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Capacity, Delimiter};
-use throttle::time::{SECOND, Time};
+use throttle::time::{SECOND, Time, Wall};
 use throttle::ui::report::Reporter;
 
 use self::exposition::Page;
@@ -252,6 +252,10 @@ impl<W: World> World for Watching<'_, W> {
         self.world.now()
     }
 
+    fn wall(&mut self) -> Wall {
+        self.world.wall()
+    }
+
     fn wait(&mut self, wait: Wait) -> Wake {
         self.waits += 1;
         let version = fs::metadata(self.file).map_or(0, |file| file.ino());
@@ -287,8 +291,9 @@ fn watched(limit: &str, arrivals: &[(u64, u32)], has_metrics: bool) -> (u64, u64
     let blocks: Vec<_> = arrivals.iter().map(|&(at, count)| Ok(block(at, &lines(count)))).collect();
     let world = Sim::new(Clock::default(), blocks.into_iter());
     let mut world = Watching { world, file: &file, waits: 0, versions: 0, last: 0 };
-    let mut schedule = Schedule::new(&config, config.limits.load().unwrap(), world.now());
-    let metrics = has_metrics.then(|| TextFile::create(&file, &schedule, world.now()).unwrap());
+    let mut schedule = Schedule::new(&config, config.limits.given().unwrap(), world.now());
+    let metrics =
+        has_metrics.then(|| TextFile::create(&file, &schedule, world.now(), Wall::default()).unwrap());
     let (sink, reporter) = (&mut Nowhere, &Reporter::silent());
     let delimiter = Delimiter::new(b"\n");
     let mut driver = Driver { world: &mut world, sink, reporter, delimiter, log: None, metrics };

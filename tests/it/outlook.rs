@@ -23,7 +23,7 @@ impl Run {
     fn new(args: &[&str], items: &[u8], is_whole: bool) -> Self {
         let args = ["throttle"].iter().chain(args).map(std::convert::Into::into);
         let config = throttle::cli::parse(args).unwrap_or_else(|_| panic!("a command line"));
-        let rates = config.limits.load().expect("limits");
+        let rates = config.limits.given().expect("limits");
         let mut schedule = Schedule::new(&config, rates, Time::ZERO);
         let count = items.split_inclusive(|byte| *byte == b'\n').count();
         schedule.input(Block::of(items.to_vec(), count as u64, Time::ZERO));
@@ -37,9 +37,9 @@ impl Run {
     fn step(&mut self) -> Option<Time> {
         loop {
             match self.schedule.poll(self.now, Capacity::UNLIMITED) {
-                Action::Send(batch) => {
-                    let items = batch.items();
-                    self.schedule.sent(self.now, batch, items);
+                Action::Send(admission) => {
+                    let items = admission.batch().items();
+                    self.schedule.sent(self.now, admission, items);
                     self.last = self.now;
                 }
                 Action::Wait { until, .. } => return until,
@@ -195,13 +195,13 @@ fn what_is_still_to_be_read_counts_once_it_is_counted() {
 fn an_item_that_backs_off_in_order_puts_off_the_end() {
     let args = ["throttle", "-r1/s", "--retries=1", "--backoff=1h..1h", "--in-order", "--", "false"];
     let config = throttle::cli::parse(args.map(Into::into)).unwrap_or_else(|_| panic!("a command line"));
-    let rates = config.limits.load().expect("limits");
+    let rates = config.limits.given().expect("limits");
     let mut schedule = Schedule::new(&config, rates, Time::ZERO).with_commands(config.command().unwrap(), 1);
     schedule.input(Block::of(b"1\n2\n3\n".to_vec(), 3, Time::ZERO));
     schedule.end_of_input(Time::ZERO, None);
     let capacity = Capacity { vacancies: 1, ..Capacity::UNLIMITED };
-    let Action::Send(batch) = schedule.poll(Time::ZERO, capacity) else { panic!("nothing goes") };
-    schedule.sent(Time::ZERO, batch, 1);
+    let Action::Send(admission) = schedule.poll(Time::ZERO, capacity) else { panic!("nothing goes") };
+    schedule.sent(Time::ZERO, admission, 1);
     let end = JobEnd { first: 1, end: End::Exited(1), timed_out: false, retry_after: None };
     schedule.job_ended(Time::ZERO, &end);
     schedule.poll(Time::ZERO, capacity);

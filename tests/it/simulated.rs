@@ -18,7 +18,7 @@ use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
-use throttle::time::Time;
+use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
 
 /// A run that is to be.
@@ -89,7 +89,7 @@ impl Simulation {
     /// Runs to the end.
     pub(crate) fn run(self, blocks: Vec<Block>) -> Outcome {
         let Simulation { config, clock, lateness, slowness, events } = self;
-        let rates = config.limits.load().expect("limits");
+        let rates = config.limits.given().expect("limits");
         let sim = Sim::new(clock.clone(), blocks.into_iter().map(Ok));
         let releases = Rc::new(RefCell::new(Vec::new()));
         let mut sink = Recorder { clock: clock.clone(), slowness, releases: Rc::clone(&releases) };
@@ -153,6 +153,10 @@ struct Faulty<I: Iterator<Item = Result<Block, SourceError>>> {
 impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
     fn now(&self) -> Time {
         self.sim.now()
+    }
+
+    fn wall(&mut self) -> Wall {
+        self.sim.wall()
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {

@@ -124,7 +124,7 @@ fn what_runs_is_charged_by_the_limits_that_hold_when_it_ends() {
     scene.happens(Time(1), &Limits("99/s,cost=col:2,key=col:3"));
     scene.actions(1);
     let attempt = scene.schedule.attempt(1).expect("it runs");
-    let charge = Charge { costs: attempt.costs.clone(), keys: attempt.keys.clone() };
+    let charge = Charge { costs: attempt.asked.costs.clone(), keys: attempt.asked.keys.clone() };
     assert_eq!((&*charge.costs, charge.keys[0].as_slice()), (&[5][..], &b"a"[..]));
 }
 

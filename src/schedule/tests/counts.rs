@@ -42,8 +42,8 @@ fn what_leaves_in_parts_is_counted_once() {
 fn what_did_not_leave_is_not_counted() {
     let mut scene = Scene::new("-r 9/100ns");
     scene.happens(Time(5), &Input("a\n"));
-    let Action::Send(batch) = scene.schedule.poll(Time(5), scene.capacity) else { panic!("it may go") };
-    scene.schedule.sent(Time(7), batch, 0);
+    let Action::Send(admission) = scene.schedule.poll(Time(5), scene.capacity) else { panic!("it may go") };
+    scene.schedule.sent(Time(7), admission, 0);
     assert_eq!(scene.schedule.stats(), Stats { read: 1, ..Stats::default() });
     assert_eq!((scene.schedule.stats().left(), scene.schedule.consumed()), (1, 0));
 }
@@ -135,9 +135,9 @@ fn in_pieces(items: &[&str], percent: u64, random: &mut fastrand::Rng) -> (u64, 
     for now in (0..).map(Time) {
         let vacancies = 1 - running.len() as u64;
         match scene.schedule.poll(now, Capacity { vacancies, ..scene.capacity }) {
-            Action::Send(batch) => {
-                running.push_back(batch.first());
-                scene.schedule.sent(now, batch, 1);
+            Action::Send(admission) => {
+                running.push_back(admission.batch().first());
+                scene.schedule.sent(now, admission, 1);
             }
             Action::Wait { accepting, .. } if accepting && (running.is_empty() || random.bool()) => {
                 let (piece, rest) = left.split_at(random.usize(..=left.len()));

@@ -41,12 +41,10 @@ fn a_slot_says_until_when_its_release_may_leave() {
     scene.actions(0);
     scene.happens(Time(1), &Booked(&[10, 110]));
     scene.actions(1);
-    assert_eq!(scene.schedule.good_until(), None);
     scene.happens(Time(10), &Due);
-    let Action::Send(batch) = scene.schedule.poll(Time(10), scene.capacity) else { panic!("it may go") };
-    assert_eq!(scene.schedule.good_until(), Some(Time(15)));
-    scene.schedule.sent(Time(11), batch, 1);
-    assert_eq!(scene.schedule.good_until(), None);
+    let Action::Send(admission) = scene.schedule.poll(Time(10), scene.capacity) else { panic!("it may go") };
+    assert_eq!(admission.good_until(), Some(Time(15)));
+    scene.schedule.sent(Time(11), admission, 1);
 }
 
 #[test]
@@ -72,11 +70,13 @@ fn a_batch_that_is_formed_too_late_is_made_smaller_for_a_while() {
         scene.actions(now);
         scene.happens(Time(now), &BookedFor("", cost, slot));
         scene.happens(Time(now), &Due);
-        let Action::Send(batch) = scene.schedule.poll(Time(now), scene.capacity) else { panic!("at {now}") };
-        let items = batch.items();
+        let Action::Send(admission) = scene.schedule.poll(Time(now), scene.capacity) else {
+            panic!("at {now}")
+        };
+        let items = admission.batch().items();
         match now {
-            ..30 => scene.schedule.late(Time(now + 6), batch),
-            _ => scene.schedule.sent(Time(now), batch, items),
+            ..30 => scene.schedule.late(Time(now + 6), admission),
+            _ => scene.schedule.sent(Time(now), admission, items),
         }
         items
     };

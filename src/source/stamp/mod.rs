@@ -17,7 +17,7 @@ use crate::time::Time;
 
 /// Why a text is no time stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// It has none of the known forms.
     Unknown,
     /// It names no time zone, and none was given.
@@ -44,7 +44,7 @@ impl fmt::Display for Fault {
 }
 
 /// Reads stamps of any known form.
-pub(super) struct Stamps {
+pub(crate) struct Stamps {
     /// The zone of stamps that name none.
     zone: Option<TimeZone>,
     /// A minute of the calendar, and how far its zone is ahead of UTC then, in seconds.
@@ -56,13 +56,13 @@ pub(super) struct Stamps {
 
 impl Stamps {
     /// Stamps that name no zone are of `zone`, and the first that names no year is of `year`.
-    pub(super) fn new(zone: Option<TimeZone>, year: Option<i64>) -> Self {
+    pub(crate) fn new(zone: Option<TimeZone>, year: Option<i64>) -> Self {
         let years = Years::new(year, || Timestamp::now().as_second());
         Stamps { zone, cached: None, years, is_calendar: false }
     }
 
     /// Whether the last stamp was a date and a time, not a number.
-    pub(super) fn is_calendar(&self) -> bool {
+    pub(crate) fn is_calendar(&self) -> bool {
         self.is_calendar
     }
 
@@ -71,7 +71,7 @@ impl Stamps {
     ///
     /// # Errors
     /// It is none, or its zone is not known.
-    pub(super) fn read(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
+    pub(crate) fn read(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
         let at = epoch::read(field);
         self.is_calendar = at.is_none();
         match at {

@@ -12,7 +12,7 @@ use crate::strace::needs_strace;
 use crate::support::{Directory, HANG, THROTTLE, text};
 
 /// System calls, and errors that they may fail with at any time. Without memory for the heap, std aborts; so no `mmap`.
-const FAULTS: [(&str, &[&str]); 31] = [
+const FAULTS: [(&str, &[&str]); 29] = [
     ("clock_nanosleep", &["EINTR"]),
     ("clone", &["EAGAIN"]),
     ("clone3", &["EAGAIN"]),
@@ -25,8 +25,6 @@ const FAULTS: [(&str, &[&str]); 31] = [
     ("fstat", &["EIO"]),
     ("fsync", &["EIO"]),
     ("ftruncate", &["EIO"]),
-    ("inotify_add_watch", &["ENOSPC"]),
-    ("inotify_init1", &["EMFILE"]),
     ("lseek", &["EIO"]),
     ("mkdir", &["EACCES"]),
     ("newfstatat", &["EIO"]),

@@ -17,9 +17,10 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 use throttle::config::{Defaults, Limits, Rate, RateText};
 use throttle::exit::{End, JobEnd};
-use throttle::runtime::joblog::{Completed, Entry, JobLog};
+use throttle::records::{Completed, Entry, JobLog};
 use throttle::sink::parse_retry_after;
 use throttle::source::{Delimiter, Extractor, Reader, SourceError};
+use throttle::time::{Time, Wall};
 
 #[cfg(feature = "redis")]
 pub use server::{server, slots};
@@ -158,7 +159,7 @@ pub fn joblog(data: &[u8]) {
     let before = count(log.completed().expect("readable"), data);
     let entry = Entry {
         seq: 1,
-        started: throttle::time::Time::ZERO,
+        started: Time::ZERO,
         wait: 0,
         runtime: 0,
         attempt: 1,
@@ -166,7 +167,7 @@ pub fn joblog(data: &[u8]) {
         item: data,
     };
     let ended = JobEnd { first: 1, end: entry.end, timed_out: false, retry_after: None };
-    log.note(entry.started, &ended, iter::once(entry)).expect("writable");
+    log.note(Wall::default(), &ended, iter::once(entry)).expect("writable");
     log.printed(1).expect("writable");
     assert_eq!(count(log.completed().expect("readable"), data), before + 1);
 }

@@ -2,7 +2,7 @@
 
 use throttle::charge::Key;
 use throttle::config::{Defaults, RateText};
-use throttle::limiter::{Limits, Needed, Request};
+use throttle::limiter::{Charges, Limits, Needed, Request};
 use throttle::store::ledger::{BookingRules, Ledger, NOBODY, Owner};
 use throttle::store::{Answer, MemoryLog, Order, Policy, Reserve, Slot, Turn};
 use throttle::time::Time;
@@ -182,9 +182,10 @@ pub(super) fn use_slots(slots: &[Slot], now: Time) -> (Vec<Slot>, bool) {
     let (mut limits, request) = held(slots);
     let request = Request { since: now, ..request };
     limits.expire_slots(now);
-    let is_released = limits.admit(now, &request, 1).is_ok();
+    let mut charges = Charges::default();
+    let is_released = limits.admit(&mut charges, now, &request, 1).is_ok();
     if is_released {
-        limits.commit(now, 1, true);
+        limits.commit(&mut charges, now, 1, true);
     }
     (limits.slots(&request).collect(), is_released)
 }

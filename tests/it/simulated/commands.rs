@@ -13,7 +13,7 @@ use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Flushed, Jobs, Sent, Sink};
 use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
-use throttle::time::Time;
+use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
 
 /// How a command behaves.
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) 
 }
 
 fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run) -> (Exit, Stats) {
-    let rates = config.limits.load().expect("limits");
+    let rates = config.limits.given().expect("limits");
     let reporter = Reporter::silent();
     let mut schedule = Schedule::new(config, rates, world.now()).with_commands(run, 7);
     let delimiter = Delimiter::new(b"\n");
@@ -89,6 +89,10 @@ struct JobsWorld<I: Iterator<Item = Result<Block, SourceError>>> {
 impl<I: Iterator<Item = Result<Block, SourceError>>> World for JobsWorld<I> {
     fn now(&self) -> Time {
         self.sim.now()
+    }
+
+    fn wall(&mut self) -> Wall {
+        self.sim.wall()
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {

@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 
-use memchr::memmem;
-use serde_json::Value;
-
-use super::stamp::{Fault, Stamps};
-use super::{Extractor, SourceError, excerpt};
+use super::json;
+use super::tsv::Columns;
 use crate::config::{Arrivals, Selector};
+use crate::source::{Extractor, Fault, SourceError, Stamps, excerpt};
 use crate::time::Time;
 
 /// Reads when each record of an input happened.
@@ -28,8 +26,8 @@ pub(super) struct Recorded {
 enum Layout {
     /// In the record that is the item.
     Item,
-    /// A log of jobs: the columns of the start and of the item.
-    Table { start: usize, item: usize, is_ours: bool },
+    /// A log of jobs, in columns.
+    Table(Columns),
     /// A log of jobs, as JSON lines.
     Json,
 }
@@ -44,9 +42,6 @@ pub(super) struct Moment<'a> {
     /// What costs and keys are taken from.
     pub(super) item: Cow<'a, [u8]>,
 }
-
-/// What a log of jobs begins with, as JSON lines.
-const JSON_START: &[u8] = br#"{"seq":"#;
 
 impl Recorded {
     /// Reads stamps where `arrivals` says; `separator` stands between the fields of a record.
@@ -69,7 +64,7 @@ impl Recorded {
 
     /// Whether it is a log of jobs, which is in the order of their ends.
     pub(super) fn is_log(&self) -> bool {
-        matches!(self.layout, Some(Layout::Table { .. } | Layout::Json))
+        matches!(self.layout, Some(Layout::Table(_) | Layout::Json))
     }
 
     /// What the stamps are taken from, for messages.
@@ -86,13 +81,18 @@ impl Recorded {
         let number = self.number;
         if self.layout.is_none() {
             self.layout = Some(Layout::of(record));
-            if let Some(Layout::Table { .. }) = self.layout {
+            if let Some(Layout::Table(_)) = self.layout {
                 return Ok(None);
             }
         }
         let read = match self.layout {
-            Some(Layout::Table { start, item, is_ours }) => self.read_table(record, start, item, is_ours),
-            Some(Layout::Json) => self.read_json(record),
+            Some(Layout::Table(columns)) => columns
+                .read(record)
+                .ok_or_else(|| "is no line of the log that its header announces".to_owned())
+                .and_then(|job| self.read_job(job)),
+            Some(Layout::Json) => json::Line::read(record)
+                .map_err(|error| format!("is no line of a log: {error}"))
+                .and_then(|line| self.read_job((line.start(), line.item()))),
             Some(Layout::Item) | None => self.read_item(record).map(|at| (at, Cow::Borrowed(record))),
         };
         match read {
@@ -118,97 +118,27 @@ impl Recorded {
         self.stamps.read(&field, text).map_err(|fault| describe(selector, &field, fault) + hint)
     }
 
-    fn read_table<'a>(
+    fn read_job<'a>(
         &mut self,
-        record: &'a [u8],
-        start: usize,
-        item: usize,
-        is_ours: bool,
+        (stamp, item): (&'a [u8], Cow<'a, [u8]>),
     ) -> Result<(Time, Cow<'a, [u8]>), String> {
-        let mut fields = record.splitn(item + 1, |&byte| byte == b'\t').skip(start);
-        let (Some(stamp), Some(item)) = (fields.next(), fields.nth(item - start - 1)) else {
-            return Err("is no line of the log that its header announces".to_owned());
-        };
-        let stamp = stamp.trim_ascii();
         let at = self.stamps.read(stamp, stamp).map_err(|fault| describe(&"the start", stamp, fault))?;
-        Ok((at, if is_ours { unescape(item) } else { Cow::Borrowed(item) }))
-    }
-
-    /// The stamp is read as text: a float would round it.
-    fn read_json<'a>(&mut self, record: &'a [u8]) -> Result<(Time, Cow<'a, [u8]>), String> {
-        const START: &[u8] = b"\"start\":";
-        let from = memmem::find(record, START).ok_or("has no start")? + START.len();
-        let length = record[from..].iter().take_while(|byte| !matches!(byte, b',' | b'}')).count();
-        let stamp = &record[from..from + length];
-        let at = self.stamps.read(stamp, stamp).map_err(|fault| describe(&"the start", stamp, fault))?;
-        let item =
-            serde_json::from_slice(record).ok().and_then(|mut line: Value| match line["item"].take() {
-                Value::String(text) => Some(text.into_bytes()),
-                Value::Array(bytes) => bytes.iter().map(|byte| byte.as_u64()?.try_into().ok()).collect(),
-                _ => None,
-            });
-        Ok((at, Cow::Owned(item.ok_or("has no item")?)))
+        Ok((at, item))
     }
 }
 
 impl Layout {
     /// That of the log whose first line this is.
     fn of(record: &[u8]) -> Layout {
-        if record.starts_with(JSON_START) && memmem::find(record, b"\"start\":").is_some() {
+        if json::is_first(record) {
             return Layout::Json;
         }
-        let names: Vec<_> = record.split(|&byte| byte == b'\t').collect();
-        let column = |name: &[u8]| names.iter().position(|other| *other == name);
-        let is_ours = names[0] == b"seq";
-        let columns = match names[0] {
-            b"seq" => column(b"start").zip(column(b"item")),
-            b"Seq" => column(b"Starttime").zip(column(b"Command")),
-            _ => None,
-        };
-        let columns = columns.filter(|(start, item)| start < item);
-        columns.map_or(Layout::Item, |(start, item)| Layout::Table { start, item, is_ours })
+        Columns::of(record).map_or(Layout::Item, Layout::Table)
     }
 }
 
 fn describe(what: &dyn std::fmt::Display, field: &[u8], fault: Fault) -> String {
     format!("{what} is '{}', {fault}", excerpt(field))
-}
-
-/// An item as it was before it was written to a log: `\t`, `\n`, `\r`, `\\`, `\xff` and `\u{1b}` stand for one character.
-fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
-    if memchr::memchr(b'\\', text).is_none() {
-        return Cow::Borrowed(text);
-    }
-    let (mut item, mut rest) = (Vec::with_capacity(text.len()), text);
-    while let Some((&byte, tail)) = rest.split_first() {
-        let (bytes, tail) = if byte == b'\\' { escape(tail) } else { (None, tail) };
-        match bytes {
-            Some(bytes) => item.extend_from_slice(&bytes),
-            None => item.push(byte),
-        }
-        rest = tail;
-    }
-    Cow::Owned(item)
-}
-
-/// What the text after a backslash stands for, and what follows it.
-fn escape(text: &[u8]) -> (Option<Vec<u8>>, &[u8]) {
-    let hex = |digits: &[u8]| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
-    let read = match text {
-        [b't', rest @ ..] => Some((vec![b'\t'], rest)),
-        [b'n', rest @ ..] => Some((vec![b'\n'], rest)),
-        [b'r', rest @ ..] => Some((vec![b'\r'], rest)),
-        [b'\\', rest @ ..] => Some((vec![b'\\'], rest)),
-        [b'x', high, low, rest @ ..] => {
-            hex(&[*high, *low]).and_then(|byte| u8::try_from(byte).ok()).map(|byte| (vec![byte], rest))
-        }
-        [b'u', b'{', rest @ ..] => rest.iter().position(|&byte| byte == b'}').and_then(|end| {
-            let c = hex(&rest[..end]).and_then(char::from_u32)?;
-            Some((c.to_string().into_bytes(), &rest[end + 1..]))
-        }),
-        _ => None,
-    };
-    read.map_or((None, text), |(bytes, rest)| (Some(bytes), rest))
 }
 
 #[cfg(test)]

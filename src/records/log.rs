@@ -1,35 +1,25 @@
 //! The log of commands: one line for each item and attempt, and what can be known from it later.
 
-mod file;
-mod json;
-mod tsv;
-
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
-use self::file::LogFile;
+use super::file::LogFile;
+use super::{json, tsv};
 use crate::config::LogFormat;
 use crate::exit::{End, JobEnd};
-use crate::time::Time;
+use crate::time::{Time, Wall, seconds};
 
 /// A file that commands are noted in.
 pub struct JobLog {
     file: LogFile,
     format: LogFormat,
-    /// What the wall clock showed at the origin of the run's, in nanoseconds since 1970.
-    origin: Cell<i128>,
     /// Lines of items that are completed but for the output of their command, by the number of its first item.
     unprinted: HashMap<u64, String>,
 }
-
-/// When the wall clock is off by more than this, it has been set. Less may lie between two readings of two clocks.
-const CLOCK_SET: u128 = 100_000_000;
 
 /// What is noted of one item.
 pub struct Entry<'a> {
@@ -66,7 +56,7 @@ impl JobLog {
             LogFormat::Tsv => LogFile::open(path, tsv::HEADER, tsv::HEADER)?,
             LogFormat::Json => LogFile::open(path, "", json::START)?,
         };
-        Ok(JobLog { file, format, origin: Cell::new(0), unprinted: HashMap::new() })
+        Ok(JobLog { file, format, unprinted: HashMap::new() })
     }
 
     /// The items that are noted as completed with status 0.
@@ -78,26 +68,26 @@ impl JobLog {
         for line in self.file.lines() {
             let line = line.context("cannot read the log")?;
             let item = match self.format {
-                LogFormat::Tsv => tsv::completed(&line).map(Into::into),
-                LogFormat::Json => json::completed(&line),
+                LogFormat::Tsv => tsv::completed(&line),
+                LogFormat::Json => json::Line::read(&line).ok().and_then(json::Line::completed),
             };
-            item.into_iter().for_each(|item| *items.entry(item).or_default() += 1);
+            item.into_iter().for_each(|item| *items.entry(item.into()).or_default() += 1);
         }
         Ok(Completed { items })
     }
 
-    /// Notes items whose command has `ended`, `now` by the clock of the run: in whole lines, or not at all. Those that are
-    /// completed are noted once its output is [`printed`](Self::printed).
+    /// Notes items whose command has `ended`: in whole lines, or not at all. Those that are completed are noted once its
+    /// output is [`printed`](Self::printed).
     ///
     /// # Errors
     /// The file cannot be written to.
     pub fn note<'a>(
         &mut self,
-        now: Time,
+        wall: Wall,
         ended: &JobEnd,
         entries: impl Iterator<Item = Entry<'a>>,
     ) -> Result<()> {
-        let lines = entries.map(|entry| self.line(now, &entry)).collect::<String>();
+        let lines = entries.map(|entry| self.line(wall, &entry)).collect::<String>();
         if ended.end == End::Exited(0) {
             self.unprinted.insert(ended.first, lines);
             return Ok(());
@@ -117,24 +107,25 @@ impl JobLog {
         self.file.append(lines).context("cannot write to the log")
     }
 
-    fn line(&self, now: Time, entry: &Entry) -> String {
-        let start = self.wall_clock(now, entry.started);
+    fn line(&self, wall: Wall, entry: &Entry) -> String {
+        let instants = Instants {
+            start: wall.shows(entry.started),
+            wait: seconds(entry.wait),
+            runtime: seconds(entry.runtime),
+        };
         match self.format {
-            LogFormat::Tsv => tsv::line(entry, start),
-            LogFormat::Json => json::line(entry, start),
+            LogFormat::Tsv => tsv::line(entry, &instants),
+            LogFormat::Json => json::line(entry, &instants),
         }
     }
+}
 
-    /// When a command started, in nanoseconds since 1970, if it is `now` by the clock of the run. Starts are as far apart as
-    /// by that clock, unless the wall clock is set.
-    fn wall_clock(&self, now: Time, started: Time) -> u128 {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let origin = i128::try_from(wall).unwrap_or(i128::MAX) - i128::from(now.0);
-        if origin.abs_diff(self.origin.get()) > CLOCK_SET {
-            self.origin.set(origin);
-        }
-        u128::try_from(self.origin.get() + i128::from(started.0)).unwrap_or(0)
-    }
+/// When a command started, and how long that took, as it stands in a line.
+pub(super) struct Instants {
+    /// Since 1970, with all digits: an audit goes by them.
+    pub(super) start: Time,
+    pub(super) wait: String,
+    pub(super) runtime: String,
 }
 
 /// The format of a log that is there and not empty.
@@ -149,14 +140,14 @@ fn found(path: &Path) -> Option<LogFormat> {
 /// Items that need not be run again.
 #[derive(Debug, Default)]
 pub struct Completed {
-    /// How often each one was completed, by what it is in the log.
+    /// How often each one was completed.
     items: HashMap<Box<[u8]>, u64>,
 }
 
 impl Completed {
     /// Whether this occurrence of an item has been completed. Each completion counts for one occurrence.
     pub fn take(&mut self, item: &[u8]) -> bool {
-        let left = self.items.get_mut(tsv::escape(item).as_bytes()).filter(|left| **left > 0);
+        let left = self.items.get_mut(item).filter(|left| **left > 0);
         left.map(|left| *left -= 1).is_some()
     }
 }
@@ -175,18 +166,7 @@ mod tests {
 
     fn note(log: &mut JobLog, first: u64, item: &[u8], end: End) {
         let ended = JobEnd { first, end, timed_out: false, retry_after: None };
-        log.note(Time::ZERO, &ended, iter::once(entry(item, end))).unwrap();
-    }
-
-    #[test]
-    fn starts_are_as_far_apart_as_they_were() {
-        let log = JobLog::open(tempfile::NamedTempFile::new().unwrap().path(), None).unwrap();
-        let start = |started, runtime| log.wall_clock(Time(started + runtime), Time(started));
-        let first = start(1_000_000, 7);
-        assert_eq!(start(3_000_001, 0) - first, 2_000_001);
-        assert_eq!(start(2_000_000, 50) - first, 1_000_000);
-        // As though the wall clock had been set back by a second.
-        assert!(start(2_000_000_000, 0) < first + 1_999_000_000);
+        log.note(Wall::default(), &ended, iter::once(entry(item, end))).unwrap();
     }
 
     #[test]

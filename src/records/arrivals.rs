@@ -4,8 +4,8 @@ use std::io::Read;
 
 use super::order::Order;
 use super::recorded::Recorded;
-use super::{Block, Delimiter, Reader, SourceError};
 use crate::config::{Arrivals, format_duration};
+use crate::source::{Block, Delimiter, Reader, SourceError};
 use crate::time::Time;
 
 /// Puts what is made of records in the order of the instants that they tell.

@@ -1,0 +1,126 @@
+//! What releases that were admitted are going to be charged.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use super::booked::Taken;
+use super::{Limit, Slot};
+use crate::time::Time;
+
+/// What releases that are admitted at one instant, one after the other, are going to be charged; and the slots that they
+/// use, which nobody else has meanwhile.
+#[derive(Debug, Default)]
+pub struct Charges {
+    releases: Vec<Release>,
+    /// What each of them costs and which account it goes to: a row of all limits for each.
+    rows: Vec<(u64, usize)>,
+    /// The sums of the costs under each limit.
+    pending: Vec<Pending>,
+}
+
+/// The sums of the costs under a limit.
+#[derive(Debug)]
+enum Pending {
+    /// Of one that all items use up together.
+    Common(u64),
+    /// Of one that goes by key, for each account.
+    Keyed(HashMap<usize, u64, RandomState>),
+}
+
+impl Pending {
+    fn of(&self, account: usize) -> u64 {
+        match self {
+            Pending::Common(sum) => *sum,
+            Pending::Keyed(sums) if sums.is_empty() => 0,
+            Pending::Keyed(sums) => sums.get(&account).copied().unwrap_or(0),
+        }
+    }
+
+    fn add(&mut self, account: usize, cost: u64) {
+        let sum = match self {
+            Pending::Common(sum) => sum,
+            Pending::Keyed(sums) => sums.entry(account).or_default(),
+        };
+        *sum = sum.saturating_add(cost);
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Pending::Common(sum) => *sum = 0,
+            Pending::Keyed(sums) => sums.clear(),
+        }
+    }
+}
+
+/// One or more releases that ask the same.
+#[derive(Debug)]
+pub(super) struct Release {
+    pub(super) since: Time,
+    pub(super) count: u64,
+    /// Their slots, if they need any.
+    pub(super) taken: Option<Taken>,
+}
+
+impl Charges {
+    /// Until when all of the slots may be used, if any are needed.
+    pub fn good_until(&self) -> Option<Time> {
+        let taken = self.releases.iter().filter_map(|release| release.taken.as_ref());
+        taken.flat_map(|taken| &taken.slots).map(|slot: &Slot| slot.until).min()
+    }
+
+    /// Makes room for the sums under these limits.
+    pub(super) fn fit(&mut self, limits: &[Limit]) {
+        if self.pending.len() != limits.len() {
+            let pending = limits.iter().map(|limit| match limit.key {
+                Some(_) => Pending::Keyed(HashMap::default()),
+                None => Pending::Common(0),
+            });
+            self.pending = pending.collect();
+        }
+    }
+
+    /// Where the next row begins.
+    pub(super) fn row(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Takes back a row that is not admitted.
+    pub(super) fn truncate(&mut self, row: usize) {
+        self.rows.truncate(row);
+    }
+
+    /// Adds what a release costs under the next limit.
+    pub(super) fn charge(&mut self, cost: u64, account: usize) {
+        self.rows.push((cost, account));
+    }
+
+    /// What is admitted already under a limit for an account.
+    pub(super) fn pending(&self, limit: usize, account: usize) -> u64 {
+        self.pending.get(limit).map_or(0, |pending| pending.of(account))
+    }
+
+    /// Releases that cost what was charged last are admitted.
+    pub(super) fn add(&mut self, release: Release) {
+        let row = self.rows.len() - self.pending.len();
+        for (pending, &(cost, account)) in self.pending.iter_mut().zip(&self.rows[row..]) {
+            if cost > 0 {
+                pending.add(account, cost.saturating_mul(release.count));
+            }
+        }
+        self.releases.push(release);
+    }
+
+    /// Takes out all releases, of which the first `left` have left: each with how many of it these are, and the row of one
+    /// of them.
+    pub(super) fn settle(&mut self, mut left: u64, mut settle: impl FnMut(Release, u64, &[(u64, usize)])) {
+        let limits = self.pending.len();
+        for (at, release) in self.releases.drain(..).enumerate() {
+            let count = release.count.min(left);
+            left -= count;
+            settle(release, count, &self.rows[at * limits..(at + 1) * limits]);
+        }
+        self.rows.clear();
+        self.pending.iter_mut().for_each(Pending::clear);
+    }
+}

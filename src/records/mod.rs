@@ -1,0 +1,13 @@
+//! Records that tell when they happened: lines with a time stamp, and the log of commands, which is written here, too.
+
+mod arrivals;
+mod escape;
+mod file;
+mod json;
+mod log;
+mod order;
+mod recorded;
+mod tsv;
+
+pub use self::arrivals::{InOrder, stamped};
+pub use self::log::{Completed, Entry, JobLog};

@@ -100,7 +100,7 @@ fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
     let input: Vec<u8> =
         (0..items).flat_map(|item| format!("key{:03} {item}\n", item % 1000).into_bytes()).collect();
     bencher.counter(ItemsCount::new(items)).bench_local(|| {
-        let rates = config.limits.load().expect("limits");
+        let rates = config.limits.given().expect("limits");
         let reader = Reader::new(&input[..], Delimiter::new(b"\n"), 1 << 20);
         let mut world = Sim::new(Clock::default(), reader);
         let (mut sink, reporter) = (Nowhere, Reporter::silent());

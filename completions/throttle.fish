@@ -10,7 +10,7 @@ function __throttle_words
             set -e words[1]
             string escape -- $words
             return 0
-        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--halt|--arrivals|--unsorted|--log|--log-format|--stats|--plot|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
+        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
             set skip 2
         else if not string match -q -- '-?*' "$words[1]"
             string escape -- $words
@@ -131,6 +131,7 @@ complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each
 complete -c throttle -n 'not __throttle_in_command' -l dry-run -d 'Print when each item would go, without waiting'
 complete -c throttle -n 'not __throttle_in_command' -l audit -d 'Check time stamps against the limits, release nothing'
 complete -c throttle -n 'not __throttle_in_command' -l arrivals -x -a '(__throttle_selectors)' -d 'With --dry-run or --audit: where items tell their time'
+complete -c throttle -n 'not __throttle_in_command' -l at -x -d 'With --dry-run: what the clock shows when it starts'
 complete -c throttle -n 'not __throttle_in_command' -l unsorted -x -d 'Sort items that are out of order by up to DUR'
 complete -c throttle -n 'not __throttle_in_command' -l log -r -F -d 'Note the end of each command in FILE'
 complete -c throttle -n 'not __throttle_in_command' -l log-format -x -a 'tsv json' -d 'Write a new log as tsv (default) or json'

@@ -11,8 +11,9 @@ use clap::{ArgAction, Parser, ValueHint};
 use crate::config::When;
 use crate::config::{
     Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, OnBad, OnLimit, Selector, Source, Stats,
-    parse_count, parse_delimiter, parse_duration, parse_limit_count, parse_size,
+    parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count, parse_size,
 };
+use crate::time::Time;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -328,6 +329,14 @@ pub struct Cli {
     /// than now. In a dry run without --arrivals, all items arrive at 0.
     #[arg(long, value_name = "SEL", help_heading = "Control")]
     pub(super) arrivals: Option<Arrivals>,
+
+    /// With --dry-run: what the clock shows when it starts
+    ///
+    /// TIME is a date, perhaps with a time, an offset or a zone: 2026-11-21, 2026-11-21T09:00, 2026-11-21T09:00+01:00,
+    /// 2026-11-21T09:00[Europe/Berlin]. Without it, the clock is that of --arrivals if these are since 1970, or else starts now.
+    #[arg(long, value_name = "TIME", requires = "dry_run", value_parser = parse_instant, hide_short_help = true)]
+    #[arg(help_heading = "Control")]
+    pub(super) at: Option<Time>,
 
     /// Sort items that are out of order by up to DUR
     ///

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::Usage;
+use super::Instead;
 
 /// The topics, the first of which lists the others.
 const TOPICS: [(&str, &str); 9] = [
@@ -18,7 +18,7 @@ const TOPICS: [(&str, &str); 9] = [
 ];
 
 /// The help that was asked for. A command that is named `help` comes after a limit, so it is not mistaken for this.
-pub(super) fn asked(args: &[OsString]) -> Option<Usage> {
+pub(super) fn asked(args: &[OsString]) -> Option<Instead> {
     let first = args.get(1)?;
     let named = match (first.to_str()?, args.get(2)) {
         ("help", None) => "topics",
@@ -26,12 +26,12 @@ pub(super) fn asked(args: &[OsString]) -> Option<Usage> {
         _ => return None,
     };
     match find(named) {
-        Some(text) => Some(Usage::Asked(text.to_owned())),
+        Some(text) => Some(Instead::Help(text.to_owned())),
         // Behind --help may stand anything.
         None if first == "--help" => None,
         None => {
             let known = TOPICS[1..].iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            Some(Usage::Wrong(format!("there is no help on '{named}': the topics are {known}")))
+            Some(Instead::Mistake(format!("there is no help on '{named}': the topics are {known}")))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From what was typed to what it means.
 
 use std::env::{self, VarError};
+use std::fs;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::args::Cli;
 use crate::config::{
     Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText,
-    Report, Retry, Run, Shared, Source, State, Stats, VARIABLE, check_shareable,
+    Report, Retry, Run, Shared, Source, State, Stats, Upkeep, VARIABLE, check_shareable,
 };
 use crate::time::SECOND;
 
@@ -18,6 +19,20 @@ const STORE_TIMEOUT: u64 = 60 * SECOND;
 const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
 
 impl Cli {
+    /// What is to be done with the state of shared limits, if that is all.
+    pub(super) fn upkeep(&self) -> Result<Option<Upkeep>> {
+        if self.releases() {
+            return Ok(None);
+        }
+        self.limits()?;
+        let shared = self.shared()?;
+        if self.status {
+            return Ok(Some(shared.map_or(Upkeep::List, Upkeep::Status)));
+        }
+        let shared = shared.context("--reset-state needs to know which: add -s STATE")?;
+        Ok(Some(Upkeep::Reset(shared)))
+    }
+
     /// The run that was asked for.
     pub(super) fn config(self) -> Result<Config> {
         let limits = self.limits()?;
@@ -25,7 +40,7 @@ impl Cli {
         let batch = self.batch.unwrap_or(Batch::SINGLE);
         let on_limit = self.on_limit.unwrap_or_default();
         let shared = self.shared()?;
-        if shared.is_some() && self.releases() {
+        if shared.is_some() {
             check_shareable(&limits, on_limit, batch)?;
         }
         let report = match (self.verbose, self.quiet) {
@@ -82,7 +97,7 @@ impl Cli {
             "no limit given: add one, such as -n 10 -p 1m or -r 10/s"
         );
         let limits = Limits { sources, defaults };
-        limits.check()?;
+        limits.given()?;
         ensure!(
             self.burst.is_none() || limits.may_have_bucket(),
             "--burst is for the token bucket: add -A bucket"
@@ -117,11 +132,12 @@ impl Cli {
             Some(_) if self.dry_run => bail!("--dry-run books nothing: leave out --state"),
             Some(_) if self.audit => bail!("--audit books nothing: leave out --state"),
             // Not by clap, which repeats what it cannot read: there may be a password in it.
-            Some(state) => Some(State::parse_public(state).context("--state")?),
+            Some(state) => {
+                Some(State::parse_public(state, |file| fs::read_to_string(file)).context("--state")?)
+            }
             None if self.dry_run || self.audit => None,
             None => from_environment()?,
         };
-        ensure!(!self.reset_state || state.is_some(), "--reset-state needs to know which: add -s STATE");
         ensure!(
             self.store_timeout.is_none() || state.is_some(),
             "--store-timeout is for shared limits: add -s STATE"
@@ -149,15 +165,7 @@ impl Cli {
         {
             bail!("{flag} is for a command: add one, such as -- echo {{}}");
         }
-        if self.status {
-            let has_state =
-                self.state.is_some() || env::var_os(VARIABLE).is_some_and(|state| !state.is_empty());
-            return Ok(if has_state { Action::Status } else { Action::List });
-        }
-        if self.reset_state {
-            return Ok(Action::Reset);
-        }
-        let (dry_run, arrivals) = (self.dry_run, self.arrivals()?);
+        let (dry_run, at, arrivals) = (self.dry_run, self.at, self.arrivals()?);
         if self.audit {
             if let Some(first) = self.command.first() {
                 bail!("--audit runs no command: to read {0}, use <{0} or -a {0}", first.display());
@@ -166,7 +174,7 @@ impl Cli {
         }
         let run = if self.command.is_empty() { None } else { Some(Box::new(self.run()?)) };
         Ok(match run {
-            run if dry_run => Action::DryRun { arrivals, run },
+            run if dry_run => Action::DryRun { arrivals, at, run },
             Some(run) => Action::Run(run),
             None => Action::Pass,
         })

@@ -8,26 +8,29 @@ mod meaning;
 
 use std::ffi::OsString;
 
+use anyhow::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 pub use self::args::Cli;
-use crate::config::Config;
+use crate::config::{Config, Upkeep};
 
-/// Why there is nothing to run.
+/// What there is to do instead of a run.
 #[derive(Debug)]
-pub enum Usage {
+pub enum Instead {
     /// Help or the version was asked for: the text.
-    Asked(String),
+    Help(String),
+    /// Something is to be done with the state of shared limits.
+    State(Upkeep),
     /// A mistake, in one line that says how to mend it.
-    Wrong(String),
+    Mistake(String),
 }
 
 /// Reads a command line; the first of `args` is the name of the program.
 ///
 /// # Errors
-/// A mistake in it, or no error at all but a wish for help.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Usage> {
+/// A mistake in it, or no error at all but something else to do.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead> {
     let args: Vec<_> = args.into_iter().collect();
     if let Some(help) = help::asked(&args) {
         return Err(help);
@@ -39,24 +42,29 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Usage> 
     };
     let cli = Cli::try_parse_from(&args).map_err(|error| usage(&error, &args))?;
     if let Some(advice) = foreign::source_advice(&args) {
-        return Err(Usage::Wrong(advice));
+        return Err(Instead::Mistake(advice));
     }
-    check_command(&cli, &args).and_then(|()| cli.config()).map_err(|error| Usage::Wrong(format!("{error:#}")))
+    let mistake = |error: Error| Instead::Mistake(format!("{error:#}"));
+    check_command(&cli, &args).map_err(mistake)?;
+    match cli.upkeep().map_err(mistake)? {
+        Some(upkeep) => Err(Instead::State(upkeep)),
+        None => cli.config().map_err(mistake),
+    }
 }
 
 /// What stands behind `--` is a command, whatever it looks like.
-fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), anyhow::Error> {
+fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
     let (before, operands) = args.split_at(args.len() - cli.command.len());
     let is_marked = before.last().is_some_and(|arg| arg == "--");
     operands.first().filter(|_| !is_marked).map_or(Ok(()), |name| command::check(name))
 }
 
 /// What clap has to say, in one line if it is a mistake.
-fn usage(error: &clap::Error, args: &[OsString]) -> Usage {
+fn usage(error: &clap::Error, args: &[OsString]) -> Instead {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Usage::Asked(error.render().to_string()),
-        ErrorKind::UnknownArgument => Usage::Wrong(unknown(error, args)),
-        _ => Usage::Wrong(one_line(&error.render().to_string())),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Instead::Help(error.render().to_string()),
+        ErrorKind::UnknownArgument => Instead::Mistake(unknown(error, args)),
+        _ => Instead::Mistake(one_line(&error.render().to_string())),
     }
 }
 

@@ -1,9 +1,7 @@
 //! All limits of a run: some given on the command line, some in files that may change.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 
@@ -16,38 +14,7 @@ pub enum Source {
     /// A RATE.
     Rate(RateText),
     /// `@FILE`: one RATE a line, `#` begins a comment.
-    File(LimitsFile),
-}
-
-/// A file of limits, which may change if it is a regular one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LimitsFile {
-    path: PathBuf,
-    /// What it held, if it can be read only once, as a pipe can.
-    read: OnceLock<String>,
-}
-
-impl LimitsFile {
-    fn new(path: &str) -> Self {
-        LimitsFile { path: path.into(), read: OnceLock::new() }
-    }
-
-    fn may_change(&self) -> bool {
-        self.read.get().is_none()
-    }
-
-    fn text(&self) -> io::Result<String> {
-        if let Some(text) = self.read.get() {
-            return Ok(text.clone());
-        }
-        let mut file = File::open(&self.path)?;
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
-        if !file.metadata()?.is_file() {
-            let _ = self.read.set(text.clone());
-        }
-        Ok(text)
-    }
+    File(PathBuf),
 }
 
 impl std::str::FromStr for Source {
@@ -57,7 +24,7 @@ impl std::str::FromStr for Source {
         match text.strip_prefix('@') {
             Some(path) => {
                 ensure!(!path.is_empty(), "the name of a file is needed, as in @limits.conf");
-                Ok(Source::File(LimitsFile::new(path)))
+                Ok(Source::File(path.into()))
             }
             None => text.parse().map(Source::Rate),
         }
@@ -74,27 +41,27 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits as they are now; files are read.
+    /// All limits, where `read` has the text of a file.
     ///
     /// # Errors
     /// A file that cannot be read or holds no limit, or a limit that makes no sense, with its place.
-    pub fn load(&self) -> Result<Vec<Rate>> {
+    pub fn resolve(&self, mut read: impl FnMut(&Path) -> io::Result<String>) -> Result<Vec<Rate>> {
         let mut rates = Vec::new();
         for source in &self.sources {
             match source {
                 Source::Rate(rate) => rates.push(rate.resolve(&self.defaults)?),
-                Source::File(file) => rates.extend(self.read(file)?),
+                Source::File(file) => rates.extend(self.in_file(file, read(file))?),
             }
         }
         Ok(rates)
     }
 
-    /// Checks the limits that do not come from files.
+    /// The limits that do not come from files.
     ///
     /// # Errors
     /// One that makes no sense.
-    pub fn check(&self) -> Result<()> {
-        self.rates().try_for_each(|rate| rate.resolve(&self.defaults).map(drop))
+    pub fn given(&self) -> Result<Vec<Rate>> {
+        self.rates().map(|rate| rate.resolve(&self.defaults)).collect()
     }
 
     /// Whether a bucket is among them, or may be in a file.
@@ -122,17 +89,17 @@ impl Limits {
         })
     }
 
-    /// The files among the sources that may change, once they are loaded.
+    /// The files among the sources.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.sources.iter().filter_map(|source| match source {
-            Source::File(file) if file.may_change() => Some(file.path.as_path()),
-            Source::File(_) | Source::Rate(_) => None,
+            Source::File(file) => Some(file.as_path()),
+            Source::Rate(_) => None,
         })
     }
 
-    fn read(&self, file: &LimitsFile) -> Result<Vec<Rate>> {
-        let name = file.path.display();
-        let text = file.text().with_context(|| format!("cannot read {name}"))?;
+    fn in_file(&self, file: &Path, text: io::Result<String>) -> Result<Vec<Rate>> {
+        let name = file.display();
+        let text = text.with_context(|| format!("cannot read {name}"))?;
         let rates = self.parse(&text).with_context(|| name.to_string())?;
         // It may just be being written; and with no limit at all everything would go at once.
         ensure!(!rates.is_empty(), "{name} holds no RATE: to pause, write 0/s");
@@ -150,11 +117,7 @@ impl Limits {
             ensure!(!line.starts_with('@'), "a file cannot name another: give each with its own -r");
             RateText::parse_pausing(line)?.resolve(&self.defaults)
         };
-        rates
-            .map(|(line, number)| {
-                parse(line).with_context(|| format!("line {number}: '{}'", line.escape_debug()))
-            })
-            .collect()
+        rates.map(|(line, number)| parse(line).with_context(|| format!("line {number}: '{line}'"))).collect()
     }
 }
 

@@ -6,6 +6,7 @@ mod command;
 mod delimiter;
 mod duration;
 mod fraction;
+mod instant;
 mod limits;
 mod quantity;
 mod rate;
@@ -26,6 +27,7 @@ pub use arrivals::Arrivals;
 pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
+pub use instant::parse_instant;
 pub use limits::{Limits, Source};
 pub use quantity::{parse_count, parse_decimal, parse_size};
 pub use rate::{Algorithm, Defaults, From, Rate, Start, keys};
@@ -35,6 +37,8 @@ pub(crate) use selector::compile;
 pub use server::{Address, Server};
 pub use state::{Shared, State, VARIABLE, check_shareable};
 pub use stats::Stats;
+
+use crate::time::Time;
 
 /// A whole run, as it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,9 +81,20 @@ impl Config {
         match &self.action {
             Action::Run(run) => Some(run),
             Action::DryRun { run, .. } => run.as_deref(),
-            Action::Pass | Action::Audit(_) | Action::Reset | Action::Status | Action::List => None,
+            Action::Pass | Action::Audit(_) => None,
         }
     }
+}
+
+/// What is done with the state of shared limits instead of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Upkeep {
+    /// Makes it anew.
+    Reset(Shared),
+    /// Prints how much of it is used.
+    Status(Shared),
+    /// Prints the names of the states that there are.
+    List,
 }
 
 /// Where items come from, and where one ends.
@@ -207,17 +222,13 @@ pub enum Action {
     DryRun {
         /// Where a record says when it arrived. Without it, all arrive at 0.
         arrivals: Option<Arrivals>,
+        /// What the clock on the wall shows at its start, since 1970. Without it, arrivals tell, or it is now.
+        at: Option<Time>,
         /// The command that would be run, if any.
         run: Option<Box<Run>>,
     },
     /// Releases nothing: judges when records say that they were released.
     Audit(Arrivals),
-    /// Makes the state of shared limits anew.
-    Reset,
-    /// Prints how much of the state of shared limits is used.
-    Status,
-    /// Prints the names of the states that there are.
-    List,
 }
 
 /// How much is told on stderr.

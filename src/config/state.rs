@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs;
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -36,14 +36,15 @@ pub struct Shared {
 }
 
 impl State {
-    /// Reads a STATE from the command line: a name, a path, the URL of a server, or `@FILE` that holds one of these.
+    /// Reads a STATE from the command line: a name, a path, the URL of a server, or `@FILE` that holds one of these; `read` has
+    /// the text of a file.
     ///
     /// # Errors
     /// None of these, or one with a password: everybody on the machine could see it.
-    pub fn parse_public(text: &str) -> Result<Self> {
+    pub fn parse_public(text: &str, read: impl FnOnce(&str) -> io::Result<String>) -> Result<Self> {
         if let Some(file) = text.strip_prefix('@') {
             ensure_no_address(file)?;
-            let content = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+            let content = read(file).with_context(|| format!("cannot read {file}"))?;
             return Self::parse(content.trim()).with_context(|| file.to_owned());
         }
         let state = Self::parse(text)?;
@@ -137,7 +138,7 @@ pub fn check_shareable(limits: &Limits, on_limit: OnLimit, batch: Batch) -> Resu
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
         "-r @FILE cannot be shared: all who share limits have to agree on them, and files change: give them as -r RATE"
     );
-    let rates = limits.load()?;
+    let rates = limits.given()?;
     ensure!(
         rates.iter().all(|rate| rate.from == From::Start),
         "from=exit cannot be shared: a slot is booked before its command starts, and nobody knows then when it will end"
@@ -235,7 +236,8 @@ mod tests {
     #[test]
     fn what_may_be_a_mistyped_url_is_refused_without_an_echo() {
         for text in MISTYPED {
-            for parse in [State::parse, State::parse_public] {
+            let public = |text: &str| State::parse_public(text, |file| panic!("{file} is not read"));
+            for parse in [State::parse, public] {
                 let error = format!("{:?}", parse(text).expect_err(text));
                 assert!(!error.contains("hush") && error.contains("redis://"), "{text}: {error}");
             }

@@ -1,11 +1,14 @@
-//! Noticing that the limits in files have changed.
+//! Limits in files, and noticing that they have changed.
 
-use std::fs;
-use std::io;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
+
+use anyhow::Result;
 
 use super::notices::Notices;
 use super::waker::Waker;
@@ -18,19 +21,60 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a change is given to be complete: a file may be emptied before it is written.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Starts a thread that tells of changes to `rates`, which `limits` were when they were loaded last. Pipes and the like
-/// are read once, and not watched.
-pub(super) fn watch(limits: Limits, rates: Vec<Rate>, waker: Waker) -> io::Result<()> {
-    let files: Vec<_> = limits.files().map(Path::to_owned).collect();
-    if files.is_empty() {
+/// All limits of a run, and the files that they are read from.
+pub struct LimitsFiles {
+    limits: Limits,
+    /// What those held that can be read only once, as pipes can.
+    read_once: HashMap<PathBuf, String>,
+}
+
+impl LimitsFiles {
+    /// The files that `limits` name. They are not read before [`load`](Self::load).
+    pub fn new(limits: Limits) -> Self {
+        LimitsFiles { limits, read_once: HashMap::new() }
+    }
+
+    /// The limits as they are now.
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds no limit, or a limit that makes no sense, with its place.
+    pub fn load(&mut self) -> Result<Vec<Rate>> {
+        let LimitsFiles { limits, read_once } = self;
+        limits.resolve(|path| {
+            if let Some(text) = read_once.get(path) {
+                return Ok(text.clone());
+            }
+            let (mut file, mut text) = (File::open(path)?, String::new());
+            file.read_to_string(&mut text)?;
+            if !file.metadata()?.is_file() {
+                read_once.insert(path.to_owned(), text.clone());
+            }
+            Ok(text)
+        })
+    }
+
+    /// Whether they may change, now that they are loaded.
+    pub fn may_change(&self) -> bool {
+        self.changing().next().is_some()
+    }
+
+    fn changing(&self) -> impl Iterator<Item = &Path> {
+        self.limits.files().filter(|path| !self.read_once.contains_key(*path))
+    }
+}
+
+/// Starts a thread that tells of changes to `rates`, which `files` held when they were loaded last.
+pub(super) fn watch(files: LimitsFiles, rates: Vec<Rate>, waker: Waker) -> io::Result<()> {
+    let paths: Vec<_> = files.changing().map(Path::to_owned).collect();
+    if paths.is_empty() {
         return Ok(());
     }
     super::spawn("limits", move || {
-        let notices = Notices::of(&files);
-        let mut watcher = Watcher { limits, rates, told: String::new(), waker };
+        let notices = Notices::of(&paths);
+        let mut watcher = Watcher { files, rates, told: String::new(), waker };
         let mut seen = Vec::new();
         loop {
-            let now = files.iter().map(|file| Stamp::of(file)).collect();
+            let now = paths.iter().map(|path| Stamp::of(path)).collect();
             if std::mem::replace(&mut seen, now) != seen && !watcher.reload() {
                 break;
             }
@@ -46,7 +90,7 @@ pub(super) fn watch(limits: Limits, rates: Vec<Rate>, waker: Waker) -> io::Resul
 }
 
 struct Watcher {
-    limits: Limits,
+    files: LimitsFiles,
     /// What was told last.
     rates: Vec<Rate>,
     /// The error that was told last, unless all is well again.
@@ -57,7 +101,7 @@ struct Watcher {
 impl Watcher {
     /// Tells what has become of the limits. Returns whether anybody listens.
     fn reload(&mut self) -> bool {
-        match self.limits.load() {
+        match self.files.load() {
             Ok(rates) => {
                 self.told.clear();
                 let is_new = rates != self.rates;

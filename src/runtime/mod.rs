@@ -27,6 +27,7 @@ pub use self::clock::Clock;
 pub use self::count::Count;
 pub use self::driver::Driver;
 pub use self::input::{Input, Position};
+pub use self::limits::LimitsFiles;
 pub use self::listener::Listener;
 pub use self::real_world::RealWorld;
 pub use self::review::Review;

@@ -9,12 +9,13 @@ use std::time::Duration;
 use super::booking::BookingThread;
 use super::clock::Clock;
 use super::input::Input;
+use super::limits::LimitsFiles;
 use super::reaper::Reaper;
 use super::waker::{Events, Waker};
 use super::{clock, limits, precise, readable, signals, stdout_reader, waker};
 
 use super::world::{Event, Wait, Wake, World};
-use crate::config::{Limits, Rate};
+use crate::config::Rate;
 use crate::interrupt::Interrupt;
 use crate::schedule::Stop;
 use crate::source::{Reader, SourceError};
@@ -94,12 +95,12 @@ impl RealWorld {
         Ok(())
     }
 
-    /// Tells of changes to the files among `limits`, which are `rates` now.
+    /// Tells of changes to `files` of limits, which are `rates` now.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn watch_limits(&self, limits: &Limits, rates: &[Rate]) -> anyhow::Result<()> {
-        Ok(limits::watch(limits.clone(), rates.to_vec(), self.waker.clone())?)
+    pub fn watch_limits(&self, files: LimitsFiles, rates: &[Rate]) -> anyhow::Result<()> {
+        Ok(limits::watch(files, rates.to_vec(), self.waker.clone())?)
     }
 
     /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than `patience`.

@@ -67,7 +67,7 @@ impl Scene {
     fn new(args: &str) -> Self {
         let words = ["throttle"].into_iter().chain(args.split_whitespace());
         let config = cli::parse(words.map(Into::into)).unwrap();
-        let rates = config.limits.load().unwrap();
+        let rates = config.limits.given().unwrap();
         let mut schedule = Schedule::new(&config, rates, Time(0));
         let mut capacity = Capacity::UNLIMITED;
         if let What::Run(run) = &config.action {

@@ -210,3 +210,46 @@ fn verbose_tells_the_limits_and_a_summary() {
                 .and(predicate::str::contains("throttle: 1 of 1 item released (2 bytes) in ")),
         );
 }
+
+#[test]
+fn a_dry_run_tells_by_the_wall_when_it_ends() {
+    let items = "1\n2\n3\n";
+    let dated = "1700000000\n1700000000\n1700000000\n";
+    let ends = |args: &[&str], items: &str| {
+        let args = [&["-r1/h", "--dry-run", "-v"], args].concat();
+        let output = throttle(&args).env("TZ", "UTC").write_stdin(items).output().unwrap();
+        assert!(output.status.success());
+        let plan = text(&output.stderr).lines().find(|line| line.contains(" items, ")).unwrap().to_owned();
+        plan.split_once(", ends ").map(|(_, at)| at.to_owned())
+    };
+    let table: [(&[&str], &str, Option<&str>); 7] = [
+        (&["--at", "2026-11-21T09:10Z"], items, Some("11:10")),
+        (&["--at", "2026-11-21T23:10+01:00"], items, Some("Sun 00:10")),
+        (&["--at=2026-11-21 09:10"], items, Some("11:10")),
+        (&["--at=2026-11-21T09:10[America/New_York]"], items, Some("16:10")),
+        (&["--at", "2026-11-21T09:10Z", "--arrivals", "col:1"], items, Some("11:10")),
+        (&["--arrivals", "col:1"], items, None),
+        (&["--arrivals", "col:1"], dated, Some("Wed 00:13")),
+    ];
+    for (args, items, expected) in table {
+        assert_eq!(ends(args, items).as_deref(), expected, "{args:?}");
+    }
+}
+
+#[test]
+fn a_time_for_the_wall_is_refused_where_it_cannot_be() {
+    let at = "--at=2026-11-21";
+    let table: [(&[&str], i32, &str); 3] = [
+        (&["--dry-run", "--at=noon"], 2, "there are 2026-11-21, 2026-11-21T09:00,"),
+        (&[at], 2, "--dry-run"),
+        (&["--dry-run", "--arrivals=col:1", at], 1, "--arrivals tell the date and the time: leave out --at"),
+    ];
+    for (args, code, told) in table {
+        let args = [&["-r1/s"], args].concat();
+        throttle(&args)
+            .write_stdin("1700000000\n")
+            .assert()
+            .code(code)
+            .stderr(predicate::str::contains(told));
+    }
+}

@@ -70,7 +70,7 @@ impl Simulation {
     /// The limits change to those of `rates` at the instant `at`. Later than all such changes so far.
     pub(crate) fn relimited(mut self, at: u64, rates: &[&str]) -> Self {
         let args: Vec<_> = rates.iter().flat_map(|rate| ["-r", rate]).collect();
-        let rates = Simulation::new(&args).config.limits.load().expect("limits");
+        let rates = Simulation::new(&args).config.limits.given().expect("limits");
         self.events.push_back((at, Event::Limits(rates)));
         self
     }
@@ -78,7 +78,7 @@ impl Simulation {
     /// Runs to the end.
     pub(crate) fn run(self, blocks: Vec<Block>) -> Outcome {
         let Simulation { config, clock, lateness, slowness, events } = self;
-        let rates = config.limits.load().expect("limits");
+        let rates = config.limits.given().expect("limits");
         let sim = Sim::new(clock.clone(), blocks.into_iter().map(Ok));
         let mut world = Faulty { sim, clock: clock.clone(), lateness, events, waits: 0 };
         let mut sink = Recorder { clock, slowness, releases: Vec::new() };

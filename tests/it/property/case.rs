@@ -79,7 +79,7 @@ impl Case {
             [limits.into_iter().flat_map(|rate| ["-r".to_owned(), rate]).collect(), modes(&mut random)];
         let args = args.concat();
         let config = parse(&args);
-        let rates = config.limits.load().expect("limits");
+        let rates = config.limits.given().expect("limits");
         let items = items(&mut random, &rates);
         Case { args, config, rates, items, is_even, random }
     }
@@ -125,7 +125,7 @@ impl Case {
         let mut args: Vec<_> = limits.iter().flat_map(|rate| ["-r".to_owned(), rate.to_string()]).collect();
         args.extend(self.args.iter().skip(args.len()).map(|arg| stretched(arg, scale)));
         let config = parse(&args);
-        let rates = config.limits.load().expect("limits");
+        let rates = config.limits.given().expect("limits");
         let stretch = |item: &Item| Item { arrival: item.arrival * scale, ..item.clone() };
         let items = self.items.iter().map(stretch).collect();
         Case { args, config, rates, items, random: self.random.clone(), ..*self }

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) 
 }
 
 fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run) -> (Exit, Stats) {
-    let rates = config.limits.load().expect("limits");
+    let rates = config.limits.given().expect("limits");
     let reporter = Reporter::silent();
     let mut schedule = Schedule::new(config, rates, world.now()).with_commands(run, 7);
     let delimiter = Delimiter::new(b"\n");

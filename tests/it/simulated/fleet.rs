@@ -58,7 +58,7 @@ pub(crate) fn run(
 ) -> Vec<Release> {
     let args = ["throttle"].iter().chain(args).map(Into::into);
     let config = Arc::new(cli::parse(args).expect("a command line"));
-    let rates = config.limits.load().expect("limits");
+    let rates = config.limits.given().expect("limits");
     let fleet = Fleet::new(Policy::new(&rates, Reserve::LOCAL));
     let mut random = Rng::with_seed(seed);
     let runs = (0..processes).map(|process| {
@@ -181,7 +181,7 @@ impl Member {
     fn run(mut self, config: &Config) -> Vec<Release> {
         let (fleet, process) = (Arc::clone(&self.fleet), self.process);
         fleet.take_turn(process, fleet.state());
-        let rates = config.limits.load().expect("limits");
+        let rates = config.limits.given().expect("limits");
         let policy = Policy::new(&rates, Reserve::LOCAL);
         let reporter = Reporter::silent();
         let (stall, random) = (self.faults.stall, self.random.fork());

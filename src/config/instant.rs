@@ -1,0 +1,72 @@
+//! A date and a time on the command line.
+
+use anyhow::{Context, Result};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+use crate::time::Time;
+
+/// Reads a date with or without a time, an offset and a zone; without both, it is of the zone of the system.
+///
+/// # Errors
+/// It is none, or not from 1970 to 2554.
+pub fn parse_instant(text: &str) -> Result<Time> {
+    let nanos = parse(text).and_then(|at| u64::try_from(at.as_nanosecond()).ok());
+    nanos.map(Time).with_context(|| {
+        format!(
+            "'{text}' is not a time from 1970 to 2554: there are 2026-11-21, 2026-11-21T09:00, 2026-11-21T09:00Z, \
+             2026-11-21T09:00+01:00 and 2026-11-21T09:00[Europe/Berlin]"
+        )
+    })
+}
+
+fn parse(text: &str) -> Option<Timestamp> {
+    let zoned = || text.parse::<Zoned>().ok().map(|at| at.timestamp());
+    let local = || text.parse::<DateTime>().ok()?.to_zoned(TimeZone::system()).ok().map(|at| at.timestamp());
+    text.parse().ok().or_else(zoned).or_else(local)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SECOND;
+
+    #[test]
+    fn dates_and_times() {
+        let at = 1_700_000_000;
+        let table = [
+            ("2023-11-14T22:13:20Z", at),
+            ("2023-11-14 22:13:20Z", at),
+            ("2023-11-14T23:13:20+01:00", at),
+            ("2023-11-14T23:13:20[Europe/Berlin]", at),
+            ("2023-11-14T23:13+01:00[Europe/Berlin]", at - 20),
+            ("2023-11-14[UTC]", at - 80_000),
+        ];
+        for (text, seconds) in table {
+            assert_eq!(parse_instant(text).unwrap(), Time(seconds * SECOND), "{text}");
+        }
+        for text in ["2023-11-14", "2023-11-14T22:13", "2023-11-14 22:13:20.5"] {
+            let at = text.parse::<DateTime>().unwrap().to_zoned(TimeZone::system()).unwrap().timestamp();
+            assert_eq!(i128::from(parse_instant(text).unwrap().0), at.as_nanosecond(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_told_what_is() {
+        for text in [
+            "",
+            "9:00",
+            "noon",
+            "2023-02-29",
+            "2023-11-14T25:00",
+            "1969-12-31",
+            "2600-01-01",
+            "1700000000",
+            "2023-11-14[Mars]",
+        ] {
+            let error = parse_instant(text).unwrap_err().to_string();
+            assert!(error.contains("from 1970 to 2554: there are 2026-11-21,"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `--audit`: whether anything was released too early.
+
+use std::io;
+
+use anyhow::{Error, Result, ensure};
+use nix::sys::signal::Signal;
+
+use super::Setup;
+use crate::config::{Arrivals, From, Report};
+use crate::exit::Exit;
+use crate::printable::escaped_json;
+use crate::runtime::{Listener, Review};
+use crate::sink::Text;
+use crate::ui::audit::{AuditReport, json as audit_json};
+use crate::ui::{plot, stderr};
+
+/// Judges when `arrivals` say that items were released.
+pub(crate) fn audit(setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
+    setup.check_no_pause("there is nothing to audit")?;
+    let counts_exits = setup.rates.iter().any(|rate| rate.from == From::Exit);
+    ensure!(!counts_exits, "an audit knows only when items were released: leave out from=exit");
+    let Setup { config, rates, reader, .. } = setup;
+    let mut review = Review::new(&rates, arrivals, &config.input);
+    if config.plot.is_some() {
+        review = review.traced();
+    }
+    let mut listener = Listener::start(config.report != Report::Quiet)?;
+    let stdout = Text::new(listener.interrupt());
+    let mut report = AuditReport::new(config.report, stdout.clone());
+    match review.run(reader, &mut listener, &mut report) {
+        Ok(exit) => {
+            if let Some(path) = &config.plot {
+                plot::draw(review.audit(), path, stdout)?;
+            }
+            if config.as_json {
+                let json = audit_json(review.audit(), exit).to_string();
+                stderr::tell(&format!("{}\n", escaped_json(&json)));
+            }
+            Ok(exit)
+        }
+        Err(error) if is_broken_pipe(&error) => Ok(Exit::Signal(Signal::SIGPIPE as i32)),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_broken_pipe(error: &Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,59 @@
+//! What the program does: it runs, plans a run, audits one, looks after state, or prints help.
+
+mod audit;
+mod help;
+mod observed;
+mod plan;
+mod run;
+mod state;
+
+use anyhow::{Result, ensure};
+
+pub(crate) use self::audit::audit;
+pub(crate) use self::help::help;
+pub(crate) use self::plan::plan;
+pub(crate) use self::run::run;
+pub(crate) use self::state::state;
+use crate::config::{Config, Rate};
+use crate::runtime::{Input, LimitsFiles, Position};
+use crate::source::{Delimiter, Reader};
+use crate::ui::plot;
+use crate::ui::report::Reporter;
+
+/// All that is needed by what reads items: limits, the input, and who is told.
+pub(crate) struct Setup<'a> {
+    config: &'a Config,
+    files: LimitsFiles,
+    rates: Vec<Rate>,
+    reader: Reader<Input>,
+    position: Position,
+    reporter: Reporter,
+}
+
+impl<'a> Setup<'a> {
+    /// Loads the limits and opens the input.
+    ///
+    /// # Errors
+    /// One of them cannot be read, or a plot not be written.
+    pub(crate) fn new(config: &'a Config) -> Result<Self> {
+        let reporter = Reporter::new(config.report).with_json(config.as_json);
+        config.plot.as_deref().map(plot::check).transpose()?;
+        config.warnings().for_each(|warning| reporter.notice(&warning));
+        let mut files = LimitsFiles::new(config.limits.clone());
+        let rates = files.load()?;
+        reporter.limits(&rates);
+        let input = Input::open(config.input.file.as_deref())?;
+        if config.input.file.is_none() {
+            reporter.reads_terminal();
+        }
+        let position = Position::of(&input);
+        let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
+        Ok(Setup { config, files, rates, reader, position, reporter })
+    }
+
+    /// Checks that no limit pauses: nothing would end a pause.
+    fn check_no_pause(&self, so: &str) -> Result<()> {
+        ensure!(self.rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so {so}");
+        Ok(())
+    }
+}

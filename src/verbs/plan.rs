@@ -1,0 +1,59 @@
+//! `--dry-run`: when each item would be released, at once.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+
+use super::Setup;
+use super::observed::Observed;
+use crate::config::Arrivals;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use crate::records::stamped;
+use crate::runtime::sim::{Clock, Sim};
+use crate::runtime::{Driver, World, clock};
+use crate::schedule::Schedule;
+use crate::sink::{Commands, DryRun, Sink, Stdout};
+use crate::source::{Capacity, Delimiter};
+use crate::time::Time;
+
+/// Prints when each item would be released, if it arrives as `arrivals` say, or else at once. At the start the clock on the
+/// wall shows `at`.
+pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) -> Result<Exit> {
+    setup.check_no_pause("the dry run would never end")?;
+    let Setup { config, rates, reader, reporter, .. } = setup;
+    let delimiter = Delimiter::new(&config.input.delimiter);
+    let separator = config.input.separator.as_deref();
+    let stamped: Box<dyn Iterator<Item = _>> = match arrivals {
+        None => Box::new(reader),
+        Some(arrivals) => {
+            let skip_blank = config.input.cleaning.skip_blank;
+            Box::new(stamped(reader, delimiter.clone(), arrivals, separator, skip_blank))
+        }
+    };
+    let mut world = Sim::new(Clock::default(), stamped);
+    ensure!(at.is_none() || !world.is_dated(), "--arrivals tell the date and the time: leave out --at");
+    if !world.is_dated() {
+        world.set_wall(at.unwrap_or_else(clock::shown));
+    }
+    let has_date = arrivals.is_none() || at.is_some() || world.is_dated();
+    let wall = has_date.then(|| world.wall());
+    let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
+    let capacity = config.command().map_or(Capacity::UNLIMITED, Commands::capacity_of);
+    let template = config.command().and_then(Commands::line_of);
+    let sink: Box<dyn Sink> = Box::new(DryRun::new(stdout, delimiter.clone(), capacity, template));
+    let mut sink = Observed::new(sink, config, &rates, None);
+    let mut schedule = Schedule::new(config, rates, world.now());
+    let mut driver = Driver {
+        world: &mut world,
+        sink: sink.sink(),
+        reporter: &reporter,
+        delimiter,
+        log: None,
+        metrics: None,
+    };
+    let exit = driver.run(&mut schedule);
+    reporter.dry_summary(&schedule, world.now(), exit, wall);
+    sink.draw()?;
+    Ok(exit)
+}

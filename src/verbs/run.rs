@@ -1,0 +1,114 @@
+//! A run: items are released as the limits admit them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::Setup;
+use super::observed::Observed;
+use crate::config::{Config, Rate, Run, Shared, State, format_duration};
+use crate::exit::Exit;
+use crate::records::{Completed, JobLog};
+use crate::runtime::{Clock, Count, Driver, Input, Position, RealWorld, TextFile, World};
+use crate::schedule::{BookingTerms, Schedule};
+use crate::sink::{Commands, Sink, Stdout};
+use crate::source::{Delimiter, Reader};
+use crate::store::{self, Policy, Quota};
+use crate::time::SECOND;
+use crate::ui::progress::Display;
+use crate::ui::report::{Log, Reporter};
+
+/// Releases items to standard output or commands.
+pub(crate) fn run(setup: Setup) -> Result<Exit> {
+    let Setup { config, files, rates, reader, position, reporter } = setup;
+    let reporter = reporter
+        .with_display(display(config, &reader, &position))
+        .with_log(config.command().and_then(Log::of));
+    ensure!(
+        config.plot.is_none() || !files.may_change(),
+        "--plot is for limits that stay as they are: give them with -r"
+    );
+    let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
+    let log = config.command().map(open_log).transpose()?.flatten();
+    let mut world = RealWorld::start(reader, clock).context("cannot start")?;
+    world.watch_limits(files, &rates)?;
+    let mut schedule = Schedule::new(config, rates.clone(), world.now());
+    if let Some(shared) = &config.shared {
+        schedule = schedule.with_bookings(share(shared, &rates, &mut world, &reporter)?);
+    }
+    if let Some(run) = config.command() {
+        schedule = schedule.with_commands(run, fastrand::u64(..));
+    }
+    let log = log.map(|(log, completed)| {
+        if let Some(mut completed) = completed {
+            schedule.skip(Box::new(move |item| completed.take(item)));
+        }
+        log
+    });
+    let mut sink = Observed::new(sink_for(config, &mut world)?, config, &rates, Some(clock));
+    let delimiter = Delimiter::new(&config.input.delimiter);
+    let metrics =
+        config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
+    let metrics = metrics.transpose()?;
+    let mut driver =
+        Driver { world: &mut world, sink: sink.sink(), reporter: &reporter, delimiter, log, metrics };
+    let exit = driver.run(&mut schedule);
+    reporter.summary(&schedule, world.now(), exit);
+    sink.draw()?;
+    if position.is_shared() {
+        position.advance(schedule.consumed());
+    }
+    Ok(exit)
+}
+
+fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Option<Display> {
+    let count = Arc::new(Count::default());
+    let counted = Arc::clone(&count);
+    let display = Display::new(config.progress?, move || counted.total())?;
+    let delimiter = Delimiter::new(&config.input.delimiter);
+    count.start(reader.input(), position, delimiter, config.input.max_record);
+    Some(display)
+}
+
+/// How long the end of a run waits for an answer of the store, and again for it to take back slots, in nanoseconds.
+const FILE_PATIENCE: u64 = SECOND / 50;
+const SERVER_PATIENCE: u64 = SECOND / 5;
+
+fn share(
+    shared: &Shared,
+    rates: &[Rate],
+    world: &mut RealWorld,
+    reporter: &Reporter,
+) -> Result<BookingTerms> {
+    let clock = world.clock();
+    let (store, policy) = store::open(shared, rates, move || clock.now())?;
+    reporter.detail(&format_args!("shared by {}", shared.state));
+    let is_on_server = matches!(shared.state, State::Server(_));
+    // How far a server is decides on margins that are not given; then the store tells.
+    if !is_on_server || rates.iter().all(|rate| rate.margin > 0) {
+        reporter.detail(&format_args!("slots are good for {}", format_duration(policy.deadline)));
+        policy.reach(rates).for_each(|reach| reporter.reach(&reach));
+    }
+    let patience = if is_on_server { SERVER_PATIENCE } else { FILE_PATIENCE };
+    world.book_with(store, Duration::from_nanos(patience))?;
+    let most = policy.quotas.iter().map(Quota::most).collect();
+    Ok(BookingTerms { span: policy.span, longest_span: Policy::longest_span(rates), most, patience })
+}
+
+fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
+    let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
+    if let Some(run) = config.command() {
+        world.watch_commands()?;
+        return Ok(Box::new(Commands::new(run.clone(), delimiter, interrupt)?));
+    }
+    world.sharpen();
+    Ok(Box::new(Stdout::new(delimiter, interrupt)))
+}
+
+fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
+    let Some(path) = &run.log else { return Ok(None) };
+    let log = JobLog::open(path, run.log_format)?;
+    let completed = if run.resume { Some(log.completed()?) } else { None };
+    Ok(Some((log, completed)))
+}

@@ -1,0 +1,31 @@
+//! Looking after the state of shared limits.
+
+use anyhow::Result;
+
+use super::help;
+use crate::config::{Shared, Upkeep};
+use crate::exit::Exit;
+use crate::printable::escaped;
+use crate::runtime::Clock;
+use crate::{store, ui};
+
+/// Lists states, tells of one, or makes it anew.
+pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
+    match upkeep {
+        Upkeep::List => {
+            let names: Vec<_> = store::names().iter().map(|name| escaped(name)).collect();
+            help(&names.join("\n"))
+        }
+        Upkeep::Status(shared) => help(&status(shared)?),
+        Upkeep::Reset(shared) => {
+            store::reset(shared)?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn status(shared: &Shared) -> Result<String> {
+    let status = store::status(&shared.state, Clock::Boot.now())?;
+    let none = || escaped(&format!("there is no state {}", shared.state));
+    Ok(status.map_or_else(none, |status| ui::state::describe(&status)))
+}

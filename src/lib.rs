@@ -19,6 +19,7 @@ pub mod exit;
 pub mod inherited;
 pub mod interrupt;
 pub mod limiter;
+mod output;
 mod pipe;
 mod printable;
 pub mod records;

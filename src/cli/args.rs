@@ -8,10 +8,9 @@ use anyhow::{Context, Result, ensure};
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser, ValueHint};
 
-use crate::config::When;
 use crate::config::{
-    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, OnBad, OnLimit, Selector, Source, Stats,
-    parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count, parse_size,
+    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Selector, Source, Stats,
+    When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count, parse_size,
 };
 use crate::time::Time;
 
@@ -120,7 +119,7 @@ pub struct Cli {
     ///
     /// fail: it ends the run with status 75.
     #[arg(long, value_name = "WHAT", hide_possible_values = true, help_heading = "Limits")]
-    #[arg(value_parser = PossibleValuesParser::new(OnLimit::names()).try_map(|name| name.parse::<OnLimit>()))]
+    #[arg(value_parser = choice::<OnLimit>())]
     pub(super) on_limit: Option<OnLimit>,
 
     /// Keep the order of the input, also among different keys
@@ -220,7 +219,7 @@ pub struct Cli {
     /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1 if
     /// nothing worse happens, even with -q.
     #[arg(long, value_name = "WHAT", hide_possible_values = true, help_heading = "Input")]
-    #[arg(value_parser = PossibleValuesParser::new(["fail", "skip"]).map(|what| parse_on_bad(&what)))]
+    #[arg(value_parser = choice::<OnBad>())]
     pub(super) on_bad: Option<OnBad>,
 
     /// What stands for the item in COMMAND [default: {}]
@@ -363,7 +362,7 @@ pub struct Cli {
         hide_short_help = true,
         hide_possible_values = true
     )]
-    #[arg(value_parser = PossibleValuesParser::new(["tsv", "json"]).map(|format| parse_log_format(&format)))]
+    #[arg(value_parser = choice::<LogFormat>())]
     #[arg(help_heading = "Control")]
     pub(super) log_format: Option<LogFormat>,
 
@@ -392,7 +391,7 @@ pub struct Cli {
     /// last may go under the limits. With --progress=always also where standard error is no terminal, as lines. Drawn
     /// once a second.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
-    #[arg(value_parser = PossibleValuesParser::new(["auto", "always"]).map(|when| parse_when(&when)))]
+    #[arg(value_parser = choice::<When>())]
     #[arg(hide_possible_values = true, help_heading = "Control")]
     pub(super) progress: Option<When>,
 
@@ -444,16 +443,9 @@ fn parse_timeout(text: &str) -> Result<u64> {
     Ok(timeout)
 }
 
-fn parse_on_bad(text: &str) -> OnBad {
-    if text == "skip" { OnBad::Skip } else { OnBad::Fail }
-}
-
-fn parse_log_format(text: &str) -> LogFormat {
-    if text == "json" { LogFormat::Json } else { LogFormat::Tsv }
-}
-
-fn parse_when(text: &str) -> When {
-    if text == "always" { When::Always } else { When::Auto }
+fn choice<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let names = T::NAMES.iter().map(|(name, _)| *name);
+    PossibleValuesParser::new(names).try_map(|name| T::named(&name))
 }
 
 /// Bytes that clap, which goes by the name of a type, is not to take for a list of values.

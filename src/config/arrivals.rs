@@ -3,7 +3,8 @@
 use std::str::FromStr;
 
 use anyhow::{Context, Error, Result, ensure};
-use jiff::tz::{Offset, TimeZone};
+use jiff::fmt::temporal::DateTimeParser;
+use jiff::tz::TimeZone;
 
 use super::selector::Selector;
 
@@ -56,41 +57,26 @@ fn parse_year(text: &str) -> Result<u16> {
     year.with_context(|| format!("'{text}' is not a year from 1970 to 2554, such as year=2024"))
 }
 
+static PARSER: DateTimeParser = DateTimeParser::new();
+
 /// `UTC`, `+01:00`, `local`, or a name of the time zone database.
 fn parse_zone(name: &str) -> Result<TimeZone> {
     match name {
         "UTC" | "Z" | "z" => Ok(TimeZone::UTC),
         "local" => Ok(TimeZone::system()),
-        _ if name.starts_with(['+', '-']) => parse_offset(name)
-            .map(TimeZone::fixed)
-            .with_context(|| format!("'{name}' is not an offset such as +01:00")),
         _ => {
             ensure!(!name.is_empty(), "a time zone is needed, such as tz=Europe/Berlin");
-            TimeZone::get(name).ok().with_context(|| {
+            PARSER.parse_time_zone(name).ok().with_context(|| {
                 format!("no time zone '{name}': there are UTC, local, +01:00 and names such as Europe/Berlin")
             })
         }
     }
 }
 
-/// `+01`, `+0100` or `+01:00`.
-fn parse_offset(text: &str) -> Option<Offset> {
-    let sign = if text.starts_with('-') { -1 } else { 1 };
-    let digits: String = text.get(1..)?.replacen(':', "", 1);
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let (hours, minutes) = match digits.len() {
-        2 if is_number => (digits.parse::<i32>().ok()?, 0),
-        4 if is_number => (digits[..2].parse().ok()?, digits[2..].parse::<i32>().ok()?),
-        _ => return None,
-    };
-    if minutes > 59 {
-        return None;
-    }
-    Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::tz::Offset;
+
     use super::*;
 
     #[test]

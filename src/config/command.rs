@@ -8,6 +8,7 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::parse_duration;
+use super::named::Named;
 
 /// How commands are run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,6 +47,10 @@ pub enum LogFormat {
     Tsv,
     /// As JSON lines.
     Json,
+}
+
+impl Named for LogFormat {
+    const NAMES: &'static [(&'static str, Self)] = &[("tsv", LogFormat::Tsv), ("json", LogFormat::Json)];
 }
 
 /// What becomes of the output of commands.

@@ -22,9 +22,12 @@ pub fn parse_instant(text: &str) -> Result<Time> {
 }
 
 fn parse(text: &str) -> Option<Timestamp> {
-    let zoned = || text.parse::<Zoned>().ok().map(|at| at.timestamp());
-    let local = || text.parse::<DateTime>().ok()?.to_zoned(TimeZone::system()).ok().map(|at| at.timestamp());
-    text.parse().ok().or_else(zoned).or_else(local)
+    if text.contains('[') {
+        // Nothing else heeds the zone.
+        return text.parse::<Zoned>().ok().map(|at| at.timestamp());
+    }
+    let local = || text.parse::<DateTime>().ok()?.to_zoned(TimeZone::system()).ok();
+    text.parse().ok().or_else(|| local().map(|at| at.timestamp()))
 }
 
 #[cfg(test)]
@@ -64,8 +67,10 @@ mod tests {
             "2600-01-01",
             "1700000000",
             "2023-11-14[Mars]",
+            "2023-11-14T23:13+05:00[Europe/Berlin]",
+            "2023-11-14T22:13+99:00",
         ] {
-            let error = parse_instant(text).unwrap_err().to_string();
+            let error = parse_instant(text).expect_err(text).to_string();
             assert!(error.contains("from 1970 to 2554: there are 2026-11-21,"), "{text}: {error}");
         }
     }

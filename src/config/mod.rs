@@ -8,6 +8,7 @@ mod duration;
 mod fraction;
 mod instant;
 mod limits;
+mod named;
 mod quantity;
 mod rate;
 mod rate_text;
@@ -30,6 +31,7 @@ pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use instant::parse_instant;
 pub use limits::{Limits, Source};
+pub use named::Named;
 pub use quantity::{parse_count, parse_decimal, parse_size};
 pub use rate::{Defaults, From, Rate, Start, keys};
 pub use rate_text::RateText;
@@ -134,6 +136,10 @@ pub enum OnBad {
     Skip,
 }
 
+impl Named for OnBad {
+    const NAMES: &'static [(&'static str, Self)] = &[("fail", OnBad::Fail), ("skip", OnBad::Skip)];
+}
+
 /// What happens to an item that cannot go at the instant of its arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnLimit {
@@ -149,31 +155,19 @@ pub enum OnLimit {
 }
 
 impl OnLimit {
-    const NAMES: [(&str, OnLimit); 4] = [
-        ("wait", OnLimit::Wait),
-        ("drop", OnLimit::Drop),
-        ("latest", OnLimit::Latest),
-        ("fail", OnLimit::Fail),
-    ];
-
-    /// The names, as they are typed.
-    pub fn names() -> [&'static str; 4] {
-        Self::NAMES.map(|(name, _)| name)
-    }
-
     /// Whether an item goes at its arrival or not at all.
     pub(crate) fn never_waits(self) -> bool {
         matches!(self, OnLimit::Drop | OnLimit::Fail)
     }
 }
 
-impl FromStr for OnLimit {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
-        Ok(known.context("there are wait, drop, latest and fail")?.1)
-    }
+impl Named for OnLimit {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("wait", OnLimit::Wait),
+        ("drop", OnLimit::Drop),
+        ("latest", OnLimit::Latest),
+        ("fail", OnLimit::Fail),
+    ];
 }
 
 /// How items wait.
@@ -250,4 +244,8 @@ pub enum When {
     Auto,
     /// In any case; where there is no terminal, a line now and then.
     Always,
+}
+
+impl Named for When {
+    const NAMES: &'static [(&'static str, Self)] = &[("auto", When::Auto), ("always", When::Always)];
 }

@@ -6,6 +6,7 @@ use anyhow::{Error, Result, anyhow, bail, ensure};
 
 use super::amount::{Amount, nearest};
 use super::duration::parse_duration;
+use super::named::Named;
 use super::quantity::parse_count;
 use super::rate::{Defaults, From, Rate, Start};
 use super::selector::Selector;
@@ -82,8 +83,8 @@ impl RateText {
             "algo" => self.algorithm = Some(value.parse()?),
             "burst" => self.burst = Some(parse_count(value)?),
             "margin" => self.margin = Some(parse_duration(value)?),
-            "start" => self.start = parse_start(value)?,
-            "from" => self.from = parse_from(value)?,
+            "start" => self.start = Start::named(value)?,
+            "from" => self.from = From::named(value)?,
             "cost" => self.cost = Some(value.parse()?),
             "key" => self.key = Some(Selector::parse_part(value)?),
             "only" => self.only = Some(value.to_owned()),
@@ -171,20 +172,12 @@ fn split_options(text: &str) -> (&str, Vec<&str>) {
     (parts[0], parts.split_off(1))
 }
 
-fn parse_from(text: &str) -> Result<From> {
-    match text {
-        "start" => Ok(From::Start),
-        "exit" => Ok(From::Exit),
-        _ => bail!("there are start and exit"),
-    }
+impl Named for From {
+    const NAMES: &'static [(&'static str, Self)] = &[("start", From::Start), ("exit", From::Exit)];
 }
 
-fn parse_start(text: &str) -> Result<Start> {
-    match text {
-        "full" => Ok(Start::Full),
-        "empty" => Ok(Start::Empty),
-        _ => bail!("there are full and empty"),
-    }
+impl Named for Start {
+    const NAMES: &'static [(&'static str, Self)] = &[("full", Start::Full), ("empty", Start::Empty)];
 }
 
 impl FromStr for RateText {

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use super::json;
 use super::tsv::Columns;
 use crate::config::{Arrivals, Selector};
-use crate::source::{Extractor, Fault, SourceError, Stamps, excerpt};
+use crate::printable::excerpt;
+use crate::source::{Extractor, Fault, SourceError, Stamps};
 use crate::time::Time;
 
 /// Reads when each record of an input happened.

@@ -1,7 +1,7 @@
 //! What `--dry-run` prints instead of releasing.
 
-use super::jobs::quoted;
 use super::{Sent, Sink, Stdout, Template};
+use crate::printable::quoted;
 use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
 

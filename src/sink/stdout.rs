@@ -3,9 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use super::writer::{Target, Writer};
+use super::writer::Writer;
 use super::{Cause, Sent, Sink};
 use crate::interrupt::Interrupt;
+use crate::output::Target;
 use crate::pipe;
 use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use super::Cause;
-use super::writer::{Target, Writer};
+use super::writer::Writer;
 use crate::interrupt::Interrupt;
+use crate::output::Target;
 
 /// Standard output, which gives up on a reader that does not read once the run is to stop.
 #[derive(Clone)]

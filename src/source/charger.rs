@@ -1,12 +1,13 @@
 //! What a record is charged: its costs and its keys.
 
-use super::bad_item::{BadItem, excerpt};
+use super::bad_item::BadItem;
 use super::host::canonical_host;
 use super::json::{Paths, Values};
 use super::part::Part;
 use super::select::Extractor;
 use crate::charge::{Charge, Draft, Key};
 use crate::config::{Rate, Selector, keys};
+use crate::printable::excerpt;
 
 /// Works out the charges of records for a set of limits.
 pub struct Charger {

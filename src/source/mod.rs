@@ -17,7 +17,7 @@ mod stamp;
 use std::fmt;
 use std::io;
 
-pub use bad_item::{BadItem, excerpt};
+pub use bad_item::BadItem;
 pub use block::Block;
 pub use capacity::{Capacity, CommandLine, Misfit};
 pub use charger::Charger;

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use crate::audit::{Audit, Limit, Number, Numbers, Violation, Worst};
 use crate::config::{Report, format_duration};
 use crate::exit::Exit;
-use crate::printable::escaped;
-use crate::source::excerpt;
+use crate::printable::{escaped, excerpt};
 use crate::time::{SECOND, Time};
 
 /// So many keys are named.

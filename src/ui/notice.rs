@@ -5,8 +5,8 @@ use super::stats::items;
 use super::wall::clock_to_the_second;
 use crate::config::format_duration;
 use crate::exit::{End, signal_name};
+use crate::printable::excerpt;
 use crate::schedule::{Failed, Failure, Notice};
-use crate::source::excerpt;
 use crate::time::{Time, Wall};
 
 impl Reporter {

@@ -4,17 +4,12 @@
 //! a thread of its own writes, and those who tell something wait for it for a moment only, and not again until it has
 //! caught up. What has not been written by the end of the run is dropped.
 
-use std::io;
-use std::os::fd::AsFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::write;
-
 use crate::exit::Exit;
+use crate::output::{Leave, Target};
 
 /// How long writing a message may block.
 const PATIENCE: Duration = Duration::from_millis(30);
@@ -24,9 +19,6 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many bytes may wait to be written. What comes on top is dropped.
 const MOST: usize = 64 << 10;
-
-/// What a pipe that is writable takes without blocking, everywhere.
-const CERTAIN: usize = 512;
 
 static QUEUE: Queue = Queue { state: Mutex::new(State::new()), changed: Condvar::new() };
 
@@ -122,38 +114,13 @@ impl Queue {
 }
 
 /// A stderr that cannot be written to is nothing to stop for.
-fn write_all(mut text: &[u8]) {
-    while !text.is_empty() {
-        match write(io::stderr(), text) {
-            Ok(written) => text = &text[written..],
-            Err(Errno::EINTR) => {}
-            // Somebody else made it non-blocking.
-            Err(Errno::EAGAIN) if is_writable(PollTimeout::NONE).is_ok() => {}
-            Err(_) => return,
-        }
-    }
+fn write_all(text: &[u8]) {
+    let _ = Target::Stderr.write(text, &mut 0, |_| Some(Leave { end: text.len(), may_block: true }));
 }
 
-/// Without a thread: it blocks only if somebody else fills the pipe at the same time.
-fn write_in_time(mut text: &[u8], patience: Duration) {
+/// Without a thread.
+fn write_in_time(text: &[u8], patience: Duration) {
     let give_up = Instant::now() + patience;
-    while !text.is_empty() && Instant::now() < give_up {
-        match is_writable(PollTimeout::from(5u8)) {
-            Ok(true) => match write(io::stderr(), &text[..text.len().min(CERTAIN)]) {
-                Ok(written) => text = &text[written..],
-                Err(Errno::EINTR | Errno::EAGAIN) => {}
-                Err(_) => return,
-            },
-            Ok(false) => {}
-            Err(_) => return,
-        }
-    }
-}
-
-fn is_writable(timeout: PollTimeout) -> nix::Result<bool> {
-    let stderr = io::stderr();
-    match poll(&mut [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)], timeout) {
-        Err(Errno::EINTR) => Ok(false),
-        result => result.map(|ready| ready > 0),
-    }
+    let leave = Leave { end: text.len(), may_block: false };
+    let _ = Target::Stderr.write(text, &mut 0, |_| (Instant::now() < give_up).then_some(leave));
 }

@@ -3,10 +3,10 @@
 use std::env;
 use std::io::{self, IsTerminal};
 
-use nix::libc;
 use nix::unistd::{getpgrp, tcgetpgrp};
+use terminal_size::{Height, Width, terminal_size, terminal_size_of};
 
-/// Columns of a terminal that does not tell.
+/// Columns of a terminal that does not tell, and of an old one if there is none.
 const USUAL_WIDTH: usize = 80;
 
 /// Whether stderr is a terminal.
@@ -21,11 +21,16 @@ pub(super) fn can_redraw() -> bool {
 
 /// How many columns it has now.
 pub(super) fn width() -> usize {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the kernel fills in a winsize, which it is given one of.
-    #[expect(unsafe_code)]
-    let result = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) };
-    if result == 0 && size.ws_col > 0 { usize::from(size.ws_col) } else { USUAL_WIDTH }
+    columns(terminal_size_of(io::stderr()))
+}
+
+/// How many columns the terminal has that any of the standard streams leads to.
+pub(super) fn any_width() -> usize {
+    columns(terminal_size())
+}
+
+fn columns(size: Option<(Width, Height)>) -> usize {
+    size.map_or(USUAL_WIDTH, |(Width(width), _)| width.into())
 }
 
 /// Whether it is ours to draw on: that of the shell's other jobs is not. One that does not control our session is.

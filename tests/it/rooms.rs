@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms that any other may use, and that use none.
-const COMMON: [&str; 7] = ["time", "exit", "charge", "inherited", "interrupt", "pipe", "printable"];
+const COMMON: [&str; 8] = ["time", "exit", "charge", "inherited", "interrupt", "output", "pipe", "printable"];
 
 /// The other rooms, each with those it may use, which stand above it. See CONTRIBUTING.md for what is in them.
 const ROOMS: [(&str, &[&str]); 12] = [

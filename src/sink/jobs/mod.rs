@@ -2,7 +2,6 @@
 
 mod job;
 mod output;
-mod quoted;
 mod retry_after;
 mod shortage;
 mod space;
@@ -26,7 +25,6 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use tempfile::TempDir;
 
-pub(super) use self::quoted::quoted;
 pub use self::retry_after::parse as parse_retry_after;
 pub use self::template::Template;
 
@@ -39,6 +37,7 @@ use crate::config::{Feed, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
+use crate::printable::quoted;
 use crate::source::{Batch, Capacity, CommandLine, Delimiter, Segment};
 use crate::time::{SECOND, Time};
 

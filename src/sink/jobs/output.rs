@@ -11,7 +11,8 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use super::space::Space;
 use super::temp_file::{self, pieces};
-use crate::sink::writer::{Target, Writer};
+use crate::output::Target;
+use crate::sink::writer::Writer;
 use crate::sink::{Cause, Flushed};
 
 /// Output up to this size is kept in memory while it waits for its turn.

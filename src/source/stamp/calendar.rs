@@ -1,5 +1,8 @@
 //! Dates and times: RFC 3339, ISO 8601, the common log format, and syslog's.
 
+use jiff::civil::Date;
+use jiff::tz::Offset;
+
 /// What a calendar and a clock show, with no regard to the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Civil {
@@ -152,21 +155,9 @@ fn two(tens: u8, ones: u8) -> Option<i64> {
     is_number.then(|| i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
 }
 
-/// Days since 1970 in the Gregorian calendar: <https://howardhinnant.github.io/date_algorithms.html#days_from_civil>.
+/// Days since 1970, if there is such a day.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let length = match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if is_leap => 29,
-        2 => 28,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=length).contains(&day) {
-        return None;
-    }
-    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
-    let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    Some(era * 146_097 + year * 365 + year / 4 - year / 100 + day_of_year - 719_468)
+    let date = Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()?;
+    let midnight = Offset::UTC.to_timestamp(date.at(0, 0, 0, 0)).ok()?;
+    Some(midnight.as_second().div_euclid(86_400))
 }

@@ -1,6 +1,7 @@
 //! Time stamps: seconds, milliseconds and microseconds since an epoch, RFC 3339, ISO 8601, common log format, syslog.
 //!
-//! What is frequent is read by hand, since an audit reads millions of stamps a second. [`jiff`] knows the time zones.
+//! Their text is read by hand: an audit reads millions a second, and a stamp may go on in the fields after it. [`jiff`] knows
+//! the calendar and the time zones.
 
 mod calendar;
 mod epoch;

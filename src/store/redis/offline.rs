@@ -17,7 +17,7 @@ impl RedisStore {
     /// Books by the answers that come over `streams`, one for each connection, and asks once only.
     ///
     /// # Errors
-    /// As for booking; [`Exit::StoreAway`] where booking would try again.
+    /// As for booking; [`Exit::StoreAway`](crate::exit::Exit::StoreAway) where booking would try again.
     pub fn book_over(
         &mut self,
         streams: impl IntoIterator<Item = UnixStream, IntoIter: Send + 'static>,

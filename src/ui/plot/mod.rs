@@ -14,9 +14,9 @@ use self::svg::svg;
 use self::terminal::terminal;
 use crate::audit::{Audit, Limit, Trace};
 use crate::config::format_duration;
-use crate::printable::escaped;
-use crate::source::excerpt;
+use crate::printable::{escaped, excerpt};
 use crate::time::Time;
+use crate::ui::terminal::any_width;
 
 /// So many limits are drawn, and keys of each.
 const MOST_LIMITS: usize = 6;
@@ -67,7 +67,7 @@ struct Point {
 pub fn draw(audit: &Audit, path: &Path, mut out: impl Write) -> Result<()> {
     let plot = Plot::new(audit);
     if path == Path::new("-") {
-        return Ok(out.write_all(terminal(&plot, width()).as_bytes())?);
+        return Ok(out.write_all(terminal(&plot, any_width()).as_bytes())?);
     }
     fs::write(path, svg(&plot)).with_context(|| cannot_write(path))
 }
@@ -87,11 +87,6 @@ pub fn check(path: &Path) -> Result<()> {
 
 fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
-}
-
-/// The width of the terminal, or of an old one if there is none.
-fn width() -> usize {
-    terminal_size::terminal_size().map_or(80, |(terminal_size::Width(width), _)| width.into())
 }
 
 impl Plot {

@@ -3,10 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::printable::is_printable;
+use super::is_printable;
 
 /// The line that has a shell run this command. Nothing in it can give orders to a terminal.
-pub(in crate::sink) fn quoted(line: &[OsString]) -> String {
+pub(crate) fn quoted(line: &[OsString]) -> String {
     line.iter().map(|arg| quote(arg)).collect::<Vec<_>>().join(" ")
 }
 

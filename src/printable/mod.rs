@@ -1,6 +1,13 @@
 //! Text that a terminal shows as it is: names, limits and items may hold what it would take for orders.
 
+mod shell;
+
 use std::fmt::Write;
+
+pub(crate) use self::shell::quoted;
+
+/// How many bytes of a text from the input are shown.
+const SHOWN: usize = 60;
 
 /// Whether a terminal shows a character and does nothing else. Not those that control, and not those that are there to
 /// format: they turn the direction of a text or hide a part of it (Unicode's categories Cc, Cf, Zl and Zp).
@@ -35,6 +42,14 @@ pub(crate) fn escaped_json(json: &str) -> String {
     escaped
 }
 
+/// The beginning of a text from the input, fit for a terminal.
+pub(crate) fn excerpt(text: &[u8]) -> String {
+    match text.get(..SHOWN) {
+        Some(shown) if text.len() > SHOWN => format!("{}...", shown.escape_ascii()),
+        _ => text.escape_ascii().to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +76,12 @@ mod tests {
         let text = escaped_json(&value.to_string());
         assert!(text.chars().all(is_printable), "{text}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn excerpts_are_short_and_escaped() {
+        assert_eq!(excerpt(b"\x1b[2J"), "\\x1b[2J");
+        assert_eq!(excerpt(&[b'x'; 60]), "x".repeat(60));
+        assert_eq!(excerpt(&[b'x'; 61]), "x".repeat(60) + "...");
     }
 }

@@ -1,0 +1,76 @@
+//! Standard output and standard error, written to without any buffer of our own.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::write;
+
+/// What a pipe that is writable takes without blocking, everywhere.
+const CERTAIN: usize = 512;
+
+/// Milliseconds from one look at something that is not to block to the next.
+const LOOK: u8 = 5;
+
+/// Which of the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    Stdout,
+    Stderr,
+}
+
+/// How a write may go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leave {
+    /// How far.
+    pub(crate) end: usize,
+    /// For as long as it takes. Otherwise it blocks only if somebody else fills the pipe at the same time.
+    pub(crate) may_block: bool,
+}
+
+impl Target {
+    /// Writes `bytes` as far as `leave`, which is given how many are `written`, allows; it is asked before each write.
+    pub(crate) fn write(
+        self,
+        bytes: &[u8],
+        written: &mut usize,
+        mut leave: impl FnMut(usize) -> Option<Leave>,
+    ) -> nix::Result<()> {
+        while *written < bytes.len() {
+            let Some(Leave { end, may_block }) = leave(*written).filter(|leave| leave.end > *written) else {
+                return Ok(());
+            };
+            if !may_block && !self.is_writable(PollTimeout::from(LOOK))? {
+                continue;
+            }
+            let end = if may_block { end } else { end.min(*written + CERTAIN) };
+            match self.write_once(&bytes[*written..end]) {
+                Ok(length) => *written += length,
+                // Somebody else made it non-blocking.
+                Err(Errno::EAGAIN) if may_block => _ = self.is_writable(PollTimeout::NONE)?,
+                Err(Errno::EAGAIN | Errno::EINTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_once(self, bytes: &[u8]) -> nix::Result<usize> {
+        match self {
+            Target::Stdout => write(io::stdout(), bytes),
+            Target::Stderr => write(io::stderr(), bytes),
+        }
+    }
+
+    /// Whether something can be written, or its failure be told, within `timeout`.
+    fn is_writable(self, timeout: PollTimeout) -> nix::Result<bool> {
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let fd = if self == Target::Stdout { stdout.as_fd() } else { stderr.as_fd() };
+        match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], timeout) {
+            // The next write, or the next look, tells more.
+            Err(Errno::EINTR | Errno::EAGAIN | Errno::ENOMEM) => Ok(false),
+            result => result.map(|ready| ready > 0),
+        }
+    }
+}

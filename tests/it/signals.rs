@@ -54,12 +54,14 @@ fn a_signal_ends_an_hours_wait_and_the_shell_sees_it() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn an_hours_wait_wakes_up_no_more_than_once_a_second() {
+fn an_hours_wait_wakes_up_seldom() {
     let directory = Directory::new();
     let limits = format!("-r@{}", directory.file("limits", "9/s\n").display());
     // Side by side, as all of it is waiting.
     thread::scope(|scope| {
-        for args in [vec![], vec![limits.as_str()], vec!["--", "cat"], vec!["-B2,1h"]] {
+        // A file of limits is looked at five times a second.
+        let table = [(vec![], 8), (vec![limits.as_str()], 20), (vec!["--", "cat"], 8), (vec!["-B2,1h"], 8)];
+        for (args, most) in table {
             scope.spawn(move || {
                 let mut running = Running::throttle(&[&["-n1", "-p1h"], args.as_slice()].concat());
                 running.write("1\n2\n3\n");
@@ -69,8 +71,7 @@ fn an_hours_wait_wakes_up_no_more_than_once_a_second() {
                 thread::sleep(Duration::from_secs(3));
                 let count = wake_ups(running.pid()) - before;
                 println!("{count} wake-ups in 3 s {args:?}");
-                // Whatever looks at something a few times a second does so more often.
-                assert!(count <= 8, "{count} wake-ups in 3 s {args:?}");
+                assert!(count <= most, "{count} wake-ups in 3 s {args:?}");
             });
         }
     });

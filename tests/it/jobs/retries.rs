@@ -43,8 +43,10 @@ fn attempts_are_admitted_like_new_items() {
     let printed = run(&["-r2/200ms,from=exit", "-j9", "--retries=2"], &script, &numbers(4));
     let stretches = stretches(&printed);
     assert_eq!(stretches.len(), 12);
-    for (earlier, later) in stretches.iter().zip(&stretches[2..]) {
-        assert!(later.start >= earlier.end + 200_000_000, "{stretches:?}");
+    for (number, one) in stretches.iter().enumerate() {
+        // Which of those before it ends first is up to them.
+        let counting = stretches[..number].iter().filter(|other| other.end + 200_000_000 > one.start);
+        assert!(counting.count() < 2, "{stretches:?}");
     }
 }
 

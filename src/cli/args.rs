@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser, ValueHint};
 
+use super::help;
 use crate::config::{
     Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Selector, Source, Stats,
     When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count, parse_size,
@@ -71,17 +72,7 @@ pub struct Cli {
     #[arg(short, long, value_name = "RATE", help_heading = "Limits")]
     pub(super) rate: Vec<Source>,
 
-    /// Rule: sliding (default), bucket, interval or fixed
-    ///
-    /// sliding: at most N in any window of length P.
-    ///
-    /// bucket: a burst of up to -b at once, then N per P; what is not used is saved up to the burst.
-    ///
-    /// interval: at least P/N from one release to the next.
-    ///
-    /// fixed: at most N in each of a row of windows of its own; up to 2N across the boundary of two.
-    ///
-    /// For every limit that has no algo= of its own.
+    #[arg(help = help::on_algorithm(), long_help = help::on_algorithms())]
     #[arg(short = 'A', long, value_name = "NAME", hide_possible_values = true, help_heading = "Limits")]
     #[arg(value_parser = PossibleValuesParser::new(Algorithm::names()).try_map(|name| name.parse::<Algorithm>()))]
     pub(super) algorithm: Option<Algorithm>,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use super::Instead;
+use crate::rule::{Algorithm, Facts};
 
 /// The topics, the first of which lists the others.
 const TOPICS: [(&str, &str); 9] = [
@@ -26,7 +27,7 @@ pub(super) fn asked(args: &[OsString]) -> Option<Instead> {
         _ => return None,
     };
     match find(named) {
-        Some(text) => Some(Instead::Help(text.to_owned())),
+        Some(text) => Some(Instead::Help(fill_in(text))),
         // Behind --help may stand anything.
         None if first == "--help" => None,
         None => {
@@ -42,13 +43,40 @@ fn find(topic: &str) -> Option<&'static str> {
     found.next().filter(|_| found.next().is_none()).map(|(_, text)| *text)
 }
 
+/// Fills in what the rules say of themselves.
+fn fill_in(text: &str) -> String {
+    let rule =
+        |facts: &Facts| format!("  {:<11}{}\n", facts.name, facts.help.replace('\n', "\n             "));
+    let rules: String = Algorithm::ALL.map(|algorithm| rule(algorithm.facts())).concat();
+    text.replace("{rules}\n", &rules).replace("{algorithms}", &algorithms())
+}
+
+/// The names of the rules, as a sentence has them.
+fn algorithms() -> String {
+    let [first @ .., last] = &Algorithm::names();
+    format!("{} or {last}", first.join(", "))
+}
+
+/// The help on `-A`, in a line.
+pub(super) fn on_algorithm() -> String {
+    let default = Algorithm::default().to_string();
+    format!("Rule: {}", algorithms().replace(&default, &format!("{default} (default)")))
+}
+
+/// All of the help on `-A`.
+pub(super) fn on_algorithms() -> String {
+    let rule = |facts: &Facts| format!("{}: {}\n\n", facts.name, facts.help.replace('\n', " "));
+    let rules: String = Algorithm::ALL.map(|algorithm| rule(algorithm.facts())).concat();
+    format!("{}\n\n{rules}For every limit that has no algo= of its own.", on_algorithm())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn each_topic_fits_on_a_screen_and_is_listed() {
-        for (name, text) in TOPICS {
+        for (name, text) in TOPICS.map(|(name, text)| (name, fill_in(text))) {
             assert!(text.lines().count() <= 23, "{name}: {} lines", text.lines().count());
             let long = text.lines().find(|line| line.chars().count() > 80);
             assert_eq!(long, None, "{name}");

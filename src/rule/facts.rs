@@ -6,6 +6,8 @@ use super::{SlotRule, Terms};
 pub struct Facts {
     /// As it is typed.
     pub name: &'static str,
+    /// What it allows, and whom it is for, in lines of up to 67 columns.
+    pub help: &'static str,
     /// What it takes of the options that not every rule takes.
     pub takes: &'static [Extra],
     /// Whether what is allowed accrues continuously, N per P. Else a window ends, and all of it is allowed again.

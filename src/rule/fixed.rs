@@ -34,6 +34,8 @@ impl Fixed {
 impl Named for Fixed {
     const FACTS: Facts = Facts {
         name: "fixed",
+        help: "At most N in each of its own windows, so up to 2N around a\n\
+               boundary. The cheapest, and rarely the right one.",
         takes: &[],
         accrues: false,
         is_logged: false,

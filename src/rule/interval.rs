@@ -46,6 +46,8 @@ impl Interval {
 impl Named for Interval {
     const FACTS: Facts = Facts {
         name: "interval",
+        help: "At least P/N between one release and the next. Even pacing, with\n\
+               no burst at all: throttle -A interval -r 10/m",
         takes: &[Extra::FromExit],
         accrues: true,
         is_logged: false,

@@ -76,6 +76,8 @@ impl Sliding {
 impl Named for Sliding {
     const FACTS: Facts = Facts {
         name: "sliding",
+        help: "At most N in any window of length P. The default: it satisfies\n\
+               servers with fixed windows, too. Starts with N at once.",
         takes: &[Extra::FromExit],
         accrues: false,
         is_logged: true,

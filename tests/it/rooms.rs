@@ -11,7 +11,7 @@ const COMMON: [&str; 8] = ["time", "exit", "charge", "inherited", "interrupt", "
 const ROOMS: [(&str, &[&str]); 12] = [
     ("rule", &[]),
     ("config", &["rule"]),
-    ("cli", &["config"]),
+    ("cli", &["rule", "config"]),
     ("limiter", &["rule"]),
     ("source", &["config"]),
     ("records", &["source", "config"]),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use throttle::charge::Key;
 use throttle::exit::Exit;
+use throttle::rule::Algorithm;
 use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store};
 use throttle::time::Time;
 
@@ -304,7 +305,7 @@ fn a_new_state_may_start_empty_as_of_the_start_of_the_run() {
 #[test]
 fn nothing_is_kept_for_ever() {
     let Some(mut frozen) = Frozen::start() else { return };
-    for algorithm in ["sliding", "fixed", "bucket", "interval"] {
+    for algorithm in Algorithm::names() {
         let mut store = frozen.store(algorithm, policy(&[&format!("9/s,algo={algorithm}")]));
         for key in [&b""[..], b"a", b"b"] {
             store.book(&keyed(key, 1)).unwrap();

@@ -258,11 +258,12 @@ impl FileStore {
 
     /// Tells once of what was lost, and until when there are no slots.
     fn tell_of_loss(&mut self, answer: &mut Answer) {
-        if std::mem::take(&mut self.is_lost) {
+        let first = answer.slots.first().map(|slot| slot.at).or(answer.turn.map(|turn| Time(turn.0)));
+        // What answers a report does not say until when; the next answer will.
+        if first.or(answer.ask_again).is_some() && std::mem::take(&mut self.is_lost) {
             let path = self.path.display();
             answer.warning = Some(format!("{path}: it was removed, replaced or reset during the run"));
-            let first = answer.slots.first().map(|slot| slot.at);
-            answer.silent_until = first.or(answer.turn.map(|turn| Time(turn.0)));
+            answer.silent_until = first;
         }
     }
 }

@@ -32,7 +32,6 @@ pub(super) enum Flaw {
 #[derive(Debug)]
 pub(super) enum Fault {
     Sqlite(rusqlite::Error),
-    Flaw(Flaw),
     /// It is told already.
     Told(StoreError),
 }
@@ -53,7 +52,6 @@ impl Fault {
     pub(super) fn of(self, path: &Path) -> StoreError {
         match self {
             Fault::Sqlite(error) => of_sqlite(path, &error),
-            Fault::Flaw(flaw) => unusable(path, flaw),
             Fault::Told(error) => error,
         }
     }

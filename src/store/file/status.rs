@@ -1,14 +1,13 @@
-//! How much of the limits in a state is used, without using any of it: by booking in a copy of it.
+//! How much of the limits in a state is used, without using any of it: by booking in a copy of its rows.
 
 use std::fs::File;
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use rusqlite::backup::{Backup, StepResult};
 
 use super::lock::Lock;
 use super::refusal::{Fault, bad};
-use super::tables::Header;
+use super::tables::{Header, SCHEMA};
 use super::visit::Visit;
 use super::{Setting, database, files, holder, owner, path};
 use crate::charge::Key;
@@ -35,16 +34,16 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
         None => holder::holder(&file).map(|pid| (pid, holder::is_stopped(pid))),
     };
     let told = |fault: Fault| fault.of(&path);
-    let original = database::connect(&path, &file, &setting)?;
-    let copy = copy(&original).map_err(|error| told(error.into()))?;
-    let text = Header::read(&copy).map_err(|error| told(error.into()))?.limits;
-    database::checkpoint_on_close(&original);
+    let connection = database::connect(&path, &file, &setting)?;
+    let header = copy(&connection).and_then(|()| Header::read(&connection));
+    let text = header.map_err(|error| told(error.into()))?.limits;
+    database::checkpoint_on_close(&connection);
     let rates = Policy::rates(&text);
     let rates = rates.map_err(|error| bad(&path, &format!("its limits cannot be read: {error:#}")))?;
     let rules = BookingRules::new(Policy::new(&rates, Reserve::LOCAL));
     let book = |order: &Order| {
         // Rolled back.
-        let transaction = copy.unchecked_transaction()?;
+        let transaction = connection.unchecked_transaction()?;
         let mut visit = Visit::begin(&transaction, &path, &rules, b"", (now, false))?;
         visit.carry_over_restart(&setting.domain)?;
         visit.inherit(|owner| owner::has_ended(&file, owner), || now);
@@ -55,12 +54,14 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
     Ok(Some(Status { limits, holder }))
 }
 
-/// What is in a database, in memory.
-fn copy(original: &Connection) -> rusqlite::Result<Connection> {
-    let mut copy = Connection::open_in_memory()?;
-    // All of it in one step, so that it is as of one moment.
-    let is_whole = Backup::new(original, &mut copy)?.step(-1)? == StepResult::Done;
-    if is_whole { Ok(copy) } else { Err(rusqlite::Error::QueryReturnedNoRows) }
+/// Hides the tables behind temporary ones, which have what is kept without a key, all of it as of one moment.
+fn copy(connection: &Connection) -> rusqlite::Result<()> {
+    let tables = SCHEMA.replace("CREATE TABLE", "CREATE TEMP TABLE");
+    connection.execute_batch(&format!(
+        "PRAGMA temp_store = MEMORY; BEGIN; {tables} INSERT INTO temp.policy SELECT * FROM main.policy; \
+         INSERT INTO temp.account SELECT * FROM main.account WHERE key = x''; \
+         INSERT INTO temp.slot SELECT * FROM main.slot WHERE key = x''; COMMIT"
+    ))
 }
 
 fn limit_status(

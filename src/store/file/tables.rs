@@ -125,7 +125,7 @@ impl Log for KeyRows<'_> {
     }
 
     fn forget(&mut self, limit: usize, unit: u128) -> Result<(), Fault> {
-        if self.forgets {
+        if self.forgets && unit > 0 {
             let delete = "DELETE FROM slot WHERE key = ?1 AND quota = ?2 AND unit < ?3 AND end <= ?3";
             let mut delete = self.connection.prepare_cached(delete)?;
             delete.execute(params![self.key, limit.cast_signed(), unit.to_be_bytes()])?;

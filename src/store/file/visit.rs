@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::domain::Domain;
-use super::refusal::{Fault, Flaw, bad, refused, reset_command};
+use super::refusal::{Fault, bad, refused, reset_command};
 use super::tables::{self, Header, KeyRows};
 use crate::store::ledger::{BookingRules, Ledger, Owner};
 use crate::store::{Answer, Order};
@@ -158,7 +158,7 @@ impl<'a> Visit<'a> {
             Some(ledger) if ledger.accounts.len() == self.rules.policy().quotas.len() => Ok(ledger),
             // Those of no key are never removed.
             None if !self.key.is_empty() => Ok(self.header.fresh(self.rules, self.now)),
-            _ => Err(Fault::Flaw(Flaw::Damaged)),
+            _ => Err(rusqlite::Error::InvalidQuery.into()),
         }
     }
 

@@ -81,6 +81,21 @@ fn a_removed_state_is_followed_by_silence() {
     assert_eq!(slots(&mut stage.open(), 4), [10, 10, 10, 20]);
 }
 
+/// A report of what was overrun may be the first to find out.
+#[test]
+fn a_loss_is_told_once_it_is_known_until_when_there_is_silence() {
+    let stage = Stage::new();
+    let mut store = stage.open();
+    slots(&mut store, 1);
+    fs::remove_file(stage.path()).expect("removed");
+    let report = Order { overrun: Some(now(&store)), ..order(1) };
+    assert_eq!(store.book(&report).expect("booked").warning, None);
+    let answer = store.book(&order(1)).expect("booked");
+    assert!(answer.warning.expect("told").contains(LOST));
+    assert!(answer.silent_until.expect("told") > now(&store));
+    assert_eq!(warning(&mut store), None);
+}
+
 #[test]
 fn a_state_that_began_anew_without_knowing_is_silenced_by_the_first_who_knows() {
     for is_reset in [false, true] {

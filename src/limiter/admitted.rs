@@ -8,7 +8,7 @@ use super::booked::Claim;
 use crate::time::Time;
 
 /// Releases that were admitted and not committed yet, in their order, with what they cost together.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Admitted {
     releases: Vec<Release>,
     /// What each of them costs and which account it goes to: a row of all limits for each.
@@ -20,6 +20,7 @@ pub(super) struct Admitted {
 }
 
 /// The sums of the costs under a limit.
+#[derive(Clone)]
 enum Pending {
     /// Of one that all items use up together.
     Common(u64),
@@ -53,6 +54,7 @@ impl Pending {
 }
 
 /// One or more releases that ask the same.
+#[derive(Clone)]
 struct Release {
     since: Time,
     count: u64,

@@ -18,7 +18,7 @@ pub(super) type Claim = (Key, Rc<[u64]>);
 ///
 /// It knows no rule: that was kept when the slots were given out. A slot is for what it was booked for, a key and
 /// certain costs; another claim has none, and is told *never*: not before more slots have come.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Booked {
     /// Whether each key has slots of its own.
     by_key: bool,
@@ -30,7 +30,7 @@ pub struct Booked {
 }
 
 /// What the store has told of a key.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Known {
     /// What had been overrun by then.
     overrun: Box<[u64]>,

@@ -211,6 +211,12 @@ pub trait Limiter {
     fn evict(&mut self, _now: Time, _horizon: Time) {}
 }
 
+impl Clone for Box<dyn Limiter> {
+    fn clone(&self) -> Self {
+        self.copied()
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod table {
     //! The helper that the tables of all rules run through.

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 
 use super::by_claim::ByClaim;
 use super::slots::Slots;
-use super::{Answer, Charged, Held, Needed, Order, Overruns, Request, Slot, Verdict};
+use super::{Answer, Charged, Held, Needed, Order, Request, Slot, Verdict};
 use crate::charge::Key;
 use crate::time::{SECOND, Time};
 
@@ -15,7 +15,7 @@ use crate::time::{SECOND, Time};
 pub(super) type Claim = (Key, Rc<[u64]>);
 
 /// Slots that releases use, and what they were booked for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Taken {
     claim: Claim,
     pub(super) slots: Vec<Slot>,
@@ -25,7 +25,7 @@ pub(super) struct Taken {
 ///
 /// It knows no rule: that was kept when the slots were given out. A slot is for what it was booked for, a key and
 /// certain costs; another claim has none, and is told *never*: not before more slots have come.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Booked {
     /// Whether each key has slots of its own.
     by_key: bool,
@@ -37,7 +37,7 @@ pub struct Booked {
 }
 
 /// What the store has told of a key.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Known {
     /// What had been overrun by then.
     overrun: Box<[u64]>,
@@ -64,12 +64,15 @@ impl Booked {
 
     /// Takes what a store has answered at `now`.
     pub fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
+        // A slot that is over stands for none that is too close to what was overrun.
+        self.expire(now);
         let known = self.known.entry(order.key.clone()).or_default();
         known.reports -= usize::from(order.overrun.is_some()).min(known.reports);
         let is_first = known.heard.replace(now).is_none();
         let before = std::mem::replace(&mut known.overrun, answer.overruns.costs.clone());
         if !is_first {
-            self.give_up_for(&order.key, &before, &answer.overruns);
+            let left = answer.overruns.since(&before, order);
+            self.give_up_for(&order.key, left, answer.overruns.until);
         }
         if !answer.slots.is_empty() {
             let slots = self.held.get_or_insert_with(&order.key, &(&*order.costs).into(), Slots::default);
@@ -77,18 +80,14 @@ impl Booked {
         }
     }
 
-    /// Gives up the first slots of a key in place of what was overrun since they were booked, and not known `before`.
-    fn give_up_for(&mut self, key: &Key, before: &[u64], overruns: &Overruns) {
-        let before = before.iter().copied().chain(std::iter::repeat(0));
-        let mut left: Vec<_> =
-            overruns.costs.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
+    /// Gives up the first slots of a key, in place of what was overrun: those before `until` that cost what is `left`.
+    fn give_up_for(&mut self, key: &Key, mut left: Box<[u64]>, until: Time) {
         let all = self.held.of_key_mut(key);
         let is_charged =
             |left: &[u64], costs: &[u64]| left.iter().zip(costs).any(|(left, cost)| left.min(cost) > &0);
         loop {
             let such = all.iter_mut().filter(|(costs, _)| is_charged(&left, costs));
-            let firsts =
-                such.filter_map(|(costs, slots)| Some((slots.first_before(overruns.until)?, costs, slots)));
+            let firsts = such.filter_map(|(costs, slots)| Some((slots.first_before(until)?, costs, slots)));
             let Some((_, costs, slots)) = firsts.min_by_key(|(at, ..)| *at) else { return };
             slots.drop_first();
             left.iter_mut().zip(costs.iter()).for_each(|(left, cost)| *left = left.saturating_sub(*cost));
@@ -245,6 +244,7 @@ impl Booked {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Overruns;
     use super::*;
 
     fn slots(instants: &[(u64, u64)]) -> Vec<Slot> {
@@ -374,6 +374,36 @@ mod tests {
         let overruns = Overruns { costs: [2].into(), until: Time(15) };
         booked.put(Time(9), &report, &Answer { overruns, ..Answer::default() });
         assert_eq!(booked.earliest(&one), Verdict::At(Time(20)));
+    }
+
+    /// What is over allows no release, and would spare one that is too close.
+    #[test]
+    fn no_slot_that_is_over_is_given_up_in_place_of_another() {
+        let mut booked = Booked::default();
+        put(&mut booked, &Key::new(), &[1], &[(5, 7), (9, 11), (20, 22)]);
+        let overruns = Overruns { costs: [1].into(), until: Time(15) };
+        let check = Order::new(Key::new(), [1], 0);
+        booked.put(Time(8), &check, &Answer { overruns, ..Answer::default() });
+        assert_eq!(booked.earliest(&request(0, &[1], &[])), Verdict::At(Time(20)));
+    }
+
+    /// The store counts from 0 again once its state was lost.
+    #[test]
+    fn slots_are_given_up_for_a_report_whatever_the_store_has_counted() {
+        for counted in [1, 5, 6] {
+            let (mut booked, mut charged) = (Booked::default(), Vec::new());
+            let one = request(0, &[1], &[]);
+            let answer = |slots, overrun, until| {
+                let overruns = Overruns { costs: [overrun].into(), until: Time(until) };
+                Answer { slots, overruns, ..Answer::default() }
+            };
+            let slots = slots(&[(5, 7), (9, 11), (20, 22)]);
+            booked.put(Time(0), &Order::new(Key::new(), [1], 3), &answer(slots, 5, 0));
+            let taken = booked.take(Time(5), &one, 1);
+            let report = booked.commit(Time(8), taken, 1, &mut charged).expect("it was late");
+            booked.put(Time(8), &report, &answer(Vec::new(), counted, 15));
+            assert_eq!(booked.earliest(&one), Verdict::At(Time(20)), "{counted}");
+        }
     }
 
     #[test]

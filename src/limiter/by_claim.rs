@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::charge::Key;
 
 /// A map by claim: a key, and the costs of one release. A key is seldom charged in more than one way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ByClaim<T>(HashMap<Key, SmallVec<[(Rc<[u64]>, T); 1]>, RandomState>);
 
 impl<T> Default for ByClaim<T> {

@@ -10,7 +10,7 @@ use crate::time::Time;
 
 /// What releases that are admitted at one instant, one after the other, are going to be charged; and the slots that they
 /// use, which nobody else has meanwhile.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Charges {
     releases: Vec<Release>,
     /// What each of them costs and which account it goes to: a row of all limits for each.
@@ -20,7 +20,7 @@ pub struct Charges {
 }
 
 /// The sums of the costs under a limit.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Pending {
     /// Of one that all items use up together.
     Common(u64),
@@ -54,7 +54,7 @@ impl Pending {
 }
 
 /// One or more releases that ask the same.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Release {
     pub(super) since: Time,
     pub(super) count: u64,

@@ -36,6 +36,7 @@ impl<'a> Request<'a> {
 }
 
 /// One of several limits.
+#[derive(Clone)]
 pub struct Limit {
     /// The rule with its history.
     pub limiter: Box<dyn Limiter>,
@@ -82,7 +83,7 @@ pub enum Blocked {
 ///
 /// Its limits are of two kinds: *common* ones, which all items use up together, and those that each key has for
 /// itself. Besides, slots may have to be booked: then a release goes in one of them, too.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Limits {
     all: Vec<Limit>,
     /// What each was charged.
@@ -172,8 +173,7 @@ impl Limits {
     /// A copy of those common limits that charge something, to try things out on, and what they charge.
     pub fn copied(&self, costs: &[u64]) -> (Limits, Vec<u64>) {
         let charged = self.all.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.key.is_none());
-        let copies =
-            charged.map(|(limit, &cost)| (Limit { limiter: limit.limiter.copied(), key: None }, cost));
+        let copies = charged.map(|(limit, &cost)| (limit.clone(), cost));
         let (limits, costs): (Vec<_>, _) = copies.unzip();
         (limits.into_iter().collect(), costs)
     }

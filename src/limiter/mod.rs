@@ -89,3 +89,9 @@ pub trait Limiter {
     /// that.
     fn evict(&mut self, _now: Time, _horizon: Time) {}
 }
+
+impl Clone for Box<dyn Limiter> {
+    fn clone(&self) -> Self {
+        self.copied()
+    }
+}

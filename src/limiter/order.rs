@@ -79,3 +79,17 @@ pub struct Overruns {
     /// No slot from then on is too close to any of them.
     pub until: Time,
 }
+
+impl Overruns {
+    /// What was overrun since it had been `before`, if this is the answer to `order`. What a report says was overrun in any
+    /// case: a store that has lost its state counts from 0 again.
+    pub(super) fn since(&self, before: &[u64], order: &Order) -> Box<[u64]> {
+        let reported = if order.overrun.is_some() { order.count } else { 0 };
+        let before = before.iter().copied().chain(std::iter::repeat(0));
+        let costs = self.costs.iter().zip(before).zip(&order.costs);
+        let since = |((now, before), cost): ((&u64, u64), &u64)| {
+            now.checked_sub(before).unwrap_or(*now).max(cost.saturating_mul(reported))
+        };
+        costs.map(since).collect()
+    }
+}

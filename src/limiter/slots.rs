@@ -28,7 +28,7 @@ pub struct Held {
 }
 
 /// Slots, earliest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
     all: VecDeque<Slot>,
 }

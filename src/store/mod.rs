@@ -56,6 +56,8 @@
 //!   unnoticed, by as long as it is stopped.
 //! - While a write is blocked, others go on. What they release between its end and their next question may be too close to
 //!   that end: they ask at least once in a lead ([`crate::schedule`]), some 50 ms.
+//! - Once the state was lost, those who hold slots from before may not notice what others overrun: the count of that begins
+//!   anew.
 //! - A process that starts after the state was lost, and before one that knew it has asked again, cannot know that
 //!   there ever was one.
 //!

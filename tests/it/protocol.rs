@@ -8,6 +8,10 @@
 //!
 //! Slots are given back as in the program, too: which ones is up to `limiter::Limits`, what becomes of them to the ledger.
 //!
+//! A release may take any time, as a write that is blocked does: if it was late for its slot, that is reported, and others
+//! learn of it with what they ask next. It counts from its end for those who know, whoever made it among them. They know no
+//! more of a report once the state that held it was lost.
+//!
 //! Assumed, not checked: between its last look at the clock and the release a process is not stopped, clocks agree, and
 //! a process that starts does not ask between a loss and the first one who knew what was lost. Who notices a loss is
 //! modelled, too (`model::Protocol::visit`), and so is that a store knows none of the slots that were booked before one:
@@ -22,6 +26,8 @@
 mod explore;
 mod log;
 mod model;
+mod process;
+mod slots;
 
 use std::env;
 
@@ -35,6 +41,8 @@ const MOST: usize = 3_000_000;
 const LEAVING: &[Fault] = &[Fault::Death, Fault::End, Fault::MessageLoss];
 const RETURNING: &[Fault] = &[Fault::Surplus, Fault::StateLoss];
 const DELAYING: &[Fault] = &[Fault::Delay, Fault::Death, Fault::End];
+const STALLING: &[Fault] = &[Fault::Stall, Fault::Death, Fault::End];
+const STALLED_AND_LOST: &[Fault] = &[Fault::Stall, Fault::StateLoss];
 const LOSING: &[Fault] = &[Fault::StateLoss, Fault::End, Fault::MessageLoss];
 
 fn is_large() -> bool {
@@ -93,6 +101,53 @@ fn no_window_is_exceeded_by_what_the_dead_leave_behind() {
         assert!(graph.way_to_bad().is_none(), "{:?}", graph.way_to_bad());
         let way = explore(&delayed(Some(Broken::Inheritance))).way_to_bad();
         assert!(way.is_some_and(|way| way.iter().any(|action| matches!(action, Action::Die(_)))));
+    }
+}
+
+/// Limits of N, P, horizon and span.
+fn stalling(store: Store, [count, period, horizon, span]: [u64; 4], faults: &'static [Fault]) -> Protocol {
+    let terms = Terms::new(count, period, horizon, span);
+    Protocol { terms, processes: 2, ..protocol(store, faults) }
+}
+
+/// A release that was late for its slot counts from its end, for whoever made it and for all who have been told.
+#[test]
+fn no_release_is_too_close_to_one_that_was_blocked() {
+    let small = [
+        (Store::File, [1, 2, 6, 2], STALLING),
+        (Store::File, [1, 2, 3, 1], STALLED_AND_LOST),
+        (Store::Server, [1, 1, 2, 1], &[Fault::Stall]),
+    ];
+    let large = [
+        (Store::File, [2, 2, 3, 2], STALLING),
+        (Store::File, [1, 2, 6, 2], STALLED_AND_LOST),
+        (Store::File, [2, 2, 3, 2], STALLED_AND_LOST),
+        (Store::Server, [1, 2, 3, 1], &[Fault::Stall]),
+        (Store::Server, [1, 2, 3, 2], &[Fault::Stall]),
+        (Store::Server, [1, 2, 3, 1], &[Fault::Stall, Fault::End, Fault::MessageLoss]),
+    ];
+    for (store, limits, faults) in if is_large() { large.to_vec() } else { small.to_vec() } {
+        let graph = explore(&stalling(store, limits, faults));
+        assert!(graph.way_to_bad().is_none(), "{store:?}, {limits:?}: {:?}", graph.way_to_bad());
+        assert!(graph.has(|action| matches!(action, Action::Finish(_))), "no release is ever blocked");
+    }
+}
+
+/// As what is reported must not be left out, nor that it is looked at.
+#[test]
+fn a_release_that_was_blocked_must_be_known_of() {
+    for (store, broken) in [
+        (Store::File, Broken::Report),
+        (Store::Server, Broken::Report),
+        (Store::Server, Broken::Patience),
+        (Store::File, Broken::Overruns),
+    ] {
+        let graph = explore(&Protocol { broken: Some(broken), ..stalling(store, [1, 2, 6, 2], STALLING) });
+        let way = graph.way_to_bad().expect("a release that is too close");
+        assert!(
+            way.iter().any(|action| matches!(action, Action::Finish(_))),
+            "{store:?}, {broken:?}: {way:?}"
+        );
     }
 }
 

@@ -223,9 +223,11 @@ impl BookingRules {
     }
 
     /// Takes back slots that were booked at `costs`. They stay charged, so that no limit sees a difference when they are
-    /// handed on. Those that are not after `now` are of no use.
+    /// handed on. Those that are not after `now` are of no use, and whoever gives one back may not know yet that it is too
+    /// close to what was overrun.
     pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<Time>) {
-        ledger.held.add(NOBODY, costs, slots.into_iter().filter(|at| *at > now));
+        let is_good = |at: &Time| *at > now && *at >= ledger.overruns.until;
+        ledger.held.add(NOBODY, costs, slots.into_iter().filter(is_good));
     }
 
     /// Charges releases of an order once more, as they were over only at `over`.

@@ -1,11 +1,11 @@
-//! What the model takes from the program: the policy, the ledger's rules, and what a process does with its slots.
+//! What the model takes from the program: the policy, and the ledger's rules.
 
-use throttle::charge::Key;
 use throttle::config::{Defaults, RateText};
-use throttle::limiter::{Charges, Limits, Needed, Request};
 use throttle::store::ledger::{BookingRules, Ledger, NOBODY, Owner};
-use throttle::store::{Answer, MemoryLog, Order, Policy, Reserve, Slot, Turn};
+use throttle::store::{Answer, MemoryLog, Order, Overruns, Policy, Reserve, Slot};
 use throttle::time::Time;
+
+use super::slots::{COSTS, order};
 
 /// Time passes in steps of this. The ledger tells nobody to come back sooner.
 pub(super) const TICK: u64 = 1_000_000;
@@ -58,13 +58,6 @@ pub(super) struct Log {
 /// Owns the slots of all who have died.
 const DEAD: Owner = Owner::MAX;
 
-/// What one release costs.
-const COSTS: [u64; 1] = [1];
-
-fn order(count: u64) -> Order {
-    Order::new(Key::new(), COSTS, count)
-}
-
 impl Log {
     pub(super) fn begin(terms: &Terms, now: Time) -> Self {
         let ledger = terms.rules.begin(now);
@@ -82,15 +75,10 @@ impl Log {
         *self = Log { ledger: terms.rules.silence(last), ..Log::begin(terms, now) };
     }
 
-    /// Books. Slots that were given back go first.
-    pub(super) fn book(&mut self, terms: &Terms, now: Time, count: u64, turn: Option<Turn>) -> Answer {
-        self.fill(terms, now, &Order { turn, ..order(count) })
-    }
-
     /// Books what is free at once, or else nothing.
-    pub(super) fn book_at_once(&mut self, terms: &Terms, now: Time, count: u64) -> Answer {
+    pub(super) fn book_at_once(&mut self, terms: &Terms, now: Time, order: &Order) -> Answer {
         let (future, turns) = (self.future(terms, now), self.ledger.turns);
-        let answer = self.fill(terms, now, &Order { waits: false, ..order(count) });
+        let answer = self.book(terms, now, order);
         assert!(answer.slots.iter().all(|slot| slot.at == now), "a slot that is not free yet: {answer:?}");
         assert_eq!((answer.turn, self.ledger.turns), (None, turns), "who does not wait is not in the queue");
         let is_refused = answer.slots.is_empty();
@@ -98,13 +86,19 @@ impl Log {
         answer
     }
 
-    fn fill(&mut self, terms: &Terms, now: Time, order: &Order) -> Answer {
+    /// Books, or charges what was overrun. Slots that were given back go first.
+    pub(super) fn book(&mut self, terms: &Terms, now: Time, order: &Order) -> Answer {
         let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, order).expect("booked");
         if terms.has_turns {
             return answer;
         }
         self.ledger.turns = Time::ZERO;
         Answer { turn: None, ..answer }
+    }
+
+    /// What was overrun since it began.
+    pub(super) fn overruns(&self) -> &Overruns {
+        &self.ledger.overruns
     }
 
     /// Takes slots that are not going to be used.
@@ -168,33 +162,4 @@ pub(super) fn ticks(at: Time, now: Time) -> u8 {
     const NOW: u64 = 8;
     let ticks = (at.0 + NOW * TICK).saturating_sub(now.0) / TICK;
     u8::try_from(ticks).expect("not far")
-}
-
-/// A process's slots, as the program keeps them.
-fn held(slots: &[Slot]) -> (Limits, Request<'static>) {
-    let mut limits = Limits::booked(false);
-    limits.put(Time::ZERO, &order(1), &Answer { slots: slots.to_vec(), ..Answer::default() });
-    (limits, Request { since: Time::ZERO, costs: &COSTS, keys: &[] })
-}
-
-/// Drops the slots that are over, and releases one item if a slot allows it. Returns the slots that are left.
-pub(super) fn use_slots(slots: &[Slot], now: Time) -> (Vec<Slot>, bool) {
-    let (mut limits, request) = held(slots);
-    let request = Request { since: now, ..request };
-    limits.expire_slots(now);
-    let mut charges = Charges::default();
-    let is_released = limits.admit(&mut charges, now, &request, 1).is_ok();
-    if is_released {
-        limits.commit(&mut charges, now, 1, true);
-    }
-    (limits.slots(&request).collect(), is_released)
-}
-
-/// Takes out the slots that are still to come, beyond the first `needed`, to be given back. Returns those that are left,
-/// and these.
-pub(super) fn take_surplus(slots: &[Slot], now: Time, needed: u64) -> (Vec<Slot>, Vec<Slot>) {
-    let (mut limits, request) = held(slots);
-    let needed = Needed { count: needed, since: Time::ZERO };
-    let surplus = limits.take_surplus(now, |_, _| needed);
-    (limits.slots(&request).collect(), surplus.into_iter().flat_map(|(_, slots)| slots).collect())
 }

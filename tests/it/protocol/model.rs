@@ -1,11 +1,13 @@
 //! Processes that share a limit, each doing whatever it may at any time.
 
 use throttle::store::ledger::Owner;
-use throttle::store::{Answer, Slot, Turn};
+use throttle::store::{Order, Slot};
 use throttle::time::Time;
 
 use super::explore::Model;
-use super::log::{Log, TICK, Terms, take_surplus, ticks, use_slots};
+use super::log::{Log, TICK, Terms, ticks};
+use super::process::{LateId, Message, Process, Stage};
+use super::slots::order;
 
 /// Where the limit is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +34,8 @@ pub(super) enum Fault {
     /// With a file: after its look at the clock, a visit takes any time, under the lock. Meanwhile others use their slots, and
     /// die, and what they leave behind is handed on.
     Delay,
+    /// Releases take any time, as writes do that are blocked. What is late for its slot is reported.
+    Stall,
 }
 
 /// What must not be left out; the model shows that.
@@ -45,6 +49,12 @@ pub(super) enum Broken {
     GiveBackTwice,
     /// What the dead leave behind is handed on by a look at the clock from before it was known that they are.
     Inheritance,
+    /// Releases that are late for their slots are not reported.
+    Report,
+    /// Slots are used before it is known which of them are too close to a release that was late.
+    Patience,
+    /// What others have overrun is not looked at.
+    Overruns,
     /// After a loss, slots are given out at once.
     Silence,
     /// After a loss, everyone who asks begins the silence anew.
@@ -73,7 +83,11 @@ pub(super) enum Action {
     Receive(usize),
     LoseMessage(usize),
     Wake(usize),
+    /// A release that is over at once.
     Release(usize),
+    /// A release that is not.
+    Begin(usize),
+    Finish(usize),
     Die(usize),
     GiveBack(usize),
     End(usize),
@@ -87,31 +101,26 @@ pub(super) struct State {
     /// What the log would answer, see [`Log::future`].
     future: Vec<u8>,
     processes: Vec<Process>,
-    /// Releases of less than a period ago.
+    /// When releases began, less than a period ago.
     releases: Vec<Time>,
+    /// Releases that were late, and over less than a period ago.
+    lates: Vec<Late>,
+    next_late: LateId,
+    /// Whether what was booked has ever been forgotten.
+    has_lost: bool,
     is_exceeded: bool,
 }
 
+/// A release that was late for its slot.
 #[derive(Clone)]
-struct Process {
-    /// Whether it books slots to come.
-    waits: bool,
-    slots: Vec<Slot>,
-    /// When those are that the store does not know any more.
-    lost: Vec<Time>,
-    ask_at: Time,
-    turn: Option<Turn>,
-    message: Message,
-    /// Whether it knew a log that is lost, and has not asked since.
-    knew_other: bool,
-}
-
-#[derive(Clone)]
-enum Message {
-    None,
-    /// So many slots, and when the clock was looked at, if that was long before the answer.
-    Question(u64, Option<Time>),
-    Answer(Answer),
+struct Late {
+    id: LateId,
+    whose: usize,
+    over: Time,
+    /// Whether the store knows.
+    is_reported: bool,
+    /// How many releases have begun since, of those who know of it.
+    followers: u64,
 }
 
 /// Whose slots they are that a process has, where that is known.
@@ -122,63 +131,16 @@ fn owner(index: usize) -> Owner {
 impl State {
     /// When whoever visits a file looked at the clock.
     fn visit(&self) -> Option<Time> {
-        self.processes.iter().find_map(|process| match process.message {
-            Message::Question(_, looked) => looked,
-            _ => None,
-        })
+        let looked = |message: &Message| match message.stage {
+            Stage::Question(looked) => looked,
+            Stage::Answer(..) => None,
+        };
+        self.processes.iter().flat_map(|process| &process.messages).find_map(looked)
     }
 
     /// From when on it matters what is booked.
     fn since(&self) -> Time {
         self.visit().unwrap_or(self.now)
-    }
-}
-
-impl Process {
-    fn new(now: Time, waits: bool) -> Self {
-        Process {
-            waits,
-            slots: Vec::new(),
-            lost: Vec::new(),
-            ask_at: now,
-            turn: None,
-            message: Message::None,
-            knew_other: false,
-        }
-    }
-
-    fn key(&self, now: Time) -> Vec<u8> {
-        let at = |slot: &Slot| ticks(slot.at, now) | u8::from(self.lost.contains(&slot.at)) << 7;
-        let turn = |turn: Option<Turn>| turn.map_or(0, |turn| ticks(Time(turn.0), now));
-        let kind = u8::from(self.knew_other) | u8::from(self.waits) << 1;
-        let mut key = vec![kind, ticks(self.ask_at.max(now), now), turn(self.turn)];
-        key.push(u8::try_from(self.slots.len()).expect("few"));
-        key.extend(self.slots.iter().map(at));
-        match &self.message {
-            Message::None => key.push(0),
-            Message::Question(count, looked) => {
-                let looked = looked.map_or(0, |looked| ticks(looked, now));
-                key.extend([1, u8::try_from(*count).expect("few"), looked]);
-            }
-            Message::Answer(answer) => {
-                key.extend([2, answer.ask_again.map_or(0, |at| ticks(at.max(now), now)), turn(answer.turn)]);
-                key.extend(answer.slots.iter().map(at));
-            }
-        }
-        key
-    }
-
-    fn is_due(&self, now: Time) -> bool {
-        self.slots.first().is_some_and(|slot| slot.at <= now)
-    }
-
-    fn receive(&mut self, answer: Answer, broken: Option<Broken>) {
-        let until = |slot: Slot| if broken == Some(Broken::Deadline) { Time(u64::MAX) } else { slot.until };
-        self.slots.extend(answer.slots.into_iter().map(|slot| Slot { until: until(slot), ..slot }));
-        self.slots.sort_by_key(|slot| slot.at);
-        self.ask_at = answer.ask_again.unwrap_or_default();
-        self.turn = answer.turn;
-        self.message = Message::None;
     }
 }
 
@@ -196,6 +158,9 @@ impl Model for Protocol {
             now,
             processes: (0..self.processes).map(|index| self.new_process(index, now)).collect(),
             releases: Vec::new(),
+            lates: Vec::new(),
+            next_late: 0,
+            has_lost: false,
             is_exceeded: false,
         }
     }
@@ -213,9 +178,7 @@ impl Model for Protocol {
             }
             self.ask(state, index, process, &mut steps);
             self.deliver(state, index, process, &mut steps);
-            if process.is_due(state.now) {
-                steps.push(self.wake(state, index));
-            }
+            self.release(state, index, &mut steps);
             if index > 0 || !self.first_is_live {
                 self.leave(state, index, &mut steps);
             }
@@ -238,7 +201,12 @@ impl Model for Protocol {
             key.extend(process);
             key.push(u8::MAX);
         }
+        key.push(u8::from(state.has_lost && self.has(Fault::Stall)));
         key.extend(state.releases.iter().map(|at| ticks(*at, state.now)));
+        for late in &state.lates {
+            let followers = u8::try_from(late.followers).expect("few");
+            key.extend([u8::MAX, ticks(late.over, state.now), u8::from(late.is_reported), followers]);
+        }
         key
     }
 
@@ -258,8 +226,10 @@ impl Protocol {
     }
 
     fn process_keys(&self, state: &State) -> Vec<Vec<u8>> {
+        let lates: Vec<_> = state.lates.iter().map(|late| late.id).collect();
         let key = |(index, process): (usize, &Process)| {
-            let mut key = process.key(state.now);
+            let mut key = process.key(state.now, state.log.overruns(), &lates);
+            key.extend(state.lates.iter().map(|late| u8::from(!late.is_reported && late.whose == index)));
             if self.has_owners() {
                 key.extend(state.log.owned(owner(index), state.since()));
             }
@@ -275,8 +245,7 @@ impl Protocol {
     /// Not while the live process has something to do.
     fn time_may_pass(&self, state: &State) -> bool {
         let is_busy = |process: &Process| {
-            let has_message = !matches!(process.message, Message::None);
-            has_message || process.is_due(state.now) || self.may_ask(state, process)
+            !process.messages.is_empty() || process.is_due(state.now) || self.may_ask(state, process)
         };
         !self.first_is_live || !is_busy(&state.processes[0])
     }
@@ -286,6 +255,10 @@ impl Protocol {
         next.now.0 += TICK;
         let (now, period) = (next.now, self.terms.period * TICK);
         next.releases.retain(|at| now.since(*at) < period);
+        next.lates.retain(|late| now.since(late.over) < period);
+        let State { lates, processes, .. } = &mut next;
+        let is_recent = |id: &LateId| lates.iter().any(|late| late.id == *id);
+        processes.iter_mut().for_each(|process| process.knows.retain(is_recent));
         next.future = next.log.future(&self.terms, next.since());
         next
     }
@@ -293,10 +266,11 @@ impl Protocol {
     /// Whether a process that knows nothing of a loss is let in first is up to the model.
     fn may_ask(&self, state: &State, process: &Process) -> bool {
         let is_newcomer = state.log.is_unhealed && !process.knew_other;
-        matches!(process.message, Message::None)
+        !process.has_asked()
+            && !process.is_blocked
             && state.visit().is_none()
             && process.ask_at <= state.now
-            && (process.slots.len() as u64) < self.terms.policy.span
+            && (process.slots.count() < self.terms.policy.span || process.is_behind(state.log.overruns()))
             && (!is_newcomer
                 || matches!(self.broken, Some(Broken::Newcomers | Broken::Silence | Broken::SilenceOnce)))
     }
@@ -306,16 +280,21 @@ impl Protocol {
         if !self.may_ask(state, process) {
             return;
         }
-        let count = self.terms.policy.span - process.slots.len() as u64;
+        // With none that is of use, it is only asked what has been overrun.
+        let count = self.terms.policy.span.saturating_sub(process.slots.count());
+        let order = Order { turn: process.turn, waits: process.waits, ..order(count) };
         let mut next = state.clone();
-        next.processes[index].message = Message::Question(count, self.has_owners().then_some(state.now));
-        if self.store == Store::Server || self.has_owners() {
-            steps.push((Action::Ask(index), next));
-            return;
-        }
-        self.serve(&mut next, index);
-        self.receive(&mut next, index);
+        self.send(&mut next, index, Message::new(order, self.has_owners().then_some(state.now)));
         steps.push((Action::Ask(index), next));
+    }
+
+    fn send(&self, state: &mut State, index: usize, message: Message) {
+        let is_slow = self.store == Store::Server || matches!(message.stage, Stage::Question(Some(_)));
+        state.processes[index].messages.push_back(message);
+        if !is_slow {
+            self.serve(state, index);
+            self.receive(state, index);
+        }
     }
 
     /// A process gets to the store, and notices a loss.
@@ -329,69 +308,142 @@ impl Protocol {
         process.knew_other = false;
     }
 
-    /// What may become of a message.
+    /// What may become of messages.
     fn deliver(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
-        let mut next = state.clone();
-        match &process.message {
-            Message::None => return,
-            Message::Question(..) => {
-                self.serve(&mut next, index);
-                if self.store == Store::File {
-                    self.receive(&mut next, index);
-                }
-                steps.push((Action::Serve(index), next));
-            }
-            Message::Answer(..) => {
+        if process.question().is_some() {
+            let mut next = state.clone();
+            self.serve(&mut next, index);
+            if self.store == Store::File {
                 self.receive(&mut next, index);
-                steps.push((Action::Receive(index), next));
             }
+            steps.push((Action::Serve(index), next));
+        }
+        if process.messages.front().is_some_and(Message::is_answered) && !process.is_blocked {
+            let mut next = state.clone();
+            self.receive(&mut next, index);
+            steps.push((Action::Receive(index), next));
         }
         if self.has(Fault::MessageLoss) && (index > 0 || !self.first_is_live) {
-            let mut next = state.clone();
-            next.processes[index].message = Message::None;
-            steps.push((Action::LoseMessage(index), next));
+            steps.extend(Self::lose_message(state, index).map(|next| (Action::LoseMessage(index), next)));
         }
+    }
+
+    /// The message that is on its way gets lost: what was asked before it has been answered, what was asked after it waits.
+    /// A report is sent again.
+    fn lose_message(state: &State, index: usize) -> Option<State> {
+        let mut next = state.clone();
+        let messages = &mut next.processes[index].messages;
+        let last = messages.iter().rposition(Message::is_answered).unwrap_or(0);
+        let message = messages.get_mut(last)?;
+        if message.is_report() {
+            message.stage = Stage::Question(None);
+        } else {
+            messages.remove(last);
+        }
+        Some(next)
     }
 
     /// The store answers a question.
     fn serve(&self, state: &mut State, index: usize) {
-        let Message::Question(count, looked) = state.processes[index].message else { return };
+        let Some(at) = state.processes[index].question() else { return };
+        let Message { order, stage } = state.processes[index].messages[at].clone();
+        let Stage::Question(looked) = stage else { return };
         self.visit(state, index);
         let now = looked.unwrap_or(state.now);
         if self.has_owners() {
             let is_early = self.broken == Some(Broken::Inheritance);
             state.log.inherit(if is_early { now } else { state.now });
         }
-        let process = &mut state.processes[index];
-        let answer = match process.waits {
-            true => state.log.book(&self.terms, now, count, process.turn),
-            false => state.log.book_at_once(&self.terms, now, count),
+        let answer = match order.waits {
+            true => state.log.book(&self.terms, now, &order),
+            false => state.log.book_at_once(&self.terms, now, &order),
         };
         if self.has_owners() {
             state.log.own(owner(index), now, &answer.slots);
         }
-        process.message = Message::Answer(answer);
+        let is_it = |late: &&mut Late| late.whose == index && Some(late.over) == order.overrun;
+        state.lates.iter_mut().filter(is_it).for_each(|late| late.is_reported = true);
+        // What was overrun before a loss is not told any more, and what is overrun after it may look like what was.
+        let is_told = |late: &&Late| late.is_reported && !state.has_lost;
+        let told = state.lates.iter().filter(is_told).map(|late| late.id).collect();
+        state.processes[index].messages[at].stage = Stage::Answer(answer, told);
         state.future = state.log.future(&self.terms, state.now);
     }
 
+    /// A process takes the first answer that it has.
     fn receive(&self, state: &mut State, index: usize) {
+        let now = state.now;
         let process = &mut state.processes[index];
-        if let Message::Answer(answer) = std::mem::replace(&mut process.message, Message::None) {
-            process.receive(answer, self.broken);
+        let Some((order, mut answer, told)) = process.take_answer() else { return };
+        if self.broken == Some(Broken::Deadline) {
+            answer.slots.iter_mut().for_each(|slot| slot.until = Time(u64::MAX));
+        }
+        if self.broken == Some(Broken::Overruns) && order.overrun.is_none() {
+            answer.overruns = process.slots.overruns.clone();
+        }
+        process.slots.put(now, &order, &answer);
+        process.knows.extend(told);
+        if order.overrun.is_none() {
+            process.ask_at = answer.ask_again.unwrap_or_default();
+            process.turn = answer.turn;
         }
     }
 
-    /// Drops what is too late, or releases.
-    fn wake(&self, state: &State, index: usize) -> (Action, State) {
-        let mut next = state.clone();
-        let (slots, is_released) = use_slots(&state.processes[index].slots, state.now);
-        next.processes[index].slots = slots;
-        if !is_released {
-            return (Action::Wake(index), next);
+    /// Drops what is too late, or releases. A release that was begun may end at any time.
+    fn release(&self, state: &State, index: usize, steps: &mut Vec<(Action, State)>) {
+        let process = &state.processes[index];
+        if process.is_blocked && state.visit().is_none() {
+            let mut next = state.clone();
+            self.finish(&mut next, index);
+            steps.push((Action::Finish(index), next));
         }
-        next.releases.push(state.now);
-        next.is_exceeded |= next.releases.len() as u64 > self.terms.count;
-        (Action::Release(index), next)
+        if !process.is_due(state.now) {
+            return;
+        }
+        let mut next = state.clone();
+        if !self.begin(&mut next, index) {
+            steps.push((Action::Wake(index), next));
+            return;
+        }
+        if self.has(Fault::Stall) {
+            steps.push((Action::Begin(index), next.clone()));
+        }
+        self.finish(&mut next, index);
+        steps.push((Action::Release(index), next));
+    }
+
+    /// Begins a release, if there is a slot for it.
+    fn begin(&self, state: &mut State, index: usize) -> bool {
+        let process = &mut state.processes[index];
+        process.is_blocked = process.slots.begin(state.now);
+        if !process.is_blocked {
+            return false;
+        }
+        state.releases.push(state.now);
+        state.is_exceeded |= state.releases.len() as u64 > self.terms.count;
+        for late in state.lates.iter_mut().filter(|late| process.knows.contains(&late.id)) {
+            late.followers += 1;
+            state.is_exceeded |= late.followers >= self.terms.count;
+        }
+        true
+    }
+
+    /// A release is over. One that was late is reported.
+    fn finish(&self, state: &mut State, index: usize) {
+        let now = state.now;
+        let process = &mut state.processes[index];
+        process.is_blocked = false;
+        let Some(report) = process.slots.finish(now) else { return };
+        let late = Late { id: state.next_late, whose: index, over: now, is_reported: false, followers: 0 };
+        process.knows.push(late.id);
+        state.lates.push(late);
+        state.next_late += 1;
+        if matches!(self.broken, Some(Broken::Report | Broken::Patience)) {
+            process.slots.ignore(now, &report);
+        }
+        if self.broken != Some(Broken::Report) {
+            self.send(state, index, Message::new(report, None));
+        }
     }
 
     /// A process ends, in some way, and another takes its place.
@@ -409,7 +461,7 @@ impl Protocol {
         let is_first = state.log.is_unhealed && self.broken != Some(Broken::Newcomers);
         if self.has(Fault::Death) && !is_first {
             let mut next = state.clone();
-            next.processes[index] = self.new_process(index, state.now);
+            self.replace(&mut next, index);
             if self.has_owners() {
                 next.log.bury(owner(index));
                 next.future = next.log.future(&self.terms, next.since());
@@ -421,26 +473,37 @@ impl Protocol {
     /// A process ends, once no answer is to come any more, and gives back what it has. With nothing to give back, that is
     /// no more than a death.
     fn end(&self, state: &State, index: usize) -> Option<State> {
-        if matches!(state.processes[index].message, Message::Question(..)) {
+        let process = &state.processes[index];
+        if process.question().is_some() || process.is_blocked {
             return None;
         }
         let mut next = state.clone();
-        self.receive(&mut next, index);
+        process.messages.iter().for_each(|_| self.receive(&mut next, index));
         if !self.give_back(&mut next, index) {
             return None;
         }
-        let ended = std::mem::replace(&mut next.processes[index], self.new_process(index, state.now));
+        let ended = self.replace(&mut next, index);
         if self.broken == Some(Broken::GiveBack) {
             next.processes[index].slots = ended.slots;
         }
         Some(next)
     }
 
+    /// Another process takes the place of one. Of what was not reported, nobody learns any more.
+    fn replace(&self, state: &mut State, index: usize) -> Process {
+        state.lates.retain(|late| late.is_reported || late.whose != index);
+        std::mem::replace(&mut state.processes[index], self.new_process(index, state.now))
+    }
+
     /// A process gives back all slots that are still to come, if there are any. The store does not know those that it
     /// booked before a loss.
     fn give_back(&self, state: &mut State, index: usize) -> bool {
-        let (kept, surplus) = take_surplus(&state.processes[index].slots, state.now, 0);
-        if surplus.is_empty() || state.visit().is_some() {
+        if state.processes[index].is_blocked || state.visit().is_some() {
+            return false;
+        }
+        let mut kept = state.processes[index].slots.clone();
+        let surplus = kept.take_surplus(state.now);
+        if surplus.is_empty() {
             return false;
         }
         self.visit(state, index);
@@ -465,12 +528,12 @@ impl Protocol {
         let mut next = state.clone();
         next.log.lose(&self.terms, state.now);
         next.future = next.log.future(&self.terms, state.now);
+        next.has_lost = true;
         for process in &mut next.processes {
             process.knew_other = true;
-            process.lost = process.slots.iter().map(|slot| slot.at).collect();
-            if let Message::Answer(answer) = &process.message {
-                process.lost.extend(answer.slots.iter().map(|slot| slot.at));
-            }
+            process.lost = process.slots.all().iter().map(|slot| slot.at).collect();
+            let answers = process.messages.iter().filter_map(Message::answer);
+            process.lost.extend(answers.flat_map(|answer| &answer.slots).map(|slot| slot.at));
         }
         next
     }

@@ -377,6 +377,21 @@ fn a_slot_that_is_given_back_goes_to_the_next_who_asks() {
     }
 }
 
+/// Whoever gives it back may not know of the report, and whoever gets it would take it to be booked since.
+#[test]
+fn a_slot_that_is_too_close_to_what_was_overrun_is_not_handed_on() {
+    for algorithm in Algorithm::ALL {
+        let mut state = Books::new(policy(&[quota(algorithm, 1, 100)]));
+        let booked = state.book(0, &order(&[1], 4)).slots;
+        let late = Order { overrun: Some(Time(50)), ..order(&[1], 1) };
+        let until = state.book(60, &late).overruns.until;
+        state.give_back(60, &late, &booked);
+        let kept: Vec<_> = booked.into_iter().filter(|slot| slot.at >= until).collect();
+        assert_eq!((until, kept.len()), (Time(150), 2), "{algorithm}");
+        assert_eq!(state.book(60, &order(&[1], 2)).slots, kept, "{algorithm}");
+    }
+}
+
 /// Whoever finds it idle may begin a new one in its place.
 #[test]
 fn an_idle_state_is_as_good_as_a_new_one() {

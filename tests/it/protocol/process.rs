@@ -1,0 +1,205 @@
+//! One of the processes that share a limit.
+
+use std::collections::VecDeque;
+
+use throttle::limiter::Overruns;
+use throttle::store::{Answer, Order, Slot, Turn};
+use throttle::time::Time;
+
+use super::log::ticks;
+use super::slots::Slots;
+
+/// Tells a release that was late from all others.
+pub(super) type LateId = u32;
+
+#[derive(Clone)]
+pub(super) struct Process {
+    /// Whether it books slots to come.
+    pub(super) waits: bool,
+    pub(super) slots: Slots,
+    /// Whether it has begun a release that is not over.
+    pub(super) is_blocked: bool,
+    /// When those are that the store does not know any more.
+    pub(super) lost: Vec<Time>,
+    pub(super) ask_at: Time,
+    pub(super) turn: Option<Turn>,
+    /// What it has asked, in this order. It is answered in this order, too.
+    pub(super) messages: VecDeque<Message>,
+    /// Whether it knew a log that is lost, and has not asked since.
+    pub(super) knew_other: bool,
+    /// The releases that were late, as far as it has been told, its own included.
+    pub(super) knows: Vec<LateId>,
+}
+
+/// An order for slots, or a report.
+#[derive(Clone)]
+pub(super) struct Message {
+    pub(super) order: Order,
+    pub(super) stage: Stage,
+}
+
+#[derive(Clone)]
+pub(super) enum Stage {
+    /// On its way. When the clock was looked at, if that was long before the answer.
+    Question(Option<Time>),
+    /// With the releases that it tells of.
+    Answer(Answer, Vec<LateId>),
+}
+
+impl Message {
+    pub(super) fn new(order: Order, looked: Option<Time>) -> Self {
+        Message { order, stage: Stage::Question(looked) }
+    }
+
+    pub(super) fn answer(&self) -> Option<&Answer> {
+        match &self.stage {
+            Stage::Question(_) => None,
+            Stage::Answer(answer, _) => Some(answer),
+        }
+    }
+
+    pub(super) fn is_answered(&self) -> bool {
+        self.answer().is_some()
+    }
+
+    pub(super) fn is_report(&self) -> bool {
+        self.order.overrun.is_some()
+    }
+}
+
+impl Process {
+    pub(super) fn new(now: Time, waits: bool) -> Self {
+        Process {
+            waits,
+            slots: Slots::new(),
+            is_blocked: false,
+            lost: Vec::new(),
+            ask_at: now,
+            turn: None,
+            messages: VecDeque::new(),
+            knew_other: false,
+            knows: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        !self.is_blocked && self.slots.is_due(now)
+    }
+
+    /// Whether more is overrun than it knows, so that it may have to give up some of its slots.
+    pub(super) fn is_behind(&self, overruns: &Overruns) -> bool {
+        self.slots.count() > 0 && cost(&self.slots.overruns) < cost(overruns)
+    }
+
+    /// Whether it has asked for slots, or what is overrun.
+    pub(super) fn has_asked(&self) -> bool {
+        self.messages.iter().any(|message| !message.is_report())
+    }
+
+    /// Which question the store answers next: one after the other.
+    pub(super) fn question(&self) -> Option<usize> {
+        self.messages.iter().position(|message| !message.is_answered())
+    }
+
+    /// Takes the first answer.
+    pub(super) fn take_answer(&mut self) -> Option<(Order, Answer, Vec<LateId>)> {
+        self.messages.front().filter(|message| message.is_answered())?;
+        let Message { order, stage } = self.messages.pop_front()?;
+        let Stage::Answer(answer, told) = stage else { return None };
+        Some((order, answer, told))
+    }
+
+    /// All that its future depends on: `overruns` is what was overrun until now, `lates` are the late releases that matter.
+    pub(super) fn key(&self, now: Time, overruns: &Overruns, lates: &[LateId]) -> Vec<u8> {
+        let mut key =
+            KeyWriter { now, process: self, known: cost(&self.slots.overruns), most: 0, key: Vec::new() };
+        key.flags(&[self.knew_other, self.waits, self.is_blocked]);
+        key.time(self.ask_at.max(now));
+        key.turn(self.turn);
+        key.slots(&self.slots.all());
+        key.lates(lates, &self.knows);
+        for message in &self.messages {
+            key.message(message, lates);
+        }
+        key.overruns(overruns);
+        key.key
+    }
+}
+
+/// How many releases were overrun.
+fn cost(overruns: &Overruns) -> u64 {
+    overruns.costs.first().copied().unwrap_or(0)
+}
+
+/// Writes what a process's future depends on, as seen from `now`.
+struct KeyWriter<'a> {
+    now: Time,
+    process: &'a Process,
+    /// What is known to be overrun, by now or by what was written last.
+    known: u64,
+    /// How many slots there may be by then.
+    most: u64,
+    key: Vec<u8>,
+}
+
+impl KeyWriter<'_> {
+    fn number(&mut self, number: u64) {
+        self.key.push(u8::try_from(number).expect("few"));
+    }
+
+    fn flags(&mut self, flags: &[bool]) {
+        self.key.push(flags.iter().fold(0, |all, flag| all << 1 | u8::from(*flag)));
+    }
+
+    fn time(&mut self, at: Time) {
+        self.key.push(ticks(at, self.now));
+    }
+
+    fn turn(&mut self, turn: Option<Turn>) {
+        self.time(turn.map_or(Time::ZERO, |turn| Time(turn.0)));
+    }
+
+    fn slots(&mut self, slots: &[Slot]) {
+        self.number(slots.len() as u64);
+        self.most += slots.len() as u64;
+        for slot in slots {
+            // Those that are over are all the same.
+            let at = if slot.until < self.now { 0 } else { ticks(slot.at, self.now) };
+            self.key.push(at | u8::from(self.process.lost.contains(&slot.at)) << 7);
+        }
+    }
+
+    /// How much more is overrun than what was known. More than there are slots makes no difference.
+    fn overruns(&mut self, overruns: &Overruns) {
+        let (before, now) = (self.known, cost(overruns));
+        let more = now.checked_sub(before).unwrap_or(now).min(self.most);
+        self.known = now;
+        self.number(more);
+        self.time(if more > 0 { overruns.until } else { Time::ZERO });
+        // After a loss it takes some time to get to where it was; so much is not overrun while a slot is good.
+        self.number(if self.most > 0 { before.saturating_sub(now).min(10) } else { 0 });
+    }
+
+    fn lates(&mut self, lates: &[LateId], known: &[LateId]) {
+        self.key.extend(lates.iter().map(|late| u8::from(known.contains(late))));
+    }
+
+    fn message(&mut self, message: &Message, lates: &[LateId]) {
+        let Message { order, stage } = message;
+        self.flags(&[true, message.is_report(), message.is_answered()]);
+        match stage {
+            Stage::Question(looked) => {
+                self.number(order.count);
+                self.time(order.overrun.unwrap_or_default());
+                self.time(looked.unwrap_or_default());
+            }
+            Stage::Answer(answer, told) => {
+                self.time(answer.ask_again.map_or(Time::ZERO, |at| at.max(self.now)));
+                self.turn(answer.turn);
+                self.overruns(&answer.overruns);
+                self.slots(&answer.slots);
+                self.lates(lates, told);
+            }
+        }
+    }
+}

@@ -123,7 +123,6 @@ fn no_release_is_too_close_to_one_that_was_blocked() {
         (Store::File, [1, 2, 6, 2], STALLED_AND_LOST),
         (Store::File, [2, 2, 3, 2], STALLED_AND_LOST),
         (Store::Server, [1, 2, 3, 1], &[Fault::Stall]),
-        (Store::Server, [1, 2, 3, 2], &[Fault::Stall]),
         (Store::Server, [1, 2, 3, 1], &[Fault::Stall, Fault::End, Fault::MessageLoss]),
     ];
     for (store, limits, faults) in if is_large() { large.to_vec() } else { small.to_vec() } {

@@ -33,12 +33,12 @@ pub struct Booked {
     /// Before when no slot is free, for orders that do not wait.
     refused: ByClaim<Time>,
     /// What is known of what was overrun, by key.
-    known: HashMap<Key, Known, RandomState>,
+    known: HashMap<Key, Reported, RandomState>,
 }
 
 /// What the store has told of a key.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct Reported {
     /// What had been overrun by then.
     overrun: Box<[u64]>,
     /// When that was.

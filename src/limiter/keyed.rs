@@ -2,7 +2,7 @@
 
 use super::accounts::Accounts;
 use super::memory::Memory;
-use super::{Limiter, Standing};
+use super::{Availability, Limiter};
 use crate::rule::{Ask, Rule, Terms, Verdict};
 use crate::time::{SECOND, Time};
 
@@ -73,8 +73,8 @@ impl<A: Rule> Limiter for Keyed<A> {
         self.rule.available(state, now, ask, pending).min(most)
     }
 
-    fn standing(&self, _: Time) -> Standing {
-        Standing::Keyed { keys: self.accounts.len() }
+    fn standing(&self, _: Time) -> Availability {
+        Availability::Keyed { keys: self.accounts.len() }
     }
 
     fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {

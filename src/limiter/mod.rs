@@ -30,7 +30,7 @@ use crate::time::Time;
 
 /// How a limit stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum Availability {
     /// All items share it: so many releases of cost 1 are allowed now.
     Common {
         /// How many.
@@ -57,7 +57,7 @@ pub trait Limiter {
     fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64;
 
     /// How it stands at `now`.
-    fn standing(&self, now: Time) -> Standing;
+    fn standing(&self, now: Time) -> Availability;
 
     /// The answer of [`Rule::last_of`](crate::rule::Rule::last_of) for a key.
     fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict;

@@ -1,7 +1,7 @@
 //! One limit that all items share.
 
 use super::memory::Memory;
-use super::{Limiter, Standing};
+use super::{Availability, Limiter};
 use crate::rule::{Ask, Rule, Terms, Verdict};
 use crate::time::Time;
 
@@ -36,9 +36,9 @@ impl<A: Rule> Limiter for Single<A> {
         self.rule.available(&self.state, now, ask, pending).min(most)
     }
 
-    fn standing(&self, now: Time) -> Standing {
+    fn standing(&self, now: Time) -> Availability {
         let available = self.rule.available(&self.state, now, Ask { since: now, cost: 1 }, 0);
-        Standing::Common { available }
+        Availability::Common { available }
     }
 
     fn last_of(&self, _: &[u8], ask: Ask, count: u64) -> Verdict {

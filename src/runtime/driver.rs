@@ -119,15 +119,15 @@ impl Driver<'_> {
         let redraw_at = self.reporter.redraw_at();
         if redraw_at.is_some_and(|at| at <= self.world.now()) {
             let now = self.world.now();
-            let outlook = schedule.outlook(now, self.reporter.total());
+            let forecast = schedule.forecast(now, self.reporter.total());
             let running = schedule.running() as u64;
             let wall = self.world.wall();
-            self.reporter.redraw(now, &Progress { stats: schedule.stats(), running, outlook, wall });
+            self.reporter.redraw(now, &Progress { stats: schedule.stats(), running, forecast, wall });
         }
         if redraw_at.is_none() && self.reporter.explains() {
             let (now, next) = (self.world.now(), schedule.next_release());
             if is_long(now, next) {
-                self.reporter.explain(self.world.wall(), now, next, &schedule.holdup(now));
+                self.reporter.explain(self.world.wall(), now, next, &schedule.wait_reason(now));
             }
         }
     }

@@ -7,7 +7,7 @@ use super::Admission;
 use crate::config::Rate;
 use crate::exit::{End, Exit};
 use crate::limiter::{Order, Slot};
-use crate::source::{Misfit, SourceError};
+use crate::source::{ArgumentError, SourceError};
 use crate::time::Time;
 
 /// What is to be done next.
@@ -103,7 +103,7 @@ pub enum Failure {
     /// Their command ran longer than it may.
     TimedOut,
     /// They could not be given to a command.
-    Misfit(Misfit),
+    ArgumentError(ArgumentError),
 }
 
 /// Why a run ends before its input does.

@@ -7,7 +7,7 @@ use super::{Action, Admission, Failed, Failure, Notice, OwnedRequest, Schedule};
 use crate::config::{OnBad, OnLimit};
 use crate::exit::Exit;
 use crate::limiter::{Blocked, Refusal, Request, Verdict};
-use crate::source::{Capacity, Misfit, Segment};
+use crate::source::{ArgumentError, Capacity, Segment};
 use crate::time::Time;
 
 /// Once a batch has so many bytes, it is sent: the usual size of a pipe.
@@ -90,7 +90,7 @@ impl Schedule {
             && capacity.line.is_none()
             && !self.rules.depends_on_since
             && !self.mode.runs_commands
-            && !self.rules.former.forms_batches()
+            && !self.rules.batcher.forms_batches()
             && self.bookings.is_none()
     }
 
@@ -101,9 +101,10 @@ impl Schedule {
                 self.queue.push(items, &self.rules);
             } else if self.look(now) {
                 self.check_line_end();
-                match self.rules.former.misfit(self.intake.record()) {
-                    Some(misfit) => {
-                        let why = |schedule: &Self, segment: &_| schedule.misfit(segment, misfit);
+                match self.rules.batcher.argument_error(self.intake.record()) {
+                    Some(argument_error) => {
+                        let why =
+                            |schedule: &Self, segment: &_| schedule.argument_error(segment, argument_error);
                         self.reject(why, Exit::CommandFailed);
                     }
                     None => self.push(),
@@ -135,7 +136,7 @@ impl Schedule {
 
     /// Lines from Windows end in CR, LF: few commands expect the CR. Told once.
     fn check_line_end(&mut self) {
-        let is_line = self.delimiter.is(b"\n") && self.rules.former.fills_arguments();
+        let is_line = self.delimiter.is(b"\n") && self.rules.batcher.fills_arguments();
         if is_line && !self.told.line_end && self.intake.record().ends_with(b"\r") {
             self.told.line_end = true;
             let item = self.intake.first();
@@ -154,10 +155,10 @@ impl Schedule {
     }
 
     /// What is to be told of an item that cannot be given to a command.
-    fn misfit(&self, segment: &Segment, misfit: Misfit) -> Notice {
+    fn argument_error(&self, segment: &Segment, argument_error: ArgumentError) -> Notice {
         let text = self.delimiter.trim(segment.bytes()).to_vec();
         let (item, items) = (segment.first(), segment.items());
-        Notice::Failed(Failed { item, items, text, why: Failure::Misfit(misfit) })
+        Notice::Failed(Failed { item, items, text, why: Failure::ArgumentError(argument_error) })
     }
 
     /// Admits what waits in lanes. Returns whether what came later may go at the same instant.
@@ -207,8 +208,8 @@ impl Schedule {
         }
         let (limits, charges) = (&mut self.rules.limits, &mut admission.charges);
         let mut fits = |costs: &[u64]| limits.fits(charges, now, &Request { since, costs, keys: &keys });
-        let open = self.rules.former.complete(open, lane.waiting(), &mut fits);
-        let forms_batches = self.rules.former.forms_batches();
+        let open = self.rules.batcher.complete(open, lane.waiting(), &mut fits);
+        let forms_batches = self.rules.batcher.forms_batches();
         let most = if forms_batches { 1 } else { front.segment.items().min(*left) };
         let asked = OwnedRequest { since, costs: open.costs, keys };
         match limits.admit(charges, now, &asked.request(), most) {
@@ -291,7 +292,7 @@ impl Schedule {
             self.start_attempt(&mut admission, gone);
         }
         if items > 0 {
-            self.rules.former.was_timely();
+            self.rules.batcher.was_timely();
             self.stats.leave(now, items);
         }
         if attempt > 1 {
@@ -349,7 +350,7 @@ impl Schedule {
 
     /// It was not sent, as its slot was over by the time that it was formed.
     pub fn late(&mut self, now: Time, admission: Box<Admission>) {
-        self.rules.former.was_late(admission.batch().items());
+        self.rules.batcher.was_late(admission.batch().items());
         self.cancel(now, admission);
     }
 
@@ -360,12 +361,12 @@ impl Schedule {
                 let only = only.clone();
                 self.commit(now, &mut admission, 0);
                 self.stats.settled += 1;
-                self.tell(self.misfit(&only, Misfit::Line));
+                self.tell(self.argument_error(&only, ArgumentError::Line));
                 self.finish(only.first(), 1, Some(Exit::CommandFailed));
                 self.recycle(now, admission);
             }
             _ => {
-                self.rules.former.shrink(admission.batch().items());
+                self.rules.batcher.shrink(admission.batch().items());
                 self.cancel(now, admission);
             }
         }

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use crate::config::{Batch, Rate};
-use crate::source::{Capacity, Items, Misfit};
+use crate::source::{ArgumentError, Capacity, Items};
 use crate::time::Time;
 
 /// Forms releases out of items that wait in a lane.
-pub(super) struct Former {
+pub(super) struct Batcher {
     batch: Batch,
     /// For each limit, whether a batch is charged the sum of its items' costs; otherwise it is charged as one item.
     sums: Vec<bool>,
@@ -60,9 +60,9 @@ impl Open {
     }
 }
 
-impl Former {
+impl Batcher {
     pub(super) fn new(batch: Batch, rates: &[Rate]) -> Self {
-        let mut former = Former {
+        let mut batcher = Batcher {
             batch,
             sums: Vec::new(),
             most: Vec::new(),
@@ -72,8 +72,8 @@ impl Former {
             timely: u64::MAX,
             ended: None,
         };
-        former.set_rates(rates);
-        former
+        batcher.set_rates(rates);
+        batcher
     }
 
     pub(super) fn set_rates(&mut self, rates: &[Rate]) {
@@ -126,8 +126,8 @@ impl Former {
     }
 
     /// Why an item can never be given to a command, if so.
-    pub(super) fn misfit(&self, item: &[u8]) -> Option<Misfit> {
-        self.capacity.misfit(item)
+    pub(super) fn argument_error(&self, item: &[u8]) -> Option<ArgumentError> {
+        self.capacity.argument_error(item)
     }
 
     /// Whether items become arguments.

@@ -59,7 +59,7 @@ impl Schedule {
         let is_mixed = !by_key && self.rates.iter().any(|rate| rate.only.is_some());
         let waits = !is_mixed && !self.rules.on_limit.never_waits();
         self.rules.limits = Limits::booked(by_key);
-        self.rules.former.book(&terms.most);
+        self.rules.batcher.book(&terms.most);
         self.bookings = Some(Bookings::new(terms, by_key, waits));
         self
     }
@@ -84,9 +84,9 @@ impl Schedule {
         }
         // More would not be booked.
         let most = 2 * orders.span();
-        let before = self.rules.former.before();
+        let before = self.rules.batcher.before();
         let is_taken = |lane: &&Lane| lane.front().is_some_and(|front| front.segment.first() < before);
-        demands.gather(self.queue.occupied().filter(is_taken), &self.rules.former, most)?;
+        demands.gather(self.queue.occupied().filter(is_taken), &self.rules.batcher, most)?;
         let surplus = self.rules.limits.take_surplus(now, |key, costs| demands.needed(key, costs));
         self.actions.extend(surplus.into_iter().map(|(order, slots)| Action::GiveBack(order, slots)));
         Ok(self.order_slots(now, capacity))
@@ -105,7 +105,7 @@ impl Schedule {
             let plan = orders.plan(now, demand, held, vacancies);
             let has_slot = held.count > 0 && needed.since <= now;
             // From here on, a batch costs what its slot is booked for.
-            if self.rules.former.sums_costs() && (has_slot || matches!(plan, Plan::Ask(_))) {
+            if self.rules.batcher.sums_costs() && (has_slot || matches!(plan, Plan::Ask(_))) {
                 let is_meant = |lane: &Lane| demands.key(lane) == *key;
                 if self.queue.fix(costs, is_meant, &self.rules) && has_slot {
                     again = Some(now);

@@ -18,7 +18,7 @@ pub(super) struct Paused {
 }
 
 impl Paused {
-    fn new(known: Vec<Known>, new: &[Rate]) -> Self {
+    fn new(known: Vec<OldLimit>, new: &[Rate]) -> Self {
         let parts = key_parts(new);
         let (mut rates, mut alike) = (Vec::new(), Vec::new());
         let paused = known.into_iter().filter(|known| is_paused(&known.rate, new)).map(|known| {
@@ -41,7 +41,7 @@ impl Paused {
 
 /// A limit with its history. Several limits may go on with it.
 #[derive(Clone)]
-struct Known {
+struct OldLimit {
     rate: Rate,
     limiter: Rc<Box<dyn Limiter>>,
 }
@@ -69,14 +69,14 @@ pub(super) fn change(
 }
 
 /// The histories that there are. A pause has none of its own.
-fn known(old: &[Rate], limits: Limits, paused: Paused) -> Vec<Known> {
+fn known(old: &[Rate], limits: Limits, paused: Paused) -> Vec<OldLimit> {
     let in_force = old.iter().cloned().zip(limits).filter(|(rate, _)| rate.count > 0);
     let known = in_force.chain(paused.rates.into_iter().zip(paused.limits));
-    known.map(|(rate, limit)| Known { rate, limiter: Rc::new(limit.limiter) }).collect()
+    known.map(|(rate, limit)| OldLimit { rate, limiter: Rc::new(limit.limiter) }).collect()
 }
 
 /// The history with which a limit goes on, if there is one: its own, if it is known.
-fn nearest<'a>(rate: &Rate, known: &'a [Known]) -> Option<&'a Known> {
+fn nearest<'a>(rate: &Rate, known: &'a [OldLimit]) -> Option<&'a OldLimit> {
     let candidates = known.iter().filter(|known| rate.count > 0 && has_same_history(&known.rate, rate));
     candidates.min_by_key(|known| (known.rate != *rate, distance(&known.rate, rate)))
 }
@@ -93,7 +93,7 @@ fn ratio(a: u64, b: u64) -> u128 {
 }
 
 /// The limiter of a limit that goes on with the history of another, which may stay in force beside it.
-fn go_on(source: Known, rate: &Rate, new: &[Rate], now: Time) -> Box<dyn Limiter> {
+fn go_on(source: OldLimit, rate: &Rate, new: &[Rate], now: Time) -> Box<dyn Limiter> {
     let mut limiter = owned(source.limiter);
     if source.rate != *rate {
         limiter.retune(now, rate.padded_terms());

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use anyhow::{Result, ensure};
 
-use super::batch::Former;
+use super::batch::Batcher;
 use super::lane::Lane;
 use crate::charge::Key;
 use crate::limiter::{ByClaim, Needed};
@@ -41,16 +41,16 @@ impl Demands {
     pub(super) fn gather<'a>(
         &mut self,
         lanes: impl Iterator<Item = &'a Lane>,
-        former: &Former,
+        batcher: &Batcher,
         most: u64,
     ) -> Result<()> {
         self.all.clear();
         self.places.clear();
-        let batch = former.most_items();
+        let batch = batcher.most_items();
         let most = most.saturating_mul(batch);
         for lane in lanes {
             let Some((front, since)) = lane.front().zip(lane.since()) else { continue };
-            let (costs, count) = match former.sums_costs() {
+            let (costs, count) = match batcher.sums_costs() {
                 // What the batch after this one will cost is not known yet.
                 true => (lane.composed().map(|open| Rc::clone(&open.costs)), 1),
                 false => (lane.open().map(|open| Rc::clone(&open.costs)), lane.alike(most).div_ceil(batch)),

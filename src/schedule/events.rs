@@ -20,7 +20,7 @@ impl Schedule {
     /// There will be no more items, and why, if not for the end of the input. What is there is released first, whatever
     /// ended it.
     pub fn end_of_input(&mut self, now: Time, error: Option<SourceError>) {
-        self.rules.former.end(now);
+        self.rules.batcher.end(now);
         self.queue.reopen_all(&self.rules);
         self.bad_end = error;
     }
@@ -32,7 +32,7 @@ impl Schedule {
         (self.rules.limits, self.paused) = change(&self.rates, limits, paused, &rates, now);
         // Its sums are by the old limits.
         self.spare = self.spare.take().map(|_| Box::default());
-        self.rules.former.set_rates(&rates);
+        self.rules.batcher.set_rates(&rates);
         self.rules.depends_on_since |= rates.iter().any(super::depends_on_since);
         let mut charger = Charger::new(&rates, self.separator.as_deref());
         charger.keep_matched(self.intake.charger());
@@ -48,9 +48,9 @@ impl Schedule {
         for attempt in self.attempts.iter_mut() {
             let items = attempt.segments.iter().flat_map(|segment| self.intake.recharge(segment.clone()));
             let charges = items.map(|items| items.charge);
-            let former = &self.rules.former;
+            let batcher = &self.rules.batcher;
             let sum = charges.reduce(|sum, next| {
-                let costs = former.sum(&sum.costs, &next.costs);
+                let costs = batcher.sum(&sum.costs, &next.costs);
                 crate::charge::Charge { costs, ..sum }
             });
             if let Some(sum) = sum {

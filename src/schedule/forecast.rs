@@ -1,79 +1,174 @@
-//! When the last of what is left to release may go, as the limits stand.
+//! What a run waits for, and how long it may still take.
 
-use crate::limiter::{Ask, Charges, Limits, Request, Verdict};
+use super::lane::Lane;
+use super::{Schedule, last_release, limits};
+use crate::config::{From, Rate};
+use crate::limiter::{Ask, Verdict};
 use crate::time::Time;
 
-/// So many releases are tried out; the limits are asked one by one for the rest.
-const MOST_STEPS: usize = 1024;
+/// So many lanes are looked at to learn what waits.
+const MOST_LANES: usize = 1024;
 
-/// When the last of `count` releases goes, of which each costs the limits for all items `costs`. No release is before
-/// `since`.
-///
-/// One limit can tell. Several bear on each other, so that the releases are tried out on a copy; where they are too
-/// many for that, the answer may be a little early.
-pub(super) fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> Verdict {
-    let (mut limits, costs) = limits.copied(costs);
-    let (mut since, mut left, mut charges) = (since, count, Charges::default());
-    for _ in 0..MOST_STEPS {
-        if costs.len() < 2 || left == 0 {
-            break;
-        }
-        let request = Request { since, costs: &costs, keys: &[] };
-        let Verdict::At(at) = limits.earliest(&request) else { return Verdict::Never };
-        let Ok(admitted) = limits.admit(&mut charges, at, &request, left) else { break };
-        limits.commit(&mut charges, at, admitted, true);
-        left -= admitted;
-        since = at;
-    }
-    let asks = limits.iter().zip(&costs);
-    asks.map(|(limit, &cost)| limit.limiter.last_of(&[], Ask { since, cost }, left))
-        .fold(Verdict::At(since), Verdict::max)
+/// What the next release waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WaitReason {
+    /// Items, which are not there yet.
+    Input,
+    /// A limit.
+    Limit(Rate),
+    /// A limit of 0, until it is changed.
+    Pause(Rate),
+    /// The backoff of an item that failed.
+    Backoff,
+    /// A server asked for a pause.
+    Hold,
+    /// A batch that is not full.
+    Batch,
+    /// A slot of a shared limit.
+    Slot,
+    /// Memory, processes or descriptors that others use.
+    Shortage,
+    /// The end of a running command.
+    Command,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{Defaults, Rate, RateText};
-    use crate::time::SECOND;
+/// How well the end of a run is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Precision {
+    /// The limits say so.
+    Exact,
+    /// It rests on means, or commands may take longer.
+    About,
+    /// It may be later: keys, costs or the size of the input are not known.
+    AtLeast,
+}
 
-    fn limits(texts: &[&str]) -> Limits {
-        let rates: Vec<Rate> = texts
-            .iter()
-            .map(|text| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap())
-            .collect();
-        super::super::limits::build(&rates, Time::ZERO)
+/// How many items the input has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Total {
+    /// So many.
+    pub items: u64,
+    /// They were counted, not estimated.
+    pub is_exact: bool,
+}
+
+/// What a run waits for, and how long it may still take.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forecast {
+    /// What the next release waits for.
+    pub wait_reason: WaitReason,
+    /// When the next release may be.
+    pub next: Option<Time>,
+    /// How many items there are, if that is known.
+    pub total: Option<Total>,
+    /// How many of the items known are left to release.
+    pub left: u64,
+    /// When the last release may be; not if that depends on a change to the limits.
+    pub ends: Option<(Time, Precision)>,
+}
+
+impl Schedule {
+    /// What to expect at `now`, if the input has so many items.
+    pub fn forecast(&self, now: Time, counted: Option<Total>) -> Forecast {
+        let stats = self.stats();
+        let read = Total { items: stats.read, is_exact: true };
+        let total = if self.rules.batcher.has_ended() { Some(read) } else { counted };
+        let known = total.map_or(stats.read, |total| total.items.max(stats.read));
+        let left = known - (stats.settled + stats.skipped).min(known);
+        let next = self.next_release().filter(|next| *next > now);
+        let size = match total {
+            Some(Total { is_exact: true, .. }) => Precision::Exact,
+            Some(_) => Precision::About,
+            None => Precision::AtLeast,
+        };
+        let last = self.last_release(now, left).map(|(at, precision)| (at, precision.max(size)));
+        // It is never before the next release, which knows of holds and backoffs.
+        let ends = last.map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision));
+        Forecast { wait_reason: self.wait_reason(now), next, total, left, ends }
     }
 
-    #[test]
-    fn the_last_release_under_the_limits() {
-        let table: [(&[&str], u64, u64); 13] = [
-            (&["20/1m"], 100, 240),
-            (&["20/1m"], 0, 0),
-            (&["20/1m,start=empty"], 100, 300),
-            (&["20/1m,algo=fixed"], 100, 240),
-            (&["20/1m,algo=bucket"], 100, 240),
-            (&["20/1m,algo=bucket,burst=1"], 100, 297),
-            (&["20/1m,algo=interval"], 100, 297),
-            (&["20/1m", "100/h"], 100, 240),
-            // The last hundred take their 4 minutes, two hours later.
-            (&["20/1m", "100/h"], 300, 2 * 3600 + 240),
-            (&["1/s,algo=interval", "20/1m"], 41, 120),
-            (&["1/s,algo=interval", "1k/h"], 3000, 2 * 3600 + 999),
-            (&["1/s,algo=interval", "1k/h", "2k/h"], 3000, 2 * 3600 + 999),
-            (&[], 100, 0),
-        ];
-        for (texts, count, seconds) in table {
-            let limits = limits(texts);
-            let costs = vec![1; texts.len()];
-            let last = last_release(&limits, Time::ZERO, &costs, count);
-            assert_eq!(last, Verdict::At(Time(seconds * SECOND)), "{count} under {texts:?}");
+    /// What the next release waits for at `now`.
+    pub fn wait_reason(&self, now: Time) -> WaitReason {
+        let Some(at) = self.queue.soonest(&self.rules).filter(|_| !self.stopping) else {
+            return match self.attempts.backoff_until() {
+                Some(_) if !self.stopping => WaitReason::Backoff,
+                _ if self.attempts.running() > 0 => WaitReason::Command,
+                _ => WaitReason::Input,
+            };
+        };
+        let lane = self.queue.lane(at);
+        match self.rules.with_request(lane, |_, request| {
+            (self.rules.limits.earliest(request), self.rules.limits.binding(request))
+        }) {
+            _ if !self.rules.batcher.has_vacancy() => WaitReason::Command,
+            _ if self.not_before > now => WaitReason::Shortage,
+            _ if self.bookings.is_some() => WaitReason::Slot,
+            Some((Verdict::Never, _)) => match self.rates.iter().find(|rate| rate.count == 0) {
+                Some(rate) => WaitReason::Pause(rate.clone()),
+                None => WaitReason::Command,
+            },
+            Some((_, Some(limit))) => WaitReason::Limit(self.rates[limit].clone()),
+            _ if lane.held_until() <= now => WaitReason::Batch,
+            _ if self.mode.in_order => WaitReason::Backoff,
+            _ => WaitReason::Hold,
         }
     }
 
-    #[test]
-    fn a_pause_never_ends_by_itself() {
-        let rates = [RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
-        let limits = super::super::limits::build(&rates, Time::ZERO);
-        assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Verdict::Never);
+    /// Which limit the next release waits for, by its place. Of several that are shared, none is known to be it.
+    pub(super) fn binding(&self) -> Option<usize> {
+        let at = self.queue.soonest(&self.rules)?;
+        if self.bookings.is_some() {
+            return (self.rates.len() == 1).then_some(0);
+        }
+        self.rules.with_request(self.queue.lane(at), |_, request| self.rules.limits.binding(request))?
+    }
+
+    /// When the last of so many items may go.
+    fn last_release(&self, now: Time, left: u64) -> Option<(Time, Precision)> {
+        let shared = self.bookings.as_ref().map(|_| limits::build(&self.rates, now));
+        let limits = shared.as_ref().unwrap_or(&self.rules.limits);
+        // What holds up the only lane holds up all.
+        let held = self.queue.soonest(&self.rules).and_then(|at| self.queue.lane(at).since());
+        let start = held.map_or(now, |held| held.max(now));
+        let counts_exits = self.rates.iter().any(|rate| rate.from == From::Exit);
+        let is_shared = shared.is_some() || counts_exits;
+        let floor = if is_shared { Precision::AtLeast } else { Precision::Exact };
+        let (last, precision) = match self.intake.charger().uniform() {
+            Some(charge) if !self.rules.batcher.forms_batches() => {
+                (last_release::last_release(limits, start, &charge.costs, left), Precision::Exact)
+            }
+            _ => self.estimate(limits, now, left),
+        };
+        match last {
+            Verdict::At(at) => Some((at, precision.max(floor))),
+            Verdict::Never => None,
+        }
+    }
+
+    /// When the last of so many items may go, if they cost what those cost that wait, and each limit were the only one.
+    fn estimate(&self, limits: &crate::limiter::Limits, now: Time, left: u64) -> (Verdict, Precision) {
+        let lanes = || self.queue.occupied().take(MOST_LANES);
+        let mut precision = Precision::About;
+        let answers = limits.iter().enumerate().map(|(at, limit)| {
+            let cost_of = |lane: &Lane| self.rules.batcher.cost_of(lane.waiting(), at);
+            let last_of = |key: &[u8], cost| limit.limiter.last_of(key, Ask { since: now, cost: 1 }, cost);
+            if let Some(key) = limit.key {
+                // How many more have which key is not known.
+                precision = Precision::AtLeast;
+                let keyed = lanes().filter_map(|lane| Some((&lane.front()?.charge.keys[key], cost_of(lane))));
+                return keyed.map(|(key, (_, cost))| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);
+            }
+            let sums = lanes().map(cost_of);
+            let (items, cost) = sums.fold((0u64, 0u64), |(items, cost), (more, costs)| {
+                (items + more, cost.saturating_add(costs))
+            });
+            let total = u128::from(cost) * u128::from(left) / u128::from(items.max(1));
+            if items == 0 && left > 0 {
+                precision = Precision::AtLeast;
+            }
+            last_of(&[], u64::try_from(total).unwrap_or(u64::MAX))
+        });
+        let last = answers.fold(Verdict::At(now), Verdict::max);
+        (last, precision)
     }
 }

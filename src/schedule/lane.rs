@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::batch::{Former, Open};
+use super::batch::{Batcher, Open};
 use crate::source::{Delimiter, Items, Segment};
 use crate::time::Time;
 
@@ -40,22 +40,22 @@ impl Part {
 }
 
 impl Lane {
-    pub(super) fn push(&mut self, items: Items, former: &Former) {
+    pub(super) fn push(&mut self, items: Items, batcher: &Batcher) {
         self.hold = self.hold.max(items.segment.not_before());
         self.items += items.segment.items();
         let before = self.waiting.back().map_or(0, Part::after);
         if let (Some(open), Some(Part { items: front, .. })) = (&mut self.open, self.waiting.front()) {
-            former.extend(open, front, &items, self.items);
-            self.ahead.iter_mut().for_each(|ahead| former.join_ahead(ahead, front, &items));
+            batcher.extend(open, front, &items, self.items);
+            self.ahead.iter_mut().for_each(|ahead| batcher.join_ahead(ahead, front, &items));
             self.waiting.push_back(Part { items, before });
         } else {
             self.waiting.push_back(Part { items, before });
-            self.reopen(former);
+            self.reopen(batcher);
         }
     }
 
     /// Puts items in their places among those that wait. Nothing is released before they may go.
-    pub(super) fn requeue(&mut self, items: Vec<Items>, former: &Former) {
+    pub(super) fn requeue(&mut self, items: Vec<Items>, batcher: &Batcher) {
         self.items += items.iter().map(|items| items.segment.items()).sum::<u64>();
         self.hold = items.iter().map(|items| items.segment.not_before()).fold(self.hold, Time::max);
         let last = items.iter().map(|items| items.segment.first()).max();
@@ -67,7 +67,7 @@ impl Lane {
             before -= items.segment.items().cast_signed();
             self.waiting.push_front(Part { items, before });
         }
-        self.reopen(former);
+        self.reopen(batcher);
     }
 
     /// Until when nothing is released, whatever the limits say.
@@ -76,11 +76,11 @@ impl Lane {
     }
 
     /// Composes anew what would be released next.
-    pub(super) fn reopen(&mut self, former: &Former) {
-        let filled = self.arrival_of(former.most_items());
-        self.open = self.front().map(|front| former.open(front, self.waiting().skip(1), filled));
-        let open = self.open.as_ref().filter(|_| former.composes_ahead());
-        self.ahead = open.map(|open| former.composed(open, self.waiting()));
+    pub(super) fn reopen(&mut self, batcher: &Batcher) {
+        let filled = self.arrival_of(batcher.most_items());
+        self.open = self.front().map(|front| batcher.open(front, self.waiting().skip(1), filled));
+        let open = self.open.as_ref().filter(|_| batcher.composes_ahead());
+        self.ahead = open.map(|open| batcher.composed(open, self.waiting()));
     }
 
     /// When the item with this place in the lane, counted from 1, arrived.
@@ -157,7 +157,7 @@ impl Lane {
         count: u64,
         at: Time,
         delimiter: &Delimiter,
-        former: &Former,
+        batcher: &Batcher,
     ) -> Vec<Segment> {
         self.previous = at;
         let mut left = count;
@@ -173,7 +173,7 @@ impl Lane {
             }
         }
         self.items -= count;
-        self.reopen(former);
+        self.reopen(batcher);
         taken
     }
 
@@ -183,10 +183,10 @@ impl Lane {
     }
 
     /// Gives up what waits to be sent for the first time.
-    pub(super) fn take_fresh(&mut self, former: &Former) -> Vec<Items> {
+    pub(super) fn take_fresh(&mut self, batcher: &Batcher) -> Vec<Items> {
         let (fresh, again): (Vec<_>, _) =
             self.clear().into_iter().partition(|items| items.segment.attempt() == 1);
-        self.requeue(again, former);
+        self.requeue(again, batcher);
         fresh
     }
 
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn places_are_found_whatever_joined_left_or_came_back() {
-        let former = Former::new(Batch { items: 3.try_into().unwrap(), linger: None }, &[]);
+        let batcher = Batcher::new(Batch { items: 3.try_into().unwrap(), linger: None }, &[]);
         let delimiter = Delimiter::new(b"\n");
         for seed in 0..200 {
             let (mut random, mut lane) = (Rng::with_seed(seed), Lane::default());
@@ -234,19 +234,19 @@ mod tests {
                 match random.u8(..3) {
                     0 => {
                         let count = random.u64(1..5);
-                        lane.push(items(next, count), &former);
+                        lane.push(items(next, count), &batcher);
                         next += count;
                     }
                     1 => {
                         let count = random.u64(0..=lane.items.min(6));
-                        out.extend(lane.take(count, Time(0), &delimiter, &former));
+                        out.extend(lane.take(count, Time(0), &delimiter, &batcher));
                     }
                     _ => {
                         let charge = items(1, 1).charge;
                         random.shuffle(&mut out);
                         let again = out.drain(..random.usize(0..=out.len()));
                         let again = again.map(|segment| Items { segment, charge: charge.clone() }).collect();
-                        lane.requeue(again, &former);
+                        lane.requeue(again, &batcher);
                     }
                 }
                 let arrivals = arrivals(&lane);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::lane::Lane;
 use super::{LimitStats, Schedule, Stats};
 use crate::charge::Key;
-use crate::limiter::{Ask, Limit, Standing, Verdict};
+use crate::limiter::{Ask, Availability, Limit, Verdict};
 use crate::time::Time;
 
 /// How a run stands.
@@ -34,7 +34,7 @@ pub struct LimitMetrics {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Now {
     /// How much is available, or how many keys have a history.
-    pub standing: Standing,
+    pub standing: Availability,
     /// When it allows one of the items that wait, or else one more of cost 1; nothing if no key waits.
     pub next: Option<Verdict>,
     /// With keys: for how many of them it has items wait.

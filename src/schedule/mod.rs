@@ -27,10 +27,10 @@ mod ended;
 mod events;
 mod forecast;
 mod lane;
+mod last_release;
 mod limits;
 mod metrics;
 mod orders;
-mod outlook;
 mod queue;
 mod rejects;
 mod rules;
@@ -48,14 +48,14 @@ pub use self::action::{Action, Failed, Failure, Notice, Stop};
 pub use self::admission::{Admission, OwnedRequest};
 pub use self::attempts::Attempt;
 pub use self::bookings::BookingTerms;
+pub use self::forecast::{Forecast, Precision, Total, WaitReason};
 pub use self::metrics::{LimitMetrics, Metrics, Now};
-pub use self::outlook::{Holdup, Outlook, Precision, Total};
 pub use self::stats::Stats;
 pub use self::tally::LimitStats;
-pub use crate::limiter::{Standing, Verdict};
+pub use crate::limiter::{Availability, Verdict};
 
 use self::attempts::Attempts;
-use self::batch::Former;
+use self::batch::Batcher;
 use self::bookings::Bookings;
 use self::change::Paused;
 use self::queue::Queue;
@@ -140,7 +140,7 @@ impl Schedule {
             intake: Intake::new(delimiter.clone(), charger, singly).clean(config.input.cleaning),
             rules: Rules {
                 limits: limits::build(&rates, now),
-                former: Former::new(config.batch, &rates),
+                batcher: Batcher::new(config.batch, &rates),
                 on_limit: config.on_limit,
                 depends_on_since,
             },
@@ -195,7 +195,7 @@ impl Schedule {
             self.stats.waited += now.since(since);
             self.tally.wait(now.since(since));
         }
-        self.rules.former.set_capacity(capacity);
+        self.rules.batcher.set_capacity(capacity);
         self.count_rejects();
         self.evict(now);
         self.resume(now);
@@ -227,7 +227,7 @@ impl Schedule {
     /// Whether all that arrives at an instant has to be there before a release: it may join a batch, or take the place of
     /// what waits.
     fn matters_together(&self) -> bool {
-        self.rules.former.forms_batches() || self.rules.on_limit == OnLimit::Latest
+        self.rules.batcher.forms_batches() || self.rules.on_limit == OnLimit::Latest
     }
 
     /// Whether more may arrive at this instant that has to be there.
@@ -296,7 +296,7 @@ impl Schedule {
     fn has_released_all(&self) -> bool {
         let waits =
             !self.intake.is_empty() || !self.queue.is_empty() || self.attempts.backoff_until().is_some();
-        self.rules.former.has_ended() && !waits
+        self.rules.batcher.has_ended() && !waits
     }
 
     fn is_over(&self) -> bool {
@@ -339,7 +339,7 @@ impl Schedule {
         // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it came.
         let is_taken = capacity.vacancies > 0 && capacity.before > self.intake.total();
         let is_wanted = is_taken || self.rules.on_limit != OnLimit::Wait;
-        let is_open = !self.stopping && !self.rules.former.has_ended();
+        let is_open = !self.stopping && !self.rules.batcher.has_ended();
         is_open && is_wanted && self.intake.is_empty() && self.has_room()
     }
 
@@ -374,7 +374,7 @@ impl Schedule {
         // What is being sent is going to be charged to accounts that are there.
         if self.spare.is_some() && self.rules.limits.evict_at().is_some_and(|at| at <= now) {
             let is_accepting = self.intake.is_empty() && self.has_room();
-            let is_waited_for = !self.rules.former.has_ended() && !is_accepting;
+            let is_waited_for = !self.rules.batcher.has_ended() && !is_accepting;
             let outside = Some(self.intake.newest()).filter(|_| is_waited_for);
             let waiting = self.queue.oldest().into_iter().chain(self.intake.arrival()).chain(outside);
             // What has arrived may not have been told yet: a wake-up can be late by some of a second, not by all.

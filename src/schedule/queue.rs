@@ -54,23 +54,23 @@ type Kind = (Box<[u64]>, Option<Time>);
 struct Entry {
     name: Rc<[Key]>,
     lane: Lane,
-    standing: Standing,
+    standing: Place,
 }
 
 /// Where a lane is to be found.
 #[derive(Default)]
-enum Standing {
+enum Place {
     #[default]
     Out,
     Waiting(Verdict, Position),
     Ready(Kind, Position),
 }
 
-impl Standing {
+impl Place {
     fn position(&self) -> Option<Position> {
         match self {
-            Standing::Out => None,
-            Standing::Waiting(_, position) | Standing::Ready(_, position) => Some(*position),
+            Place::Out => None,
+            Place::Waiting(_, position) | Place::Ready(_, position) => Some(*position),
         }
     }
 }
@@ -103,7 +103,7 @@ impl Queue {
 
     /// Whether there is room for more, or more is needed to make up a batch. `singly`: items join one by one.
     pub(super) fn has_room(&self, rules: &Rules, singly: bool) -> bool {
-        let batch = rules.former.most_items();
+        let batch = rules.batcher.most_items();
         let lookahead = self.config.lookahead.get();
         if singly {
             return self.items < lookahead.max(batch) && (self.bytes < MOST_BYTES || self.items == 0);
@@ -158,9 +158,9 @@ impl Queue {
             _ => 0,
         };
         self.count_in(&items.segment);
-        self.lanes[at].lane.push(items, &rules.former);
+        self.lanes[at].lane.push(items, &rules.batcher);
         // A lane that stands somewhere stays there, unless the items complete a batch.
-        if matches!(self.lanes[at].standing, Standing::Out) || rules.former.lingers() {
+        if matches!(self.lanes[at].standing, Place::Out) || rules.batcher.lingers() {
             self.place(at, rules);
         }
         displaced
@@ -175,7 +175,7 @@ impl Queue {
         }
         for (at, items) in by_lane {
             self.remove(at);
-            self.lanes[at].lane.requeue(items, &rules.former);
+            self.lanes[at].lane.requeue(items, &rules.batcher);
             self.place(at, rules);
         }
     }
@@ -199,7 +199,7 @@ impl Queue {
     /// Empties a lane, as an item that is newer takes the place of all in it.
     fn clear(&mut self, at: usize, rules: &Rules) -> u64 {
         self.remove(at);
-        let gone = self.lanes[at].lane.take_fresh(&rules.former);
+        let gone = self.lanes[at].lane.take_fresh(&rules.batcher);
         gone.iter().for_each(|items| self.count_out(&items.segment));
         self.parts -= gone.len();
         gone.iter().map(|items| items.segment.items()).sum()
@@ -221,7 +221,7 @@ impl Queue {
         for at in 0..self.lanes.len() {
             let lane = &mut self.lanes[at].lane;
             if !lane.is_fixed() {
-                lane.reopen(&rules.former);
+                lane.reopen(&rules.batcher);
                 self.place(at, rules);
             }
         }
@@ -261,15 +261,15 @@ impl Queue {
         let Some(front) = self.lanes[at].lane.front() else { return };
         let position = (front.segment.first(), at);
         let verdict = self.ask(at, rules, Limits::keyed);
-        self.stand(at, Standing::Waiting(verdict, position));
+        self.stand(at, Place::Waiting(verdict, position));
     }
 
-    fn stand(&mut self, at: usize, standing: Standing) {
+    fn stand(&mut self, at: usize, standing: Place) {
         self.fronts.iter_mut().for_each(|fronts| fronts.extend(standing.position()));
         match &standing {
-            Standing::Out => {}
-            Standing::Waiting(verdict, position) => _ = self.waiting.insert((*verdict, *position)),
-            Standing::Ready(kind, position) => {
+            Place::Out => {}
+            Place::Waiting(verdict, position) => _ = self.waiting.insert((*verdict, *position)),
+            Place::Ready(kind, position) => {
                 self.ready.entry(kind.clone()).or_default().insert(*position);
             }
         }
@@ -282,9 +282,9 @@ impl Queue {
             fronts.remove(&position);
         }
         match standing {
-            Standing::Out => {}
-            Standing::Waiting(verdict, position) => _ = self.waiting.remove(&(verdict, position)),
-            Standing::Ready(kind, position) => {
+            Place::Out => {}
+            Place::Waiting(verdict, position) => _ = self.waiting.remove(&(verdict, position)),
+            Place::Ready(kind, position) => {
                 let of_kind = self.ready.get_mut(&kind);
                 if of_kind.is_some_and(|positions| positions.remove(&position) && positions.is_empty()) {
                     self.ready.remove(&kind);
@@ -298,7 +298,7 @@ impl Queue {
     /// # Errors
     /// When the next one's turn is, if none may; nothing if nothing waits.
     pub(super) fn next(&mut self, rules: &Rules, now: Time) -> Result<usize, Option<Verdict>> {
-        if rules.former.before() < u64::MAX {
+        if rules.batcher.before() < u64::MAX {
             let (verdict, at) = self.soonest_before(rules, now).ok_or(None)?;
             return if verdict.allows(now) { Ok(at) } else { Err(Some(verdict)) };
         }
@@ -323,7 +323,7 @@ impl Queue {
 
     /// The lane that may release first, as things stand.
     pub(super) fn soonest(&self, rules: &Rules) -> Option<usize> {
-        if rules.former.before() < u64::MAX {
+        if rules.batcher.before() < u64::MAX {
             return self.soonest_before(rules, Time::ZERO).map(|(_, at)| at);
         }
         if let Some((_, at)) = self.only() {
@@ -337,7 +337,7 @@ impl Queue {
 
     /// The lane that may release first, at `now` at the earliest, of the few whose items the sink still takes.
     fn soonest_before(&self, rules: &Rules, now: Time) -> Option<(Verdict, usize)> {
-        let fronts = self.fronts.iter().flat_map(|fronts| fronts.range(..(rules.former.before(), 0)));
+        let fronts = self.fronts.iter().flat_map(|fronts| fronts.range(..(rules.batcher.before(), 0)));
         let answers = fronts.map(|&(_, at)| (self.ask(at, rules, Limits::earliest), at));
         answers.min_by_key(|(verdict, _)| (*verdict).max(Verdict::At(now)))
     }
@@ -357,8 +357,8 @@ impl Queue {
             let again = self.ask(at, rules, Limits::keyed);
             self.remove(at);
             let standing = match again > verdict {
-                true => Standing::Waiting(again, position),
-                false => Standing::Ready(self.kind(at, rules), position),
+                true => Place::Waiting(again, position),
+                false => Place::Ready(self.kind(at, rules), position),
             };
             self.stand(at, standing);
         }
@@ -417,7 +417,7 @@ impl Queue {
         self.remove(at);
         let lane = &mut self.lanes[at].lane;
         let before = lane.len();
-        let taken = lane.take(count, now, delimiter, &rules.former);
+        let taken = lane.take(count, now, delimiter, &rules.batcher);
         self.parts -= before - lane.len();
         if lane.front().is_none() {
             self.empty(at, now, rules);
@@ -488,14 +488,14 @@ mod tests {
     use super::*;
     use crate::charge::Charge;
     use crate::config::Batch;
-    use crate::schedule::batch::Former;
+    use crate::schedule::batch::Batcher;
     use crate::schedule::limits;
     use crate::source::Block;
 
     fn rules(batch: u64, depends_on_since: bool) -> Rules {
         let batch = Batch { items: batch.try_into().unwrap(), linger: None };
-        let (limits, former) = (limits::build(&[], Time(0)), Former::new(batch, &[]));
-        Rules { limits, former, on_limit: OnLimit::Wait, depends_on_since }
+        let (limits, batcher) = (limits::build(&[], Time(0)), Batcher::new(batch, &[]));
+        Rules { limits, batcher, on_limit: OnLimit::Wait, depends_on_since }
     }
 
     fn queue(lookahead: u64) -> Queue {

@@ -1,6 +1,6 @@
 //! The limits, and what determines how they are asked.
 
-use super::batch::Former;
+use super::batch::Batcher;
 use super::lane::Lane;
 use crate::config::OnLimit;
 use crate::limiter::{Limits, Request};
@@ -9,7 +9,7 @@ use crate::source::Items;
 /// The limits, how releases are formed, and what happens to items that cannot go at once.
 pub(super) struct Rules {
     pub(super) limits: Limits,
-    pub(super) former: Former,
+    pub(super) batcher: Batcher,
     pub(super) on_limit: OnLimit,
     /// Answers may depend on when an item became next in line, so lanes that are empty are remembered for a while.
     pub(super) depends_on_since: bool,

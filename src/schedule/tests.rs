@@ -3,9 +3,9 @@
 mod batches;
 mod commands;
 mod counts;
+mod forecast;
 mod lanes;
 mod metrics;
-mod outlook;
 mod shared;
 
 use super::{Action, BookingTerms, Notice, Schedule, Stop};

@@ -34,7 +34,7 @@ pub struct CommandLine {
 
 /// Why an item can never be given to a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Misfit {
+pub enum ArgumentError {
     /// No argument can hold a NUL byte.
     Nul,
     /// It does not fit into an argument.
@@ -43,14 +43,14 @@ pub enum Misfit {
     Line,
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for ArgumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Misfit::Nul => "it holds a NUL byte, which no argument can: use --null input, or filter it out",
-            Misfit::Argument => {
+            ArgumentError::Nul => "it holds a NUL byte, which no argument can: use --null input, or filter it out",
+            ArgumentError::Argument => {
                 "it is too long for an argument, of which the kernel takes 128 KiB: use --pipe"
             }
-            Misfit::Line => {
+            ArgumentError::Line => {
                 "it is too long beside the environment and the other arguments: use --pipe, or a smaller environment"
             }
         })
@@ -78,12 +78,12 @@ impl Capacity {
     }
 
     /// Why this item, without its delimiter, can never be given to a command, if so.
-    pub fn misfit(&self, item: &[u8]) -> Option<Misfit> {
+    pub fn argument_error(&self, item: &[u8]) -> Option<ArgumentError> {
         let line = self.line?;
         match item.len() {
-            _ if memchr::memchr(0, item).is_some() => Some(Misfit::Nul),
-            length if length > line.longest => Some(Misfit::Argument),
-            length if line.weight(length) > line.single => Some(Misfit::Line),
+            _ if memchr::memchr(0, item).is_some() => Some(ArgumentError::Nul),
+            length if length > line.longest => Some(ArgumentError::Argument),
+            length if line.weight(length) > line.single => Some(ArgumentError::Line),
             _ => None,
         }
     }

@@ -19,7 +19,7 @@ use std::io;
 
 pub use bad_item::BadItem;
 pub use block::Block;
-pub use capacity::{Capacity, CommandLine, Misfit};
+pub use capacity::{ArgumentError, Capacity, CommandLine};
 pub use charger::Charger;
 pub use delimiter::Delimiter;
 pub use intake::{Done, Intake};

@@ -9,7 +9,7 @@ use super::report::{Log, Reporter};
 use super::stats::items;
 use super::wall::{clock_at, words};
 use crate::exit::Exit;
-use crate::schedule::{Holdup, Stats};
+use crate::schedule::{Stats, WaitReason};
 use crate::time::{SECOND, Time, Wall};
 
 /// A wait as long as this is explained.
@@ -27,16 +27,18 @@ impl Reporter {
     }
 
     /// Explains a long wait; only the first.
-    pub fn explain(&self, wall: Wall, now: Time, next: Option<Time>, holdup: &Holdup) {
-        let text = match (holdup, next) {
-            (Holdup::Input | Holdup::Command, _) => return,
-            (Holdup::Pause(_), _) => format!("paused by the limit {} until it changes", reason(holdup)),
-            (Holdup::Limit(_), Some(next)) => {
+    pub fn explain(&self, wall: Wall, now: Time, next: Option<Time>, wait_reason: &WaitReason) {
+        let text = match (wait_reason, next) {
+            (WaitReason::Input | WaitReason::Command, _) => return,
+            (WaitReason::Pause(_), _) => {
+                format!("paused by the limit {} until it changes", reason(wait_reason))
+            }
+            (WaitReason::Limit(_), Some(next)) => {
                 let until = clock_at(wall, now, next);
-                format!("waiting until {until} for the limit {}", reason(holdup))
+                format!("waiting until {until} for the limit {}", reason(wait_reason))
             }
             (_, Some(next)) => {
-                format!("waiting until {}: {}", clock_at(wall, now, next), reason(holdup))
+                format!("waiting until {}: {}", clock_at(wall, now, next), reason(wait_reason))
             }
             (_, None) => return,
         };

@@ -52,7 +52,7 @@ impl Reporter {
         let ends = if failed.why == Failure::Ended(End::Exited(255)) { ", which ends the run" } else { "" };
         let text = format!("{}: {}{ends}", items_of(failed), reason(failed.why));
         // What was not even tried is an error.
-        self.say_failed(matches!(failed.why, Failure::Misfit(_)), &text);
+        self.say_failed(matches!(failed.why, Failure::ArgumentError(_)), &text);
     }
 }
 
@@ -69,6 +69,6 @@ fn reason(why: Failure) -> String {
         Failure::Ended(End::Exited(code)) => format!("exited with {code}"),
         Failure::Ended(End::Killed(signal)) => format!("was killed by {}", signal_name(signal)),
         Failure::TimedOut => "ran longer than --timeout and was ended".to_owned(),
-        Failure::Misfit(misfit) => format!("not run: {misfit}"),
+        Failure::ArgumentError(argument_error) => format!("not run: {argument_error}"),
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 
 use crate::config::Rate;
 use crate::exit::Exit;
-use crate::schedule::{LimitMetrics, LimitStats, Metrics, Now, Standing, Stats, Verdict};
+use crate::schedule::{Availability, LimitMetrics, LimitStats, Metrics, Now, Stats, Verdict};
 use crate::time::{SECOND, Time, Wall};
 
 /// What a limit is unless it says so.
@@ -104,18 +104,18 @@ fn gauges(page: &mut Page, limits: &Labelled, wall: Wall) {
     };
     let help = "How much the limit allows at once now; absent for limits by key and shared ones.";
     gauge("throttle_limit_available", help, &|now| match now.standing {
-        Standing::Common { available } => Some(available.to_string()),
-        Standing::Keyed { .. } => None,
+        Availability::Common { available } => Some(available.to_string()),
+        Availability::Keyed { .. } => None,
     });
     let help = "Keys that the limit remembers; absent for limits without a key.";
     gauge("throttle_limit_keys", help, &|now| match now.standing {
-        Standing::Common { .. } => None,
-        Standing::Keyed { keys } => Some(keys.to_string()),
+        Availability::Common { .. } => None,
+        Availability::Keyed { keys } => Some(keys.to_string()),
     });
     let help = "Keys of which items wait for the limit; absent for limits without a key.";
     gauge("throttle_limit_waiting_keys", help, &|now| match now.standing {
-        Standing::Common { .. } => None,
-        Standing::Keyed { .. } => Some(now.waiting.to_string()),
+        Availability::Common { .. } => None,
+        Availability::Keyed { .. } => Some(now.waiting.to_string()),
     });
     let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or the end of a command can allow it.";
     gauge("throttle_limit_next_timestamp_seconds", help, &|now| {
@@ -249,7 +249,7 @@ mod tests {
         limit.stats.charged = Charged { releases: 3, cost: 12 };
         limit.stats.waited = 61 * SECOND;
         let next = Some(Verdict::At(Time(65 * SECOND)));
-        limit.now = Some(Now { standing: Standing::Common { available: 4 }, next, waiting: 0 });
+        limit.now = Some(Now { standing: Availability::Common { available: 4 }, next, waiting: 0 });
         let lines = lines(&metrics(vec![limit]), None);
         let expected = [
             ("throttle_limit_released_total", "3"),
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn keys_are_counted_and_not_named() {
         let mut limit = limit("10/m,key=col:1");
-        let standing = Standing::Keyed { keys: 1_000_000 };
+        let standing = Availability::Keyed { keys: 1_000_000 };
         limit.now = Some(Now { standing, next: Some(Verdict::Never), waiting: 7 });
         let lines = lines(&metrics(vec![limit]), None);
         let labels = "{run=\"mail\",limit=\"10/1m,key=col:1\"}";

@@ -21,7 +21,7 @@ impl RedisStore {
         // For how long a slot may matter.
         let memory = memories.max().unwrap_or(0).saturating_mul(1000).saturating_add(self.policy().horizon);
         let deadline = self.policy().deadline;
-        self.sightings.doubt(&order.key, asked, deadline, memory)
+        self.observations.doubt(&order.key, asked, deadline, memory)
     }
 
     pub(super) fn note(&mut self, order: &Order, asked: &Asked) {
@@ -35,7 +35,7 @@ impl RedisStore {
         if self.began == 0 {
             self.began = asked.booked.now;
         }
-        self.sightings.note(&order.key, asked, self.agreement.policy.quotas.len());
+        self.observations.note(&order.key, asked, self.shared_policy.policy.quotas.len());
     }
 
     pub(super) fn warn(&mut self, what: &str) {
@@ -51,7 +51,7 @@ impl RedisStore {
         if slots.is_empty() && !booked.slots.is_empty() {
             return Err(Failure::away(too_slow(exchange.round_trip(), deadline)));
         }
-        self.handed_out.add(order, *node, &slots, exchange.answered);
+        self.returnable.add(order, *node, &slots, exchange.answered);
         let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();
         let not_before = |at| Time(exchange.not_before(at).0.saturating_add(PAUSE));
         let ask_again = booked.ask_again.map(not_before);
@@ -59,7 +59,7 @@ impl RedisStore {
         let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
         let next = slots.first().map(|slot| slot.at).or(turn);
         let silent_until = next.filter(|_| warning.is_some());
-        let overruns = self.sightings.overruns(&order.key, self.policy().quotas.len(), exchange);
+        let overruns = self.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
         Ok(Answer { slots, ask_again, turn: booked.turn, warning, silent_until, overruns })
     }
 }

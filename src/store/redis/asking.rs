@@ -4,8 +4,8 @@ use super::RedisStore;
 use super::clock::Exchange;
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_far, too_slow};
 use super::failure::Failure;
-use super::handed_out::NodeSlot;
 use super::nodes::NodeId;
+use super::returnable::NodeSlot;
 use super::script::{BookedSlots, Charge, Request, Seen, redis_key};
 use super::socket::Patience;
 use crate::store::Order;
@@ -42,11 +42,11 @@ impl RedisStore {
     pub(super) fn meet(&mut self, order: &Order, patience: Patience) -> Result<(), Failure> {
         if !self.is_near {
             let enough = self.policy().deadline / ROUND_TRIPS;
-            let longest = if self.agreement.is_settled { u64::MAX } else { CHOOSING };
+            let longest = if self.shared_policy.is_settled { u64::MAX } else { CHOOSING };
             let (round_trip, is_kept) = self.probe(order, 0, (enough, longest), patience)?;
             match is_kept {
-                true => self.agreement.is_settled = true,
-                false => self.agreement.settle(required_margin(round_trip)),
+                true => self.shared_policy.is_settled = true,
+                false => self.shared_policy.settle(required_margin(round_trip)),
             }
             let deadline = self.policy().deadline;
             if round_trip > deadline / ROUND_TRIPS {
@@ -59,7 +59,7 @@ impl RedisStore {
         }
         let now = (self.now)();
         if !order.key.is_empty() && self.claimed_until.is_none_or(|until| until <= now) {
-            let millis = self.agreement.claim();
+            let millis = self.shared_policy.claim();
             self.probe(order, millis, (u64::MAX, 0), patience)?;
             self.claimed_until = now.checked_add((millis.saturating_mul(1_000_000 / 2)).into());
         }
@@ -75,7 +75,7 @@ impl RedisStore {
         patience: Patience,
     ) -> Result<(u64, bool), Failure> {
         let key = redis_key(self.server.name(), b"");
-        let nothing = Request { keep, ..self.agreement.request(&key, order, self.began) };
+        let nothing = Request { keep, ..self.shared_policy.request(&key, order, self.began) };
         let (now, booking) = (&self.now, &self.booking);
         self.nodes.ask(&key, patience, |_, connection| {
             let mut is_kept = false;
@@ -91,17 +91,17 @@ impl RedisStore {
         given: &[NodeSlot],
         patience: Patience,
     ) -> Result<Asked, Failure> {
-        self.agreement.prepare(order)?;
+        self.shared_policy.prepare(order)?;
         let key = redis_key(self.server.name(), &order.key);
-        let nothing = self.agreement.request(&key, order, self.began);
-        let (now, booking, sightings, replicas) =
-            (&self.now, &self.booking, &self.sightings, self.server.replicas);
+        let nothing = self.shared_policy.request(&key, order, self.began);
+        let (now, booking, observations, replicas) =
+            (&self.now, &self.booking, &self.observations, self.server.replicas);
         self.nodes.ask(&key, patience, |node, connection| {
             connection.replicate(replicas, false)?;
             if nothing.policy.deadline < SHORT {
                 booking.ask(connection, &nothing)?;
             }
-            let charges = sightings.charges(order, nothing.terms, node);
+            let charges = observations.charges(order, nothing.terms, node);
             // If the key has moved, the others are by another clock.
             let given: Vec<_> =
                 given.iter().filter(|slot| slot.node == node).map(|slot| slot.micros).collect();

@@ -33,22 +33,22 @@
 //! Then nothing is released, and it is asked again until a timeout. If an answer is lost after the script ran, its
 //! slots are booked in vain, which costs throughput, never the limit.
 
-mod agreement;
 mod answering;
 mod asking;
 mod clock;
 mod connection;
 mod distance;
 mod failure;
-mod handed_out;
 mod hash_slot;
 mod nodes;
+mod observations;
 mod offline;
 mod reset;
 mod retries;
+mod returnable;
 mod script;
 mod sentinel;
-mod sightings;
+mod shared_policy;
 mod socket;
 mod terms;
 #[cfg(feature = "tls")]
@@ -59,16 +59,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use self::agreement::Agreement;
 use self::asking::SHORT;
 use self::clock::Micros;
 use self::failure::Failure;
-use self::handed_out::HandedOut;
 use self::nodes::Nodes;
+use self::observations::Observations;
 pub(super) use self::reset::reset;
 use self::retries::persist;
+use self::returnable::Returnable;
 use self::script::Booking;
-use self::sightings::Sightings;
+use self::shared_policy::SharedPolicy;
 use self::socket::Patience;
 use super::{Answer, Order, Policy, Reach, Slot, Store, StoreError, Tell};
 use crate::config::{Rate, Server};
@@ -86,16 +86,16 @@ pub struct RedisStore {
     server: Server,
     timeout: Duration,
     now: Box<dyn Fn() -> Time + Send>,
-    agreement: Agreement,
+    shared_policy: SharedPolicy,
     booking: Booking,
     nodes: Nodes,
-    sightings: Sightings,
+    observations: Observations,
     began: Micros,
     is_near: bool,
     has_told_reach: bool,
     /// Until when it is on record that nobody uses the name of our keys for other limits.
     claimed_until: Option<Time>,
-    handed_out: HandedOut,
+    returnable: Returnable,
     warning: Option<String>,
     tell: Option<Tell>,
 }
@@ -112,8 +112,8 @@ pub(super) fn open(
     now: impl Fn() -> Time + Send + 'static,
 ) -> Result<Box<dyn Store>, StoreError> {
     terms::terms(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
-    let agreement = Agreement::new(policy.clone(), rates);
-    Ok(Box::new(RedisStore { agreement, ..RedisStore::new(server.clone(), policy, timeout, now) }))
+    let shared_policy = SharedPolicy::new(policy.clone(), rates);
+    Ok(Box::new(RedisStore { shared_policy, ..RedisStore::new(server.clone(), policy, timeout, now) }))
 }
 
 impl RedisStore {
@@ -130,16 +130,16 @@ impl RedisStore {
         RedisStore {
             timeout,
             now: Box::new(now),
-            agreement: Agreement::new(policy, &[]),
+            shared_policy: SharedPolicy::new(policy, &[]),
             booking: Booking::new(),
             nodes: Nodes::new(server.clone()),
             server,
-            sightings: Sightings::default(),
+            observations: Observations::default(),
             began: 0,
             is_near: false,
             has_told_reach: false,
             claimed_until: None,
-            handed_out: HandedOut::default(),
+            returnable: Returnable::default(),
             warning: None,
             tell: None,
         }
@@ -152,7 +152,7 @@ impl RedisStore {
             let asked = self.meet(order, patience);
             // What is given back is given back once.
             let asked = match asked.and_then(|()| self.ask(order, &mem::take(&mut given), patience)) {
-                Err(Failure::OtherLimits(theirs)) if self.agreement.adopt(&theirs) => {
+                Err(Failure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {
                     (self.is_near, self.has_told_reach) = (false, false);
                     "the state has other margins again and again".clone_into(&mut why);
                     continue;
@@ -179,7 +179,7 @@ impl RedisStore {
     }
 
     fn policy(&self) -> &Policy {
-        &self.agreement.policy
+        &self.shared_policy.policy
     }
 
     fn disagreement(&self, theirs: &str) -> Failure {
@@ -196,7 +196,7 @@ impl RedisStore {
             return;
         }
         let Some(tell) = &self.tell else { return };
-        let low = self.policy().reach(self.agreement.rates()).filter(Reach::is_low);
+        let low = self.policy().reach(self.shared_policy.rates()).filter(Reach::is_low);
         low.for_each(|reach| tell(reach.to_string()));
     }
 }
@@ -214,7 +214,7 @@ impl Store for RedisStore {
 
     /// Tried once: a slot that is not given back costs throughput, never the limit.
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        let given = self.handed_out.take(order, slots);
+        let given = self.returnable.take(order, slots);
         if given.is_empty() {
             return Ok(());
         }

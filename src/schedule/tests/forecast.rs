@@ -1,72 +1,72 @@
 //! What a run waits for, and what is left of it.
 
 use super::*;
-use crate::schedule::{Holdup, Precision, Total};
+use crate::schedule::{Precision, Total, WaitReason};
 
 /// What is waited for, once all this has happened.
-fn holdup(mut scene: Scene, events: &[(u64, Event)]) -> Holdup {
+fn wait_reason(mut scene: Scene, events: &[(u64, Event)]) -> WaitReason {
     for (at, event) in events {
         scene.happens(Time(*at), event);
         scene.actions(*at);
     }
     let now = events.last().map_or(0, |(at, _)| *at);
-    scene.schedule.holdup(Time(now))
+    scene.schedule.wait_reason(Time(now))
 }
 
 #[test]
 fn what_the_next_release_waits_for() {
-    let table: [(&str, &[(u64, Event)], Holdup); 15] = [
-        ("-r 1/100ns", &[(0, Input("a\n"))], Holdup::Input),
-        ("-r 1/100ns", &[(0, Input("a\nb\n"))], Holdup::Limit(rate("1/100ns"))),
-        ("-r 1/100ns", &[(0, Input("a\nb\n")), (1, Interrupt)], Holdup::Input),
-        ("-r 1/100ns", &[(0, Input("a\nb\n")), (1, Limits("0/s"))], Holdup::Pause(rate("0/s"))),
-        ("-r 1/100ns -B 2,50ns", &[(0, Input("a\n"))], Holdup::Batch),
-        ("-r 1/100ns -j 9 -- cmd", &[(0, Input("a\n"))], Holdup::Command),
-        ("-r 9/100ns -j 1 -- cmd", &[(0, Input("a\nb\n"))], Holdup::Command),
-        ("-r 1/100ns -j 9 -- cmd", &[(0, Input("a\n")), (1, Ended(1, 0))], Holdup::Input),
-        ("-r 1/100ns -j 9 -- cmd", &[(0, Input("a\nb\n")), (1, Interrupt)], Holdup::Command),
-        ("-r 1/100ns,from=exit -j 9 -- cmd", &[(0, Input("a\nb\n"))], Holdup::Command),
+    let table: [(&str, &[(u64, Event)], WaitReason); 15] = [
+        ("-r 1/100ns", &[(0, Input("a\n"))], WaitReason::Input),
+        ("-r 1/100ns", &[(0, Input("a\nb\n"))], WaitReason::Limit(rate("1/100ns"))),
+        ("-r 1/100ns", &[(0, Input("a\nb\n")), (1, Interrupt)], WaitReason::Input),
+        ("-r 1/100ns", &[(0, Input("a\nb\n")), (1, Limits("0/s"))], WaitReason::Pause(rate("0/s"))),
+        ("-r 1/100ns -B 2,50ns", &[(0, Input("a\n"))], WaitReason::Batch),
+        ("-r 1/100ns -j 9 -- cmd", &[(0, Input("a\n"))], WaitReason::Command),
+        ("-r 9/100ns -j 1 -- cmd", &[(0, Input("a\nb\n"))], WaitReason::Command),
+        ("-r 1/100ns -j 9 -- cmd", &[(0, Input("a\n")), (1, Ended(1, 0))], WaitReason::Input),
+        ("-r 1/100ns -j 9 -- cmd", &[(0, Input("a\nb\n")), (1, Interrupt)], WaitReason::Command),
+        ("-r 1/100ns,from=exit -j 9 -- cmd", &[(0, Input("a\nb\n"))], WaitReason::Command),
         (
             "-r 9/100ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd",
             &[(0, Input("a\n")), (1, Ended(1, 1))],
-            Holdup::Backoff,
+            WaitReason::Backoff,
         ),
         (
             "-r 9/100ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd",
             &[(0, Input("a\n")), (1, Ended(1, 1)), (2, Interrupt)],
-            Holdup::Input,
+            WaitReason::Input,
         ),
         (
             "-r 9/100ns -j 9 --in-order --retries 1 --backoff 35ns..35ns -- cmd",
             &[(0, Input("a\n")), (1, Ended(1, 1))],
-            Holdup::Backoff,
+            WaitReason::Backoff,
         ),
         (
             "-r 9/100ns -j 9 --retries 1 -- cmd",
             &[(0, Input("a\n")), (1, EndedAndAsks(1, 1, 100))],
-            Holdup::Hold,
+            WaitReason::Hold,
         ),
         ("-r 1/100ns,key=col:1,only=b -r 1/300ns,key=col:1,only=a", &[(0, Input("a\nb\na\nb\n"))], {
-            Holdup::Limit(rate("1/100ns,key=col:1,only=b"))
+            WaitReason::Limit(rate("1/100ns,key=col:1,only=b"))
         }),
     ];
     for (args, events, expected) in table {
-        assert_eq!(holdup(Scene::new(args), events), expected, "{args}");
+        assert_eq!(wait_reason(Scene::new(args), events), expected, "{args}");
     }
 }
 
 #[test]
 fn a_busy_sink_and_a_store_hold_up_what_the_limits_allow() {
     let scene = Scene { busy: Some(50), ..Scene::new("-r 9/100ns") };
-    assert_eq!(holdup(scene, &[(0, Input("a\n"))]), Holdup::Shortage);
+    assert_eq!(wait_reason(scene, &[(0, Input("a\n"))]), WaitReason::Shortage);
     let mut scene = Scene::new("-r 1/100ns");
     scene.schedule =
         scene.schedule.with_bookings(BookingTerms { span: 2, longest_span: 2, most: vec![1], patience: 20 });
     scene.happens(Time(0), &Input("a\n"));
     scene.actions(0);
-    assert_eq!(scene.schedule.holdup(Time(0)), Holdup::Slot);
+    assert_eq!(scene.schedule.wait_reason(Time(0)), WaitReason::Slot);
     // Others may book what this run would.
-    let ends = scene.schedule.outlook(Time(0), Some(Total { items: 3, is_exact: true })).ends;
+    let ends = scene.schedule.forecast(Time(0), Some(Total { items: 3, is_exact: true })).ends;
     assert_eq!(ends, Some((Time(200), Precision::AtLeast)));
 }
 
@@ -86,10 +86,10 @@ fn what_was_passed_over_is_not_left() {
     scene.schedule.skip(Box::new(|item| item == b"b"));
     scene.happens(Time(0), &Input("a\nb\nc\n"));
     scene.actions(0);
-    assert_eq!(scene.schedule.outlook(Time(0), None).left, 1);
+    assert_eq!(scene.schedule.forecast(Time(0), None).left, 1);
     scene.happens(Time(100), &Due);
     scene.actions(100);
-    assert_eq!((scene.schedule.outlook(Time(100), None).left, scene.schedule.stats().left()), (0, 0));
+    assert_eq!((scene.schedule.forecast(Time(100), None).left, scene.schedule.stats().left()), (0, 0));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_may_go_now_is_not_the_next_release() {
     let mut scene = Scene::new("-r 1/100ns -B 2");
     scene.happens(Time(7), &Input("a\n"));
     assert_eq!(scene.actions(7), "wait 7 or input");
-    assert_eq!(scene.schedule.outlook(Time(7), None).next, None);
+    assert_eq!(scene.schedule.forecast(Time(7), None).next, None);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn how_well_the_end_is_known_if_costs_differ() {
     let scene = Scene::new("-r 9/100ns,cost=col:1");
     let precision = |items| {
         let total = Total { items, is_exact: true };
-        scene.schedule.outlook(Time(0), Some(total)).ends.map(|(_, precision)| precision)
+        scene.schedule.forecast(Time(0), Some(total)).ends.map(|(_, precision)| precision)
     };
     // With nothing left there is nothing to be known.
     assert_eq!((precision(0), precision(5)), (Some(Precision::About), Some(Precision::AtLeast)));

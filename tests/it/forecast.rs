@@ -6,7 +6,7 @@ use fastrand::Rng;
 use nix::sys::signal::Signal::SIGTERM;
 use throttle::config::Algorithm;
 use throttle::exit::{End, JobEnd};
-use throttle::schedule::{Action, Holdup, Outlook, Precision, Schedule, Total};
+use throttle::schedule::{Action, Forecast, Precision, Schedule, Total, WaitReason};
 use throttle::source::{Block, Capacity};
 use throttle::time::{SECOND, Time};
 
@@ -49,8 +49,8 @@ impl Run {
         }
     }
 
-    fn outlook(&self) -> Outlook {
-        self.schedule.outlook(self.now, None)
+    fn forecast(&self) -> Forecast {
+        self.schedule.forecast(self.now, None)
     }
 
     /// Goes on for so many waits.
@@ -93,7 +93,7 @@ fn the_end_that_is_expected_comes_to_pass() {
         for waits in [0, 1, 4] {
             let mut run = Run::new(args, &lines(300), true);
             run.advance(waits);
-            let expected = run.outlook().ends.expect("an end");
+            let expected = run.forecast().ends.expect("an end");
             let end = run.finish();
             assert_eq!(expected.1, precision, "{args:?}");
             match precision {
@@ -119,7 +119,7 @@ fn what_cannot_be_known_is_no_later_than_it_is() {
     for (args, is_whole) in table {
         let mut run = Run::new(args, &lines(300), is_whole);
         run.advance(1);
-        let Outlook { ends, next, .. } = run.outlook();
+        let Forecast { ends, next, .. } = run.forecast();
         let (at, precision) = ends.expect("an end");
         assert!(next.is_none_or(|next| next <= at), "{args:?}");
         run.schedule.end_of_input(run.now, None);
@@ -153,7 +153,7 @@ fn no_end_that_is_expected_is_later_than_it_is_and_what_is_exact_comes_to_pass()
         let limits: Vec<_> = limits.iter().map(String::as_str).collect();
         let mut run = Run::new(&limits, &lines(random.u64(1..=60)), true);
         run.advance(random.usize(0..6));
-        let Outlook { ends, next, left, .. } = run.outlook();
+        let Forecast { ends, next, left, .. } = run.forecast();
         let (expected, precision) = ends.expect("an end");
         let what = format!("THROTTLE_SEED={seed}: {limits:?}, {left} left at {}", run.now);
         if left == 0 {
@@ -184,10 +184,10 @@ fn what_is_still_to_be_read_counts_once_it_is_counted() {
     let mut run = Run::new(&["-r20/1m"], &lines(30), false);
     run.advance(0);
     let counted = Total { items: 300, is_exact: true };
-    let Outlook { left, ends, holdup, next, .. } = run.schedule.outlook(run.now, Some(counted));
+    let Forecast { left, ends, wait_reason, next, .. } = run.schedule.forecast(run.now, Some(counted));
     assert_eq!((left, ends), (280, Some((Time(14 * 60 * SECOND), Precision::Exact))));
     assert_eq!(next, Some(Time(60 * SECOND)));
-    let Holdup::Limit(rate) = holdup else { panic!("{holdup:?}") };
+    let WaitReason::Limit(rate) = wait_reason else { panic!("{wait_reason:?}") };
     assert_eq!(rate.to_string(), "20/1m,algo=sliding");
 }
 
@@ -205,9 +205,9 @@ fn an_item_that_backs_off_in_order_puts_off_the_end() {
     let end = JobEnd { first: 1, end: End::Exited(1), timed_out: false, retry_after: None };
     schedule.job_ended(Time::ZERO, &end);
     schedule.poll(Time::ZERO, capacity);
-    let outlook = schedule.outlook(Time::ZERO, None);
-    assert_eq!((outlook.holdup, outlook.next), (Holdup::Backoff, Some(Time(3600 * SECOND))));
-    assert!(outlook.ends.expect("an end").0 >= Time(3601 * SECOND), "{:?}", outlook.ends);
+    let forecast = schedule.forecast(Time::ZERO, None);
+    assert_eq!((forecast.wait_reason, forecast.next), (WaitReason::Backoff, Some(Time(3600 * SECOND))));
+    assert!(forecast.ends.expect("an end").0 >= Time(3601 * SECOND), "{:?}", forecast.ends);
 }
 
 #[test]

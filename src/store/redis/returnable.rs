@@ -15,15 +15,15 @@ pub(super) struct NodeSlot {
 }
 
 #[derive(Default)]
-pub(super) struct HandedOut(Vec<(Arc<Order>, Slot, NodeSlot)>);
+pub(super) struct Returnable(Vec<(Arc<Order>, Slot, NodeSlot)>);
 
-impl HandedOut {
+impl Returnable {
     /// Adds what `node` gave for an order, and forgets what is over by `now`.
     pub(super) fn add(&mut self, order: &Order, node: NodeId, slots: &[(Slot, Micros)], now: Time) {
         self.0.retain(|(_, slot, _)| slot.until >= now);
         let order = Arc::new(order.clone());
-        let handed_out = |&(slot, micros)| (Arc::clone(&order), slot, NodeSlot { node, micros });
-        self.0.extend(slots.iter().map(handed_out));
+        let returnable = |&(slot, micros)| (Arc::clone(&order), slot, NodeSlot { node, micros });
+        self.0.extend(slots.iter().map(returnable));
     }
 
     /// Those of an order, each once: there may be several at one instant, of which only some are given back.

@@ -12,7 +12,7 @@ use crate::store::{Order, Policy, Reserve};
 /// For how long the policy of keys is on record at least, in milliseconds.
 const LEAST_CLAIM: u64 = 10_000;
 
-pub(super) struct Agreement {
+pub(super) struct SharedPolicy {
     pub(super) policy: Policy,
     /// The policy in the numbers of the scripts; none before the first booking.
     terms: Vec<ScriptTerms>,
@@ -22,11 +22,11 @@ pub(super) struct Agreement {
     pub(super) is_settled: bool,
 }
 
-impl Agreement {
+impl SharedPolicy {
     pub(super) fn new(policy: Policy, rates: &[Rate]) -> Self {
         let is_open = rates.iter().any(|rate| rate.margin == 0);
         let rates = if is_open { rates.to_vec() } else { Vec::new() };
-        Agreement { policy, terms: Vec::new(), rates, is_settled: !is_open }
+        SharedPolicy { policy, terms: Vec::new(), rates, is_settled: !is_open }
     }
 
     pub(super) fn rates(&self) -> &[Rate] {
@@ -47,7 +47,7 @@ impl Agreement {
 
     /// An order that charges nothing.
     pub(super) fn request<'a>(&'a self, key: &'a [u8], order: &'a Order, began: Micros) -> Request<'a> {
-        let Agreement { policy, terms, .. } = self;
+        let SharedPolicy { policy, terms, .. } = self;
         Request { key, policy, terms, began, keep: 0, order, charges: &[], given: &[], ago: 0 }
     }
 
@@ -111,18 +111,18 @@ mod tests {
         Policy::new(&rates(texts), Reserve::REMOTE)
     }
 
-    fn given(texts: &[&str]) -> Agreement {
-        Agreement::new(policy(texts), &rates(texts))
+    fn given(texts: &[&str]) -> SharedPolicy {
+        SharedPolicy::new(policy(texts), &rates(texts))
     }
 
     #[test]
     fn a_margin_is_as_long_as_the_way_demands_unless_it_is_given() {
         let texts = ["10/s", "9/s,margin=5ms"];
         let settled = |texts: &[&str], least| {
-            let mut agreement = given(texts);
-            agreement.settle(least);
-            agreement.settle(2 * least);
-            agreement.policy
+            let mut shared_policy = given(texts);
+            shared_policy.settle(least);
+            shared_policy.settle(2 * least);
+            shared_policy.policy
         };
         assert_eq!(settled(&texts, 1_000_000), policy(&texts), "20 ms are more");
         assert_eq!(settled(&texts, 30_000_000), policy(&["10/s,margin=30ms", "9/s,margin=5ms"]));

@@ -15,7 +15,7 @@ use crate::store::{Order, Overruns};
 const FEW: usize = 1024;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Sighting {
+struct Observation {
     seen: Seen,
     /// Who said so, and since which step of its clock.
     node: NodeId,
@@ -26,13 +26,13 @@ struct Sighting {
 
 /// What was last seen, by key and limit.
 #[derive(Debug, Default)]
-pub(super) struct Sightings {
-    by_key: HashMap<Key, Box<[Sighting]>>,
+pub(super) struct Observations {
+    by_key: HashMap<Key, Box<[Observation]>>,
     tidy_beyond: usize,
     clocks: HashMap<NodeId, ServerClock>,
 }
 
-impl Sightings {
+impl Observations {
     /// Why what was asked for may be younger than it looks by the clock that answered, unless it was distrusted already.
     /// The next charges say so.
     ///
@@ -59,22 +59,25 @@ impl Sightings {
     }
 
     fn distrust(&mut self, key: &Key) {
-        let sightings = self.by_key.get_mut(key).into_iter().flatten();
-        sightings.for_each(|sighting| sighting.is_distrusted = true);
+        let observations = self.by_key.get_mut(key).into_iter().flatten();
+        observations.for_each(|observation| observation.is_distrusted = true);
     }
 
     /// Whether to distrust what `node` keeps: it looks older than it is.
     fn is_distrusted(&self, key: &Key, index: usize, node: NodeId) -> bool {
-        let sighting = self.of(key, index);
+        let observation = self.of(key, index);
         let forward_until = self.clocks.get(&node).and_then(|clock| clock.forward_until);
-        let is_known = (sighting.node, sighting.forward_until) == (node, forward_until);
-        sighting.is_distrusted || (forward_until.is_some() && !is_known)
+        let is_known = (observation.node, observation.forward_until) == (node, forward_until);
+        observation.is_distrusted || (forward_until.is_some() && !is_known)
     }
 
     /// Who kept it last, if that still matters at `now`.
     fn keeper(&self, key: &Key, now: Micros) -> Option<NodeId> {
-        let sightings = self.by_key.get(key)?;
-        sightings.iter().find(|sighting| sighting.seen.settled > now).map(|sighting| sighting.node)
+        let observations = self.by_key.get(key)?;
+        observations
+            .iter()
+            .find(|observation| observation.seen.settled > now)
+            .map(|observation| observation.node)
     }
 
     /// What an order charges, if it is given to `node`.
@@ -87,8 +90,8 @@ impl Sightings {
         limits.map(charge).collect()
     }
 
-    fn of(&self, key: &Key, index: usize) -> Sighting {
-        self.by_key.get(key).and_then(|sightings| sightings.get(index)).copied().unwrap_or_default()
+    fn of(&self, key: &Key, index: usize) -> Observation {
+        self.by_key.get(key).and_then(|observations| observations.get(index)).copied().unwrap_or_default()
     }
 
     /// What has been overrun, of all limits of a key, by the last that is known.
@@ -104,10 +107,10 @@ impl Sightings {
         let clock = self.clocks.entry(node).or_default();
         clock.forward_until = clock.forward_until.filter(|&until| now < until);
         let forward_until = clock.forward_until;
-        let fresh = || vec![Sighting::default(); limits].into();
-        let sightings = self.by_key.entry(key.clone()).or_insert_with(fresh);
+        let fresh = || vec![Observation::default(); limits].into();
+        let observations = self.by_key.entry(key.clone()).or_insert_with(fresh);
         for (charge, &seen) in asked.charges.iter().zip(&asked.booked.seen) {
-            sightings[charge.index] = Sighting { seen, node, forward_until, is_distrusted: false };
+            observations[charge.index] = Observation { seen, node, forward_until, is_distrusted: false };
         }
         self.tidy(now);
     }
@@ -115,7 +118,9 @@ impl Sightings {
     /// Forgets what matters no more, now and then.
     fn tidy(&mut self, now: Micros) {
         if self.by_key.len() > self.tidy_beyond.max(FEW) {
-            self.by_key.retain(|_, sightings| sightings.iter().any(|sighting| sighting.seen.settled > now));
+            self.by_key.retain(|_, observations| {
+                observations.iter().any(|observation| observation.seen.settled > now)
+            });
             self.tidy_beyond = FEW + 2 * self.by_key.len();
         }
     }
@@ -154,43 +159,43 @@ mod tests {
 
     #[test]
     fn each_limit_is_distrusted_until_it_was_asked_again_or_all_is_over() {
-        let mut sightings = Sightings::default();
+        let mut observations = Observations::default();
         let (a, b) = (key("a"), key("b"));
-        sightings.note(&a, &asked(HERE, 10, 20), 1);
-        assert_eq!(sightings.doubt(&a, &asked(HERE, 10, 20), 0, 50_000), None);
-        assert!(!sightings.is_distrusted(&a, 0, HERE));
+        observations.note(&a, &asked(HERE, 10, 20), 1);
+        assert_eq!(observations.doubt(&a, &asked(HERE, 10, 20), 0, 50_000), None);
+        assert!(!observations.is_distrusted(&a, 0, HERE));
         let mut stepped = asked(HERE, 50, 20);
         (stepped.exchange.asked, stepped.exchange.answered) = (Time(11_000), Time(11_000));
-        assert_eq!(sightings.doubt(&a, &stepped, 0, 50_000), Some("its clock was set forward"));
-        assert!(sightings.is_distrusted(&a, 0, HERE) && sightings.is_distrusted(&b, 0, HERE));
-        assert!(!sightings.is_distrusted(&a, 0, THERE));
-        sightings.note(&a, &asked(HERE, 50, 120), 1);
-        assert!(!sightings.is_distrusted(&a, 0, HERE) && sightings.is_distrusted(&b, 0, HERE));
-        sightings.note(&a, &asked(HERE, 100, 120), 1);
-        assert!(!sightings.is_distrusted(&b, 0, HERE));
+        assert_eq!(observations.doubt(&a, &stepped, 0, 50_000), Some("its clock was set forward"));
+        assert!(observations.is_distrusted(&a, 0, HERE) && observations.is_distrusted(&b, 0, HERE));
+        assert!(!observations.is_distrusted(&a, 0, THERE));
+        observations.note(&a, &asked(HERE, 50, 120), 1);
+        assert!(!observations.is_distrusted(&a, 0, HERE) && observations.is_distrusted(&b, 0, HERE));
+        observations.note(&a, &asked(HERE, 100, 120), 1);
+        assert!(!observations.is_distrusted(&b, 0, HERE));
     }
 
     #[test]
     fn a_key_that_moved_is_distrusted_until_it_was_asked_again() {
-        let mut sightings = Sightings::default();
+        let mut observations = Observations::default();
         let (a, b) = (key("a"), key("b"));
-        sightings.note(&a, &asked(HERE, 10, 20), 1);
-        assert_eq!((sightings.keeper(&a, 19), sightings.keeper(&a, 20)), (Some(HERE), None));
-        sightings.distrust(&a);
-        assert!(sightings.is_distrusted(&a, 0, THERE) && !sightings.is_distrusted(&b, 0, THERE));
-        sightings.note(&a, &asked(THERE, 10, 30), 1);
-        assert!(!sightings.is_distrusted(&a, 0, THERE));
-        assert_eq!(sightings.keeper(&a, 20), Some(THERE));
+        observations.note(&a, &asked(HERE, 10, 20), 1);
+        assert_eq!((observations.keeper(&a, 19), observations.keeper(&a, 20)), (Some(HERE), None));
+        observations.distrust(&a);
+        assert!(observations.is_distrusted(&a, 0, THERE) && !observations.is_distrusted(&b, 0, THERE));
+        observations.note(&a, &asked(THERE, 10, 30), 1);
+        assert!(!observations.is_distrusted(&a, 0, THERE));
+        assert_eq!(observations.keeper(&a, 20), Some(THERE));
     }
 
     #[test]
     fn a_million_keys_take_no_memory_once_they_have_settled() {
-        let mut sightings = Sightings::default();
+        let mut observations = Observations::default();
         for number in 0..1_000_000u64 {
             let key = Key::from_slice(&number.to_le_bytes());
-            sightings.note(&key, &asked(HERE, number, number + 100), 1);
+            observations.note(&key, &asked(HERE, number, number + 100), 1);
         }
-        assert!(sightings.by_key.len() < 2 * FEW);
-        assert_eq!(sightings.of(&Key::from_slice(&999_999u64.to_le_bytes()), 0).seen.settled, 1_000_099);
+        assert!(observations.by_key.len() < 2 * FEW);
+        assert_eq!(observations.of(&Key::from_slice(&999_999u64.to_le_bytes()), 0).seen.settled, 1_000_099);
     }
 }

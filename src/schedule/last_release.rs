@@ -1,0 +1,79 @@
+//! When the last of what is left to release may go, as the limits stand.
+
+use crate::limiter::{Ask, Charges, Limits, Request, Verdict};
+use crate::time::Time;
+
+/// So many releases are tried out; the limits are asked one by one for the rest.
+const MOST_STEPS: usize = 1024;
+
+/// When the last of `count` releases goes, of which each costs the limits for all items `costs`. No release is before
+/// `since`.
+///
+/// One limit can tell. Several bear on each other, so that the releases are tried out on a copy; where they are too
+/// many for that, the answer may be a little early.
+pub(super) fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> Verdict {
+    let (mut limits, costs) = limits.copied(costs);
+    let (mut since, mut left, mut charges) = (since, count, Charges::default());
+    for _ in 0..MOST_STEPS {
+        if costs.len() < 2 || left == 0 {
+            break;
+        }
+        let request = Request { since, costs: &costs, keys: &[] };
+        let Verdict::At(at) = limits.earliest(&request) else { return Verdict::Never };
+        let Ok(admitted) = limits.admit(&mut charges, at, &request, left) else { break };
+        limits.commit(&mut charges, at, admitted, true);
+        left -= admitted;
+        since = at;
+    }
+    let asks = limits.iter().zip(&costs);
+    asks.map(|(limit, &cost)| limit.limiter.last_of(&[], Ask { since, cost }, left))
+        .fold(Verdict::At(since), Verdict::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Defaults, Rate, RateText};
+    use crate::time::SECOND;
+
+    fn limits(texts: &[&str]) -> Limits {
+        let rates: Vec<Rate> = texts
+            .iter()
+            .map(|text| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap())
+            .collect();
+        super::super::limits::build(&rates, Time::ZERO)
+    }
+
+    #[test]
+    fn the_last_release_under_the_limits() {
+        let table: [(&[&str], u64, u64); 13] = [
+            (&["20/1m"], 100, 240),
+            (&["20/1m"], 0, 0),
+            (&["20/1m,start=empty"], 100, 300),
+            (&["20/1m,algo=fixed"], 100, 240),
+            (&["20/1m,algo=bucket"], 100, 240),
+            (&["20/1m,algo=bucket,burst=1"], 100, 297),
+            (&["20/1m,algo=interval"], 100, 297),
+            (&["20/1m", "100/h"], 100, 240),
+            // The last hundred take their 4 minutes, two hours later.
+            (&["20/1m", "100/h"], 300, 2 * 3600 + 240),
+            (&["1/s,algo=interval", "20/1m"], 41, 120),
+            (&["1/s,algo=interval", "1k/h"], 3000, 2 * 3600 + 999),
+            (&["1/s,algo=interval", "1k/h", "2k/h"], 3000, 2 * 3600 + 999),
+            (&[], 100, 0),
+        ];
+        for (texts, count, seconds) in table {
+            let limits = limits(texts);
+            let costs = vec![1; texts.len()];
+            let last = last_release(&limits, Time::ZERO, &costs, count);
+            assert_eq!(last, Verdict::At(Time(seconds * SECOND)), "{count} under {texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_pause_never_ends_by_itself() {
+        let rates = [RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
+        let limits = super::super::limits::build(&rates, Time::ZERO);
+        assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Verdict::Never);
+    }
+}

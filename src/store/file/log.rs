@@ -45,19 +45,14 @@ impl Index {
     }
 
     /// Whether the log is too short for what was written to it.
-    pub(super) fn is_cut(&self) -> io::Result<bool> {
-        let Some(written) = self.written()? else { return Ok(false) };
-        let length = match fs::symlink_metadata(&self.log) {
-            Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(error),
-        };
-        Ok(length < written.length() as u64)
+    pub(super) fn is_cut(&self) -> bool {
+        let length = || fs::symlink_metadata(&self.log).map_or(0, |log| log.len());
+        self.written().is_some_and(|written| length() < written.length() as u64)
     }
 
     /// Whether not all that was written can be read, while nobody writes.
     pub(super) fn is_torn(&self) -> io::Result<bool> {
-        let Some(written) = self.written()? else { return Ok(false) };
+        let Some(written) = self.written() else { return Ok(false) };
         let log = match fs::read(&self.log) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             log => log?,
@@ -67,12 +62,10 @@ impl Index {
     }
 
     /// Nothing, if nothing was written, or that is not known.
-    fn written(&self) -> io::Result<Option<Written>> {
+    fn written(&self) -> Option<Written> {
         let mut bytes = [0; 2 * INDEX_HEADER];
-        match self.file.read_exact_at(&mut bytes, 0) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            read => read.map(|()| Written::parse(&bytes)),
-        }
+        self.file.read_exact_at(&mut bytes, 0).ok()?;
+        Written::parse(&bytes)
     }
 }
 
@@ -147,13 +140,13 @@ mod tests {
         assert!(!is_torn(&whole) && !is_torn(&[&whole[..], b"more"].concat()));
         for length in (0..whole.len()).step_by(101).chain([whole.len() - 1]) {
             assert!(is_torn(&whole[..length]), "{length} bytes");
-            assert!(index.is_cut().unwrap(), "{length} bytes");
+            assert!(index.is_cut(), "{length} bytes");
         }
         for byte in (0..LOG_HEADER).chain((LOG_HEADER..whole.len()).step_by(101)) {
             let mut changed = whole.clone();
             changed[byte] ^= 0x10;
             assert!(is_torn(&changed), "byte {byte}");
-            assert!(!index.is_cut().unwrap(), "byte {byte}");
+            assert!(!index.is_cut(), "byte {byte}");
         }
     }
 
@@ -164,7 +157,7 @@ mod tests {
         // A reader would keep it from being begun anew.
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         assert_eq!(fs::metadata(&index.log).unwrap().len(), 0);
-        assert!(!index.is_torn().unwrap() && !index.is_cut().unwrap());
+        assert!(!index.is_torn().unwrap() && !index.is_cut());
         drop(connection);
         assert!(!index.is_torn().unwrap());
     }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::files::companions;
+use super::files::{companions, present};
 
 /// A header of 48 bytes, and a copy of it.
 const INDEX_HEADER: usize = 48;
@@ -37,11 +37,7 @@ impl Index {
     /// To close it takes away the locks that SQLite has on it, whatever descriptor they were taken by.
     pub(super) fn open(path: &Path) -> io::Result<Option<Self>> {
         let [log, index] = companions(path);
-        match File::open(index) {
-            Ok(file) => Ok(Some(Index { file, log })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(present(File::open(index))?.map(|file| Index { file, log }))
     }
 
     /// Whether the log is too short for what was written to it.
@@ -53,10 +49,7 @@ impl Index {
     /// Whether not all that was written can be read, while nobody writes.
     pub(super) fn is_torn(&self) -> io::Result<bool> {
         let Some(written) = self.written() else { return Ok(false) };
-        let log = match fs::read(&self.log) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            log => log?,
-        };
+        let log = present(fs::read(&self.log))?.unwrap_or_default();
         // Whoever closes a state last removes the index first.
         Ok(!written.is_in(&log) && self.file.metadata()?.nlink() > 0)
     }

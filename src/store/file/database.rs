@@ -42,13 +42,14 @@ pub(super) struct Database {
     pub(super) connection: Connection,
     /// Open for longer than the connection, as is the file.
     index: Option<Index>,
-    /// Whether it was found good when it was last looked at.
-    is_good: Cell<bool>,
+    /// Whether it was found good when it was last looked at. If not, it is left as it is.
+    pub(super) is_good: Cell<bool>,
     /// Open for as long as the connection is: to close it would take away SQLite's locks.
-    file: Arc<File>,
-    path: PathBuf,
+    pub(super) file: Arc<File>,
+    pub(super) path: PathBuf,
     files: Files,
-    owner: Owner,
+    /// Who we are to others that use it.
+    pub(super) owner: Owner,
 }
 
 impl Database {
@@ -96,7 +97,7 @@ impl Database {
         write(new.path(), fill).map_err(|error| Fault::from(error).of(path))?;
         new.as_file().sync_all().map_err(cannot)?;
         new.persist_noclobber(path).map_err(|error| cannot(error.error))?;
-        creates.file().sync_all().map_err(cannot)
+        creates.0.sync_all().map_err(cannot)
     }
 
     /// Takes away what is at `path`, under its lock. Whether there was anything.
@@ -117,30 +118,6 @@ impl Database {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(super) fn file(&self) -> &Arc<File> {
-        &self.file
-    }
-
-    /// Whether it was found good. If not, it is left as it is, whatever was found before.
-    pub(super) fn set_good(&self, is_good: bool) {
-        self.is_good.set(is_good);
-    }
-
-    /// Writes the log into the database now, as far as that can be done.
-    pub(super) fn checkpoint(&self) {
-        // What is left in the log is as good.
-        let _ = self.connection.execute_batch("PRAGMA wal_checkpoint");
-    }
-
-    /// Who we are to others that use it.
-    pub(super) fn owner(&self) -> Owner {
-        self.owner
-    }
-
     /// Whether an owner of slots has ended, beyond doubt.
     pub(super) fn has_ended(&self, owner: Owner) -> bool {
         owner != self.owner && owner::has_ended(&self.file, owner)
@@ -148,9 +125,9 @@ impl Database {
 
     /// Begins to write, under its lock; `None` if it is not in its place any more, with all that SQLite keeps beside it.
     pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
-        self.set_good(false);
+        self.is_good.set(false);
         if files_at(&self.path)? == self.files {
-            if self.is_cut()? {
+            if self.is_cut() {
                 return Err(unusable(&self.path, Flaw::Damaged));
             }
             let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
@@ -166,15 +143,14 @@ impl Database {
         Ok(None)
     }
 
-    fn is_cut(&self) -> Result<bool, StoreError> {
-        let is_cut = self.index.as_ref().map_or(Ok(false), Index::is_cut);
-        is_cut.map_err(|error| unreadable(&self.path, error))
+    fn is_cut(&self) -> bool {
+        self.index.as_ref().is_some_and(Index::is_cut)
     }
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
-        if self.is_good.get() && matches!(self.is_cut(), Ok(false)) {
+        if self.is_good.get() && !self.is_cut() {
             checkpoint_on_close(&self.connection);
         }
     }

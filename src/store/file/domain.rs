@@ -1,7 +1,13 @@
 //! Whose clock it is: instants since the machine was started mean nothing to the same machine, started again.
 
-use anyhow::Result;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+
+/// The time namespace that all processes are in unless they were put into another one.
+const INITIAL: u64 = 0xefff_fffa;
 
 /// Those who agree in it read the same clock.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -18,56 +24,33 @@ impl Domain {
     /// # Errors
     /// The system does not tell.
     pub(super) fn ours() -> Result<Self> {
-        let boot = system::boot()?.trim().to_owned();
-        anyhow::ensure!(!boot.is_empty(), "the system does not tell one boot from the next");
-        Ok(Domain { boot, namespace: system::namespace() })
+        let boot = boot()?.trim().to_owned();
+        ensure!(!boot.is_empty(), "the system does not tell one boot from the next");
+        let namespace = fs::metadata("/proc/self/ns/time").map_or(0, |namespace| namespace.ino());
+        Ok(Domain { boot, namespace })
     }
 
     /// Whether the clock shows how long the machine has been running, so that nothing happened before 0.
     pub(super) fn counts_from_boot(&self) -> bool {
-        matches!(self.namespace, 0 | system::INITIAL)
+        matches!(self.namespace, 0 | INITIAL)
     }
 }
 
 #[cfg(target_os = "linux")]
-mod system {
-    use std::fs;
-    use std::os::unix::fs::MetadataExt;
-
-    use anyhow::{Context, Result};
-
-    /// The namespace that all processes are in unless they were put into another one.
-    pub(super) const INITIAL: u64 = 0xefff_fffa;
-
-    pub(super) fn boot() -> Result<String> {
-        let path = "/proc/sys/kernel/random/boot_id";
-        fs::read_to_string(path)
-            .with_context(|| format!("cannot read {path}, which tells one boot from the next"))
-    }
-
-    pub(super) fn namespace() -> u64 {
-        fs::metadata("/proc/self/ns/time").map_or(0, |namespace| namespace.ino())
-    }
+fn boot() -> Result<String> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    fs::read_to_string(path)
+        .with_context(|| format!("cannot read {path}, which tells one boot from the next"))
 }
 
 #[cfg(not(target_os = "linux"))]
-mod system {
+fn boot() -> Result<String> {
     use std::process::{Command, Stdio};
 
-    use anyhow::{Context, Result};
-
-    pub(super) const INITIAL: u64 = 0;
-
-    pub(super) fn boot() -> Result<String> {
-        let mut sysctl = Command::new("/usr/sbin/sysctl");
-        let told = sysctl.args(["-n", "kern.bootsessionuuid"]).stdin(Stdio::null()).output();
-        let told = told.context("cannot run sysctl, which tells one boot from the next")?;
-        Ok(String::from_utf8_lossy(&told.stdout).into_owned())
-    }
-
-    pub(super) fn namespace() -> u64 {
-        0
-    }
+    let mut sysctl = Command::new("/usr/sbin/sysctl");
+    let told = sysctl.args(["-n", "kern.bootsessionuuid"]).stdin(Stdio::null()).output();
+    let told = told.context("cannot run sysctl, which tells one boot from the next")?;
+    Ok(String::from_utf8_lossy(&told.stdout).into_owned())
 }
 
 #[cfg(test)]

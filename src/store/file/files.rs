@@ -38,11 +38,9 @@ pub(super) fn identity(path: &Path, file: &File) -> Result<(u64, u64), StoreErro
 pub(super) fn files_at(path: &Path) -> Result<Files, StoreError> {
     let mut files = Files::default();
     for (file, path) in files.iter_mut().zip(SUFFIXES.map(|suffix| beside(path, suffix))) {
-        *file = match fs::symlink_metadata(&path) {
-            Ok(there) => Some((there.dev(), there.ino())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(&path, "cannot look at it", error)),
-        };
+        let there = present(fs::symlink_metadata(&path));
+        let there = there.map_err(|error| failed(&path, "cannot look at it", error))?;
+        *file = there.map(|there| (there.dev(), there.ino()));
     }
     Ok(files)
 }
@@ -65,17 +63,23 @@ pub(super) fn lock_directory(directory: &Path, patience: Duration, how: TryLock)
 /// What is to become a state. It takes the place of what was left of one by whoever was killed, as it has the same name.
 pub(super) fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
     let name = format!(".throttle-new-{}", geteuid());
-    match fs::remove_file(directory.join(&name)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(directory),
-    }
+    present(fs::remove_file(directory.join(&name)))?;
+    tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(directory)
 }
 
 pub(super) fn remove_companions(path: &Path) -> Result<(), StoreError> {
-    companions(path).iter().try_for_each(|path| match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path, "cannot remove it", error)),
-        _ => Ok(()),
-    })
+    let remove = |path| present(fs::remove_file(path)).map(drop);
+    companions(path)
+        .iter()
+        .try_for_each(|path| remove(path).map_err(|error| failed(path, "cannot remove it", error)))
+}
+
+/// `None` if there is no such file.
+pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

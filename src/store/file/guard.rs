@@ -8,6 +8,7 @@ use std::path::Path;
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 
+use super::files::present;
 use super::network;
 use super::refusal::{failed, refused};
 use crate::store::StoreError;
@@ -27,20 +28,12 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     // Before it is opened, as to open a device may have consequences.
     check(path)?;
-    let group = shared_group(directory(path));
     // Whatever it may have become since, it is not waited for.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-    let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(path, "cannot open it", error)),
-    };
-    let metadata = file.metadata().map_err(|error| failed(path, "cannot look at it", error))?;
-    match unfit(&metadata, group) {
-        Some(why) => Err(refused(path, why)),
-        None => is_local(path).map(|()| Some(file)),
-    }
+    let opened = present(OpenOptions::new().read(true).write(true).custom_flags(flags).open(path));
+    let Some(file) = opened.map_err(|error| failed(path, "cannot open it", error))? else { return Ok(None) };
+    check_found(path, file.metadata())?;
+    is_local(path).map(|()| Some(file))
 }
 
 /// Checks what is at `path`, if there is anything, without opening it.
@@ -48,13 +41,13 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
 /// # Errors
 /// It is not a file of ours alone.
 pub(super) fn check(path: &Path) -> Result<(), StoreError> {
-    let group = shared_group(directory(path));
-    match fs::symlink_metadata(path).map(|found| unfit(&found, group)) {
-        Ok(None) => Ok(()),
-        Ok(Some(why)) => Err(refused(path, why)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(failed(path, "cannot look at it", error)),
-    }
+    check_found(path, fs::symlink_metadata(path))
+}
+
+fn check_found(path: &Path, found: io::Result<Metadata>) -> Result<(), StoreError> {
+    let found = present(found).map_err(|error| failed(path, "cannot look at it", error))?;
+    let why = found.and_then(|found| unfit(&found, shared_group(directory(path))));
+    why.map_or(Ok(()), |why| Err(refused(path, why)))
 }
 
 /// The directory that a file is in.

@@ -18,7 +18,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// A lock. It lasts until it is dropped, or the process ends in whatever way.
 #[derive(Debug)]
-pub(super) struct Lock(Arc<File>);
+pub(super) struct Lock(pub(super) Arc<File>);
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -31,10 +31,6 @@ impl Drop for Lock {
 pub(super) type TryLock = fn(&File) -> Result<(), TryLockError>;
 
 impl Lock {
-    pub(super) fn file(&self) -> &File {
-        &self.0
-    }
-
     /// Locks the file at `path` if nobody else does.
     pub(super) fn at_once(
         path: &Path,

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::files::companions;
+use super::files::{companions, present};
 
 /// A header of 48 bytes, and a copy of it.
 const INDEX_HEADER: usize = 48;
@@ -37,42 +37,28 @@ impl Index {
     /// To close it takes away the locks that SQLite has on it, whatever descriptor they were taken by.
     pub(super) fn open(path: &Path) -> io::Result<Option<Self>> {
         let [log, index] = companions(path);
-        match File::open(index) {
-            Ok(file) => Ok(Some(Index { file, log })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(present(File::open(index))?.map(|file| Index { file, log }))
     }
 
     /// Whether the log is too short for what was written to it.
-    pub(super) fn is_cut(&self) -> io::Result<bool> {
-        let Some(written) = self.written()? else { return Ok(false) };
-        let length = match fs::symlink_metadata(&self.log) {
-            Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(error),
-        };
-        Ok(length < written.length() as u64)
+    pub(super) fn is_cut(&self) -> bool {
+        let length = || fs::symlink_metadata(&self.log).map_or(0, |log| log.len());
+        self.written().is_some_and(|written| length() < written.length() as u64)
     }
 
     /// Whether not all that was written can be read, while nobody writes.
     pub(super) fn is_torn(&self) -> io::Result<bool> {
-        let Some(written) = self.written()? else { return Ok(false) };
-        let log = match fs::read(&self.log) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            log => log?,
-        };
+        let Some(written) = self.written() else { return Ok(false) };
+        let log = present(fs::read(&self.log))?.unwrap_or_default();
         // Whoever closes a state last removes the index first.
         Ok(!written.is_in(&log) && self.file.metadata()?.nlink() > 0)
     }
 
     /// Nothing, if nothing was written, or that is not known.
-    fn written(&self) -> io::Result<Option<Written>> {
+    fn written(&self) -> Option<Written> {
         let mut bytes = [0; 2 * INDEX_HEADER];
-        match self.file.read_exact_at(&mut bytes, 0) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            read => read.map(|()| Written::parse(&bytes)),
-        }
+        self.file.read_exact_at(&mut bytes, 0).ok()?;
+        Written::parse(&bytes)
     }
 }
 
@@ -147,13 +133,13 @@ mod tests {
         assert!(!is_torn(&whole) && !is_torn(&[&whole[..], b"more"].concat()));
         for length in (0..whole.len()).step_by(101).chain([whole.len() - 1]) {
             assert!(is_torn(&whole[..length]), "{length} bytes");
-            assert!(index.is_cut().unwrap(), "{length} bytes");
+            assert!(index.is_cut(), "{length} bytes");
         }
         for byte in (0..LOG_HEADER).chain((LOG_HEADER..whole.len()).step_by(101)) {
             let mut changed = whole.clone();
             changed[byte] ^= 0x10;
             assert!(is_torn(&changed), "byte {byte}");
-            assert!(!index.is_cut().unwrap(), "byte {byte}");
+            assert!(!index.is_cut(), "byte {byte}");
         }
     }
 
@@ -164,7 +150,7 @@ mod tests {
         // A reader would keep it from being begun anew.
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         assert_eq!(fs::metadata(&index.log).unwrap().len(), 0);
-        assert!(!index.is_torn().unwrap() && !index.is_cut().unwrap());
+        assert!(!index.is_torn().unwrap() && !index.is_cut());
         drop(connection);
         assert!(!index.is_torn().unwrap());
     }

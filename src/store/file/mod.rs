@@ -151,7 +151,7 @@ impl FileStore {
             tell: None,
         };
         let database = store.find_or_create()?;
-        if let Some(lock) = Lock::at_once(database.path(), database.file(), File::try_lock)? {
+        if let Some(lock) = Lock::at_once(&database.path, &database.file, File::try_lock)? {
             store.visit(&database, &lock, &[], |_, _| Ok(Answer::default()))?;
             // What was seen of those who have ended was not kept.
             store.looked = None;
@@ -181,7 +181,7 @@ impl FileStore {
             let database = self.database.take().map_or_else(|| self.find_or_create(), Ok)?;
             let tell = |why| self.tell.iter().for_each(|tell| tell(String::clone(&why)));
             let lock =
-                Lock::within(self.setting.patience, database.path(), database.file(), File::try_lock, tell);
+                Lock::within(self.setting.patience, &database.path, &database.file, File::try_lock, tell);
             let answer = lock.and_then(|lock| self.visit(&database, &lock, key, &mut task));
             if let Some(answer) = answer.transpose() {
                 self.database = Some(database);
@@ -204,7 +204,7 @@ impl FileStore {
         let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
         let Some(transaction) = database.begin(self.setting.patience)? else { return Ok(None) };
         let visited = || {
-            let mut visit = Visit::begin(&transaction, database.path(), &self.rules, key, (now, looks))?;
+            let mut visit = Visit::begin(&transaction, &database.path, &self.rules, key, (now, looks))?;
             visit.check(&self.setting.domain)?;
             let has_restarted = visit.carry_over_restart(&self.setting.domain)?;
             if let Some(known) = &self.known {
@@ -219,16 +219,17 @@ impl FileStore {
                 }
                 self.new_keys = self.new_keys.wrapping_add(1);
             }
-            let answer = task(&mut visit, database.owner())?;
+            let answer = task(&mut visit, database.owner)?;
             let known = visit.known();
             transaction.commit()?;
             Ok((answer, known, has_restarted))
         };
         let visited: Result<_, Fault> = visited();
-        database.set_good(matches!(visited, Ok(_) | Err(Fault::Told(_))));
-        let (answer, known, has_restarted) = visited.map_err(|fault| fault.of(database.path()))?;
+        database.is_good.set(matches!(visited, Ok(_) | Err(Fault::Told(_))));
+        let (answer, known, has_restarted) = visited.map_err(|fault| fault.of(&database.path))?;
         if has_restarted {
-            database.checkpoint();
+            // What is left in the log is as good.
+            let _ = database.connection.execute_batch("PRAGMA wal_checkpoint");
         }
         (self.known, self.is_replaced) = (Some(known), false);
         self.looked = if looks { Some(now) } else { self.looked };

@@ -18,35 +18,16 @@ pub(super) fn of(_: &Path) -> io::Result<Option<&'static str>> {
 /// By the number that `statfs` tells. Its type depends on the machine; its lower half is what counts.
 #[cfg(target_os = "linux")]
 fn name(number: impl TryInto<i64>) -> Option<&'static str> {
-    let bytes = number.try_into().unwrap_or(0).to_le_bytes();
-    let number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    SHARED.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+    let number = format!("{:016x} ", number.try_into().unwrap_or(0));
+    SHARED.split(", ").find_map(|known| known.strip_prefix(&number[8..]))
 }
 
+/// File systems that several machines may have in common. Of what is behind FUSE nothing can be known: perhaps sshfs.
 #[cfg(target_os = "linux")]
-/// File systems that several machines may have in common.
-const SHARED: [(u32, &str); 19] = [
-    (0x0000_6969, "NFS"),
-    (0x0000_517b, "SMB"),
-    (0xff53_4d42, "CIFS"),
-    (0xfe53_4d42, "SMB"),
-    (0x5346_414f, "AFS"),
-    (0x6b41_4653, "AFS"),
-    (0x00c3_6400, "Ceph"),
-    (0x7375_7245, "Coda"),
-    (0x0102_1997, "9p"),
-    // Of what is behind it nothing can be known: perhaps sshfs.
-    (0x6573_5546, "FUSE"),
-    (0x7461_636f, "OCFS2"),
-    (0x0116_1970, "GFS2"),
-    (0x0bd0_0bd0, "Lustre"),
-    (0x4750_4653, "GPFS"),
-    (0x786f_4256, "a folder shared by VirtualBox"),
-    (0xbacb_acbc, "a folder shared by VMware"),
-    (0xaad7_aaea, "PanFS"),
-    (0x1983_0326, "BeeGFS"),
-    (0x0000_564c, "NCP"),
-];
+const SHARED: &str = "00006969 NFS, 0000517b SMB, fe534d42 SMB, ff534d42 CIFS, 5346414f AFS, 6b414653 AFS, \
+                      00c36400 Ceph, 73757245 Coda, 01021997 9p, 65735546 FUSE, 7461636f OCFS2, 01161970 GFS2, \
+                      0bd00bd0 Lustre, 47504653 GPFS, 786f4256 a folder shared by VirtualBox, \
+                      bacbacbc a folder shared by VMware, aad7aaea PanFS, 19830326 BeeGFS, 0000564c NCP";
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

@@ -8,6 +8,8 @@ use std::io;
 
 use crate::store::ledger::Owner;
 
+pub(super) use self::system::has_ended;
+
 /// Takes a number that nobody else has, for as long as the file is open.
 ///
 /// # Errors
@@ -20,11 +22,6 @@ pub(super) fn register(file: &File) -> io::Result<Owner> {
             result => return result.map(|()| owner),
         }
     }
-}
-
-/// Whether somebody else who owned slots has ended, beyond doubt.
-pub(super) fn has_ended(file: &File, owner: Owner) -> bool {
-    system::is_free(file, owner)
 }
 
 #[cfg(target_os = "linux")]
@@ -44,7 +41,8 @@ mod system {
         fcntl(file, FcntlArg::F_OFD_SETLK(&byte(owner))).map(drop).map_err(io::Error::from)
     }
 
-    pub(super) fn is_free(file: &File, owner: Owner) -> bool {
+    /// Whether somebody else who owned slots has ended, beyond doubt.
+    pub(crate) fn has_ended(file: &File, owner: Owner) -> bool {
         let mut byte = byte(owner);
         fcntl(file, FcntlArg::F_OFD_GETLK(&mut byte)).is_ok() && i32::from(byte.l_type) == F_UNLCK
     }
@@ -68,7 +66,7 @@ mod system {
         Ok(())
     }
 
-    pub(super) fn is_free(_: &File, _: Owner) -> bool {
+    pub(crate) fn has_ended(_: &File, _: Owner) -> bool {
         false
     }
 }

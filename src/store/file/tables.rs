@@ -48,9 +48,10 @@ impl Header {
 
 /// The rows of one key.
 pub(super) struct KeyRows<'a> {
-    connection: &'a Connection,
-    generation: u64,
-    key: &'a [u8],
+    pub(super) connection: &'a Connection,
+    pub(super) key: &'a [u8],
+    /// What distinguishes the rows of this key from others that are alike.
+    salt: Vec<u8>,
     /// Whether to delete units now. To do so in bulk, once in a while, is cheaper.
     forgets: bool,
     /// The row of the log that was read last: units in succession are mostly in the same.
@@ -59,20 +60,21 @@ pub(super) struct KeyRows<'a> {
 
 impl<'a> KeyRows<'a> {
     pub(super) fn new(connection: &'a Connection, generation: u64, key: &'a [u8], forgets: bool) -> Self {
-        KeyRows { connection, generation, key, forgets, last: None }
+        let salt = [&generation.to_be_bytes(), key].concat();
+        KeyRows { connection, key, salt, forgets, last: None }
     }
 
     pub(super) fn ledger(&self) -> Result<Option<Ledger>> {
         let select = "SELECT ledger, sum, idle FROM account WHERE key = ?1";
         let mut select = self.connection.prepare_cached(select)?;
-        let read = |row: &Row<'_>| document(row, &[&self.salt(), &bytes(row.get(2)?)]);
+        let read = |row: &Row<'_>| document(row, &[&self.salt, &bytes(row.get(2)?)]);
         select.query_row([self.key], read).optional()
     }
 
     /// Notes the numbers, which are those of unused limits from `idle` on.
     pub(super) fn set_ledger(&self, ledger: &Ledger, idle: Time) -> Result<()> {
         let (ledger, idle) = (text(ledger)?, idle.0.min(i64::MAX.cast_unsigned()).cast_signed());
-        let sum = sum(&[ledger.as_bytes(), &self.salt(), &bytes(idle)]);
+        let sum = sum(&[ledger.as_bytes(), &self.salt, &bytes(idle)]);
         let mut replace = self.connection.prepare_cached("REPLACE INTO account VALUES (?1, ?2, ?3, ?4)")?;
         replace.execute(params![self.key, idle, ledger, sum]).map(drop)
     }
@@ -94,12 +96,7 @@ impl<'a> KeyRows<'a> {
 
     fn sum_of(&self, limit: usize, units: &Range<u128>, at: i64) -> u32 {
         let units = [units.start.to_be_bytes(), units.end.to_be_bytes()];
-        sum(&[&self.salt(), &limit.to_be_bytes(), units.as_flattened(), &bytes(at)])
-    }
-
-    /// What distinguishes the rows of this key from others that are alike.
-    fn salt(&self) -> Vec<u8> {
-        [&self.generation.to_be_bytes(), self.key].concat()
+        sum(&[&self.salt, &limit.to_be_bytes(), units.as_flattened(), &bytes(at)])
     }
 }
 

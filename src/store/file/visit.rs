@@ -24,15 +24,12 @@ pub(super) struct Known {
 
 /// A state while it is read and written, or a copy of one.
 pub(super) struct Visit<'a> {
-    connection: &'a Connection,
     path: &'a Path,
-    pub(super) rules: &'a BookingRules,
-    key: &'a [u8],
+    rules: &'a BookingRules,
     /// When it began.
-    pub(super) now: Time,
-    /// Whether it is time to delete what is over.
-    tidies: bool,
+    now: Time,
     header: Header,
+    rows: KeyRows<'a>,
     /// The numbers of the key, if there are any.
     ledger: Option<Ledger>,
 }
@@ -46,9 +43,9 @@ impl<'a> Visit<'a> {
         (now, tidies): (Time, bool),
     ) -> Result<Self, Fault> {
         let header = Header::read(connection)?;
-        let mut visit = Visit { connection, path, rules, key, now, tidies, header, ledger: None };
-        visit.ledger = visit.rows(key).ledger()?;
-        Ok(visit)
+        let rows = KeyRows::new(connection, header.generation, key, tidies);
+        let ledger = rows.ledger()?;
+        Ok(Visit { path, rules, now, header, rows, ledger })
     }
 
     /// Whether it is a state of these limits, and on the clock of those who use it.
@@ -85,14 +82,14 @@ impl<'a> Visit<'a> {
             return self.begin_anew().map(|()| true);
         }
         self.header.silent = self.header.silent.map(|_| Time::ZERO);
-        self.header.write(self.connection)?;
-        self.tidies = true;
-        for key in tables::keys(self.connection)? {
-            let mut rows = self.rows(&key);
+        let connection = self.rows.connection;
+        self.header.write(connection)?;
+        for key in tables::keys(connection)? {
+            let mut rows = KeyRows::new(connection, self.header.generation, &key, true);
             let ledger = self.rules.restart(&rows.ledger()?.unwrap_or_default(), &mut rows)?;
             rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         }
-        self.ledger = self.rows(self.key).ledger()?;
+        self.ledger = self.rows.ledger()?;
         Ok(true)
     }
 
@@ -100,14 +97,15 @@ impl<'a> Visit<'a> {
     /// something was lost.
     pub(super) fn silence_after_loss(&mut self, known: &Known, is_replaced: bool) -> Result<bool, Fault> {
         let is_another = self.header.generation != known.generation;
-        let is_older = |ledger: &Ledger| known.key == self.key && ledger.newest < known.newest;
+        let is_older = |ledger: &Ledger| known.key == self.rows.key && ledger.newest < known.newest;
         if !is_replaced && !is_another && !self.ledger.as_ref().is_some_and(is_older) {
             return Ok(false);
         }
         // Whoever made it knew of what was lost, if it is silent for as long as we would have it.
         let silent = known.at.0.saturating_add(self.rules.policy().horizon);
         let is_seen_to = is_another && self.header.silent.is_some_and(|last| last.0 >= silent);
-        if !is_seen_to && self.header.succeed(known, self.rules, tables::newest(self.connection)?, self.now) {
+        let newest = tables::newest(self.rows.connection)?;
+        if !is_seen_to && self.header.succeed(known, self.rules, newest, self.now) {
             self.begin_anew()?;
         }
         Ok(true)
@@ -116,8 +114,7 @@ impl<'a> Visit<'a> {
     /// Books, as [`Store::book`](crate::store::Store::book) does.
     pub(super) fn book(&mut self, order: &Order, owner: Owner) -> Result<Answer, Fault> {
         let mut ledger = self.take_ledger()?;
-        let mut rows = self.rows(self.key);
-        let answer = self.rules.book(&mut ledger, &mut rows, self.now, order)?;
+        let answer = self.rules.book(&mut ledger, &mut self.rows, self.now, order)?;
         let ahead = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > self.now);
         ledger.held.add(owner, &order.costs, ahead);
         self.keep(ledger)?;
@@ -144,42 +141,37 @@ impl<'a> Visit<'a> {
 
     /// Forgets the keys that are as good as new.
     pub(super) fn evict(&self) -> Result<(), Fault> {
-        Ok(tables::evict(self.connection, self.now)?)
+        Ok(tables::evict(self.rows.connection, self.now)?)
     }
 
     /// What to know it by the next time.
     pub(super) fn known(&self) -> Known {
         let newest = self.ledger.as_ref().map_or(Time::ZERO, |ledger| ledger.newest);
-        Known { generation: self.header.generation, key: self.key.to_vec(), newest, at: self.now }
+        Known { generation: self.header.generation, key: self.rows.key.to_vec(), newest, at: self.now }
     }
 
     fn take_ledger(&mut self) -> Result<Ledger, Fault> {
         match self.ledger.take() {
             Some(ledger) if ledger.accounts.len() == self.rules.policy().quotas.len() => Ok(ledger),
             // Those of no key are never removed.
-            None if !self.key.is_empty() => Ok(self.header.fresh(self.rules, self.now)),
+            None if !self.rows.key.is_empty() => Ok(self.header.fresh(self.rules, self.now)),
             _ => Err(rusqlite::Error::InvalidQuery.into()),
         }
     }
 
     fn keep(&mut self, ledger: Ledger) -> Result<(), Fault> {
-        self.rows(self.key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;
+        self.rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         self.ledger = Some(ledger);
         Ok(())
     }
 
-    fn rows<'b>(&self, key: &'b [u8]) -> KeyRows<'b>
-    where
-        'a: 'b,
-    {
-        KeyRows::new(self.connection, self.header.generation, key, self.tidies)
-    }
-
     /// Puts what follows from the header in place of all numbers.
     fn begin_anew(&mut self) -> Result<(), Fault> {
-        self.connection.execute_batch("DELETE FROM account; DELETE FROM slot")?;
-        fill(self.connection, &self.header, self.rules, self.now)?;
-        self.ledger = self.rows(self.key).ledger()?;
+        let connection = self.rows.connection;
+        connection.execute_batch("DELETE FROM account; DELETE FROM slot")?;
+        fill(connection, &self.header, self.rules, self.now)?;
+        self.rows = KeyRows::new(connection, self.header.generation, self.rows.key, false);
+        self.ledger = self.rows.ledger()?;
         Ok(())
     }
 }

@@ -74,6 +74,12 @@ def keys(size, _):
     return ["-r", "1T/s", "-r", "1/h,key=col:1"], numbers(size), size
 
 
+def keys_shared(size, _):
+    """All keys wait for the store. A slot is good for long enough, however slow the machine is."""
+    args = ["-s", "keys", "--lookahead", str(size), "-r", "1/h,margin=20s,key=col:1"]
+    return args, numbers(size), size
+
+
 def lanes(size, _):
     """All keys wait for their second turn."""
     args = ["--dry-run", "--lookahead", str(2 * size), "-r", "1T/s", "-r", "1/h,key=col:1"]
@@ -122,7 +128,8 @@ def log_to_resume(size, folder):
 
 
 WAYS = {
-    batch: 8000, batch_of_arguments: 8000, batch_with_costs: 8000, batch_retried: 4000, keys: 8000, lanes: 2000,
+    batch: 8000, batch_of_arguments: 8000, batch_with_costs: 8000, batch_retried: 4000, keys: 8000,
+    keys_shared: 500, lanes: 2000,
     lanes_in_order: 50, held_outputs: 50, retries_in_backoff: 50, retries_in_order: 50, limits: 4, states: 500,
     log_to_resume: 8000,
 }

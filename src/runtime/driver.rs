@@ -102,7 +102,7 @@ impl Driver<'_> {
             Wake::Soon => {}
             Wake::Input(block) => schedule.input(block),
             Wake::End(error) => schedule.end_of_input(self.world.now(), error),
-            Wake::Event(event) => self.hear(schedule, event),
+            Wake::Event(event) => self.hear_all(schedule, event),
             Wake::Stalled => schedule.fail(Exit::Error, anyhow!("the rest would never be released")),
         }
     }
@@ -138,6 +138,14 @@ impl Driver<'_> {
         let Some(metrics) = self.metrics.as_mut().filter(|metrics| metrics.write_at() <= now) else { return };
         if let Err(error) = metrics.refresh(schedule, now, self.world.wall()) {
             self.reporter.notice(&format_args!("{error:#}"));
+        }
+    }
+
+    fn hear_all(&mut self, schedule: &mut Schedule, first: Event) {
+        let mut next = Some(first);
+        while let Some(event) = next {
+            self.hear(schedule, event);
+            next = self.world.happened();
         }
     }
 

@@ -176,6 +176,17 @@ impl RealWorld {
         now + self.previous.map_or(0, |previous| self.began.since(previous))
     }
 
+    /// An event as it is told to whom has waited until an instant.
+    fn told(&mut self, event: Event, until: Option<Time>) -> Event {
+        match event {
+            Event::Continued { .. } => return Event::Continued { late: self.late(until) },
+            Event::Stop(Stop::Signal(_)) => self.interrupt.hear(),
+            Event::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
+            _ => {}
+        }
+        event
+    }
+
     fn wait_for_anything(&mut self, until: Option<Time>, accepting: bool) -> Wake {
         let began = self.now();
         self.began = began;
@@ -211,16 +222,16 @@ impl World for RealWorld {
             None => self.wait_for_anything(until, accepting),
         };
         let wake = match wake {
-            Wake::Event(Event::Continued { .. }) => Wake::Event(Event::Continued { late: self.late(until) }),
+            Wake::Event(event) => Wake::Event(self.told(event, until)),
             wake => wake,
         };
         self.previous = until;
-        match wake {
-            Wake::Event(Event::Stop(Stop::Signal(_))) => self.interrupt.hear(),
-            Wake::Event(Event::Exited) => self.reaper.iter_mut().for_each(Reaper::has_told),
-            _ => {}
-        }
         wake
+    }
+
+    fn happened(&mut self) -> Option<Event> {
+        let event = self.events.next()?;
+        Some(self.told(event, self.previous))
     }
 
     fn is_interrupted(&self) -> bool {

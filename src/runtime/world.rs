@@ -23,6 +23,11 @@ pub trait World {
     /// lane before a release at that instant is chosen.
     fn wait(&mut self, wait: Wait) -> Wake;
 
+    /// What else has happened already, of which nothing was decided yet. So, many answers of a store are one matter.
+    fn happened(&mut self) -> Option<Event> {
+        None
+    }
+
     /// Whether a signal has come that asks to stop, and was not told yet.
     fn is_interrupted(&self) -> bool {
         false

@@ -1,11 +1,15 @@
 //! Slots of limits that are shared: booked for what waits, and given back when they are not needed.
 
+use std::collections::HashSet;
+
 use anyhow::{Error, Result};
+use foldhash::fast::RandomState;
 
 use super::demands::{Demand, Demands};
 use super::lane::Lane;
 use super::orders::{Orders, Plan};
 use super::{Action, Notice, Schedule};
+use crate::charge::Key;
 use crate::exit::Exit;
 use crate::limiter::{Answer, Limits, Needed, Order, Verdict};
 use crate::source::Capacity;
@@ -29,6 +33,8 @@ pub(super) struct Bookings {
     demands: Demands,
     orders: Orders,
     patience: u64,
+    /// The keys for which something has come, and the first instant that it is about.
+    answered: Option<(Time, HashSet<Key, RandomState>)>,
     /// Until when an answer is waited for at the end of the run.
     ends: Option<Time>,
 }
@@ -37,7 +43,7 @@ impl Bookings {
     fn new(terms: BookingTerms, by_key: bool, waits: bool) -> Self {
         let BookingTerms { span, longest_span, most, patience } = terms;
         let (demands, orders) = (Demands::new(by_key, most), Orders::new(span, longest_span, waits));
-        Bookings { demands, orders, patience, ends: None }
+        Bookings { demands, orders, patience, answered: None, ends: None }
     }
 
     /// At the end of the run: until when an answer is waited for, if any is to come.
@@ -106,7 +112,7 @@ impl Schedule {
             let has_slot = held.count > 0 && needed.since <= now;
             // From here on, a batch costs what its slot is booked for.
             if self.rules.batcher.sums_costs() && (has_slot || matches!(plan, Plan::Ask(_))) {
-                let is_meant = |lane: &Lane| demands.key(lane) == *key;
+                let is_meant = |lane: &Lane| demands.key(lane) == key.as_slice();
                 if self.queue.fix(costs, is_meant, &self.rules) && has_slot {
                     again = Some(now);
                 }
@@ -139,20 +145,36 @@ impl Schedule {
         }
         self.rules.limits.put(now, order, &answer);
         if order.overrun.is_some() {
-            self.queue.reconsider_after(Verdict::At(now), &self.rules);
+            self.reconsider_after(now, &order.key);
         }
         if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
             self.rules.limits.refuse_until(now, &order.key, &order.costs, at);
-            self.queue.reconsider(&self.rules);
+            self.reconsider_after(Time(u64::MAX), &order.key);
         }
         // They may be earlier than those held: slots that others gave back.
         if let Some(first) = answer.slots.first() {
-            self.queue.reconsider_after(Verdict::At(first.at), &self.rules);
+            self.reconsider_after(first.at, &order.key);
         }
         if let Some(what) = answer.warning {
             let silent = answer.silent_until.map(|until| until.since(now));
             self.tell(Notice::StateLost { what, silent });
         }
+    }
+
+    /// Has the lanes of a key re-evaluated that were waiting for later than `at`.
+    fn reconsider_after(&mut self, at: Time, key: &Key) {
+        let Some(Bookings { answered, .. }) = &mut self.bookings else { return };
+        let (first, keys) = answered.get_or_insert((at, HashSet::default()));
+        *first = at.min(*first);
+        keys.insert(key.clone());
+    }
+
+    /// Re-evaluates the lanes for which something has come, all at once: there are many, and as many answers.
+    pub(super) fn reconsider_answered(&mut self) {
+        let Some(Bookings { answered, demands, .. }) = &mut self.bookings else { return };
+        let Some((first, keys)) = answered.take() else { return };
+        let is_meant = |lane: &Lane| keys.contains(demands.key(lane));
+        self.queue.reconsider_after(Verdict::At(first), is_meant, &self.rules);
     }
 
     /// The store cannot be asked any more.

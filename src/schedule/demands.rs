@@ -57,7 +57,7 @@ impl Demands {
             };
             let Some(costs) = costs.filter(|costs| costs.iter().any(|&cost| cost > 0)) else { continue };
             self.check_ever_admitted(front, &costs)?;
-            let key = self.key(lane);
+            let key = self.key(lane).into();
             self.add(key, &costs, Needed { count, since });
         }
         Ok(())
@@ -73,9 +73,9 @@ impl Demands {
     }
 
     /// The key that a lane is charged to.
-    pub(super) fn key(&self, lane: &Lane) -> Key {
+    pub(super) fn key<'a>(&self, lane: &'a Lane) -> &'a [u8] {
         let keys = lane.front().map(|front| &front.charge.keys).filter(|_| self.by_key);
-        keys.and_then(|keys| keys.first()).cloned().unwrap_or_default()
+        keys.and_then(|keys| keys.first()).map_or(&[], |key| key.as_slice())
     }
 
     fn add(&mut self, key: Key, costs: &Rc<[u64]>, needed: Needed) {

@@ -199,6 +199,7 @@ impl Schedule {
         self.count_rejects();
         self.evict(now);
         self.resume(now);
+        self.reconsider_answered();
         let gathers = self.gathers(now, capacity);
         if gathers {
             self.gather(now);

@@ -244,14 +244,19 @@ impl Queue {
 
     /// Re-evaluates the lanes that were waiting for a completion rather than for an instant.
     pub(super) fn reconsider(&mut self, rules: &Rules) {
-        self.reconsider_after(Verdict::At(Time(u64::MAX)), rules);
+        self.reconsider_after(Verdict::At(Time(u64::MAX)), |_| true, rules);
     }
 
-    /// Re-evaluates the lanes that were waiting for later than `verdict`.
-    pub(super) fn reconsider_after(&mut self, verdict: Verdict, rules: &Rules) {
+    /// Re-evaluates the lanes for which `is_meant` holds, of those that were waiting for later than `verdict`.
+    pub(super) fn reconsider_after(
+        &mut self,
+        verdict: Verdict,
+        is_meant: impl Fn(&Lane) -> bool,
+        rules: &Rules,
+    ) {
         let is_later = |(other, _): &&(Verdict, Position)| *other > verdict;
-        let waiting: Vec<_> =
-            self.waiting.iter().rev().take_while(is_later).map(|(_, (_, at))| *at).collect();
+        let waiting = self.waiting.iter().rev().take_while(is_later).map(|(_, (_, at))| *at);
+        let waiting: Vec<_> = waiting.filter(|at| is_meant(&self.lanes[*at].lane)).collect();
         waiting.into_iter().for_each(|at| self.place(at, rules));
     }
 

@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 
-use crate::support::{Directory, Running, needs_program, numbers, sh, throttle};
+use crate::support::{Directory, Running, cpu_time, needs_program, numbers, sh, throttle};
 
 /// The path of a state that is not there yet.
 fn state(directory: &Directory) -> String {
@@ -98,6 +98,19 @@ fn keys_are_shared_as_well() {
 }
 
 /// Whoever finds the limit used up by others loses its items at once, and books nothing.
+#[test]
+fn slots_for_many_keys_are_booked_in_linear_time() {
+    let directory = Directory::new();
+    let timed = |items: u32| {
+        let state = directory.path().join(items.to_string());
+        // A slot is good for a time that allows for a machine that is slow.
+        let args = ["-s", state.to_str().unwrap(), "--lookahead=9k", "-r1/h,margin=20s,key=col:1"];
+        cpu_time(&args, &numbers(items))
+    };
+    let (few, many) = (timed(400), timed(1600));
+    assert!(many < few * 8 + Duration::from_millis(200), "{few:?} and {many:?}");
+}
+
 #[test]
 fn what_comes_too_early_is_dropped_or_ends_the_run_whoever_was_first() {
     let directory = Directory::new();

@@ -108,7 +108,7 @@ fn output_for_which_there_is_no_space_is_no_success() {
 fn commands_are_run_without_devices() {
     for streams in ["", "2>&-"] {
         let script =
-            format!("mount -t tmpfs none /dev; seq 2 | throttle -r1T/s -j2 cat - {streams}; echo $?");
+            format!("mount -t tmpfs none /dev; seq 2 | throttle -r1T/s -j2 -k cat - {streams}; echo $?");
         let Some(output) = in_small_file_system(&script.replace("cat -", "sh -c \"cat; echo \\$1\" sh"))
         else {
             return;

@@ -50,6 +50,11 @@ impl Week {
         Week { spans, covered }
     }
 
+    /// All of it.
+    pub fn all() -> Self {
+        Week::new(vec![Span { days: None, times: None }])
+    }
+
     /// Whether it leaves nothing out.
     pub fn is_all(&self) -> bool {
         self.covered == [(0, WEEK)]

@@ -46,6 +46,9 @@ pub struct Wall {
 }
 
 impl Wall {
+    /// It shows the instants of the run.
+    pub const EPOCH: Wall = Wall { origin: 0 };
+
     /// When the clock is off by more than this, it has been set. Less may lie between two readings of two clocks.
     const SET: u128 = 100_000_000;
 

@@ -46,6 +46,11 @@ impl Zone {
         }
     }
 
+    /// The zone of UTC.
+    pub fn utc() -> Self {
+        Zone::known(TimeZone::UTC)
+    }
+
     fn known(rules: TimeZone) -> Self {
         let name = rules.iana_name().unwrap_or(LOCAL).to_owned();
         let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -34,7 +34,7 @@ impl Drop for Told {
 
 fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
     let burst = if algorithm.facts().takes(Extra::Burst) { count } else { 0 };
-    Quota { algorithm, count, period, burst, starts_empty: false }
+    Quota::new(algorithm, Terms::new(count, period, burst))
 }
 
 /// No horizon, and no lateness to speak of.
@@ -106,7 +106,7 @@ impl Visitor for Alone {
 }
 
 fn limiter(quota: &Quota) -> Box<dyn Limiter> {
-    quota.algorithm.visit(Alone(quota.terms()))
+    quota.algorithm.visit(Alone(quota.terms(Wall::EPOCH)))
 }
 
 /// Charges what was released before, and was over only then.
@@ -326,7 +326,7 @@ fn a_large_count_is_kept_in_few_entries() {
         let (count, period) = (random.u64(65_537..3_000_000), SECOND);
         let most = random.choice([count, count / 7, count / 100]).expect("one");
         let mut state = Books::new(policy(&[quota(Algorithm::Sliding, count, period)]));
-        let mut limiter = Single::new(Sliding::new(Terms { count, period, burst: 0 }));
+        let mut limiter = Single::new(Sliding::new(Terms::new(count, period, 0)));
         for _ in 0..300 {
             let cost = random.u64(1..=most);
             let slot = state.book(0, &order(&[cost], 1)).slots[0];

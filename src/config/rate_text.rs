@@ -11,6 +11,7 @@ use super::quantity::parse_count;
 use super::rate::{Defaults, From, Rate, Start};
 use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
+use crate::time::{Hours, Week, Zone};
 
 /// A RATE as it was written: what it leaves out is `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,6 +20,7 @@ pub struct RateText {
     algorithm: Option<Algorithm>,
     burst: Option<u64>,
     margin: Option<u64>,
+    zone: Option<Zone>,
     start: Start,
     from: From,
     cost: Option<Selector>,
@@ -44,6 +46,7 @@ impl RateText {
             algorithm: None,
             burst: None,
             margin: None,
+            zone: None,
             start: Start::Full,
             from: From::Start,
             cost: None,
@@ -75,6 +78,7 @@ impl RateText {
             "algo" => self.algorithm = Some(value.parse()?),
             "burst" => self.burst = Some(parse_count(value)?),
             "margin" => self.margin = Some(parse_duration(value)?),
+            "tz" => self.zone = Some(value.parse()?),
             "start" => self.start = Start::named(value)?,
             "from" => self.from = From::named(value)?,
             "cost" => self.cost = Some(value.parse()?),
@@ -86,7 +90,7 @@ impl RateText {
     }
 
     /// The names of all options.
-    pub fn options() -> [&'static str; 8] {
+    pub fn options() -> [&'static str; 9] {
         OPTIONS
     }
 
@@ -127,6 +131,7 @@ impl RateText {
             self.amount.period.checked_add(margin).is_some(),
             "period and margin together exceed 584 years"
         );
+        let zone = self.zone(algorithm)?;
         let burst = self.burst.or(defaults.burst).unwrap_or(self.amount.count);
         let key = self.key.as_ref().or(defaults.key.as_ref());
         ensure!(self.only.is_none() || key.is_some(), "only= needs to know what to compare: add key=");
@@ -136,7 +141,7 @@ impl RateText {
             algorithm,
             burst: has_burst.then_some(burst),
             margin,
-            hours: None,
+            hours: zone.map(|zone| Box::new(Hours { week: Week::all(), zone })),
             start: self.start,
             from: self.from,
             cost: self.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
@@ -147,10 +152,20 @@ impl RateText {
         (algorithm.facts().check)(&rate.padded_terms())?;
         Ok(rate)
     }
+
+    /// The zone of its hours and its calendar, if it has any.
+    fn zone(&self, algorithm: Algorithm) -> Result<Option<Zone>> {
+        if algorithm.facts().takes(Extra::Zone) {
+            return self.zone.map_or_else(Zone::local, Ok).map(Some);
+        }
+        let calendar = Algorithm::taking(Extra::Zone, " and algo=");
+        ensure!(self.zone.is_none(), "tz= is for algo={calendar}: add it, or leave tz= out");
+        Ok(None)
+    }
 }
 
 /// The names of all options.
-const OPTIONS: [&str; 8] = ["algo", "burst", "margin", "start", "from", "cost", "key", "only"];
+const OPTIONS: [&str; 9] = ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "tz"];
 
 /// Cuts at commas, but not within a regular expression or a value to compare, which may have commas of their own:
 /// there only before the name of an option.

@@ -171,6 +171,12 @@ pub trait Rule: Clone + 'static {
     /// first, be no more lenient under any terms.
     fn note_evicted(&self, _evicted: &mut Self::State, _state: &Self::State) {}
 
+    /// Until when an answer stands that allows a release at `at`, as long as nothing is committed: from then on it may be
+    /// refused again, so it is asked again. For ever, unless it is said. A rule that says so does not accrue.
+    fn closes(&self, _at: Time) -> Option<Time> {
+        None
+    }
+
     /// Whether the answer to an ask of this cost depends on its `since` in more than being no earlier.
     fn depends_on_since(&self, _cost: u64) -> bool {
         false

@@ -11,10 +11,12 @@ pub struct Ask {
     pub cost: u64,
 }
 
-/// A limiter's answer. The order is by strictness, so the answer of several limits is their `max`.
+/// When a release is first allowed, as long as nothing else is committed. In the order of time.
+///
+/// It says nothing of later instants: [`Rule::closes`](super::Rule::closes) does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Verdict {
-    /// At this instant and, as long as nothing else is committed, at any later one.
+    /// At this instant.
     At(Time),
     /// At no instant, however long the wait.
     Never,
@@ -34,7 +36,7 @@ impl Verdict {
         from.checked_add(nanos.into()).map_or(Verdict::Never, Verdict::At)
     }
 
-    /// Whether a release at `now` would be allowed.
+    /// Whether it is no later than `now`.
     pub fn allows(self, now: Time) -> bool {
         self <= Verdict::At(now)
     }

@@ -18,9 +18,7 @@ impl Schedule {
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
         let Some(attempt) = self.attempts.end(ended.first) else { return };
         let request = attempt.asked.request();
-        self.rules.limits.finish(now, &request);
-        self.paused.finish(now, &request);
-        self.queue.reconsider(&self.rules);
+        self.rules.gate.finish(now, &request);
         match self.attempts.outcome(ended, attempt.number()) {
             Outcome::Retry { after, holds } if !self.stopping => {
                 let until = now.checked_add(after.into()).unwrap_or(Time(u64::MAX));

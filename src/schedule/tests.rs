@@ -8,12 +8,12 @@ mod lanes;
 mod metrics;
 mod shared;
 
-use super::{Action, BookingTerms, Notice, Schedule, Stop};
+use super::{Action, Notice, Schedule, Stop};
 use crate::charge::Key;
 use crate::cli;
 use crate::config::{Action as What, Defaults, Rate, RateText};
 use crate::exit::{End, JobEnd};
-use crate::limiter::{Answer, Order, Slot};
+use crate::gate::{Answer, BookingTerms, Order, Slot};
 use crate::source::{Block, Capacity, CommandLine, Delimiter};
 use crate::time::Time;
 use nix::sys::signal::Signal;

@@ -8,7 +8,7 @@ use fastrand::Rng;
 
 use super::*;
 use crate::charge::Key;
-use crate::limiter::{Limiter, Single};
+use crate::gate::{Limiter, Single};
 use crate::rule::{Algorithm, Extra, Named, Rule as _, Sliding, Terms, Verdict, Visitor};
 use crate::store::memory::MemoryLog;
 
@@ -117,7 +117,7 @@ fn limiter(quota: &Quota) -> Box<dyn Limiter> {
 /// Charges what was released before, and was over only then.
 fn overrun(quota: &Quota, limiter: &mut dyn Limiter, at: Time, cost: u64) {
     let ask = Ask { since: at, cost };
-    match (quota.algorithm, limiter.earliest(b"", ask)) {
+    match (quota.algorithm, limiter.opening(b"", ask, ask.since).from) {
         // Not at all if what is ahead keeps the next one away for as long.
         (Algorithm::Interval, Verdict::At(next))
             if next.0 >= at.0 + (cost * quota.period).div_ceil(quota.count) => {}
@@ -168,7 +168,8 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
                 });
             }
             let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost };
-            let answers = charged().map(|(limit, &cost)| limiters[limit].earliest(b"", ask(cost)));
+            let answers =
+                charged().map(|(limit, &cost)| limiters[limit].opening(b"", ask(cost), Time(0)).from);
             let Some(Verdict::At(at)) = answers.max() else { panic!("never") };
             assert_eq!(state.book(now, &order(&costs, 1)).slots, [Slot { at, until: at }]);
             charged().for_each(|(limit, &cost)| limiters[limit].commit(0, at, ask(cost)));
@@ -367,7 +368,7 @@ fn a_large_count_is_kept_in_few_entries() {
             let cost = random.u64(1..=most);
             let slot = state.book(0, &order(&[cost], 1)).slots[0];
             let ask = Ask { since: slot.at, cost };
-            assert!(limiter.earliest(b"", ask).allows(ask.since), "{cost} of {count} is early");
+            assert!(limiter.opening(b"", ask, ask.since).allows(ask.since), "{cost} of {count} is early");
             limiter.commit(0, ask.since, ask);
         }
     });

@@ -33,7 +33,7 @@ fn main() {
     }
 }
 
-const TERMS: Terms = Terms { count: 1000, period: 1_000_000_000, burst: 1000 };
+const TERMS: Terms = Terms::new(1000, 1_000_000_000, 1000);
 
 /// A limiter of one history, for all items.
 struct Alone;

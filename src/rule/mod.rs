@@ -8,6 +8,7 @@
 #![doc = include_str!("earliest.md")]
 
 mod bucket;
+mod calendar;
 mod facts;
 mod fixed;
 mod from_exit;
@@ -19,6 +20,7 @@ pub(crate) mod table;
 mod terms;
 
 pub use bucket::Bucket;
+pub use calendar::Calendar;
 pub use facts::{Extra, Facts, Stairs};
 pub use fixed::Fixed;
 pub use from_exit::FromExit;
@@ -46,6 +48,8 @@ pub enum Algorithm {
     Interval,
     /// At most N in each of a row of windows.
     Fixed,
+    /// At most N in each day, week, month or year.
+    Calendar,
 }
 
 /// Does something with the rule of an algorithm, as its type.
@@ -59,8 +63,8 @@ pub trait Visitor {
 
 impl Algorithm {
     /// In the order in which they are told.
-    pub const ALL: [Algorithm; 4] =
-        [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Interval, Algorithm::Fixed];
+    pub const ALL: [Algorithm; 5] =
+        [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Interval, Algorithm::Fixed, Algorithm::Calendar];
 
     /// The one match over the algorithms.
     pub fn visit<V: Visitor>(self, visitor: V) -> V::Output {
@@ -69,6 +73,7 @@ impl Algorithm {
             Algorithm::Bucket => visitor.visit::<Bucket>(),
             Algorithm::Interval => visitor.visit::<Interval>(),
             Algorithm::Fixed => visitor.visit::<Fixed>(),
+            Algorithm::Calendar => visitor.visit::<Calendar>(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a rule is asked, by which terms, and what it answers.
 
-use crate::time::Time;
+use crate::time::{Time, Wall, Zone};
 
 /// What a release asks of one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,9 +51,21 @@ pub struct Terms {
     pub period: u64,
     /// B. Only rules that have a burst look at it.
     pub burst: u64,
+    /// Nanoseconds without a release before and after each boundary. Only rules that go by the calendar look at this and the
+    /// following; for others, it is in the period.
+    pub margin: u64,
+    /// Whose calendar; without it, that of UTC.
+    pub zone: Option<Zone>,
+    /// What the clock on the wall shows.
+    pub wall: Wall,
 }
 
 impl Terms {
+    /// So much per so many nanoseconds, with a burst.
+    pub const fn new(count: u64, period: u64, burst: u64) -> Self {
+        Terms { count, period, burst, margin: 0, zone: None, wall: Wall::EPOCH }
+    }
+
     /// The nanoseconds in which this cost accrues, rounded up. With a count of 0, as with 1.
     pub fn gap(&self, cost: u64) -> u128 {
         (u128::from(cost) * u128::from(self.period)).div_ceil(self.count.max(1).into())

@@ -7,6 +7,7 @@ mod audit;
 mod audit_option;
 mod batches;
 mod bytes;
+mod civil;
 mod cli;
 mod completions;
 mod examples;

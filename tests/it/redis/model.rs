@@ -39,9 +39,9 @@ impl Visitor for Alone {
 
 impl Limit {
     fn of(quota: &Quota) -> Self {
-        let windows = Terms { count: quota.count, period: quota.period.div_ceil(1000), burst: 0 };
+        let windows = Terms::new(quota.count, quota.period.div_ceil(1000), 0);
         // N per P nanoseconds is 1000 N per P microseconds.
-        let rates = Terms { count: quota.count * 1000, period: quota.period, burst: quota.burst };
+        let rates = Terms::new(quota.count * 1000, quota.period, quota.burst);
         let terms = if quota.algorithm.facts().accrues { rates } else { windows };
         let gap = (terms.period, terms.count);
         Limit { rule: quota.algorithm.visit(Alone(terms)), gap, newest: 0 }

@@ -24,6 +24,7 @@ mod limit_changes;
 mod limit_files;
 mod limits;
 mod metrics;
+mod mistakes;
 mod nginx;
 mod plot;
 mod property;

@@ -26,14 +26,14 @@ _throttle_rate()
     done=$before${value%,*},
     case ${value##*,} in
         algo=*)
-            for name in sliding bucket interval fixed; do candidates+=("${done}algo=$name"); done
+            for name in sliding bucket interval fixed calendar; do candidates+=("${done}algo=$name"); done
             ;;
         start=*) candidates=("${done}start=full" "${done}start=empty") ;;
         from=*) candidates=("${done}from=start" "${done}from=exit") ;;
         key=*) _throttle_selectors "${done}key=" key ;;
         cost=*) _throttle_selectors "${done}cost=" cost ;;
         *)
-            for name in algo burst margin start from cost key only; do
+            for name in algo burst margin start from cost key only during tz; do
                 [[ ,$value == *,$name=* ]] || candidates+=("$done$name=")
             done
             ;;
@@ -69,7 +69,7 @@ _throttle_value()
     local option=$1 before=$2 value=$3 name
     case $option in
         -r | --rate) _throttle_rate "$before" "$value" ;;
-        -A | --algorithm) for name in sliding bucket interval fixed; do candidates+=("$before$name"); done ;;
+        -A | --algorithm) for name in sliding bucket interval fixed calendar; do candidates+=("$before$name"); done ;;
         -c | --cost) _throttle_selectors "$before" cost ;;
         -K | --key) _throttle_selectors "$before" key ;;
         --on-limit) for name in wait drop latest fail; do candidates+=("$before$name"); done ;;

@@ -33,7 +33,7 @@ _throttle_rate()
         key=*) _throttle_selectors "${done}key=" key ;;
         cost=*) _throttle_selectors "${done}cost=" cost ;;
         *)
-            for name in algo burst margin start from cost key only tz; do
+            for name in algo burst margin start from cost key only during tz; do
                 [[ ,$value == *,$name=* ]] || candidates+=("$done$name=")
             done
             ;;

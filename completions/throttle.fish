@@ -69,7 +69,7 @@ function __throttle_rates
         case 'cost=*'
             __throttle_selectors {$before}cost=
         case '*'
-            printf '%s\n' $before{algo,burst,margin,start,from,cost,key,only,tz}=
+            printf '%s\n' $before{algo,burst,margin,start,from,cost,key,only,during,tz}=
     end
 end
 

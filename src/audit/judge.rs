@@ -4,8 +4,8 @@ use super::tally::Numbers;
 use super::window::Window;
 use crate::config::Rate;
 use crate::gate::Accounts;
-use crate::rule::{Ask, Named, Rule, Terms, Verdict, Visitor};
-use crate::time::Time;
+use crate::rule::{Ask, InHours, Named, Rule, Terms, Verdict, Visitor};
+use crate::time::{Time, Wall};
 
 /// A limit that judges what was released, by all or by each key.
 pub(super) trait Judge {
@@ -53,13 +53,24 @@ impl Visitor for Ruling<'_> {
         // What may have waited since the release before it depends on when that was, however long ago.
         let dearest = if rate.cost.is_some() { u64::MAX } else { 1 };
         let may_evict = !rule.depends_on_since(dearest);
-        Box::new(Ruled { rule, terms, may_evict, common: Account::default(), keyed: Accounts::default() })
+        // Stamps are what the clock on the wall showed.
+        let hours = rate.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
+        Box::new(Ruled {
+            rule,
+            hours,
+            terms,
+            may_evict,
+            common: Account::default(),
+            keyed: Accounts::default(),
+        })
     }
 }
 
 /// A rule, with what was released under it.
 struct Ruled<R: Rule> {
     rule: R,
+    /// When it is asked, if not always.
+    hours: Option<InHours>,
     terms: Terms,
     may_evict: bool,
     common: Account<R::State>,
@@ -87,7 +98,8 @@ impl<R: Rule> Judge for Ruled<R> {
                 self.keyed.get_mut(account)
             }
         };
-        account.judge(&self.rule, &self.terms, at, cost)
+        let free = self.hours.as_ref().map_or(Verdict::Never, |hours| hours.first(at, false));
+        account.judge(&self.rule, &self.terms, free, at, cost)
     }
 
     fn keys(&self) -> usize {
@@ -117,8 +129,15 @@ impl<R: Rule> Judge for Ruled<R> {
 }
 
 impl<S: Clone + Default> Account<S> {
-    fn judge<R: Rule<State = S>>(&mut self, rule: &R, terms: &Terms, at: Time, cost: u64) -> Judged {
-        let verdict = self.commit(rule, at, cost);
+    fn judge<R: Rule<State = S>>(
+        &mut self,
+        rule: &R,
+        terms: &Terms,
+        free: Verdict,
+        at: Time,
+        cost: u64,
+    ) -> Judged {
+        let verdict = self.commit(rule, free, at, cost);
         self.window.push(at, cost, terms.period, terms.count);
         self.releases += 1;
         if !verdict.allows(at) {
@@ -131,16 +150,22 @@ impl<S: Clone + Default> Account<S> {
         Judged { verdict, count, start: self.window.start(), is_worst }
     }
 
-    /// When a release would have been allowed; it is charged as it happened, whether it was or not.
+    /// When a release would have been allowed, at `free` in any case; it is charged as it happened, whether it was or not.
     ///
     /// When it became next in line is not known. If that makes a difference, it is taken to have waited since the one before
     /// it, and the first one for as long as it had to.
-    fn commit<R: Rule<State = S>>(&mut self, rule: &R, at: Time, cost: u64) -> Verdict {
+    fn commit<R: Rule<State = S>>(&mut self, rule: &R, free: Verdict, at: Time, cost: u64) -> Verdict {
         let last = self.window.last();
         let ask = Ask { since: last.unwrap_or(at), cost };
         rule.expire(&mut self.state, at);
-        let verdict = rule.earliest(&self.state, ask);
-        if last.is_none() && verdict != Verdict::Never && !verdict.allows(at) {
+        if free.allows(at) {
+            rule.commit(&mut self.state, at, ask);
+            rule.waive_debt(&mut self.state);
+            return Verdict::At(at);
+        }
+        let verdict = opening(rule, &self.state, ask, at).min(free);
+        let may_have_waited = last.is_none() && rule.depends_on_since(cost);
+        if may_have_waited && verdict != Verdict::Never && !verdict.allows(at) {
             rule.exhaust(&mut self.state, at);
             return Verdict::At(at);
         }
@@ -156,6 +181,17 @@ impl<S: Clone + Default> Account<S> {
     fn is_idle<R: Rule<State = S>>(&self, rule: &R, terms: &Terms, now: Time) -> bool {
         let is_over = self.window.last().is_none_or(|last| now.since(last) >= terms.period);
         is_over && rule.idle_at(&self.state).allows(now)
+    }
+}
+
+/// When a release at `at` would have been allowed: then, if it was.
+fn opening<R: Rule>(rule: &R, state: &R::State, ask: Ask, at: Time) -> Verdict {
+    let first = rule.earliest(state, ask);
+    let is_over = |first| rule.closes(first).is_some_and(|until| until <= at);
+    match first {
+        // A rule that refuses again does not accrue.
+        Verdict::At(first) if is_over(first) => rule.earliest(state, Ask { since: at, ..ask }),
+        first => first,
     }
 }
 

@@ -63,8 +63,11 @@ pub struct Cli {
     /// N/DUR, where 10/s is short for 10/1s, then options, as in 5000/h,algo=bucket,burst=50. The options are
     /// algo=NAME, burst=N, margin=DUR, cost=SEL, key=SEL (as -A, -b, --margin, -c and -K, for this limit),
     /// only=VALUE (with a key: the limit is for items with this key only), start=full|empty (empty: as though
-    /// all of it had been used when the run starts) and from=start|exit (exit: a command counts from its start until
-    /// the period after its end).
+    /// all of it had been used when the run starts), from=start|exit (exit: a command counts from its start until
+    /// the period after its end), during=HOURS (it is asked only then, as in Mon-Fri@09:00-17:00) and tz=ZONE (of
+    /// these hours, or of the calendar; by default the zone of the system).
+    ///
+    /// 0/s,during=HOURS releases nothing at these hours.
     ///
     /// May be given several times, and together with -n and -p: an item is released when all limits admit it.
     ///

@@ -82,6 +82,11 @@ impl Rate {
         self.hours.as_deref().filter(|hours| !hours.week.is_all())
     }
 
+    /// Whether nothing is released until it is changed.
+    pub fn pauses(&self) -> bool {
+        self.count == 0 && self.during().is_none()
+    }
+
     /// What its rule goes by, without the margin.
     pub fn terms(&self) -> Terms {
         let &Rate { count, period, burst, .. } = self;

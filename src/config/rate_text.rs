@@ -21,6 +21,7 @@ pub struct RateText {
     algorithm: Option<Algorithm>,
     burst: Option<u64>,
     margin: Option<u64>,
+    during: Option<Week>,
     zone: Option<Zone>,
     start: Start,
     from: From,
@@ -48,6 +49,7 @@ impl RateText {
             algorithm: None,
             burst: None,
             margin: None,
+            during: None,
             zone: None,
             start: Start::Full,
             from: From::Start,
@@ -80,6 +82,7 @@ impl RateText {
             "algo" => self.algorithm = Some(value.parse()?),
             "burst" => self.burst = Some(parse_count(value)?),
             "margin" => self.margin = Some(parse_duration(value)?),
+            "during" => self.during = Some(value.parse()?),
             "tz" => self.zone = Some(value.parse()?),
             "start" => self.start = Start::named(value)?,
             "from" => self.from = From::named(value)?,
@@ -92,7 +95,7 @@ impl RateText {
     }
 
     /// The names of all options.
-    pub fn options() -> [&'static str; 9] {
+    pub fn options() -> [&'static str; 10] {
         OPTIONS
     }
 
@@ -143,7 +146,8 @@ impl RateText {
             algorithm,
             burst: has_burst.then_some(burst),
             margin,
-            hours: zone.map(|zone| Box::new(Hours { week: Week::all(), zone })),
+            hours: zone
+                .map(|zone| Box::new(Hours { week: self.during.clone().unwrap_or_else(Week::all), zone })),
             start: self.start,
             from: self.from,
             cost: self.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
@@ -157,17 +161,21 @@ impl RateText {
 
     /// The zone of its hours and its calendar, if it has any.
     fn zone(&self, algorithm: Algorithm) -> Result<Option<Zone>> {
-        if algorithm.facts().takes(Extra::Zone) {
+        if self.during.is_some() || algorithm.facts().takes(Extra::Zone) {
             return self.zone.map_or_else(Zone::local, Ok).map(Some);
         }
         let calendar = Algorithm::taking(Extra::Zone, " and algo=");
-        ensure!(self.zone.is_none(), "tz= is for algo={calendar}: add it, or leave tz= out");
+        ensure!(
+            self.zone.is_none(),
+            "tz= is for during= and algo={calendar}: add one of them, or leave it out"
+        );
         Ok(None)
     }
 }
 
 /// The names of all options.
-const OPTIONS: [&str; 9] = ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "tz"];
+const OPTIONS: [&str; 10] =
+    ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "during", "tz"];
 
 /// Cuts at commas, but not within a regular expression or a value to compare, which may have commas of their own:
 /// there only before the name of an option.
@@ -200,7 +208,8 @@ impl FromStr for RateText {
 
     fn from_str(text: &str) -> Result<Self> {
         let rate = RateText::parse_pausing(text)?;
-        ensure!(rate.amount.count > 0, "a count of 0 would release nothing: the least is 1");
+        let ends = rate.during.as_ref().is_some_and(|week| !week.is_all());
+        ensure!(rate.amount.count > 0 || ends, "a count of 0 would release nothing: the least is 1");
         Ok(rate)
     }
 }
@@ -242,6 +251,9 @@ mod tests {
             "1.5/s,algo=interval",
             "2.5rpm,burst=2,algo=bucket",
             "1/M",
+            "9/12h,algo=calendar,margin=5s,tz=UTC",
+            "9/month,algo=calendar,tz=Europe/Berlin",
+            "9/s,during=Sat-Mon+Tue@09:00-24:00,tz=America/New_York",
             "9/s,cost=bytes,key=re:(a{1,2}),only=a,b",
         ] {
             let rate = resolved(text);
@@ -263,6 +275,12 @@ mod tests {
             ("1/s,start=half", "full and empty"),
             ("1/s,burst=3", "algo=bucket"),
             ("1/s,only=x", "add key="),
+            ("1/s,tz=UTC", "during= and algo=calendar"),
+            ("1/d,algo=calendar,tz=Mars", "unknown zone: there are local, UTC"),
+            ("1/d,during=Fri@25:00", "from 00:00 to 24:00"),
+            ("1/7h,algo=calendar", "d, w, month and year, and parts of a day"),
+            ("1/d,algo=calendar,margin=12h", "less than half"),
+            ("0/s,during=Mon-Sun", "least is 1"),
             ("1/s,from=exit,algo=bucket", "for sliding and interval"),
             ("1/s,key=3", "col:1"),
             ("1/s,key=col:1,key=col:2", "several -r"),

@@ -3,8 +3,8 @@
 use super::{Keyed, Limiter, Single};
 use crate::config::{From, Rate, Start, keys};
 
-use crate::rule::{FromExit, Named, Rule, Visitor};
-use crate::time::Time;
+use crate::rule::{FromExit, Named, Rule, Terms, Visitor};
+use crate::time::{Time, Wall};
 
 /// For each limit, which of the [`keys`] it goes by, if each key has a limit of its own.
 pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
@@ -17,8 +17,8 @@ pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
 }
 
 /// What keeps a limit. `start` is the start of the run.
-pub(super) fn limiter(rate: &Rate, start: Time) -> Box<dyn Limiter> {
-    let mut limiter = rate.algorithm.visit(History(rate));
+pub(super) fn limiter(rate: &Rate, start: Time, wall: Wall) -> Box<dyn Limiter> {
+    let mut limiter = rate.algorithm.visit(History(rate, wall));
     if rate.start == Start::Empty {
         limiter.exhaust(start);
     }
@@ -26,22 +26,23 @@ pub(super) fn limiter(rate: &Rate, start: Time) -> Box<dyn Limiter> {
 }
 
 /// Gives the rule of a limit a history.
-struct History<'a>(&'a Rate);
+struct History<'a>(&'a Rate, Wall);
 
 impl Visitor for History<'_> {
     type Output = Box<dyn Limiter>;
 
     fn visit<R: Named>(self) -> Box<dyn Limiter> {
-        match self.0.from {
-            From::Start => for_keys::<R>(self.0),
-            From::Exit => for_keys::<FromExit<R>>(self.0),
+        let History(rate, wall) = self;
+        match rate.from {
+            From::Start => for_keys::<R>(rate, wall),
+            From::Exit => for_keys::<FromExit<R>>(rate, wall),
         }
     }
 }
 
 /// One history for all, or one for each key.
-fn for_keys<R: Rule>(rate: &Rate) -> Box<dyn Limiter> {
-    let terms = rate.padded_terms();
+fn for_keys<R: Rule>(rate: &Rate, wall: Wall) -> Box<dyn Limiter> {
+    let terms = Terms { wall, ..rate.padded_terms() };
     let rule = R::new(terms);
     match (&rate.key, &rate.only) {
         (Some(_), None) => Box::new(Keyed::new(rule, terms.period)),

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use super::build::{key_parts, limiter};
 use super::{Limit, Limiter, Limits, Request};
 use crate::config::{From, Rate, Start};
-use crate::time::Time;
+use crate::rule::Terms;
+use crate::time::{Time, Wall};
 
 /// Limits that a pause has taken the place of. They keep their history: until they are back, nothing that they apply to
 /// is released.
@@ -25,7 +26,7 @@ impl Paused {
             let at = new.iter().position(|rate| charges_alike(rate, &known.rate));
             rates.push(known.rate);
             alike.push(at);
-            Limit { limiter: owned(known.limiter), key: at.and_then(|at| parts[at]) }
+            Limit::new(owned(known.limiter), at.and_then(|at| parts[at]))
         });
         let limits = paused.collect();
         Paused { rates, limits, alike }
@@ -56,15 +57,17 @@ pub(super) fn change(
     paused: Paused,
     new: &[Rate],
     now: Time,
+    wall: Wall,
 ) -> (Limits, Paused) {
     let known = known(old, limits, paused);
     let sources: Vec<_> = new.iter().map(|rate| nearest(rate, &known).cloned()).collect();
     let paused = Paused::new(known, new);
     let limiters = new.iter().zip(sources).map(|(rate, source)| match source {
-        Some(source) => go_on(source, rate, new, now),
-        None => limiter(rate, now),
+        Some(source) => go_on(source, rate, new, now, wall),
+        None => limiter(rate, now, wall),
     });
-    let limits = limiters.zip(key_parts(new)).map(|(limiter, key)| Limit { limiter, key });
+    let limits = limiters.zip(key_parts(new)).zip(new);
+    let limits = limits.map(|((limiter, key), rate)| Limit::new(limiter, key).asked(rate, wall));
     (limits.collect(), paused)
 }
 
@@ -93,10 +96,10 @@ fn ratio(a: u64, b: u64) -> u128 {
 }
 
 /// The limiter of a limit that goes on with the history of another, which may stay in force beside it.
-fn go_on(source: OldLimit, rate: &Rate, new: &[Rate], now: Time) -> Box<dyn Limiter> {
+fn go_on(source: OldLimit, rate: &Rate, new: &[Rate], now: Time, wall: Wall) -> Box<dyn Limiter> {
     let mut limiter = owned(source.limiter);
     if source.rate != *rate {
-        limiter.retune(now, rate.padded_terms());
+        limiter.retune(now, Terms { wall, ..rate.padded_terms() });
         if rate.start == Start::Empty && new.contains(&source.rate) {
             limiter.exhaust(now);
         }
@@ -111,7 +114,7 @@ fn owned(limiter: Rc<Box<dyn Limiter>>) -> Box<dyn Limiter> {
 
 /// Whether a limit is not among the `new` ones, but nothing is released under these that it applies to.
 fn is_paused(rate: &Rate, new: &[Rate]) -> bool {
-    let pauses = |pause: &Rate| pause.count == 0 && (charges_alike(pause, rate) || is_for_all(pause, rate));
+    let pauses = |pause: &Rate| pause.pauses() && (charges_alike(pause, rate) || is_for_all(pause, rate));
     !new.contains(rate) && new.iter().any(pauses)
 }
 

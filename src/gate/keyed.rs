@@ -90,6 +90,10 @@ impl<A: Rule> Limiter for Keyed<A> {
         self.memory.note(now);
     }
 
+    fn waive_debt(&mut self, account: usize) {
+        self.rule.waive_debt(self.accounts.get_mut(account));
+    }
+
     fn finish(&mut self, account: usize, now: Time, ask: Ask) {
         self.memory.note(now);
         self.rule.finish(self.accounts.get_mut(account), now, ask);

@@ -27,7 +27,7 @@ pub fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> 
         since = at;
     }
     let asks = limits.iter().zip(&costs);
-    asks.map(|(limit, &cost)| limit.limiter.last_of(&[], Ask { since, cost }, left))
+    asks.map(|(limit, &cost)| limit.last_of(&[], Ask { since, cost }, left))
         .fold(Verdict::At(since), Verdict::max)
 }
 
@@ -35,14 +35,14 @@ pub fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> 
 mod tests {
     use super::*;
     use crate::config::{Defaults, Rate, RateText};
-    use crate::time::SECOND;
+    use crate::time::{SECOND, Wall};
 
     fn limits(texts: &[&str]) -> Limits {
         let rates: Vec<Rate> = texts
             .iter()
             .map(|text| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap())
             .collect();
-        Limits::new(&rates, Time::ZERO)
+        Limits::new(&rates, Time::ZERO, Wall::EPOCH)
     }
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_pause_never_ends_by_itself() {
         let rates = [RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
-        let limits = Limits::new(&rates, Time::ZERO);
+        let limits = Limits::new(&rates, Time::ZERO, Wall::EPOCH);
         assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Verdict::Never);
     }
 }

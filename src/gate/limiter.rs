@@ -45,6 +45,9 @@ pub trait Limiter {
     /// Charges as [`Rule::commit`](crate::rule::Rule::commit) does.
     fn commit(&mut self, account: usize, now: Time, ask: Ask);
 
+    /// What was charged for and is not there is not owed, as by [`Rule::waive_debt`](crate::rule::Rule::waive_debt).
+    fn waive_debt(&mut self, account: usize);
+
     /// Something that was committed has come to its end at `now`.
     fn finish(&mut self, account: usize, now: Time, ask: Ask);
 

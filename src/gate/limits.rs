@@ -1,12 +1,12 @@
 //! Several limits at once.
 
-use super::build::key_parts;
+use super::build::{key_parts, limiter};
 use super::charges::{Charges, Release};
-use super::{Blocked, Kind, Limiter, Opening, Part};
+use super::{Blocked, Kind, Limit, Opening, Part};
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::rule::{Ask, Verdict};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// What a release asks of a set of limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,15 +32,6 @@ impl<'a> Request<'a> {
     fn ask(&self, cost: u64) -> Ask {
         Ask { since: self.since, cost }
     }
-}
-
-/// One of several limits.
-#[derive(Clone)]
-pub struct Limit {
-    /// The rule with its history.
-    pub limiter: Box<dyn Limiter>,
-    /// Which of a request's keys it goes by, if each key has a limit of its own.
-    pub key: Option<usize>,
 }
 
 /// What a limit was charged.
@@ -89,9 +80,15 @@ impl IntoIterator for Limits {
 
 impl Limits {
     /// With no history. `start` is the start of the run.
-    pub fn new(rates: &[Rate], start: Time) -> Self {
-        let limiters = rates.iter().map(|rate| super::build::limiter(rate, start));
-        limiters.zip(key_parts(rates)).map(|(limiter, key)| Limit { limiter, key }).collect()
+    pub fn new(rates: &[Rate], start: Time, wall: Wall) -> Self {
+        let limit = |(rate, key)| Limit::new(limiter(rate, start, wall), key).asked(rate, wall);
+        rates.iter().zip(key_parts(rates)).map(limit).collect()
+    }
+
+    /// The clock on the wall was set at `now`.
+    pub(super) fn set_wall(&mut self, now: Time, rates: &[Rate], wall: Wall) {
+        let limits = self.all.iter_mut().zip(rates).filter(|(_, rate)| rate.hours.is_some());
+        limits.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));
     }
 
     /// What each limit was charged since it was built.
@@ -109,7 +106,7 @@ impl Limits {
         let asked = self.all.iter().zip(request.costs);
         let asked = asked.filter(move |(limit, cost)| **cost > 0 && is_meant(limit));
         Opening::agreed(request.since.max(from), &asked, |(limit, cost), from| {
-            limit.limiter.opening(request.key(limit), request.ask(*cost), from)
+            limit.opening(request.key(limit), request.ask(*cost), from)
         })
     }
 
@@ -121,7 +118,7 @@ impl Limits {
             }
             let account = limit.limiter.account(request.key(limit), request.since);
             let pending = charges.pending(at, account);
-            limit.limiter.available(account, request.since, request.ask(cost), pending, 1) == 0
+            limit.available(account, request.since, request.ask(cost), pending, 1) == 0
         })
     }
 
@@ -129,7 +126,7 @@ impl Limits {
     pub(super) fn binding(&self, request: &Request) -> Option<usize> {
         let answers = self.all.iter().zip(request.costs).map(|(limit, &cost)| match cost {
             0 => Verdict::At(request.since),
-            _ => limit.limiter.opening(request.key(limit), request.ask(cost), request.since).from,
+            _ => limit.opening(request.key(limit), request.ask(cost), request.since).from,
         });
         let latest = answers.enumerate().max_by_key(|&(at, answer)| (answer, std::cmp::Reverse(at)));
         latest.filter(|(_, answer)| *answer > Verdict::At(request.since)).map(|(at, _)| at)
@@ -192,7 +189,7 @@ impl Limits {
             if cost > 0 {
                 account = limit.limiter.account(request.key(limit), now);
                 let pending = charges.pending(at, account);
-                count = limit.limiter.available(account, now, request.ask(cost), pending, count);
+                count = limit.available(account, now, request.ask(cost), pending, count);
             }
             if count == 0 {
                 return Err(if limit.key.is_none() { Blocked::Common } else { Blocked::Keyed });
@@ -211,7 +208,7 @@ impl Limits {
             {
                 let ask = Ask { since: release.since, cost: cost.saturating_mul(count) };
                 charged.add(count, ask.cost);
-                limit.limiter.commit(account, now, ask);
+                limit.commit(account, now, ask);
                 if over {
                     limit.limiter.finish(account, now, ask);
                 }
@@ -248,18 +245,18 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Keyed, Single};
+    use super::super::{Keyed, Limiter, Single};
     use super::*;
     use crate::rule::table::terms;
     use crate::rule::{Fixed, Interval, Rule as _, Sliding};
 
     fn common(limiter: impl Limiter + 'static) -> Limit {
-        Limit { limiter: Box::new(limiter), key: None }
+        Limit::new(Box::new(limiter), None)
     }
 
     fn keyed(count: u64, period: u64) -> Limit {
         let limiter = Keyed::new(Sliding::new(terms(count, period)), period);
-        Limit { limiter: Box::new(limiter), key: Some(0) }
+        Limit::new(Box::new(limiter), Some(0))
     }
 
     fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {

@@ -16,6 +16,7 @@ mod change;
 mod charges;
 mod keyed;
 mod last_release;
+mod limit;
 mod limiter;
 mod limits;
 mod memory;
@@ -32,8 +33,9 @@ pub(crate) use self::accounts::Accounts;
 pub use self::charges::Charges;
 pub use self::keyed::Keyed;
 pub use self::last_release::last_release;
+pub use self::limit::Limit;
 pub use self::limiter::{Availability, Limiter};
-pub use self::limits::{Charged, Limit, Limits, Request};
+pub use self::limits::{Charged, Limits, Request};
 pub use self::opening::Opening;
 pub use self::own::Own;
 pub use self::single::Single;
@@ -41,7 +43,7 @@ pub use self::slots::{Answer, BookingTerms, News, Order, Overruns, Slot, Slots, 
 
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// Some of what a gate goes by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,6 +155,9 @@ pub trait Gate {
 
     /// An answer of [`Gate::ask`] stands until this number changes, or the opening ends.
     fn revision(&self, part: Part) -> u64;
+
+    /// What the clock on the wall shows from `now` on. The first time, that is before anything is asked.
+    fn set_wall(&mut self, now: Time, wall: Wall);
 
     /// When this part allows a release, at or after `from`.
     fn ask(&self, part: Part, request: &Request, from: Time) -> Opening;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::config::{From, Rate, Selector, keys};
 use crate::rule::Verdict;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// Limits that nobody else uses.
 #[derive(Default)]
@@ -26,14 +26,17 @@ pub struct Own {
     shares_keys: bool,
     /// How often the answers of the common limits may have changed, and of those that go by key.
     revisions: (u64, u64),
-    /// Something has ended since the last news.
+    /// Something has ended since the last news, or the clock on the wall was set.
     has_ended: bool,
+    start: Time,
+    /// Unless it is not known yet.
+    wall: Option<Wall>,
 }
 
 impl Own {
     /// A run that starts at `start`.
     pub fn new(rates: Vec<Rate>, start: Time) -> Self {
-        let mut own = Own { limits: Limits::new(&rates, start), ..Own::default() };
+        let mut own = Own { limits: Limits::new(&rates, start, Wall::EPOCH), start, ..Own::default() };
         own.set_rates(rates);
         own
     }
@@ -43,6 +46,12 @@ impl Own {
         self.shares_keys = self.limits.iter().any(|limit| limit.key.is_some()) && keys(&rates).len() > 1;
         self.revisions = (self.revisions.0 + 1, self.revisions.1 + 1);
         self.rates = rates;
+    }
+
+    /// All answers may have changed, to more lenient ones, too.
+    fn answers_change(&mut self) {
+        self.revisions = (self.revisions.0 + 1, self.revisions.1 + 1);
+        self.has_ended = true;
     }
 
     /// Whether what is running counts.
@@ -61,6 +70,17 @@ impl Gate for Own {
             Part::Keyed => self.revisions.1,
             Part::Common | Part::All => self.revisions.0,
         }
+    }
+
+    fn set_wall(&mut self, now: Time, wall: Wall) {
+        if self.wall == Some(wall) {
+            return;
+        }
+        match self.wall.replace(wall) {
+            None => self.limits = Limits::new(&self.rates, self.start, wall),
+            Some(_) => self.limits.set_wall(now, &self.rates, wall),
+        }
+        self.answers_change();
     }
 
     fn ask(&self, part: Part, request: &Request, from: Time) -> Opening {
@@ -119,8 +139,7 @@ impl Gate for Own {
         self.limits.finish(now, request);
         self.paused.finish(now, request);
         if self.counts_exits() {
-            self.revisions = (self.revisions.0 + 1, self.revisions.1 + 1);
-            self.has_ended = true;
+            self.answers_change();
         }
     }
 
@@ -152,7 +171,8 @@ impl Gate for Own {
 
     fn change(&mut self, now: Time, rates: Vec<Rate>) {
         let (limits, paused) = (mem::take(&mut self.limits), mem::take(&mut self.paused));
-        (self.limits, self.paused) = change(&self.rates, limits, paused, &rates, now);
+        (self.limits, self.paused) =
+            change(&self.rates, limits, paused, &rates, now, self.wall.unwrap_or_default());
         self.set_rates(rates);
     }
 
@@ -162,7 +182,7 @@ impl Gate for Own {
     }
 
     fn may_open(&self) -> bool {
-        self.rates.iter().any(|rate| rate.count == 0)
+        self.rates.iter().any(|rate| rate.pauses())
     }
 
     fn lets_pass(&self) -> bool {

@@ -56,6 +56,10 @@ impl<A: Rule> Limiter for Single<A> {
         self.memory.note(now);
     }
 
+    fn waive_debt(&mut self, _: usize) {
+        self.rule.waive_debt(&mut self.state);
+    }
+
     fn finish(&mut self, _: usize, now: Time, ask: Ask) {
         self.memory.note(now);
         self.rule.finish(&mut self.state, now, ask);

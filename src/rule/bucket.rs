@@ -117,6 +117,10 @@ impl Rule for Bucket {
         *lacking = Lacking { used: (self.full() - left).saturating_add(owed), at: now };
     }
 
+    fn waive_debt(&self, lacking: &mut Lacking) {
+        lacking.used = lacking.used.min(self.full());
+    }
+
     fn idle_at(&self, lacking: &Lacking) -> Verdict {
         self.after(lacking.at, lacking.used)
     }
@@ -147,6 +151,10 @@ impl SlotRule for Bucket {
 
     fn book(&self, account: &mut Account, ask: Ask) {
         self.commit(account, ask.since, ask);
+    }
+
+    fn owes_nothing(&self, account: &mut Account) {
+        self.waive_debt(account);
     }
 
     fn silent(&self, at: Time) -> Account {

@@ -186,6 +186,12 @@ impl Rule for Calendar {
         };
     }
 
+    /// A period that has a margin before its end; otherwise what is allowed in it is allowed in the next one, too.
+    fn closes(&self, at: Time) -> Option<Time> {
+        let end = |at| self.civil.around(self.zone, at).end - self.margin;
+        (self.margin > 0).then(|| self.wall.when(end(self.wall.nanos(at)))).flatten()
+    }
+
     fn note_evicted(&self, evicted: &mut Page, page: &Page) {
         if page.end > evicted.end {
             *evicted = Page { used: u64::MAX, ..*page };

@@ -64,6 +64,10 @@ impl<R: Named> Rule for FromExit<R> {
         self.inner.commit(&mut state.finished, now, ask);
     }
 
+    fn waive_debt(&self, state: &mut Self::State) {
+        self.inner.waive_debt(&mut state.finished);
+    }
+
     fn expire(&self, state: &mut Self::State, now: Time) {
         self.inner.expire(&mut state.finished, now);
     }

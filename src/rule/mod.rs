@@ -12,6 +12,7 @@ mod calendar;
 mod facts;
 mod fixed;
 mod from_exit;
+mod in_hours;
 mod interval;
 mod sliding;
 mod slots;
@@ -24,6 +25,7 @@ pub use calendar::Calendar;
 pub use facts::{Extra, Facts, Stairs};
 pub use fixed::Fixed;
 pub use from_exit::FromExit;
+pub use in_hours::{InHours, SlotsInHours};
 pub use interval::Interval;
 pub use sliding::Sliding;
 pub use slots::{Account, SlotRule};
@@ -145,6 +147,9 @@ pub trait Rule: Clone + 'static {
 
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
+
+    /// What was charged for and is not there is not owed. Only a bucket owes anything.
+    fn waive_debt(&self, _state: &mut Self::State) {}
 
     /// A committed release completed at `now`. Only [`FromExit`] uses this.
     fn finish(&self, _state: &mut Self::State, _now: Time, _ask: Ask) {}

@@ -37,6 +37,9 @@ pub trait SlotRule: Debug + Send + Sync {
         self.book(account, ask);
     }
 
+    /// What was charged for and is not there is not owed, see [`Rule::waive_debt`](super::Rule::waive_debt).
+    fn owes_nothing(&self, _account: &mut Account) {}
+
     /// Just used up at `at`, as by [`Rule::exhaust`](super::Rule::exhaust).
     fn exhausted(&self, at: Time) -> Account {
         self.silent(at)

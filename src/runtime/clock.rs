@@ -1,6 +1,6 @@
 //! The clocks that runs go by.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use nix::time::{ClockId, clock_gettime};
 
@@ -28,12 +28,6 @@ impl Clock {
             Clock::Boot => since_boot(),
         }
     }
-}
-
-/// What the clock on the wall shows now, since 1970.
-pub fn shown() -> Time {
-    let shown = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(u64::try_from(shown.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(target_os = "linux")]

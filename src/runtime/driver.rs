@@ -36,8 +36,12 @@ pub struct Driver<'a> {
 impl Driver<'_> {
     /// Runs until all items are released and all commands have ended, or the run is stopped.
     pub fn run(&mut self, schedule: &mut Schedule) -> Exit {
+        schedule.set_wall(self.world.now(), self.world.wall());
         loop {
             let now = self.world.now();
+            if schedule.goes_by_wall() {
+                schedule.set_wall(now, self.world.wall());
+            }
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(admission) => self.send(schedule, now, admission),
                 Action::Book(order) => self.world.book(order),
@@ -100,7 +104,7 @@ impl Driver<'_> {
         let metrics = self.metrics.as_ref().map(TextFile::write_at);
         let until = [until, deadline, self.reporter.redraw_at(), metrics].into_iter().flatten().min();
         let running = schedule.running() > 0;
-        match self.world.wait(Wait { until, accepting, running }) {
+        match self.world.wait(Wait { until, accepting, running, by_wall: schedule.goes_by_wall() }) {
             Wake::Due => self.act(schedule),
             // What is asked again now will be at hand then.
             Wake::Soon => {}

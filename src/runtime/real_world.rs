@@ -12,7 +12,7 @@ use super::input::Input;
 use super::limits::LimitsFiles;
 use super::reaper::Reaper;
 use super::waker::{Events, Waker};
-use super::{clock, limits, precise, readable, signals, stdout_reader, waker};
+use super::{limits, precise, readable, signals, stdout_reader, waker};
 
 use super::world::{Event, Wait, Wake, World};
 use crate::config::Rate;
@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::schedule::Stop;
 use crate::source::{Reader, SourceError};
 use crate::store::{Order, Slot, Store};
-use crate::time::{Time, Wall};
+use crate::time::{SECOND, Time, Wall, shown};
 
 /// The real world.
 pub struct RealWorld {
@@ -54,9 +54,10 @@ impl RealWorld {
             signals::listen(&waker)?;
             stdout_reader::watch(&waker)?;
         }
+        let shown = shown();
         Ok(RealWorld {
             clock,
-            wall: Wall::new(clock.now(), clock::shown()),
+            wall: Wall::new(clock.now(), shown),
             reader,
             is_fed: true,
             events,
@@ -209,12 +210,21 @@ impl World for RealWorld {
     }
 
     fn wall(&mut self) -> Wall {
-        self.wall.follow(self.clock.now(), clock::shown());
+        let before = self.clock.now();
+        let shown = shown();
+        let after = self.clock.now();
+        // Read like this, it is not believed to be ahead of what it shows.
+        self.wall.follow(after, shown, after.since(before));
         self.wall
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {
-        let Wait { until, accepting, running } = wait;
+        let Wait { until, accepting, running, by_wall } = wait;
+        let look = self.clock.now().checked_add(SECOND.into());
+        if by_wall && until > look {
+            let wake = self.wait(Wait { until: look, by_wall: false, ..wait });
+            return if let Wake::Due = wake { Wake::Soon } else { wake };
+        }
         let wake = match self.reaper.as_mut().filter(|_| running) {
             Some(_) if until.is_none() && !accepting => self.wait_for_a_command(),
             Some(reaper) => {

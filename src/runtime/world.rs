@@ -49,6 +49,8 @@ pub struct Wait {
     pub accepting: bool,
     /// Commands are running.
     pub running: bool,
+    /// If the clock on the wall is set, that is to be noticed soon.
+    pub by_wall: bool,
 }
 
 /// Why a wait is over.

@@ -106,7 +106,7 @@ impl Schedule {
             _ if !self.rules.batcher.has_vacancy() => WaitReason::Command,
             _ if self.not_before > now => WaitReason::Shortage,
             Some(Why::Slot(_)) => WaitReason::Slot,
-            Some(Why::Never(_)) => match rates.iter().find(|rate| rate.count == 0) {
+            Some(Why::Never(_)) => match rates.iter().find(|rate| rate.pauses()) {
                 Some(rate) => WaitReason::Pause(rate.clone()),
                 None => WaitReason::Command,
             },
@@ -152,7 +152,7 @@ impl Schedule {
         let mut precision = Precision::About;
         let answers = limits.iter().enumerate().map(|(at, limit)| {
             let cost_of = |lane: &Lane| self.rules.batcher.cost_of(lane.waiting(), at);
-            let last_of = |key: &[u8], cost| limit.limiter.last_of(key, Ask { since: now, cost: 1 }, cost);
+            let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
             if let Some(key) = limit.key {
                 // How many more have which key is not known.
                 precision = Precision::AtLeast;

@@ -67,7 +67,7 @@ impl Schedule {
             }
         }
         if limit.key.is_none() && next.is_none() {
-            next = Some(limit.limiter.opening(&[], Ask { since: now, cost: 1 }, now).from);
+            next = Some(limit.opening(&[], Ask { since: now, cost: 1 }, now).from);
         }
         Now { standing: limit.limiter.standing(now), next, waiting: waiting.len() as u64 }
     }
@@ -79,6 +79,6 @@ fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Optio
     let ((front, open), since) = lane.front().zip(lane.open()).zip(lane.since())?;
     let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;
     let key = limit.key.map(|key| &front.charge.keys[key]);
-    let opening = limit.limiter.opening(key.map_or(&[], Key::as_slice), Ask { since, cost }, now);
+    let opening = limit.opening(key.map_or(&[], Key::as_slice), Ask { since, cost }, now);
     Some((key, opening.from))
 }

@@ -58,7 +58,7 @@ use crate::exit::Exit;
 use crate::gate::{BookingTerms, Gate, Own, Slots};
 use crate::rule::Verdict;
 use crate::source::{Capacity, Charger, Delimiter, Done, Intake, Segment, SourceError};
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, Wall};
 
 /// The scheduler of a run.
 pub struct Schedule {
@@ -177,6 +177,16 @@ impl Schedule {
     /// Passes over items that are `done`.
     pub fn skip(&mut self, done: Done) {
         self.intake.skip(done);
+    }
+
+    /// What the clock on the wall shows from `now` on. The first time, that is before anything else.
+    pub fn set_wall(&mut self, now: Time, wall: Wall) {
+        self.rules.gate.set_wall(now, wall);
+    }
+
+    /// Whether what may leave depends on what the clock on the wall shows.
+    pub fn goes_by_wall(&self) -> bool {
+        self.rules.gate.rates().iter().any(|rate| rate.hours.is_some())
     }
 
     /// What to do at `now`, when the sink has this `capacity`.

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::reserve::{MILLISECOND, Reserve};
 use crate::config::{Defaults, Rate, RateText, Start};
-use crate::rule::{Algorithm, Terms};
+use crate::rule::{Algorithm, InHours, SlotRule, SlotsInHours, Terms};
 use crate::time::{Hours, SECOND, Wall};
 
 /// One limit, as a store keeps it: the terms hold for slots, and so have the reserve in them.
@@ -41,7 +41,24 @@ impl Quota {
 
     /// The most that one release may cost.
     pub fn most(&self) -> u64 {
+        if self.during().is_some() { u64::MAX } else { self.dearest() }
+    }
+
+    /// The most that one release may cost when the limit is asked.
+    fn dearest(&self) -> u64 {
         self.algorithm.facts().dearest_slot(&self.terms(Wall::EPOCH))
+    }
+
+    /// When it is asked, if not always.
+    pub fn during(&self) -> Option<&Hours> {
+        self.hours.as_deref().filter(|hours| !hours.week.is_all())
+    }
+
+    /// How slots are booked by it, if the clock on the wall shows this.
+    pub fn rule(&self, wall: Wall) -> Box<dyn SlotRule> {
+        let rule = (self.algorithm.facts().slots)(self.terms(wall));
+        let Some(hours) = self.during() else { return rule };
+        Box::new(SlotsInHours { rule, hours: InHours::new(hours.clone(), wall), most: self.dearest() })
     }
 
     /// Whether a store keeps the instant of each unit of cost.

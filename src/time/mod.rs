@@ -5,6 +5,7 @@ mod hours;
 mod zone;
 
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use self::civil::{Civil, Stretch};
 pub use self::hours::{Hours, Week};
@@ -49,18 +50,19 @@ impl Wall {
     /// It shows the instants of the run.
     pub const EPOCH: Wall = Wall { origin: 0 };
 
-    /// When the clock is off by more than this, it has been set. Less may lie between two readings of two clocks.
-    const SET: u128 = 100_000_000;
+    /// When the clock is off by more than this, it has been set. On Linux, both clocks run at the same speed.
+    const SET: u128 = 100_000;
 
     /// The clock that shows `shown`, an instant since 1970, when it is `now` in the run.
     pub fn new(now: Time, shown: Time) -> Self {
         Wall { origin: i128::from(shown.0) - i128::from(now.0) }
     }
 
-    /// Follows a clock that has been set, and shows `shown` now. Otherwise instants stay as far apart as they are in the run.
-    pub fn follow(&mut self, now: Time, shown: Time) {
+    /// Follows a clock that has been set, and shows `shown` now, or up to `within` nanoseconds ago. Otherwise instants stay as far
+    /// apart as they are in the run.
+    pub fn follow(&mut self, now: Time, shown: Time, within: u64) {
         let found = Wall::new(now, shown);
-        if found.origin.abs_diff(self.origin) > Wall::SET {
+        if found.origin.abs_diff(self.origin) > Wall::SET + u128::from(within) {
             *self = found;
         }
     }
@@ -79,6 +81,12 @@ impl Wall {
     pub fn when(self, nanos: i128) -> Option<Time> {
         u64::try_from((nanos - self.origin).max(0)).ok().map(Time)
     }
+}
+
+/// What the clock on the wall shows now, since 1970.
+pub fn shown() -> Time {
+    let shown = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(u64::try_from(shown.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Seconds with three decimals.
@@ -102,9 +110,9 @@ mod tests {
         let at = |seconds: u64| Time(seconds * SECOND);
         let mut wall = Wall::new(at(5), at(1000));
         assert_eq!([at(0), at(5), at(7)].map(|at| wall.shows(at)), [at(995), at(1000), at(1002)]);
-        wall.follow(at(6), Time(at(1001).0 + SECOND / 10));
+        wall.follow(at(6), Time(at(1001).0 - SECOND / 10), SECOND / 10);
         assert_eq!(wall.shows(at(7)), at(1002));
-        wall.follow(at(8), at(990));
+        wall.follow(at(8), at(990), SECOND / 10);
         assert_eq!(wall.shows(at(9)), at(991));
         assert_eq!(
             (wall.shows(Time(u64::MAX)), Wall::new(at(9), at(3)).shows(at(1))),

@@ -2,7 +2,7 @@
 
 use super::stats::{pace, short};
 use super::wall;
-use crate::config::format_duration;
+use crate::config::{Rate, format_duration};
 use crate::printable::escaped;
 use crate::schedule::{Forecast, Precision, Stats, WaitReason};
 use crate::time::{SECOND, Time, Wall};
@@ -68,7 +68,7 @@ fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, pa
     // A burst at the start is no rate yet.
     let has_pace = has(Part::Pace) && recent.items > 0 && recent.nanos >= 10 * SECOND;
     all.extend(pace(recent.items, recent.nanos).filter(|_| has_pace));
-    all.extend(wait(&progress.forecast, now, has(Part::Reason)));
+    all.extend(wait(&progress.forecast, progress.wall, now, has(Part::Reason)));
     let end = end.filter(|_| has(Part::End)).map(|end| format!("; {end}"));
     escaped(&(all.join(", ") + end.as_deref().unwrap_or_default()))
 }
@@ -83,7 +83,7 @@ fn done(progress: &Progress, has_percent: bool) -> String {
 }
 
 /// When the next release is, and what it waits for.
-fn wait(forecast: &Forecast, now: Time, has_reason: bool) -> Option<String> {
+fn wait(forecast: &Forecast, wall: Wall, now: Time, has_reason: bool) -> Option<String> {
     let reason = match &forecast.wait_reason {
         WaitReason::Pause(rate) => return Some(format!("paused by {}", short(rate))),
         WaitReason::Command => return Some("waiting for a command".to_owned()),
@@ -91,11 +91,21 @@ fn wait(forecast: &Forecast, now: Time, has_reason: bool) -> Option<String> {
             return Some("waiting for input".to_owned());
         }
         WaitReason::Input => return None,
+        WaitReason::Limit(rate) if forecast.next.is_some_and(|next| is_end_of_hours(rate, wall, next)) => {
+            let next = forecast.next.unwrap_or(now);
+            return Some(format!("next {}: hours", wall::clock_at(wall, now, next)));
+        }
         wait_reason => reason(wait_reason),
     };
     let left = forecast.next.map_or(0, |next| next.since(now));
     let left = if left < SECOND { "<1s".to_owned() } else { whole_seconds(left) };
     Some(if has_reason { format!("next in {left}: {reason}") } else { format!("next in {left}") })
+}
+
+/// Whether a limit is asked no longer from this instant on.
+fn is_end_of_hours(rate: &Rate, wall: Wall, at: Time) -> bool {
+    let is_asked = |nanos| rate.during().is_some_and(|hours| hours.contain(nanos));
+    is_asked(wall.nanos(at) - 1) && !is_asked(wall.nanos(at))
 }
 
 /// What a release waits for, in a word or two.
@@ -137,7 +147,7 @@ fn whole_seconds(nanos: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, Rate, RateText};
+    use crate::config::{Defaults, RateText};
     use crate::schedule::Total;
 
     fn rate(text: &str) -> Rate {

@@ -53,7 +53,7 @@ impl<'a> Setup<'a> {
 
     /// Checks that no limit pauses: nothing would end a pause.
     fn check_no_pause(&self, so: &str) -> Result<()> {
-        ensure!(self.rates.iter().all(|rate| rate.count > 0), "a limit of 0 pauses, so {so}");
+        ensure!(!self.rates.iter().any(Rate::pauses), "a limit of 0 pauses, so {so}");
         Ok(())
     }
 }

@@ -11,11 +11,11 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::records::stamped;
 use crate::runtime::sim::{Clock, Sim};
-use crate::runtime::{Driver, World, clock};
+use crate::runtime::{Driver, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, DryRun, Sink, Stdout};
 use crate::source::{Capacity, Delimiter};
-use crate::time::Time;
+use crate::time::{Time, shown};
 
 /// Prints when each item would be released, if it arrives as `arrivals` say, or else at once. At the start the clock on the
 /// wall shows `at`.
@@ -34,7 +34,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let mut world = Sim::new(Clock::default(), stamped);
     ensure!(at.is_none() || !world.is_dated(), "--arrivals tell the date and the time: leave out --at");
     if !world.is_dated() {
-        world.set_wall(at.unwrap_or_else(clock::shown));
+        world.set_wall(at.unwrap_or_else(shown));
     }
     let has_date = arrivals.is_none() || at.is_some() || world.is_dated();
     let wall = has_date.then(|| world.wall());

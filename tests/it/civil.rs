@@ -40,7 +40,7 @@ const MINUTE: i128 = 60 * SECOND as i128;
 const DAY: i128 = 1440 * MINUTE;
 
 /// A zone, and an instant that is mostly near a change of its clocks.
-fn place(random: &mut Rng) -> (&'static str, TimeZone, i128) {
+pub(crate) fn place(random: &mut Rng) -> (&'static str, TimeZone, i128) {
     let name = random.choice(ZONES).expect("a zone");
     let zone = TimeZone::get(name).expect("a zone of the system");
     let year = Timestamp::from_second(random.i64(0..3_000_000_000)).expect("before 2070");
@@ -50,15 +50,16 @@ fn place(random: &mut Rng) -> (&'static str, TimeZone, i128) {
     (name, zone, (i128::from(near.max(0)) * i128::from(SECOND) / MINUTE * MINUTE).max(0))
 }
 
-fn shown(zone: &TimeZone, at: i128) -> Zoned {
+pub(crate) fn shown(zone: &TimeZone, at: i128) -> Zoned {
     Timestamp::from_nanosecond(at).expect("an instant").to_zoned(zone.clone())
 }
 
 /// The first minute at which clocks show this date or a later one.
-fn first_of(zone: &TimeZone, date: Date) -> i128 {
-    let from = date.to_zoned(TimeZone::UTC).expect("a date").timestamp().as_nanosecond() - 27 * 60 * MINUTE;
+pub(crate) fn first_of(zone: &TimeZone, date: Date) -> i128 {
+    let from = date.to_zoned(TimeZone::UTC).expect("a date").timestamp().as_nanosecond() - 15 * 60 * MINUTE;
     let minutes = (0..54 * 120).map(|half| from + half * MINUTE / 2);
-    minutes.into_iter().find(|at| shown(zone, *at).date() >= date).expect("it comes")
+    let date_at = |at: i128| zone.to_datetime(Timestamp::from_nanosecond(at).expect("an instant")).date();
+    minutes.into_iter().find(|at| date_at(*at) >= date).expect("it comes")
 }
 
 #[test]
@@ -100,14 +101,14 @@ fn around(starts: &[i128], at: i128) -> Stretch {
 }
 
 /// Days and minutes of the day; the last is on the next day if it is not after the first.
-struct Span {
+pub(crate) struct Span {
     days: Vec<usize>,
     start: usize,
     end: usize,
 }
 
 impl Span {
-    fn holds(&self, day: usize, minute: usize) -> bool {
+    pub(crate) fn holds(&self, day: usize, minute: usize) -> bool {
         let (today, yesterday) = (self.days.contains(&day), self.days.contains(&((day + 6) % 7)));
         match self.start < self.end {
             true => today && (self.start..self.end).contains(&minute),
@@ -116,7 +117,7 @@ impl Span {
     }
 }
 
-fn spans(random: &mut Rng) -> (String, Vec<Span>) {
+pub(crate) fn spans(random: &mut Rng) -> (String, Vec<Span>) {
     let names = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
     let spans = (0..random.u8(1..=3)).map(|_| {
         let (first, length) = (random.usize(0..7), random.usize(1..=7));

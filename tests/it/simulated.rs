@@ -28,6 +28,8 @@ pub(crate) struct Simulation {
     lateness: Delay,
     slowness: Delay,
     events: VecDeque<(u64, Event)>,
+    /// When the clock on the wall is set, and to what.
+    settings: VecDeque<(u64, u64)>,
 }
 
 /// What has become of it.
@@ -66,7 +68,14 @@ impl Simulation {
             lateness: Delay::none(),
             slowness: Delay::none(),
             events: VecDeque::new(),
+            settings: VecDeque::new(),
         }
+    }
+
+    /// The clock on the wall is set at the instant `at`, and shows `shown` then. Later than all such changes so far.
+    pub(crate) fn wall_set(mut self, at: u64, shown: u64) -> Self {
+        self.settings.push_back((at, shown));
+        self
     }
 
     /// Each time the world wakes, it is up to `most` late.
@@ -88,12 +97,13 @@ impl Simulation {
 
     /// Runs to the end.
     pub(crate) fn run(self, blocks: Vec<Block>) -> Outcome {
-        let Simulation { config, clock, lateness, slowness, events } = self;
+        let Simulation { config, clock, lateness, slowness, events, settings } = self;
         let rates = config.limits.given().expect("limits");
         let sim = Sim::new(clock.clone(), blocks.into_iter().map(Ok));
         let releases = Rc::new(RefCell::new(Vec::new()));
         let mut sink = Recorder { clock: clock.clone(), slowness, releases: Rc::clone(&releases) };
-        let mut world = Faulty { sim, clock, lateness, events, releases, changes: Vec::new(), waits: 0 };
+        let mut world =
+            Faulty { sim, clock, lateness, events, settings, releases, changes: Vec::new(), waits: 0 };
         let reporter = Reporter::silent();
         let mut schedule = Schedule::new(&config, rates, world.now());
         let delimiter = Delimiter::new(b"\n");
@@ -145,6 +155,7 @@ struct Faulty<I: Iterator<Item = Result<Block, SourceError>>> {
     clock: Clock,
     lateness: Delay,
     events: VecDeque<(u64, Event)>,
+    settings: VecDeque<(u64, u64)>,
     releases: Rc<RefCell<Vec<Release>>>,
     changes: Vec<Change>,
     waits: u32,
@@ -156,12 +167,21 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
     }
 
     fn wall(&mut self) -> Wall {
+        while let Some(&(_, shown)) = self.settings.front().filter(|(at, _)| Time(*at) <= self.sim.now()) {
+            self.sim.set_wall(Time(shown));
+            self.settings.pop_front();
+        }
         self.sim.wall()
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {
         self.waits += 1;
         assert!(self.waits < 1_000_000, "it waits again and again, and releases nothing");
+        let set = self.settings.front().map(|(at, _)| Time(*at)).filter(|_| wait.by_wall);
+        if set.is_some() && wait.until > set {
+            let wake = self.sim.wait(Wait { until: set, ..wait });
+            return if let Wake::Due = wake { Wake::Soon } else { wake };
+        }
         let event = self.events.front().map(|(at, _)| Time(*at));
         let event = event.filter(|event| wait.until.is_none_or(|until| *event <= until));
         let wake = match (self.sim.wait(Wait { until: event.or(wait.until), ..wait }), event) {

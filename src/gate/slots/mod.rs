@@ -29,7 +29,7 @@ use super::{
 };
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// What a store gives out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,6 +80,7 @@ pub struct Slots {
     ends: Option<Time>,
     /// None is kept here.
     limits: Limits,
+    wall: Wall,
 }
 
 /// The key that a release is charged to, if each key has slots of its own.
@@ -105,6 +106,7 @@ impl Slots {
             terms,
             ends: None,
             limits: Limits::default(),
+            wall: Wall::EPOCH,
         }
     }
 
@@ -173,6 +175,10 @@ impl Gate for Slots {
             Part::Common => 0,
             Part::Keyed | Part::All => self.revision,
         }
+    }
+
+    fn set_wall(&mut self, _: Time, wall: Wall) {
+        self.wall = wall;
     }
 
     fn ask(&self, part: Part, request: &Request, _: Time) -> Opening {
@@ -334,7 +340,7 @@ impl Gate for Slots {
 
     /// Others may book what this run would.
     fn foreseen(&self, now: Time) -> Foreseen<'_> {
-        Foreseen { limits: Cow::Owned(Limits::new(&self.rates, now)), is_all: false }
+        Foreseen { limits: Cow::Owned(Limits::new(&self.rates, now, self.wall)), is_all: false }
     }
 }
 

@@ -55,7 +55,7 @@ use super::ledger::{BookingRules, Owner};
 use super::{Answer, Order, Policy, Slot, Store, StoreError, Tell, place};
 use crate::config::State;
 use crate::exit::Exit;
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, Wall, shown};
 
 /// How often past slots are deleted and ended processes looked for, in nanoseconds.
 const BETWEEN_LOOKS: u64 = SECOND / 10;
@@ -200,7 +200,7 @@ impl FileStore {
         task: impl FnOnce(&mut Visit<'_>, Owner) -> Result<Answer, Fault>,
     ) -> Result<Option<Answer>, StoreError> {
         // Before it is looked for: whoever puts another in its place later does so after this instant.
-        let now = (self.clock)();
+        let now = self.follow_wall();
         let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
         let Some(transaction) = database.begin(self.setting.patience)? else { return Ok(None) };
         let visited = || {
@@ -234,6 +234,14 @@ impl FileStore {
         (self.known, self.is_replaced) = (Some(known), false);
         self.looked = if looks { Some(now) } else { self.looked };
         Ok(Some(answer))
+    }
+
+    /// Goes by what the clock on the wall shows, which is read first: then it is not believed to be ahead. Returns the time.
+    fn follow_wall(&mut self) -> Time {
+        let shown = shown();
+        let now = (self.clock)();
+        self.rules.set_wall(Wall::new(now, shown));
+        now
     }
 
     /// What is in its place. If there is nothing, it is from now on a state that follows from what was known.

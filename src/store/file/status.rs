@@ -14,7 +14,7 @@ use crate::charge::Key;
 use crate::config::{Rate, State};
 use crate::store::ledger::{BookingRules, NOBODY};
 use crate::store::{Answer, LimitStatus, Order, Policy, Reserve, Status, StoreError};
-use crate::time::Time;
+use crate::time::{Time, Wall, shown};
 
 /// So many free slots are counted of a limit, at most.
 const MOST_COUNTED: u64 = 1_000_000;
@@ -40,7 +40,8 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
     database::checkpoint_on_close(&connection);
     let rates = Policy::rates(&text);
     let rates = rates.map_err(|error| bad(&path, &format!("its limits cannot be read: {error:#}")))?;
-    let rules = BookingRules::new(Policy::new(&rates, Reserve::LOCAL));
+    let mut rules = BookingRules::new(Policy::new(&rates, Reserve::LOCAL));
+    rules.set_wall(Wall::new(now, shown()));
     let book = |order: &Order| {
         // Rolled back.
         let transaction = connection.unchecked_transaction()?;

@@ -103,12 +103,15 @@ impl Debit<'_> {
 impl BookingRules {
     /// Those of `policy`.
     pub fn new(policy: Policy) -> Self {
-        let rules = policy
-            .quotas
-            .iter()
-            .map(|quota| (quota.algorithm.facts().slots)(quota.terms(Wall::EPOCH)))
-            .collect();
+        let rules = policy.quotas.iter().map(|quota| quota.rule(Wall::EPOCH)).collect();
         BookingRules { policy, rules }
+    }
+
+    /// Goes by what the clock on the wall shows now.
+    pub fn set_wall(&mut self, wall: Wall) {
+        if self.policy.quotas.iter().any(|quota| quota.hours.is_some()) {
+            self.rules = self.policy.quotas.iter().map(|quota| quota.rule(wall)).collect();
+        }
     }
 
     /// Of what they are the rules.

@@ -33,6 +33,10 @@ impl ScriptTerms {
         let micros = period.div_ceil(1000);
         ensure!(count > 0, "a count of 0 cannot be shared");
         ensure!(
+            quota.hours.is_none(),
+            "a server knows no time zones, so algo=calendar and during= are shared in a file only: -s NAME or -s PATH"
+        );
+        ensure!(
             micros <= LONGEST,
             "a period of {} is too long for Redis, the most is 35 years",
             format_duration(period)

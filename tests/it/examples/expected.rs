@@ -42,6 +42,13 @@ const TWO_A_SECOND: Shows = Shows::Output(
 pub(super) const EXPECTED: &[Example] = &[
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
     Example {
+        // On a Friday, at seven in New York.
+        part: "./efetch <ids",
+        changed: ("throttle", "throttle --dry-run --at 2026-11-20T12:00Z"),
+        shows: &[Shows::InOutput("50400.000000000\t./efetch 4711\n")],
+        ..Example::PLAIN
+    },
+    Example {
         part: "throttle -A interval -r 10/m -- curl",
         changed: ("throttle", "throttle --dry-run"),
         shows: &[Shows::Output(

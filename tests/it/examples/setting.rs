@@ -45,7 +45,7 @@ esac
 const PROGRAMS: [&str; 6] = ["curl", "inotifywait", "make", "my-tool", "nc", "tail"];
 
 /// Programs of the user's own.
-const OWN: [&str; 6] = ["ask", "call", "efetch", "issue", "query", "send"];
+const OWN: [&str; 7] = ["ask", "call", "efetch", "issue", "query", "report", "send"];
 
 /// The stand-ins, for all examples.
 pub(super) struct Programs(Directory);

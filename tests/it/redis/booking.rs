@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use throttle::charge::Key;
 use throttle::exit::Exit;
-use throttle::rule::Algorithm;
 use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store};
 use throttle::time::Time;
 
 use super::client::{PATIENT, book_out, failure, keyed, policy, some, store, store_at};
 use super::model::Model;
 use super::server::{Clock, RedisServer};
+use crate::support::of_any_period;
 
 /// In the year 2033.
 const START: u64 = 2_000_000_000_000_000;
@@ -305,7 +305,7 @@ fn a_new_state_may_start_empty_as_of_the_start_of_the_run() {
 #[test]
 fn nothing_is_kept_for_ever() {
     let Some(mut frozen) = Frozen::start() else { return };
-    for algorithm in Algorithm::names() {
+    for algorithm in of_any_period() {
         let mut store = frozen.store(algorithm, policy(&[&format!("9/s,algo={algorithm}")]));
         for key in [&b""[..], b"a", b"b"] {
             store.book(&keyed(key, 1)).unwrap();

@@ -1,0 +1,80 @@
+//! One of several limits: a history, whose it is, and when it is asked.
+
+use super::{Limiter, Opening};
+use crate::config::Rate;
+use crate::rule::{Ask, InHours, Terms, Verdict};
+use crate::time::{Time, Wall};
+
+/// One of several limits.
+#[derive(Clone)]
+pub struct Limit {
+    /// The rule with its history.
+    pub limiter: Box<dyn Limiter>,
+    /// Which of a request's keys it goes by, if each key has a limit of its own.
+    pub key: Option<usize>,
+    /// When it is asked, if not always. It counts always.
+    hours: Option<Box<InHours>>,
+}
+
+impl Limit {
+    /// One that is always asked.
+    pub fn new(limiter: Box<dyn Limiter>, key: Option<usize>) -> Self {
+        Limit { limiter, key, hours: None }
+    }
+
+    /// Has it asked as `rate` says.
+    pub(super) fn asked(self, rate: &Rate, wall: Wall) -> Self {
+        Limit { hours: rate.during().map(|hours| Box::new(InHours::new(hours.clone(), wall))), ..self }
+    }
+
+    /// The clock on the wall was set at `now`.
+    pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
+        self.limiter.retune(now, Terms { wall, ..rate.padded_terms() });
+        self.hours.iter_mut().for_each(|hours| hours.set_wall(wall));
+    }
+
+    /// When a release is allowed for a key, at or after `from`. In its hours that is by the rule, or when they end.
+    pub(crate) fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
+        let Some(hours) = &self.hours else { return self.limiter.opening(key, ask, from) };
+        let end = hours.first(from, false);
+        let opening = match end.allows(from) {
+            true => Opening::NEVER,
+            false => self.limiter.opening(key, ask, from),
+        };
+        match (end, opening.from < end) {
+            (_, true) => opening,
+            (Verdict::Never, false) => Opening::NEVER,
+            (Verdict::At(end), false) => Opening { from: Verdict::At(end), until: next(hours, end) },
+        }
+    }
+
+    /// How many releases are allowed at `now`, up to `most`, after others that cost `pending`.
+    pub(super) fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64 {
+        match &self.hours {
+            Some(hours) if !hours.contain(now) => most,
+            _ => self.limiter.available(account, now, ask, pending, most),
+        }
+    }
+
+    /// When the last of `count` releases goes, each as soon as this limit alone allows it.
+    pub(crate) fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
+        let last = || self.limiter.last_of(key, ask, count);
+        self.hours.as_ref().map_or_else(last, |hours| match hours.first(ask.since, false) {
+            end if end.allows(ask.since) => end,
+            end => last().min(end),
+        })
+    }
+
+    /// Charges a release. One that was made when the limit is not asked leaves no debt.
+    pub(super) fn commit(&mut self, account: usize, now: Time, ask: Ask) {
+        self.limiter.commit(account, now, ask);
+        if self.hours.is_some() {
+            self.limiter.waive_debt(account);
+        }
+    }
+}
+
+/// When the limit is asked again, if ever.
+fn next(hours: &InHours, from: Time) -> Option<Time> {
+    if let Verdict::At(next) = hours.first(from, true) { Some(next) } else { None }
+}

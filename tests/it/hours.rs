@@ -1,0 +1,327 @@
+//! Runs under limits with hours and under quotas of the calendar, against a model that looks at each minute.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+#[cfg(feature = "sqlite")]
+use jiff::Timestamp;
+use jiff::ToSpan;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use throttle::audit::Audit;
+use throttle::config::{Defaults, RateText};
+use throttle::exit::Exit;
+use throttle::time::{SECOND, Time};
+
+use crate::civil::{Span, first_of, place, shown, spans};
+use crate::simulated::{Simulation, block};
+use crate::support::seeds;
+#[cfg(feature = "sqlite")]
+use crate::support::{Directory, text, throttle};
+
+const MINUTE: u64 = 60 * SECOND;
+
+/// A limit whose numbers are whole minutes.
+struct Limit {
+    text: String,
+    kind: &'static str,
+    count: u64,
+    period: u64,
+    margin: u64,
+    during: Option<Vec<Span>>,
+}
+
+/// A release: the minute, since when it was next in line, and its cost.
+#[derive(Clone, Copy, Debug)]
+struct Release {
+    at: u64,
+    since: u64,
+    cost: u64,
+}
+
+struct World {
+    zone: TimeZone,
+    start: i128,
+    /// When dates begin.
+    firsts: RefCell<BTreeMap<Date, i128>>,
+}
+
+impl World {
+    fn instant(&self, minute: u64) -> i128 {
+        self.start + i128::from(minute) * i128::from(MINUTE)
+    }
+
+    fn is_asked(&self, limit: &Limit, minute: u64) -> bool {
+        let Some(spans) = &limit.during else { return true };
+        let shown = shown(&self.zone, self.instant(minute));
+        let number = |part: i8| usize::try_from(part).expect("not below 0");
+        let day = number(shown.weekday().to_monday_zero_offset());
+        spans.iter().any(|span| span.holds(day, number(shown.hour()) * 60 + number(shown.minute())))
+    }
+
+    /// The minutes at which the period of this minute begins and ends.
+    fn period(&self, limit: &Limit, minute: u64) -> (i128, i128) {
+        let date = shown(&self.zone, self.instant(minute)).date();
+        let firsts = (-1..=2).map(|days| {
+            let date = date.saturating_add(days.days());
+            let first = || (first_of(&self.zone, date) - self.start).div_euclid(MINUTE.into());
+            *self.firsts.borrow_mut().entry(date).or_insert_with(first)
+        });
+        let (now, firsts) = (i128::from(minute), firsts.collect::<Vec<_>>());
+        let start = firsts.iter().copied().filter(|first| *first <= now).max().expect("a day");
+        let end = firsts.iter().copied().find(|first| *first > now).expect("another day");
+        match limit.period {
+            1440 => (start, end),
+            part => {
+                let start = now - (now - start) % i128::from(part);
+                (start, end.min(start + i128::from(part)))
+            }
+        }
+    }
+
+    fn allows(&self, limit: &Limit, releases: &[Release], now: u64, since: u64, cost: u64) -> bool {
+        if !self.is_asked(limit, now) {
+            return true;
+        }
+        match limit.kind {
+            "sliding" => {
+                let recent = releases.iter().filter(|one| one.at + limit.period > now);
+                recent.map(|one| one.cost).sum::<u64>() + cost <= limit.count
+            }
+            "interval" => {
+                let gap = |one: &Release| one.cost * (limit.period / limit.count);
+                limit.count > 0 && releases.last().is_none_or(|last| now >= last.at + gap(last))
+            }
+            "bucket" => self.level(limit, releases, now, since, cost) >= cost * limit.period,
+            "fixed" => {
+                let (mut start, mut used) = (None::<u64>, 0);
+                for one in releases {
+                    if start.is_none_or(|start| one.at >= start + limit.period) {
+                        (start, used) = (Some(one.at), 0);
+                    }
+                    used += one.cost;
+                }
+                let is_over = start.is_none_or(|start| now >= start + limit.period);
+                if is_over { cost <= limit.count } else { used + cost <= limit.count }
+            }
+            _ => {
+                let (start, end) = self.period(limit, now);
+                let (now, margin) = (i128::from(now), i128::from(limit.margin));
+                let used = releases.iter().filter(|one| i128::from(one.at) >= start).map(|one| one.cost);
+                start + margin <= now && now < end - margin && used.sum::<u64>() + cost <= limit.count
+            }
+        }
+    }
+
+    /// In units of which N accrue a minute, and P make one.
+    fn level(&self, limit: &Limit, releases: &[Release], now: u64, since: u64, cost: u64) -> u64 {
+        let full = limit.count * limit.period;
+        let (mut level, mut at) = (full, 0);
+        let mut fill = |level: u64, to: u64, since: u64, cost: u64| {
+            let mut level = level;
+            for minute in at..to {
+                let cap = if minute >= since { full.max(cost * limit.period) } else { full };
+                level = (level + limit.count).min(cap);
+            }
+            at = to;
+            level
+        };
+        for one in releases {
+            level = fill(level, one.at, one.since, one.cost);
+            let is_asked = self.is_asked(limit, one.at);
+            let price = one.cost * limit.period;
+            assert!(level >= price || !is_asked);
+            level = level.saturating_sub(price);
+        }
+        fill(level, now, since, cost)
+    }
+
+    fn expected(&self, limits: &[Limit], items: &[(u64, u64)]) -> Vec<u64> {
+        let mut releases: Vec<Release> = Vec::new();
+        for &(arrival, cost) in items {
+            let since = releases.last().map_or(arrival, |last| last.at.max(arrival));
+            let is_allowed =
+                |now: &u64| limits.iter().all(|limit| self.allows(limit, &releases, *now, since, cost));
+            let at = (since..since + 40 * 1440).find(is_allowed).expect("some time");
+            releases.push(Release { at, since, cost });
+        }
+        releases.into_iter().map(|one| one.at).collect()
+    }
+}
+
+fn limit(random: &mut Rng, zone: &str, has_hours: bool) -> Limit {
+    let kind =
+        random.choice(["sliding", "interval", "bucket", "fixed", "calendar", "calendar"]).expect("a kind");
+    let hours = random.bool().then(|| spans(random)).filter(|_| has_hours);
+    let pauses = hours.is_some() && kind != "calendar" && random.u8(0..4) == 0;
+    let count = if pauses { 0 } else { random.u64(2..=6) };
+    let period = match kind {
+        "calendar" => random.choice([1440, 1440, 720, 480, 60, 90]).expect("a period"),
+        _ => count.max(1) * random.u64(10..400),
+    };
+    let margin = if kind == "calendar" { random.choice([0, 0, 7]).expect("a margin") } else { 0 };
+    let during = hours.as_ref().map_or(String::new(), |(text, _)| format!(",during={text}"));
+    let zone = if kind == "calendar" || hours.is_some() { format!(",tz={zone}") } else { String::new() };
+    let padding = if margin > 0 { format!(",margin={margin}m") } else { String::new() };
+    let text = format!("-r{count}/{period}m,algo={kind},cost=col:1{padding}{during}{zone}");
+    Limit { text, kind, count, period, margin, during: hours.map(|(_, spans)| spans) }
+}
+
+/// Whether the hours leave some time of the week out: otherwise a pause has no end.
+fn ends(limit: &Limit) -> bool {
+    let mut minutes = (0..7).flat_map(|day| (0..96).map(move |quarter| (day, quarter * 15)));
+    limit
+        .during
+        .as_ref()
+        .is_none_or(|spans| minutes.any(|(day, minute)| !spans.iter().any(|span| span.holds(day, minute))))
+}
+
+#[test]
+fn items_leave_at_the_first_minute_at_which_all_limits_agree() {
+    for seed in seeds(12) {
+        let random = &mut Rng::with_seed(seed);
+        let (name, zone, start) = place(random);
+        let start = start.max(i128::from(3 * 1440 * MINUTE));
+        let limits: Vec<_> = (0..random.u8(1..=3)).map(|at| limit(random, name, at == 0)).collect();
+        if !limits.iter().all(ends) {
+            continue;
+        }
+        // What never fits waits for the end of the hours.
+        let most = limits
+            .iter()
+            .map(|limit| limit.count + 2 * u64::from(limit.during.is_some()))
+            .min()
+            .expect("one");
+        let mut minute = 0;
+        let items: Vec<_> = (0..12)
+            .map(|_| {
+                minute += match random.u8(0..4) {
+                    0 | 1 => 0,
+                    2 => random.u64(0..90),
+                    _ => random.u64(0..700),
+                };
+                (minute, random.u64(1..=most.max(1)))
+            })
+            .collect();
+        let args: Vec<_> = limits.iter().map(|limit| limit.text.as_str()).collect();
+        println!("seed {seed}: {args:?} from {start}: {items:?}");
+        let world = World { zone, start, firsts: RefCell::default() };
+        let expected = world.expected(&limits, &items);
+        let nanos = |minute: u64| u64::try_from(world.instant(minute)).expect("after 1970");
+        let blocks = items
+            .iter()
+            .enumerate()
+            .map(|(at, (minute, cost))| block(nanos(*minute), &[format!("{cost} {at}")]));
+        let outcome = Simulation::new(&args).run(blocks.collect());
+        assert_eq!(outcome.exit, Exit::Done);
+        let found = outcome.releases.iter().flat_map(|one| {
+            let minute = (i128::from(one.start) - start) / i128::from(MINUTE);
+            one.lines.iter().map(move |_| u64::try_from(minute).expect("not before"))
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert!(outcome.releases.iter().all(|one| (i128::from(one.start) - start) % i128::from(MINUTE) == 0));
+    }
+}
+
+/// Runs items that all arrive at 0, with the clock on the wall set like this; in minutes.
+fn with_wall(args: &[&str], items: usize, settings: &[(u64, u64)]) -> Vec<u64> {
+    let simulation = Simulation::new(args);
+    let simulation =
+        settings.iter().fold(simulation, |run, &(at, shown)| run.wall_set(at * MINUTE, shown * MINUTE));
+    let lines: Vec<_> = (0..items).map(|item| item.to_string()).collect();
+    let outcome = simulation.run(vec![block(0, &lines)]);
+    outcome.releases.iter().flat_map(|one| one.lines.iter().map(|_| one.start / MINUTE)).collect()
+}
+
+#[test]
+fn a_clock_that_is_set_while_the_run_waits_is_followed() {
+    let pause = ["-r0/s,during=10:00-12:00,tz=UTC"];
+    assert_eq!(with_wall(&pause, 1, &[(0, 600)]), [120]);
+    // Forward by an hour after 5 minutes; back by an hour after 100.
+    assert_eq!(with_wall(&pause, 1, &[(0, 600), (5, 665)]), [60]);
+    assert_eq!(with_wall(&pause, 1, &[(0, 600), (100, 640)]), [180]);
+    let quota = ["-r2/d,algo=calendar,tz=UTC"];
+    assert_eq!(with_wall(&quota, 5, &[(0, 1430)]), [0, 0, 10, 10, 1450]);
+    // A minute after midnight it is set back by an hour: the present day goes on when it is shown again.
+    assert_eq!(with_wall(&quota, 5, &[(0, 1430), (11, 1381)]), [0, 0, 10, 10, 1510]);
+    assert_eq!(with_wall(&quota, 5, &[(0, 1430), (5, 1440)]), [0, 0, 5, 5, 1445]);
+}
+
+#[test]
+fn a_limits_file_changes_hours_and_quotas_while_the_run_waits() {
+    let run = |change: &[&str]| {
+        let run = Simulation::new(&["-r1/h,during=00:00-12:00,tz=UTC"]).relimited(10 * MINUTE, change);
+        let outcome = run.run(vec![block(0, &["a", "b", "c"])]);
+        outcome
+            .releases
+            .iter()
+            .flat_map(|one| one.lines.iter().map(|_| one.start / MINUTE))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(&["1/h,during=00:00-12:00,tz=UTC"]), [0, 60, 120]);
+    assert_eq!(run(&["1/h,during=00:00-00:30,tz=UTC"]), [0, 30, 30]);
+    assert_eq!(run(&["1/h"]), [0, 60, 120]);
+    assert_eq!(run(&["0/s,during=00:00-02:00,tz=UTC"]), [0, 120, 120]);
+}
+
+/// Of a bucket, what was too early leaves a debt that the model does not know.
+#[test]
+fn an_audit_finds_what_the_limits_would_not_have_allowed() {
+    for seed in seeds(12) {
+        let random = &mut Rng::with_seed(seed);
+        let (name, zone, start) = place(random);
+        let start = start.max(i128::from(3 * 1440 * MINUTE));
+        let limit = limit(random, name, true);
+        if limit.kind == "bucket" {
+            continue;
+        }
+        let world = World { zone, start, firsts: RefCell::default() };
+        if !ends(&limit) {
+            continue;
+        }
+        let rate = limit.text[2..].parse::<RateText>().expect("a rate");
+        let rate = rate.resolve(&Defaults::default()).expect("a limit");
+        println!("seed {seed}: {rate} from {start}");
+        let mut audit = Audit::new(&[rate]);
+        let (mut releases, mut at) = (Vec::<Release>::new(), 0);
+        for number in 0..60 {
+            at += if random.bool() { random.u64(0..60) } else { random.u64(0..limit.period) };
+            let cost = random.u64(1..=limit.count.max(1));
+            let since = releases.last().map_or(at, |last| last.at);
+            let is_allowed = world.allows(&limit, &releases, at, since, cost);
+            let mut early = None;
+            let instant = Time(u64::try_from(world.instant(at)).expect("after 1970"));
+            audit.judge(number, instant, &[cost], &[], |violation| early = Some(violation.early));
+            assert_eq!(early.is_none(), is_allowed, "at {at}: {early:?}, {releases:?}");
+            releases.push(Release { at, since, cost });
+        }
+    }
+}
+
+/// A zone in which it is about noon now, so that no day ends while the test runs.
+#[cfg(feature = "sqlite")]
+fn noon() -> String {
+    // The signs of these names are reversed.
+    let ahead = 12 - Timestamp::now().as_second().rem_euclid(86_400) / 3600;
+    format!("Etc/GMT{:+}", -ahead)
+}
+
+#[test]
+#[cfg(feature = "sqlite")]
+fn runs_share_quotas_of_the_calendar_and_limits_with_hours_in_a_file() {
+    let (directory, zone) = (Directory::new(), noon());
+    let run = |name: &str, rate: &str| {
+        let (path, rate) = (directory.path().join(name), format!("{rate},tz={zone}"));
+        let path = path.to_str().expect("UTF-8");
+        let output =
+            throttle(&["-q", "--on-limit=drop", "-s", path, "-r", &rate]).write_stdin("1\n2\n3\n").output();
+        text(&output.expect("output").stdout)
+    };
+    assert_eq!(run("day.db", "4/d,algo=calendar"), "1\n2\n3\n");
+    assert_eq!(run("day.db", "4/d,algo=calendar"), "1\n");
+    assert_eq!(run("day.db", "4/d,algo=calendar"), "");
+    assert_eq!(run("noon.db", "2/h,during=08:00-16:00"), "1\n2\n");
+    assert_eq!(run("noon.db", "2/h,during=08:00-16:00"), "");
+    assert_eq!(run("night.db", "2/h,during=16:00-08:00"), "1\n2\n3\n");
+}

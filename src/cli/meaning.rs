@@ -226,6 +226,8 @@ impl Cli {
         };
         let placeholder = self.placeholder.unwrap_or_else(|| "{}".into());
         ensure!(!placeholder.is_empty(), "-I needs something that stands for the item, such as {{}}");
+        let max_hold = self.max_hold.unwrap_or(Retry::default().max_hold);
+        let retry = Retry { times: self.retries.unwrap_or(0), backoff: self.backoff, max_hold };
         Ok(Run {
             command: self.command,
             placeholder,
@@ -234,7 +236,7 @@ impl Cli {
             stdin,
             trace: self.trace,
             timeout: self.timeout,
-            retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff },
+            retry,
             halt: self.halt,
             log: self.log,
             log_format: self.log_format,
@@ -253,6 +255,7 @@ impl Cli {
             (self.trace, "-t"),
             (self.timeout.is_some(), "--timeout"),
             (self.retries.is_some(), "--retries"),
+            (self.max_hold.is_some(), "--max-hold"),
             (self.halt.is_some(), "--halt"),
             (self.log.is_some(), "--log"),
         ];

@@ -28,7 +28,7 @@ pub use amount::parse_limit_count;
 pub use arrivals::Arrivals;
 pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
-pub use duration::{format_duration, parse_duration};
+pub use duration::{format_duration, parse_duration, parse_seconds};
 pub use instant::parse_instant;
 pub use limits::{Limits, Source};
 pub use named::Named;

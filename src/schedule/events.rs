@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use super::change::change;
 use super::{Notice, Schedule, Stop};
-use crate::config::Rate;
+use crate::config::{Rate, keys};
 use crate::exit::Exit;
 use crate::source::{Block, Charger, SourceError};
 use crate::time::Time;
@@ -36,6 +36,9 @@ impl Schedule {
         self.rules.depends_on_since |= rates.iter().any(super::depends_on_since);
         let mut charger = Charger::new(&rates, self.separator.as_deref());
         charger.keep_matched(self.intake.charger());
+        if keys(&self.rates) != keys(&rates) {
+            self.queue.forget_names();
+        }
         let waiting = self.queue.take_all();
         self.intake.put_back(waiting, charger);
         self.recharge_running();

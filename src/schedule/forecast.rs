@@ -108,9 +108,9 @@ impl Schedule {
                 None => WaitReason::Command,
             },
             Some((_, Some(limit))) => WaitReason::Limit(self.rates[limit].clone()),
-            _ if lane.held_until() <= now => WaitReason::Batch,
-            _ if self.mode.in_order => WaitReason::Backoff,
-            _ => WaitReason::Hold,
+            _ if self.queue.held_until(at) > now => WaitReason::Hold,
+            _ if lane.held_until() > now => WaitReason::Backoff,
+            _ => WaitReason::Batch,
         }
     }
 

@@ -26,6 +26,7 @@ mod demands;
 mod ended;
 mod events;
 mod forecast;
+mod holds;
 mod lane;
 mod last_release;
 mod limits;
@@ -44,7 +45,7 @@ use std::collections::VecDeque;
 use anyhow::anyhow;
 use nix::sys::signal::Signal;
 
-pub use self::action::{Action, Failed, Failure, Notice, Stop};
+pub use self::action::{Action, Failed, Failure, Hold, Notice, Stop};
 pub use self::admission::{Admission, OwnedRequest};
 pub use self::attempts::Attempt;
 pub use self::bookings::BookingTerms;

@@ -4,6 +4,7 @@ mod batches;
 mod commands;
 mod counts;
 mod forecast;
+mod holds;
 mod lanes;
 mod metrics;
 mod shared;
@@ -199,6 +200,7 @@ fn told(notice: &Notice) -> String {
         Notice::FailedSoFar(failed) => format!("failed {} so far", failed.item),
         Notice::BadItem(error) => format!("bad {error}"),
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
+        Notice::Hold(hold) => format!("item {} holds {} until {}", hold.item, hold.held, hold.until.0),
         Notice::Halted { failed } => format!("halted after {failed}"),
         Notice::Limits(_) => "limits".to_owned(),
         Notice::Warning(text) => format!("warning {text}"),

@@ -10,7 +10,7 @@ function __throttle_words
             set -e words[1]
             string escape -- $words
             return 0
-        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
+        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
             set skip 2
         else if not string match -q -- '-?*' "$words[1]"
             string escape -- $words
@@ -109,6 +109,7 @@ complete -c throttle -n 'not __throttle_in_command' -s s -l state -x -a '(__thro
 complete -c throttle -n 'not __throttle_in_command' -l store-timeout -x -d 'Wait at most DUR for a server that is away [default: 1m]'
 complete -c throttle -n 'not __throttle_in_command' -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
 complete -c throttle -n 'not __throttle_in_command' -l status -d 'Print how much of the limits of STATE is used, release nothing'
+complete -c throttle -n 'not __throttle_in_command' -l hold -x -d 'Hold all runs of STATE for DUR, and do nothing else'
 complete -c throttle -n 'not __throttle_in_command' -s a -l arg-file -r -F -d 'Read items from FILE and leave stdin to COMMAND'
 complete -c throttle -n 'not __throttle_in_command' -s 0 -l null -d 'Items end at NUL, as from find -print0'
 complete -c throttle -n 'not __throttle_in_command' -s d -l delimiter -x -d 'Items end at D [default: \\n]'

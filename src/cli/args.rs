@@ -156,9 +156,17 @@ pub struct Cli {
     /// Print how much of the limits of STATE is used, release nothing
     ///
     /// For each limit: how many slots are used, how many are free, and when the next one is; and which process holds the
-    /// lock of the state, if one does. Without -s STATE, the names of all states. For states in files.
+    /// lock of a file, if one does. Then what is held (see --hold), and whether runs wait for their turn. Without -s STATE, the
+    /// names of all states.
     #[arg(long, hide_short_help = true, conflicts_with_all = ["command", "reset_state", "dry_run"], help_heading = "Limits")]
     pub(super) status: bool,
+
+    /// Hold all runs of STATE for DUR, and do nothing else
+    ///
+    /// As though a server had asked for it: they go on when it is over. 0 lifts whatever is held, also by a server.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
+    #[arg(conflicts_with_all = ["command", "reset_state", "status", "dry_run"])]
+    pub(super) hold: Option<u64>,
 
     /// Read items from FILE and leave stdin to COMMAND
     ///

@@ -29,6 +29,10 @@ impl Cli {
         if self.status {
             return Ok(Some(shared.map_or(Upkeep::List, Upkeep::Status)));
         }
+        if let Some(length) = self.hold {
+            let shared = shared.context("--hold needs to know what: add -s STATE")?;
+            return Ok(Some(Upkeep::Hold(shared, length)));
+        }
         let shared = shared.context("--reset-state needs to know which: add -s STATE")?;
         Ok(Some(Upkeep::Reset(shared)))
     }
@@ -74,7 +78,7 @@ impl Cli {
 
     /// Whether anything is to be released, so that limits are needed.
     fn releases(&self) -> bool {
-        !self.reset_state && !self.status
+        !self.reset_state && !self.status && self.hold.is_none()
     }
 
     fn limits(&self) -> Result<Limits> {

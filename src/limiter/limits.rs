@@ -316,6 +316,16 @@ impl Limits {
         self.booked.iter_mut().for_each(|booked| booked.refuse_until(now, key, costs, at));
     }
 
+    /// Has a request held until an instant by all who share its limits. Returns what tells them.
+    pub fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
+        self.booked.as_mut().map(|booked| booked.hold(now, request, until))
+    }
+
+    /// Until when a request is held by all who share its limits.
+    pub fn held_until(&self, request: &Request) -> Time {
+        self.booked.as_ref().map_or(Time::ZERO, |booked| booked.held_until(request))
+    }
+
     /// Takes what a store has answered at `now`.
     pub fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
         self.booked.iter_mut().for_each(|booked| booked.put(now, order, answer));

@@ -80,6 +80,11 @@ impl Slots {
         self.all.pop_front();
     }
 
+    /// Gives up those before an instant.
+    pub(super) fn drop_before(&mut self, end: Time) {
+        self.all.retain(|slot| slot.at >= end);
+    }
+
     /// Whether the first one was not used in time.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.all.front().is_some_and(|slot| slot.until < now)

@@ -63,7 +63,9 @@ pub enum Notice {
         early: Option<u64>,
     },
     /// A server has asked for a pause.
-    Hold(Hold),
+    Hold(HoldBegun),
+    /// Nothing is released before this instant, as another run has heard, or somebody has set.
+    SharedHold(Time),
     /// So many items have failed that the run ends.
     Halted {
         /// How many.
@@ -86,7 +88,7 @@ pub enum Notice {
 
 /// A pause that a server has asked for.
 #[derive(Debug)]
-pub struct Hold {
+pub struct HoldBegun {
     /// The number of the item whose command was told.
     pub item: u64,
     /// The item itself.

@@ -11,7 +11,7 @@ use super::orders::{Orders, Plan};
 use super::{Action, Notice, Schedule};
 use crate::charge::Key;
 use crate::exit::Exit;
-use crate::limiter::{Answer, Limits, Needed, Order, Verdict};
+use crate::limiter::{Answer, Limits, Needed, Order, Request, Verdict};
 use crate::source::Capacity;
 use crate::time::Time;
 
@@ -140,11 +140,12 @@ impl Schedule {
 
     /// The store has answered.
     pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
-        if order.overrun.is_none() {
+        if order.is_for_slots() {
             self.bookings.iter_mut().for_each(|bookings| bookings.orders.answered(now, order, &answer));
         }
+        self.hear_of_hold(now, order, &answer);
         self.rules.limits.put(now, order, &answer);
-        if order.overrun.is_some() {
+        if !order.is_for_slots() || answer.held.is_some() {
             self.reconsider_after(now, &order.key);
         }
         if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
@@ -158,6 +159,18 @@ impl Schedule {
         if let Some(what) = answer.warning {
             let silent = answer.silent_until.map(|until| until.since(now));
             self.tell(Notice::StateLost { what, silent });
+        }
+    }
+
+    /// Tells when others have begun to hold what is asked for.
+    fn hear_of_hold(&mut self, now: Time, order: &Order, answer: &Answer) {
+        let keys = [order.key.clone()];
+        let known = self.rules.limits.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
+        match answer.held.filter(|until| *until > now) {
+            Some(until) if known <= now && order.is_for_slots() => self.tell(Notice::SharedHold(until)),
+            // It was lifted.
+            None if known > now => self.reconsider_after(now, &order.key),
+            _ => {}
         }
     }
 

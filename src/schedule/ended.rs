@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use super::attempts::{Attempt, Outcome};
-use super::{Action, Failed, Failure, Hold, Notice, Schedule};
+use super::{Action, Failed, Failure, HoldBegun, Notice, Schedule};
 use crate::exit::{Exit, JobEnd};
 use crate::source::Segment;
 use crate::time::{SECOND, Time};
@@ -31,6 +31,8 @@ impl Schedule {
                 self.stats.settled -= attempt.items();
                 let failed = self.failed(ended, &attempt);
                 self.attempts.fail_so_far(failed);
+                // What is shared is held by the store, and may be lifted there.
+                let until = if holds && self.bookings.is_some() { now } else { until };
                 self.retry(ended.first, attempt.segments, until, holds);
             }
             Outcome::Completed => self.complete(ended.first, &attempt, None),
@@ -46,13 +48,27 @@ impl Schedule {
     fn hold(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) {
         let Some((asked, held)) = ended.retry_after.zip(self.attempts.hold(ended)) else { return };
         let until = now.checked_add(held.into()).unwrap_or(Time(u64::MAX));
-        let known = self.queue.hold(now, &attempt.asked.keys, until, &self.rules);
+        let known = self.hold_until(now, attempt, until);
         // Many commands may be told of the same pause, each in other words.
         let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
         if is_news && !self.stopping {
             let by_key = !self.mode.in_order && !attempt.asked.keys.is_empty();
             let text = self.text_of(attempt);
-            self.tell(Notice::Hold(Hold { item: ended.first, text, asked, held, until, by_key }));
+            self.tell(Notice::Hold(HoldBegun { item: ended.first, text, asked, held, until, by_key }));
+        }
+    }
+
+    /// Holds what has the same keys as this, here or for all who share the limits. Returns until when that was known already.
+    fn hold_until(&mut self, now: Time, attempt: &Attempt, until: Time) -> Time {
+        let request = attempt.asked.request();
+        let known = self.rules.limits.held_until(&request);
+        match self.rules.limits.hold(now, &request, until) {
+            Some(order) => {
+                self.actions.push_back(Action::Book(order));
+                self.queue.reconsider(&self.rules);
+                known
+            }
+            None => self.queue.hold(now, &attempt.asked.keys, until, &self.rules),
         }
     }
 

@@ -37,7 +37,7 @@ impl Schedule {
         let mut charger = Charger::new(&rates, self.separator.as_deref());
         charger.keep_matched(self.intake.charger());
         if keys(&self.rates) != keys(&rates) {
-            self.queue.forget_names();
+            self.queue.forget_keys();
         }
         let waiting = self.queue.take_all();
         self.intake.put_back(waiting, charger);

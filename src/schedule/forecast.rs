@@ -75,7 +75,7 @@ impl Schedule {
         let total = if self.rules.batcher.has_ended() { Some(read) } else { counted };
         let known = total.map_or(stats.read, |total| total.items.max(stats.read));
         let left = known - (stats.settled + stats.skipped).min(known);
-        let next = self.next_release().filter(|next| *next > now);
+        let next = self.next_release().or(self.held_by_all(now)).filter(|next| *next > now);
         let size = match total {
             Some(Total { is_exact: true, .. }) => Precision::Exact,
             Some(_) => Precision::About,
@@ -85,6 +85,13 @@ impl Schedule {
         // It is never before the next release, which knows of holds and backoffs.
         let ends = last.map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision));
         Forecast { wait_reason: self.wait_reason(now), next, total, left, ends }
+    }
+
+    /// Until when all who share the limits are held.
+    fn held_by_all(&self, now: Time) -> Option<Time> {
+        let lane = self.queue.lane(self.queue.soonest(&self.rules)?);
+        let until = self.rules.with_request(lane, |_, request| self.rules.limits.held_until(request))?;
+        Some(until).filter(|until| *until > now)
     }
 
     /// What the next release waits for at `now`.
@@ -102,6 +109,7 @@ impl Schedule {
         }) {
             _ if !self.rules.batcher.has_vacancy() => WaitReason::Command,
             _ if self.not_before > now => WaitReason::Shortage,
+            _ if self.held_by_all(now).is_some() => WaitReason::Hold,
             _ if self.bookings.is_some() => WaitReason::Slot,
             Some((Verdict::Never, _)) => match self.rates.iter().find(|rate| rate.count == 0) {
                 Some(rate) => WaitReason::Pause(rate.clone()),

@@ -26,7 +26,6 @@ mod demands;
 mod ended;
 mod events;
 mod forecast;
-mod holds;
 mod lane;
 mod last_release;
 mod limits;
@@ -45,7 +44,7 @@ use std::collections::VecDeque;
 use anyhow::anyhow;
 use nix::sys::signal::Signal;
 
-pub use self::action::{Action, Failed, Failure, Hold, Notice, Stop};
+pub use self::action::{Action, Failed, Failure, HoldBegun, Notice, Stop};
 pub use self::admission::{Admission, OwnedRequest};
 pub use self::attempts::Attempt;
 pub use self::bookings::BookingTerms;

@@ -10,12 +10,11 @@ use std::rc::Rc;
 
 use foldhash::fast::RandomState;
 
-use super::holds::Holds;
 use super::lane::Lane;
 use super::rules::Rules;
 use crate::charge::Key;
 use crate::config::{OnLimit, Queue as Config};
-use crate::limiter::{Limits, Request, Verdict};
+use crate::limiter::{Holds, Limits, Request, Verdict};
 use crate::source::{Delimiter, Items, Segment};
 use crate::time::Time;
 
@@ -33,7 +32,7 @@ pub(super) struct Queue {
     config: Config,
     lanes: Vec<Entry>,
     free: Vec<usize>,
-    holds: Holds,
+    holds: Holds<Rc<[Key]>>,
     names: HashMap<Rc<[Key]>, usize, RandomState>,
     /// The lanes that wait or are ready, in the order of the input, if that is asked for.
     fronts: Option<BTreeSet<Position>>,
@@ -208,11 +207,12 @@ impl Queue {
     pub(super) fn hold(&mut self, now: Time, keys: &Rc<[Key]>, until: Time, rules: &Rules) -> Time {
         let name = self.name(keys);
         let known = self.holds.until(&name);
+        let until = until.max(known);
         if let Some(&at) = self.names.get(&name) {
             self.lanes[at].lane.hold(until);
             self.place(at, rules);
         }
-        self.holds.hold(now, name, until);
+        self.holds.set(now, name, until);
         known
     }
 
@@ -222,8 +222,8 @@ impl Queue {
     }
 
     /// From now on, items have other keys.
-    pub(super) fn forget_names(&mut self) {
-        self.holds.forget_names();
+    pub(super) fn forget_keys(&mut self) {
+        self.holds.forget_keys();
     }
 
     /// Empties a lane, as an item that is newer takes the place of all in it.

@@ -141,6 +141,7 @@ impl Scene {
             let capacity = Capacity { vacancies, ..self.capacity };
             let (word, is_last) = match self.schedule.poll(Time(now), capacity) {
                 Action::Send(admission) => (self.send(&mut now, admission), false),
+                Action::Book(Order { hold: Some(until), .. }) => (format!("hold until {}", until.0), false),
                 Action::Book(order) if order.waits => (format!("book {}", order.count), false),
                 Action::Book(order) => (format!("ask for {}", order.count), false),
                 Action::GiveBack(_, slots) => {
@@ -201,6 +202,7 @@ fn told(notice: &Notice) -> String {
         Notice::BadItem(error) => format!("bad {error}"),
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
         Notice::Hold(hold) => format!("item {} holds {} until {}", hold.item, hold.held, hold.until.0),
+        Notice::SharedHold(until) => format!("held until {}", until.0),
         Notice::Halted { failed } => format!("halted after {failed}"),
         Notice::Limits(_) => "limits".to_owned(),
         Notice::Warning(text) => format!("warning {text}"),

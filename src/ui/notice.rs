@@ -6,7 +6,7 @@ use super::wall::clock_to_the_second;
 use crate::config::format_duration;
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
-use crate::schedule::{Failed, Failure, Hold, Notice};
+use crate::schedule::{Failed, Failure, HoldBegun, Notice};
 use crate::time::{SECOND, Time, Wall};
 
 impl Reporter {
@@ -33,6 +33,12 @@ impl Reporter {
                 self.error(&anyhow::anyhow!("item {item} '{}' {early} for {limit}", excerpt(text)));
             }
             Notice::Hold(hold) => self.hold(hold, wall, now),
+            Notice::SharedHold(until) => {
+                let until = clock_to_the_second(wall, now, *until);
+                self.notice(&format_args!(
+                    "the shared limits are held until {until}: --status shows what is"
+                ));
+            }
             Notice::Halted { failed } => {
                 self.notice(&format_args!("{} failed: --halt ends the run", items(*failed)));
             }
@@ -49,8 +55,8 @@ impl Reporter {
         }
     }
 
-    fn hold(&self, hold: &Hold, wall: Wall, now: Time) {
-        let Hold { item, text, asked, held, until, by_key } = hold;
+    fn hold(&self, hold: &HoldBegun, wall: Wall, now: Time) {
+        let HoldBegun { item, text, asked, held, until, by_key } = hold;
         let whole = |nanos: u64| format_duration(nanos.div_ceil(SECOND).saturating_mul(SECOND));
         let most = if held < asked { format!(", --max-hold allows {}", whole(*held)) } else { String::new() };
         let what = if *by_key { "all items with its keys" } else { "all items" };

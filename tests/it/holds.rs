@@ -1,6 +1,8 @@
 //! Pauses that servers ask for: what headers say, and what waits for how long.
 
 mod headers;
+#[cfg(all(feature = "redis", feature = "sqlite"))]
+mod shared;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -80,7 +82,7 @@ impl Case {
 /// Whether or not a command has failed, and also if nothing waits when it asks for a pause.
 #[test]
 fn what_is_held_goes_exactly_when_its_pauses_are_over_and_nothing_else_waits() {
-    for seed in seeds(150) {
+    for seed in seeds(50) {
         let case = Case::new(seed);
         for (options, by_key) in [("-r1T/s", false), ("-r1T/s,key=col:1", true)] {
             println!("seed {seed} {options}");

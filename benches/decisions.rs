@@ -15,7 +15,7 @@ use divan::counter::ItemsCount;
 use throttle::charge::Key;
 use throttle::cli;
 use throttle::config::{Defaults, RateText};
-use throttle::limiter::{Limiter, Single};
+use throttle::gate::{Limiter, Single};
 use throttle::rule::{Algorithm, Ask, Named, Rule as _, Sliding, Terms, Visitor};
 use throttle::runtime::sim::{Clock, Sim};
 use throttle::runtime::{Driver, World};
@@ -33,7 +33,7 @@ fn main() {
     }
 }
 
-const TERMS: Terms = Terms { count: 1000, period: 1_000_000_000, burst: 1000 };
+const TERMS: Terms = Terms::new(1000, 1_000_000_000, 1000);
 
 /// A limiter of one history, for all items.
 struct Alone;
@@ -55,7 +55,7 @@ fn decision(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
         for round in 0..ROUNDS {
             let now = Time(round * 1_000_000);
             let ask = Ask { since: now, cost: 1 };
-            if black_box(limiter.earliest(b"", ask)).allows(now) {
+            if black_box(limiter.opening(b"", ask, now)).allows(now) {
                 limiter.commit(0, now, ask);
             }
         }

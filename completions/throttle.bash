@@ -26,14 +26,14 @@ _throttle_rate()
     done=$before${value%,*},
     case ${value##*,} in
         algo=*)
-            for name in sliding bucket interval fixed; do candidates+=("${done}algo=$name"); done
+            for name in sliding bucket interval fixed calendar; do candidates+=("${done}algo=$name"); done
             ;;
         start=*) candidates=("${done}start=full" "${done}start=empty") ;;
         from=*) candidates=("${done}from=start" "${done}from=exit") ;;
         key=*) _throttle_selectors "${done}key=" key ;;
         cost=*) _throttle_selectors "${done}cost=" cost ;;
         *)
-            for name in algo burst margin start from cost key only; do
+            for name in algo burst margin start from cost key only tz; do
                 [[ ,$value == *,$name=* ]] || candidates+=("$done$name=")
             done
             ;;
@@ -69,7 +69,7 @@ _throttle_value()
     local option=$1 before=$2 value=$3 name
     case $option in
         -r | --rate) _throttle_rate "$before" "$value" ;;
-        -A | --algorithm) for name in sliding bucket interval fixed; do candidates+=("$before$name"); done ;;
+        -A | --algorithm) for name in sliding bucket interval fixed calendar; do candidates+=("$before$name"); done ;;
         -c | --cost) _throttle_selectors "$before" cost ;;
         -K | --key) _throttle_selectors "$before" key ;;
         --on-limit) for name in wait drop latest fail; do candidates+=("$before$name"); done ;;
@@ -83,6 +83,7 @@ _throttle_value()
         --progress) for name in auto always; do candidates+=("$before$name"); done ;;
         --stats) _throttle_stats "$before" "$value" ;;
         --plot) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
+        --generate) for name in man cookbook complete-bash complete-zsh complete-fish; do candidates+=("$before$name"); done ;;
     esac
 }
 
@@ -115,7 +116,7 @@ _throttle_find()
         if [[ $word == -- ]]; then
             command=$((i + 1))
             return
-        elif [[ $word == @(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot) ]]; then
+        elif [[ $word == @(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate) ]]; then
             option=$word
         elif [[ $word =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])$ ]]; then
             option=-${BASH_REMATCH[1]}
@@ -161,7 +162,7 @@ _throttle()
     elif [[ $current =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])(.+)$ ]]; then
         _throttle_value "-${BASH_REMATCH[1]}" "${current%"${BASH_REMATCH[2]}"}" "${BASH_REMATCH[2]}"
     else
-        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin -s --state --store-timeout --reset-state --status --hold -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --pipe --timeout --retries --backoff --max-hold --halt -t --trace --dry-run --audit --arrivals --at --unsorted --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help -V --version)
+        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin -s --state --store-timeout --reset-state --status --hold -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --pipe --timeout --retries --backoff --max-hold --halt -t --trace --dry-run --audit --arrivals --at --unsorted --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help --generate -V --version)
     fi
     # Only what stands behind the last = or : is replaced.
     cut=${current%"${current##*[$COMP_WORDBREAKS]}"}

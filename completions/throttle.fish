@@ -10,7 +10,7 @@ function __throttle_words
             set -e words[1]
             string escape -- $words
             return 0
-        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
+        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
             set skip 2
         else if not string match -q -- '-?*' "$words[1]"
             string escape -- $words
@@ -59,7 +59,7 @@ function __throttle_rates
     set -l before (string replace -r '[^,]*$' '' -- $value)
     switch (string replace -r '.*,' '' -- $value)
         case 'algo=*'
-            printf '%s\n' {$before}algo={sliding,bucket,interval,fixed}
+            printf '%s\n' {$before}algo={sliding,bucket,interval,fixed,calendar}
         case 'start=*'
             printf '%s\n' {$before}start={full,empty}
         case 'from=*'
@@ -69,7 +69,7 @@ function __throttle_rates
         case 'cost=*'
             __throttle_selectors {$before}cost=
         case '*'
-            printf '%s\n' $before{algo,burst,margin,start,from,cost,key,only}=
+            printf '%s\n' $before{algo,burst,margin,start,from,cost,key,only,tz}=
     end
 end
 
@@ -97,7 +97,7 @@ complete -c throttle -n __throttle_in_command -x -a '(__throttle_command)'
 complete -c throttle -n 'not __throttle_in_command' -s n -l count -x -d 'Release at most N items per period [default: 1]'
 complete -c throttle -n 'not __throttle_in_command' -s p -l period -x -d 'Length of the period: 500ms, 2s, 1m30s [default: 1s]'
 complete -c throttle -n 'not __throttle_in_command' -s r -l rate -x -a '(__throttle_rates)' -d 'A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line'
-complete -c throttle -n 'not __throttle_in_command' -s A -l algorithm -x -a 'sliding bucket interval fixed' -d 'Rule: sliding (default), bucket, interval or fixed'
+complete -c throttle -n 'not __throttle_in_command' -s A -l algorithm -x -a 'sliding bucket interval fixed calendar' -d 'Rule: sliding (default), bucket, interval, fixed or calendar'
 complete -c throttle -n 'not __throttle_in_command' -s b -l burst -x -d 'The most that a bucket releases at once [default: N]'
 complete -c throttle -n 'not __throttle_in_command' -s c -l cost -x -a '(__throttle_selectors)' -d 'What an item costs: 5, bytes, col:2, .a.b [default: 1]'
 complete -c throttle -n 'not __throttle_in_command' -s K -l key -x -a '(__throttle_keys)' -d 'One limit for each value of SEL: col:1, host, .user.id'
@@ -144,4 +144,5 @@ complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto alwa
 complete -c throttle -n 'not __throttle_in_command' -l stats -x -a '(__throttle_stats)' -d 'Report numbers: json at the end, or prom:FILE'
 complete -c throttle -n 'not __throttle_in_command' -l plot -r -F -d 'Draw the releases over time to FILE, as SVG'
 complete -c throttle -n 'not __throttle_in_command' -s h -l help -d 'Print help; by topic: throttle help'
-complete -c throttle -n 'not __throttle_in_command' -s V -l version -d 'Print version'
+complete -c throttle -n 'not __throttle_in_command' -l generate -x -a 'man cookbook complete-bash complete-zsh complete-fish' -d 'Print a manual page or a completion, for packages'
+complete -c throttle -n 'not __throttle_in_command' -s V -l version -d 'Print version, commit and features'

@@ -4,21 +4,22 @@
 //!                  events                    actions
 //! source ─ items ─▶ ┌────────────────────────┐ ─ Send(batch) ─▶ sink: stdout | command
 //! jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Book(order) ─▶ store
-//! store ── slots ─▶ │  queue · batch · limits│ ─ Wait(until) ─▶ clock
+//! store ── slots ─▶ │  queue · batch · gate  │ ─ Wait(until) ─▶ clock
 //! signals, files ─▶ └────────────────────────┘ ─ Tell ────────▶ ui
 //! ```
 //!
-//! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; the rules are in [`rule`]. The one
-//! loop, which asks the scheduler what to do and does it, is [`runtime::Driver`].
+//! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; what may leave when is up to its
+//! [`gate`], and the rules are in [`rule`]. The one loop, which asks the scheduler what to do and does it, is
+//! [`runtime::Driver`].
 
 pub mod audit;
 pub mod charge;
 pub mod cli;
 pub mod config;
 pub mod exit;
+pub mod gate;
 pub mod inherited;
 pub mod interrupt;
-pub mod limiter;
 mod output;
 mod pipe;
 mod printable;

@@ -3,7 +3,7 @@
 use super::tally::Numbers;
 use super::window::Window;
 use crate::config::Rate;
-use crate::limiter::Accounts;
+use crate::gate::Accounts;
 use crate::rule::{Ask, Named, Rule, Terms, Verdict, Visitor};
 use crate::time::Time;
 

@@ -146,7 +146,7 @@ fn released<R: crate::rule::Rule>(rule: &R, random: &mut fastrand::Rng) -> Vec<(
 #[test]
 fn what_keeps_to_a_limit_never_has_more_than_all_of_it() {
     use crate::rule::{Bucket, Fixed, Interval, Rule as _, Sliding, Terms};
-    let (terms, mut random) = (Terms { count: 3, period: 10, burst: 2 }, fastrand::Rng::with_seed(7));
+    let (terms, mut random) = (Terms::new(3, 10, 2), fastrand::Rng::with_seed(7));
     for _ in 0..500 {
         let runs = [
             ("3/10ns", released(&Sliding::new(terms), &mut random)),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser, ValueHint};
 
-use super::help;
+use super::{help, packaged};
 use crate::config::{
     Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Selector, Source, Stats,
     When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count, parse_size,
@@ -34,7 +34,7 @@ More: throttle help; throttle --help";
 #[expect(clippy::struct_excessive_bools, clippy::doc_markdown)]
 #[command(
     name = "throttle",
-    version,
+    version = packaged::VERSION.as_str(),
     disable_help_flag = true,
     disable_version_flag = true,
     after_help = EXAMPLES,
@@ -423,7 +423,12 @@ pub struct Cli {
     #[arg(short, long, action = ArgAction::Help, help_heading = "Control")]
     pub(super) help: Option<bool>,
 
-    /// Print version
+    /// Print a manual page or a completion, for packages
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(packaged::names()))]
+    #[arg(exclusive = true, hide_short_help = true, help_heading = "Control")]
+    pub(super) generate: Option<String>,
+
+    /// Print version, commit and features
     #[arg(short = 'V', long, action = ArgAction::Version, help_heading = "Control")]
     pub(super) version: Option<bool>,
 

@@ -93,7 +93,7 @@ impl Cli {
         let mut sources = Vec::new();
         if self.count.is_some() || self.period.is_some() {
             let rate = RateText::new(self.count.unwrap_or(1), self.period.unwrap_or(SECOND))?;
-            sources.push(Source::Rate(rate));
+            sources.push(Source::Rate(Box::new(rate)));
         }
         sources.extend(self.rate.iter().cloned());
         ensure!(

@@ -5,6 +5,7 @@ mod command;
 mod foreign;
 mod help;
 mod meaning;
+mod packaged;
 
 use std::ffi::OsString;
 
@@ -18,7 +19,7 @@ use crate::config::{Config, Upkeep};
 /// What there is to do instead of a run.
 #[derive(Debug)]
 pub enum Instead {
-    /// Help or the version was asked for: the text.
+    /// The text that was asked for: help, the version, a page.
     Help(String),
     /// Something is to be done with the state of shared limits.
     State(Upkeep),
@@ -41,6 +42,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
         _ => args,
     };
     let cli = Cli::try_parse_from(&args).map_err(|error| usage(&error, &args))?;
+    if let Some(text) = cli.generate.as_deref().and_then(packaged::generated) {
+        return Err(Instead::Help(text.to_owned()));
+    }
     if let Some(advice) = foreign::source_advice(&args) {
         return Err(Instead::Mistake(advice));
     }

@@ -7,13 +7,13 @@ use super::fraction::{exact, round_down};
 use super::quantity::{parse_count, parse_scaled};
 
 /// A count for each period. The count may be 0.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Amount {
     pub(super) count: u64,
     /// In nanoseconds.
     pub(super) period: u64,
-    /// It is less than what was written, which has too many decimals.
-    pub(super) is_rounded: bool,
+    /// What was written, if this is a little less: that has too many decimals.
+    pub(super) rounded_from: Option<String>,
     /// What the user may not have meant.
     pub(super) warning: Option<String>,
 }
@@ -42,7 +42,8 @@ impl Amount {
             let minute = period.replace('M', "m");
             format!("'{text}': M is a month, so the period is {month}; for minutes, write {number}/{minute}")
         });
-        Ok(Amount { count, period: nanos, is_rounded: as_written.is_none(), warning })
+        let rounded_from = as_written.is_none().then(|| text.trim().to_owned());
+        Ok(Amount { count, period: nanos, rounded_from, warning })
     }
 }
 
@@ -180,11 +181,11 @@ mod tests {
             ("12345678901.23456789012345/s", 12_485_596_258, 1_011_333_306),
         ] {
             let amount = Amount::parse(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
-            assert!(amount.is_rounded, "{text}");
+            assert!(amount.rounded_from.is_some(), "{text}");
             assert_eq!((amount.count, amount.period), (count, period), "{text}");
         }
         for text in ["1.5/s", "0.3333333333/s", "0.5000000000000000000000/s"] {
-            assert!(!Amount::parse(text).unwrap().is_rounded, "{text}");
+            assert!(Amount::parse(text).unwrap().rounded_from.is_none(), "{text}");
         }
         for text in ["18446744073709551616.5/s", "99999999999999999999.99999999999/s"] {
             assert_eq!(Amount::parse(text).unwrap_err().to_string(), "too large, the most is 2^64-1");
@@ -211,7 +212,10 @@ mod tests {
             let missing =
                 wanted.checked_sub(found).unwrap_or_else(|| panic!("{text} is {amount:?}: too fast"));
             assert!(missing <= wanted / 10u128.pow(15), "{text} is {amount:?}: too slow");
-            assert!((amount.is_rounded || missing == 0) && amount.period >= nanos, "{text} is {amount:?}");
+            assert!(
+                (amount.rounded_from.is_some() || missing == 0) && amount.period >= nanos,
+                "{text} is {amount:?}"
+            );
         }
     }
 

@@ -13,7 +13,7 @@ use crate::rule::Extra;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
     /// A RATE.
-    Rate(RateText),
+    Rate(Box<RateText>),
     /// `@FILE`: one RATE a line, `#` begins a comment.
     File(PathBuf),
 }
@@ -27,7 +27,7 @@ impl std::str::FromStr for Source {
                 ensure!(!path.is_empty(), "the name of a file is needed, as in @limits.conf");
                 Ok(Source::File(path.into()))
             }
-            None => text.parse().map(Source::Rate),
+            None => text.parse().map(|rate| Source::Rate(Box::new(rate))),
         }
     }
 }
@@ -85,7 +85,7 @@ impl Limits {
 
     fn rates(&self) -> impl Iterator<Item = &RateText> {
         self.sources.iter().filter_map(|source| match source {
-            Source::Rate(rate) => Some(rate),
+            Source::Rate(rate) => Some(&**rate),
             Source::File(_) => None,
         })
     }

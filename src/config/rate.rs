@@ -5,6 +5,7 @@ use std::fmt;
 use super::duration::format_duration;
 use super::selector::Selector;
 use crate::rule::{Algorithm, Terms};
+use crate::time::Hours;
 
 /// What a limit has done before the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,6 +55,8 @@ pub struct Rate {
     pub burst: Option<u64>,
     /// Nanoseconds added to the period.
     pub margin: u64,
+    /// When it is asked at all, if not always; or else the zone whose calendar it goes by.
+    pub hours: Option<Box<Hours>>,
     /// What it had done before the run.
     pub start: Start,
     /// What it counts.
@@ -71,18 +74,24 @@ pub struct Rate {
 impl Rate {
     /// The most that an item may ever cost, if there is such a bound.
     pub fn most(&self) -> Option<u64> {
-        self.algorithm.facts().dearest(&self.terms()).filter(|&most| most > 0)
+        self.algorithm.facts().dearest(&self.terms()).filter(|&most| most > 0 && self.during().is_none())
+    }
+
+    /// When it is asked, if not always.
+    pub fn during(&self) -> Option<&Hours> {
+        self.hours.as_deref().filter(|hours| !hours.week.is_all())
     }
 
     /// What its rule goes by, without the margin.
     pub fn terms(&self) -> Terms {
         let &Rate { count, period, burst, .. } = self;
-        Terms { count, period, burst: burst.unwrap_or(count) }
+        let zone = self.hours.as_ref().map(|hours| hours.zone);
+        Terms { zone, ..Terms::new(count, period, burst.unwrap_or(count)) }
     }
 
-    /// What its rule goes by, with the margin in the period.
+    /// What its rule goes by, with the margin.
     pub fn padded_terms(&self) -> Terms {
-        Terms { period: self.period.saturating_add(self.margin), ..self.terms() }
+        self.algorithm.facts().padded_terms(&self.terms(), self.margin)
     }
 }
 
@@ -94,6 +103,12 @@ impl fmt::Display for Rate {
         }
         if self.margin > 0 {
             write!(f, ",margin={}", format_duration(self.margin))?;
+        }
+        if let Some(hours) = self.during() {
+            write!(f, ",during={}", hours.week)?;
+        }
+        if let Some(hours) = &self.hours {
+            write!(f, ",tz={}", hours.zone)?;
         }
         if self.start == Start::Empty {
             write!(f, ",start=empty")?;

@@ -11,22 +11,21 @@ use super::quantity::parse_count;
 use super::rate::{Defaults, From, Rate, Start};
 use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
+use crate::time::{Hours, Week, Zone};
 
 /// A RATE as it was written: what it leaves out is `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateText {
-    count: u64,
-    period: u64,
+    amount: Amount,
     algorithm: Option<Algorithm>,
     burst: Option<u64>,
     margin: Option<u64>,
+    zone: Option<Zone>,
     start: Start,
     from: From,
     cost: Option<Selector>,
     key: Option<Selector>,
     only: Option<String>,
-    rounded_from: Option<String>,
-    warning: Option<String>,
 }
 
 impl RateText {
@@ -36,25 +35,23 @@ impl RateText {
     /// A count or a period of 0.
     pub fn new(count: u64, period: u64) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
-        Self::pausing(count, period)
+        Self::of(Amount { count, period, rounded_from: None, warning: None })
     }
 
-    /// As [`RateText::new`], but the count may be 0.
-    fn pausing(count: u64, period: u64) -> Result<Self> {
-        ensure!(period > 0, "a period of 0 is no limit: the least is 1ns");
+    /// With nothing else said. The count may be 0.
+    fn of(amount: Amount) -> Result<Self> {
+        ensure!(amount.period > 0, "a period of 0 is no limit: the least is 1ns");
         Ok(RateText {
-            count,
-            period,
+            amount,
             algorithm: None,
             burst: None,
             margin: None,
+            zone: None,
             start: Start::Full,
             from: From::Start,
             cost: None,
             key: None,
             only: None,
-            rounded_from: None,
-            warning: None,
         })
     }
 
@@ -65,9 +62,7 @@ impl RateText {
     pub fn parse_pausing(text: &str) -> Result<Self> {
         let (rate, options) = split_options(text);
         let amount = Amount::parse(rate).map_err(|error| nearest(text, &error))?;
-        let rounded_from = amount.is_rounded.then(|| rate.trim().to_owned());
-        let warning = amount.warning;
-        let mut rate = RateText { rounded_from, warning, ..RateText::pausing(amount.count, amount.period)? };
+        let mut rate = RateText::of(amount)?;
         for (at, option) in options.iter().enumerate() {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             let is_repeated = options[..at].iter().any(|other| other.split('=').next() == Some(name));
@@ -83,6 +78,7 @@ impl RateText {
             "algo" => self.algorithm = Some(value.parse()?),
             "burst" => self.burst = Some(parse_count(value)?),
             "margin" => self.margin = Some(parse_duration(value)?),
+            "tz" => self.zone = Some(value.parse()?),
             "start" => self.start = Start::named(value)?,
             "from" => self.from = From::named(value)?,
             "cost" => self.cost = Some(value.parse()?),
@@ -94,13 +90,13 @@ impl RateText {
     }
 
     /// The names of all options.
-    pub fn options() -> [&'static str; 8] {
+    pub fn options() -> [&'static str; 9] {
         OPTIONS
     }
 
     /// What the user may not have meant, and what to write instead.
     pub fn warning(&self) -> Option<&str> {
-        self.warning.as_deref()
+        self.amount.warning.as_deref()
     }
 
     /// Whether it counts commands until they exit.
@@ -131,28 +127,45 @@ impl RateText {
             "from=exit is for {}: a {algorithm} limit has given the place back before the command ends",
             Algorithm::taking(Extra::FromExit, " and ")
         );
-        ensure!(self.period.checked_add(margin).is_some(), "period and margin together exceed 584 years");
-        let burst = self.burst.or(defaults.burst).unwrap_or(self.count);
+        ensure!(
+            self.amount.period.checked_add(margin).is_some(),
+            "period and margin together exceed 584 years"
+        );
+        let zone = self.zone(algorithm)?;
+        let burst = self.burst.or(defaults.burst).unwrap_or(self.amount.count);
         let key = self.key.as_ref().or(defaults.key.as_ref());
         ensure!(self.only.is_none() || key.is_some(), "only= needs to know what to compare: add key=");
-        Ok(Rate {
-            count: self.count,
-            period: self.period,
+        let rate = Rate {
+            count: self.amount.count,
+            period: self.amount.period,
             algorithm,
             burst: has_burst.then_some(burst),
             margin,
+            hours: zone.map(|zone| Box::new(Hours { week: Week::all(), zone })),
             start: self.start,
             from: self.from,
             cost: self.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
             key: key.cloned(),
             only: self.only.clone(),
-            rounded_from: self.rounded_from.clone(),
-        })
+            rounded_from: self.amount.rounded_from.clone(),
+        };
+        (algorithm.facts().check)(&rate.padded_terms())?;
+        Ok(rate)
+    }
+
+    /// The zone of its hours and its calendar, if it has any.
+    fn zone(&self, algorithm: Algorithm) -> Result<Option<Zone>> {
+        if algorithm.facts().takes(Extra::Zone) {
+            return self.zone.map_or_else(Zone::local, Ok).map(Some);
+        }
+        let calendar = Algorithm::taking(Extra::Zone, " and algo=");
+        ensure!(self.zone.is_none(), "tz= is for algo={calendar}: add it, or leave tz= out");
+        Ok(None)
     }
 }
 
 /// The names of all options.
-const OPTIONS: [&str; 8] = ["algo", "burst", "margin", "start", "from", "cost", "key", "only"];
+const OPTIONS: [&str; 9] = ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "tz"];
 
 /// Cuts at commas, but not within a regular expression or a value to compare, which may have commas of their own:
 /// there only before the name of an option.
@@ -185,7 +198,7 @@ impl FromStr for RateText {
 
     fn from_str(text: &str) -> Result<Self> {
         let rate = RateText::parse_pausing(text)?;
-        ensure!(rate.count > 0, "a count of 0 would release nothing: the least is 1");
+        ensure!(rate.amount.count > 0, "a count of 0 would release nothing: the least is 1");
         Ok(rate)
     }
 }

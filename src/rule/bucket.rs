@@ -68,6 +68,7 @@ impl Named for Bucket {
         is_logged: false,
         at_once: |terms| terms.burst,
         most: |terms| terms.burst.saturating_add(terms.count),
+        check: |_| Ok(()),
         slots: |terms| Box::new(Bucket::new(terms)),
         script: include_str!("bucket.lua"),
     };
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     fn bucket(count: u64, period: u64, burst: u64) -> Stateful<Bucket> {
-        Stateful::new(Bucket::new(Terms { count, period, burst }))
+        Stateful::new(Bucket::new(Terms::new(count, period, burst)))
     }
 
     #[test]
@@ -222,7 +223,7 @@ mod tests {
     fn other_terms_keep_what_is_in_it() {
         let mut limiter = bucket(1, 10, 4);
         assert_eq!(limiter.instants(&[0, 0, 0]), [0, 0, 0]);
-        limiter.retune(5, Terms { count: 1, period: 100, burst: 2 });
+        limiter.retune(5, Terms::new(1, 100, 2));
         assert_eq!(limiter.instants(&[5, 5]), [5, 55]);
     }
 

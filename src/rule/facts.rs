@@ -1,5 +1,7 @@
 //! What the rest of the program has to know of an algorithm.
 
+use anyhow::Result;
+
 use super::{SlotRule, Terms};
 
 /// What an algorithm is called, what it takes and allows. All else follows from that.
@@ -18,6 +20,8 @@ pub struct Facts {
     pub at_once: fn(&Terms) -> u64,
     /// The most within any period.
     pub most: fn(&Terms) -> u64,
+    /// Checks that there is such a limit.
+    pub check: fn(&Terms) -> Result<()>,
     /// How slots are booked by it.
     pub slots: fn(Terms) -> Box<dyn SlotRule>,
     /// How a Redis server books slots by it, in Lua; see `store/redis/scripts/state.lua`.
@@ -31,6 +35,8 @@ pub enum Extra {
     Burst,
     /// `from=exit`
     FromExit,
+    /// `tz=`: it goes by the calendar.
+    Zone,
 }
 
 /// What a limit allows of a run that never stops: `first` at once, then `height` after each `length` nanoseconds.
@@ -46,6 +52,9 @@ pub struct Stairs {
 
 /// Stairs of one that are shorter than this, in nanoseconds, are not drawn, and would not be whole numbers.
 const SHORTEST: u64 = 1000;
+
+/// A period of the calendar is not as long as so many of what it is called.
+const LONGER: u64 = 2;
 
 impl Facts {
     /// Whether it takes this option.
@@ -66,7 +75,19 @@ impl Facts {
     /// For how many nanoseconds a release of this cost makes a difference to those after it, at most.
     pub fn matters_for(&self, terms: &Terms, cost: u64) -> u64 {
         let cost = if self.takes(Extra::Burst) { (self.at_once)(terms) } else { cost };
-        if self.accrues { narrow(terms.gap(cost)) } else { terms.period }
+        match self.accrues {
+            true => narrow(terms.gap(cost)),
+            false if self.takes(Extra::Zone) => terms.period.saturating_mul(LONGER),
+            false => terms.period,
+        }
+    }
+
+    /// The terms that have a margin in them.
+    pub fn padded_terms(&self, terms: &Terms, margin: u64) -> Terms {
+        match self.takes(Extra::Zone) {
+            true => Terms { margin, ..*terms },
+            false => Terms { period: terms.period.saturating_add(margin), ..*terms },
+        }
     }
 
     /// The nanoseconds for which a release is held back at least once all is used up: the period, or the gap, or what it takes
@@ -78,6 +99,9 @@ impl Facts {
 
     /// The terms that slots have to keep so that releases, which may be late by `late` nanoseconds, keep `terms`.
     pub fn slot_terms(&self, terms: &Terms, late: u64) -> Terms {
+        if self.takes(Extra::Zone) {
+            return Terms { burst: 0, ..*terms };
+        }
         let [period, late] = [terms.period, late].map(u128::from);
         if !self.accrues {
             return Terms { period: narrow(period + late), burst: 0, ..*terms };

@@ -41,6 +41,7 @@ impl Named for Fixed {
         is_logged: false,
         at_once: |terms| terms.count,
         most: |terms| terms.count.saturating_mul(2),
+        check: |_| Ok(()),
         slots: |terms| Box::new(Fixed::new(terms)),
         script: include_str!("fixed.lua"),
     };

@@ -88,6 +88,10 @@ impl<R: Named> Rule for FromExit<R> {
         self.inner.note_evicted(&mut evicted.finished, &state.finished);
     }
 
+    fn closes(&self, at: Time) -> Option<Time> {
+        self.inner.closes(at)
+    }
+
     fn depends_on_since(&self, cost: u64) -> bool {
         self.inner.depends_on_since(cost)
     }

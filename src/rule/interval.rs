@@ -53,6 +53,7 @@ impl Named for Interval {
         is_logged: false,
         at_once: |_| 1,
         most: |terms| terms.count,
+        check: |_| Ok(()),
         slots: |terms| Box::new(Interval::new(terms)),
         script: include_str!("interval.lua"),
     };

@@ -8,6 +8,7 @@
 #![doc = include_str!("earliest.md")]
 
 mod bucket;
+mod calendar;
 mod facts;
 mod fixed;
 mod from_exit;
@@ -19,6 +20,7 @@ pub(crate) mod table;
 mod terms;
 
 pub use bucket::Bucket;
+pub use calendar::Calendar;
 pub use facts::{Extra, Facts, Stairs};
 pub use fixed::Fixed;
 pub use from_exit::FromExit;
@@ -46,6 +48,8 @@ pub enum Algorithm {
     Interval,
     /// At most N in each of a row of windows.
     Fixed,
+    /// At most N in each day, week, month or year.
+    Calendar,
 }
 
 /// Does something with the rule of an algorithm, as its type.
@@ -59,8 +63,8 @@ pub trait Visitor {
 
 impl Algorithm {
     /// In the order in which they are told.
-    pub const ALL: [Algorithm; 4] =
-        [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Interval, Algorithm::Fixed];
+    pub const ALL: [Algorithm; 5] =
+        [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Interval, Algorithm::Fixed, Algorithm::Calendar];
 
     /// The one match over the algorithms.
     pub fn visit<V: Visitor>(self, visitor: V) -> V::Output {
@@ -69,6 +73,7 @@ impl Algorithm {
             Algorithm::Bucket => visitor.visit::<Bucket>(),
             Algorithm::Interval => visitor.visit::<Interval>(),
             Algorithm::Fixed => visitor.visit::<Fixed>(),
+            Algorithm::Calendar => visitor.visit::<Calendar>(),
         }
     }
 
@@ -165,6 +170,12 @@ pub trait Rule: Clone + 'static {
     /// Makes up for the eviction of `state`, if `forgotten` is not enough for that: has `evicted`, which is the default at
     /// first, be no more lenient under any terms.
     fn note_evicted(&self, _evicted: &mut Self::State, _state: &Self::State) {}
+
+    /// Until when an answer stands that allows a release at `at`, as long as nothing is committed: from then on it may be
+    /// refused again, so it is asked again. For ever, unless it is said. A rule that says so does not accrue.
+    fn closes(&self, _at: Time) -> Option<Time> {
+        None
+    }
 
     /// Whether the answer to an ask of this cost depends on its `since` in more than being no earlier.
     fn depends_on_since(&self, _cost: u64) -> bool {

@@ -83,6 +83,7 @@ impl Named for Sliding {
         is_logged: true,
         at_once: |terms| terms.count,
         most: |terms| terms.count,
+        check: |_| Ok(()),
         slots: |terms| Box::new(Sliding::new(terms)),
         script: include_str!("sliding.lua"),
     };

@@ -5,7 +5,7 @@ use crate::time::Time;
 
 /// `count` per `period`, with the default burst.
 pub(crate) fn terms(count: u64, period: u64) -> Terms {
-    Terms { count, period, burst: count }
+    Terms::new(count, period, count)
 }
 
 /// An ask of one.

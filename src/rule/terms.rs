@@ -1,6 +1,6 @@
 //! What a rule is asked, by which terms, and what it answers.
 
-use crate::time::Time;
+use crate::time::{Time, Wall, Zone};
 
 /// What a release asks of one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,10 +11,12 @@ pub struct Ask {
     pub cost: u64,
 }
 
-/// A limiter's answer. The order is by strictness, so the answer of several limits is their `max`.
+/// When a release is first allowed, as long as nothing else is committed. In the order of time.
+///
+/// It says nothing of later instants: [`Rule::closes`](super::Rule::closes) does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Verdict {
-    /// At this instant and, as long as nothing else is committed, at any later one.
+    /// At this instant.
     At(Time),
     /// At no instant, however long the wait.
     Never,
@@ -34,7 +36,7 @@ impl Verdict {
         from.checked_add(nanos.into()).map_or(Verdict::Never, Verdict::At)
     }
 
-    /// Whether a release at `now` would be allowed.
+    /// Whether it is no later than `now`.
     pub fn allows(self, now: Time) -> bool {
         self <= Verdict::At(now)
     }
@@ -49,9 +51,21 @@ pub struct Terms {
     pub period: u64,
     /// B. Only rules that have a burst look at it.
     pub burst: u64,
+    /// Nanoseconds without a release before and after each boundary. Only rules that go by the calendar look at this and the
+    /// following; for others, it is in the period.
+    pub margin: u64,
+    /// Whose calendar; without it, that of UTC.
+    pub zone: Option<Zone>,
+    /// What the clock on the wall shows.
+    pub wall: Wall,
 }
 
 impl Terms {
+    /// So much per so many nanoseconds, with a burst.
+    pub const fn new(count: u64, period: u64, burst: u64) -> Self {
+        Terms { count, period, burst, margin: 0, zone: None, wall: Wall::EPOCH }
+    }
+
     /// The nanoseconds in which this cost accrues, rounded up. With a count of 0, as with 1.
     pub fn gap(&self, cost: u64) -> u128 {
         (u128::from(cost) * u128::from(self.period)).div_ceil(self.count.max(1).into())

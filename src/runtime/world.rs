@@ -3,7 +3,7 @@
 use anyhow::Error;
 
 use crate::config::Rate;
-use crate::limiter::{Answer, Order, Slot};
+use crate::gate::{Answer, Order, Slot};
 use crate::schedule::Stop;
 use crate::source::{Block, SourceError};
 use crate::store::StoreError;

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use super::Admission;
 use crate::config::Rate;
 use crate::exit::{End, Exit};
-use crate::limiter::{Order, Slot};
+use crate::gate::{Order, Slot};
 use crate::source::{ArgumentError, SourceError};
 use crate::time::Time;
 

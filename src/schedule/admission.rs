@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::charge::Key;
-use crate::limiter::{Charges, Request};
+use crate::gate::{Charges, Request};
 use crate::source::{Batch, Delimiter, Segment};
 use crate::time::Time;
 

@@ -6,7 +6,7 @@ use super::attempts::Attempt;
 use super::{Action, Admission, Failed, Failure, Notice, OwnedRequest, Schedule};
 use crate::config::{OnBad, OnLimit};
 use crate::exit::Exit;
-use crate::limiter::{Blocked, Refusal, Request, Verdict};
+use crate::gate::{Blocked, Refusal, Request};
 use crate::source::{ArgumentError, Capacity, Segment};
 use crate::time::Time;
 
@@ -35,7 +35,7 @@ impl Schedule {
             self.next = Some(self.not_before);
             return None;
         }
-        self.rules.limits.expire_slots(now);
+        self.rules.gate.expire(now);
         let mut admission = self.spare.take().unwrap_or_default();
         admission.checked = now;
         let room = if self.matters_together() { 1 } else { capacity.vacancies.min(capacity.at_once) };
@@ -66,7 +66,7 @@ impl Schedule {
 
     /// Finds when to release some of what waits.
     pub(super) fn gather(&mut self, now: Time) {
-        self.rules.limits.expire_slots(now);
+        self.rules.gate.expire(now);
         match self.queue.next(&self.rules, now) {
             Ok(_) => self.next = Some(self.not_before.max(now)),
             Err(next) => self.set_next(next),
@@ -88,10 +88,10 @@ impl Schedule {
         self.intake.is_single()
             && self.intake.is_verbatim()
             && capacity.line.is_none()
-            && !self.rules.depends_on_since
+            && self.rules.on_limit == OnLimit::Wait
+            && self.rules.gate.lets_pass()
             && !self.mode.runs_commands
             && !self.rules.batcher.forms_batches()
-            && self.bookings.is_none()
     }
 
     /// Lets what was read join the lanes, as far as they have room.
@@ -107,7 +107,7 @@ impl Schedule {
                             |schedule: &Self, segment: &_| schedule.argument_error(segment, argument_error);
                         self.reject(why, Exit::CommandFailed);
                     }
-                    None => self.push(),
+                    None => _ = self.push(),
                 }
             } else {
                 break;
@@ -146,12 +146,12 @@ impl Schedule {
         }
     }
 
-    fn push(&mut self) {
-        if let Some(items) = self.intake.take() {
-            let displaced = self.queue.push(items, &self.rules);
-            self.stats.refuse(displaced);
-            self.tally.refuse(None, displaced);
-        }
+    /// Lets the next item join its lane, which is returned.
+    fn push(&mut self) -> Option<usize> {
+        let (lane, displaced) = self.queue.push(self.intake.take()?, &self.rules);
+        self.stats.refuse(displaced);
+        self.tally.refuse(None, displaced);
+        Some(lane)
     }
 
     /// What is to be told of an item that cannot be given to a command.
@@ -190,7 +190,7 @@ impl Schedule {
         if self.rules.judges(front)
             && let Some(refusal) = self
                 .rules
-                .limits
+                .gate
                 .refusing(&admission.charges, &Request { since, costs: &open.costs, keys: &keys })
         {
             // By how much it is early is known once those before it are charged.
@@ -206,13 +206,13 @@ impl Schedule {
             self.next = Some(now);
             return Next::NoMore;
         }
-        let (limits, charges) = (&mut self.rules.limits, &mut admission.charges);
-        let mut fits = |costs: &[u64]| limits.fits(charges, now, &Request { since, costs, keys: &keys });
+        let (gate, charges) = (&mut self.rules.gate, &mut admission.charges);
+        let mut fits = |costs: &[u64]| gate.fits(charges, now, &Request { since, costs, keys: &keys });
         let open = self.rules.batcher.complete(open, lane.waiting(), &mut fits);
         let forms_batches = self.rules.batcher.forms_batches();
         let most = if forms_batches { 1 } else { front.segment.items().min(*left) };
         let asked = OwnedRequest { since, costs: open.costs, keys };
-        match limits.admit(charges, now, &asked.request(), most) {
+        match gate.admit(charges, now, &asked.request(), most) {
             Ok(releases) => {
                 let items = if forms_batches { open.items } else { releases };
                 let segments = self.queue.take(at, items, now, &self.delimiter, &self.rules);
@@ -239,13 +239,15 @@ impl Schedule {
             let draft = self.intake.draft();
             let request = Request { since, costs: &draft.costs, keys: &draft.keys };
             let may_pass = self.queue.would_be_alone(request.keys);
-            if may_pass && self.rules.limits.admit(&mut admission.charges, now, &request, 1).is_ok() {
+            if may_pass && self.rules.gate.admit(&mut admission.charges, now, &request, 1).is_ok() {
                 self.intake.pass().into_iter().for_each(|segment| admission.push(segment));
             } else {
-                self.push();
+                let lane = self.push();
                 if !may_pass {
                     return true;
                 }
+                // What has passed is still to be charged.
+                admission.deferred.extend(lane);
             }
         }
         false
@@ -256,19 +258,13 @@ impl Schedule {
         let lane = self.queue.lane(at);
         let Some(((front, open), since)) = lane.front().zip(lane.open()).zip(lane.since()) else { return };
         let (items, first, previous) = (open.items, front.segment.first(), lane.previous());
-        let limit = match refusal {
-            Refusal::Limit(limit) => Some(limit),
-            Refusal::Slots => only_charged(&open.costs),
-        };
+        let Refusal(limit) = refusal;
         if self.rules.on_limit == OnLimit::Fail {
             let request = Request { since, costs: &open.costs, keys: &front.charge.keys };
-            let early = match self.rules.limits.allowed_at(&request) {
-                Verdict::At(at) => Some(at.since(since)),
-                Verdict::Never => None,
-            };
+            let early = self.rules.gate.allowed_at(&request).map(|at| at.since(since));
             let record = self.delimiter.split(front.segment.bytes()).next();
             let text = record.unwrap_or_default().to_vec();
-            let limit = limit.map(|limit| self.rates[limit].clone());
+            let limit = limit.map(|limit| self.rules.gate.rates()[limit].clone());
             self.tell(Notice::Refused { item: first, text, limit, early });
             self.exit = self.exit.max(Exit::Refused);
             self.stopping = true;
@@ -276,7 +272,7 @@ impl Schedule {
         }
         self.stats.refuse(items);
         self.tally.refuse(limit, items);
-        self.queue.take(at, items, previous, &self.delimiter, &self.rules);
+        self.queue.discard(at, items, previous, &self.delimiter, &self.rules);
         self.settle(first);
     }
 
@@ -317,7 +313,7 @@ impl Schedule {
         self.is_due = false;
         let releases = admission.batch().releases_of(items);
         let over = !self.mode.runs_commands;
-        let reports = self.rules.limits.commit(&mut admission.charges, now, releases, over);
+        let reports = self.rules.gate.commit(&mut admission.charges, now, releases, over);
         self.actions.extend(reports.into_iter().map(Action::Book));
     }
 
@@ -379,10 +375,4 @@ impl Schedule {
             self.actions.push_back(Action::Settle { first, next });
         }
     }
-}
-
-/// The limit that charges something, if there is no other.
-fn only_charged(costs: &[u64]) -> Option<usize> {
-    let mut charged = (0..costs.len()).filter(|&limit| costs[limit] > 0);
-    charged.next().filter(|_| charged.next().is_none())
 }

@@ -2,21 +2,18 @@
 
 use std::rc::Rc;
 
-use crate::config::{Batch, Rate};
+use crate::config::Batch;
+use crate::gate::BatchTerms;
 use crate::source::{ArgumentError, Capacity, Items};
 use crate::time::Time;
 
 /// Forms releases out of items that wait in a lane.
 pub(super) struct Batcher {
     batch: Batch,
-    /// For each limit, whether a batch is charged the sum of its items' costs; otherwise it is charged as one item.
-    sums: Vec<bool>,
-    /// For each limit, the most that it ever admits at once.
-    most: Vec<Option<u64>>,
+    /// What the gate says of batches.
+    terms: BatchTerms,
     /// What the sink takes.
     capacity: Capacity,
-    /// Slots are booked for what releases cost.
-    is_booked: bool,
     /// A batch was too long for the system: no more items than these.
     shrunk: u64,
     /// A batch took so long to form that its slot was over: for now, no more items than these.
@@ -61,40 +58,29 @@ impl Open {
 }
 
 impl Batcher {
-    pub(super) fn new(batch: Batch, rates: &[Rate]) -> Self {
-        let mut batcher = Batcher {
+    pub(super) fn new(batch: Batch, terms: BatchTerms) -> Self {
+        Batcher {
             batch,
-            sums: Vec::new(),
-            most: Vec::new(),
+            terms,
             capacity: Capacity::UNLIMITED,
-            is_booked: false,
             shrunk: u64::MAX,
             timely: u64::MAX,
             ended: None,
-        };
-        batcher.set_rates(rates);
-        batcher
+        }
     }
 
-    pub(super) fn set_rates(&mut self, rates: &[Rate]) {
-        self.sums = rates.iter().map(|rate| rate.cost.is_some()).collect();
-        self.most = rates.iter().map(Rate::most).collect();
-    }
-
-    /// Slots are booked for what releases cost, each no more than this under each limit.
-    pub(super) fn book(&mut self, most: &[u64]) {
-        self.most = most.iter().copied().map(Some).collect();
-        self.is_booked = true;
+    pub(super) fn set_terms(&mut self, terms: BatchTerms) {
+        self.terms = terms;
     }
 
     /// Whether what a batch costs depends on what is in it.
     pub(super) fn sums_costs(&self) -> bool {
-        self.forms_batches() && self.sums.contains(&true)
+        self.forms_batches() && self.terms.sums.contains(&true)
     }
 
-    /// Whether it has to be known before its release what joins a batch then: its slot is booked for what it costs.
+    /// Whether it has to be known before its release what joins a batch then.
     pub(super) fn composes_ahead(&self) -> bool {
-        self.is_booked && self.sums_costs() && !self.lingers()
+        self.terms.is_ahead && self.sums_costs() && !self.lingers()
     }
 
     pub(super) fn set_capacity(&mut self, capacity: Capacity) {
@@ -113,7 +99,7 @@ impl Batcher {
 
     /// How many items wait, and what they cost a limit in the batches they would make.
     pub(super) fn cost_of<'a>(&self, waiting: impl Iterator<Item = &'a Items>, limit: usize) -> (u64, u64) {
-        let is_summed = self.sums.get(limit).is_some_and(|&sums| sums);
+        let is_summed = self.terms.sums.get(limit).is_some_and(|&sums| sums);
         let (mut count, mut cost) = (0u64, 0u64);
         for items in waiting {
             count += items.segment.items();
@@ -284,17 +270,17 @@ impl Batcher {
 
     /// Whether a batch costs more with an item of these costs.
     fn grows_by(&self, added: &[u64]) -> bool {
-        self.sums.iter().zip(added).any(|(&sums, &cost)| sums && cost > 0)
+        self.terms.sums.iter().zip(added).any(|(&sums, &cost)| sums && cost > 0)
     }
 
     /// What releases cost together, for each limit that charges a sum.
     pub(super) fn sum(&self, costs: &[u64], added: &[u64]) -> Rc<[u64]> {
-        let pairs = costs.iter().zip(added).zip(&self.sums);
+        let pairs = costs.iter().zip(added).zip(&self.terms.sums);
         pairs.map(|((&cost, &added), &sums)| if sums { cost.saturating_add(added) } else { cost }).collect()
     }
 
     fn ever_admits(&self, costs: &[u64]) -> bool {
-        costs.iter().zip(&self.most).all(|(&cost, most)| most.is_none_or(|most| cost <= most))
+        costs.iter().zip(&self.terms.most).all(|(&cost, most)| most.is_none_or(|most| cost <= most))
     }
 
     fn weight(&self, items: &Items) -> usize {

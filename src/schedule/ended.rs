@@ -21,10 +21,8 @@ impl Schedule {
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
         let Some(attempt) = self.attempts.end(ended.first) else { return };
         let request = attempt.asked.request();
-        self.rules.limits.finish(now, &request);
-        self.paused.finish(now, &request);
-        self.queue.reconsider(&self.rules);
-        self.hold(now, ended, &attempt);
+        self.rules.gate.finish(now, &request);
+        let is_shared = self.hold(now, ended, &attempt);
         match self.attempts.outcome(ended, attempt.number()) {
             Outcome::Retry { after, holds } if !self.stopping => {
                 let until = now.checked_add(after.into()).unwrap_or(Time(u64::MAX));
@@ -32,7 +30,7 @@ impl Schedule {
                 let failed = self.failed(ended, &attempt);
                 self.attempts.fail_so_far(failed);
                 // What is shared is held by the store, and may be lifted there.
-                let until = if holds && self.bookings.is_some() { now } else { until };
+                let until = if is_shared { now } else { until };
                 self.retry(ended.first, attempt.segments, until, holds);
             }
             Outcome::Completed => self.complete(ended.first, &attempt, None),
@@ -44,11 +42,12 @@ impl Schedule {
         }
     }
 
-    /// Releases nothing with the same keys for as long as a server asks, whether or not the command has failed.
-    fn hold(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) {
-        let Some((asked, held)) = ended.retry_after.zip(self.attempts.hold(ended)) else { return };
+    /// Releases nothing with the same keys for as long as a server asks, whether or not the command has failed. Returns
+    /// whether all who share the limits are told.
+    fn hold(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) -> bool {
+        let Some((asked, held)) = ended.retry_after.zip(self.attempts.hold(ended)) else { return false };
         let until = now.checked_add(held.into()).unwrap_or(Time(u64::MAX));
-        let known = self.hold_until(now, attempt, until);
+        let (known, is_shared) = self.hold_until(now, attempt, until);
         // Many commands may be told of the same pause, each in other words.
         let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
         if is_news && !self.stopping {
@@ -56,19 +55,20 @@ impl Schedule {
             let text = self.text_of(attempt);
             self.tell(Notice::Hold(HoldBegun { item: ended.first, text, asked, held, until, by_key }));
         }
+        is_shared
     }
 
-    /// Holds what has the same keys as this, here or for all who share the limits. Returns until when that was known already.
-    fn hold_until(&mut self, now: Time, attempt: &Attempt, until: Time) -> Time {
+    /// Holds what has the same keys as this, here or for all who share the limits. Returns until when that was known already,
+    /// and whether it is for all.
+    fn hold_until(&mut self, now: Time, attempt: &Attempt, until: Time) -> (Time, bool) {
         let request = attempt.asked.request();
-        let known = self.rules.limits.held_until(&request);
-        match self.rules.limits.hold(now, &request, until) {
+        let known = self.rules.gate.held_until(&request);
+        match self.rules.gate.hold(now, &request, until) {
             Some(order) => {
                 self.actions.push_back(Action::Book(order));
-                self.queue.reconsider(&self.rules);
-                known
+                (known, true)
             }
-            None => self.queue.hold(now, &attempt.asked.keys, until, &self.rules),
+            None => (self.queue.hold(now, &attempt.asked.keys, until, &self.rules), false),
         }
     }
 

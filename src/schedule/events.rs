@@ -1,13 +1,12 @@
 //! What the scheduler is told.
 
-use std::mem;
-
+use anyhow::Error;
 use nix::sys::signal::Signal;
 
-use super::change::change;
 use super::{Notice, Schedule, Stop};
 use crate::config::{Rate, keys};
 use crate::exit::Exit;
+use crate::gate::{Answer, Order, Request};
 use crate::source::{Block, Charger, SourceError};
 use crate::time::Time;
 
@@ -27,22 +26,20 @@ impl Schedule {
 
     /// The limits have changed: they go on with what is known of past releases.
     pub fn change_limits(&mut self, now: Time, rates: Vec<Rate>) {
-        self.tally.set_rates(&rates, self.rules.limits.charged());
-        let (limits, paused) = (mem::take(&mut self.rules.limits), mem::take(&mut self.paused));
-        (self.rules.limits, self.paused) = change(&self.rates, limits, paused, &rates, now);
+        self.tally.set_rates(&rates, self.rules.gate.charged());
+        let are_other = keys(self.rules.gate.rates()) != keys(&rates);
+        self.rules.gate.change(now, rates.clone());
         // Its sums are by the old limits.
         self.spare = self.spare.take().map(|_| Box::default());
-        self.rules.batcher.set_rates(&rates);
-        self.rules.depends_on_since |= rates.iter().any(super::depends_on_since);
+        self.rules.batcher.set_terms(self.rules.gate.batches());
         let mut charger = Charger::new(&rates, self.separator.as_deref());
         charger.keep_matched(self.intake.charger());
-        if keys(&self.rates) != keys(&rates) {
+        if are_other {
             self.queue.forget_keys();
         }
         let waiting = self.queue.take_all();
         self.intake.put_back(waiting, charger);
         self.recharge_running();
-        self.rates.clone_from(&rates);
         self.tell(Notice::Limits(rates));
     }
 
@@ -62,6 +59,30 @@ impl Schedule {
         }
     }
 
+    /// The store has answered.
+    pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
+        self.hear_of_hold(now, order, &answer);
+        self.rules.gate.answered(now, order, &answer);
+        if let Some(what) = answer.warning {
+            let silent = answer.silent_until.map(|until| until.since(now));
+            self.tell(Notice::StateLost { what, silent });
+        }
+    }
+
+    /// Tells when others have begun to hold what is asked for.
+    fn hear_of_hold(&mut self, now: Time, order: &Order, answer: &Answer) {
+        let keys = [order.key.clone()];
+        let known = self.rules.gate.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
+        let begun = answer.held.filter(|until| *until > now && known <= now && order.is_for_slots());
+        begun.into_iter().for_each(|until| self.tell(Notice::SharedHold(until)));
+    }
+
+    /// The store cannot be asked any more.
+    pub fn booking_failed(&mut self, exit: Exit, error: Error) {
+        self.rules.gate.store_failed();
+        self.give_up(exit, error);
+    }
+
     /// The run is to end. The first stop lets running commands end, the second kills them.
     pub fn stop(&mut self, stop: Stop) {
         let signal = match stop {
@@ -76,7 +97,7 @@ impl Schedule {
     }
 
     /// Nothing more can be sent.
-    pub fn fail(&mut self, exit: Exit, error: anyhow::Error) {
+    pub fn fail(&mut self, exit: Exit, error: Error) {
         self.give_up(exit, error);
     }
 }

@@ -1,9 +1,10 @@
 //! What a run waits for, and how long it may still take.
 
+use super::Schedule;
 use super::lane::Lane;
-use super::{Schedule, last_release, limits};
-use crate::config::{From, Rate};
-use crate::limiter::{Ask, Verdict};
+use crate::config::Rate;
+use crate::gate::{Limits, Why, last_release};
+use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
 /// So many lanes are looked at to learn what waits.
@@ -90,7 +91,7 @@ impl Schedule {
     /// Until when all who share the limits are held.
     fn held_by_all(&self, now: Time) -> Option<Time> {
         let lane = self.queue.lane(self.queue.soonest(&self.rules)?);
-        let until = self.rules.with_request(lane, |_, request| self.rules.limits.held_until(request))?;
+        let until = self.rules.with_request(lane, |_, request| self.rules.gate.held_until(request))?;
         Some(until).filter(|until| *until > now)
     }
 
@@ -104,46 +105,43 @@ impl Schedule {
             };
         };
         let lane = self.queue.lane(at);
-        match self.rules.with_request(lane, |_, request| {
-            (self.rules.limits.earliest(request), self.rules.limits.binding(request))
-        }) {
+        let rates = self.rules.gate.rates();
+        match self.why(lane) {
             _ if !self.rules.batcher.has_vacancy() => WaitReason::Command,
             _ if self.not_before > now => WaitReason::Shortage,
             _ if self.held_by_all(now).is_some() => WaitReason::Hold,
-            _ if self.bookings.is_some() => WaitReason::Slot,
-            Some((Verdict::Never, _)) => match self.rates.iter().find(|rate| rate.count == 0) {
+            Some(Why::Slot(_)) => WaitReason::Slot,
+            Some(Why::Never(_)) => match rates.iter().find(|rate| rate.count == 0) {
                 Some(rate) => WaitReason::Pause(rate.clone()),
                 None => WaitReason::Command,
             },
-            Some((_, Some(limit))) => WaitReason::Limit(self.rates[limit].clone()),
-            _ if self.queue.held_until(at) > now => WaitReason::Hold,
-            _ if lane.held_until() > now => WaitReason::Backoff,
-            _ => WaitReason::Batch,
+            Some(Why::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
+            None if self.queue.held_until(at) > now => WaitReason::Hold,
+            None if lane.held_until() > now => WaitReason::Backoff,
+            None => WaitReason::Batch,
         }
     }
 
-    /// Which limit the next release waits for, by its place. Of several that are shared, none is known to be it.
+    fn why(&self, lane: &Lane) -> Option<Why> {
+        self.rules.with_request(lane, |_, request| self.rules.gate.why(request))?
+    }
+
+    /// Which limit the next release waits for, by its place, if that is known.
     pub(super) fn binding(&self) -> Option<usize> {
-        let at = self.queue.soonest(&self.rules)?;
-        if self.bookings.is_some() {
-            return (self.rates.len() == 1).then_some(0);
-        }
-        self.rules.with_request(self.queue.lane(at), |_, request| self.rules.limits.binding(request))?
+        self.why(self.queue.lane(self.queue.soonest(&self.rules)?))?.limit()
     }
 
     /// When the last of so many items may go.
     fn last_release(&self, now: Time, left: u64) -> Option<(Time, Precision)> {
-        let shared = self.bookings.as_ref().map(|_| limits::build(&self.rates, now));
-        let limits = shared.as_ref().unwrap_or(&self.rules.limits);
+        let foreseen = self.rules.gate.foreseen(now);
+        let limits = &foreseen.limits;
         // What holds up the only lane holds up all.
         let held = self.queue.soonest(&self.rules).and_then(|at| self.queue.lane(at).since());
         let start = held.map_or(now, |held| held.max(now));
-        let counts_exits = self.rates.iter().any(|rate| rate.from == From::Exit);
-        let is_shared = shared.is_some() || counts_exits;
-        let floor = if is_shared { Precision::AtLeast } else { Precision::Exact };
+        let floor = if foreseen.is_all { Precision::Exact } else { Precision::AtLeast };
         let (last, precision) = match self.intake.charger().uniform() {
             Some(charge) if !self.rules.batcher.forms_batches() => {
-                (last_release::last_release(limits, start, &charge.costs, left), Precision::Exact)
+                (last_release(limits, start, &charge.costs, left), Precision::Exact)
             }
             _ => self.estimate(limits, now, left),
         };
@@ -154,7 +152,7 @@ impl Schedule {
     }
 
     /// When the last of so many items may go, if they cost what those cost that wait, and each limit were the only one.
-    fn estimate(&self, limits: &crate::limiter::Limits, now: Time, left: u64) -> (Verdict, Precision) {
+    fn estimate(&self, limits: &Limits, now: Time, left: u64) -> (Verdict, Precision) {
         let lanes = || self.queue.occupied().take(MOST_LANES);
         let mut precision = Precision::About;
         let answers = limits.iter().enumerate().map(|(at, limit)| {

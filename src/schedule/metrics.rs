@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use super::lane::Lane;
 use super::{LimitStats, Schedule, Stats};
 use crate::charge::Key;
-use crate::limiter::{Ask, Availability, Limit, Verdict};
+use crate::gate::{Availability, Limit};
+use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
 /// How a run stands.
@@ -46,7 +47,9 @@ impl Schedule {
     pub fn metrics(&self, now: Time) -> Metrics {
         let mut limits: Vec<_> =
             self.limit_stats().into_iter().map(|stats| LimitMetrics { stats, now: None }).collect();
-        for ((at, &place), limit) in self.tally.places().iter().enumerate().zip(self.rules.limits.iter()) {
+        for ((at, &place), limit) in
+            self.tally.places().iter().enumerate().zip(self.rules.gate.limits().iter())
+        {
             limits[place].now = Some(self.now_of(at, limit, now));
         }
         let next = self.next_release().filter(|next| *next > now && !self.stopping);
@@ -64,7 +67,7 @@ impl Schedule {
             }
         }
         if limit.key.is_none() && next.is_none() {
-            next = Some(limit.limiter.earliest(&[], Ask { since: now, cost: 1 }));
+            next = Some(limit.limiter.opening(&[], Ask { since: now, cost: 1 }, now).from);
         }
         Now { standing: limit.limiter.standing(now), next, waiting: waiting.len() as u64 }
     }
@@ -76,6 +79,6 @@ fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Optio
     let ((front, open), since) = lane.front().zip(lane.open()).zip(lane.since())?;
     let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;
     let key = limit.key.map(|key| &front.charge.keys[key]);
-    let verdict = limit.limiter.earliest(key.map_or(&[], Key::as_slice), Ask { since, cost });
-    Some((key, verdict.max(Verdict::At(now))))
+    let opening = limit.limiter.opening(key.map_or(&[], Key::as_slice), Ask { since, cost }, now);
+    Some((key, opening.from))
 }

@@ -20,17 +20,12 @@ mod admission;
 mod admit;
 mod attempts;
 mod batch;
-mod bookings;
-mod change;
-mod demands;
 mod ended;
 mod events;
 mod forecast;
 mod lane;
-mod last_release;
-mod limits;
 mod metrics;
-mod orders;
+mod needs;
 mod queue;
 mod rejects;
 mod rules;
@@ -47,23 +42,21 @@ use nix::sys::signal::Signal;
 pub use self::action::{Action, Failed, Failure, HoldBegun, Notice, Stop};
 pub use self::admission::{Admission, OwnedRequest};
 pub use self::attempts::Attempt;
-pub use self::bookings::BookingTerms;
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};
 pub use self::metrics::{LimitMetrics, Metrics, Now};
 pub use self::stats::Stats;
 pub use self::tally::LimitStats;
-pub use crate::limiter::{Availability, Verdict};
 
 use self::attempts::Attempts;
 use self::batch::Batcher;
-use self::bookings::Bookings;
-use self::change::Paused;
 use self::queue::Queue;
 use self::rejects::Rejects;
 use self::rules::Rules;
 use self::tally::Tally;
-use crate::config::{Config, OnBad, OnLimit, Output, Rate, Run, Selector};
+use crate::config::{Config, OnBad, OnLimit, Output, Rate, Run};
 use crate::exit::Exit;
+use crate::gate::{BookingTerms, Gate, Own, Slots};
+use crate::rule::Verdict;
 use crate::source::{Capacity, Charger, Delimiter, Done, Intake, Segment, SourceError};
 use crate::time::{SECOND, Time};
 
@@ -71,15 +64,11 @@ use crate::time::{SECOND, Time};
 pub struct Schedule {
     delimiter: Delimiter,
     separator: Option<Vec<u8>>,
-    rates: Vec<Rate>,
     rules: Rules,
-    paused: Paused,
     intake: Intake,
     queue: Queue,
     attempts: Attempts,
     rejects: Rejects,
-    /// What has been booked, if limits are shared.
-    bookings: Option<Bookings>,
     mode: Mode,
     on_bad: OnBad,
     told: Told,
@@ -133,25 +122,21 @@ impl Schedule {
         let delimiter = Delimiter::new(&config.input.delimiter);
         let separator = config.input.separator.clone();
         let charger = Charger::new(&rates, separator.as_deref());
-        let depends_on_since = rates.iter().any(depends_on_since) || config.on_limit != OnLimit::Wait;
         let singly = config.on_limit != OnLimit::Wait || config.command().is_some();
         let tally = Tally::new(&rates);
+        let gate = Own::new(rates, now);
         Schedule {
             intake: Intake::new(delimiter.clone(), charger, singly).clean(config.input.cleaning),
             rules: Rules {
-                limits: limits::build(&rates, now),
-                batcher: Batcher::new(config.batch, &rates),
+                batcher: Batcher::new(config.batch, gate.batches()),
+                gate: Box::new(gate),
                 on_limit: config.on_limit,
-                depends_on_since,
             },
-            paused: Paused::default(),
             queue: Queue::new(config.queue),
             delimiter,
             separator,
-            rates,
             attempts: Attempts::default(),
             rejects: Rejects::default(),
-            bookings: None,
             tally,
             waiting_since: None,
             mode: Mode { in_order: config.queue.in_order, ..Mode::default() },
@@ -181,6 +166,14 @@ impl Schedule {
         self
     }
 
+    /// Has releases wait for slots that a store books, on these terms, instead of for limits of their own.
+    pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
+        let rates = self.rules.gate.rates().to_vec();
+        self.rules.gate = Box::new(Slots::new(rates, terms, !self.rules.on_limit.never_waits()));
+        self.rules.batcher.set_terms(self.rules.gate.batches());
+        self
+    }
+
     /// Passes over items that are `done`.
     pub fn skip(&mut self, done: Done) {
         self.intake.skip(done);
@@ -199,22 +192,24 @@ impl Schedule {
         self.count_rejects();
         self.evict(now);
         self.resume(now);
-        self.reconsider_answered();
+        if let Some(news) = self.rules.gate.take_news() {
+            self.queue.reconsider(&news, &self.rules);
+        }
         let gathers = self.gathers(now, capacity);
         if gathers {
             self.gather(now);
         } else if let Some(admission) = self.admit(now, capacity) {
             return Action::Send(admission);
         }
-        let booking = self.book(now, capacity, gathers);
+        let again = self.provide(now, capacity, gathers);
         if let Some(action) = self.actions.pop_front() {
             return action;
         }
-        if self.is_over() && booking.is_none() {
+        if self.is_over() && again.is_none() {
             return self.conclude();
         }
-        let times = [self.next, booking, self.attempts.backoff_until(), self.rules.limits.evict_at()];
-        let until = if self.stopping { booking } else { times.into_iter().flatten().min() };
+        let times = [self.next, again, self.attempts.backoff_until(), self.rules.gate.next_change()];
+        let until = if self.stopping { again } else { times.into_iter().flatten().min() };
         self.is_due = false;
         self.note_wait(now, capacity);
         Action::Wait { until, accepting: self.is_accepting(capacity) }
@@ -259,7 +254,7 @@ impl Schedule {
 
     /// What each limit, of all that there were, did.
     pub fn limit_stats(&self) -> Vec<LimitStats> {
-        self.tally.limits(self.rules.limits.charged())
+        self.tally.limits(self.rules.gate.charged())
     }
 
     /// The process stood still for so many nanoseconds.
@@ -363,8 +358,7 @@ impl Schedule {
 
     /// Whether what never comes may come yet: a limit from a file pauses, or counts what is running, or slots are booked.
     fn may_change(&self) -> bool {
-        let pauses = self.rates.iter().any(|rate| rate.count == 0);
-        self.attempts.running() > 0 || self.bookings.is_some() || pauses
+        self.attempts.running() > 0 || self.rules.gate.may_open()
     }
 
     /// Has the limits evict what no item will ask about any more.
@@ -373,14 +367,14 @@ impl Schedule {
     /// none is accepted, there may be some that waits to be let in.
     fn evict(&mut self, now: Time) {
         // What is being sent is going to be charged to accounts that are there.
-        if self.spare.is_some() && self.rules.limits.evict_at().is_some_and(|at| at <= now) {
+        if self.spare.is_some() && self.rules.gate.next_change().is_some_and(|at| at <= now) {
             let is_accepting = self.intake.is_empty() && self.has_room();
             let is_waited_for = !self.rules.batcher.has_ended() && !is_accepting;
             let outside = Some(self.intake.newest()).filter(|_| is_waited_for);
             let waiting = self.queue.oldest().into_iter().chain(self.intake.arrival()).chain(outside);
             // What has arrived may not have been told yet: a wake-up can be late by some of a second, not by all.
             let untold = Time(now.0.saturating_sub(SECOND));
-            self.rules.limits.evict(now, waiting.fold(untold, Time::min));
+            self.rules.gate.forget(now, waiting.fold(untold, Time::min));
         }
     }
 
@@ -399,15 +393,4 @@ impl Schedule {
         self.exit = self.exit.max(exit);
         self.stopping = true;
     }
-}
-
-/// Whether answers of a limit may depend on when an item became next in line: a bucket serves what costs more than it
-/// holds.
-fn depends_on_since(rate: &Rate) -> bool {
-    let cost = match &rate.cost {
-        None => Some(1),
-        Some(Selector::Constant(cost)) => Some(*cost),
-        Some(_) => None,
-    };
-    rate.burst.is_some_and(|burst| cost.is_none_or(|cost| cost > burst))
 }

@@ -2,8 +2,11 @@
 //!
 //! Each set of keys has a lane of its own, so that one that is blocked holds up no other. A lane is *waiting* until
 //! the limits that go by key admit its front; then it is *ready*, and only the common limits may hold it back. Of the
-//! ready lanes, those whose fronts ask the same of the common limits get the same answer. So a decision asks once for
-//! each kind of front, and costs O(kinds + log lanes), never a scan of the lanes.
+//! ready lanes, those whose fronts ask the same of the common limits get the same answer. So a decision costs O(kinds of
+//! fronts + log lanes), never a scan of the lanes.
+//!
+//! An answer of the gate is kept as long as it stands: until the gate's revision changes, or it ends, or the front has
+//! become next in line at another instant.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
@@ -14,7 +17,8 @@ use super::lane::Lane;
 use super::rules::Rules;
 use crate::charge::Key;
 use crate::config::{OnLimit, Queue as Config};
-use crate::limiter::{Holds, Limits, Request, Verdict};
+use crate::gate::{Holds, Kind, News, Opening, Part};
+use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment};
 use crate::time::Time;
 
@@ -37,7 +41,9 @@ pub(super) struct Queue {
     /// The lanes that wait or are ready, in the order of the input, if that is asked for.
     fronts: Option<BTreeSet<Position>>,
     waiting: BTreeSet<(Verdict, Position)>,
-    ready: BTreeMap<Kind, BTreeSet<Position>>,
+    ready: BTreeMap<Kind, Group>,
+    /// What the whole gate answers to the only lane that waits.
+    whole: Kept,
     /// Lanes that became empty, and when. Their last release matters until an item has arrived after it.
     emptied: VecDeque<(Time, usize)>,
     items: u64,
@@ -48,14 +54,46 @@ pub(super) struct Queue {
 /// The number of the item in front of a lane, and the lane. The order is that of the input.
 type Position = (u64, usize);
 
-/// What ready lanes with the same answer of the common limits have in common.
-type Kind = (Box<[u64]>, Option<Time>);
+/// An answer of the gate.
+#[derive(Clone, Copy, Default)]
+struct Kept(Option<Answer>);
+
+#[derive(Clone, Copy)]
+struct Answer {
+    opening: Opening,
+    revision: u64,
+    /// What was asked about is next in line since then.
+    since: Option<Time>,
+}
+
+impl Kept {
+    /// The answer, if it still stands at `now`.
+    fn get(self, part: Part, rules: &Rules, since: Option<Time>, now: Time) -> Option<Opening> {
+        let stands = |answer: &Answer| {
+            answer.revision == rules.gate.revision(part)
+                && answer.since == since
+                && !answer.opening.is_over(now)
+        };
+        self.0.filter(stands).map(|answer| answer.opening)
+    }
+}
+
+/// Ready lanes with the same answer of the common limits.
+#[derive(Default)]
+struct Group {
+    positions: BTreeSet<Position>,
+    kept: Kept,
+}
 
 #[derive(Default)]
 struct Entry {
     name: Rc<[Key]>,
     lane: Lane,
     standing: Place,
+    /// The answer of the limits that go by key.
+    kept: Kept,
+    /// What left last is still to be charged.
+    is_uncharged: bool,
 }
 
 /// Where a lane is to be found.
@@ -68,6 +106,15 @@ enum Place {
 }
 
 impl Place {
+    /// The same place at another position.
+    fn moved(self, position: Position) -> Place {
+        match self {
+            Place::Out => Place::Out,
+            Place::Waiting(verdict, _) => Place::Waiting(verdict, position),
+            Place::Ready(kind, _) => Place::Ready(kind, position),
+        }
+    }
+
     fn position(&self) -> Option<Position> {
         match self {
             Place::Out => None,
@@ -87,6 +134,7 @@ impl Queue {
             fronts: None,
             waiting: BTreeSet::new(),
             ready: BTreeMap::new(),
+            whole: Kept::default(),
             emptied: VecDeque::new(),
             items: 0,
             bytes: 0,
@@ -151,8 +199,8 @@ impl Queue {
         self.lanes.iter().filter_map(|entry| entry.lane.front()).map(|items| &items.segment)
     }
 
-    /// Items join their lane. Returns how many others they displaced.
-    pub(super) fn push(&mut self, items: Items, rules: &Rules) -> u64 {
+    /// Items join their lane. Returns which that is, and how many others they displaced.
+    pub(super) fn push(&mut self, items: Items, rules: &Rules) -> (usize, u64) {
         self.forget_emptied(items.segment.arrival());
         let at = self.find(&items);
         let displaced = match rules.on_limit {
@@ -165,7 +213,7 @@ impl Queue {
         if matches!(self.lanes[at].standing, Place::Out) || rules.batcher.lingers() {
             self.place(at, rules);
         }
-        displaced
+        (at, displaced)
     }
 
     /// Puts back what was taken out, to be sent again.
@@ -273,31 +321,27 @@ impl Queue {
         !lanes.is_empty()
     }
 
-    /// Re-evaluates the lanes that were waiting for a completion rather than for an instant.
-    pub(super) fn reconsider(&mut self, rules: &Rules) {
-        self.reconsider_after(Verdict::At(Time(u64::MAX)), |_| true, rules);
-    }
-
-    /// Re-evaluates the lanes for which `is_meant` holds, of those that were waiting for later than `verdict`.
-    pub(super) fn reconsider_after(
-        &mut self,
-        verdict: Verdict,
-        is_meant: impl Fn(&Lane) -> bool,
-        rules: &Rules,
-    ) {
-        let is_later = |(other, _): &&(Verdict, Position)| *other > verdict;
+    /// Re-evaluates the lanes whose answers may have become more lenient.
+    pub(super) fn reconsider(&mut self, news: &News, rules: &Rules) {
+        let is_later = |(other, _): &&(Verdict, Position)| *other > news.later_than();
         let waiting = self.waiting.iter().rev().take_while(is_later).map(|(_, (_, at))| *at);
-        let waiting: Vec<_> = waiting.filter(|at| is_meant(&self.lanes[*at].lane)).collect();
+        let is_meant =
+            |at: &usize| self.lanes[*at].lane.front().is_some_and(|front| news.concerns(&front.charge.keys));
+        let waiting: Vec<_> = waiting.filter(is_meant).collect();
         waiting.into_iter().for_each(|at| self.place(at, rules));
     }
 
     /// Finds a lane its place among those that wait.
     fn place(&mut self, at: usize, rules: &Rules) {
         self.remove(at);
-        let Some(front) = self.lanes[at].lane.front() else { return };
-        let position = (front.segment.first(), at);
-        let verdict = self.ask(at, rules, Limits::keyed);
-        self.stand(at, Place::Waiting(verdict, position));
+        let Some(position) = self.position(at) else { return };
+        let opening = self.ask(at, rules, Part::Keyed, Time::ZERO);
+        self.keep(at, rules, opening);
+        self.stand(at, Place::Waiting(opening.from, position));
+    }
+
+    fn position(&self, at: usize) -> Option<Position> {
+        self.lanes[at].lane.front().map(|front| (front.segment.first(), at))
     }
 
     fn stand(&mut self, at: usize, standing: Place) {
@@ -306,27 +350,29 @@ impl Queue {
             Place::Out => {}
             Place::Waiting(verdict, position) => _ = self.waiting.insert((*verdict, *position)),
             Place::Ready(kind, position) => {
-                self.ready.entry(kind.clone()).or_default().insert(*position);
+                self.ready.entry(kind.clone()).or_default().positions.insert(*position);
             }
         }
         self.lanes[at].standing = standing;
     }
 
-    fn remove(&mut self, at: usize) {
+    fn remove(&mut self, at: usize) -> Place {
+        self.whole = Kept::default();
         let standing = std::mem::take(&mut self.lanes[at].standing);
         if let Some((fronts, position)) = self.fronts.as_mut().zip(standing.position()) {
             fronts.remove(&position);
         }
-        match standing {
+        match &standing {
             Place::Out => {}
-            Place::Waiting(verdict, position) => _ = self.waiting.remove(&(verdict, position)),
+            Place::Waiting(verdict, position) => _ = self.waiting.remove(&(*verdict, *position)),
             Place::Ready(kind, position) => {
-                let of_kind = self.ready.get_mut(&kind);
-                if of_kind.is_some_and(|positions| positions.remove(&position) && positions.is_empty()) {
-                    self.ready.remove(&kind);
+                let group = self.ready.get_mut(kind);
+                if group.is_some_and(|group| group.positions.remove(position) && group.positions.is_empty()) {
+                    self.ready.remove(kind);
                 }
             }
         }
+        standing
     }
 
     /// The lane whose turn it is at `now`: of those that may release, the one that is first in the input.
@@ -335,23 +381,21 @@ impl Queue {
     /// When the next one's turn is, if none may; nothing if nothing waits.
     pub(super) fn next(&mut self, rules: &Rules, now: Time) -> Result<usize, Option<Verdict>> {
         if rules.batcher.before() < u64::MAX {
-            let (verdict, at) = self.soonest_before(rules, now).ok_or(None)?;
-            return if verdict.allows(now) { Ok(at) } else { Err(Some(verdict)) };
+            let (opening, at) = self.soonest_before(rules, now).ok_or(None)?;
+            return if opening.allows(now) { Ok(at) } else { Err(Some(opening.from)) };
         }
         if let Some((_, at)) = self.only() {
-            let verdict = self.ask(at, rules, Limits::earliest);
-            return if verdict.allows(now) { Ok(at) } else { Err(Some(verdict)) };
+            let opening = self.ask_whole(at, rules, now);
+            return if opening.allows(now) { Ok(at) } else { Err(Some(opening.from)) };
         }
         self.promote(rules, now);
         let mut first: Option<Position> = None;
         let mut wait = self.waiting.first().map(|(verdict, _)| *verdict);
-        for positions in self.ready.values() {
-            let Some(&position) = positions.first() else { continue };
-            let verdict = self.ask(position.1, rules, Limits::common);
-            if verdict.allows(now) {
+        for (position, opening) in self.ask_groups(rules, now) {
+            if opening.allows(now) {
                 first = Some(first.map_or(position, |first| first.min(position)));
             } else {
-                wait = Some(wait.map_or(verdict, |other| other.min(verdict)));
+                wait = Some(wait.map_or(opening.from, |other| other.min(opening.from)));
             }
         }
         first.map(|(_, at)| at).ok_or(wait)
@@ -366,16 +410,19 @@ impl Queue {
             return Some(at);
         }
         let waiting = self.waiting.first().map(|(verdict, (_, at))| (*verdict, *at));
-        let ready = self.ready.values().filter_map(|positions| positions.first());
-        let ready = ready.map(|&(_, at)| (self.ask(at, rules, Limits::common), at));
+        let ready = self.ready.values().filter_map(|group| Some((group, group.positions.first()?)));
+        let ready = ready.map(|(group, &(_, at))| {
+            let kept = group.kept.get(Part::Common, rules, None, Time::ZERO);
+            (kept.unwrap_or_else(|| self.ask(at, rules, Part::Common, Time::ZERO)).from, at)
+        });
         ready.chain(waiting).min().map(|(_, at)| at)
     }
 
     /// The lane that may release first, at `now` at the earliest, of the few whose items the sink still takes.
-    fn soonest_before(&self, rules: &Rules, now: Time) -> Option<(Verdict, usize)> {
+    fn soonest_before(&self, rules: &Rules, now: Time) -> Option<(Opening, usize)> {
         let fronts = self.fronts.iter().flat_map(|fronts| fronts.range(..(rules.batcher.before(), 0)));
-        let answers = fronts.map(|&(_, at)| (self.ask(at, rules, Limits::earliest), at));
-        answers.min_by_key(|(verdict, _)| (*verdict).max(Verdict::At(now)))
+        let answers = fronts.map(|&(_, at)| (self.ask(at, rules, Part::All, now), at));
+        answers.min_by_key(|(opening, _)| opening.from.max(Verdict::At(now)))
     }
 
     /// The only lane that waits, if there is only one. It need not be compared with others, so it is not moved.
@@ -387,14 +434,13 @@ impl Queue {
     /// Moves lanes from waiting to ready, as the limits that go by key admit them.
     fn promote(&mut self, rules: &Rules, now: Time) {
         self.demote(rules, now);
-        while let Some(&(verdict, position)) = self.waiting.first().filter(|(verdict, _)| verdict.allows(now))
-        {
+        while let Some(&(_, position)) = self.waiting.first().filter(|(verdict, _)| verdict.allows(now)) {
             let at = position.1;
-            let again = self.ask(at, rules, Limits::keyed);
+            let opening = self.ask_if_stale(at, rules, now);
             self.remove(at);
-            let standing = match again > verdict {
-                true => Place::Waiting(again, position),
-                false => Place::Ready(self.kind(at, rules), position),
+            let standing = match opening.allows(now) {
+                true => Place::Ready(self.kind(at, rules), position),
+                false => Place::Waiting(opening.from, position),
             };
             self.stand(at, standing);
         }
@@ -403,30 +449,75 @@ impl Queue {
     /// Moves back the lanes that would be next, were it not for another lane that has used up a limit which they
     /// share by one of several keys.
     fn demote(&mut self, rules: &Rules, now: Time) {
-        while let Some(at) = self.first_stale(rules, now) {
-            self.place(at, rules);
+        loop {
+            let firsts = self.ready.values().filter_map(|group| group.positions.first());
+            let stale = firsts.copied().find(|&(_, at)| self.is_stale(at, rules, now));
+            let Some(position) = stale else { return };
+            let opening = self.ask_if_stale(position.1, rules, now);
+            if !opening.allows(now) {
+                self.remove(position.1);
+                self.stand(position.1, Place::Waiting(opening.from, position));
+            }
         }
     }
 
-    fn first_stale(&self, rules: &Rules, now: Time) -> Option<usize> {
-        let firsts = self.ready.values().filter_map(|positions| positions.first());
-        firsts.map(|(_, at)| *at).find(|&at| !self.ask(at, rules, Limits::keyed).allows(now))
+    fn is_stale(&self, at: usize, rules: &Rules, now: Time) -> bool {
+        let entry = &self.lanes[at];
+        entry.kept.get(Part::Keyed, rules, entry.lane.since(), now).is_none()
     }
 
-    /// What some of the limits answer to a lane.
-    fn ask(&self, at: usize, rules: &Rules, limits: impl Fn(&Limits, &Request) -> Verdict) -> Verdict {
-        let answer = rules.with_request(&self.lanes[at].lane, |is_judged, request| match is_judged {
-            // It is judged as soon as it is complete.
-            true => rules.limits.judged(request),
-            false => limits(&rules.limits, request),
-        });
-        answer.unwrap_or(Verdict::Never)
+    /// What the limits that go by key answer to a lane.
+    fn ask_if_stale(&mut self, at: usize, rules: &Rules, now: Time) -> Opening {
+        let entry = &self.lanes[at];
+        if let Some(opening) = entry.kept.get(Part::Keyed, rules, entry.lane.since(), now) {
+            return opening;
+        }
+        let opening = self.ask(at, rules, Part::Keyed, now);
+        self.keep(at, rules, opening);
+        opening
+    }
+
+    fn keep(&mut self, at: usize, rules: &Rules, opening: Opening) {
+        let entry = &mut self.lanes[at];
+        let (revision, since) = (rules.gate.revision(Part::Keyed), entry.lane.since());
+        entry.kept = Kept(Some(Answer { opening, revision, since }));
+        entry.is_uncharged = false;
+    }
+
+    /// What the whole gate answers to the only lane.
+    fn ask_whole(&mut self, at: usize, rules: &Rules, now: Time) -> Opening {
+        let since = self.lanes[at].lane.since();
+        self.whole.get(Part::All, rules, since, now).unwrap_or_else(|| {
+            let opening = self.ask(at, rules, Part::All, now);
+            let revision = rules.gate.revision(Part::All);
+            self.whole = Kept(Some(Answer { opening, revision, since }));
+            opening
+        })
+    }
+
+    /// What the common limits answer to the first lane of each kind.
+    fn ask_groups(&mut self, rules: &Rules, now: Time) -> impl Iterator<Item = (Position, Opening)> {
+        let Queue { ready, lanes, .. } = self;
+        ready.values_mut().filter_map(move |Group { positions, kept }| {
+            let position = *positions.first()?;
+            let opening = kept.get(Part::Common, rules, None, now).unwrap_or_else(|| {
+                let opening = ask(&lanes[position.1].lane, rules, Part::Common, now);
+                let revision = rules.gate.revision(Part::Common);
+                *kept = Kept(Some(Answer { opening, revision, since: None }));
+                opening
+            });
+            Some((position, opening))
+        })
+    }
+
+    fn ask(&self, at: usize, rules: &Rules, part: Part, now: Time) -> Opening {
+        ask(&self.lanes[at].lane, rules, part, now)
     }
 
     fn kind(&self, at: usize, rules: &Rules) -> Kind {
         let kind = rules.with_request(&self.lanes[at].lane, |is_judged, request| match is_judged {
             true => Kind::default(),
-            false => rules.limits.common_part(request),
+            false => rules.gate.kind(request),
         });
         kind.unwrap_or_default()
     }
@@ -441,7 +532,7 @@ impl Queue {
         self.remove(at);
     }
 
-    /// Takes out the first `count` items of a lane, which leave at `now`.
+    /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Queue::settle`].
     pub(super) fn take(
         &mut self,
         at: usize,
@@ -450,7 +541,38 @@ impl Queue {
         delimiter: &Delimiter,
         rules: &Rules,
     ) -> Vec<Segment> {
+        let charge = self.lanes[at].lane.front().map(|front| front.charge.clone());
+        let (whole, standing) = (self.whole, self.remove(at));
+        let taken = self.take_out(at, count, now, delimiter, rules);
+        let lane = &self.lanes[at].lane;
+        // What is charged the same gets the same answer until something is charged.
+        let is_alike = lane.front().map(|front| &front.charge) == charge.as_ref()
+            && lane.since().is_some_and(|since| since <= now)
+            && !rules.depends_on_since();
+        if is_alike && let Some(position) = self.position(at) {
+            self.go_on(at, standing.moved(position), whole);
+        } else {
+            self.place(at, rules);
+        }
+        self.lanes[at].is_uncharged = true;
+        taken
+    }
+
+    /// Takes out the first `count` items of a lane, which are not charged.
+    pub(super) fn discard(&mut self, at: usize, count: u64, now: Time, delimiter: &Delimiter, rules: &Rules) {
         self.remove(at);
+        self.take_out(at, count, now, delimiter, rules);
+        self.place(at, rules);
+    }
+
+    fn take_out(
+        &mut self,
+        at: usize,
+        count: u64,
+        now: Time,
+        delimiter: &Delimiter,
+        rules: &Rules,
+    ) -> Vec<Segment> {
         let lane = &mut self.lanes[at].lane;
         let before = lane.len();
         let taken = lane.take(count, now, delimiter, &rules.batcher);
@@ -459,13 +581,22 @@ impl Queue {
             self.empty(at, now, rules);
         }
         taken.iter().for_each(|segment| self.count_out(segment));
-        self.place(at, rules);
         taken
+    }
+
+    /// The answers to what was in front of a lane are those to what is there now.
+    fn go_on(&mut self, at: usize, standing: Place, whole: Kept) {
+        let since = self.lanes[at].lane.since();
+        self.stand(at, standing);
+        let entry = &mut self.lanes[at];
+        entry.kept.0.iter_mut().for_each(|answer| answer.since = since);
+        self.whole = whole;
+        self.whole.0.iter_mut().for_each(|answer| answer.since = since);
     }
 
     /// A lane has become empty.
     fn empty(&mut self, at: usize, now: Time, rules: &Rules) {
-        if !rules.depends_on_since && self.names.len() > FEW_LANES {
+        if !rules.depends_on_since() && self.names.len() > FEW_LANES {
             return self.forget(at);
         }
         self.release_buffer(at);
@@ -483,6 +614,9 @@ impl Queue {
     pub(super) fn settle(&mut self, now: Time, released: &[usize], passed_over: &[usize], rules: &Rules) {
         for &at in released {
             self.lanes[at].lane.released(now);
+            if self.lanes[at].is_uncharged || self.is_stale(at, rules, now) {
+                self.place(at, rules);
+            }
         }
         for &at in passed_over {
             self.place(at, rules);
@@ -519,19 +653,32 @@ impl Queue {
     }
 }
 
+/// What some of the gate answers to a lane.
+fn ask(lane: &Lane, rules: &Rules, part: Part, now: Time) -> Opening {
+    let answer = rules.with_request(lane, |is_judged, request| match is_judged {
+        // It is judged as soon as it is complete.
+        true => rules.gate.judged(request),
+        false => rules.gate.ask(part, request, now),
+    });
+    answer.unwrap_or(Opening::NEVER)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::charge::Charge;
-    use crate::config::Batch;
+    use crate::config::{Batch, Defaults, RateText};
+    use crate::gate::{BatchTerms, Own};
     use crate::schedule::batch::Batcher;
-    use crate::schedule::limits;
     use crate::source::Block;
 
     fn rules(batch: u64, depends_on_since: bool) -> Rules {
         let batch = Batch { items: batch.try_into().unwrap(), linger: None };
-        let (limits, batcher) = (limits::build(&[], Time(0)), Batcher::new(batch, &[]));
-        Rules { limits, batcher, on_limit: OnLimit::Wait, depends_on_since }
+        let rate = "2/s,algo=bucket,burst=0".parse::<RateText>().unwrap();
+        let rates = depends_on_since.then(|| rate.resolve(&Defaults::default()).unwrap());
+        // What costs nothing is not charged.
+        let gate = Box::new(Own::new(rates.into_iter().collect(), Time(0)));
+        Rules { gate, batcher: Batcher::new(batch, BatchTerms::default()), on_limit: OnLimit::Wait }
     }
 
     fn queue(lookahead: u64) -> Queue {
@@ -569,7 +716,7 @@ mod tests {
         let key = Key::from_slice(&number.to_le_bytes());
         let charge = Charge { costs: Rc::default(), keys: [key].into() };
         queue.push(Items { segment: Segment::new(block, number, 0), charge }, rules);
-        queue.next(rules, Time(u64::MAX)).expect("no limit holds it up")
+        queue.next(rules, Time(5)).expect("no limit holds it up")
     }
 
     /// Pushes so many items, each with a key of its own, then takes all out.

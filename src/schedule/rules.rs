@@ -3,19 +3,23 @@
 use super::batch::Batcher;
 use super::lane::Lane;
 use crate::config::OnLimit;
-use crate::limiter::{Limits, Request};
+use crate::gate::{Gate, Request};
 use crate::source::Items;
 
 /// The limits, how releases are formed, and what happens to items that cannot go at once.
 pub(super) struct Rules {
-    pub(super) limits: Limits,
+    pub(super) gate: Box<dyn Gate>,
     pub(super) batcher: Batcher,
     pub(super) on_limit: OnLimit,
-    /// Answers may depend on when an item became next in line, so lanes that are empty are remembered for a while.
-    pub(super) depends_on_since: bool,
 }
 
 impl Rules {
+    /// Whether answers may depend on when an item became next in line, so that lanes that are empty are remembered for a
+    /// while.
+    pub(super) fn depends_on_since(&self) -> bool {
+        self.gate.depends_on_since() || self.on_limit != OnLimit::Wait
+    }
+
     /// Whether an item goes as of its arrival or not at all. What is tried again did go, and waits.
     pub(super) fn judges(&self, front: &Items) -> bool {
         self.on_limit.never_waits() && front.segment.attempt() == 1

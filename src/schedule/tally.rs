@@ -1,7 +1,7 @@
 //! What each limit did to the releases: how often and how long they waited for it, and what became of them.
 
 use crate::config::Rate;
-use crate::limiter::Charged;
+use crate::gate::Charged;
 use crate::time::Time;
 
 /// Counters of a limit.

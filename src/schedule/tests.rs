@@ -9,12 +9,12 @@ mod lanes;
 mod metrics;
 mod shared;
 
-use super::{Action, BookingTerms, Notice, Schedule, Stop};
+use super::{Action, Notice, Schedule, Stop};
 use crate::charge::Key;
 use crate::cli;
 use crate::config::{Action as What, Defaults, Rate, RateText};
 use crate::exit::{End, JobEnd};
-use crate::limiter::{Answer, Order, Slot};
+use crate::gate::{Answer, BookingTerms, Order, Slot};
 use crate::source::{Block, Capacity, CommandLine, Delimiter};
 use crate::time::Time;
 use nix::sys::signal::Signal;
@@ -512,12 +512,11 @@ fn slots_that_became_useless_go_back_at_once() {
         (4, Due, "wait 20 or input"),
         (20, Due, "send 3 c; wait - or input"),
     ]);
-    // A server asks for a pause, which the slot does not outlive.
+    // A server asks for a pause: the slot before its end is given up, and what comes is for the store to say.
     Scene::shared("-r 1/100ns --retries 1 -j 2 -- cmd").check(&[
         (0, Input("a\nb\n"), "book 2; wait - or input"),
         (1, Booked(&[1, 110]), "send a; wait 110 or input"),
-        (2, EndedAndAsks(1, 1, 1000), "give back 110; wait 1002 or input"),
-        (1002, Due, "book 2; wait - or input"),
+        (2, EndedAndAsks(1, 1, 1000), "hold until 1002; book 2; wait - or input"),
     ]);
 }
 

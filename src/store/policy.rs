@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::reserve::{MILLISECOND, Reserve};
 use crate::config::{Defaults, Rate, RateText, Start};
 use crate::rule::{Algorithm, Terms};
-use crate::time::SECOND;
+use crate::time::{Hours, SECOND, Wall};
 
 /// One limit, as a store keeps it: the terms hold for slots, and so have the reserve in them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,19 +18,30 @@ pub struct Quota {
     pub period: u64,
     /// B, if the rule has a burst, less the reserve: at least 1. Otherwise 0.
     pub burst: u64,
+    /// Nanoseconds around each boundary without a slot, if the rule goes by the calendar.
+    pub margin: u64,
+    /// When it is asked at all, if not always; or else the zone whose calendar it goes by.
+    pub hours: Option<Box<Hours>>,
     /// Whether a new state begins as though all of it had just been used.
     pub starts_empty: bool,
 }
 
 impl Quota {
-    /// What its rule goes by.
-    pub fn terms(&self) -> Terms {
-        Terms { count: self.count, period: self.period, burst: self.burst }
+    /// With nothing else said.
+    pub fn new(algorithm: Algorithm, Terms { count, period, burst, margin, .. }: Terms) -> Self {
+        Quota { algorithm, count, period, burst, margin, hours: None, starts_empty: false }
+    }
+
+    /// What its rule goes by, if the clock on the wall shows this.
+    pub fn terms(&self, wall: Wall) -> Terms {
+        let &Quota { count, period, burst, margin, .. } = self;
+        let zone = self.hours.as_ref().map(|hours| hours.zone);
+        Terms { margin, zone, wall, ..Terms::new(count, period, burst) }
     }
 
     /// The most that one release may cost.
     pub fn most(&self) -> u64 {
-        self.algorithm.facts().dearest_slot(&self.terms())
+        self.algorithm.facts().dearest_slot(&self.terms(Wall::EPOCH))
     }
 
     /// Whether a store keeps the instant of each unit of cost.
@@ -40,7 +51,7 @@ impl Quota {
 
     /// How much may go at once after idling.
     pub fn at_once(&self) -> u64 {
-        (self.algorithm.facts().at_once)(&self.terms())
+        (self.algorithm.facts().at_once)(&self.terms(Wall::EPOCH))
     }
 }
 
@@ -106,8 +117,10 @@ fn text(rate: &Rate) -> String {
 
 /// The terms that slots have to keep so that releases, which may be late by the margin, keep those of `rate`.
 fn quota(rate: &Rate) -> Quota {
-    let Terms { count, period, burst } = rate.algorithm.facts().slot_terms(&rate.terms(), rate.margin);
-    Quota { algorithm: rate.algorithm, count, period, burst, starts_empty: rate.start == Start::Empty }
+    let terms = Terms { margin: rate.margin, ..rate.terms() };
+    let terms = rate.algorithm.facts().slot_terms(&terms, rate.margin);
+    let starts_empty = rate.start == Start::Empty;
+    Quota { hours: rate.hours.clone(), starts_empty, ..Quota::new(rate.algorithm, terms) }
 }
 
 /// A few periods: enough to serve a waiting fleet in order, but few enough that the bookings of dead processes expire soon. After

@@ -173,7 +173,7 @@ mod tests {
             ),
             (WaitReason::Pause(rate("0/s")), "30 of 300 (10 %), 3.0/s, paused by 0/1s"),
             (WaitReason::Backoff, "30 of 300 (10 %), 3.0/s, next in 57s: backoff"),
-            (WaitReason::Hold, "30 of 300 (10 %), 3.0/s, next in 57s: Retry-After"),
+            (WaitReason::Hold, "30 of 300 (10 %), 3.0/s, next in 57s: a hold"),
             (WaitReason::Command, "30 of 300 (10 %), 3.0/s, waiting for a command"),
             (WaitReason::Input, "30 of 300 (10 %), 3.0/s, waiting for input"),
         ];

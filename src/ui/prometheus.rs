@@ -5,7 +5,9 @@ use std::fmt::{Display, Write};
 
 use crate::config::Rate;
 use crate::exit::Exit;
-use crate::schedule::{Availability, LimitMetrics, LimitStats, Metrics, Now, Stats, Verdict};
+use crate::gate::Availability;
+use crate::rule::Verdict;
+use crate::schedule::{LimitMetrics, LimitStats, Metrics, Now, Stats};
 use crate::time::{SECOND, Time, Wall};
 
 /// What a limit is unless it says so.
@@ -182,7 +184,7 @@ fn timestamp(shown: Time) -> String {
 mod tests {
     use super::*;
     use crate::config::{Defaults, RateText};
-    use crate::limiter::Charged;
+    use crate::gate::Charged;
 
     fn limit(text: &str) -> LimitMetrics {
         let rate = text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();

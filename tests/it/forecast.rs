@@ -4,13 +4,12 @@ use std::fs;
 
 use fastrand::Rng;
 use nix::sys::signal::Signal::SIGTERM;
-use throttle::config::Algorithm;
 use throttle::exit::{End, JobEnd};
 use throttle::schedule::{Action, Forecast, Precision, Schedule, Total, WaitReason};
 use throttle::source::{Block, Capacity};
 use throttle::time::{SECOND, Time};
 
-use crate::support::{Directory, Running, eventually, seeds, text, throttle};
+use crate::support::{Directory, Running, eventually, of_any_period, seeds, text, throttle};
 
 /// A run that starts at 0, with all its items there, and the input's end known if it `is_whole`.
 struct Run {
@@ -131,7 +130,7 @@ fn what_cannot_be_known_is_no_later_than_it_is() {
 /// Some limits, and whether all items cost them the same.
 fn random_limits(random: &mut Rng) -> Vec<String> {
     let limit = |random: &mut Rng| {
-        let (count, algorithm) = (random.u64(1..=9), random.choice(Algorithm::names()).expect("one"));
+        let (count, algorithm) = (random.u64(1..=9), random.choice(of_any_period()).expect("one"));
         let burst =
             if algorithm == "bucket" { format!(",burst={}", random.u64(1..=9)) } else { String::new() };
         let start = random.choice(["", "", ",start=empty", ",margin=3ns"]).expect("one");

@@ -6,13 +6,14 @@ mod judged;
 mod laws;
 mod model;
 
-use throttle::config::{Algorithm, OnLimit, Start};
+use throttle::config::{OnLimit, Start};
 use throttle::exit::Exit;
 use throttle::time::SECOND;
 
 use self::case::{Case, for_each_case};
 use self::model::{Expected, expected};
 use crate::simulated::{Outcome, Release, Simulation};
+use crate::support::of_any_period;
 
 /// So many cases take a few seconds.
 const CASES: u64 = 250;
@@ -117,7 +118,7 @@ fn the_scale_of_time_does_not_matter() {
 #[test]
 fn the_cases_are_of_all_kinds() {
     let cases: Vec<_> = (1..=300).map(Case::new).collect();
-    for algorithm in Algorithm::names() {
+    for algorithm in of_any_period() {
         let has_it = |case: &&Case| case.rates.iter().any(|rate| rate.algorithm.to_string() == algorithm);
         assert!(cases.iter().filter(has_it).count() > 120, "{algorithm}");
     }

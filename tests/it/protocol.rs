@@ -1,12 +1,12 @@
 //! The booking protocol (`throttle::store`), model-checked: every interleaving of three processes that share a limit.
 //!
 //! Slots, deadlines and silences are those of the program: the model asks `store::ledger::BookingRules`, `store::Policy` and
-//! `limiter::Limits` itself. Time is discrete. At any point any process may act, or time may pass: so whoever wakes up
+//! `gate::Slots` itself. Time is discrete. At any point any process may act, or time may pass: so whoever wakes up
 //! may be late by any time. States that differ only in when they are count as one, so runs of any length are covered.
 //!
 //! Some processes book ahead, others take only what is free at once (`--on-limit drop`).
 //!
-//! Slots are given back as in the program, too: which ones is up to `limiter::Limits`, what becomes of them to the ledger.
+//! Slots are given back as in the program, too: which ones is up to `gate::Slots`, what becomes of them to the ledger.
 //!
 //! A release may take any time, as a write that is blocked does: if it was late for its slot, that is reported, and others
 //! learn of it with what they ask next. It counts from its end for those who know, whoever made it among them. They know no

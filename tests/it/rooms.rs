@@ -12,15 +12,15 @@ const ROOMS: [(&str, &[&str]); 12] = [
     ("rule", &[]),
     ("config", &["rule"]),
     ("cli", &["rule", "config"]),
-    ("limiter", &["rule"]),
+    ("gate", &["rule", "config"]),
     ("source", &["config"]),
     ("records", &["source", "config"]),
     ("sink", &["source", "config"]),
-    ("store", &["limiter", "rule", "config"]),
-    ("audit", &["limiter", "rule", "config", "source"]),
-    ("schedule", &["limiter", "rule", "config", "source"]),
-    ("ui", &["schedule", "audit", "store", "config", "source"]),
-    ("runtime", &["audit", "config", "limiter", "records", "schedule", "source", "sink", "store", "ui"]),
+    ("store", &["gate", "rule", "config"]),
+    ("audit", &["gate", "rule", "config", "source"]),
+    ("schedule", &["gate", "rule", "config", "source"]),
+    ("ui", &["schedule", "audit", "store", "gate", "rule", "config", "source"]),
+    ("runtime", &["audit", "config", "gate", "records", "schedule", "source", "sink", "store", "ui"]),
 ];
 
 /// What wires the rooms together, and so may use all of them.
@@ -242,10 +242,10 @@ mod table {
 #[cfg(test)]
 mod tests;
 ";
-    let source = Source::new("limiter/sliding.rs", text);
+    let source = Source::new("gate/sliding.rs", text);
     let uses: Vec<_> = source.uses().into_iter().collect();
     assert_eq!(uses, ["config", "exit", "sink", "source", "store", "time"]);
-    assert_eq!(source.test_modules, [["limiter", "sliding", "tests"].map(ToOwned::to_owned)]);
+    assert_eq!(source.test_modules, [["gate", "sliding", "tests"].map(ToOwned::to_owned)]);
     assert!(Source::new("store/mod.rs", "use super::config::X;").uses().contains("config"));
     assert!(Source::new("store/file/mod.rs", "use super::config::X;").uses().is_empty());
     assert!(Source::new("store/mod.rs", "use crate::store::Order;").uses().is_empty());

@@ -15,6 +15,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use throttle::rule::{Algorithm, Extra};
 
 /// The program under test.
 pub(crate) const THROTTLE: &str = env!("CARGO_BIN_EXE_throttle");
@@ -306,6 +307,15 @@ pub(crate) fn keeps_its_pace_after_a_stop(args: &[&str]) {
     assert_eq!(running.line() + &running.line(), "3\n4\n");
     // The first line was read some time after it was written; so much can be had for certain.
     assert!(started.elapsed() >= Duration::from_millis(200));
+}
+
+/// Why an algorithm is not among [`of_any_period`].
+pub(crate) const OWN_TESTS: &str = "what goes by the calendar has tests of its own";
+
+/// The algorithms that take any period. Those that go by the calendar are tested on their own.
+pub(crate) fn of_any_period() -> Vec<&'static str> {
+    let facts = Algorithm::ALL.map(Algorithm::facts).into_iter().filter(|facts| !facts.takes(Extra::Zone));
+    facts.map(|facts| facts.name).collect()
 }
 
 /// The seeds of `count` random cases; `THROTTLE_SEED` is the first one, `THROTTLE_CASES` their number.

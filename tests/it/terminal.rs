@@ -154,7 +154,7 @@ fn a_dry_run_ends_with_a_plan_in_words() {
 #[test]
 fn time_that_a_run_was_stopped_is_left_out() {
     let screen = Screen::new(80);
-    let running = on(&screen, 6, &["-n2", "-p0.5s", "--progress", "--stats=json"]);
+    let running = on(&screen, 6, &["-n2", "-p1s", "--progress", "--stats=json"]);
     screen.wait_for("2 of 6");
     running.signal(SIGSTOP);
     std::thread::sleep(Duration::from_millis(1500));
@@ -168,7 +168,7 @@ fn time_that_a_run_was_stopped_is_left_out() {
     assert!((0.5..number("seconds")).contains(&number("stopped_seconds")), "{told}");
     assert!(number("waited_seconds") > 0.9 && number("highest_rate") >= 2.0, "{told}");
     let limit = &told["limits"][0];
-    assert_eq!((&limit["limit"], &limit["waits"]), (&"2/500ms,algo=sliding".into(), &2.into()));
+    assert_eq!((&limit["limit"], &limit["waits"]), (&"2/1s,algo=sliding".into(), &2.into()));
     assert_eq!((&limit["releases"], &limit["cost"]), (&told["released"], &told["released"]));
     assert_eq!(limit["waited_seconds"], told["waited_seconds"]);
 }

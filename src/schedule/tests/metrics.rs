@@ -1,7 +1,7 @@
 //! How a run stands, for monitoring.
 
 use super::*;
-use crate::limiter::Verdict;
+use crate::rule::Verdict;
 
 /// For each limit, when it allows something, and for how many keys items wait.
 fn limits(schedule: &Schedule, now: u64) -> Vec<(Option<u64>, u64)> {

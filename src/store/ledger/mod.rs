@@ -21,7 +21,7 @@ use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot, StoreError, Turn
 use crate::exit::Exit;
 pub use crate::rule::Account;
 use crate::rule::{Ask, SlotRule};
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, Wall};
 
 /// Nobody is told to ask again sooner than after this.
 const PAUSE: u64 = SECOND / 1000;
@@ -99,15 +99,18 @@ impl Debit<'_> {
 
     /// When the cost has accrued.
     fn gap(&self) -> u64 {
-        u64::try_from(self.quota.terms().gap(self.cost)).unwrap_or(u64::MAX)
+        u64::try_from(self.quota.terms(Wall::EPOCH).gap(self.cost)).unwrap_or(u64::MAX)
     }
 }
 
 impl BookingRules {
     /// Those of `policy`.
     pub fn new(policy: Policy) -> Self {
-        let rules =
-            policy.quotas.iter().map(|quota| (quota.algorithm.facts().slots)(quota.terms())).collect();
+        let rules = policy
+            .quotas
+            .iter()
+            .map(|quota| (quota.algorithm.facts().slots)(quota.terms(Wall::EPOCH)))
+            .collect();
         BookingRules { policy, rules }
     }
 
@@ -267,7 +270,7 @@ impl BookingRules {
             unlogged.add(&debit, before..account.used, at);
             let overruns = &mut ledger.overruns;
             overruns.costs[limit] = overruns.costs[limit].saturating_add(cost);
-            let matters_for = quota.algorithm.facts().matters_for(&quota.terms(), cost);
+            let matters_for = quota.algorithm.facts().matters_for(&quota.terms(Wall::EPOCH), cost);
             overruns.until = overruns.until.max(later(over, matters_for));
         }
         ledger.newest = at;

@@ -29,7 +29,7 @@ pub(super) struct ScriptTerms {
 
 impl ScriptTerms {
     fn of(quota: &Quota) -> Result<Self> {
-        let &Quota { algorithm, count, period, burst, starts_empty } = quota;
+        let &Quota { algorithm, count, period, burst, starts_empty, .. } = quota;
         let micros = period.div_ceil(1000);
         ensure!(count > 0, "a count of 0 cannot be shared");
         ensure!(
@@ -74,7 +74,7 @@ impl ScriptTerms {
     /// How long it takes in microseconds until nothing matters of what was, if no release costs more than `cost`.
     pub(super) fn memory(&self, cost: u64) -> u64 {
         let &ScriptTerms { algorithm, count, period, burst, .. } = self;
-        algorithm.facts().matters_for(&Terms { count, period, burst }, cost)
+        algorithm.facts().matters_for(&Terms::new(count, period, burst), cost)
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use crate::time::SECOND;
 
     fn quota(algorithm: Algorithm, count: u64, period: u64, burst: u64) -> Quota {
-        Quota { algorithm, count, period, burst, starts_empty: false }
+        Quota::new(algorithm, Terms::new(count, period, burst))
     }
 
     #[test]

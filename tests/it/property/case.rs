@@ -8,7 +8,7 @@ use throttle::source::Block;
 use throttle::{cli, time::Time};
 
 use crate::simulated::block;
-use crate::support::seeds;
+use crate::support::{of_any_period, seeds};
 
 /// Where an item says when it arrives, what it costs, and by which keys it goes.
 const ARRIVAL: &str = "col:1";
@@ -165,7 +165,7 @@ fn chance(random: &mut Rng, percent: u8) -> bool {
 fn rate(random: &mut Rng, is_even: bool) -> String {
     let count = random.u64(1..=5);
     let step = if is_even { count } else { 1 };
-    let algorithm = random.choice(Algorithm::names()).expect("an algorithm");
+    let algorithm = random.choice(of_any_period()).expect("an algorithm");
     let mut rate = format!("{count}/{}ns,algo={algorithm}", step * random.u64(1..=12));
     let mut add = |random: &mut Rng, percent, option: String| {
         if chance(random, percent) {

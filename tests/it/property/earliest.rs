@@ -1,4 +1,4 @@
-//! The theorem in `src/limiter/earliest.md`: no conforming schedule releases any item sooner. Held against all schedules.
+//! The theorem in `src/rule/earliest.md`: no conforming schedule releases any item sooner. Held against all schedules.
 
 use fastrand::Rng;
 use throttle::config::Algorithm;

@@ -9,7 +9,7 @@ use throttle::time::Time;
 
 use super::case::{Case, Item, for_each_case, is_window};
 use super::model::{Charge, allows, grains, level, period};
-use crate::support::{sh, text};
+use crate::support::{OWN_TESTS, sh, text};
 
 /// A case takes about as long as it takes to start the program.
 const CASES: u64 = 60;
@@ -140,6 +140,7 @@ impl Found {
             Algorithm::Sliding | Algorithm::Fixed => rate.count,
             Algorithm::Bucket => burst(rate).max(dearest),
             Algorithm::Interval => dearest,
+            Algorithm::Calendar => unreachable!("{OWN_TESTS}"),
         };
         let accrued = float(rate.count) * float(self.span()) / float(period(rate));
         let cost = self.charges().map(|charge| charge.cost).sum();
@@ -156,7 +157,7 @@ fn most(rate: &Rate) -> u64 {
     match rate.algorithm {
         Algorithm::Sliding | Algorithm::Interval => rate.count,
         Algorithm::Bucket => burst(rate) + rate.count,
-        Algorithm::Fixed => 2 * rate.count,
+        Algorithm::Fixed | Algorithm::Calendar => 2 * rate.count,
     }
 }
 

@@ -8,6 +8,7 @@ use throttle::exit::Exit;
 
 use super::case::{Case, Item};
 use crate::simulated::{Outcome, Release};
+use crate::support::OWN_TESTS;
 
 pub(super) fn check(case: &Case, outcome: &Outcome) {
     let released: Vec<_> = outcome.releases.iter().flat_map(|release| items(case, release)).collect();
@@ -119,6 +120,7 @@ fn is_kept(rate: &Rate, charges: &[Charge]) -> bool {
             let gap = pair[1].start.saturating_sub(pair[0].end);
             gap * rate.count >= pair[0].cost * period
         }),
+        Algorithm::Calendar => unreachable!("{OWN_TESTS}"),
         Algorithm::Fixed => own_windows(charges, period).iter().all(|window| sum(*window) <= rate.count),
         Algorithm::Bucket => (0..charges.len()).all(|first| {
             let burst = rate.burst.unwrap_or(rate.count).max(charges[first].cost);

@@ -9,6 +9,7 @@ use throttle::config::{Algorithm, OnLimit, Rate, Start};
 use throttle::exit::Exit;
 
 use super::case::{Case, Item, is_window};
+use crate::support::OWN_TESTS;
 
 /// What should happen.
 #[derive(PartialEq, Eq, Debug)]
@@ -245,6 +246,7 @@ pub(super) fn allows(rate: &Rate, history: &[Charge], now: u64, since: u64, cost
         Algorithm::Interval => {
             history.last().is_none_or(|last| (now - last.at) * rate.count >= last.cost * period)
         }
+        Algorithm::Calendar => unreachable!("{OWN_TESTS}"),
         Algorithm::Fixed => used_of_window(history, period, now) + cost <= rate.count,
         Algorithm::Bucket => level(rate, history, now, since, cost) >= grains(rate, cost),
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use throttle::limiter::Overruns;
+use throttle::gate::Overruns;
 use throttle::store::{Answer, Order, Slot, Turn};
 use throttle::time::Time;
 

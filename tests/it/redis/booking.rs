@@ -329,10 +329,10 @@ fn nothing_is_kept_for_ever() {
 fn a_log_takes_eight_bytes_a_unit_and_the_others_take_no_more_with_a_larger_count() {
     let Some(frozen) = Frozen::start() else { return };
     for (rate, bytes) in [
-        ("1M/h", 80 + 8 * 1000),
-        ("1M/h,algo=fixed", 80),
-        ("1M/h,algo=bucket", 80),
-        ("1M/s,algo=interval", 80),
+        ("1M/h", 96 + 8 * 1000),
+        ("1M/h,algo=fixed", 96),
+        ("1M/h,algo=bucket", 96),
+        ("1M/s,algo=interval", 96),
     ] {
         let name = rate.replace(['/', '='], "-");
         let key = format!("throttle:{name}");

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use throttle::limiter::{Limiter, Single};
+use throttle::gate::{Limiter, Single};
 use throttle::rule::{Algorithm, Ask, Named, Terms, Verdict, Visitor};
 use throttle::store::{Policy, Quota};
 use throttle::time::Time;
@@ -39,9 +39,9 @@ impl Visitor for Alone {
 
 impl Limit {
     fn of(quota: &Quota) -> Self {
-        let windows = Terms { count: quota.count, period: quota.period.div_ceil(1000), burst: 0 };
+        let windows = Terms::new(quota.count, quota.period.div_ceil(1000), 0);
         // N per P nanoseconds is 1000 N per P microseconds.
-        let rates = Terms { count: quota.count * 1000, period: quota.period, burst: quota.burst };
+        let rates = Terms::new(quota.count * 1000, quota.period, quota.burst);
         let terms = if quota.algorithm.facts().accrues { rates } else { windows };
         let gap = (terms.period, terms.count);
         Limit { rule: quota.algorithm.visit(Alone(terms)), gap, newest: 0 }
@@ -64,7 +64,7 @@ impl Model {
         for ((limit, cost), quota) in &mut charged {
             let ask = Ask { since: Time(at), cost: **cost * count };
             let gap = (limit.gap.0 * ask.cost).div_ceil(limit.gap.1);
-            match (quota.algorithm, limit.rule.earliest(b"", ask)) {
+            match (quota.algorithm, limit.rule.opening(b"", ask, ask.since).from) {
                 // Not at all if what is ahead keeps the next one away for as long.
                 (Algorithm::Interval, Verdict::At(next)) if next.0 >= at + gap => {}
                 _ => limit.rule.commit(0, Time(at), ask),
@@ -86,7 +86,8 @@ impl Model {
         let mut most = count;
         while (slots.len() as u64) < most {
             let ask = |cost| Ask { since: Time(since), cost };
-            let answers = charged.iter().map(|(limit, cost)| limit.rule.earliest(b"", ask(**cost)));
+            let answers =
+                charged.iter().map(|(limit, cost)| limit.rule.opening(b"", ask(**cost), Time(0)).from);
             let Some(Verdict::At(Time(slot))) = answers.max() else { break };
             let is_first = slots.is_empty();
             let others_wait = *turns > now + horizon && slot > now + horizon / 2;

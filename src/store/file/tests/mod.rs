@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::charge::Key;
 use crate::config::Algorithm;
+use crate::rule::Terms;
 use crate::store::{Memory, Quota};
 use crate::time::SECOND;
 
@@ -103,8 +104,7 @@ const HORIZON: u64 = 100 * SECOND;
 
 /// 4 in 10 s.
 fn policy() -> Policy {
-    let quota =
-        Quota { algorithm: Algorithm::Sliding, count: 4, period: PERIOD, burst: 0, starts_empty: false };
+    let quota = Quota::new(Algorithm::Sliding, Terms::new(4, PERIOD, 0));
     let text = "4/10s".to_owned();
     Policy { quotas: vec![quota], deadline: SECOND, horizon: HORIZON, span: 1000, text }
 }
@@ -134,7 +134,7 @@ fn a_file_books_as_memory_does_whoever_asks() {
     let stage = Stage::new();
     let quota = |algorithm, count, period| {
         let burst = if algorithm == Algorithm::Bucket { 9 } else { 0 };
-        Quota { algorithm, count, period, burst, starts_empty: true }
+        Quota { starts_empty: true, ..Quota::new(algorithm, Terms::new(count, period, burst)) }
     };
     let mut random = fastrand::Rng::with_seed(1);
     let policy = Policy {

@@ -26,6 +26,7 @@ pub(super) fn is_kept(rate: &Rate, releases: &[Release], windows: &[u64]) -> boo
         Algorithm::Interval => releases
             .windows(2)
             .all(|pair| (pair[1].at - pair[0].at) * rate.count >= pair[0].cost * rate.period),
+        Algorithm::Calendar => unreachable!("has tests of its own"),
         Algorithm::Fixed => {
             let ends = windows.iter().skip(1).chain([&u64::MAX]);
             windows.iter().zip(ends).all(|(&start, &end)| {

@@ -8,7 +8,7 @@ use fastrand::Rng;
 
 use super::*;
 use crate::charge::Key;
-use crate::limiter::{Limiter, Single};
+use crate::gate::{Limiter, Single};
 use crate::rule::{Algorithm, Extra, Named, Rule as _, Sliding, Terms, Verdict, Visitor};
 use crate::store::memory::MemoryLog;
 
@@ -32,9 +32,14 @@ impl Drop for Told {
     }
 }
 
+/// What goes by the calendar is tested on its own.
+fn of_any_period() -> Vec<Algorithm> {
+    Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.facts().takes(Extra::Zone)).collect()
+}
+
 fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
     let burst = if algorithm.facts().takes(Extra::Burst) { count } else { 0 };
-    Quota { algorithm, count, period, burst, starts_empty: false }
+    Quota::new(algorithm, Terms::new(count, period, burst))
 }
 
 /// No horizon, and no lateness to speak of.
@@ -106,13 +111,13 @@ impl Visitor for Alone {
 }
 
 fn limiter(quota: &Quota) -> Box<dyn Limiter> {
-    quota.algorithm.visit(Alone(quota.terms()))
+    quota.algorithm.visit(Alone(quota.terms(Wall::EPOCH)))
 }
 
 /// Charges what was released before, and was over only then.
 fn overrun(quota: &Quota, limiter: &mut dyn Limiter, at: Time, cost: u64) {
     let ask = Ask { since: at, cost };
-    match (quota.algorithm, limiter.earliest(b"", ask)) {
+    match (quota.algorithm, limiter.opening(b"", ask, ask.since).from) {
         // Not at all if what is ahead keeps the next one away for as long.
         (Algorithm::Interval, Verdict::At(next))
             if next.0 >= at.0 + (cost * quota.period).div_ceil(quota.count) => {}
@@ -123,7 +128,7 @@ fn overrun(quota: &Quota, limiter: &mut dyn Limiter, at: Time, cost: u64) {
 /// Some limits of all kinds.
 fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
     let quota = |_| {
-        let algorithm = random.choice(Algorithm::ALL).expect("one");
+        let algorithm = random.choice(of_any_period()).expect("one");
         let quota = quota(algorithm, random.u64(1..=12), random.u64(1..=100));
         let burst = if algorithm.facts().takes(Extra::Burst) { random.u64(1..=12) } else { 0 };
         Quota { burst, starts_empty, ..quota }
@@ -163,11 +168,43 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
                 });
             }
             let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost };
-            let answers = charged().map(|(limit, &cost)| limiters[limit].earliest(b"", ask(cost)));
+            let answers =
+                charged().map(|(limit, &cost)| limiters[limit].opening(b"", ask(cost), Time(0)).from);
             let Some(Verdict::At(at)) = answers.max() else { panic!("never") };
             assert_eq!(state.book(now, &order(&costs, 1)).slots, [Slot { at, until: at }]);
             charged().for_each(|(limit, &cost)| limiters[limit].commit(0, at, ask(cost)));
             previous = at;
+        }
+    });
+}
+
+/// Two limits of the calendar and one of another kind, in minutes of two hours around a boundary.
+#[test]
+fn slots_go_by_the_calendar() {
+    let minute = 60 * SECOND;
+    for_each_seed(100, |random| {
+        let hour = |count| quota(Algorithm::Calendar, count, 60 * minute);
+        let day = Quota { margin: random.u64(0..5) * minute, ..quota(Algorithm::Calendar, 7, 1440 * minute) };
+        let quotas = [hour(random.u64(1..=4)), day, quota(Algorithm::Sliding, 2, 7 * minute)];
+        let deadline = random.u64(0..3) * minute;
+        let mut state = Books::new(Policy { deadline, ..policy(&quotas) });
+        let (mut now, mut used) = (22 * 60, Vec::<u64>::new());
+        for _ in 0..20 {
+            now += random.u64(0..20);
+            let is_allowed = |at: &u64| {
+                let in_hour = used.iter().filter(|slot| *slot / 60 == at / 60).count() as u64;
+                let in_day = used.iter().filter(|slot| *slot / 1440 == at / 1440).count();
+                let recent = used.iter().filter(|slot| *slot + 7 > *at).count();
+                let (late, margin) = (deadline / minute, quotas[1].margin / minute);
+                let in_time =
+                    (at + late) / 60 == at / 60 && (at % 1440) >= margin && at % 1440 + late + margin < 1440;
+                in_time && in_hour < quotas[0].count && in_day < 7 && recent < 2
+            };
+            let since = used.last().copied().unwrap_or(0).max(now);
+            let expected = (since..).find(is_allowed).expect("a minute");
+            let slots = state.book(now * minute, &order(&[1, 1, 1], 1)).slots;
+            assert_eq!(slots[0].at, Time(expected * minute), "{used:?}");
+            used.push(expected);
         }
     });
 }
@@ -190,7 +227,7 @@ fn several_at_once_are_the_same_as_one_by_one() {
 
 #[test]
 fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in of_any_period() {
         let horizon = 2 * SECOND;
         let quota = quota(algorithm, 10, 10 * SECOND);
         let mut state = Books::new(Policy { horizon, ..policy(&[quota]) });
@@ -312,7 +349,7 @@ fn what_can_never_be_admitted_is_an_error() {
 
 #[test]
 fn the_largest_numbers_do_not_overflow() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in of_any_period() {
         let mut state = Books::new(policy(&[quota(algorithm, u64::MAX, u64::MAX)]));
         let slots = state.slots(&[(0, u64::MAX), (u64::MAX - 1, 1), (u64::MAX, u64::MAX)]);
         assert!(slots.is_sorted(), "{algorithm}: {slots:?}");
@@ -326,12 +363,12 @@ fn a_large_count_is_kept_in_few_entries() {
         let (count, period) = (random.u64(65_537..3_000_000), SECOND);
         let most = random.choice([count, count / 7, count / 100]).expect("one");
         let mut state = Books::new(policy(&[quota(Algorithm::Sliding, count, period)]));
-        let mut limiter = Single::new(Sliding::new(Terms { count, period, burst: 0 }));
+        let mut limiter = Single::new(Sliding::new(Terms::new(count, period, 0)));
         for _ in 0..300 {
             let cost = random.u64(1..=most);
             let slot = state.book(0, &order(&[cost], 1)).slots[0];
             let ask = Ask { since: slot.at, cost };
-            assert!(limiter.earliest(b"", ask).allows(ask.since), "{cost} of {count} is early");
+            assert!(limiter.opening(b"", ask, ask.since).allows(ask.since), "{cost} of {count} is early");
             limiter.commit(0, ask.since, ask);
         }
     });
@@ -354,7 +391,7 @@ fn no_more_is_kept_than_one_window() {
 
 #[test]
 fn a_slot_that_is_given_back_goes_to_the_next_who_asks() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in of_any_period() {
         let mut state = Books::new(policy(&[quota(algorithm, 1, 100)]));
         let (one, two) = (order(&[1], 1), order(&[1], 2));
         assert_eq!(state.slots(&[(0, 1)]), [0]);
@@ -380,7 +417,7 @@ fn a_slot_that_is_given_back_goes_to_the_next_who_asks() {
 /// Whoever gives it back may not know of the report, and whoever gets it would take it to be booked since.
 #[test]
 fn a_slot_that_is_too_close_to_what_was_overrun_is_not_handed_on() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in of_any_period() {
         let mut state = Books::new(policy(&[quota(algorithm, 1, 100)]));
         let booked = state.book(0, &order(&[1], 4)).slots;
         let late = Order { overrun: Some(Time(50)), ..order(&[1], 1) };
@@ -452,7 +489,7 @@ fn after_a_restart_gaps_of_several_limits_count_as_whole() {
 
 #[test]
 fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in of_any_period() {
         let mut state = Books::new(policy(&[quota(algorithm, 1, 10)]));
         for ledger in [state.rules.silence(Time(1000)), state.rules.begin(Time(1000))] {
             state.ledger = state.rules.restart(&ledger, &mut state.log).expect("in memory");
@@ -463,7 +500,7 @@ fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
 
 #[test]
 fn a_silence_ends_when_all_of_it_is_as_new() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in of_any_period() {
         let rules = BookingRules::new(policy(&[quota(algorithm, 3, 10)]));
         assert_eq!(rules.end_of_silence(Time(100)), Time(110), "{algorithm}");
     }

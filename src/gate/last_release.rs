@@ -1,6 +1,7 @@
 //! When the last of what is left to release may go, as the limits stand.
 
-use crate::limiter::{Ask, Charges, Limits, Request, Verdict};
+use super::{Charges, Limits, Part, Request};
+use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
 /// So many releases are tried out; the limits are asked one by one for the rest.
@@ -11,7 +12,7 @@ const MOST_STEPS: usize = 1024;
 ///
 /// One limit can tell. Several bear on each other, so that the releases are tried out on a copy; where they are too
 /// many for that, the answer may be a little early.
-pub(super) fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> Verdict {
+pub fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> Verdict {
     let (mut limits, costs) = limits.copied(costs);
     let (mut since, mut left, mut charges) = (since, count, Charges::default());
     for _ in 0..MOST_STEPS {
@@ -19,7 +20,7 @@ pub(super) fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u
             break;
         }
         let request = Request { since, costs: &costs, keys: &[] };
-        let Verdict::At(at) = limits.earliest(&request) else { return Verdict::Never };
+        let Verdict::At(at) = limits.ask(Part::All, &request, since).from else { return Verdict::Never };
         let Ok(admitted) = limits.admit(&mut charges, at, &request, left) else { break };
         limits.commit(&mut charges, at, admitted, true);
         left -= admitted;
@@ -41,7 +42,7 @@ mod tests {
             .iter()
             .map(|text| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap())
             .collect();
-        super::super::limits::build(&rates, Time::ZERO)
+        Limits::new(&rates, Time::ZERO)
     }
 
     #[test]
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn a_pause_never_ends_by_itself() {
         let rates = [RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
-        let limits = super::super::limits::build(&rates, Time::ZERO);
+        let limits = Limits::new(&rates, Time::ZERO);
         assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Verdict::Never);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::accounts::Accounts;
 use super::memory::Memory;
-use super::{Availability, Limiter};
+use super::{Availability, Limiter, Opening};
 use crate::rule::{Ask, Rule, Terms, Verdict};
 use crate::time::{SECOND, Time};
 
@@ -53,8 +53,8 @@ impl<A: Rule> Keyed<A> {
 }
 
 impl<A: Rule> Limiter for Keyed<A> {
-    fn earliest(&self, key: &[u8], ask: Ask) -> Verdict {
-        self.rule.earliest(self.of(key), ask)
+    fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
+        Opening::of(&self.rule, self.of(key), ask, from)
     }
 
     fn account(&mut self, key: &[u8], now: Time) -> usize {
@@ -143,12 +143,16 @@ mod tests {
         limiter.commit(account, Time(at), one(at));
     }
 
+    fn earliest(limiter: &dyn Limiter, key: &[u8], ask: Ask) -> Verdict {
+        limiter.opening(key, ask, ask.since).from
+    }
+
     #[test]
     fn each_key_has_a_limit_of_its_own() {
         let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
         commit(&mut limiter, b"a", 0);
-        assert_eq!(limiter.earliest(b"a", one(1)), Verdict::At(Time(10)));
-        assert_eq!(limiter.earliest(b"b", one(1)), Verdict::At(Time(1)));
+        assert_eq!(earliest(&limiter, b"a", one(1)), Verdict::At(Time(10)));
+        assert_eq!(earliest(&limiter, b"b", one(1)), Verdict::At(Time(1)));
     }
 
     #[test]
@@ -160,7 +164,7 @@ mod tests {
         assert_eq!(limiter.evict_at(), Some(Time(SECOND)));
         limiter.evict(Time(SECOND + 9_000), Time(SECOND + 9_000));
         assert_eq!(limiter.accounts.len(), 999);
-        assert_eq!(limiter.earliest(&9_001u32.to_le_bytes(), one(0)), Verdict::At(Time(SECOND + 9_001)));
+        assert_eq!(earliest(&limiter, &9_001u32.to_le_bytes(), one(0)), Verdict::At(Time(SECOND + 9_001)));
         limiter.evict(Time(3 * SECOND), Time(3 * SECOND));
         assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
@@ -169,7 +173,7 @@ mod tests {
     fn a_new_key_of_an_exhausted_limit_is_exhausted() {
         let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
         limiter.exhaust(Time(5));
-        assert_eq!(limiter.earliest(b"a", one(7)), Verdict::At(Time(15)));
+        assert_eq!(earliest(&limiter, b"a", one(7)), Verdict::At(Time(15)));
     }
 
     #[test]
@@ -187,9 +191,9 @@ mod tests {
     fn an_end_counts_for_its_key() {
         let mut limiter = Keyed::new(FromExit::<Sliding>::new(terms(1, 10)), 10);
         commit(&mut limiter, b"a", 0);
-        assert_eq!(limiter.earliest(b"a", one(1)), Verdict::Never);
+        assert_eq!(earliest(&limiter, b"a", one(1)), Verdict::Never);
         limiter.finish(0, Time(5), one(0));
-        assert_eq!(limiter.earliest(b"a", one(6)), Verdict::At(Time(15)));
+        assert_eq!(earliest(&limiter, b"a", one(6)), Verdict::At(Time(15)));
     }
 
     #[test]
@@ -198,7 +202,7 @@ mod tests {
         commit(&mut limiter, b"a", 0);
         limiter.retune(Time(1), terms(1, 20));
         commit(&mut limiter, b"b", 1);
-        let answers = [&b"a"[..], b"b"].map(|key| limiter.earliest(key, one(2)));
+        let answers = [&b"a"[..], b"b"].map(|key| earliest(&limiter, key, one(2)));
         assert_eq!(answers, [20, 21].map(|at| Verdict::At(Time(at))));
     }
 

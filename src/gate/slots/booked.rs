@@ -1,14 +1,16 @@
 //! Lets releases go in slots that were booked with a store of shared limits, see [`crate::store`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
 
 use super::by_claim::ByClaim;
-use super::slots::Slots;
-use super::{Answer, Charged, Held, Holds, Needed, Order, Request, Slot, Verdict};
+use super::charged_key;
+use super::lease::{Held, Lease, Needed};
+use super::order::{Answer, Order, Slot};
 use crate::charge::Key;
+use crate::gate::{Charged, Holds, Opening, Request};
 use crate::time::{SECOND, Time};
 
 /// Whose slots they are: the key and the costs that they were booked for.
@@ -16,9 +18,10 @@ pub(super) type Claim = (Key, Rc<[u64]>);
 
 /// Slots that releases use, and what they were booked for.
 #[derive(Clone, Debug)]
-pub(super) struct Taken {
+pub(in crate::gate) struct Taken {
     claim: Claim,
-    pub(super) slots: Vec<Slot>,
+    /// Each for one release.
+    pub(in crate::gate) slots: Vec<Slot>,
 }
 
 /// Lets one release go in each slot.
@@ -26,10 +29,12 @@ pub(super) struct Taken {
 /// It knows no rule: that was kept when the slots were given out. A slot is for what it was booked for, a key and
 /// certain costs; another claim has none, and is told *never*: not before more slots have come.
 #[derive(Clone, Debug, Default)]
-pub struct Booked {
+pub(super) struct Booked {
     /// Whether each key has slots of its own.
     by_key: bool,
-    held: ByClaim<Slots>,
+    held: ByClaim<Lease>,
+    /// When the first slot of each claim is over, or would be if it had not been used.
+    ends: BTreeSet<(Time, Key, Rc<[u64]>)>,
     /// Before when no slot is free, for orders that do not wait.
     refused: ByClaim<Time>,
     /// Until when keys are held, as far as is known.
@@ -54,6 +59,10 @@ impl Booked {
         Booked { by_key, ..Booked::default() }
     }
 
+    pub(super) fn is_by_key(&self) -> bool {
+        self.by_key
+    }
+
     /// Whom a request is charged to.
     pub(super) fn claim(&self, request: &Request) -> Claim {
         (self.key(request).into(), request.costs.into())
@@ -61,11 +70,11 @@ impl Booked {
 
     /// The key of a request, if each key has slots of its own.
     fn key<'a>(&self, request: &Request<'a>) -> &'a [u8] {
-        request.keys.first().filter(|_| self.by_key).map_or(&[], |key| key.as_slice())
+        charged_key(request.keys, self.by_key)
     }
 
     /// Takes what a store has answered at `now`.
-    pub fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
+    pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
         // A slot that is over stands for none that is too close to what was overrun.
         self.expire(now);
         let known = self.known.entry(order.key.clone()).or_default();
@@ -78,23 +87,33 @@ impl Booked {
             self.give_up_for(&order.key, left, answer.overruns.until);
         }
         match answer.held {
-            Some(until) => self.hold_until(now, &order.key, until),
+            Some(until) => self.silence_until(now, &order.key, until),
             // Not what was asked before it was told of a hold; and a report of what was overrun is answered in any case.
             None if order.overrun.is_none() && !is_reporting => self.holds.lift(&order.key),
             None => {}
         }
         if !answer.slots.is_empty() {
-            let slots = self.held.get_or_insert_with(&order.key, &(&*order.costs).into(), Slots::default);
-            slots.put(answer.slots.iter().copied());
+            self.hold(&order.key, &(&*order.costs).into(), answer.slots.iter().copied());
+        }
+        self.forget_key(&order.key);
+    }
+
+    fn hold(&mut self, key: &Key, costs: &Rc<[u64]>, slots: impl IntoIterator<Item = Slot>) {
+        let held = self.held.get_or_insert_with(key, costs, Lease::default);
+        held.put(slots);
+        if let Some(end) = held.end() {
+            self.ends.insert((end, key.clone(), Rc::clone(costs)));
+        } else {
+            self.forget(key, costs);
         }
     }
 
     /// A server asks for a pause: nothing like this request is released before `until`. Returns what tells the others; until
     /// that is answered, no slot is used.
-    pub(super) fn hold(&mut self, now: Time, request: &Request, until: Time) -> Order {
+    pub(super) fn silence(&mut self, now: Time, request: &Request, until: Time) -> Order {
         let key = Key::from(self.key(request));
         self.known.entry(key.clone()).or_default().reports += 1;
-        self.hold_until(now, &key, until.max(self.held_until(request)));
+        self.silence_until(now, &key, until.max(self.held_until(request)));
         Order { hold: Some(until), ..Order::new(key, request.costs, 0) }
     }
 
@@ -103,8 +122,13 @@ impl Booked {
         self.holds.until(self.key(request))
     }
 
+    /// As before, of a key that slots are booked for.
+    pub(super) fn held_by_key(&self, key: &Key) -> Time {
+        self.holds.until(key)
+    }
+
     /// Gives up the slots of a key before an instant.
-    fn hold_until(&mut self, now: Time, key: &Key, until: Time) {
+    fn silence_until(&mut self, now: Time, key: &Key, until: Time) {
         self.holds.set(now, key.clone(), until);
         self.held.of_key_mut(key).iter_mut().for_each(|(_, slots)| slots.drop_before(until));
         self.forget_empty();
@@ -125,18 +149,18 @@ impl Booked {
     }
 
     /// The slots for requests like this, earliest first.
-    pub fn slots(&self, request: &Request) -> impl DoubleEndedIterator<Item = Slot> {
-        self.slots_for(request).into_iter().flat_map(Slots::iter)
+    pub(super) fn slots(&self, request: &Request) -> impl DoubleEndedIterator<Item = Slot> {
+        self.slots_for(request).into_iter().flat_map(Lease::iter)
     }
 
     /// The slots for a key and costs.
     pub(super) fn held(&self, key: &Key, costs: &[u64]) -> Held {
         let heard = self.known.get(key).and_then(|known| known.heard);
-        Held { heard, ..self.held.get(key, costs).map_or(Held::default(), Slots::held) }
+        Held { heard, ..self.held.get(key, costs).map_or(Held::default(), Lease::held) }
     }
 
     /// The slots that requests like this may use.
-    fn slots_for(&self, request: &Request) -> Option<&Slots> {
+    fn slots_for(&self, request: &Request) -> Option<&Lease> {
         let key = self.key(request);
         self.held.get(key, request.costs).filter(|_| !self.is_reporting(key))
     }
@@ -152,11 +176,15 @@ impl Booked {
     }
 
     /// When the first of them is. What costs nothing needs none.
-    pub(super) fn earliest(&self, request: &Request) -> Verdict {
+    pub(super) fn opening(&self, request: &Request) -> Opening {
         if request.is_free() {
-            return Verdict::At(request.since.max(self.held_until(request)));
+            return Opening::at(request.since.max(self.held_until(request)));
         }
-        self.slots(request).next().map_or(Verdict::Never, |slot| Verdict::At(slot.at.max(request.since)))
+        let opening = |slot: Slot| Opening {
+            until: slot.until.checked_add(1),
+            ..Opening::at(slot.at.max(request.since))
+        };
+        self.slots(request).next().map_or(Opening::NEVER, opening)
     }
 
     /// No slot for this claim is free before `at`, nor was one at `now`.
@@ -201,11 +229,7 @@ impl Booked {
     ) -> Option<Order> {
         let Taken { claim: (key, costs), mut slots } = taken;
         let unused = slots.split_off(usize::try_from(releases).unwrap_or(usize::MAX).min(slots.len()));
-        let held = self.held.get_or_insert_with(&key, &costs, Slots::default);
-        held.put(unused);
-        if held.is_empty() {
-            self.forget(&key, &costs);
-        }
+        self.hold(&key, &costs, unused);
         if slots.is_empty() {
             return None;
         }
@@ -220,12 +244,18 @@ impl Booked {
         })
     }
 
-    /// Gives up the slots that were not used in time.
-    pub(super) fn expire(&mut self, now: Time) {
-        if self.held.values().any(|slots| slots.is_over(now)) {
-            self.held.values_mut().for_each(|slots| slots.expire(now));
-            self.forget_empty();
+    /// Gives up the slots that were not used in time. Returns whether there are any.
+    pub(super) fn expire(&mut self, now: Time) -> bool {
+        let mut is_any = false;
+        while let Some((_, key, costs)) = self.ends.first().filter(|(end, ..)| *end < now).cloned() {
+            self.ends.pop_first();
+            if let Some(held) = self.held.get_mut(&key, &costs) {
+                is_any |= held.is_over(now);
+                held.expire(now);
+                self.hold(&key, &costs, None);
+            }
         }
+        is_any
     }
 
     /// Takes out the slots after `now` that are not needed, the last ones first, to be given back. None of them can be
@@ -259,6 +289,11 @@ impl Booked {
     /// No slots are left for a key and these costs.
     fn forget(&mut self, key: &Key, costs: &[u64]) {
         self.held.remove(key, costs);
+        self.forget_key(key);
+    }
+
+    /// What is known of a key without slots is of no use.
+    fn forget_key(&mut self, key: &Key) {
         let is_used = self.known.get(key).is_some_and(|known| known.reports > 0);
         if !is_used && self.held.of_key_mut(key).is_empty() {
             self.known.remove(key);
@@ -274,8 +309,9 @@ impl Booked {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Overruns;
+    use super::super::order::Overruns;
     use super::*;
+    use crate::rule::Verdict;
 
     fn slots(instants: &[(u64, u64)]) -> Vec<Slot> {
         instants.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }).collect()
@@ -303,19 +339,19 @@ mod tests {
     fn one_release_goes_in_each_slot_and_not_after_it() {
         let (mut booked, mut charged) = (Booked::default(), Vec::new());
         let one = request(3, &[1], &[]);
-        assert_eq!(booked.earliest(&one), Verdict::Never);
+        assert_eq!(booked.opening(&one).from, Verdict::Never);
         put(&mut booked, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11)]);
-        assert_eq!(booked.earliest(&one), Verdict::At(Time(5)));
+        assert_eq!(booked.opening(&one).from, Verdict::At(Time(5)));
         assert_eq!([4, 5, 7, 8].map(|now| usable(&mut booked, now, &one)), [0, 2, 2, 0]);
         let taken = booked.take(Time(5), &one, 1);
         assert_eq!(booked.commit(Time(7), taken, 1, &mut charged), None);
         booked.expire(Time(7));
-        assert_eq!(booked.earliest(&request(6, &[1], &[])), Verdict::At(Time(6)));
+        assert_eq!(booked.opening(&request(6, &[1], &[])).from, Verdict::At(Time(6)));
         booked.expire(Time(8));
-        assert_eq!(booked.earliest(&one), Verdict::At(Time(9)));
+        assert_eq!(booked.opening(&one).from, Verdict::At(Time(9)));
         let taken = booked.take(Time(9), &one, 9);
         assert_eq!(booked.commit(Time(9), taken, 1, &mut charged), None);
-        assert_eq!((booked.earliest(&one), booked.held.values().count()), (Verdict::Never, 0));
+        assert_eq!((booked.opening(&one).from, booked.held.values().count()), (Verdict::Never, 0));
         assert_eq!(charged, [Charged { releases: 2, cost: 2 }]);
     }
 
@@ -324,12 +360,12 @@ mod tests {
         let mut booked = Booked::new(true);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         put(&mut booked, &a[0], &[1, 2], &[(5, 7)]);
-        assert_eq!(booked.earliest(&request(0, &[1, 2], &a)), Verdict::At(Time(5)));
-        assert_eq!(booked.earliest(&request(0, &[1, 2], &b)), Verdict::Never);
-        assert_eq!(booked.earliest(&request(0, &[2, 2], &a)), Verdict::Never);
+        assert_eq!(booked.opening(&request(0, &[1, 2], &a)).from, Verdict::At(Time(5)));
+        assert_eq!(booked.opening(&request(0, &[1, 2], &b)).from, Verdict::Never);
+        assert_eq!(booked.opening(&request(0, &[2, 2], &a)).from, Verdict::Never);
         put(&mut booked, &a[0], &[2, 2], &[(8, 9)]);
-        assert_eq!(booked.earliest(&request(0, &[1, 2], &a)), Verdict::At(Time(5)));
-        assert_eq!(booked.earliest(&request(0, &[2, 2], &a)), Verdict::At(Time(8)));
+        assert_eq!(booked.opening(&request(0, &[1, 2], &a)).from, Verdict::At(Time(5)));
+        assert_eq!(booked.opening(&request(0, &[2, 2], &a)).from, Verdict::At(Time(8)));
     }
 
     #[test]
@@ -337,7 +373,7 @@ mod tests {
         let mut booked = Booked::new(false);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         put(&mut booked, &Key::new(), &[1], &[(5, 7)]);
-        assert_eq!(booked.earliest(&request(0, &[1], &a)), Verdict::At(Time(5)));
+        assert_eq!(booked.opening(&request(0, &[1], &a)).from, Verdict::At(Time(5)));
         assert_eq!(booked.take(Time(5), &request(0, &[1], &b), 9).slots.len(), 1);
         assert_eq!(booked.take(Time(5), &request(0, &[1], &a), 9).slots, []);
     }
@@ -399,11 +435,11 @@ mod tests {
         assert_eq!((report.overrun, report.count), (Some(Time(8)), 2));
         // An answer to what was asked before.
         put(&mut booked, &Key::new(), &[1], &[(10, 12)]);
-        assert_eq!((booked.earliest(&one), usable(&mut booked, 10, &one)), (Verdict::Never, 0));
+        assert_eq!((booked.opening(&one).from, usable(&mut booked, 10, &one)), (Verdict::Never, 0));
         assert_eq!(booked.take_surplus(Time(8), |_, _| Needed::default()), []);
         let overruns = Overruns { costs: [2].into(), until: Time(15) };
         booked.put(Time(9), &report, &Answer { overruns, ..Answer::default() });
-        assert_eq!(booked.earliest(&one), Verdict::At(Time(20)));
+        assert_eq!(booked.opening(&one).from, Verdict::At(Time(20)));
     }
 
     /// What is over allows no release, and would spare one that is too close.
@@ -414,7 +450,7 @@ mod tests {
         let overruns = Overruns { costs: [1].into(), until: Time(15) };
         let check = Order::new(Key::new(), [1], 0);
         booked.put(Time(8), &check, &Answer { overruns, ..Answer::default() });
-        assert_eq!(booked.earliest(&request(0, &[1], &[])), Verdict::At(Time(20)));
+        assert_eq!(booked.opening(&request(0, &[1], &[])).from, Verdict::At(Time(20)));
     }
 
     /// The store counts from 0 again once its state was lost.
@@ -432,7 +468,7 @@ mod tests {
             let taken = booked.take(Time(5), &one, 1);
             let report = booked.commit(Time(8), taken, 1, &mut charged).expect("it was late");
             booked.put(Time(8), &report, &answer(Vec::new(), counted, 15));
-            assert_eq!(booked.earliest(&one), Verdict::At(Time(20)), "{counted}");
+            assert_eq!(booked.opening(&one).from, Verdict::At(Time(20)), "{counted}");
         }
     }
 
@@ -440,7 +476,7 @@ mod tests {
     fn what_costs_nothing_needs_no_slot() {
         let booked = Booked::default();
         let free = request(3, &[0, 0], &[]);
-        assert_eq!(booked.earliest(&free), Verdict::At(Time(3)));
+        assert_eq!(booked.opening(&free).from, Verdict::At(Time(3)));
         assert!(booked.is_open(Time(3), &free));
     }
 }

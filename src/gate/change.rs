@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use super::limits::{key_parts, limiter};
+use super::build::{key_parts, limiter};
+use super::{Limit, Limiter, Limits, Request};
 use crate::config::{From, Rate, Start};
-use crate::limiter::{Limit, Limiter, Limits, Request};
 use crate::time::Time;
 
 /// Limits that a pause has taken the place of. They keep their history: until they are back, nothing that they apply to

@@ -1,7 +1,9 @@
 //! What has been asked of the store: how many slots at once, and when.
 
+use super::by_claim::ByClaim;
 use super::demands::Demand;
-use crate::limiter::{Answer, ByClaim, Held, Needed, Order, Turn};
+use super::lease::{Held, Needed};
+use super::order::{Answer, Order, Turn};
 use crate::time::{SECOND, Time};
 
 /// So many nanoseconds before the last slot is due, the next ones are asked for; earlier if answers take longer.
@@ -11,6 +13,7 @@ const LEAD: u64 = SECOND / 20;
 const PAUSE: u64 = SECOND / 100;
 
 /// What has been asked of the store.
+#[derive(Clone)]
 pub(super) struct Orders {
     /// How many slots one order may ask for at most.
     span: u64,
@@ -19,6 +22,8 @@ pub(super) struct Orders {
     /// Whether slots to come are booked.
     waits: bool,
     all: ByClaim<Ordered>,
+    /// How many slots are on their way.
+    coming: u64,
     /// How long the last answer took, in nanoseconds.
     took: u64,
     /// How often the span was halved since no slot had come in time.
@@ -26,9 +31,10 @@ pub(super) struct Orders {
 }
 
 /// How it stands with a claim.
+#[derive(Clone)]
 enum Ordered {
     /// An order for so many is on its way, since then.
-    OwnedRequest(Time, u64),
+    Coming(Time, u64),
     /// It makes no sense to ask before; then with this turn, if there is one.
     NotBefore(Time, Option<Turn>),
 }
@@ -55,7 +61,7 @@ impl Plan {
 impl Orders {
     pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
         let longest_span = longest_span.max(span);
-        Orders { span, longest_span, waits, all: ByClaim::default(), took: 0, halvings: 0 }
+        Orders { span, longest_span, waits, all: ByClaim::default(), coming: 0, took: 0, halvings: 0 }
     }
 
     /// How long before it is due the next slot is asked for, in nanoseconds.
@@ -72,13 +78,12 @@ impl Orders {
 
     /// How many slots are on their way.
     pub(super) fn coming(&self) -> u64 {
-        let coming = |order: &Ordered| if let Ordered::OwnedRequest(_, count) = order { *count } else { 0 };
-        self.all.values().map(coming).sum()
+        self.coming
     }
 
     /// What to do about a demand when only `vacancies` more slots can be used.
     pub(super) fn plan(&mut self, now: Time, demand: &Demand, held: Held, vacancies: u64) -> Plan {
-        let Demand { key, costs, needed: Needed { count, since } } = demand;
+        let Demand { key, costs, needed: Needed { count, since }, .. } = demand;
         let lacking = count.saturating_sub(held.count).min(vacancies).min(self.span());
         if lacking == 0 {
             return self.check(now, demand, held);
@@ -86,14 +91,15 @@ impl Orders {
         // What backs off is not ready for a slot yet.
         let when = held.last.map_or(*since, |last| (*since).max(Time(last.0.saturating_sub(self.lead()))));
         let (when, turn) = match self.all.get(key, costs) {
-            Some(Ordered::OwnedRequest(..)) => return Plan::Nothing,
+            Some(Ordered::Coming(..)) => return Plan::Nothing,
             Some(&Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
             None => (when, None),
         };
         if when > now {
             return self.check(now, demand, held).or_later(when);
         }
-        self.all.insert(key, costs, Ordered::OwnedRequest(now, lacking));
+        self.all.insert(key, costs, Ordered::Coming(now, lacking));
+        self.coming += lacking;
         Plan::Ask(Order { waits: self.waits, turn, ..Order::new(key.clone(), &**costs, lacking) })
     }
 
@@ -101,21 +107,22 @@ impl Orders {
     fn check(&mut self, now: Time, demand: &Demand, held: Held) -> Plan {
         let Some((first, heard)) = held.first.zip(held.heard) else { return Plan::Nothing };
         let is_fresh = first.since(heard) <= self.lead().saturating_mul(2);
-        if is_fresh || matches!(self.all.get(&demand.key, &demand.costs), Some(Ordered::OwnedRequest(..))) {
+        if is_fresh || matches!(self.all.get(&demand.key, &demand.costs), Some(Ordered::Coming(..))) {
             return Plan::Nothing;
         }
         let when = Time(first.0.saturating_sub(self.lead()));
         if when > now {
             return Plan::Later(when);
         }
-        self.all.insert(&demand.key, &demand.costs, Ordered::OwnedRequest(now, 0));
+        self.all.insert(&demand.key, &demand.costs, Ordered::Coming(now, 0));
         Plan::Ask(Order { waits: self.waits, ..Order::new(demand.key.clone(), &*demand.costs, 0) })
     }
 
     /// An order has been answered.
     pub(super) fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
-        if let Some(Ordered::OwnedRequest(since, _)) = self.all.remove(&order.key, &order.costs) {
+        if let Some(Ordered::Coming(since, count)) = self.all.remove(&order.key, &order.costs) {
             self.took = now.since(since);
+            self.coming -= count;
         }
         // The more are booked at once, the longer it takes.
         let is_in_time = answer.slots.iter().any(|slot| slot.until >= now);
@@ -135,6 +142,7 @@ impl Orders {
     /// None is going to be answered.
     pub(super) fn give_up(&mut self) {
         self.all.clear();
+        self.coming = 0;
     }
 }
 
@@ -142,7 +150,7 @@ impl Orders {
 mod tests {
     use super::*;
     use crate::charge::Key;
-    use crate::limiter::Slot;
+    use crate::gate::Slot;
 
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
 
@@ -159,7 +167,7 @@ mod tests {
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
         let needed = Needed { count, since: SECONDS[1] };
-        let demand = Demand { key: Key::new(), costs: [1].into(), needed };
+        let demand = Demand { key: Key::new(), costs: [1].into(), needed, is_open: false };
         let heard = Some(now).filter(|_| !held.is_empty());
         let (first, last) = (held.first().copied(), held.last().copied());
         let held = Held { count: held.len() as u64, first, last, heard };

@@ -1,15 +1,10 @@
 //! From what limits are to what keeps them.
 
+use super::{Keyed, Limiter, Single};
 use crate::config::{From, Rate, Start, keys};
-use crate::limiter::{Keyed, Limit, Limiter, Limits, Single};
+
 use crate::rule::{FromExit, Named, Rule, Visitor};
 use crate::time::Time;
-
-/// Builds the limiters. `start` is the start of the run.
-pub(super) fn build(rates: &[Rate], start: Time) -> Limits {
-    let parts = key_parts(rates);
-    rates.iter().zip(parts).map(|(rate, key)| Limit { limiter: limiter(rate, start), key }).collect()
-}
 
 /// For each limit, which of the [`keys`] it goes by, if each key has a limit of its own.
 pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
@@ -21,6 +16,7 @@ pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
     rates.iter().map(part).collect()
 }
 
+/// What keeps a limit. `start` is the start of the run.
 pub(super) fn limiter(rate: &Rate, start: Time) -> Box<dyn Limiter> {
     let mut limiter = rate.algorithm.visit(History(rate));
     if rate.start == Start::Empty {

@@ -1,33 +1,7 @@
-//! Limits: a [`Rule`](crate::rule::Rule) with its history. A limiter is pure: it never reads a clock, it is told the time.
-//!
-//! A rule has a small state, which is all zeros as long as nothing was released.
-//! [`Single`] keeps one such state for all items, [`Keyed`] one for each key, and [`Limits`] is several limits at once.
+//! One limit with its history.
 
-mod accounts;
-mod booked;
-mod by_claim;
-mod charges;
-mod holds;
-mod keyed;
-mod limits;
-mod memory;
-mod order;
-mod single;
-mod slots;
-
-pub(crate) use accounts::Accounts;
-pub use booked::Booked;
-pub(crate) use by_claim::ByClaim;
-pub use charges::Charges;
-pub use holds::Holds;
-pub use keyed::Keyed;
-pub use limits::{Blocked, Charged, Limit, Limits, Refusal, Request};
-pub use order::{Answer, Order, Overruns, Slot, Turn};
-pub use single::Single;
-pub use slots::{Held, Needed};
-
-use crate::rule::Terms;
-pub use crate::rule::{Ask, Verdict};
+use super::Opening;
+use crate::rule::{Ask, Terms, Verdict};
 use crate::time::Time;
 
 /// How a limit stands.
@@ -47,10 +21,11 @@ pub enum Availability {
 
 /// One limit with its history, for all items or for each key.
 ///
-/// The state of a key is its *account*: where it is found once the key has been looked up.
+/// A rule has a small state, which is all zeros as long as nothing was released. The state of a key is its *account*: where
+/// it is found once the key has been looked up.
 pub trait Limiter {
-    /// The answer of [`Rule::earliest`](crate::rule::Rule::earliest) for a key. What all items share takes no notice of the key.
-    fn earliest(&self, key: &[u8], ask: Ask) -> Verdict;
+    /// When a release is allowed for a key, at or after `from`. What all items share takes no notice of the key.
+    fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening;
 
     /// The account of a key, which is opened at `now` if there is none. Valid until the next [`Limiter::evict`].
     fn account(&mut self, key: &[u8], now: Time) -> usize;

@@ -1,6 +1,14 @@
-//! Instants, as whole nanoseconds since an origin that the world chooses.
+//! Instants, as whole nanoseconds since an origin that the world chooses, and the calendar.
+
+mod civil;
+mod hours;
+mod zone;
 
 use std::fmt;
+
+pub use self::civil::{Civil, Stretch};
+pub use self::hours::{Hours, Week};
+pub use self::zone::Zone;
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +46,9 @@ pub struct Wall {
 }
 
 impl Wall {
+    /// It shows the instants of the run.
+    pub const EPOCH: Wall = Wall { origin: 0 };
+
     /// When the clock is off by more than this, it has been set. Less may lie between two readings of two clocks.
     const SET: u128 = 100_000_000;
 
@@ -56,8 +67,17 @@ impl Wall {
 
     /// What it shows at an instant of the run, since 1970; at most what a [`Time`] can hold.
     pub fn shows(self, at: Time) -> Time {
-        let nanos = self.origin + i128::from(at.0);
-        Time(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+        Time(u64::try_from(self.nanos(at).max(0)).unwrap_or(u64::MAX))
+    }
+
+    /// As [`Wall::shows`], in nanoseconds, without bounds.
+    pub fn nanos(self, at: Time) -> i128 {
+        self.origin + i128::from(at.0)
+    }
+
+    /// The instant of the run at which it shows this; nothing past the end of its time line.
+    pub fn when(self, nanos: i128) -> Option<Time> {
+        u64::try_from((nanos - self.origin).max(0)).ok().map(Time)
     }
 }
 

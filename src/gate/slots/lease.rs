@@ -7,33 +7,33 @@ use crate::time::Time;
 
 /// How many slots are of use, of those for a key and certain costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Needed {
+pub(super) struct Needed {
     /// So many.
-    pub count: u64,
+    pub(super) count: u64,
     /// Those that are over before this are not.
-    pub since: Time,
+    pub(super) since: Time,
 }
 
 /// The slots that there are for a key and certain costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Held {
+pub(super) struct Held {
     /// So many.
-    pub count: u64,
+    pub(super) count: u64,
     /// When the first of them is.
-    pub first: Option<Time>,
+    pub(super) first: Option<Time>,
     /// When the last of them is.
-    pub last: Option<Time>,
+    pub(super) last: Option<Time>,
     /// When the store last answered for the key.
-    pub heard: Option<Time>,
+    pub(super) heard: Option<Time>,
 }
 
 /// Slots, earliest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Slots {
+pub(super) struct Lease {
     all: VecDeque<Slot>,
 }
 
-impl Slots {
+impl Lease {
     /// Some may be earlier than those that are there: slots that others gave back.
     pub(super) fn put(&mut self, slots: impl IntoIterator<Item = Slot>) {
         self.all.extend(slots);
@@ -85,6 +85,11 @@ impl Slots {
         self.all.retain(|slot| slot.at >= end);
     }
 
+    /// When the first one is over.
+    pub(super) fn end(&self) -> Option<Time> {
+        self.all.front().map(|slot| slot.until)
+    }
+
     /// Whether the first one was not used in time.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.all.front().is_some_and(|slot| slot.until < now)
@@ -116,8 +121,8 @@ impl Slots {
 mod tests {
     use super::*;
 
-    fn slots(instants: &[(u64, u64)]) -> Slots {
-        let mut slots = Slots::default();
+    fn slots(instants: &[(u64, u64)]) -> Lease {
+        let mut slots = Lease::default();
         slots.put(instants.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }));
         slots
     }

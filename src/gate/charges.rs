@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::booked::Taken;
+use super::slots::Taken;
 use super::{Limit, Slot};
 use crate::time::Time;
 
@@ -69,8 +69,8 @@ impl Charges {
         taken.flat_map(|taken| &taken.slots).map(|slot: &Slot| slot.until).min()
     }
 
-    /// Makes room for the sums under these limits.
-    pub(super) fn fit(&mut self, limits: &[Limit]) {
+    /// Makes room for the sums under these limits. Returns where the next row begins.
+    pub(super) fn begin(&mut self, limits: &[Limit]) -> usize {
         if self.pending.len() != limits.len() {
             let pending = limits.iter().map(|limit| match limit.key {
                 Some(_) => Pending::Keyed(HashMap::default()),
@@ -78,10 +78,6 @@ impl Charges {
             });
             self.pending = pending.collect();
         }
-    }
-
-    /// Where the next row begins.
-    pub(super) fn row(&self) -> usize {
         self.rows.len()
     }
 

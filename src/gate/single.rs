@@ -1,7 +1,7 @@
 //! One limit that all items share.
 
 use super::memory::Memory;
-use super::{Availability, Limiter};
+use super::{Availability, Limiter, Opening};
 use crate::rule::{Ask, Rule, Terms, Verdict};
 use crate::time::Time;
 
@@ -20,8 +20,8 @@ impl<A: Rule> Single<A> {
 }
 
 impl<A: Rule> Limiter for Single<A> {
-    fn earliest(&self, _: &[u8], ask: Ask) -> Verdict {
-        self.rule.earliest(&self.state, ask)
+    fn opening(&self, _: &[u8], ask: Ask, from: Time) -> Opening {
+        Opening::of(&self.rule, &self.state, ask, from)
     }
 
     fn account(&mut self, _: &[u8], _: Time) -> usize {

@@ -1,0 +1,142 @@
+//! What a gate answers.
+
+use crate::rule::{Ask, Rule, Verdict};
+use crate::time::Time;
+
+/// When a release is allowed, as long as nothing else is charged: from an instant on, until it is refused again.
+///
+/// Nothing follows for an instant that is not before `until`: it has to be asked again. So several answers are not simply
+/// put together to the latest one; see [`Opening::agreed`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Opening {
+    /// The first instant.
+    pub from: Verdict,
+    /// The first instant after it at which the answer no longer stands; without it, it stands for ever.
+    pub until: Option<Time>,
+}
+
+/// So many times, at most, limits are asked in turn that do not agree.
+const MOST_ROUNDS: usize = 1000;
+
+impl Opening {
+    /// At no instant.
+    pub const NEVER: Opening = Opening { from: Verdict::Never, until: None };
+
+    /// From an instant on, for ever.
+    pub fn at(from: Time) -> Self {
+        Opening { from: Verdict::At(from), until: None }
+    }
+
+    /// The first one of a rule that is not over by `from`. What is asked keeps its `since`, from when on a bucket accrues.
+    pub(super) fn of<R: Rule>(rule: &R, state: &R::State, ask: Ask, from: Time) -> Self {
+        let until = |at| if let Verdict::At(at) = at { rule.closes(at) } else { None };
+        let first = rule.earliest(state, ask);
+        let opening = Opening { from: first, until: until(first) };
+        if !opening.is_over(from) {
+            return opening.not_before(from);
+        }
+        // A rule that refuses again does not accrue.
+        let first = rule.earliest(state, Ask { since: from, ..ask });
+        Opening { from: first, until: until(first) }
+    }
+
+    /// The first instant from `since` on at which all agree. Each is asked from the latest answer on, until it stands.
+    pub(super) fn agreed<'a, L: 'a>(
+        since: Time,
+        all: &(impl Iterator<Item = L> + Clone),
+        ask: impl Fn(L, Time) -> Opening,
+    ) -> Self {
+        let mut from = since;
+        for _ in 0..MOST_ROUNDS {
+            let mut agreed = Opening::at(from);
+            for one in all.clone() {
+                let next = ask(one, from);
+                let Verdict::At(at) = next.from else { return Opening::NEVER };
+                from = at;
+                let until = agreed.until.into_iter().chain(next.until).min();
+                agreed = Opening { from: next.from, until };
+            }
+            if !agreed.is_over(from) {
+                return agreed;
+            }
+        }
+        // They are asked again then.
+        Opening { from: Verdict::At(from), until: Some(from) }
+    }
+
+    fn not_before(self, from: Time) -> Self {
+        Opening { from: self.from.max(Verdict::At(from)), ..self }
+    }
+
+    /// Whether a release at `now` is allowed.
+    pub fn allows(self, now: Time) -> bool {
+        self.from.allows(now) && !self.is_over(now)
+    }
+
+    /// Whether the answer no longer stands at `now`.
+    pub fn is_over(self, now: Time) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Open in the first `open` of each `period` nanoseconds.
+    #[derive(Clone, Copy)]
+    struct Cycle {
+        open: u64,
+        period: u64,
+    }
+
+    impl Cycle {
+        fn ask(self, from: Time) -> Opening {
+            let start = from.0 / self.period * self.period;
+            let at = if from.0 < start + self.open { from.0 } else { start + self.period };
+            let end = at / self.period * self.period + self.open;
+            Opening { from: Verdict::At(Time(at)), until: Some(Time(end)) }
+        }
+
+        fn is_open(self, at: u64) -> bool {
+            at % self.period < self.open
+        }
+    }
+
+    /// Held against every instant.
+    #[test]
+    fn several_agree_at_the_first_instant_at_which_all_are_open() {
+        let mut random = fastrand::Rng::with_seed(20);
+        for case in 0..300 {
+            let mut cycle = || {
+                let period = random.u64(2..12);
+                Cycle { open: random.u64(1..period), period }
+            };
+            let cycles: Vec<_> = (0..3).map(|_| cycle()).collect();
+            let is_open = |at: &u64| cycles.iter().all(|cycle| cycle.is_open(*at));
+            for since in 0..20 {
+                let found = Opening::agreed(Time(since), &cycles.iter(), |cycle, from| cycle.ask(from));
+                match (since..since + 2 * 11 * 10 * 9).find(is_open) {
+                    Some(at) => {
+                        assert_eq!(found.from, Verdict::At(Time(at)), "case {case}, since {since}");
+                        let Time(until) = found.until.unwrap();
+                        assert!(
+                            until > at && (at..until).all(|at| is_open(&at)),
+                            "case {case}, since {since}"
+                        );
+                    }
+                    None => assert!(!found.allows(Time(since + 5000)), "case {case}, since {since}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_never_opens_and_none_at_all() {
+        let ask = |opening: &Opening, from| opening.not_before(from);
+        let all = [Opening::at(Time(5)), Opening::NEVER];
+        assert_eq!(Opening::agreed(Time(3), &all.iter(), ask), Opening::NEVER);
+        assert_eq!(Opening::agreed(Time(3), &all[..1].iter(), ask), Opening::at(Time(5)));
+        assert_eq!(Opening::agreed(Time(3), &all[..0].iter(), ask), Opening::at(Time(3)));
+    }
+}

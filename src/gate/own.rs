@@ -1,0 +1,206 @@
+//! The limits of this run.
+
+use std::borrow::Cow;
+use std::mem;
+
+use anyhow::Result;
+
+use super::change::{Paused, change};
+use super::{
+    Answer, BatchTerms, Blocked, Charged, Charges, Foreseen, Gate, Kind, Limits, Needs, News, Opening, Order,
+    Part, Refusal, Request, Waiting, Why,
+};
+use crate::config::{From, Rate, Selector, keys};
+use crate::rule::Verdict;
+use crate::time::Time;
+
+/// Limits that nobody else uses.
+#[derive(Default)]
+pub struct Own {
+    rates: Vec<Rate>,
+    limits: Limits,
+    paused: Paused,
+    /// Answers may depend on when an item became next in line, under these limits or those before them.
+    depends_on_since: bool,
+    /// Items that differ in one key may share another, so that one uses up what another waits for.
+    shares_keys: bool,
+    /// How often the answers of the common limits may have changed, and of those that go by key.
+    revisions: (u64, u64),
+    /// Something has ended since the last news.
+    has_ended: bool,
+}
+
+impl Own {
+    /// A run that starts at `start`.
+    pub fn new(rates: Vec<Rate>, start: Time) -> Self {
+        let mut own = Own { limits: Limits::new(&rates, start), ..Own::default() };
+        own.set_rates(rates);
+        own
+    }
+
+    fn set_rates(&mut self, rates: Vec<Rate>) {
+        self.depends_on_since |= rates.iter().any(depends_on_since);
+        self.shares_keys = self.limits.iter().any(|limit| limit.key.is_some()) && keys(&rates).len() > 1;
+        self.revisions = (self.revisions.0 + 1, self.revisions.1 + 1);
+        self.rates = rates;
+    }
+
+    /// Whether what is running counts.
+    fn counts_exits(&self) -> bool {
+        self.rates.iter().any(|rate| rate.from == From::Exit)
+    }
+}
+
+impl Gate for Own {
+    fn rates(&self) -> &[Rate] {
+        &self.rates
+    }
+
+    fn revision(&self, part: Part) -> u64 {
+        match part {
+            Part::Keyed => self.revisions.1,
+            Part::Common | Part::All => self.revisions.0,
+        }
+    }
+
+    fn ask(&self, part: Part, request: &Request, from: Time) -> Opening {
+        self.limits.ask(part, request, from)
+    }
+
+    fn judged(&self, request: &Request) -> Opening {
+        Opening::at(request.since)
+    }
+
+    fn kind(&self, request: &Request) -> Kind {
+        self.limits.kind(request)
+    }
+
+    fn why(&self, request: &Request) -> Option<Why> {
+        let limit = self.limits.binding(request);
+        match self.limits.ask(Part::All, request, request.since).from {
+            Verdict::Never => Some(Why::Never(limit)),
+            Verdict::At(_) => limit.map(Why::Limit),
+        }
+    }
+
+    fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Refusal> {
+        self.limits.refusing(charges, request).map(|limit| Refusal(Some(limit)))
+    }
+
+    fn allowed_at(&self, request: &Request) -> Option<Time> {
+        match self.limits.ask(Part::All, request, request.since).from {
+            Verdict::At(at) => Some(at),
+            Verdict::Never => None,
+        }
+    }
+
+    fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool {
+        self.limits.fits(charges, now, request)
+    }
+
+    fn admit(
+        &mut self,
+        charges: &mut Charges,
+        now: Time,
+        request: &Request,
+        most: u64,
+    ) -> Result<u64, Blocked> {
+        self.limits.admit(charges, now, request, most)
+    }
+
+    fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) -> Vec<Order> {
+        self.limits.commit(charges, now, left, over);
+        self.revisions.0 += 1;
+        self.revisions.1 += u64::from(self.shares_keys);
+        Vec::new()
+    }
+
+    fn finish(&mut self, now: Time, request: &Request) {
+        self.limits.finish(now, request);
+        self.paused.finish(now, request);
+        if self.counts_exits() {
+            self.revisions = (self.revisions.0 + 1, self.revisions.1 + 1);
+            self.has_ended = true;
+        }
+    }
+
+    fn next_change(&self) -> Option<Time> {
+        self.limits.evict_at()
+    }
+
+    fn forget(&mut self, now: Time, horizon: Time) {
+        self.limits.evict(now, horizon);
+    }
+
+    fn expire(&mut self, _: Time) {}
+
+    fn take_news(&mut self) -> Option<News> {
+        mem::take(&mut self.has_ended).then(|| News::of_all(Time(u64::MAX)))
+    }
+
+    fn prepare(&mut self, _: Time, _: &dyn Waiting, _: u64) -> Result<Needs> {
+        Ok(Needs::default())
+    }
+
+    fn close(&mut self, _: Time) -> Needs {
+        Needs::default()
+    }
+
+    fn answered(&mut self, _: Time, _: &Order, _: &Answer) {}
+
+    fn hold(&mut self, _: Time, _: &Request, _: Time) -> Option<Order> {
+        None
+    }
+
+    fn held_until(&self, _: &Request) -> Time {
+        Time::ZERO
+    }
+
+    fn store_failed(&mut self) {}
+
+    fn change(&mut self, now: Time, rates: Vec<Rate>) {
+        let (limits, paused) = (mem::take(&mut self.limits), mem::take(&mut self.paused));
+        (self.limits, self.paused) = change(&self.rates, limits, paused, &rates, now);
+        self.set_rates(rates);
+    }
+
+    fn batches(&self) -> BatchTerms {
+        let sums = self.rates.iter().map(|rate| rate.cost.is_some()).collect();
+        BatchTerms { sums, most: self.rates.iter().map(Rate::most).collect(), is_ahead: false }
+    }
+
+    fn may_open(&self) -> bool {
+        self.rates.iter().any(|rate| rate.count == 0)
+    }
+
+    fn lets_pass(&self) -> bool {
+        !self.depends_on_since
+    }
+
+    fn depends_on_since(&self) -> bool {
+        self.depends_on_since
+    }
+
+    fn charged(&self) -> &[Charged] {
+        self.limits.charged()
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn foreseen(&self, _: Time) -> Foreseen<'_> {
+        Foreseen { limits: Cow::Borrowed(&self.limits), is_all: !self.counts_exits() }
+    }
+}
+
+/// Whether answers of a limit may depend on when an item became next in line: a bucket serves what costs more than it
+/// holds.
+pub(super) fn depends_on_since(rate: &Rate) -> bool {
+    let cost = match &rate.cost {
+        None => Some(1),
+        Some(Selector::Constant(cost)) => Some(*cost),
+        Some(_) => None,
+    };
+    rate.burst.is_some_and(|burst| cost.is_none_or(|cost| cost > burst))
+}

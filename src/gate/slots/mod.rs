@@ -1,0 +1,376 @@
+//! Slots of limits that are shared: booked for what waits, and given back when they are not needed.
+
+mod booked;
+mod by_claim;
+mod demands;
+mod lease;
+mod news;
+mod order;
+mod orders;
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use anyhow::Result;
+
+pub(super) use self::booked::Taken;
+pub use self::news::News;
+pub use self::order::{Answer, Order, Overruns, Slot, Turn};
+
+use self::booked::Booked;
+use self::demands::{Demand, Demands};
+use self::lease::Needed;
+use self::orders::{Orders, Plan};
+use super::charges::Release;
+use super::own::depends_on_since;
+use super::{
+    BatchTerms, Blocked, Charged, Charges, Closed, Foreseen, Gate, Kind, Limits, Needs, Opening, Part,
+    Refusal, Request, Waiting, Why,
+};
+use crate::charge::Key;
+use crate::config::Rate;
+use crate::time::Time;
+
+/// What a store gives out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BookingTerms {
+    /// How many slots one order may ask for at most.
+    pub span: u64,
+    /// How many it may ask for if answers take long.
+    pub longest_span: u64,
+    /// The most that a release may cost under each limit.
+    pub most: Vec<u64>,
+    /// How long the end of a run waits for an answer, in nanoseconds.
+    pub patience: u64,
+}
+
+/// What a lane would release next.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// When it became next in line.
+    pub since: Time,
+    /// What it costs each limit.
+    pub costs: &'a Rc<[u64]>,
+    /// The keys that limits go by.
+    pub keys: &'a [Key],
+    /// The number of such releases.
+    pub count: u64,
+    /// More might join it, and change what it costs.
+    pub is_open: bool,
+    /// The number of its first item.
+    pub first: u64,
+}
+
+/// Lets one release go in each slot that a store has booked.
+///
+/// It knows no rule: that was kept when the slots were given out.
+#[derive(Clone)]
+pub struct Slots {
+    rates: Vec<Rate>,
+    /// What is booked, and not used yet.
+    booked: Booked,
+    demands: Demands,
+    orders: Orders,
+    charged: Vec<Charged>,
+    news: Option<News>,
+    /// How often answers may have changed.
+    revision: u64,
+    terms: BookingTerms,
+    /// Until when an answer is waited for at the end of the run.
+    ends: Option<Time>,
+    /// None is kept here.
+    limits: Limits,
+}
+
+/// The key that a release is charged to, if each key has slots of its own.
+fn charged_key(keys: &[Key], by_key: bool) -> &[u8] {
+    keys.first().filter(|_| by_key).map_or(&[], |key| key.as_slice())
+}
+
+impl Slots {
+    /// Of limits that are shared on these terms. Releases that may `wait` take slots to come.
+    pub fn new(rates: Vec<Rate>, terms: BookingTerms, wait: bool) -> Self {
+        let by_key = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
+        // No slot is before one that is booked already. Where limits are for some items only, one of these that has to wait
+        // for long would hold up the others; so each takes what is free when it asks.
+        let is_mixed = !by_key && rates.iter().any(|rate| rate.only.is_some());
+        Slots {
+            rates,
+            booked: Booked::new(by_key),
+            demands: Demands::default(),
+            orders: Orders::new(terms.span, terms.longest_span, wait && !is_mixed),
+            charged: Vec::new(),
+            news: None,
+            revision: 0,
+            terms,
+            ends: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// The slots for requests like this, earliest first.
+    pub fn slots(&self, request: &Request) -> impl DoubleEndedIterator<Item = Slot> {
+        self.booked.slots(request)
+    }
+
+    /// How many slots are held for a key and costs.
+    pub fn count(&self, key: &Key, costs: &[u64]) -> u64 {
+        self.booked.held(key, costs).count
+    }
+
+    /// What is needed for what waits.
+    fn order(&mut self, now: Time, vacancies: u64, needs: &mut Needs) {
+        let soon = Time(now.0.saturating_add(self.orders.lead()));
+        let is_bounded = vacancies < u64::MAX;
+        let taken = if is_bounded { self.booked.until(soon).saturating_add(self.orders.coming()) } else { 0 };
+        let mut vacancies = vacancies.saturating_sub(taken);
+        for demand in self.demands.iter() {
+            let Demand { key, costs, needed, is_open } = demand;
+            let held = self.booked.held(key, costs);
+            let plan = self.orders.plan(now, demand, held, vacancies);
+            let has_slot = held.count > 0 && needed.since <= now;
+            // From here on, a batch costs what its slot is booked for.
+            if *is_open && (has_slot || matches!(plan, Plan::Ask(_))) {
+                let key = Some(key.clone()).filter(|_| self.booked.is_by_key());
+                needs.closed.push(Closed { key, costs: (**costs).into(), has_slot });
+            }
+            match plan {
+                Plan::Nothing => {}
+                Plan::Later(at) => needs.again = needs.again.into_iter().chain([at]).min(),
+                Plan::Ask(order) => {
+                    vacancies -= order.count;
+                    needs.orders.push(order);
+                }
+            }
+        }
+    }
+
+    /// At the end of the run: until when an answer is waited for, if any is to come.
+    fn last_answer(&mut self, now: Time) -> Option<Time> {
+        if self.orders.coming() == 0 {
+            return None;
+        }
+        let ends = *self.ends.get_or_insert_with(|| Time(now.0.saturating_add(self.terms.patience)));
+        Some(ends).filter(|ends| *ends > now)
+    }
+
+    /// Those that wait for later than `at`, for slots of this key, may have to wait for less.
+    fn tell(&mut self, at: Time, key: &Key) {
+        let is_by_key = self.booked.is_by_key();
+        let news =
+            self.news.get_or_insert_with(|| if is_by_key { News::of_none(at) } else { News::of_all(at) });
+        news.add(at, key);
+    }
+}
+
+impl Gate for Slots {
+    fn rates(&self) -> &[Rate] {
+        &self.rates
+    }
+
+    fn revision(&self, part: Part) -> u64 {
+        match part {
+            Part::Common => 0,
+            Part::Keyed | Part::All => self.revision,
+        }
+    }
+
+    fn ask(&self, part: Part, request: &Request, _: Time) -> Opening {
+        match part {
+            Part::Common => Opening::at(request.since),
+            Part::Keyed | Part::All => self.booked.opening(request),
+        }
+    }
+
+    fn judged(&self, request: &Request) -> Opening {
+        match self.booked.refused_until(request) {
+            Some(_) => Opening::at(request.since),
+            None => self.booked.opening(request),
+        }
+    }
+
+    fn kind(&self, _: &Request) -> Kind {
+        Kind::default()
+    }
+
+    fn why(&self, _: &Request) -> Option<Why> {
+        // Of several that are shared, none is known to be it.
+        Some(Why::Slot((self.rates.len() == 1).then_some(0)))
+    }
+
+    fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {
+        let is_refused = !self.booked.has_slot(request) && self.booked.refused_until(request).is_some();
+        is_refused.then(|| Refusal(only_charged(request.costs)))
+    }
+
+    fn allowed_at(&self, request: &Request) -> Option<Time> {
+        self.booked.refused_until(request)
+    }
+
+    fn fits(&mut self, _: &mut Charges, now: Time, request: &Request) -> bool {
+        self.booked.is_open(now, request)
+    }
+
+    fn admit(
+        &mut self,
+        charges: &mut Charges,
+        now: Time,
+        request: &Request,
+        most: u64,
+    ) -> Result<u64, Blocked> {
+        charges.begin(&[]);
+        let taken = (!request.is_free()).then(|| self.booked.take(now, request, most));
+        let count = taken.as_ref().map_or(most, |taken| taken.slots.len() as u64);
+        if count == 0 {
+            return Err(Blocked::Keyed);
+        }
+        self.revision += u64::from(taken.is_some());
+        charges.add(Release { since: request.since, count, taken });
+        Ok(count)
+    }
+
+    fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, _: bool) -> Vec<Order> {
+        let mut reports = Vec::new();
+        charges.settle(left, |release, count, _| {
+            let taken = release.taken.into_iter();
+            reports
+                .extend(taken.filter_map(|taken| self.booked.commit(now, taken, count, &mut self.charged)));
+        });
+        self.revision += 1;
+        reports
+    }
+
+    fn finish(&mut self, _: Time, _: &Request) {}
+
+    fn next_change(&self) -> Option<Time> {
+        None
+    }
+
+    fn forget(&mut self, _: Time, _: Time) {}
+
+    fn expire(&mut self, now: Time) {
+        self.revision += u64::from(self.booked.expire(now));
+    }
+
+    fn take_news(&mut self) -> Option<News> {
+        self.news.take()
+    }
+
+    fn prepare(&mut self, now: Time, waiting: &dyn Waiting, vacancies: u64) -> Result<Needs> {
+        self.ends = None;
+        if waiting.may_grow() {
+            let again = Some(now).filter(|_| !waiting.is_empty());
+            return Ok(Needs { again, ..Needs::default() });
+        }
+        // More would not be booked.
+        let most = 2 * self.orders.span();
+        self.demands.gather(waiting, self.booked.is_by_key(), most, &self.terms.most)?;
+        let demands = &self.demands;
+        let returned = self.booked.take_surplus(now, |key, costs| demands.needed(key, costs));
+        self.revision += u64::from(!returned.is_empty());
+        let mut needs = Needs { returned, ..Needs::default() };
+        self.order(now, vacancies, &mut needs);
+        Ok(needs)
+    }
+
+    /// All slots go back, those on their way as well: these are waited for.
+    fn close(&mut self, now: Time) -> Needs {
+        let returned = self.booked.take_surplus(now, |_, _| Needed::default());
+        self.revision += u64::from(!returned.is_empty());
+        Needs { returned, again: self.last_answer(now), ..Needs::default() }
+    }
+
+    fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
+        if order.is_for_slots() {
+            self.orders.answered(now, order, answer);
+        }
+        let was_held = self.booked.held_by_key(&order.key) > now;
+        self.booked.put(now, order, answer);
+        self.revision += 1;
+        if !order.is_for_slots() || was_held || answer.held.is_some() {
+            self.tell(now, &order.key);
+        }
+        if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
+            self.booked.refuse_until(now, &order.key, &order.costs, at);
+            self.tell(Time(u64::MAX), &order.key);
+        }
+        // They may be earlier than those held: slots that others gave back.
+        if let Some(first) = answer.slots.first() {
+            self.tell(first.at, &order.key);
+        }
+    }
+
+    fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
+        let order = self.booked.silence(now, request, until);
+        self.revision += 1;
+        self.tell(now, &order.key);
+        Some(order)
+    }
+
+    fn held_until(&self, request: &Request) -> Time {
+        self.booked.held_until(request)
+    }
+
+    fn store_failed(&mut self) {
+        self.orders.give_up();
+    }
+
+    /// A store keeps to the limits that it was opened for.
+    fn change(&mut self, _: Time, _: Vec<Rate>) {}
+
+    fn batches(&self) -> BatchTerms {
+        let sums = self.rates.iter().map(|rate| rate.cost.is_some()).collect();
+        BatchTerms { sums, most: self.terms.most.iter().copied().map(Some).collect(), is_ahead: true }
+    }
+
+    fn may_open(&self) -> bool {
+        true
+    }
+
+    /// Slots are booked for what waits.
+    fn lets_pass(&self) -> bool {
+        false
+    }
+
+    fn depends_on_since(&self) -> bool {
+        self.rates.iter().any(depends_on_since)
+    }
+
+    fn charged(&self) -> &[Charged] {
+        &self.charged
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Others may book what this run would.
+    fn foreseen(&self, now: Time) -> Foreseen<'_> {
+        Foreseen { limits: Cow::Owned(Limits::new(&self.rates, now)), is_all: false }
+    }
+}
+
+/// The limit that charges something, if there is no other.
+fn only_charged(costs: &[u64]) -> Option<usize> {
+    let mut charged = (0..costs.len()).filter(|&limit| costs[limit] > 0);
+    charged.next().filter(|_| charged.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lease::Held;
+    use super::*;
+
+    /// An answer that is on its way at the end is waited for, but not for ever.
+    #[test]
+    fn the_end_waits_for_an_answer_for_a_while() {
+        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };
+        let mut slots = Slots::new(Vec::new(), terms, true);
+        assert_eq!(slots.last_answer(Time(0)), None);
+        let needed = Needed { count: 3, since: Time(1) };
+        let demand = Demand { key: Key::new(), costs: [1].into(), needed, is_open: false };
+        assert!(matches!(slots.orders.plan(Time(1), &demand, Held::default(), 9), Plan::Ask(_)));
+        assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
+        assert_eq!(slots.last_answer(Time(8)), None);
+    }
+}

@@ -1,0 +1,3 @@
+-- At most N units in each period of the calendar: x is the start of the last period in which there was a slot, y what was
+-- used of it. The server knows no zones, so each request brings the periods around now, as pairs of when one begins and when
+-- slots in it are too late, and behind the last one when it ends.

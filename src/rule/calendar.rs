@@ -1,0 +1,362 @@
+//! The calendar: quotas that start anew at midnight, on Monday, on the first of a month.
+
+use anyhow::{Result, bail, ensure};
+
+use super::facts::narrow;
+use super::{Account, Ask, Extra, Facts, Named, Rule, SlotRule, Terms, Verdict};
+use crate::time::{Civil, Stretch, Time, Wall, Zone};
+
+/// At most `count` in each civil period of a zone.
+///
+/// Up to `2·count` within less than one period, around a boundary. Nothing is released within the margin of one.
+#[derive(Clone, Debug)]
+pub struct Calendar {
+    count: u64,
+    civil: Civil,
+    zone: Zone,
+    margin: i128,
+    wall: Wall,
+}
+
+/// The last period in which something was released; there was none if nothing of it is used. Instants are those that the
+/// clock on the wall shows, so that it may be set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Page {
+    start: Time,
+    end: Time,
+    used: u64,
+}
+
+/// So many periods, at most, are looked through one by one for the last of many releases.
+const MOST_PERIODS: u64 = 4096;
+
+impl Calendar {
+    /// The period that holds an instant that the clock on the wall shows.
+    fn around(&self, page: &Page, at: i128) -> Stretch {
+        let known = Stretch { start: page.start.0.into(), end: page.end.0.into() };
+        // One that begins before 1970 is not known exactly.
+        let is_known = page.start > Time::ZERO && (known.start..known.end).contains(&at);
+        if is_known { known } else { self.civil.around(self.zone, at) }
+    }
+
+    /// How much is used of a period.
+    fn used(page: &Page, period: Stretch) -> u64 {
+        if page.used > 0 && clamped(period.start) == page.start { page.used } else { 0 }
+    }
+
+    /// What the clock on the wall shows. It may have been set back; but what was over does not begin anew.
+    fn shown(&self, page: &Page, at: Time) -> i128 {
+        self.wall.nanos(at).max(if page.used > 0 { page.start.0.into() } else { i128::MIN })
+    }
+
+    /// From when on, and until when, a release of this cost is allowed first, as the clock on the wall shows it.
+    fn opening(&self, page: &Page, at: i128, cost: u64) -> Option<Stretch> {
+        let mut at = at;
+        while cost <= self.count && at <= u64::MAX.into() {
+            let period = self.around(page, at);
+            let (start, end) = (at.max(period.start + self.margin), period.end - self.margin);
+            if start < end && Self::used(page, period) <= self.count - cost {
+                return Some(Stretch { start, end });
+            }
+            at = period.end;
+        }
+        None
+    }
+
+    fn verdict(&self, shown: Option<i128>) -> Verdict {
+        shown.and_then(|shown| self.wall.when(shown)).map_or(Verdict::Never, Verdict::At)
+    }
+
+    /// The period of `at`, with this much used of it.
+    fn page(&self, at: i128, used: u64) -> Page {
+        let Stretch { start, end } = self.civil.around(self.zone, at);
+        Page { start: clamped(start), end: clamped(end), used }
+    }
+}
+
+fn clamped(nanos: i128) -> Time {
+    Time(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+}
+
+fn check(terms: &Terms) -> Result<()> {
+    let Some(civil) = Civil::new(terms.period) else {
+        bail!(
+            "algo=calendar takes the periods d, w, month and year, and parts of a day that it is a multiple of, from 1s to \
+             12h"
+        );
+    };
+    ensure!(
+        terms.margin < civil.longest().div_ceil(2),
+        "the margin leaves nothing of a period: it has to be less than half as long"
+    );
+    Ok(())
+}
+
+impl Named for Calendar {
+    const FACTS: Facts = Facts {
+        name: "calendar",
+        help: "At most N in each day, week, month or year of a zone (tz=). For\n\
+               quotas that start anew at midnight: -r 10k/d,algo=calendar",
+        takes: &[Extra::Zone],
+        accrues: false,
+        is_logged: false,
+        at_once: |terms| terms.count,
+        most: |terms| terms.count.saturating_mul(2),
+        check,
+        slots: |terms| Box::new(Calendar::new(terms)),
+        script: include_str!("calendar.lua"),
+    };
+}
+
+impl Rule for Calendar {
+    type State = Page;
+
+    fn new(terms: Terms) -> Self {
+        Calendar {
+            count: terms.count,
+            civil: Civil::new(terms.period).unwrap_or(Civil::Part(terms.period)),
+            zone: terms.zone.unwrap_or_else(Zone::utc),
+            margin: terms.margin.into(),
+            wall: terms.wall,
+        }
+    }
+
+    fn earliest(&self, page: &Page, ask: Ask) -> Verdict {
+        let opening = self.opening(page, self.shown(page, ask.since), ask.cost);
+        self.verdict(opening.map(|opening| opening.start))
+    }
+
+    fn available(&self, page: &Page, now: Time, ask: Ask, pending: u64) -> u64 {
+        if !self.earliest(page, Ask { since: now, cost: 1 }).allows(now) {
+            return 0;
+        }
+        let used = Self::used(page, self.around(page, self.wall.nanos(now)));
+        self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
+    }
+
+    /// Exact for some thousand periods, and about right for more.
+    fn last_of(&self, page: &Page, ask: Ask, count: u64) -> Verdict {
+        let (mut page, mut ask, mut left) = (*page, ask, count);
+        for _ in 0..MOST_PERIODS {
+            if left == 0 {
+                return Verdict::At(ask.since);
+            }
+            let Verdict::At(at) = self.earliest(&page, ask) else { return Verdict::Never };
+            let together = self.available(&page, at, ask, 0).min(left);
+            self.commit(&mut page, at, Ask { cost: ask.cost.saturating_mul(together), ..ask });
+            (left, ask.since) = (left - together, at);
+        }
+        let periods = left.div_ceil(self.count / ask.cost);
+        Verdict::after(ask.since, u128::from(periods) * u128::from(self.civil.longest()))
+    }
+
+    fn commit(&self, page: &mut Page, now: Time, ask: Ask) {
+        let at = self.shown(page, now);
+        let used = Self::used(page, self.around(page, at)).saturating_add(ask.cost);
+        *page = if used > ask.cost { Page { used, ..*page } } else { self.page(at, used) };
+    }
+
+    fn idle_at(&self, page: &Page) -> Verdict {
+        match page.used {
+            0 => Verdict::At(Time::ZERO),
+            _ => self.verdict(Some(page.end.0.into())),
+        }
+    }
+
+    fn exhaust(&self, page: &mut Page, at: Time) {
+        *page = self.page(self.shown(page, at), self.count);
+    }
+
+    /// A release at the end of a period is forgotten at once.
+    fn memory(&self) -> Option<u64> {
+        Some(0)
+    }
+
+    /// What was released before the last period may belong in the one that other terms make of it.
+    fn carry_over(&self, page: &mut Page, new: &Self, now: Time, forgotten: Option<Time>) {
+        if page.used == 0 || (self.civil, self.zone) == (new.civil, new.zone) {
+            return;
+        }
+        let period = new.page(new.wall.nanos(now), page.used);
+        let may_hold_more = period.start < page.start && forgotten.is_some();
+        *page = match page.end > period.start {
+            true if may_hold_more => Page { used: period.used.max(new.count), ..period },
+            true => period,
+            false => Page::default(),
+        };
+    }
+
+    fn note_evicted(&self, evicted: &mut Page, page: &Page) {
+        if page.end > evicted.end {
+            *evicted = Page { used: u64::MAX, ..*page };
+        }
+    }
+}
+
+/// `at` is when the period began, as the clock on the wall shows it, and `used` the cost of the slots in it; 0 if there was
+/// none yet.
+impl SlotRule for Calendar {
+    /// What is released as late as it may be must still be in its period.
+    fn first_slot(&self, account: &Account, ask: Ask, late: u64, _: Option<Time>) -> Time {
+        let page = self.page_of(account);
+        let mut at = self.shown(&page, ask.since);
+        if 2 * self.margin + i128::from(late) >= self.civil.longest().into() {
+            return Time(u64::MAX);
+        }
+        while let Some(opening) = self.opening(&page, at, ask.cost) {
+            if opening.start + i128::from(late) < opening.end {
+                return self.wall.when(opening.start).unwrap_or(Time(u64::MAX));
+            }
+            at = self.around(&page, opening.start).end;
+        }
+        Time(u64::MAX)
+    }
+
+    fn book(&self, account: &mut Account, ask: Ask) {
+        let mut page = self.page_of(account);
+        self.commit(&mut page, ask.since, ask);
+        *account = Account { at: page.start, used: page.used.into() };
+    }
+
+    fn silent(&self, at: Time) -> Account {
+        let page = self.page(self.wall.nanos(at), self.count);
+        Account { at: page.start, used: page.used.into() }
+    }
+
+    fn fresh_from(&self, account: &Account, _: Time) -> Time {
+        super::slots::instant(self.idle_at(&self.page_of(account)))
+    }
+
+    /// The clock on the wall goes on.
+    fn restarted(&self, account: &Account, _: Option<Time>) -> Account {
+        *account
+    }
+}
+
+impl Calendar {
+    fn page_of(&self, account: &Account) -> Page {
+        if account.used == 0 { Page::default() } else { self.page(account.at.0.into(), narrow(account.used)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::{Stateful, one};
+    use super::*;
+    use crate::time::SECOND;
+
+    const HOUR: u64 = 3600 * SECOND;
+    const DAY: u64 = 24 * HOUR;
+
+    fn terms(count: u64, period: u64, zone: &str) -> Terms {
+        Terms { zone: Some(zone.parse().unwrap()), ..Terms::new(count, period, count) }
+    }
+
+    fn utc(count: u64, period: u64) -> Stateful<Calendar> {
+        Stateful::new(Calendar::new(terms(count, period, "UTC")))
+    }
+
+    #[test]
+    fn a_quota_starts_anew_at_midnight() {
+        let mut limiter = utc(2, DAY);
+        assert_eq!(limiter.instants(&[5, 6, 7, 2 * DAY - 1, 2 * DAY - 1]), [5, 6, DAY, 2 * DAY - 1, 2 * DAY]);
+    }
+
+    #[test]
+    fn a_day_may_have_other_than_24_hours() {
+        // 2026-03-29 has 23 hours in Berlin, 2026-10-25 has 25.
+        for (midnight, hours) in [(1_774_738_800 * SECOND, 23), (1_792_879_200 * SECOND, 25)] {
+            let mut limiter = Stateful::new(Calendar::new(terms(1, DAY, "Europe/Berlin")));
+            let next = midnight + hours * HOUR;
+            assert_eq!(
+                limiter.instants(&[midnight - 1, midnight - 1, midnight, next]),
+                [midnight - 1, midnight, next, next + DAY]
+            );
+            let mut parts = Stateful::new(Calendar::new(terms(1, 12 * HOUR, "Europe/Berlin")));
+            let last = midnight + 12 * HOUR;
+            let then = if hours == 25 { [last + 12 * HOUR, next] } else { [next, next + 12 * HOUR] };
+            assert_eq!(parts.instants(&[midnight; 4]), [midnight, last, then[0], then[1]]);
+        }
+    }
+
+    #[test]
+    fn nothing_is_released_within_the_margin_of_a_boundary() {
+        let rule = Calendar::new(Terms { margin: HOUR, ..terms(2, DAY, "UTC") });
+        let mut limiter = Stateful::new(rule);
+        let at = limiter.instants(&[0, DAY - HOUR, DAY - HOUR, DAY + 2 * HOUR, 2 * DAY - HOUR - 1]);
+        assert_eq!(at, [HOUR, DAY + HOUR, DAY + HOUR, 2 * DAY + HOUR, 2 * DAY + HOUR]);
+        // February 1970 has nothing between 14 days and 14 days.
+        let month = Calendar::new(Terms { margin: 14 * DAY, ..terms(1, 2_630_016 * SECOND, "UTC") });
+        assert_eq!(Stateful::new(month).instants(&[DAY * 20, DAY * 20]), [DAY * (59 + 14), DAY * (90 + 14)]);
+    }
+
+    #[test]
+    fn exhausted_is_silent_until_the_period_ends() {
+        let mut limiter = utc(2, 7 * DAY);
+        limiter.exhaust(5);
+        // 1970-01-05 was a Monday.
+        assert_eq!(limiter.instants(&[6]), [4 * DAY]);
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(11 * DAY)));
+    }
+
+    fn set(limiter: &mut Stateful<Calendar>, now: u64, shown: u64) {
+        let rule = &limiter.rule;
+        let wall = Wall::new(Time(now), Time(shown));
+        let terms = Terms { wall, margin: 0, ..terms(rule.count, DAY, "UTC") };
+        limiter.retune(now, terms);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_never_opens_a_period_again() {
+        let mut limiter = utc(2, DAY);
+        assert_eq!(limiter.instants(&[DAY - 2, DAY - 2, DAY + 5]), [DAY - 2, DAY - 2, DAY + 5]);
+        // An hour back it is the day before, of which nothing is left; the present day begins when it is shown again.
+        set(&mut limiter, DAY + 10, DAY - HOUR);
+        assert_eq!(limiter.instants(&[DAY + 10, DAY + 10]), [DAY + 10 + HOUR, 2 * DAY + 10 + HOUR]);
+        // A day ahead.
+        let now = 2 * DAY + 20 + HOUR;
+        set(&mut limiter, now, 3 * DAY - 5);
+        assert_eq!(limiter.instants(&[now; 4]), [now, now + 5, now + 5, now + 5 + DAY]);
+    }
+
+    #[test]
+    fn other_terms_keep_what_is_used() {
+        let mut limiter = utc(3, DAY);
+        limiter.instants(&[5, 6]);
+        limiter.retune(7, terms(4, DAY, "UTC"));
+        assert_eq!(limiter.instants(&[7, 8, 9]), [7, 8, DAY]);
+        // What was used of the day before belongs in the week, too, and how much that was is not known any more.
+        limiter.retune_after(Some(DAY), DAY + 1, terms(9, 7 * DAY, "UTC"));
+        assert_eq!(limiter.instants(&[DAY + 2]), [4 * DAY]);
+        limiter.retune(4 * DAY + 1, terms(9, DAY, "UTC"));
+        assert_eq!(limiter.instants(&[5 * DAY]), [5 * DAY]);
+    }
+
+    #[test]
+    fn the_last_of_many_is_known_without_releasing_them() {
+        let mut limiter = utc(20, 6 * HOUR);
+        assert_eq!(limiter.last_of(0, 1, 100), Some(DAY));
+        limiter.releases(&[(0, 7), (10, 9)]);
+        for count in 0..60 {
+            (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
+        }
+        assert_eq!(limiter.last_of(15, 21, 1), None);
+        let far = limiter.rule.last_of(&limiter.state, one(15), 20 * 10_000);
+        assert!(far >= Verdict::At(Time(9_999 * 6 * HOUR)), "{far:?}");
+    }
+
+    #[test]
+    fn slots_end_as_long_before_a_boundary_as_their_releases_may_be_late() {
+        let rule = Calendar::new(Terms { margin: 10, ..terms(2, DAY, "UTC") });
+        let (mut account, late) = (Account::default(), 5);
+        let mut book = |since: u64| {
+            let at = rule.first_slot(&account, one(since), late, None);
+            SlotRule::book(&rule, &mut account, one(at.0));
+            at.0
+        };
+        let late_slots = [0, DAY - 16, DAY - 16, 2 * DAY - 15].map(&mut book);
+        assert_eq!(late_slots, [10, DAY - 16, DAY + 10, 2 * DAY + 10]);
+        assert_eq!(rule.fresh_from(&account, Time(0)), Time(3 * DAY));
+        assert_eq!(rule.silent(Time(5)), Account { at: Time(0), used: 2 });
+    }
+}

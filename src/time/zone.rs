@@ -1,0 +1,176 @@
+//! Zones, and when their clocks show what.
+//!
+//! Instants are nanoseconds since 1970, as a signed number: the day that holds the first of them begins before it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Mutex;
+
+use anyhow::{Error, Result, bail};
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, tz};
+
+use super::SECOND;
+
+/// Nanoseconds in one day of 24 hours.
+pub(super) const DAY: i128 = 86_400 * SECOND as i128;
+
+/// No zone is as far from UTC as this.
+const FAR: i128 = 26 * 3600 * SECOND as i128;
+
+/// A zone of the system's database. Each that is named lives as long as the program, so it is cheap to copy.
+#[derive(Clone, Copy)]
+pub struct Zone(&'static Known);
+
+struct Known {
+    name: String,
+    rules: TimeZone,
+}
+
+/// Those that have been named.
+static KNOWN: Mutex<Vec<&'static Known>> = Mutex::new(Vec::new());
+
+impl Zone {
+    /// The zone of the system: `TZ`, or `/etc/localtime`; UTC, if there is neither.
+    ///
+    /// # Errors
+    /// `TZ` is set to what is no zone.
+    pub fn local() -> Result<Self> {
+        match TimeZone::try_system() {
+            Ok(rules) => Ok(Zone::known(rules)),
+            Err(_) if std::env::var_os("TZ").is_none_or(|name| name.is_empty()) => {
+                Ok(Zone::known(TimeZone::UTC))
+            }
+            Err(error) => bail!("TZ is no zone: {error}; add tz="),
+        }
+    }
+
+    /// The zone of UTC.
+    pub fn utc() -> Self {
+        Zone::known(TimeZone::UTC)
+    }
+
+    fn known(rules: TimeZone) -> Self {
+        let name = rules.iana_name().unwrap_or(LOCAL).to_owned();
+        let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let found = known.iter().find(|zone| zone.name == name && zone.rules == rules).copied();
+        Zone(found.unwrap_or_else(|| {
+            let zone = Box::leak(Box::new(Known { name, rules }));
+            known.push(zone);
+            zone
+        }))
+    }
+
+    /// By how many nanoseconds clocks are ahead of UTC from `at` on, and until when.
+    pub(super) fn stretch(self, at: i128) -> (i128, i128) {
+        let at = timestamp(at);
+        let offset = self.0.rules.to_offset(at);
+        let next = self.0.rules.following(at).next().map(|next| next.timestamp().as_nanosecond());
+        (i128::from(offset.seconds()) * i128::from(SECOND), next.unwrap_or(i128::MAX))
+    }
+
+    /// The date that clocks show.
+    pub(super) fn date(self, at: i128) -> Date {
+        self.0.rules.to_datetime(timestamp(at)).date()
+    }
+
+    /// The first instant at which clocks show this date, or a later one if the zone skips it.
+    pub(super) fn first_of(self, date: Date) -> i128 {
+        let shown = DateTime::from(date).to_zoned(TimeZone::UTC).map_or(Timestamp::MAX, |at| at.timestamp());
+        let midnight = shown.as_nanosecond();
+        let mut from = midnight - FAR;
+        loop {
+            let (offset, until) = self.stretch(from);
+            let at = from.max(midnight - offset);
+            if at < until {
+                return at;
+            }
+            from = until;
+        }
+    }
+}
+
+/// What stands for the zone of the system, if that has no name.
+const LOCAL: &str = "local";
+
+/// The calendar goes on far beyond what a [`Time`](super::Time) can hold.
+fn timestamp(at: i128) -> Timestamp {
+    Timestamp::from_nanosecond(at).unwrap_or(Timestamp::MAX)
+}
+
+impl FromStr for Zone {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == LOCAL {
+            return Zone::local();
+        }
+        match TimeZone::get(text) {
+            Ok(rules) => Ok(Zone::known(rules)),
+            Err(_) if tz::db().is_definitively_empty() => {
+                bail!("the system has no time zones in /usr/share/zoneinfo: install tzdata, or use UTC")
+            }
+            Err(_) => bail!(
+                "unknown zone: there are local, UTC and those in /usr/share/zoneinfo, such as Europe/Berlin"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.name)
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.name)
+    }
+}
+
+impl PartialEq for Zone {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Zone {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_is_known_by_its_name() {
+        let zone = |text: &str| text.parse::<Zone>();
+        assert_eq!(zone("Europe/Berlin").unwrap(), zone("europe/berlin").unwrap());
+        assert_ne!(zone("Europe/Berlin").unwrap(), zone("Europe/Paris").unwrap());
+        assert_eq!(zone("Europe/Berlin").unwrap().to_string(), "Europe/Berlin");
+        assert_eq!(zone("local").unwrap(), Zone::local().unwrap());
+        for text in ["Mars", "", "+01:00", "Europe"] {
+            let error = zone(text).unwrap_err().to_string();
+            assert!(error.starts_with("unknown zone: there are local, UTC"), "{text}: {error}");
+        }
+    }
+
+    /// Clocks that go on from 23:30 to 00:30, show midnight twice, or never show a date.
+    #[test]
+    fn a_date_begins_when_it_is_first_shown() {
+        let table = [
+            ("Europe/Berlin", "2026-03-29", "2026-03-28T23:00:00Z"),
+            ("America/Sao_Paulo", "2018-11-04", "2018-11-04T03:00:00Z"),
+            ("America/Toronto", "1919-03-31", "1919-03-31T04:30:00Z"),
+            ("America/St_Johns", "2006-10-29", "2006-10-29T02:30:00Z"),
+            ("America/Havana", "2025-11-02", "2025-11-02T04:00:00Z"),
+            ("Pacific/Apia", "2011-12-30", "2011-12-30T10:00:00Z"),
+            ("Pacific/Apia", "2011-12-31", "2011-12-30T10:00:00Z"),
+            ("Asia/Kathmandu", "1986-01-01", "1985-12-31T18:30:00Z"),
+        ];
+        for (zone, date, first) in table {
+            let found = zone.parse::<Zone>().unwrap().first_of(date.parse().unwrap());
+            assert_eq!(timestamp(found).to_string(), first, "{zone} {date}");
+        }
+    }
+}

@@ -5,6 +5,7 @@ mod command;
 mod foreign;
 mod help;
 mod meaning;
+mod misplaced;
 mod packaged;
 
 use std::ffi::OsString;
@@ -56,8 +57,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
     }
 }
 
-/// What stands behind `--` is a command, whatever it looks like.
+/// What stands behind `--` is a command, whatever it looks like, unless it looks like a line for a shell.
 fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
+    command::check_line(&cli.command, cli.placeholder.as_deref(), cli.pipe)?;
     let (before, operands) = args.split_at(args.len() - cli.command.len());
     let is_marked = before.last().is_some_and(|arg| arg == "--");
     operands.first().filter(|_| !is_marked).map_or(Ok(()), |name| command::check(name))

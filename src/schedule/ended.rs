@@ -35,9 +35,9 @@ impl Schedule {
             }
             Outcome::Completed => self.complete(ended.first, &attempt, None),
             Outcome::Retry { .. } | Outcome::Failed => {
-                self.complete(ended.first, &attempt, Some(Exit::of_command(ended.end)));
                 let failed = self.failed(ended, &attempt);
                 self.tell(Notice::Failed(failed));
+                self.complete(ended.first, &attempt, Some(Exit::of_command(ended.end)));
             }
         }
     }

@@ -26,6 +26,7 @@ mod limit_changes;
 mod limit_files;
 mod limits;
 mod metrics;
+mod mistakes;
 mod nginx;
 mod packages;
 mod plot;

@@ -40,6 +40,12 @@ const TWO_A_SECOND: Shows = Shows::Output(
 );
 
 pub(super) const EXPECTED: &[Example] = &[
+    Example {
+        part: "throttle -s github --hold 10m",
+        before: "echo | throttle -s github -r 5000/h >begun",
+        shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for 9m59s")],
+        ..Example::PLAIN
+    },
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         part: "throttle -A interval -r 10/m -- curl",
@@ -56,8 +62,8 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "seq 6 | cargo run --release --",
-        changed: ("cargo run --release --", "throttle --dry-run"),
+        part: "seq 6 | cargo run --",
+        changed: ("cargo run --", "throttle --dry-run"),
         shows: &[TWO_A_SECOND],
         ..Example::PLAIN
     },

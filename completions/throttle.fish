@@ -10,7 +10,7 @@ function __throttle_words
             set -e words[1]
             string escape -- $words
             return 0
-        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
+        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
             set skip 2
         else if not string match -q -- '-?*' "$words[1]"
             string escape -- $words
@@ -109,6 +109,7 @@ complete -c throttle -n 'not __throttle_in_command' -s s -l state -x -a '(__thro
 complete -c throttle -n 'not __throttle_in_command' -l store-timeout -x -d 'Wait at most DUR for a server that is away [default: 1m]'
 complete -c throttle -n 'not __throttle_in_command' -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
 complete -c throttle -n 'not __throttle_in_command' -l status -d 'Print how much of the limits of STATE is used, release nothing'
+complete -c throttle -n 'not __throttle_in_command' -l hold -x -d 'Hold all runs of STATE for DUR, and do nothing else'
 complete -c throttle -n 'not __throttle_in_command' -s a -l arg-file -r -F -d 'Read items from FILE and leave stdin to COMMAND'
 complete -c throttle -n 'not __throttle_in_command' -s 0 -l null -d 'Items end at NUL, as from find -print0'
 complete -c throttle -n 'not __throttle_in_command' -s d -l delimiter -x -d 'Items end at D [default: \\n]'
@@ -126,6 +127,7 @@ complete -c throttle -n 'not __throttle_in_command' -l pipe -d 'Give the item to
 complete -c throttle -n 'not __throttle_in_command' -l timeout -x -d 'End a command that runs longer than DUR'
 complete -c throttle -n 'not __throttle_in_command' -l retries -x -d 'Try a failed item up to N times more'
 complete -c throttle -n 'not __throttle_in_command' -l backoff -x -d 'Wait before a retry: 1s..5m, or 22,75=1s..5m'
+complete -c throttle -n 'not __throttle_in_command' -l max-hold -x -d 'Hold for at most DUR when a server asks for a pause [default: 1h]'
 complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail= now,fail=' -d 'When failures end the run: soon,fail=3 or now,fail=10%'
 complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each command before it runs'
 complete -c throttle -n 'not __throttle_in_command' -l dry-run -d 'Print when each item would go, without waiting'

@@ -43,7 +43,7 @@ pub struct JobEnd {
     pub end: End,
     /// It ran longer than it may, and was ended.
     pub timed_out: bool,
-    /// How long it asks to wait before it is tried again, in nanoseconds.
+    /// For how long a server asks for a pause, in nanoseconds.
     pub retry_after: Option<u64>,
 }
 

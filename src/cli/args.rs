@@ -160,9 +160,17 @@ pub struct Cli {
     /// Print how much of the limits of STATE is used, release nothing
     ///
     /// For each limit: how many slots are used, how many are free, and when the next one is; and which process holds the
-    /// lock of the state, if one does. Without -s STATE, the names of all states. For states in files.
+    /// lock of a file, if one does. Then what is held (see --hold), and whether runs wait for their turn. Without -s STATE, the
+    /// names of all states.
     #[arg(long, hide_short_help = true, conflicts_with_all = ["command", "reset_state", "dry_run"], help_heading = "Limits")]
     pub(super) status: bool,
+
+    /// Hold all runs of STATE for DUR, and do nothing else
+    ///
+    /// As though a server had asked for it: they go on when it is over. 0 lifts whatever is held, also by a server.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Limits")]
+    #[arg(conflicts_with_all = ["command", "reset_state", "status", "dry_run"])]
+    pub(super) hold: Option<u64>,
 
     /// Read items from FILE and leave stdin to COMMAND
     ///
@@ -266,8 +274,7 @@ pub struct Cli {
     /// Try a failed item up to N times more
     ///
     /// Every attempt waits for the limits like a new item, and is charged to them. A command can say how long to wait
-    /// before the next one: in the file named by $THROTTLE_RETRY_AFTER, as seconds, an HTTP date, or HTTP headers with
-    /// Retry-After, as from curl -D "$THROTTLE_RETRY_AFTER".
+    /// before the next one: see --max-hold.
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true, help_heading = "Commands")]
     pub(super) retries: Option<u64>,
 
@@ -275,11 +282,19 @@ pub struct Cli {
     ///
     /// [CODES=]MIN..MAX, or one time for a wait that stays the same. The wait is a random time between MIN and twice MIN, then four times MIN, and so on up to MAX.
     /// Other items go on meanwhile; then the item is next in line. With --in-order it keeps its place, and the others wait.
-    /// A time that a command puts into $THROTTLE_RETRY_AFTER holds up everything with the same keys. With CODES, only
+    /// A time that a command puts into $THROTTLE_HEADERS holds up everything with the same keys. With CODES, only
     /// commands that exit with one of these are tried again, and none that was killed. Without --backoff, a retry goes when
     /// the limits admit it.
     #[arg(long, value_name = "WAIT", requires = "retries", help_heading = "Commands")]
     pub(super) backoff: Option<Backoff>,
+
+    /// Hold for at most DUR when a server asks for a pause [default: 1h]
+    ///
+    /// COMMAND tells in the file named by $THROTTLE_HEADERS what the server has said, as from curl -D "$THROTTLE_HEADERS", also
+    /// when it succeeds. Retry-After, or else a quota of which nothing is left, holds up everything with the same keys until
+    /// there is more. A server that asks for more than DUR is asked again after DUR.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Commands")]
+    pub(super) max_hold: Option<u64>,
 
     /// When failures end the run: soon,fail=3 or now,fail=10%
     ///

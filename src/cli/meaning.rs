@@ -30,6 +30,10 @@ impl Cli {
         if self.status {
             return Ok(Some(shared.map_or(Upkeep::List, Upkeep::Status)));
         }
+        if let Some(length) = self.hold {
+            let shared = shared.context("--hold needs to know what: add -s STATE")?;
+            return Ok(Some(Upkeep::Hold(shared, length)));
+        }
         let shared = shared.context("--reset-state needs to know which: add -s STATE")?;
         Ok(Some(Upkeep::Reset(shared)))
     }
@@ -75,7 +79,7 @@ impl Cli {
 
     /// Whether anything is to be released, so that limits are needed.
     fn releases(&self) -> bool {
-        !self.reset_state && !self.status
+        !self.reset_state && !self.status && self.hold.is_none()
     }
 
     fn limits(&self) -> Result<Limits> {
@@ -224,6 +228,8 @@ impl Cli {
         };
         let placeholder = self.placeholder.unwrap_or_else(|| "{}".into());
         ensure!(!placeholder.is_empty(), "-I needs something that stands for the item, such as {{}}");
+        let max_hold = self.max_hold.unwrap_or(Retry::default().max_hold);
+        let retry = Retry { times: self.retries.unwrap_or(0), backoff: self.backoff, max_hold };
         Ok(Run {
             command: self.command,
             placeholder,
@@ -232,7 +238,7 @@ impl Cli {
             stdin,
             trace: self.trace,
             timeout: self.timeout,
-            retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff },
+            retry,
             halt: self.halt,
             log: self.log,
             log_format: self.log_format,
@@ -251,6 +257,7 @@ impl Cli {
             (self.trace, "-t"),
             (self.timeout.is_some(), "--timeout"),
             (self.retries.is_some(), "--retries"),
+            (self.max_hold.is_some(), "--max-hold"),
             (self.halt.is_some(), "--halt"),
             (self.log.is_some(), "--log"),
         ];

@@ -9,6 +9,7 @@ use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::parse_duration;
 use super::named::Named;
+use crate::time::SECOND;
 
 /// How commands are run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,13 +76,21 @@ pub enum Feed {
     Items,
 }
 
-/// What happens when a command fails.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// What happens when a command fails, or asks for a hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retry {
     /// How often it is tried again.
     pub times: u64,
     /// How long to wait before.
     pub backoff: Option<Backoff>,
+    /// The longest hold, in nanoseconds, whatever a server asks for.
+    pub max_hold: u64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Retry { times: 0, backoff: None, max_hold: 3600 * SECOND }
+    }
 }
 
 /// How long to wait before an item is tried again.

@@ -10,7 +10,7 @@ use super::quantity::parse_decimal;
 /// Not a duration, or one of 2^64 nanoseconds (584 years) and more.
 pub fn parse_duration(text: &str) -> Result<u64> {
     let nanos = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
-        scale_up(parse_decimal(text)?)
+        parse_seconds(text).map(Some)?
     } else {
         match humantime::parse_duration(text) {
             Ok(duration) => Some(duration.as_nanos()),
@@ -23,11 +23,17 @@ pub fn parse_duration(text: &str) -> Result<u64> {
     nanos.with_context(|| format!("'{text}' is too long, the most is 584 years"))
 }
 
-fn scale_up((digits, decimals): (u128, u32)) -> Option<u128> {
-    match decimals {
+/// A number of seconds, with decimals, in nanoseconds. A fraction of one is rounded up.
+///
+/// # Errors
+/// Not a number, or one that is far too large.
+pub fn parse_seconds(text: &str) -> Result<u128> {
+    let (digits, decimals) = parse_decimal(text)?;
+    let nanos = match decimals {
         0..=9 => digits.checked_mul(10u128.pow(9 - decimals)),
         _ => Some(digits.div_ceil(10u128.pow(decimals - 9))),
-    }
+    };
+    nanos.with_context(|| format!("'{text}' is too large"))
 }
 
 /// One number of up to 38 digits with its unit.

@@ -29,7 +29,7 @@ pub use amount::{Period, parse_limit_count, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
-pub use duration::{format_duration, parse_duration};
+pub use duration::{format_duration, parse_duration, parse_seconds};
 pub use instant::parse_instant;
 pub use limits::{Limits, Source};
 pub use named::Named;
@@ -97,6 +97,8 @@ pub enum Upkeep {
     Reset(Shared),
     /// Prints how much of it is used.
     Status(Shared),
+    /// Holds it for so many nanoseconds.
+    Hold(Shared, u64),
     /// Prints the names of the states that there are.
     List,
 }

@@ -14,6 +14,7 @@ mod accounts;
 mod build;
 mod change;
 mod charges;
+mod holds;
 mod keyed;
 mod last_release;
 mod limit;
@@ -31,6 +32,7 @@ use anyhow::Result;
 
 pub(crate) use self::accounts::Accounts;
 pub use self::charges::Charges;
+pub use self::holds::Holds;
 pub use self::keyed::Keyed;
 pub use self::last_release::last_release;
 pub use self::limit::Limit;
@@ -224,6 +226,13 @@ pub trait Gate {
 
     /// A store has answered an order.
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer);
+
+    /// Nothing like `request` is released before `until`, by any who share the limits. Returns what tells them; nothing, if
+    /// nobody does.
+    fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order>;
+
+    /// Until when nothing like `request` is released by any who share the limits.
+    fn held_until(&self, request: &Request) -> Time;
 
     /// The store cannot be asked any more.
     fn store_failed(&mut self);

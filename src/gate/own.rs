@@ -167,6 +167,14 @@ impl Gate for Own {
 
     fn answered(&mut self, _: Time, _: &Order, _: &Answer) {}
 
+    fn hold(&mut self, _: Time, _: &Request, _: Time) -> Option<Order> {
+        None
+    }
+
+    fn held_until(&self, _: &Request) -> Time {
+        Time::ZERO
+    }
+
     fn store_failed(&mut self) {}
 
     fn change(&mut self, now: Time, rates: Vec<Rate>) {

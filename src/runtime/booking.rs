@@ -22,8 +22,8 @@ pub(super) struct BookingThread {
 }
 
 enum Task {
-    Book(Order),
-    GiveBack(Order, Vec<Slot>),
+    Book(Box<Order>),
+    GiveBack(Box<Order>, Vec<Slot>),
 }
 
 enum Never {}
@@ -41,11 +41,11 @@ impl BookingThread {
     }
 
     pub(super) fn book(&self, order: Order) {
-        self.take(Task::Book(order));
+        self.take(Task::Book(Box::new(order)));
     }
 
     pub(super) fn give_back(&self, order: Order, slots: Vec<Slot>) {
-        self.take(Task::GiveBack(order, slots));
+        self.take(Task::GiveBack(Box::new(order), slots));
     }
 
     fn take(&self, task: Task) {

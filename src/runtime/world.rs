@@ -78,7 +78,7 @@ pub enum Event {
     /// They have changed to something that makes no sense.
     BadLimits(Error),
     /// Slots have been booked as ordered, or cannot be.
-    Booked(Order, Result<Answer, StoreError>),
+    Booked(Box<Order>, Result<Answer, StoreError>),
     /// Why slots are long in coming.
     BookingWaits(String),
     /// A command has ended.

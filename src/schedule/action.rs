@@ -62,6 +62,10 @@ pub enum Notice {
         /// By how much it was early, in nanoseconds, if there is an instant at which it could have gone.
         early: Option<u64>,
     },
+    /// A server has asked for a pause.
+    Hold(HoldBegun),
+    /// Nothing is released before this instant, as another run has heard, or somebody has set.
+    SharedHold(Time),
     /// So many items have failed that the run ends.
     Halted {
         /// How many.
@@ -80,6 +84,23 @@ pub enum Notice {
     },
     /// What ends the run.
     Error(Error),
+}
+
+/// A pause that a server has asked for.
+#[derive(Debug)]
+pub struct HoldBegun {
+    /// The number of the item whose command was told.
+    pub item: u64,
+    /// The item itself.
+    pub text: Vec<u8>,
+    /// For how many nanoseconds.
+    pub asked: u64,
+    /// For how many it is heeded.
+    pub held: u64,
+    /// When it is over.
+    pub until: Time,
+    /// Only items with the same keys are held.
+    pub by_key: bool,
 }
 
 /// Items that have failed.

@@ -152,7 +152,13 @@ impl Attempts {
         }
         let backoff = self.retry.backoff.as_ref();
         let jitter = backoff.map_or(0, |backoff| backoff_after(number, backoff, &mut self.jitter));
-        Outcome::Retry { after: ended.retry_after.unwrap_or(jitter), holds: ended.retry_after.is_some() }
+        let hold = self.hold(ended);
+        Outcome::Retry { after: hold.unwrap_or(jitter), holds: hold.is_some() }
+    }
+
+    /// For how many nanoseconds a server asks for a pause, as far as it is heeded.
+    pub(super) fn hold(&self, ended: &JobEnd) -> Option<u64> {
+        ended.retry_after.map(|asked| asked.min(self.retry.max_hold))
     }
 
     fn is_worth_a_retry(&self, end: End) -> bool {
@@ -183,7 +189,7 @@ mod tests {
 
     fn attempts(times: u64, backoff: Option<&str>) -> Attempts {
         let backoff = backoff.map(|text| text.parse().unwrap());
-        Attempts { retry: Retry { times, backoff }, ..Attempts::default() }
+        Attempts { retry: Retry { times, backoff, ..Retry::default() }, ..Attempts::default() }
     }
 
     fn ended(end: End) -> JobEnd {

@@ -3,10 +3,13 @@
 use nix::sys::signal::Signal;
 
 use super::attempts::{Attempt, Outcome};
-use super::{Action, Failed, Failure, Notice, Schedule};
+use super::{Action, Failed, Failure, HoldBegun, Notice, Schedule};
 use crate::exit::{Exit, JobEnd};
 use crate::source::Segment;
-use crate::time::Time;
+use crate::time::{SECOND, Time};
+
+/// A shorter pause is over before it is read.
+const LEAST_TOLD: u64 = SECOND;
 
 impl Schedule {
     /// The items whose command began with the item of this number.
@@ -19,24 +22,57 @@ impl Schedule {
         let Some(attempt) = self.attempts.end(ended.first) else { return };
         let request = attempt.asked.request();
         self.rules.gate.finish(now, &request);
+        let is_shared = self.hold(now, ended, &attempt);
         match self.attempts.outcome(ended, attempt.number()) {
             Outcome::Retry { after, holds } if !self.stopping => {
                 let until = now.checked_add(after.into()).unwrap_or(Time(u64::MAX));
                 self.stats.settled -= attempt.items();
                 let failed = self.failed(ended, &attempt);
-                failed.into_iter().for_each(|failed| self.attempts.fail_so_far(failed));
+                self.attempts.fail_so_far(failed);
+                // What is shared is held by the store, and may be lifted there.
+                let until = if is_shared { now } else { until };
                 self.retry(ended.first, attempt.segments, until, holds);
             }
             Outcome::Completed => self.complete(ended.first, &attempt, None),
             Outcome::Retry { .. } | Outcome::Failed => {
                 let failed = self.failed(ended, &attempt);
-                failed.into_iter().for_each(|failed| self.tell(Notice::Failed(failed)));
+                self.tell(Notice::Failed(failed));
                 self.complete(ended.first, &attempt, Some(Exit::of_command(ended.end)));
             }
         }
     }
 
-    /// Tries again after `until`. A backoff delays its own items only; `holds`, from `Retry-After`, delays the lane.
+    /// Releases nothing with the same keys for as long as a server asks, whether or not the command has failed. Returns
+    /// whether all who share the limits are told.
+    fn hold(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) -> bool {
+        let Some((asked, held)) = ended.retry_after.zip(self.attempts.hold(ended)) else { return false };
+        let until = now.checked_add(held.into()).unwrap_or(Time(u64::MAX));
+        let (known, is_shared) = self.hold_until(now, attempt, until);
+        // Many commands may be told of the same pause, each in other words.
+        let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
+        if is_news && !self.stopping {
+            let by_key = !self.mode.in_order && !attempt.asked.keys.is_empty();
+            let text = self.text_of(attempt);
+            self.tell(Notice::Hold(HoldBegun { item: ended.first, text, asked, held, until, by_key }));
+        }
+        is_shared
+    }
+
+    /// Holds what has the same keys as this, here or for all who share the limits. Returns until when that was known already,
+    /// and whether it is for all.
+    fn hold_until(&mut self, now: Time, attempt: &Attempt, until: Time) -> (Time, bool) {
+        let request = attempt.asked.request();
+        let known = self.rules.gate.held_until(&request);
+        match self.rules.gate.hold(now, &request, until) {
+            Some(order) => {
+                self.actions.push_back(Action::Book(order));
+                (known, true)
+            }
+            None => (self.queue.hold(now, &attempt.asked.keys, until, &self.rules), false),
+        }
+    }
+
+    /// Tries again after `until`. A backoff delays its own items only; `holds`, from a server, delays the lane.
     fn retry(&mut self, first: u64, segments: Vec<Segment>, until: Time, holds: bool) {
         let again = segments.into_iter().map(|segment| segment.again(first, until)).collect::<Vec<_>>();
         if holds || self.mode.in_order {
@@ -62,11 +98,15 @@ impl Schedule {
     }
 
     /// What is to be told of an attempt that failed.
-    fn failed(&self, ended: &JobEnd, attempt: &Attempt) -> Option<Failed> {
-        let segment = attempt.segments.first()?;
-        let text = self.delimiter.split(segment.bytes()).next().unwrap_or_default().to_vec();
+    fn failed(&self, ended: &JobEnd, attempt: &Attempt) -> Failed {
         let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
-        Some(Failed { item: ended.first, items: attempt.items(), text, why })
+        Failed { item: ended.first, items: attempt.items(), text: self.text_of(attempt), why }
+    }
+
+    /// The first item.
+    fn text_of(&self, attempt: &Attempt) -> Vec<u8> {
+        let bytes = attempt.segments.first().map_or(&[][..], Segment::bytes);
+        self.delimiter.split(bytes).next().unwrap_or_default().to_vec()
     }
 
     /// Items are done with, well or not.

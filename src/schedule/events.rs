@@ -4,9 +4,9 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 use super::{Notice, Schedule, Stop};
-use crate::config::Rate;
+use crate::config::{Rate, keys};
 use crate::exit::Exit;
-use crate::gate::{Answer, Order};
+use crate::gate::{Answer, Order, Request};
 use crate::source::{Block, Charger, SourceError};
 use crate::time::Time;
 
@@ -27,12 +27,16 @@ impl Schedule {
     /// The limits have changed: they go on with what is known of past releases.
     pub fn change_limits(&mut self, now: Time, rates: Vec<Rate>) {
         self.tally.set_rates(&rates, self.rules.gate.charged());
+        let are_other = keys(self.rules.gate.rates()) != keys(&rates);
         self.rules.gate.change(now, rates.clone());
         // Its sums are by the old limits.
         self.spare = self.spare.take().map(|_| Box::default());
         self.rules.batcher.set_terms(self.rules.gate.batches());
         let mut charger = Charger::new(&rates, self.separator.as_deref());
         charger.keep_matched(self.intake.charger());
+        if are_other {
+            self.queue.forget_keys();
+        }
         let waiting = self.queue.take_all();
         self.intake.put_back(waiting, charger);
         self.recharge_running();
@@ -57,11 +61,20 @@ impl Schedule {
 
     /// The store has answered.
     pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
+        self.hear_of_hold(now, order, &answer);
         self.rules.gate.answered(now, order, &answer);
         if let Some(what) = answer.warning {
             let silent = answer.silent_until.map(|until| until.since(now));
             self.tell(Notice::StateLost { what, silent });
         }
+    }
+
+    /// Tells when others have begun to hold what is asked for.
+    fn hear_of_hold(&mut self, now: Time, order: &Order, answer: &Answer) {
+        let keys = [order.key.clone()];
+        let known = self.rules.gate.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
+        let begun = answer.held.filter(|until| *until > now && known <= now && order.is_for_slots());
+        begun.into_iter().for_each(|until| self.tell(Notice::SharedHold(until)));
     }
 
     /// The store cannot be asked any more.

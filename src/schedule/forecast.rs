@@ -78,7 +78,7 @@ impl Schedule {
         let total = if self.rules.batcher.has_ended() { Some(read) } else { counted };
         let known = total.map_or(stats.read, |total| total.items.max(stats.read));
         let left = known - (stats.settled + stats.skipped).min(known);
-        let next = self.next_release().filter(|next| *next > now);
+        let next = self.next_release().or(self.held_by_all(now)).filter(|next| *next > now);
         let size = match total {
             Some(Total { is_exact: true, .. }) => Precision::Exact,
             Some(_) => Precision::About,
@@ -89,6 +89,13 @@ impl Schedule {
         let ends = last.map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision));
         let done = self.done() + stats.skipped;
         Forecast { wait_reason: self.wait_reason(now), next, total, done, left, ends }
+    }
+
+    /// Until when all who share the limits are held.
+    fn held_by_all(&self, now: Time) -> Option<Time> {
+        let lane = self.queue.lane(self.queue.soonest(&self.rules)?);
+        let until = self.rules.with_request(lane, |_, request| self.rules.gate.held_until(request))?;
+        Some(until).filter(|until| *until > now)
     }
 
     /// What the next release waits for at `now`.
@@ -105,15 +112,16 @@ impl Schedule {
         match self.why(lane) {
             _ if !self.rules.batcher.has_vacancy() => WaitReason::Command,
             _ if self.not_before > now => WaitReason::Shortage,
+            _ if self.held_by_all(now).is_some() => WaitReason::Hold,
             Some(Why::Slot(_)) => WaitReason::Slot,
             Some(Why::Never(_)) => match rates.iter().find(|rate| rate.pauses()) {
                 Some(rate) => WaitReason::Pause(rate.clone()),
                 None => WaitReason::Command,
             },
             Some(Why::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
-            None if lane.held_until() <= now => WaitReason::Batch,
-            None if self.mode.in_order => WaitReason::Backoff,
-            None => WaitReason::Hold,
+            None if self.queue.held_until(at) > now => WaitReason::Hold,
+            None if lane.held_until() > now => WaitReason::Backoff,
+            None => WaitReason::Batch,
         }
     }
 

@@ -40,6 +40,16 @@ impl Part {
 }
 
 impl Lane {
+    /// An empty one, of which nothing is released before `until`.
+    pub(super) fn held(until: Time) -> Self {
+        Lane { hold: until, ..Lane::default() }
+    }
+
+    /// Releases nothing before `until`.
+    pub(super) fn hold(&mut self, until: Time) {
+        self.hold = self.hold.max(until);
+    }
+
     pub(super) fn push(&mut self, items: Items, batcher: &Batcher) {
         self.hold = self.hold.max(items.segment.not_before());
         self.items += items.segment.items();

@@ -39,7 +39,7 @@ use std::collections::VecDeque;
 use anyhow::anyhow;
 use nix::sys::signal::Signal;
 
-pub use self::action::{Action, Failed, Failure, Notice, Stop};
+pub use self::action::{Action, Failed, Failure, HoldBegun, Notice, Stop};
 pub use self::admission::{Admission, OwnedRequest};
 pub use self::attempts::Attempt;
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};

@@ -17,7 +17,7 @@ use super::lane::Lane;
 use super::rules::Rules;
 use crate::charge::Key;
 use crate::config::{OnLimit, Queue as Config};
-use crate::gate::{Kind, News, Opening, Part};
+use crate::gate::{Holds, Kind, News, Opening, Part};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment};
 use crate::time::Time;
@@ -36,6 +36,7 @@ pub(super) struct Queue {
     config: Config,
     lanes: Vec<Entry>,
     free: Vec<usize>,
+    holds: Holds<Rc<[Key]>>,
     names: HashMap<Rc<[Key]>, usize, RandomState>,
     /// The lanes that wait or are ready, in the order of the input, if that is asked for.
     fronts: Option<BTreeSet<Position>>,
@@ -128,6 +129,7 @@ impl Queue {
             config,
             lanes: Vec::new(),
             free: Vec::new(),
+            holds: Holds::default(),
             names: HashMap::default(),
             fronts: None,
             waiting: BTreeSet::new(),
@@ -229,11 +231,12 @@ impl Queue {
     }
 
     fn find(&mut self, items: &Items) -> usize {
-        let name = if self.config.in_order { Rc::default() } else { Rc::clone(&items.charge.keys) };
+        let name = self.name(&items.charge.keys);
         if let Some(&at) = self.names.get(&name) {
             return at;
         }
-        let entry = Entry { name: Rc::clone(&name), ..Entry::default() };
+        let lane = Lane::held(self.holds.until(&name));
+        let entry = Entry { name: Rc::clone(&name), lane, ..Entry::default() };
         let at = self.free.pop().unwrap_or(self.lanes.len());
         if at == self.lanes.len() {
             self.lanes.push(entry);
@@ -242,6 +245,33 @@ impl Queue {
         }
         self.names.insert(name, at);
         at
+    }
+
+    fn name(&self, keys: &Rc<[Key]>) -> Rc<[Key]> {
+        if self.config.in_order { Rc::default() } else { Rc::clone(keys) }
+    }
+
+    /// Releases nothing with these keys before `until`. Returns until when that was known already.
+    pub(super) fn hold(&mut self, now: Time, keys: &Rc<[Key]>, until: Time, rules: &Rules) -> Time {
+        let name = self.name(keys);
+        let known = self.holds.until(&name);
+        let until = until.max(known);
+        if let Some(&at) = self.names.get(&name) {
+            self.lanes[at].lane.hold(until);
+            self.place(at, rules);
+        }
+        self.holds.set(now, name, until);
+        known
+    }
+
+    /// Until when a server asked not to release anything of a lane.
+    pub(super) fn held_until(&self, at: usize) -> Time {
+        self.holds.until(&self.lanes[at].name)
+    }
+
+    /// From now on, items have other keys.
+    pub(super) fn forget_keys(&mut self) {
+        self.holds.forget_keys();
     }
 
     /// Empties a lane, as an item that is newer takes the place of all in it.
@@ -257,6 +287,7 @@ impl Queue {
     pub(super) fn take_all(&mut self) -> Vec<Segment> {
         let mut empty = Queue::new(self.config);
         empty.fronts = self.fronts.as_ref().map(|_| BTreeSet::new());
+        empty.holds = std::mem::take(&mut self.holds);
         let lanes = std::mem::replace(self, empty).lanes;
         let mut segments: Vec<_> =
             lanes.into_iter().flat_map(|mut entry| entry.lane.clear()).map(|items| items.segment).collect();

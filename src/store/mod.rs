@@ -79,6 +79,7 @@ pub use crate::gate::{Answer, Order, Overruns, Slot, Turn};
 
 #[cfg(feature = "sqlite")]
 mod file;
+mod hold;
 pub mod ledger;
 mod memory;
 mod open;
@@ -92,15 +93,16 @@ mod status;
 
 #[cfg(feature = "sqlite")]
 pub use file::FileStore;
+pub use hold::Hold;
 pub use memory::{Memory, MemoryLog};
-pub use open::{open, reset, status};
+pub use open::{hold, open, reset, status};
 pub use place::{names, place};
 pub use policy::{Policy, Quota};
 pub use reach::Reach;
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
 pub use reserve::Reserve;
-pub use status::{LimitStatus, Status};
+pub use status::{LimitStatus, Lock, Status};
 
 /// Why a store cannot be asked any more.
 #[derive(Debug)]

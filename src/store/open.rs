@@ -60,20 +60,37 @@ pub fn reset(shared: &Shared) -> Result<(), StoreError> {
     }
 }
 
+/// Holds all that is kept in a state for so many nanoseconds from now on; with 0, nothing is held any more.
+///
+/// # Errors
+/// It is unavailable, or there is none: only a run says what the limits are.
+#[cfg_attr(not(any(feature = "redis", feature = "sqlite")), expect(unused_variables))]
+pub fn hold(shared: &Shared, length: u64, now: impl Fn() -> Time + Send + 'static) -> Result<(), StoreError> {
+    let is_there = match &shared.state {
+        #[cfg(feature = "redis")]
+        State::Server(server) => redis::hold(server, Duration::from_nanos(shared.timeout), length)?,
+        #[cfg(feature = "sqlite")]
+        state @ (State::Name(_) | State::File(_)) => file::hold(state, length, now)?,
+        #[cfg(not(all(feature = "redis", feature = "sqlite")))]
+        state => return Err(absent(state)),
+    };
+    let state = &shared.state;
+    let error = || anyhow!("{state}: there is no state to hold: a run with limits begins it");
+    is_there.then_some(()).ok_or_else(|| StoreError { exit: Exit::Error, error: error() })
+}
+
 /// How much of a state is used; `None` if there is no such state. `now` shows the time since the machine was started.
 ///
 /// # Errors
-/// It is unavailable, or on a server.
+/// It is unavailable.
 #[cfg_attr(not(feature = "sqlite"), expect(unused_variables))]
-pub fn status(state: &State, now: Time) -> Result<Option<Status>, StoreError> {
-    match state {
-        State::Server(server) => {
-            let why = "--status is for states in files; ask the server itself, as with redis-cli";
-            Err(StoreError { exit: Exit::Usage, error: anyhow!("{server}: {why}") })
-        }
+pub fn status(shared: &Shared, now: Time) -> Result<Option<Status>, StoreError> {
+    match &shared.state {
+        #[cfg(feature = "redis")]
+        State::Server(server) => redis::status(server, Duration::from_nanos(shared.timeout)),
         #[cfg(feature = "sqlite")]
-        state => file::status(state, now),
-        #[cfg(not(feature = "sqlite"))]
+        state @ (State::Name(_) | State::File(_)) => file::status(state, now),
+        #[cfg(not(all(feature = "redis", feature = "sqlite")))]
         state => Err(absent(state)),
     }
 }

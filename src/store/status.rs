@@ -7,9 +7,31 @@ use crate::config::Rate;
 pub struct Status {
     /// The limits as they are kept: their periods have the reserve for late wake-ups as a margin.
     pub limits: Vec<LimitStatus>,
-    /// The process that holds the lock, and whether it is stopped.
-    pub holder: Option<(u32, bool)>,
+    /// What is held, and for how many nanoseconds more: everything, or a key. There may be more keys than are told.
+    pub held: Vec<(Option<Vec<u8>>, u64)>,
+    /// If runs were turned away: in how many nanoseconds the last of their turns is.
+    pub last_turn: Option<u64>,
+    /// Whether it is locked. On a server, none is.
+    pub lock: Option<Lock>,
 }
+
+/// Who has locked a state.
+#[derive(Clone, Copy, Debug)]
+pub enum Lock {
+    /// Nobody.
+    Free,
+    /// This process.
+    Held {
+        /// Its number.
+        pid: u32,
+        /// It is stopped, and so keeps the others waiting.
+        is_stopped: bool,
+    },
+}
+
+/// So many keys are told that are held.
+#[cfg(any(feature = "redis", feature = "sqlite"))]
+pub(super) const MOST_KEYS: usize = 10;
 
 /// What a state says of one limit.
 #[derive(Debug)]

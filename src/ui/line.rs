@@ -113,7 +113,7 @@ pub(super) fn reason(wait_reason: &WaitReason) -> String {
     match wait_reason {
         WaitReason::Limit(rate) | WaitReason::Pause(rate) => short(rate),
         WaitReason::Backoff => "backoff".to_owned(),
-        WaitReason::Hold => "Retry-After".to_owned(),
+        WaitReason::Hold => "a hold".to_owned(),
         WaitReason::Batch => "a batch".to_owned(),
         WaitReason::Slot => "the shared limit".to_owned(),
         WaitReason::Shortage => "a busy system".to_owned(),
@@ -182,7 +182,7 @@ mod tests {
             ),
             (WaitReason::Pause(rate("0/s")), "30 of 300 (10 %), 3.0/s, paused by 0/1s"),
             (WaitReason::Backoff, "30 of 300 (10 %), 3.0/s, next in 57s: backoff"),
-            (WaitReason::Hold, "30 of 300 (10 %), 3.0/s, next in 57s: Retry-After"),
+            (WaitReason::Hold, "30 of 300 (10 %), 3.0/s, next in 57s: a hold"),
             (WaitReason::Command, "30 of 300 (10 %), 3.0/s, waiting for a command"),
             (WaitReason::Input, "30 of 300 (10 %), 3.0/s, waiting for input"),
         ];

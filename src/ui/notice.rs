@@ -6,8 +6,8 @@ use super::wall::clock_to_the_second;
 use crate::config::format_duration;
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
-use crate::schedule::{Failed, Failure, Notice};
-use crate::time::{Time, Wall};
+use crate::schedule::{Failed, Failure, HoldBegun, Notice};
+use crate::time::{SECOND, Time, Wall};
 
 impl Reporter {
     /// Tells what the scheduler has to tell `now`, by the clock on the `wall`.
@@ -32,6 +32,13 @@ impl Reporter {
                     .map_or_else(|| "the shared limits".to_owned(), |limit| format!("the limit {limit}"));
                 self.error(&anyhow::anyhow!("item {item} '{}' {early} for {limit}", excerpt(text)));
             }
+            Notice::Hold(hold) => self.hold(hold, wall, now),
+            Notice::SharedHold(until) => {
+                let until = clock_to_the_second(wall, now, *until);
+                self.notice(&format_args!(
+                    "the shared limits are held until {until}: --status shows what is"
+                ));
+            }
             Notice::Halted { failed } => {
                 self.notice(&format_args!("{} failed: --halt ends the run", items(*failed)));
             }
@@ -46,6 +53,19 @@ impl Reporter {
             }
             Notice::Error(error) => self.error(error),
         }
+    }
+
+    fn hold(&self, hold: &HoldBegun, wall: Wall, now: Time) {
+        let HoldBegun { item, text, asked, held, until, by_key } = hold;
+        let whole = |nanos: u64| format_duration(nanos.div_ceil(SECOND).saturating_mul(SECOND));
+        let most = if held < asked { format!(", --max-hold allows {}", whole(*held)) } else { String::new() };
+        let what = if *by_key { "all items with its keys" } else { "all items" };
+        let until = clock_to_the_second(wall, now, *until);
+        self.notice(&format_args!(
+            "item {item} '{}': the server asks for a pause of {}{most}: {what} wait until {until}",
+            excerpt(text),
+            whole(*asked)
+        ));
     }
 
     fn failed(&self, failed: &Failed) {

@@ -1,26 +1,36 @@
 //! What a state says of its limits, in words.
 
 use crate::config::format_duration;
-use crate::printable::escaped;
-use crate::store::{LimitStatus, Status};
+use crate::printable::{escaped, excerpt};
+use crate::store::{LimitStatus, Lock, Status};
 
-/// A line for each limit, and one for the lock.
+/// A line for each limit, for what is held, for those who wait for their turn, and for the lock, as far as there are any.
 pub fn describe(status: &Status) -> String {
-    let mut lines: Vec<_> = status.limits.iter().map(limit).collect();
-    lines.push(match status.holder {
-        None => "lock: free".to_owned(),
-        Some((pid, false)) => format!("lock: held by process {pid}"),
-        Some((pid, true)) => format!("lock: held by process {pid}, which is stopped"),
+    let limits = status.limits.iter().map(limit);
+    let held = status.held.iter().map(|(key, left)| match key {
+        None => format!("held: everything, for {}", roughly(*left)),
+        Some(key) => format!("held: key '{}', for {}", excerpt(key), roughly(*left)),
     });
-    lines.join("\n")
+    let turns =
+        status.last_turn.map(|turn| format!("turns: runs wait for theirs, the last in {}", roughly(turn)));
+    let lock = status.lock.map(|lock| match lock {
+        Lock::Free => "lock: free".to_owned(),
+        Lock::Held { pid, is_stopped: false } => format!("lock: held by process {pid}"),
+        Lock::Held { pid, is_stopped: true } => format!("lock: held by process {pid}, which is stopped"),
+    });
+    limits.chain(held).chain(turns).chain(lock).collect::<Vec<_>>().join("\n")
+}
+
+/// To the millisecond: it changes while it is read.
+fn roughly(nanos: u64) -> String {
+    format_duration(nanos.next_multiple_of(1_000_000))
 }
 
 fn limit(status: &LimitStatus) -> String {
     let LimitStatus { rate, capacity, free, next_in } = status;
     let next = match next_in {
         0 => "now".to_owned(),
-        // To the millisecond: it changes while it is read.
-        _ => format!("in {}", format_duration(next_in.next_multiple_of(1_000_000))),
+        _ => format!("in {}", roughly(*next_in)),
     };
     let used = capacity.saturating_sub(*free);
     escaped(&format!("{rate}: {used} used, {free} free, next slot {next}"))

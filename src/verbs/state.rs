@@ -17,6 +17,10 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
             help(&names.join("\n"))
         }
         Upkeep::Status(shared) => help(&status(shared)?),
+        Upkeep::Hold(shared, length) => {
+            store::hold(shared, *length, || Clock::Boot.now())?;
+            Ok(Exit::Done)
+        }
         Upkeep::Reset(shared) => {
             store::reset(shared)?;
             Ok(Exit::Done)
@@ -25,7 +29,7 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
 }
 
 fn status(shared: &Shared) -> Result<String> {
-    let status = store::status(&shared.state, Clock::Boot.now())?;
+    let status = store::status(shared, Clock::Boot.now())?;
     let none = || escaped(&format!("there is no state {}", shared.state));
     Ok(status.map_or_else(none, |status| ui::state::describe(&status)))
 }

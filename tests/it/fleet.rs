@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use fastrand::Rng;
 
-use crate::simulated::fleet::{Faults, Release, run};
+use crate::simulated::fleet::{Faults, Release, run, run_with_pause};
 use crate::simulated::{Simulation, block};
 use crate::support::seeds;
 
@@ -279,5 +279,26 @@ fn batches_that_cost_what_their_items_do_keep_the_limit() {
         let releases = run(&args, random.usize(1..6), 30, 300 * MILLI, seed, faults(random));
         let most = most_within(&releases, period * MILLI);
         assert!(2 * most as u64 <= count, "{most} of cost 2 in {period} ms, {count} is allowed");
+    });
+}
+
+/// What one hears holds all, as soon as they can know, until it is over; then all goes on.
+#[test]
+fn nobody_releases_anything_in_a_pause_that_all_can_know_of() {
+    for_each_case(120, |seed, random| {
+        let (count, period) = (random.u64(1..30), random.u64(20..300));
+        let algorithm = *random.choice(&["sliding", "interval", "bucket", "fixed"]).expect("one");
+        let rate = format!("-r{count}/{period}ms,algo={algorithm}");
+        let at = random.u64(0..1000) * MILLI;
+        let until = at + random.u64(1..3000) * MILLI;
+        let faults = Faults { loss: u64::MAX, death: u64::MAX, ..faults(random) };
+        let (processes, items) = (random.usize(1..6), random.u64(1..20));
+        println!("{rate}, {processes} processes, {items} items, a pause from {at} to {until}, {faults:?}");
+        let pause = Some((at, until));
+        let releases = run_with_pause(&[&rate], processes, items, 1000 * MILLI, seed, faults, pause);
+        assert_eq!(releases.len() as u64, items * processes as u64, "all is released");
+        let known = at + learned_after(&faults);
+        let early = releases.iter().find(|release| known < release.at && release.at < until);
+        assert!(early.is_none(), "{early:?} in the pause that is known by {known}");
     });
 }

@@ -18,6 +18,7 @@ mod forecast;
 mod fuzz;
 mod generated;
 mod habits;
+mod holds;
 mod hours;
 mod jobs;
 mod jobs_simulated;

@@ -2,8 +2,12 @@
 //!
 //! Slots are judged by what may become of them: an early release as late as it may be, and a later one as early.
 
+use std::thread;
+use std::time::Duration;
+
 use throttle::charge::Key;
 use throttle::store::{FileStore, Memory, Order, Policy, RedisStore, Slot, Store};
+use throttle::time::Time;
 
 use crate::redis::client::{PATIENT, now, policy};
 use crate::redis::server::RedisServer;
@@ -120,5 +124,54 @@ fn a_state_that_starts_empty_is_silent_for_one_window() {
         let mut state = open("empty", policy(&["2/2s,start=empty"]));
         let first = state.book(&order(&[1], 1)).expect("booked").slots[0];
         assert!(first.at.0 >= begun.0 + 2 * SECOND, "{store}: {first:?}, begun at {begun:?}");
+    });
+}
+
+/// What an opening that asks again and again gets, once a pause is over.
+fn after_a_pause(store: &mut dyn Store, key: &Key) -> Slot {
+    loop {
+        let answer = store.book(&Order::new(key.clone(), [1], 1)).expect("booked");
+        match answer.slots.first() {
+            Some(slot) => return *slot,
+            None => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+#[test]
+fn nobody_gets_slots_of_a_key_that_is_held() {
+    for_each_store(|store, open| {
+        let policy = policy(&["9/s,key=col:1"]);
+        let mut stores = [open("held", policy.clone()), open("held", policy)];
+        let keys = [b"a", b"b"].map(|key| Key::from_slice(key));
+        let order = |key: &Key, count| Order::new(key.clone(), [1], count);
+        assert_eq!(stores[1].book(&order(&keys[0], 1)).expect("booked").held, None, "{store}");
+        let until = Time(now().0 + SECOND / 3);
+        let begin = |until| Order { hold: Some(until), ..order(&keys[0], 0) };
+        let first = stores[0].book(&begin(until)).expect("told");
+        assert!(first.held >= Some(until) && first.ask_again.is_none(), "{store}: {first:?}");
+        // A shorter one changes nothing.
+        stores[1].book(&begin(Time(until.0 - SECOND / 4))).expect("told");
+        let turn = stores[1].book(&order(&keys[0], 3)).expect("told");
+        assert!(
+            turn.slots.is_empty() && turn.held >= Some(until) && turn.ask_again >= Some(until),
+            "{store}: {turn:?}"
+        );
+        assert!(
+            !stores[1].book(&order(&keys[1], 1)).expect("booked").slots.is_empty(),
+            "{store}: another key"
+        );
+        for opening in &mut stores {
+            let slot = after_a_pause(&mut **opening, &keys[0]);
+            assert!(slot.at >= until, "{store}: {slot:?}, held until {until:?}");
+        }
+        // Whoever is held asks again soon, as it may be lifted.
+        let long = Time(now().0 + 3600 * SECOND);
+        stores[0].book(&begin(long)).expect("told");
+        let told = stores[1].book(&order(&keys[0], 1)).expect("told");
+        assert!(
+            told.held >= Some(long) && told.ask_again.is_some_and(|at| at.0 < now().0 + 2 * SECOND),
+            "{store}"
+        );
     });
 }

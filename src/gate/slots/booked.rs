@@ -10,7 +10,7 @@ use super::charged_key;
 use super::lease::{Held, Lease, Needed};
 use super::order::{Answer, Order, Slot};
 use crate::charge::Key;
-use crate::gate::{Charged, Opening, Request};
+use crate::gate::{Charged, Holds, Opening, Request};
 use crate::time::{SECOND, Time};
 
 /// Whose slots they are: the key and the costs that they were booked for.
@@ -37,6 +37,8 @@ pub(super) struct Booked {
     ends: BTreeSet<(Time, Key, Rc<[u64]>)>,
     /// Before when no slot is free, for orders that do not wait.
     refused: ByClaim<Time>,
+    /// Until when keys are held, as far as is known.
+    holds: Holds<Key>,
     /// What is known of what was overrun, by key.
     known: HashMap<Key, Reported, RandomState>,
 }
@@ -76,12 +78,19 @@ impl Booked {
         // A slot that is over stands for none that is too close to what was overrun.
         self.expire(now);
         let known = self.known.entry(order.key.clone()).or_default();
-        known.reports -= usize::from(order.overrun.is_some()).min(known.reports);
+        known.reports -= usize::from(!order.is_for_slots()).min(known.reports);
+        let is_reporting = known.reports > 0;
         let is_first = known.heard.replace(now).is_none();
         let before = std::mem::replace(&mut known.overrun, answer.overruns.costs.clone());
         if !is_first {
             let left = answer.overruns.since(&before, order);
             self.give_up_for(&order.key, left, answer.overruns.until);
+        }
+        match answer.held {
+            Some(until) => self.silence_until(now, &order.key, until),
+            // Not what was asked before it was told of a hold; and a report of what was overrun is answered in any case.
+            None if order.overrun.is_none() && !is_reporting => self.holds.lift(&order.key),
+            None => {}
         }
         if !answer.slots.is_empty() {
             self.hold(&order.key, &(&*order.costs).into(), answer.slots.iter().copied());
@@ -97,6 +106,32 @@ impl Booked {
         } else {
             self.forget(key, costs);
         }
+    }
+
+    /// A server asks for a pause: nothing like this request is released before `until`. Returns what tells the others; until
+    /// that is answered, no slot is used.
+    pub(super) fn silence(&mut self, now: Time, request: &Request, until: Time) -> Order {
+        let key = Key::from(self.key(request));
+        self.known.entry(key.clone()).or_default().reports += 1;
+        self.silence_until(now, &key, until.max(self.held_until(request)));
+        Order { hold: Some(until), ..Order::new(key, request.costs, 0) }
+    }
+
+    /// Until when nothing like this request is released, as far as is known.
+    pub(super) fn held_until(&self, request: &Request) -> Time {
+        self.holds.until(self.key(request))
+    }
+
+    /// As before, of a key that slots are booked for.
+    pub(super) fn held_by_key(&self, key: &Key) -> Time {
+        self.holds.until(key)
+    }
+
+    /// Gives up the slots of a key before an instant.
+    fn silence_until(&mut self, now: Time, key: &Key, until: Time) {
+        self.holds.set(now, key.clone(), until);
+        self.held.of_key_mut(key).iter_mut().for_each(|(_, slots)| slots.drop_before(until));
+        self.forget_empty();
     }
 
     /// Gives up the first slots of a key, in place of what was overrun: those before `until` that cost what is `left`.
@@ -143,7 +178,7 @@ impl Booked {
     /// When the first of them is. What costs nothing needs none.
     pub(super) fn opening(&self, request: &Request) -> Opening {
         if request.is_free() {
-            return Opening::at(request.since);
+            return Opening::at(request.since.max(self.held_until(request)));
         }
         let opening = |slot: Slot| Opening {
             until: slot.until.checked_add(1),

@@ -80,6 +80,11 @@ impl Lease {
         self.all.pop_front();
     }
 
+    /// Gives up those before an instant.
+    pub(super) fn drop_before(&mut self, end: Time) {
+        self.all.retain(|slot| slot.at >= end);
+    }
+
     /// When the first one is over.
     pub(super) fn end(&self) -> Option<Time> {
         self.all.front().map(|slot| slot.until)

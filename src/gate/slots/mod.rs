@@ -287,12 +287,13 @@ impl Gate for Slots {
     }
 
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
-        if order.overrun.is_none() {
+        if order.is_for_slots() {
             self.orders.answered(now, order, answer);
         }
+        let was_held = self.booked.held_by_key(&order.key) > now;
         self.booked.put(now, order, answer);
         self.revision += 1;
-        if order.overrun.is_some() {
+        if !order.is_for_slots() || was_held || answer.held.is_some() {
             self.tell(now, &order.key);
         }
         if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
@@ -303,6 +304,17 @@ impl Gate for Slots {
         if let Some(first) = answer.slots.first() {
             self.tell(first.at, &order.key);
         }
+    }
+
+    fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
+        let order = self.booked.silence(now, request, until);
+        self.revision += 1;
+        self.tell(now, &order.key);
+        Some(order)
+    }
+
+    fn held_until(&self, request: &Request) -> Time {
+        self.booked.held_until(request)
     }
 
     fn store_failed(&mut self) {

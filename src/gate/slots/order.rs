@@ -37,12 +37,19 @@ pub struct Order {
     /// Not an order for slots, but a report: `count` releases of this charge were not over before this instant, later than
     /// their slots were good.
     pub overrun: Option<Time>,
+    /// Not an order for slots, but what a server asks for: nothing of this key is released before this instant.
+    pub hold: Option<Time>,
 }
 
 impl Order {
     /// For `count` slots, whenever they are.
     pub fn new(key: Key, costs: impl Into<Box<[u64]>>, count: u64) -> Self {
-        Order { key, costs: costs.into(), count, waits: true, turn: None, overrun: None }
+        Order { key, costs: costs.into(), count, waits: true, turn: None, overrun: None, hold: None }
+    }
+
+    /// Whether it asks for slots, and does not report something.
+    pub fn is_for_slots(&self) -> bool {
+        self.overrun.is_none() && self.hold.is_none()
     }
 }
 
@@ -64,6 +71,8 @@ pub struct Answer {
     pub warning: Option<String>,
     /// With a warning: when the first slot after it is expected.
     pub silent_until: Option<Time>,
+    /// Until when nothing of this key is released, as a server or somebody asks for that. Slots before are not used.
+    pub held: Option<Time>,
     /// What was overrun under the limits of this key, by whomever.
     pub overruns: Overruns,
 }

@@ -227,7 +227,7 @@ fn limits_of_keys_are_evicted_unless_something_waits_for_them() {
     // So does one that waits to be let in, which may have come as early as the last that was.
     Scene::new("-r 1/100ns,key=col:1 --lookahead 1 -j 9 --retries 1 -- cmd").check(&[
         (0, Input("a\n"), "send a; wait 1000000000 or input"),
-        (5, EndedAndAsks(1, 1, 10 * S), "wait 1000000000"),
+        (5, EndedAndAsks(1, 1, 10 * S), "item 1 holds 10000000000 until 10000000005; wait 1000000000"),
         (S, Due, "wait 2000000000"),
         (2 * S, Due, "wait 3000000000"),
         // There are no more.

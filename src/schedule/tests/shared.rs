@@ -129,6 +129,9 @@ fn batch_composed_anew(answer: &Answer) -> Scene {
     scene.schedule.booked(Time(2), &order, answer.clone());
     scene.happens(Time(3), &EndedAndAsks(1, 1, 20));
     scene.actions(3);
+    let hold = Order { hold: Some(Time(23)), ..Order::new(Key::new(), [0], 0) };
+    scene.schedule.booked(Time(4), &hold, Answer { held: hold.hold, ..Answer::default() });
+    scene.actions(4);
     scene.happens(Time(23), &Due);
     assert_eq!(scene.actions(23), "send 0 x; wait 23 or input");
     scene
@@ -153,4 +156,38 @@ fn a_batch_that_was_turned_away_takes_what_comes() {
         (24, Input("1 c\n"), "wait 24 or input"),
         (24, Due, "book 1; wait - or input"),
     ]);
+}
+
+/// The store keeps what a server has asked for: it may be lifted there.
+#[test]
+fn what_a_server_asks_for_is_told_to_the_store_and_no_slot_is_used_before() {
+    let mut scene = scene("-r 9/100ns -j 9 -- cmd", 2, 9);
+    let mut rows = |rows: &[(u64, Event, &str)]| {
+        for (at, event, expected) in rows {
+            scene.happens(Time(*at), event);
+            assert_eq!(scene.actions(*at), *expected, "at {at}");
+        }
+    };
+    rows(&[
+        (0, Input("a\nb\n"), "book 2; wait - or input"),
+        (1, Booked(&[10, 40]), "wait 10 or input"),
+        (10, Due, "send a; wait 40 or input"),
+        (11, EndedAndAsks(1, 0, 50), "hold until 61; book 1; wait - or input"),
+        // What was asked before was booked before.
+        (12, Booked(&[20]), "wait - or input"),
+    ]);
+    let hold = Order { hold: Some(Time(61)), ..Order::new(Key::new(), [1], 0) };
+    scene.schedule.booked(Time(13), &hold, Answer { held: Some(Time(90)), ..Answer::default() });
+    assert_eq!(scene.actions(13), "book 1; wait - or input");
+    let order = Order::new(Key::new(), [1], 1);
+    let told = Answer { held: Some(Time(90)), ask_again: Some(Time(30)), ..Answer::default() };
+    scene.schedule.booked(Time(14), &order, told);
+    assert_eq!(scene.actions(14), "wait 30 or input");
+    // It is lifted.
+    scene.happens(Time(30), &Due);
+    assert_eq!(scene.actions(30), "book 1; wait - or input");
+    scene.happens(Time(31), &Booked(&[35]));
+    assert_eq!(scene.actions(31), "wait 35 or input");
+    scene.happens(Time(35), &Due);
+    assert_eq!(scene.actions(35), "send b; wait - or input");
 }

@@ -24,8 +24,8 @@ pub(super) struct Job {
     /// The number of its first item.
     pub(super) first: u64,
     pub(super) slot: usize,
-    /// Where it says when to try again.
-    pub(super) advice: Option<PathBuf>,
+    /// Where it tells what a server has said.
+    pub(super) headers: Option<PathBuf>,
     pub(super) capture: Option<Capture>,
     /// When it will have run too long.
     pub(super) deadline: Option<Time>,

@@ -1,8 +1,9 @@
 //! Running a command for each release.
 
+mod dialects;
+mod headers;
 mod job;
 mod output;
-mod retry_after;
 mod shortage;
 mod space;
 mod temp_file;
@@ -25,7 +26,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use tempfile::TempDir;
 
-pub use self::retry_after::parse as parse_retry_after;
+pub use self::headers::parse as parse_headers;
 pub use self::template::Template;
 
 use self::job::{Job, Parent};
@@ -76,8 +77,8 @@ pub struct Commands {
     shortage: Shortage,
     /// What commands get in place of the value of [`VARIABLE`], if that is set.
     state: Option<String>,
-    /// Where commands say when to try again, each in a file of its own: what one leaves behind may write to it later.
-    advice: Option<TempDir>,
+    /// Where commands tell what servers have said, each in a file of its own: what one leaves behind may write to it later.
+    said: Option<TempDir>,
 }
 
 impl Commands {
@@ -88,11 +89,10 @@ impl Commands {
     /// Standard output was closed, or there is no place for temporary files.
     pub fn new(run: Run, delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Result<Self> {
         inherited().check_stdout()?;
-        let advice = match run.retry.times {
-            0 => None,
-            _ => Some(
-                TempDir::with_prefix("throttle-").context("cannot make a directory for temporary files")?,
-            ),
+        let said = match TempDir::with_prefix("throttle-") {
+            // They run all the same, but cannot tell: so do commands where nothing can be written.
+            Err(_) if run.retry.times == 0 => None,
+            made => Some(made.context("cannot make a directory for temporary files")?),
         };
         Ok(Commands {
             template: Template::new(run.command.clone(), run.placeholder.clone()),
@@ -104,7 +104,7 @@ impl Commands {
             shortage: Shortage::default(),
             outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
-            advice,
+            said,
             run,
         })
     }
@@ -129,8 +129,10 @@ impl Commands {
         command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
         // Always set: there are programs that do not survive an empty file name.
-        let advice = self.advice(batch);
-        command.env("THROTTLE_RETRY_AFTER", advice.as_deref().unwrap_or(Path::new(NOTHING)));
+        let headers = self.headers_of(batch);
+        for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
+            command.env(name, headers.as_deref().unwrap_or(Path::new(NOTHING)));
+        }
         let capture = match self.run.output {
             Output::Shared => None,
             Output::Whole | Output::InOrder => Some(Capture::of(&mut command).map_err(Trouble::TempFile)?),
@@ -139,7 +141,7 @@ impl Commands {
             Ok(pid) => {
                 let deadline = self.run.timeout.and_then(|timeout| at.checked_add(timeout.into()));
                 let first = batch.first();
-                self.jobs.push(Job { pid, first, slot, advice, capture, deadline, is_overdue: false });
+                self.jobs.push(Job { pid, first, slot, headers, capture, deadline, is_overdue: false });
                 Ok(())
             }
             Err(error) => Err(Trouble::Command(error)),
@@ -169,9 +171,9 @@ impl Commands {
         Ok(command)
     }
 
-    fn advice(&self, batch: &Batch) -> Option<PathBuf> {
+    fn headers_of(&self, batch: &Batch) -> Option<PathBuf> {
         let name = format!("{}.{}", batch.first(), batch.attempt());
-        self.advice.as_ref().map(|directory| directory.path().join(name))
+        self.said.as_ref().map(|directory| directory.path().join(name))
     }
 
     /// A command that could not be started: can others be?
@@ -222,7 +224,7 @@ impl Commands {
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
-        let retry_after = job.advice.and_then(|path| retry_after::take(&path, SystemTime::now()));
+        let retry_after = job.headers.and_then(|path| headers::take(&path, SystemTime::now()));
         self.outputs.take(job.first, job.capture);
         Some(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after })
     }

@@ -48,7 +48,7 @@ use self::database::Database;
 use self::domain::Domain;
 use self::lock::Lock;
 use self::refusal::Fault;
-pub(super) use self::status::status;
+pub(super) use self::status::{hold, status};
 use self::tables::Header;
 use self::visit::{Known, Visit};
 use super::ledger::{BookingRules, Owner};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::domain::Domain;
 use super::refusal::Fault;
+use crate::store::Hold;
 use crate::store::ledger::{Ledger, Log};
 use crate::time::Time;
 
@@ -29,6 +30,9 @@ pub(super) struct Header {
     pub(super) began: Time,
     /// If something was lost: all limits, of whatever key, count as used up then.
     pub(super) silent: Option<Time>,
+    /// Until when nothing is booked, of whatever key.
+    #[serde(default)]
+    pub(super) hold: Hold,
     /// Whose clock the instants are on.
     pub(super) domain: Domain,
 }

@@ -8,7 +8,7 @@ use super::domain::Domain;
 use super::refusal::{Fault, bad, refused, reset_command};
 use super::tables::{self, Header, KeyRows};
 use crate::store::ledger::{BookingRules, Ledger, Owner};
-use crate::store::{Answer, Order};
+use crate::store::{Answer, Hold, Order};
 use crate::time::Time;
 
 /// What tells a state from one that took its place.
@@ -78,10 +78,13 @@ impl<'a> Visit<'a> {
         self.header.domain = ours.clone();
         self.header.began = Time::ZERO;
         if !ours.counts_from_boot() {
+            let longest = self.all_holds()?.into_iter().max_by_key(|hold| hold.length).unwrap_or_default();
+            self.header.hold = longest.restarted(self.now);
             self.header.silent = Some(self.now);
             return self.begin_anew().map(|()| true);
         }
         self.header.silent = self.header.silent.map(|_| Time::ZERO);
+        self.header.hold = self.header.hold.restarted(Time::ZERO);
         let connection = self.rows.connection;
         self.header.write(connection)?;
         for key in tables::keys(connection)? {
@@ -114,6 +117,12 @@ impl<'a> Visit<'a> {
     /// Books, as [`Store::book`](crate::store::Store::book) does.
     pub(super) fn book(&mut self, order: &Order, owner: Owner) -> Result<Answer, Fault> {
         let mut ledger = self.take_ledger()?;
+        if let Some(of_all) = self.hold_of_all()?.filter(|_| order.is_for_slots()) {
+            let until = ledger.hold.in_force(self.now).map_or(of_all, |until| until.max(of_all));
+            let answer = self.rules.held(&ledger, self.now, until, order);
+            self.ledger = Some(ledger);
+            return Ok(answer);
+        }
         let answer = self.rules.book(&mut ledger, &mut self.rows, self.now, order)?;
         let ahead = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > self.now);
         ledger.held.add(owner, &order.costs, ahead);
@@ -127,6 +136,54 @@ impl<'a> Visit<'a> {
         let slots = ledger.held.remove(owner, &order.costs, slots);
         self.rules.give_back(&mut ledger, self.now, &order.costs, slots);
         self.keep(ledger)
+    }
+
+    /// Until when all keys are held. Once that is over, it is forgotten: after a restart nobody would know that it is.
+    fn hold_of_all(&mut self) -> Result<Option<Time>, Fault> {
+        let until = self.header.hold.in_force(self.now);
+        if until.is_none() && self.header.hold != Hold::default() {
+            self.header.hold = Hold::default();
+            self.header.write(self.rows.connection)?;
+        }
+        Ok(until)
+    }
+
+    /// The holds of all keys together, and of each.
+    fn all_holds(&self) -> Result<Vec<Hold>, Fault> {
+        let keys = tables::keys(self.rows.connection)?;
+        let ledger =
+            |key: &Vec<u8>| KeyRows::new(self.rows.connection, self.header.generation, key, false).ledger();
+        let ledgers = keys.iter().map(ledger).collect::<Result<Vec<_>, _>>()?;
+        let holds = ledgers.into_iter().flatten().map(|ledger| ledger.hold);
+        Ok(holds.chain([self.header.hold]).collect())
+    }
+
+    /// Tells what is held, and until when, and forgets it. Returns the first instant that no turn is for.
+    pub(super) fn take_holds(&mut self, held: &mut Vec<(Option<Vec<u8>>, Time)>) -> Result<Time, Fault> {
+        let mut ledger = self.take_ledger()?;
+        let of_all = std::mem::take(&mut self.header.hold).max(std::mem::take(&mut ledger.hold));
+        held.extend(of_all.in_force(self.now).map(|until| (None, until)));
+        for key in tables::keys(self.rows.connection)?.into_iter().filter(|key| !key.is_empty()) {
+            let rows = KeyRows::new(self.rows.connection, self.header.generation, &key, false);
+            let until = rows.ledger()?.and_then(|ledger| ledger.hold.in_force(self.now));
+            held.extend(until.map(|until| (Some(key), until)));
+        }
+        let turns = ledger.turns;
+        self.ledger = Some(ledger);
+        Ok(turns)
+    }
+
+    /// Holds all keys for so many nanoseconds; with 0, none is held any more.
+    pub(super) fn set_hold(&mut self, length: u64) -> Result<(), Fault> {
+        self.header.hold = Hold::new(self.now, Time(self.now.0.saturating_add(length)));
+        self.header.write(self.rows.connection)?;
+        for key in tables::keys(self.rows.connection)?.iter().filter(|_| length == 0) {
+            let rows = KeyRows::new(self.rows.connection, self.header.generation, key, false);
+            let ledger = Ledger { hold: Hold::default(), ..rows.ledger()?.unwrap_or_default() };
+            rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
+        }
+        self.ledger = self.rows.ledger()?;
+        Ok(())
     }
 
     /// Has the slots handed on that those who have ended cannot have used, by the clock.
@@ -180,7 +237,8 @@ impl Header {
     /// What a state begins with.
     pub(super) fn first(rules: &BookingRules, domain: Domain, now: Time) -> Header {
         let limits = rules.policy().text.clone();
-        Header { generation: fastrand::u64(..), domain, began: now, silent: None, limits }
+        let (generation, hold) = (fastrand::u64(..), Hold::default());
+        Header { generation, domain, began: now, silent: None, hold, limits }
     }
 
     /// What a key begins with.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::held::{Held, NOBODY, Owner};
 use self::unlogged::Unlogged;
-use super::{Answer, Order, Overruns, Policy, Quota, Slot, StoreError, Turn};
+use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot, StoreError, Turn};
 use crate::exit::Exit;
 pub use crate::rule::Account;
 use crate::rule::{Ask, SlotRule};
@@ -46,6 +46,9 @@ pub struct Ledger {
     /// What was overrun since the state began.
     #[serde(default)]
     pub overruns: Overruns,
+    /// Until when nothing is booked.
+    #[serde(default)]
+    pub hold: Hold,
 }
 
 /// When units of cost were used, for the limits with a sliding window. Units are numbered from 0 in the order of use.
@@ -146,7 +149,7 @@ impl BookingRules {
     pub fn idle_at(&self, ledger: &Ledger) -> Time {
         let accounts = self.rules.iter().zip(&ledger.accounts);
         let idle = accounts.map(|(rule, account)| rule.fresh_from(account, ledger.newest)).max();
-        idle.unwrap_or_default().max(ledger.turns)
+        idle.unwrap_or_default().max(ledger.turns).max(ledger.hold.until)
     }
 
     /// The state once the clock has begun anew at 0: all that was used before counts as used then.
@@ -165,7 +168,7 @@ impl BookingRules {
             let newest = Some(ledger.newest).filter(|_| is_alone);
             accounts.push(rule.restarted(account, newest));
         }
-        Ok(Ledger { accounts: accounts.into(), ..Ledger::default() })
+        Ok(Ledger { accounts: accounts.into(), hold: ledger.hold.restarted(Time::ZERO), ..Ledger::default() })
     }
 
     /// Books slots, as [`Store::book`](super::Store::book) does, at `now`.
@@ -184,6 +187,10 @@ impl BookingRules {
         if let Some(over) = order.overrun {
             self.overrun(ledger, log, over.min(now), order)?;
             return Ok(Answer { overruns: ledger.overruns.clone(), ..Answer::default() });
+        }
+        ledger.hold = ledger.hold.after(now, order);
+        if let Some(until) = ledger.hold.in_force(now) {
+            return Ok(self.held(ledger, now, until, order));
         }
         // None of those is later than the newest slot, and so than any that is booked now.
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
@@ -226,6 +233,13 @@ impl BookingRules {
         unlogged.note(log)?;
         self.forget(ledger, log)?;
         Ok(answer)
+    }
+
+    /// What an order gets while nothing is booked. Its turn is kept.
+    pub fn held(&self, ledger: &Ledger, now: Time, until: Time, order: &Order) -> Answer {
+        let ask_again = (order.count > 0).then(|| Hold::ask_again(now, until));
+        let overruns = ledger.overruns.clone();
+        Answer { ask_again, turn: order.turn, held: Some(until), overruns, ..Answer::default() }
     }
 
     /// Takes back slots that were booked at `costs`. They stay charged, so that no limit sees a difference when they are

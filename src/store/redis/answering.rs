@@ -60,6 +60,7 @@ impl RedisStore {
         let next = slots.first().map(|slot| slot.at).or(turn);
         let silent_until = next.filter(|_| warning.is_some());
         let overruns = self.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
-        Ok(Answer { slots, ask_again, turn: booked.turn, warning, silent_until, overruns })
+        let held = booked.held.map(|until| exchange.not_before(until));
+        Ok(Answer { slots, ask_again, turn: booked.turn, warning, silent_until, held, overruns })
     }
 }

@@ -53,6 +53,7 @@ mod socket;
 mod terms;
 #[cfg(feature = "tls")]
 mod tls;
+mod upkeep;
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -70,6 +71,7 @@ use self::returnable::Returnable;
 use self::script::Booking;
 use self::shared_policy::SharedPolicy;
 use self::socket::Patience;
+pub(super) use self::upkeep::{hold, status};
 use super::{Answer, Order, Policy, Reach, Slot, Store, StoreError, Tell};
 use crate::config::{Rate, Server};
 use crate::exit::Exit;
@@ -95,6 +97,8 @@ pub struct RedisStore {
     has_told_reach: bool,
     /// Until when it is on record that nobody uses the name of our keys for other limits.
     claimed_until: Option<Time>,
+    /// Until when all keys are held, as of when it was asked.
+    name_held: Option<(Time, Option<Time>)>,
     returnable: Returnable,
     warning: Option<String>,
     tell: Option<Tell>,
@@ -139,6 +143,7 @@ impl RedisStore {
             is_near: false,
             has_told_reach: false,
             claimed_until: None,
+            name_held: None,
             returnable: Returnable::default(),
             warning: None,
             tell: None,
@@ -146,10 +151,12 @@ impl RedisStore {
     }
 
     /// Asks once; again, if the answer came too late, or says that none could be trusted, or that margins are others.
-    fn attempt(&mut self, order: &Order, patience: Patience) -> Result<Answer, Failure> {
+    fn attempt(&mut self, whole: &Order, patience: Patience) -> Result<Answer, Failure> {
         let (mut why, mut given) = (String::new(), Vec::new());
         for _ in 0..CORRECTIONS {
-            let asked = self.meet(order, patience);
+            let asked = self.meet(whole, patience);
+            let held = self.held_by_name(whole).map(|_| Order { count: 0, ..whole.clone() });
+            let order = held.as_ref().unwrap_or(whole);
             // What is given back is given back once.
             let asked = match asked.and_then(|()| self.ask(order, &mem::take(&mut given), patience)) {
                 Err(Failure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {
@@ -172,7 +179,7 @@ impl RedisStore {
                 Err(Failure::Away(late)) if self.policy().deadline < SHORT => {
                     (why, given) = (late, asked.slots());
                 }
-                answer => return answer,
+                answer => return answer.map(|answer| self.heed_name(whole, answer)),
             }
         }
         Err(Failure::Away(why))

@@ -152,7 +152,8 @@ mod tests {
         let charge = Charge { index: 0, terms, cost: 1, seen: Seen::default(), is_distrusted: false };
         let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, settled, ..Seen::default() }];
         let (slots, found) = (Vec::new(), Found::Nothing);
-        let booked = BookedSlots { now, ask_again: None, turn: None, found, is_kept: true, slots, seen };
+        let booked =
+            BookedSlots { now, ask_again: None, turn: None, found, is_kept: true, held: None, slots, seen };
         let exchange = Exchange { asked: Time(now * 1000), server: now, answered: Time(now * 1000) };
         Asked { node, charges: vec![charge], exchange, booked }
     }

@@ -7,16 +7,23 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::terms::ScriptTerms;
 use crate::rule::Algorithm;
+use crate::store::hold::LOOK;
 use crate::store::ledger::{LONGEST_QUEUE, NEAR};
 use crate::store::{Order, Policy, Turn};
 
-/// What is the same in the process, what all rules share, each rule, and what books by all of them.
+/// The rules, and what books by all of them.
 fn code() -> String {
-    let shared = format!("local NEAR = {}\nlocal LONGEST_QUEUE = {LONGEST_QUEUE}\n", NEAR / 1000);
+    [&rules(), include_str!("scripts/book.lua")].concat()
+}
+
+/// What is the same in the process, what all rules share, and each rule.
+pub(super) fn rules() -> String {
+    let (near, look) = (NEAR / 1000, LOOK / 1000);
+    let shared = format!("local NEAR = {near}\nlocal LONGEST_QUEUE = {LONGEST_QUEUE}\nlocal LOOK = {look}\n");
     let rules = Algorithm::ALL.map(|algorithm| algorithm.facts().script);
     // Each in a block, so that no rule sees the functions of another.
     let rules = rules.map(|rule| format!("do\n{rule}end\n")).concat();
-    [&shared, include_str!("scripts/state.lua"), &rules, include_str!("scripts/book.lua")].concat()
+    [&shared, include_str!("scripts/state.lua"), &rules].concat()
 }
 
 /// A share of D that is many times what the script takes for one slot.
@@ -71,6 +78,8 @@ pub(super) struct Request<'a> {
     pub(super) given: &'a [Micros],
     /// How long ago the releases were over that the order reports, if it does.
     pub(super) ago: Micros,
+    /// For how long nothing is to be booked; 0 if it may be.
+    pub(super) pause: Micros,
 }
 
 impl Request<'_> {
@@ -108,6 +117,8 @@ pub(super) struct BookedSlots {
     pub(super) found: Found,
     /// Whether the policy was in force before.
     pub(super) is_kept: bool,
+    /// Until when nothing is booked.
+    pub(super) held: Option<Micros>,
     pub(super) slots: Vec<Micros>,
     /// One for each charge.
     pub(super) seen: Vec<Seen>,
@@ -145,7 +156,7 @@ impl Booking {
         call.arg(request.count()).arg(request.began).arg(request.keep).arg(policy.quotas.len());
         call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
         call.arg(fingerprint(charges)).arg(given.len()).arg(u8::from(order.waits));
-        call.arg(request.late()).arg(request.ago);
+        call.arg(request.late()).arg(request.ago).arg(request.pause);
         for Charge { index, terms, cost, seen, is_distrusted } in charges {
             call.arg(index).arg(terms.log);
             call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
@@ -175,7 +186,11 @@ fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
     let horizon = booked.now.saturating_add(request.policy.horizon / 1000);
     let numbers = |seen: &Seen| [seen.epoch, seen.seq, seen.newest, seen.settled, seen.late, seen.close];
     let numbers = booked.seen.iter().flat_map(numbers);
-    let numbers = numbers.chain(booked.ask_again).chain(booked.turn.map(|turn| turn.0)).chain([booked.now]);
+    let numbers = numbers
+        .chain(booked.ask_again)
+        .chain(booked.held)
+        .chain(booked.turn.map(|turn| turn.0))
+        .chain([booked.now]);
     numbers.max().is_some_and(|most| most < u64::MAX / 2)
         && booked.seen.len() == request.charges.len()
         && booked.slots.len() as u64 <= request.count()
@@ -184,7 +199,7 @@ fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
 }
 
 fn read(value: Value) -> Option<BookedSlots> {
-    let (now, ask_again, found, slots, seen, turn, is_kept) = from_redis_value(value).ok()?;
+    let (now, ask_again, found, slots, seen, turn, is_kept, held) = from_redis_value(value).ok()?;
     let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
     let found = *[Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted].get(found)?;
     let seen = seen.into_iter().map(|[epoch, seq, newest, settled, late, close]| Seen {
@@ -195,9 +210,18 @@ fn read(value: Value) -> Option<BookedSlots> {
         late,
         close,
     });
-    let (ask_again, turn) = (Some(ask_again).filter(|&at| at > 0), Some(turn).filter(|&turn| turn > 0));
+    let [ask_again, turn, held] = [ask_again, turn, held].map(|at| Some(at).filter(|&at| at > 0));
     let is_kept = is_kept == 1;
-    Some(BookedSlots { now, ask_again, turn: turn.map(Turn), found, is_kept, slots, seen: seen.collect() })
+    Some(BookedSlots {
+        now,
+        ask_again,
+        turn: turn.map(Turn),
+        found,
+        is_kept,
+        held,
+        slots,
+        seen: seen.collect(),
+    })
 }
 
 #[cfg(test)]
@@ -222,6 +246,7 @@ mod tests {
             seen,
             Value::Int(9),
             Value::Int(1),
+            Value::Int(120),
         ])
     }
 
@@ -242,6 +267,7 @@ mod tests {
             charges: &[charge],
             given: &[],
             ago: 0,
+            pause: 0,
         };
         read(value).filter(|booked| is_sound(booked, &request))
     }
@@ -250,7 +276,7 @@ mod tests {
     fn an_answer() {
         let booked = accepted(reply(100, 1, &[100, 110])).unwrap();
         assert_eq!((booked.now, booked.ask_again, booked.found), (100, None, Found::Lost));
-        assert!(booked.is_kept);
+        assert!(booked.is_kept && booked.held == Some(120));
         assert_eq!((booked.slots, booked.turn), (vec![100, 110], Some(Turn(9))));
         assert_eq!(booked.seen, [Seen { epoch: 7, seq: 2, newest: 110, settled: 210, late: 5, close: 150 }]);
     }

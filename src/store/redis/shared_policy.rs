@@ -48,7 +48,7 @@ impl SharedPolicy {
     /// An order that charges nothing.
     pub(super) fn request<'a>(&'a self, key: &'a [u8], order: &'a Order, began: Micros) -> Request<'a> {
         let SharedPolicy { policy, terms, .. } = self;
-        Request { key, policy, terms, began, keep: 0, order, charges: &[], given: &[], ago: 0 }
+        Request { key, policy, terms, began, keep: 0, order, charges: &[], given: &[], ago: 0, pause: 0 }
     }
 
     /// For how many milliseconds it is on record that nobody uses the name for other limits.

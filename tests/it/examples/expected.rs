@@ -40,6 +40,12 @@ const TWO_A_SECOND: Shows = Shows::Output(
 );
 
 pub(super) const EXPECTED: &[Example] = &[
+    Example {
+        part: "throttle -s github --hold 10m",
+        before: "echo | throttle -s github -r 5000/h >begun",
+        shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for 9m59s")],
+        ..Example::PLAIN
+    },
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         // On a Friday, at seven in New York.

@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 use throttle::config::{Defaults, Limits, Rate, RateText};
 use throttle::exit::{End, JobEnd};
 use throttle::records::{Completed, Entry, JobLog};
-use throttle::sink::parse_retry_after;
+use throttle::sink::parse_headers;
 use throttle::source::{Delimiter, Extractor, Reader, SourceError};
 use throttle::time::{Time, Wall};
 
@@ -122,16 +122,17 @@ pub fn records(data: &[u8]) {
 pub fn advice(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
-    let alone = parse_retry_after(&text, now);
+    let alone = parse_headers(&text, now);
     let Some(value) = text.lines().next().filter(|_| text.lines().count() == 1) else { return };
-    if value.to_ascii_lowercase().contains("retry-after") {
+    // What stands before the first colon of a date is no name.
+    if value.split_once(':').is_some_and(|(name, _)| !name.trim().contains(' ')) {
         return;
     }
     for block in [
         format!("HTTP/1.1 429 x\r\nretry-after:{value}\r\nDate: x\r\n\r\n"),
         format!("HTTP/1.1 302 x\r\nRetry-After: 1\r\n\r\nHTTP/1.1 503 x\r\nRETRY-AFTER: {value}\n\n"),
     ] {
-        assert_eq!(parse_retry_after(&block, now), alone, "{block:?}");
+        assert_eq!(parse_headers(&block, now), alone, "{block:?}");
     }
 }
 

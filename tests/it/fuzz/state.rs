@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use tempfile::TempDir;
 use throttle::charge::Key;
-use throttle::config::{Defaults, Rate, RateText, State};
+use throttle::config::{Defaults, Rate, RateText, Shared, State};
 use throttle::store::{FileStore, Order, Policy, Reserve, Slot, Store, StoreError, status};
 use throttle::time::{SECOND, Time};
 
@@ -113,7 +113,8 @@ impl Stage {
 
     /// To look at a state changes nothing.
     fn check_status(&self, bytes: &[u8]) {
-        match status(&State::File(self.path()), self.now()) {
+        let shared = Shared { state: State::File(self.path()), timeout: 0 };
+        match status(&shared, self.now()) {
             Ok(status) => {
                 for limit in status.expect("there is a file").limits {
                     assert!(limit.free <= limit.capacity, "{limit:?}");

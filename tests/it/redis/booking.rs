@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use throttle::charge::Key;
+use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store};
+use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, status};
 use throttle::time::Time;
 
 use super::client::{PATIENT, book_out, failure, keyed, policy, some, store, store_at};
@@ -36,6 +37,10 @@ impl Frozen {
         self.micros += micros;
         self.clock.stand_at(self.micros);
         self.local.store((self.micros - START + 1_000_000) * 1000, Relaxed);
+    }
+
+    pub(super) fn micros(&self) -> u64 {
+        self.micros
     }
 
     pub(super) fn store(&self, name: &str, policy: Policy) -> RedisStore {
@@ -324,10 +329,10 @@ fn nothing_is_kept_for_ever() {
 fn a_log_takes_eight_bytes_a_unit_and_the_others_take_no_more_with_a_larger_count() {
     let Some(frozen) = Frozen::start() else { return };
     for (rate, bytes) in [
-        ("1M/h", 80 + 8 * 1000),
-        ("1M/h,algo=fixed", 80),
-        ("1M/h,algo=bucket", 80),
-        ("1M/s,algo=interval", 80),
+        ("1M/h", 96 + 8 * 1000),
+        ("1M/h,algo=fixed", 96),
+        ("1M/h,algo=bucket", 96),
+        ("1M/s,algo=interval", 96),
     ] {
         let name = rate.replace(['/', '='], "-");
         let key = format!("throttle:{name}");
@@ -368,4 +373,43 @@ fn a_socket_and_a_database() {
     server.ask::<()>("SELECT 2");
     let databases: String = server.ask("INFO keyspace");
     assert!(databases.contains("db2:keys=1"), "{databases}");
+}
+
+/// What is free, and when the next slot is, are what whoever books right then gets.
+#[test]
+fn the_status_says_what_would_be_booked() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let rates = [
+        "3/s",
+        "7/2s,algo=fixed",
+        "3/s,algo=interval",
+        "7/s,algo=bucket",
+        "3/s,algo=bucket,burst=8",
+        "100/h",
+    ];
+    for (number, case) in (0..60).zip(rates.iter().cycle()) {
+        let name = format!("status-{number}");
+        let shared =
+            Shared { state: State::parse(&frozen.server.url(&name)).unwrap(), timeout: 20_000_000_000 };
+        assert!(status(&shared, Time(0)).unwrap().is_none(), "nothing is kept yet");
+        let mut store = frozen.store(&name, policy(&[case]));
+        for _ in 0..random.u8(1..6) {
+            store.book(&some(random.u64(1..4))).unwrap();
+            frozen.pass(random.u64(0..1_500_000));
+        }
+        let told = status(&shared, Time(0)).unwrap().expect("a state");
+        let limit = &told.limits[0];
+        println!("{case}: {limit:?}");
+        assert!(told.held.is_empty() && told.lock.is_none());
+        let slots: Vec<_> = (0..=limit.free).flat_map(|_| store.book(&some(1)).unwrap().slots).collect();
+        let free = slots.iter().filter(|slot| frozen.server_time(**slot) == frozen.micros()).count() as u64;
+        assert_eq!(free, limit.free, "{slots:?}");
+        // Beyond the horizon, there is none yet.
+        if let Some(next) = slots.get(usize::try_from(free).unwrap()).filter(|_| free == 0) {
+            assert_eq!(frozen.server_time(*next) - frozen.micros(), limit.next_in / 1000, "{slots:?}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ use std::thread;
 
 use fastrand::Rng;
 use nix::sys::signal::Signal;
+use throttle::charge::Key;
 use throttle::cli;
 use throttle::config::Config;
 use throttle::gate::BookingTerms;
@@ -57,6 +58,19 @@ pub(crate) fn run(
     seed: u64,
     faults: Faults,
 ) -> Vec<Release> {
+    run_with_pause(args, processes, items, span, seed, faults, None)
+}
+
+/// As [`run`], but a server asks for a pause: from one instant until another.
+pub(crate) fn run_with_pause(
+    args: &[&str],
+    processes: usize,
+    items: u64,
+    span: u64,
+    seed: u64,
+    faults: Faults,
+    pause: Option<(u64, u64)>,
+) -> Vec<Release> {
     let args = ["throttle"].iter().chain(args).map(Into::into);
     let config = Arc::new(cli::parse(args).expect("a command line"));
     let rates = config.limits.given().expect("limits");
@@ -77,6 +91,7 @@ pub(crate) fn run(
             tasks: VecDeque::new(),
             answers: VecDeque::new(),
             death,
+            pause: pause.filter(|_| process == 0),
             has_ended: false,
         };
         fleet.state().waiting.insert((0, process));
@@ -175,6 +190,7 @@ struct Member {
     /// Answers on their way, and when they arrive.
     answers: VecDeque<(u64, Event)>,
     death: Option<u64>,
+    pause: Option<(u64, u64)>,
     has_ended: bool,
 }
 
@@ -204,12 +220,23 @@ impl Member {
 
     /// All that was asked of the store still gets there.
     fn close(&mut self) {
+        if let Some((at, _)) = self.pause {
+            self.fleet.wait(self.process, at);
+            self.tell_pause();
+        }
         while let Some((at, task)) = self.tasks.pop_front() {
             self.fleet.wait(self.process, at);
             match task {
                 Task::Book(order) => _ = self.fleet.state().store.book(&order),
                 Task::GiveBack(order, slots) => self.take_back(&order, &slots),
             }
+        }
+    }
+
+    fn tell_pause(&mut self) {
+        if let Some((_, until)) = self.pause.take() {
+            let hold = Order { hold: Some(Time(until)), ..Order::new(Key::new(), [1], 0) };
+            self.fleet.state().store.book(&hold).expect("told");
         }
     }
 
@@ -222,6 +249,9 @@ impl Member {
         let now = self.fleet.now();
         if self.death.take_if(|death| *death <= now).is_some() {
             return Some(Wake::Event(Event::Stop(Stop::Signal(Signal::SIGTERM))));
+        }
+        if self.pause.is_some_and(|(at, _)| at <= now) {
+            self.tell_pause();
         }
         while let Some((_, task)) = pop_due(&mut self.tasks, |(at, _)| *at <= now) {
             match task {
@@ -257,7 +287,7 @@ impl Member {
         if self.random.u64(0..self.faults.loss) == 0 {
             self.tasks.push_back((arrives + self.faults.delay, Task::Book(order)));
         } else {
-            self.answers.push_back((arrives, Event::Booked(order, answer)));
+            self.answers.push_back((arrives, Event::Booked(Box::new(order), answer)));
         }
     }
 
@@ -267,7 +297,8 @@ impl Member {
         let arrival = (accepting && !self.has_ended).then_some(arrival);
         let task = self.tasks.front().map(|(at, _)| *at);
         let answer = self.answers.front().map(|(at, _)| *at);
-        [self.death, arrival, task, answer].into_iter().flatten().min()
+        let pause = self.pause.map(|(at, _)| at);
+        [self.death, pause, arrival, task, answer].into_iter().flatten().min()
     }
 }
 

@@ -5,14 +5,14 @@
 --       least, how many limits the policy has, its turn (0: none), how many slots it gets if they are far ahead, how
 --       many units are in all logs, a number for what is charged, how many slots are given back, whether it waits (or
 --       else: slots that are free at once, or none), how many releases were over later than their slots were good, how long
---       ago;
+--       ago, for how long nothing is to be booked (0: it may be);
 --       for each limit that is charged: which it is, how many units are in the logs before its own, rule, count,
 --       period, burst, whether it starts empty, cost, whether to distrust what is kept, and what the client last saw of
 --       it: epoch, seq, newest, settled (0 each if nothing);
 --       the slots that are given back.
 -- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each (epoch,
 --       seq, newest, settled, late, close), the turn (0: none),
---       whether the policy was kept before}.
+--       whether the policy was kept before, until when nothing is booked (0: it may be)}.
 
 local SLACK = 10000000
 
@@ -29,7 +29,8 @@ local logs = heads + tonumber(ARGV[7]) * HEAD
 local returned_at = logs + tonumber(ARGV[10]) * 8
 local waits = ARGV[13] == '1'
 local late, ago = tonumber(ARGV[14]), tonumber(ARGV[15])
-local FIRST, EACH = 15, 13
+local pause = tonumber(ARGV[16])
+local FIRST, EACH = 16, 13
 
 local function limit(at)
   local number = function(offset) return tonumber(ARGV[at + offset]) end
@@ -246,12 +247,22 @@ end
 if late > 0 then
   charge_late(limits, since)
 end
+if now + pause > math.max(now, held_until(now)) then
+  queue.hold, queue.length, queue.is_changed = now + pause, pause, true
+end
+local held = late == 0 and held_until(now) or 0
+if held > 0 then
+  wanted = 0
+end
 local close = 0
 for _, state in ipairs(limits) do
   close = math.max(close, state.close)
 end
 local slots = take_back(read_returned(returned_at, now), close)
 local again, its_turn = book(limits, since, slots)
+if held > 0 then
+  again, its_turn = math.min(held, now + LOOK), turn
+end
 
 local millis, kept = keep, {}
 for index, state in ipairs(limits) do
@@ -265,14 +276,17 @@ end
 if queue.is_changed then
   millis = math.max(millis, divide_up(horizon + SLACK, 1000))
 end
+if millis > 0 and held_until(now) > 0 then
+  millis = math.max(millis, divide_up(held_until(now) - now + SLACK, 1000))
+end
 if millis > 0 then
   if not is_kept then
     write(0, POLICY)
   end
   if queue.is_changed then
-    write(#POLICY, struct.pack('>dd', queue.turns, queue.given))
+    write_queue()
   end
   redis.call('PEXPIRE', KEY, math.max(millis, redis.call('PTTL', KEY)))
 end
 
-return { now, again, found, slots, kept, its_turn, is_kept and 1 or 0 }
+return { now, again, found, slots, kept, its_turn, is_kept and 1 or 0, held_until(now) }

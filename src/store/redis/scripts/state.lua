@@ -1,8 +1,10 @@
--- What is kept under a key: the policy and a NUL; the queue, two numbers; for each limit a head of eight; then whatever the
+-- What is kept under a key: the policy and a NUL; the queue, four numbers; for each limit a head of eight; then whatever the
 -- rules add; then slots that were given back, each with what was charged for it.
 --
 -- turns   the first instant that no turn is for
 -- given   how many slots were given back
+-- hold    until when nothing is booked; 0 if there was no pause
+-- length  how long that is: it lasts no longer, whatever becomes of the clock
 --
 -- epoch   which history this is: another one if the state was lost and begun anew; 0 if there is none yet
 -- seq     how many units were charged in this history
@@ -12,15 +14,15 @@
 -- late    what releases cost, together, that were over later than their slots were good
 -- close   when no slot is too close to these any more
 --
--- NEAR (slots that are further ahead are given out a few at a time) and LONGEST_QUEUE (so many horizons ahead is the last
--- turn) stand before this file.
+-- NEAR (slots that are further ahead are given out a few at a time), LONGEST_QUEUE (so many horizons ahead is the last
+-- turn) and LOOK (whoever is held asks again after so long) stand before this file.
 --
 -- Instants are microseconds of the server's clock. They, and all products, are below 2^53, so that doubles are exact.
 
 local KEY = KEYS[1]
 local POLICY = ARGV[1] .. '\0'
 local LONGEST_POLICY = 65536
-local QUEUE = 16
+local QUEUE = 32
 local HEAD = 64
 local RETURNED = 16
 local MOST_RETURNED = 1000
@@ -47,14 +49,14 @@ local function damaged(how)
   error('the state of throttle is damaged: ' .. how)
 end
 
-local queue = { turns = 0, given = 0 }
+local queue = { turns = 0, given = 0, hold = 0, length = 0 }
 
 -- Whether a policy is kept, and which, if it is not ours. Also reads the queue.
 local function read_policy()
   local kept = read(0, #POLICY + QUEUE)
   if string.sub(kept, 1, #POLICY) == POLICY then
     if #kept == #POLICY + QUEUE then
-      queue.turns, queue.given = struct.unpack('>dd', kept, #POLICY + 1)
+      queue.turns, queue.given, queue.hold, queue.length = struct.unpack('>dddd', kept, #POLICY + 1)
     end
     return true
   end
@@ -63,6 +65,16 @@ local function read_policy()
   end
   local other = string.match(read(0, LONGEST_POLICY), '^([^%z]*)%z')
   return true, other or damaged('there is no policy')
+end
+
+local function write_queue()
+  write(#POLICY, struct.pack('>dddd', queue.turns, queue.given, queue.hold, queue.length))
+end
+
+-- Until when nothing is booked; 0 if something may be.
+local function held_until(now)
+  local latest = math.min(queue.hold, now + queue.length)
+  return latest > now and latest or 0
 end
 
 -- The slots that were given back and are not over, each with what was charged for it, earliest first.

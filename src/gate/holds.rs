@@ -1,0 +1,84 @@
+//! Until when nothing is released of some keys, since a server has asked for that.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use foldhash::fast::RandomState;
+
+use crate::time::Time;
+
+/// So many are kept before it is looked which of them are over.
+const FEW: usize = 64;
+
+/// Until when each key, or lane, is held.
+#[derive(Clone, Debug)]
+pub struct Holds<K> {
+    by_key: HashMap<K, Time, RandomState>,
+    /// All others.
+    others: Time,
+    tidy_beyond: usize,
+}
+
+impl<K> Default for Holds<K> {
+    fn default() -> Self {
+        Holds { by_key: HashMap::default(), others: Time::ZERO, tidy_beyond: FEW }
+    }
+}
+
+impl<K: Hash + Eq> Holds<K> {
+    /// Until when a key is held; the origin, if it never was.
+    pub fn until<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Time
+    where
+        K: Borrow<Q>,
+    {
+        self.by_key.get(key).copied().unwrap_or_default().max(self.others)
+    }
+
+    /// From now on, a key is held until an instant.
+    pub fn set(&mut self, now: Time, key: K, until: Time) {
+        self.by_key.insert(key, until);
+        if self.by_key.len() > self.tidy_beyond {
+            self.by_key.retain(|_, until| *until > now);
+            self.tidy_beyond = FEW.max(2 * self.by_key.len());
+        }
+    }
+
+    /// A key is not held any more.
+    pub fn lift<Q: Hash + Eq + ?Sized>(&mut self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        self.by_key.remove(key);
+    }
+
+    /// From now on, keys are others: whatever is held holds all.
+    pub fn forget_keys(&mut self) {
+        self.others = self.by_key.drain().map(|(_, until)| until).fold(self.others, Time::max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_are_kept_until_they_are_over() {
+        let mut holds = Holds::default();
+        for now in 0..10_000u64 {
+            holds.set(Time(now), now, Time(now + 20));
+            for number in [0, 1, 19, 20].map(|ago| now.saturating_sub(ago)) {
+                let until = holds.until(&number);
+                assert!(
+                    until == Time(number + 20) || (until == Time(0) && number + 20 <= now),
+                    "{now} {number}"
+                );
+            }
+            assert!(holds.by_key.len() <= FEW + 1);
+        }
+        assert_eq!(holds.until(&10_000), Time(0));
+        holds.lift(&9_999);
+        holds.forget_keys();
+        assert_eq!([1, 9_999].map(|number| holds.until(&number)), [Time(10_018); 2]);
+    }
+}

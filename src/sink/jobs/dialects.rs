@@ -1,0 +1,208 @@
+//! How services say that a quota is used up, and until when.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
+
+use super::headers::Headers;
+use crate::config::{parse_duration, parse_seconds};
+use crate::time::SECOND;
+
+/// Two fields that tell how much of a quota is left, and when there will be more.
+struct Quota {
+    remaining: &'static str,
+    /// The first that is there counts.
+    resets: &'static [&'static str],
+}
+
+const fn quota(remaining: &'static str, resets: &'static [&'static str]) -> Quota {
+    Quota { remaining, resets }
+}
+
+/// The quotas that are known, each with where it is described.
+const QUOTAS: &[Quota] = &[
+    // In seconds from now: draft-ietf-httpapi-ratelimit-headers-06. Since 1970: docs.gitlab.com, "User and IP rate limits".
+    quota("ratelimit-remaining", &["ratelimit-reset"]),
+    // Since 1970: docs.github.com, "Rate limits for the REST API". In seconds from now: support.reddithelp.com, "Reddit Data
+    // API Wiki". Both, with decimals, and preferably from now: docs.discord.com, "Rate Limits". As a date:
+    // developer.vimeo.com, "Rate limiting"; developer.atlassian.com, "Rate limiting".
+    quota("x-ratelimit-remaining", &["x-ratelimit-reset-after", "x-ratelimit-reset"]),
+    // As a date: techdocs.akamai.com, "Rate limiting".
+    quota("x-ratelimit-remaining", &["x-ratelimit-next"]),
+    // Since 1970: docs.x.com, "Rate limits"; developer.okta.com, "Rate limits".
+    quota("x-rate-limit-remaining", &["x-rate-limit-reset"]),
+    // As durations, such as 6m0s: developers.openai.com, "Rate limits"; console.groq.com, "Rate Limits".
+    quota("x-ratelimit-remaining-requests", &["x-ratelimit-reset-requests"]),
+    quota("x-ratelimit-remaining-tokens", &["x-ratelimit-reset-tokens"]),
+    // In milliseconds since 1970: linear.app/developers/rate-limiting.
+    quota("x-ratelimit-requests-remaining", &["x-ratelimit-requests-reset"]),
+    quota("x-ratelimit-complexity-remaining", &["x-ratelimit-complexity-reset"]),
+    // In RFC 3339: platform.claude.com, "Rate limits".
+    quota("anthropic-ratelimit-requests-remaining", &["anthropic-ratelimit-requests-reset"]),
+    quota("anthropic-ratelimit-tokens-remaining", &["anthropic-ratelimit-tokens-reset"]),
+    quota("anthropic-ratelimit-input-tokens-remaining", &["anthropic-ratelimit-input-tokens-reset"]),
+    quota("anthropic-ratelimit-output-tokens-remaining", &["anthropic-ratelimit-output-tokens-reset"]),
+];
+
+/// A number of seconds below this is a delay (31 years); above, an instant since 1970.
+const LONGEST_DELAY: u128 = 1_000_000_000 * SECOND as u128;
+
+/// From here on, an instant since 1970 is in milliseconds (as seconds, the year 5138).
+const MILLISECONDS: u128 = 100 * LONGEST_DELAY;
+
+/// The value of `Retry-After` as a wait in nanoseconds: seconds, or a date (RFC 9110, section 10.2.3).
+pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u64> {
+    match value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        true => parse_duration(value).ok(),
+        false => http_date(value).map(|at| wait_until(at, now)),
+    }
+}
+
+/// For how many nanoseconds a quota is used up that is told of; of several, the last that has more again.
+pub(super) fn exhausted_for(headers: &Headers, now: SystemTime) -> Option<u64> {
+    let quotas = QUOTAS.iter().filter_map(|quota| {
+        is_none_left(headers.get(quota.remaining)?).then_some(())?;
+        let reset = quota.resets.iter().find_map(|name| headers.get(name))?;
+        reset_in(reset, now)
+    });
+    quotas.chain(structured(headers)).max()
+}
+
+/// The field `RateLimit`: a list of quotas with what is left (r) and for how many seconds (t), as in
+/// `"default";r=0;t=30` (draft-ietf-httpapi-ratelimit-headers-10); or one quota, as in `limit=9, remaining=0, reset=30`
+/// (draft 07).
+fn structured(headers: &Headers) -> Option<u64> {
+    let members: Vec<_> = headers.all("ratelimit").flat_map(|value| split(value, ',')).collect();
+    let older = parameter(&members, "remaining").is_some_and(is_none_left);
+    let older = parameter(&members, "reset").filter(|_| older).and_then(seconds);
+    let exhausted = members.iter().filter_map(|member| {
+        let parts: Vec<_> = split(member, ';').collect();
+        is_none_left(parameter(&parts, "r")?).then_some(())?;
+        seconds(parameter(&parts, "t").or_else(|| window(headers, parts.first()?))?)
+    });
+    exhausted.chain(older).max()
+}
+
+/// The length of the window (w) of the policy of this name: there is more by then, if it is not said when.
+fn window<'a>(headers: &Headers<'a>, name: &str) -> Option<&'a str> {
+    let policies = headers.all("ratelimit-policy").flat_map(|value| split(value, ','));
+    let mut named = policies.filter(|policy| split(policy, ';').next() == Some(name));
+    parameter(&split(named.next()?, ';').collect::<Vec<_>>(), "w")
+}
+
+fn parameter<'a>(parts: &[&'a str], name: &str) -> Option<&'a str> {
+    let values = parts.iter().filter_map(|part| part.split_once('='));
+    values.rev().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+}
+
+/// The parts of a structured field (RFC 9651); in quotes, `separator` is text.
+fn split(value: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = value.split(move |c| {
+        is_quoted ^= c == '"' && !is_escaped;
+        is_escaped = c == '\\' && is_quoted && !is_escaped;
+        c == separator && !is_quoted
+    });
+    parts.map(str::trim)
+}
+
+/// Whether nothing is left: `0`, `0.0` or, as at Docker Hub, `0;w=21600`. Less than 0 means that there is no limit.
+fn is_none_left(value: &str) -> bool {
+    let number = value.split(';').next().unwrap_or_default().trim();
+    parse_seconds(number).ok() == Some(0)
+}
+
+fn seconds(value: &str) -> Option<u64> {
+    u64::try_from(parse_seconds(value).ok()?).ok()
+}
+
+/// In how many nanoseconds there is more. The number tells whether it is from now or since 1970.
+fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
+    let since_1970 =
+        |nanos| Some(wait_until(UNIX_EPOCH + Duration::from_nanos(u64::try_from(nanos).ok()?), now));
+    match parse_seconds(value) {
+        Ok(nanos) if nanos < LONGEST_DELAY => u64::try_from(nanos).ok(),
+        Ok(nanos) if nanos < MILLISECONDS => since_1970(nanos),
+        Ok(nanos) if nanos < 1000 * MILLISECONDS => since_1970(nanos / 1000),
+        Ok(_) => None,
+        Err(_) => {
+            let at = http_date(value).or_else(|| Some(SystemTime::from(value.parse::<Timestamp>().ok()?)));
+            at.map(|at| wait_until(at, now)).or_else(|| parse_duration(&value.replace('µ', "u")).ok())
+        }
+    }
+}
+
+fn http_date(value: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(value).ok()
+}
+
+fn wait_until(at: SystemTime, now: SystemTime) -> u64 {
+    let wait = at.duration_since(now).unwrap_or_default();
+    u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::headers::parse;
+    use super::*;
+
+    const NOW: u64 = 1_700_000_000;
+
+    /// The examples of those who say so, at 1700000000.
+    #[test]
+    fn services_say_until_when_a_quota_is_used_up() {
+        let table: &[(&str, Option<f64>)] = &[
+            ("x-ratelimit-limit: 5000\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1700000060", Some(60.0)),
+            ("x-ratelimit-limit: 5000\nx-ratelimit-remaining: 7\nx-ratelimit-reset: 1700000060", None),
+            // It wins, though it is shorter.
+            ("retry-after: 1\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1700000060", Some(1.0)),
+            ("RateLimit-Remaining: 0\nRateLimit-Reset: 1700000060\nRateLimit-ResetTime: x", Some(60.0)),
+            ("RateLimit-Limit: 100, 100;w=60\nRateLimit-Remaining: 0\nRateLimit-Reset: 50", Some(50.0)),
+            ("ratelimit-remaining: 0;w=21600", None),
+            ("x-ratelimit-remaining: 0.0\nx-ratelimit-reset: 251\nx-ratelimit-used: 600", Some(251.0)),
+            (
+                "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1700000001.5\nX-RateLimit-Reset-After: 1.25",
+                Some(1.25),
+            ),
+            ("x-rate-limit-remaining: 0\nx-rate-limit-reset: 1700000900", Some(900.0)),
+            ("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 2023-11-14T22:13:30+00:00", Some(10.0)),
+            ("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: Tue, 14 Nov 2023 22:13:30 GMT", Some(10.0)),
+            ("x-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 6m0s", Some(360.0)),
+            (
+                "x-ratelimit-remaining-requests: 1\nx-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-requests: 1s\nx-ratelimit-reset-tokens: 7.66s",
+                Some(7.66),
+            ),
+            (
+                "x-ratelimit-remaining-requests: 0\nx-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-requests: 1h2m3s\nx-ratelimit-reset-tokens: 120ms",
+                Some(3723.0),
+            ),
+            ("x-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-tokens: 2m59.56s", Some(179.56)),
+            ("x-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-tokens: 250µs", Some(0.000_25)),
+            ("x-ratelimit-requests-remaining: 0\nx-ratelimit-requests-reset: 1700000002500", Some(2.5)),
+            (
+                "anthropic-ratelimit-requests-remaining: 0\nanthropic-ratelimit-requests-reset: 2023-11-14T22:13:25Z",
+                Some(5.0),
+            ),
+            ("RateLimit-Policy: \"default\";q=100;w=10\nRateLimit: \"default\";r=0;t=5", Some(5.0)),
+            ("RateLimit: \"default\";r=50;t=30", None),
+            ("RateLimit: \"day\";r=9;t=30, \"hour\" ; t=20 ; r=0", Some(20.0)),
+            ("RateLimit: \"day\";r=0;t=30\nRateLimit: \"hour\";r=0;t=20", Some(30.0)),
+            ("RateLimit: \"a,\\\";r=0;t=9\";r=1;t=2, x;r=0;t=3", Some(3.0)),
+            // It is not said when: by the end of the window.
+            ("RateLimit-Policy: \"a\";w=10, \"b\";q=7;w=60\nRateLimit: \"b\";r=0", Some(60.0)),
+            ("RateLimit: \"b\";r=0", None),
+            ("RateLimit: limit=100, remaining=0, reset=5", Some(5.0)),
+            ("RateLimit: limit=100, remaining=1, reset=5", None),
+            ("x-ratelimit-remaining: -1\nx-ratelimit-reset: 60", None),
+            ("x-ratelimit-remaining: 0\nx-ratelimit-reset: 1600000000", Some(0.0)),
+            ("x-ratelimit-remaining: 0\nx-ratelimit-reset: 99999999999999999999999999999999999999", None),
+            ("x-ratelimit-remaining: 0\nx-ratelimit-reset: soon", None),
+        ];
+        let now = UNIX_EPOCH + Duration::from_secs(NOW);
+        for (text, seconds) in table {
+            let wait =
+                seconds.map(|seconds| u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap());
+            assert_eq!(parse(text, now), wait, "{text}");
+        }
+    }
+}

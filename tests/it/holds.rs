@@ -1,0 +1,174 @@
+//! Pauses that servers ask for: what headers say, and what waits for how long.
+
+mod headers;
+#[cfg(all(feature = "redis", feature = "sqlite"))]
+mod shared;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use crate::simulated::block;
+use crate::simulated::commands::{Behaviour, Ran, run};
+use crate::support::{Directory, UNLIMITED, needs_program, seeds, sh, text, throttle};
+
+const MILLI: u64 = 1_000_000;
+
+/// Lines of some keys, each with its arrival, and how its command behaves.
+struct Case {
+    max_hold: u64,
+    lines: Vec<(u64, String, Behaviour)>,
+}
+
+impl Case {
+    fn new(seed: u64) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let mut at = 0;
+        let lines = (0..random.u64(1..60)).map(|number| {
+            at += random.u64(0..30) * MILLI;
+            let asked = random.u64(0..400) * MILLI + 7;
+            let behaviour = Behaviour {
+                duration: random.u64(1..100) * MILLI + number + 11,
+                code: i32::from(random.u8(..4) == 0),
+                retry_after: (random.u8(..3) == 0).then_some(asked),
+            };
+            (at, format!("{} {number}", random.u8(..3)), behaviour)
+        });
+        Case { lines: lines.collect(), max_hold: random.u64(1..400) * MILLI }
+    }
+
+    /// When each command starts: at its arrival, after those before it in its lane, and when no pause is known of that
+    /// is not over.
+    fn expected(&self, by_key: bool) -> Vec<(u64, String)> {
+        let mut starts: Vec<(u64, String)> = Vec::new();
+        // By lane: when each pause is heard of, and when it is over; and the last start.
+        let mut lanes: BTreeMap<&str, (Vec<(u64, u64)>, u64)> = BTreeMap::new();
+        for (arrival, line, behaviour) in &self.lines {
+            let lane = if by_key { &line[..1] } else { "" };
+            let (pauses, last) = lanes.entry(lane).or_default();
+            let mut start = (*arrival).max(*last);
+            while let Some((_, over)) = pauses.iter().find(|(heard, over)| *heard <= start && start < *over) {
+                start = *over;
+            }
+            *last = start;
+            let end = start + behaviour.duration;
+            pauses.extend(behaviour.retry_after.map(|asked| (end, end + asked.min(self.max_hold))));
+            starts.push((start, line.clone()));
+        }
+        starts.sort();
+        starts
+    }
+
+    fn found(&self, options: &str) -> Vec<(u64, String)> {
+        let max_hold = format!("--max-hold={}ns", self.max_hold);
+        let blocks = self.lines.iter().map(|(at, line, _)| block(*at, &[line])).collect();
+        let args: Vec<_> = [options, "-j999", &max_hold].into();
+        let outcome = run(&args, blocks, |line, _| {
+            let known = self.lines.iter().find(|(_, other, _)| other == line);
+            known.expect("a line").2
+        });
+        let mut starts: Vec<_> =
+            outcome.runs.into_iter().map(|Ran { start, line, .. }| (start, line)).collect();
+        starts.sort();
+        starts
+    }
+}
+
+/// Whether or not a command has failed, and also if nothing waits when it asks for a pause.
+#[test]
+fn what_is_held_goes_exactly_when_its_pauses_are_over_and_nothing_else_waits() {
+    for seed in seeds(50) {
+        let case = Case::new(seed);
+        for (options, by_key) in [("-r1T/s", false), ("-r1T/s,key=col:1", true)] {
+            println!("seed {seed} {options}");
+            assert_eq!(case.found(options), case.expected(by_key));
+        }
+    }
+}
+
+/// A server that tells with each answer that the quota is used up for 0.3 s. Tells when requests come, and when they are
+/// answered.
+fn exhausted_server(header: &'static str) -> (String, Receiver<(Instant, Instant)>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (tell, told) = mpsc::channel();
+    // It ends with the process.
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let lines = BufReader::new(&stream).lines();
+            lines.map_while(Result::ok).take_while(|line| !line.is_empty()).for_each(drop);
+            let came = Instant::now();
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\n{header}\r\nContent-Length: 5\r\n\r\ndone\n");
+            let _ = tell.send((came, Instant::now()));
+        }
+    });
+    (format!("http://{address}/"), told)
+}
+
+/// The line of the README and of the cookbook, as it stands there.
+#[test]
+fn the_recipe_heeds_what_a_server_says_with_success() {
+    if needs_program("curl").is_none() {
+        return;
+    }
+    let recipe = "throttle -r 5000/h -- sh -c 'curl -fsS -D \"$THROTTLE_HEADERS\" \"$1\"' sh <urls";
+    let cookbook = include_str!("../../man/throttle-cookbook.7").replace(r"\-", "-").replace(r"\(aq", "'");
+    for text in [include_str!("../../README.md"), &cookbook] {
+        assert!(text.contains(recipe), "{text}");
+    }
+    let (url, told) = exhausted_server("X-RateLimit-Remaining: 0\r\nX-RateLimit-Reset-After: 0.3");
+    let home = Directory::new();
+    home.file("urls", format!("{url}1\n{url}2\n"));
+    let mut command = sh(recipe);
+    command.current_dir(home.path()).env("HOME", home.path()).env("no_proxy", "*");
+    let output = command.output().expect("a shell");
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("done\ndone\n", ""));
+    let times: Vec<_> = told.try_iter().collect();
+    assert_eq!(times.len(), 2);
+    assert!(times[1].0.duration_since(times[0].1) >= Duration::from_millis(300), "{times:?}");
+}
+
+#[test]
+fn a_pause_is_told_and_is_no_longer_than_it_may_be() {
+    let script = "echo 'x-ratelimit-remaining: 0\nx-ratelimit-reset: 90000' >$THROTTLE_HEADERS";
+    let run = |args: &[&str]| {
+        let args = [args, &[UNLIMITED, "--", "sh", "-c", script]].concat();
+        let output = throttle(&args).write_stdin("a 1\n").output().expect("a run");
+        assert_eq!(output.status.code(), Some(0));
+        text(&output.stderr)
+    };
+    let told = run(&[]);
+    let expected = "throttle: item 1 'a 1': the server asks for a pause of 1day1h, --max-hold allows 1h: all items wait \
+                    until ";
+    assert!(told.starts_with(expected), "{told}");
+    let told = run(&["--max-hold=2d", "-Kcol:1"]);
+    let expected =
+        "throttle: item 1 'a 1': the server asks for a pause of 1day1h: all items with its keys wait until ";
+    assert!(told.starts_with(expected), "{told}");
+    assert_eq!(run(&["--max-hold=0"]), "");
+    assert_eq!(run(&["-q"]), "");
+}
+
+/// The file has two names, and what is in it counts once.
+#[test]
+fn the_file_of_headers_has_two_names() {
+    let script = "test \"$THROTTLE_HEADERS\" = \"$THROTTLE_RETRY_AFTER\" && echo 0.2 >$THROTTLE_RETRY_AFTER && date +%s%N";
+    let output =
+        throttle(&[UNLIMITED, "--", "sh", "-c", script]).write_stdin("1\n2\n").output().expect("a run");
+    let times: Vec<u64> = text(&output.stdout).lines().map(|line| line.parse().expect("a time")).collect();
+    assert!(times.len() == 2 && times[1] - times[0] >= 199 * MILLI, "{times:?}");
+}
+
+/// Where nothing can be written, commands run, but cannot tell.
+#[test]
+fn commands_run_where_there_is_no_room_for_files() {
+    let args = [UNLIMITED, "--", "sh", "-c", "echo $THROTTLE_HEADERS"];
+    let output = throttle(&args).env("TMPDIR", "/dev/null/x").write_stdin("1\n").output().expect("a run");
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("/dev/null\n", Some(0)));
+}

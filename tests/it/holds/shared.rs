@@ -1,0 +1,116 @@
+//! Pauses of limits that runs share: heard by one of them, or set by hand.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::redis::server::RedisServer;
+use crate::support::{Directory, Running, text, throttle};
+
+/// Runs `check` with a state in a file, and with one on a server.
+fn for_each_state(check: impl Fn(&str) + Sync) {
+    let (directory, server) = (Directory::new(), RedisServer::start());
+    let file = directory.path().join("state").display().to_string();
+    let on_server = server.as_ref().map(|server| server.url("held"));
+    // They wait for seconds.
+    thread::scope(|scope| {
+        for state in [Some(&file), on_server.as_ref()].into_iter().flatten() {
+            scope.spawn(|| check(state));
+        }
+    });
+}
+
+fn state(args: &[&str], state: &str) -> String {
+    let output = throttle(&[args, &["-s", state]].concat()).output().expect("a run");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What is said of holds.
+fn held(status: &str) -> Vec<&str> {
+    status.lines().filter(|line| line.starts_with("held: ")).collect()
+}
+
+const RATE: &str = "-r100/2s,margin=100ms";
+
+#[test]
+fn what_one_run_hears_silences_the_others() {
+    for_each_state(|name| {
+        let mut other = Running::throttle(&[RATE, "-s", name]);
+        other.write("1\n");
+        other.line();
+        let args = [RATE, "-s", name, "--", "sh", "-c", "echo 1 >$THROTTLE_HEADERS"];
+        let before = Instant::now();
+        let output = throttle(&args).write_stdin("x\n").output().expect("a run");
+        let told = text(&output.stderr);
+        assert!(
+            told.starts_with("throttle: item 1 'x': the server asks for a pause of 1s: all items wait"),
+            "{told}"
+        );
+        let status = state(&["--status"], name);
+        assert!(held(&status)[0].starts_with("held: everything, for "), "{name}: {status}");
+        other.write("2\n");
+        assert_eq!(other.line(), "2\n");
+        assert!(before.elapsed() >= Duration::from_secs(1), "{name}");
+        let told = other.error_line();
+        assert!(told.starts_with("throttle: the shared limits are held until "), "{told}");
+        assert_eq!(held(&state(&["--status"], name)), [""; 0], "{name}");
+    });
+}
+
+#[test]
+fn a_hold_by_hand_holds_all_until_it_is_lifted() {
+    for_each_state(|name| {
+        for rate in [RATE, "-r100/2s,key=col:1,margin=100ms"] {
+            let refusal = throttle(&["--hold=1h", "-s", name]).output().expect("a run");
+            assert_eq!(refusal.status.code(), Some(1), "there is none yet");
+            assert!(text(&refusal.stderr).contains("there is no state to hold"));
+            let mut run = Running::throttle(&[rate, "-s", name]);
+            run.write("1\n");
+            run.line();
+            state(&["--hold=1h"], name);
+            let status = state(&["--status"], name);
+            assert!(held(&status)[0].starts_with("held: everything, for 59m59s"), "{status}");
+            // On a server, runs ask once a second whether all keys are held.
+            thread::sleep(Duration::from_millis(1100));
+            run.write("2\n");
+            assert!(run.error_line().contains("the shared limits are held until "));
+            state(&["--hold=0"], name);
+            assert_eq!(run.line(), "2\n");
+            assert_eq!(held(&state(&["--status"], name)), [""; 0]);
+            drop(run);
+            state(&["--reset-state"], name);
+        }
+    });
+}
+
+#[test]
+fn a_key_that_is_held_is_so_in_all_runs_and_no_other_key() {
+    for_each_state(|name| {
+        let rate = "-r100/2s,key=col:1,margin=100ms";
+        let script = "case $1 in a*) echo 3600 >$THROTTLE_HEADERS ;; esac";
+        let args = [rate, "-q", "-s", name, "--", "sh", "-c", script, "sh"];
+        throttle(&args).write_stdin("a 1\nb 1\n").assert().success();
+        let mut run = Running::throttle(&[rate, "-s", name]);
+        run.write("a 2\nb 2\n");
+        assert_eq!(run.line(), "b 2\n");
+        assert!(run.error_line().contains("the shared limits are held until "));
+        if !name.starts_with("redis") {
+            let status = state(&["--status"], name);
+            assert!(held(&status)[0].starts_with("held: key 'a', for 59m5"), "{status}");
+        }
+        state(&["--hold=0"], name);
+        assert_eq!(run.line(), "a 2\n");
+    });
+}
+
+#[test]
+fn a_status_is_the_same_of_a_file_and_of_a_server() {
+    for_each_state(|name| {
+        throttle(&["-r5/1h,margin=2s", "-s", name]).write_stdin("1\n2\n3\n").assert().success();
+        let status = state(&["--status"], name);
+        assert!(
+            status.starts_with("5/1h,algo=sliding,margin=2s: 3 used, 2 free, next slot now\n"),
+            "{status}"
+        );
+    });
+}

@@ -122,14 +122,14 @@ impl Limits {
         })
     }
 
-    /// Which of the limits allows the release last, if any makes it wait at all.
-    pub(super) fn binding(&self, request: &Request) -> Option<usize> {
+    /// Which of the limits allows the release last, if any makes it wait at all, and when.
+    pub(super) fn binding(&self, request: &Request) -> Option<(usize, Verdict)> {
         let answers = self.all.iter().zip(request.costs).map(|(limit, &cost)| match cost {
             0 => Verdict::At(request.since),
             _ => limit.opening(request.key(limit), request.ask(cost), request.since).from,
         });
         let latest = answers.enumerate().max_by_key(|&(at, answer)| (answer, std::cmp::Reverse(at)));
-        latest.filter(|(_, answer)| *answer > Verdict::At(request.since)).map(|(at, _)| at)
+        latest.filter(|(_, answer)| *answer > Verdict::At(request.since))
     }
 
     /// The limits, in the order of the costs of a request.
@@ -338,7 +338,7 @@ mod tests {
         ]);
         assert_eq!(limits.binding(&request(0, &[1, 1], &[])), None);
         release(&mut limits, 0, &request(0, &[1, 1], &[]));
-        assert_eq!(limits.binding(&request(5, &[1, 1], &[])), Some(1));
-        assert_eq!(limits.binding(&request(5, &[1, 0], &[])), Some(0));
+        assert_eq!(limits.binding(&request(5, &[1, 1], &[])), Some((1, Verdict::At(Time(100)))));
+        assert_eq!(limits.binding(&request(5, &[1, 0], &[])), Some((0, Verdict::At(Time(10)))));
     }
 }

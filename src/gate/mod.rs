@@ -38,6 +38,8 @@ pub use self::last_release::last_release;
 pub use self::limit::Limit;
 pub use self::limiter::{Availability, Limiter};
 pub use self::limits::{Charged, Limits, Request};
+#[cfg(test)]
+pub(crate) use self::opening::ASKED;
 pub use self::opening::Opening;
 pub use self::own::Own;
 pub use self::single::Single;
@@ -80,7 +82,7 @@ pub enum Why {
     /// A limit, by its place.
     Limit(usize),
     /// Something else than an instant, for this limit.
-    Never(Option<usize>),
+    Never(usize),
     /// A slot; if only one limit is shared, it is that one's.
     Slot(Option<usize>),
 }
@@ -89,8 +91,8 @@ impl Why {
     /// The limit that is waited for, if it is known.
     pub fn limit(self) -> Option<usize> {
         match self {
-            Why::Limit(limit) => Some(limit),
-            Why::Never(limit) | Why::Slot(limit) => limit,
+            Why::Limit(limit) | Why::Never(limit) => Some(limit),
+            Why::Slot(limit) => limit,
         }
     }
 }

@@ -18,6 +18,12 @@ pub struct Opening {
 /// So many times, at most, limits are asked in turn that do not agree.
 const MOST_ROUNDS: usize = 1000;
 
+#[cfg(test)]
+std::thread_local! {
+    /// How often limits were asked for an opening.
+    pub(crate) static ASKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 impl Opening {
     /// At no instant.
     pub const NEVER: Opening = Opening { from: Verdict::Never, until: None };
@@ -46,6 +52,8 @@ impl Opening {
         all: &(impl Iterator<Item = L> + Clone),
         ask: impl Fn(L, Time) -> Opening,
     ) -> Self {
+        #[cfg(test)]
+        ASKED.set(ASKED.get() + 1);
         let mut from = since;
         for _ in 0..MOST_ROUNDS {
             let mut agreed = Opening::at(from);

@@ -96,11 +96,10 @@ impl Gate for Own {
     }
 
     fn why(&self, request: &Request) -> Option<Why> {
-        let limit = self.limits.binding(request);
-        match self.limits.ask(Part::All, request, request.since).from {
-            Verdict::Never => Some(Why::Never(limit)),
-            Verdict::At(_) => limit.map(Why::Limit),
-        }
+        self.limits.binding(request).map(|(limit, verdict)| match verdict {
+            Verdict::Never => Why::Never(limit),
+            Verdict::At(_) => Why::Limit(limit),
+        })
     }
 
     fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Refusal> {

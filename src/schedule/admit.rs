@@ -107,7 +107,7 @@ impl Schedule {
                             |schedule: &Self, segment: &_| schedule.argument_error(segment, argument_error);
                         self.reject(why, Exit::CommandFailed);
                     }
-                    None => _ = self.push(),
+                    None => self.push(),
                 }
             } else {
                 break;
@@ -146,12 +146,12 @@ impl Schedule {
         }
     }
 
-    /// Lets the next item join its lane, which is returned.
-    fn push(&mut self) -> Option<usize> {
-        let (lane, displaced) = self.queue.push(self.intake.take()?, &self.rules);
-        self.stats.refuse(displaced);
-        self.tally.refuse(None, displaced);
-        Some(lane)
+    fn push(&mut self) {
+        if let Some(items) = self.intake.take() {
+            let displaced = self.queue.push(items, &self.rules);
+            self.stats.refuse(displaced);
+            self.tally.refuse(None, displaced);
+        }
     }
 
     /// What is to be told of an item that cannot be given to a command.
@@ -242,12 +242,16 @@ impl Schedule {
             if may_pass && self.rules.gate.admit(&mut admission.charges, now, &request, 1).is_ok() {
                 self.intake.pass().into_iter().for_each(|segment| admission.push(segment));
             } else {
-                let lane = self.push();
+                // What is admitted already may be what holds it up.
+                if may_pass && !admission.batch().is_empty() {
+                    let items = self.intake.take().into_iter();
+                    admission.deferred.extend(items.map(|items| self.queue.push_over(items, &self.rules)));
+                    continue;
+                }
+                self.push();
                 if !may_pass {
                     return true;
                 }
-                // What has passed is still to be charged.
-                admission.deferred.extend(lane);
             }
         }
         false

@@ -132,6 +132,11 @@ impl Lane {
         self.waiting.iter().map(|part| &part.items)
     }
 
+    /// The number of items that wait.
+    pub(super) fn items(&self) -> u64 {
+        self.items
+    }
+
     /// In how many parts all that waits is kept.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()

@@ -92,8 +92,10 @@ struct Entry {
     standing: Place,
     /// The answer of the limits that go by key.
     kept: Kept,
-    /// What left last is still to be charged.
+    /// Something is still to be charged that its answers do not know of.
     is_uncharged: bool,
+    /// It waits for what is admitted to be charged.
+    is_passed_over: bool,
 }
 
 /// Where a lane is to be found.
@@ -199,8 +201,17 @@ impl Queue {
         self.lanes.iter().filter_map(|entry| entry.lane.front()).map(|items| &items.segment)
     }
 
-    /// Items join their lane. Returns which that is, and how many others they displaced.
-    pub(super) fn push(&mut self, items: Items, rules: &Rules) -> (usize, u64) {
+    /// Items join their lane, which is passed over until [`Queue::settle`]. Returns which that is.
+    pub(super) fn push_over(&mut self, items: Items, rules: &Rules) -> usize {
+        self.forget_emptied(items.segment.arrival());
+        let at = self.find(&items);
+        self.pass_over(at);
+        self.push(items, rules);
+        at
+    }
+
+    /// Items join their lane. Returns how many others they displaced.
+    pub(super) fn push(&mut self, items: Items, rules: &Rules) -> u64 {
         self.forget_emptied(items.segment.arrival());
         let at = self.find(&items);
         let displaced = match rules.on_limit {
@@ -210,10 +221,12 @@ impl Queue {
         self.count_in(&items.segment);
         self.lanes[at].lane.push(items, &rules.batcher);
         // A lane that stands somewhere stays there, unless the items complete a batch.
-        if matches!(self.lanes[at].standing, Place::Out) || rules.batcher.lingers() {
+        let Entry { standing, is_passed_over, .. } = &self.lanes[at];
+        let is_out = matches!(standing, Place::Out) && !is_passed_over;
+        if is_out || rules.batcher.lingers() {
             self.place(at, rules);
         }
-        (at, displaced)
+        displaced
     }
 
     /// Puts back what was taken out, to be sent again.
@@ -335,7 +348,11 @@ impl Queue {
     fn place(&mut self, at: usize, rules: &Rules) {
         self.remove(at);
         let Some(position) = self.position(at) else { return };
-        let opening = self.ask(at, rules, Part::Keyed, Time::ZERO);
+        // If there is one lane for all, the whole gate is asked at once.
+        let opening = match self.config.in_order {
+            true => Opening::at(Time::ZERO),
+            false => self.ask(at, rules, Part::Keyed, Time::ZERO),
+        };
         self.keep(at, rules, opening);
         self.stand(at, Place::Waiting(opening.from, position));
     }
@@ -427,8 +444,9 @@ impl Queue {
 
     /// The only lane that waits, if there is only one. It need not be compared with others, so it is not moved.
     fn only(&self) -> Option<Position> {
-        let is_only = self.waiting.len() == 1 && self.ready.is_empty();
-        self.waiting.first().filter(|_| is_only).map(|(_, position)| *position)
+        // Others may be passed over for now.
+        let is_only = |at: usize| self.waiting.len() == 1 && self.lanes[at].lane.items() == self.items;
+        self.waiting.first().map(|(_, position)| *position).filter(|&(_, at)| is_only(at))
     }
 
     /// Moves lanes from waiting to ready, as the limits that go by key admit them.
@@ -481,7 +499,7 @@ impl Queue {
         let entry = &mut self.lanes[at];
         let (revision, since) = (rules.gate.revision(Part::Keyed), entry.lane.since());
         entry.kept = Kept(Some(Answer { opening, revision, since }));
-        entry.is_uncharged = false;
+        entry.is_passed_over = false;
     }
 
     /// What the whole gate answers to the only lane.
@@ -530,6 +548,7 @@ impl Queue {
     /// Passes over a lane until [`Queue::settle`]: a limit is used up by what is admitted already.
     pub(super) fn pass_over(&mut self, at: usize) {
         self.remove(at);
+        (self.lanes[at].is_passed_over, self.lanes[at].is_uncharged) = (true, true);
     }
 
     /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Queue::settle`].
@@ -542,7 +561,8 @@ impl Queue {
         rules: &Rules,
     ) -> Vec<Segment> {
         let charge = self.lanes[at].lane.front().map(|front| front.charge.clone());
-        let (whole, standing) = (self.whole, self.remove(at));
+        let (whole, group) = (self.whole, self.group_of(at));
+        let standing = self.remove(at);
         let taken = self.take_out(at, count, now, delimiter, rules);
         let lane = &self.lanes[at].lane;
         // What is charged the same gets the same answer until something is charged.
@@ -550,12 +570,20 @@ impl Queue {
             && lane.since().is_some_and(|since| since <= now)
             && !rules.depends_on_since();
         if is_alike && let Some(position) = self.position(at) {
-            self.go_on(at, standing.moved(position), whole);
+            self.go_on(at, standing.moved(position), whole, group);
         } else {
             self.place(at, rules);
         }
         self.lanes[at].is_uncharged = true;
         taken
+    }
+
+    /// What the common limits answer to what is like a lane.
+    fn group_of(&self, at: usize) -> Kept {
+        match &self.lanes[at].standing {
+            Place::Ready(kind, _) => self.ready.get(kind).map_or(Kept::default(), |group| group.kept),
+            Place::Out | Place::Waiting(..) => Kept::default(),
+        }
     }
 
     /// Takes out the first `count` items of a lane, which are not charged.
@@ -585,8 +613,11 @@ impl Queue {
     }
 
     /// The answers to what was in front of a lane are those to what is there now.
-    fn go_on(&mut self, at: usize, standing: Place, whole: Kept) {
+    fn go_on(&mut self, at: usize, standing: Place, whole: Kept, group: Kept) {
         let since = self.lanes[at].lane.since();
+        if let Place::Ready(kind, _) = &standing {
+            self.ready.entry(kind.clone()).or_default().kept = group;
+        }
         self.stand(at, standing);
         let entry = &mut self.lanes[at];
         entry.kept.0.iter_mut().for_each(|answer| answer.since = since);
@@ -612,14 +643,11 @@ impl Queue {
 
     /// What was admitted is over with, as of `now`, for the lanes it came from and for those that were passed over.
     pub(super) fn settle(&mut self, now: Time, released: &[usize], passed_over: &[usize], rules: &Rules) {
-        for &at in released {
-            self.lanes[at].lane.released(now);
-            if self.lanes[at].is_uncharged || self.is_stale(at, rules, now) {
+        released.iter().for_each(|&at| self.lanes[at].lane.released(now));
+        for &at in released.iter().chain(passed_over) {
+            if std::mem::take(&mut self.lanes[at].is_uncharged) || self.is_stale(at, rules, now) {
                 self.place(at, rules);
             }
-        }
-        for &at in passed_over {
-            self.place(at, rules);
         }
     }
 

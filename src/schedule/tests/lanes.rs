@@ -1,6 +1,7 @@
 //! Lanes, and the short way past them.
 
 use super::*;
+use crate::gate::ASKED;
 
 #[test]
 fn an_item_that_cannot_take_the_short_way_waits_in_its_lane() {
@@ -234,4 +235,40 @@ fn limits_of_keys_are_evicted_unless_something_waits_for_them() {
         (2 * S + 1, EndOfInput, "wait 3000000000"),
         (3 * S, Due, "wait 10000000005"),
     ]);
+}
+
+/// Releases items of so many keys as they become due. Returns how often the limits were asked.
+fn asked(args: &str, keys: u64, items: u64, step: u64) -> u64 {
+    let mut scene = Scene::new(args);
+    let lines: Vec<_> = (0..items).map(|item| format!("k{} x{}\n", item % keys, item % 3)).collect();
+    scene.happens(Time(0), &Input(lines.concat().leak()));
+    ASKED.set(0);
+    let mut now = 0;
+    while scene.schedule.stats().released < items {
+        scene.happens(Time(now), &Due);
+        scene.actions(now);
+        now += step;
+        assert!(now < 1_000_000, "{args}");
+    }
+    ASKED.get()
+}
+
+#[test]
+fn a_keyed_release_is_asked_about_at_most_twice() {
+    for args in [
+        "-r 1/100ns,key=col:1",
+        "-r 1/100ns,key=col:1 -r 1/3ns",
+        "-r 3/100ns,key=col:1 -r 2/9ns,algo=bucket",
+        "-r 1/10ns,key=col:1 --in-order",
+        "-r 1/100ns,key=col:1 -r 1/3ns --lookahead 5",
+        "-r 1/100ns,key=col:1 -r 1/3ns --skip-blank",
+    ] {
+        for keys in [1, 2, 40] {
+            for step in [1, 50] {
+                let asked = asked(args, keys, 200, step);
+                // As it joins its lane, and the others, at first.
+                assert!(asked <= 2 * (200 + keys), "{asked} with {keys} keys and a step of {step}: {args}");
+            }
+        }
+    }
 }

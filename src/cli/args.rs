@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser, ValueHint};
 
-use super::help;
+use super::{help, packaged};
 use crate::config::{
-    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Selector, Source, Stats,
-    When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count, parse_size,
+    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Period, Selector, Source,
+    Stats, When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count,
+    parse_limit_period, parse_size,
 };
 use crate::time::Time;
 
@@ -34,7 +35,7 @@ More: throttle help; throttle --help";
 #[expect(clippy::struct_excessive_bools, clippy::doc_markdown)]
 #[command(
     name = "throttle",
-    version,
+    version = packaged::VERSION.as_str(),
     disable_help_flag = true,
     disable_version_flag = true,
     after_help = EXAMPLES,
@@ -53,9 +54,9 @@ pub struct Cli {
     /// Length of the period: 500ms, 2s, 1m30s [default: 1s]
     ///
     /// Units are ns, us, ms, s, m, h, d and w; a bare number is seconds. Decimals are allowed.
-    #[arg(short, long, value_name = "DUR", value_parser = parse_duration, help_heading = "Limits")]
+    #[arg(short, long, value_name = "DUR", value_parser = parse_limit_period, help_heading = "Limits")]
     #[arg(allow_negative_numbers = true)]
-    pub(super) period: Option<u64>,
+    pub(super) period: Option<Period>,
 
     /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line
     ///
@@ -272,7 +273,7 @@ pub struct Cli {
 
     /// Wait before a retry: 1s..5m, or 22,75=1s..5m
     ///
-    /// [CODES=]MIN..MAX. The wait is a random time between MIN and twice MIN, then four times MIN, and so on up to MAX.
+    /// [CODES=]MIN..MAX, or one time for a wait that stays the same. The wait is a random time between MIN and twice MIN, then four times MIN, and so on up to MAX.
     /// Other items go on meanwhile; then the item is next in line. With --in-order it keeps its place, and the others wait.
     /// A time that a command puts into $THROTTLE_RETRY_AFTER holds up everything with the same keys. With CODES, only
     /// commands that exit with one of these are tried again, and none that was killed. Without --backoff, a retry goes when
@@ -411,7 +412,12 @@ pub struct Cli {
     #[arg(short, long, action = ArgAction::Help, help_heading = "Control")]
     pub(super) help: Option<bool>,
 
-    /// Print version
+    /// Print a manual page or a completion, for packages
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(packaged::names()))]
+    #[arg(exclusive = true, hide_short_help = true, help_heading = "Control")]
+    pub(super) generate: Option<String>,
+
+    /// Print version, commit and features
     #[arg(short = 'V', long, action = ArgAction::Version, help_heading = "Control")]
     pub(super) version: Option<bool>,
 
@@ -426,6 +432,9 @@ fn parse_lookahead(text: &str) -> Result<NonZeroU64> {
 }
 
 fn parse_jobs(text: &str) -> Result<NonZeroUsize> {
+    if let Some(percent) = text.strip_suffix('%').filter(|percent| percent.parse::<u32>().is_ok()) {
+        bail!("a number is needed: for {text} of the processors, -j $(($(nproc) * {percent} / 100))");
+    }
     let jobs = usize::try_from(parse_count(text)?)?;
     NonZeroUsize::new(jobs)
         .context("at least 1 has to run; as many as there are items would be -j 1000 or so")

@@ -1,12 +1,14 @@
 //! What is wrong with a COMMAND before it is run for the first time.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
+
+use crate::printable::quoted;
 
 /// Checks that what stands where a command should is not a file of items.
 pub(super) fn check(command: &OsStr) -> Result<()> {
@@ -16,6 +18,33 @@ pub(super) fn check(command: &OsStr) -> Result<()> {
         "{name} is a file and cannot be run: to read items from it, use <{name} or -a {name}"
     );
     Ok(())
+}
+
+/// What is special to a shell in a line of words.
+const SPECIAL: &str = "|&;<>()$`\\\"'*?[#~\n";
+
+/// Checks that what stands where a command should is not a whole line, quoted for a shell.
+pub(super) fn check_line(command: &[OsString], placeholder: Option<&OsStr>, has_stdin: bool) -> Result<()> {
+    let Some(name) = command.first().filter(|name| name.as_bytes().contains(&b' ')) else { return Ok(()) };
+    let words: Option<Vec<_>> = command.iter().map(|word| word.to_str()).collect();
+    let Some(words) = words.filter(|_| !Path::new(name).exists() && !is_found(name)) else { return Ok(()) };
+    let (line, name) = (words.join(" "), quoted(&command[..1]));
+    ensure!(
+        line.contains(|c| SPECIAL.contains(c)),
+        "there is no program {name}: to run a program with arguments, do not quote them as one: -- {line}"
+    );
+    let placeholder = placeholder.and_then(OsStr::to_str).unwrap_or("{}");
+    let script = if has_stdin { line } else { with_argument(&line, placeholder) };
+    let shell: Vec<_> = ["sh", "-c", &script, "sh"].map(OsString::from).into();
+    bail!("there is no program {name}, and no shell reads it: write -- {}", quoted(&shell));
+}
+
+/// A line for a shell with its first argument in place of the item, which must not become a part of the script.
+fn with_argument(line: &str, placeholder: &str) -> String {
+    const ARGUMENT: &str = "\"$1\"";
+    let quoted = [format!("\"{placeholder}\""), format!("'{placeholder}'"), placeholder.to_owned()];
+    let script = quoted.iter().fold(line.to_owned(), |script, form| script.replace(form, ARGUMENT));
+    if script == line { format!("{line} {ARGUMENT}") } else { script }
 }
 
 fn is_data(path: &Path) -> bool {

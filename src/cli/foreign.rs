@@ -10,7 +10,7 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--bar"], "parallel", "use --progress"),
     (&["--eta", "-e"], "parallel and pv", "use --progress, which shows when the run ends"),
     (&["--timer"], "pv", "use -v, which tells the time at the end"),
-    (&["-L", "--rate-limit"], "pv", "use -r {N}/s for items, or -r {N}/s,cost=bytes for bytes"),
+    (&["-L", "--rate-limit"], "pv", "use -r {N}/s for items, or -r {N}/s,cost=bytes,algo=bucket for bytes"),
     (&["-l", "--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
     (&["--size"], "pv", "leave it out: --progress finds the size of a regular file"),
     (&["-N", "--max-args"], "xargs and parallel", "use -B {N}, which gives a command up to that many items"),
@@ -43,7 +43,7 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--no-run-if-empty"], "xargs and parallel", "leave it out: without items, nothing is run"),
     (&["--interactive"], "xargs and parallel", "look at --dry-run before, or at -t meanwhile"),
     (&["-o", "--open-tty"], "xargs", "use -a {FILE}, which leaves stdin to the command"),
-    (&["--limit-rate"], "curl", "use -r {N}/s,cost=bytes"),
+    (&["--limit-rate"], "curl", "use -r {N}/s,cost=bytes,algo=bucket"),
 ];
 
 /// Arguments after which parallel takes items from its command line.
@@ -71,10 +71,18 @@ fn with_value(advice: &str, value: Option<&str>) -> String {
     let mut rest = advice;
     while let Some((before, name, after)) = placeholder(rest) {
         told.push_str(before);
-        told.push_str(value.unwrap_or(name));
+        told.push_str(&value.map_or_else(|| name.to_owned(), |value| as_ours(name, value)));
         rest = after;
     }
     told + rest
+}
+
+/// A value as it is written here: numbers with units in capitals, and without bytes.
+fn as_ours(name: &str, value: &str) -> String {
+    match value.strip_suffix(['b', 'B']).unwrap_or(value) {
+        number if name == "N" => number.replace('m', "M").replace('g', "G").replace('t', "T"),
+        _ => value.to_owned(),
+    }
 }
 
 /// The first word in braces, and what is around it. Braces around nothing are no placeholder.
@@ -107,8 +115,9 @@ mod tests {
             ("--delay", "throttle --delay 1 echo", "use -n 1 -p 1"),
             ("--delay", "throttle --delay=0.5 echo", "use -n 1 -p 0.5"),
             ("--delay", "throttle --delay", "use -n 1 -p DUR"),
-            ("-L", "throttle -L10", "use -r 10/s for items, or -r 10/s,cost=bytes for bytes"),
+            ("-L", "throttle -L10", "use -r 10/s for items, or -r 10/s,cost=bytes,algo=bucket for bytes"),
             ("-L", "throttle -L -j2", "use -r N/s for items"),
+            ("-L", "throttle -L 2mb", "use -r 2M/s for items"),
             ("--joblog", "throttle --joblog my.log", "use --log my.log"),
             ("--tag", "throttle --tag", "$1: |"),
         ] {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::args::Cli;
+use super::misplaced;
 use crate::config::{
     Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText,
     Report, Retry, Run, Shared, Source, State, Stats, Upkeep, VARIABLE, check_shareable,
@@ -88,14 +89,11 @@ impl Cli {
         self.check_count()?;
         let mut sources = Vec::new();
         if self.count.is_some() || self.period.is_some() {
-            let rate = RateText::new(self.count.unwrap_or(1), self.period.unwrap_or(SECOND))?;
+            let rate = RateText::new(self.count.unwrap_or(1), self.period.clone())?;
             sources.push(Source::Rate(Box::new(rate)));
         }
         sources.extend(self.rate.iter().cloned());
-        ensure!(
-            !self.releases() || !sources.is_empty(),
-            "no limit given: add one, such as -n 10 -p 1m or -r 10/s"
-        );
+        ensure!(!self.releases() || !sources.is_empty(), misplaced::no_limit(&self.command));
         let limits = Limits { sources, defaults };
         limits.given()?;
         ensure!(
@@ -107,7 +105,7 @@ impl Cli {
 
     /// `-n` is a limit here; with xargs and parallel it is something else.
     fn check_count(&self) -> Result<()> {
-        if let (Some(count), None, false) = (self.count, self.period, self.rate.is_empty()) {
+        if let (Some(count), None, false) = (self.count, &self.period, self.rate.is_empty()) {
             let items = match count {
                 1 => "a command gets one item anyway, so leave it out".to_owned(),
                 _ => format!("to give a command up to {count} items, use -B {count}"),

@@ -5,6 +5,8 @@ mod command;
 mod foreign;
 mod help;
 mod meaning;
+mod misplaced;
+mod packaged;
 
 use std::ffi::OsString;
 
@@ -18,7 +20,7 @@ use crate::config::{Config, Upkeep};
 /// What there is to do instead of a run.
 #[derive(Debug)]
 pub enum Instead {
-    /// Help or the version was asked for: the text.
+    /// The text that was asked for: help, the version, a page.
     Help(String),
     /// Something is to be done with the state of shared limits.
     State(Upkeep),
@@ -41,6 +43,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
         _ => args,
     };
     let cli = Cli::try_parse_from(&args).map_err(|error| usage(&error, &args))?;
+    if let Some(text) = cli.generate.as_deref().and_then(packaged::generated) {
+        return Err(Instead::Help(text.to_owned()));
+    }
     if let Some(advice) = foreign::source_advice(&args) {
         return Err(Instead::Mistake(advice));
     }
@@ -52,8 +57,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
     }
 }
 
-/// What stands behind `--` is a command, whatever it looks like.
+/// What stands behind `--` is a command, whatever it looks like, unless it looks like a line for a shell.
 fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
+    command::check_line(&cli.command, cli.placeholder.as_deref(), cli.pipe)?;
     let (before, operands) = args.split_at(args.len() - cli.command.len());
     let is_marked = before.last().is_some_and(|arg| arg == "--");
     operands.first().filter(|_| !is_marked).map_or(Ok(()), |name| command::check(name))

@@ -5,6 +5,7 @@ use anyhow::{Context, Error, Result, bail, ensure};
 use super::duration::{format_duration, has_month, parse_duration};
 use super::fraction::{exact, round_down};
 use super::quantity::{parse_count, parse_scaled};
+use super::rate_text::RateText;
 
 /// A count for each period. The count may be 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,14 +38,18 @@ impl Amount {
         let (count, nanos) = as_written
             .or_else(|| round_down(digits, scale, nanos))
             .with_context(|| format!("'{text}' is too slow: the longest period is 584 years"))?;
-        let warning = has_month(period).then(|| {
-            let month = format_duration(nanos);
-            let minute = period.replace('M', "m");
-            format!("'{text}': M is a month, so the period is {month}; for minutes, write {number}/{minute}")
-        });
+        let warning = month_warning(text, period, nanos, &format!("{number}/"));
         let rounded_from = as_written.is_none().then(|| text.trim().to_owned());
         Ok(Amount { count, period: nanos, rounded_from, warning })
     }
+}
+
+/// A period of months may have been meant as one of minutes: what to write then, after `before`.
+fn month_warning(text: &str, period: &str, nanos: u64, before: &str) -> Option<String> {
+    let (month, minutes) = (format_duration(nanos), period.replace('M', "m"));
+    has_month(period).then(|| {
+        format!("'{text}': M is a month, so the period is {month}; for minutes, write {before}{minutes}")
+    })
 }
 
 /// The count and the period, as they were typed.
@@ -64,80 +69,37 @@ fn parse_period(text: &str) -> Result<u64> {
         .map_err(|_| Error::msg(format!("'{text}' is not a period such as s, 2m or 500ms")))
 }
 
-/// Adds to `error` what the RATE `text` should perhaps have been. What is suggested can be read.
-pub(super) fn nearest(text: &str, error: &Error) -> Error {
-    let valid: Vec<_> = candidates(text).into_iter().filter(|rate| Amount::parse(rate).is_ok()).collect();
-    match valid.split_last() {
-        None => {
-            Error::msg(format!("{error:#}; a rate is a count and a period, such as 10/s, 100/2m or 1/500ms"))
-        }
-        Some((last, [])) => Error::msg(format!("{error:#}: try {last}")),
-        Some((last, others)) => Error::msg(format!("{error:#}: try {} or {last}", others.join(", "))),
-    }
-}
-
-/// What may have been meant.
-fn candidates(text: &str) -> Vec<String> {
-    let (digits, rest) = leading_number(text);
-    let mut words = rest.rsplit(['/', ' ']).map(str::trim).filter(|word| !word.is_empty());
-    let Some(word) = words.next() else {
-        return ["s", "m", "500ms"].map(|period| format!("{digits}/{period}")).into();
-    };
-    let word = word.split(',').next().unwrap_or_default().to_lowercase();
-    match word.as_str() {
-        "hz" => return vec![format!("{digits}/s")],
-        _ if rest == word && parse_duration(&format!("1{word}")).is_ok() => {
-            return vec![format!("{digits}/{word}"), format!("1/{digits}{word}")];
-        }
-        _ => {}
-    }
-    let periods = [word.as_str(), word.trim_start_matches("per"), word.get(..1).unwrap_or_default()];
-    let rates = periods.iter().map(|period| format!("{digits}/{period}"));
-    rates.filter(|rate| Amount::parse(rate).is_ok()).take(1).collect()
-}
-
-/// The number in front, as this program writes it, and what follows it. Without one, it is 1.
-fn leading_number(text: &str) -> (String, &str) {
-    let text = text.trim_start_matches(|c: char| "+-~<=".contains(c) || c.is_whitespace());
-    let is_part = |(at, c): (usize, char)| {
-        let goes_on = text[at + c.len_utf8()..].starts_with(|c: char| c.is_ascii_digit());
-        c.is_ascii_digit() || goes_on && at > 0 && "._,' e".contains(c)
-    };
-    let end = text.char_indices().find(|&at| !is_part(at)).map_or(text.len(), |(at, _)| at);
-    let (number, rest) = text.split_at(end);
-    let digits: String = number.chars().filter(|c| !"_,' ".contains(*c)).collect();
-    let unit = rest.len() - rest.trim_start_matches(['k', 'K', 'M', 'G', 'T', 'i']).len();
-    let (unit, after) = rest.split_at(unit);
-    let has_unit = !after.starts_with(char::is_alphabetic) && parse_count(&format!("1{unit}")).is_ok();
-    let (unit, rest) = if has_unit { (unit, after) } else { ("", rest) };
-    (format!("{}{unit}", without_exponent(&digits)), rest)
-}
-
-/// `1e3` as `1000`.
-fn without_exponent(digits: &str) -> String {
-    let expanded = digits.split_once('e').and_then(|(number, exponent)| {
-        let exponent = exponent.parse().ok().filter(|&exponent: &usize| exponent < 20)?;
-        Some(format!("{number}{}", "0".repeat(exponent))).filter(|_| !number.contains('.'))
-    });
-    match expanded {
-        Some(expanded) => expanded,
-        None if digits.is_empty() => "1".to_owned(),
-        None => digits.to_owned(),
-    }
-}
-
 /// Parses the count of a limit with a period of its own, which is whole.
 ///
 /// # Errors
-/// Not a whole number; if it is a rate for each second, how to write it.
+/// Not a whole number; if it is a rate, how to write it.
 pub fn parse_limit_count(text: &str) -> Result<u64> {
     parse_count(text).map_err(|error| match Amount::parse(&format!("{text}/s")) {
         Ok(Amount { count, period, .. }) => {
             let period = format_duration(period);
             Error::msg(format!("{error}: for {text} a second, use -n {count} -p {period} or -r {text}/s"))
         }
+        Err(_) if text.parse::<RateText>().is_ok() => Error::msg(format!("that is a rate: write -r {text}")),
         Err(_) => error,
     })
+}
+
+/// The period of a limit with a count of its own.
+#[derive(Clone, Debug)]
+pub struct Period {
+    /// In nanoseconds.
+    pub nanos: u64,
+    /// What the user may not have meant.
+    pub(super) warning: Option<String>,
+}
+
+/// Parses the period of a limit with a count of its own.
+///
+/// # Errors
+/// Not a duration.
+pub fn parse_limit_period(text: &str) -> Result<Period> {
+    let nanos = parse_duration(text)?;
+    Ok(Period { nanos, warning: month_warning(&format!("-p {text}"), text, nanos, "-p ") })
 }
 
 #[cfg(test)]
@@ -235,44 +197,6 @@ mod tests {
             ("10/day", 10, 86400),
         ] {
             assert_eq!(amount(text), (count, seconds * SECOND), "{text}");
-        }
-    }
-
-    /// What is typed, and what is suggested.
-    #[test]
-    fn what_is_suggested_can_be_read() {
-        for (text, suggested) in [
-            ("10", &["10/s", "10/m", "10/500ms"][..]),
-            ("10/", &["10/s", "10/m", "10/500ms"]),
-            ("1.5k", &["1.5k/s", "1.5k/m", "1.5k/500ms"]),
-            ("", &["1/s", "1/m", "1/500ms"]),
-            ("/s", &["1/s"]),
-            ("-5/s", &["5/s"]),
-            ("10/S", &["10/s"]),
-            ("10/Min", &["10/min"]),
-            ("10//s", &["10/s"]),
-            ("10/x s", &["10/s"]),
-            ("10Hz", &["10/s"]),
-            ("10s", &["10/s", "1/10s"]),
-            ("10 req/s", &["10/s"]),
-            ("10 requests per minute", &["10/minute"]),
-            ("10persec", &["10/sec"]),
-            ("10/seconde", &["10/s"]),
-            ("1,000/s", &["1000/s"]),
-            ("1_000/s", &["1000/s"]),
-            ("1 000/h", &["1000/h"]),
-            ("1e3/s", &["1000/s"]),
-            ("5Ki req/s", &["5Ki/s"]),
-        ] {
-            let error = text.parse::<super::super::RateText>().unwrap_err().to_string();
-            let list = error.rsplit_once(": try ").unwrap_or_else(|| panic!("{text}: {error}")).1;
-            let list: Vec<_> = list.split(", ").flat_map(|part| part.split(" or ")).collect();
-            assert_eq!(list, suggested, "{text}");
-            list.iter().for_each(|text| assert!(text.parse::<super::super::RateText>().is_ok(), "{text}"));
-        }
-        for text in ["fast", "s/10", "99999999999999999999/s", "10/\u{fc}", "\u{fc}"] {
-            let error = text.parse::<super::super::RateText>().unwrap_err().to_string();
-            assert!(error.contains("10/s, 100/2m or 1/500ms") || error.contains("try 1"), "{text}: {error}");
         }
     }
 

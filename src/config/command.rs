@@ -103,7 +103,7 @@ impl FromStr for Backoff {
             Some((codes, range)) => (codes.split(',').map(parse_code).collect::<Result<_>>()?, range),
             None => (Vec::new(), text),
         };
-        let (least, most) = range.split_once("..").context("a range is needed, such as 1s..5m")?;
+        let (least, most) = range.split_once("..").unwrap_or((range, range));
         let (least, most) = (parse_duration(least)?, parse_duration(most)?);
         ensure!(least <= most, "the range is the wrong way round: the shorter wait comes first");
         Ok(Backoff { codes, least, most })
@@ -137,19 +137,18 @@ impl FromStr for Halt {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (when, failures) =
-            text.split_once(",fail=").context("say when and at what, such as soon,fail=3 or now,fail=10%")?;
+        const FORMS: &str = "there are soon,fail=N and now,fail=N, where N is a number of items or a percentage, as in \
+                             soon,fail=3 or now,fail=10%";
+        let (when, failures) = text.split_once(",fail=").context(FORMS)?;
         let now = match when {
             "now" => true,
             "soon" => false,
-            _ => bail!("there are now and soon"),
+            _ => bail!(FORMS),
         };
-        let number =
-            |text: &str| text.parse().ok().filter(|&number| number > 0).context("the least is fail=1");
-        let failures = match failures.strip_suffix('%') {
-            Some(percent) => Failures::Percent(number(percent)?),
-            None => Failures::Count(number(failures)?),
-        };
+        let (number, is_percent) = failures.strip_suffix('%').map_or((failures, false), |rest| (rest, true));
+        let number: u64 = number.parse().ok().context(FORMS)?;
+        ensure!(number > 0, "the least is fail=1");
+        let failures = if is_percent { Failures::Percent(number) } else { Failures::Count(number) };
         Ok(Halt { now, failures })
     }
 }
@@ -178,7 +177,9 @@ mod tests {
         assert_eq!(backoff, Backoff { codes: vec![22, 75], least: SECOND, most: 300 * SECOND });
         let backoff: Backoff = "0.5..2".parse().unwrap();
         assert_eq!(backoff, Backoff { codes: vec![], least: SECOND / 2, most: 2 * SECOND });
-        for text in ["", "1s", "5s..1s", "x=1s..2s", "0=1s..2s", "256=1s..2s", "1s..x"] {
+        let backoff: Backoff = "22=1s".parse().unwrap();
+        assert_eq!(backoff, Backoff { codes: vec![22], least: SECOND, most: SECOND });
+        for text in ["", "5s..1s", "x=1s..2s", "0=1s..2s", "256=1s..2s", "1s..x"] {
             assert!(text.parse::<Backoff>().is_err(), "{text}");
         }
     }
@@ -196,7 +197,8 @@ mod tests {
         for (text, failed, ended, is_reached) in table {
             assert_eq!(text.parse::<Halt>().unwrap().is_reached(failed, ended), is_reached, "{text}");
         }
-        for text in ["", "now", "later,fail=1", "now,fail=0", "now,fail=x", "now,success=1"] {
+        for text in ["", "now", "later,fail=1", "now,fail=0", "now,fail=x", "now,success=1", "soon,fail=1,x"]
+        {
             assert!(text.parse::<Halt>().is_err(), "{text}");
         }
     }

@@ -9,6 +9,7 @@ mod fraction;
 mod instant;
 mod limits;
 mod named;
+mod nearest;
 mod quantity;
 mod rate;
 mod rate_text;
@@ -24,7 +25,7 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result};
 
 pub use crate::rule::Algorithm;
-pub use amount::parse_limit_count;
+pub use amount::{Period, parse_limit_count, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run};
 pub use delimiter::parse_delimiter;

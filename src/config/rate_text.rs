@@ -4,14 +4,15 @@ use std::str::FromStr;
 
 use anyhow::{Error, Result, anyhow, bail, ensure};
 
-use super::amount::{Amount, nearest};
+use super::amount::{Amount, Period};
 use super::duration::parse_duration;
 use super::named::Named;
+use super::nearest::nearest;
 use super::quantity::parse_count;
 use super::rate::{Defaults, From, Rate, Start};
 use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
-use crate::time::{Hours, Week, Zone};
+use crate::time::{Hours, SECOND, Week, Zone};
 
 /// A RATE as it was written: what it leaves out is `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,13 +31,14 @@ pub struct RateText {
 }
 
 impl RateText {
-    /// `count` per `period` nanoseconds, with nothing else said.
+    /// `count` per `period`, or else per second, with nothing else said.
     ///
     /// # Errors
     /// A count or a period of 0.
-    pub fn new(count: u64, period: u64) -> Result<Self> {
+    pub fn new(count: u64, period: Option<Period>) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
-        Self::of(Amount { count, period, rounded_from: None, warning: None })
+        let Period { nanos, warning } = period.unwrap_or(Period { nanos: SECOND, warning: None });
+        Self::of(Amount { count, period: nanos, rounded_from: None, warning })
     }
 
     /// With nothing else said. The count may be 0.
@@ -215,7 +217,6 @@ impl FromStr for RateText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::SECOND;
 
     fn resolved(text: &str) -> Rate {
         text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()

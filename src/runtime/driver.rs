@@ -9,10 +9,13 @@ use crate::records::{Entry, JobLog};
 use crate::schedule::{Action, Admission, Schedule, Stop};
 use crate::sink::{Cause, Flushed, Sent, Sink};
 use crate::source::Delimiter;
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 use crate::ui::hints::is_long;
 use crate::ui::progress::Progress;
 use crate::ui::report::Reporter;
+
+/// What is shown for less than this between two releases is not worth the time, in nanoseconds.
+const FLASH: u64 = SECOND / 500;
 
 /// A scheduler with the world, the sink and the user that it is driven for.
 pub struct Driver<'a> {
@@ -65,6 +68,7 @@ impl Driver<'_> {
         if let Some(line) = self.sink.trace(batch) {
             self.reporter.trace(&line);
         }
+        self.reporter.hide();
         // A slot may have passed while all this was made ready. From here on, nobody notices any lateness.
         if admission.good_until().is_some_and(|until| self.world.now() > until) {
             return schedule.late(self.world.now(), admission);
@@ -127,6 +131,12 @@ impl Driver<'_> {
             let running = schedule.running() as u64;
             let wall = self.world.wall();
             self.reporter.redraw(now, &Progress { stats: schedule.stats(), running, forecast, wall });
+        }
+        if self.reporter.is_hidden() && schedule.running() == 0 {
+            let next = schedule.next_release();
+            if next.is_none_or(|next| next.since(self.world.now()) > FLASH) {
+                self.reporter.unhide();
+            }
         }
         if redraw_at.is_none() && self.reporter.explains() {
             let (now, next) = (self.world.now(), schedule.next_release());

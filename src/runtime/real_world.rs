@@ -80,6 +80,11 @@ impl RealWorld {
         self.clock
     }
 
+    /// Whether the input was empty from the start.
+    pub fn is_over(&self) -> bool {
+        self.reader.is_over()
+    }
+
     /// Raised when the run is to stop.
     pub fn interrupt(&self) -> Arc<Interrupt> {
         Arc::clone(&self.interrupt)
@@ -90,7 +95,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub fn watch_commands(&mut self) -> anyhow::Result<()> {
-        if !self.reader.is_over() {
+        if !self.is_over() {
             self.reaper = Some(Reaper::start(self.waker.clone())?);
         }
         Ok(())
@@ -109,7 +114,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
-        if !self.reader.is_over() {
+        if !self.is_over() {
             self.booking = Some(BookingThread::open(store, self.waker.clone(), patience)?);
         }
         Ok(())

@@ -29,9 +29,9 @@ impl Schedule {
             }
             Outcome::Completed => self.complete(ended.first, &attempt, None),
             Outcome::Retry { .. } | Outcome::Failed => {
-                self.complete(ended.first, &attempt, Some(Exit::of_command(ended.end)));
                 let failed = self.failed(ended, &attempt);
                 failed.into_iter().for_each(|failed| self.tell(Notice::Failed(failed)));
+                self.complete(ended.first, &attempt, Some(Exit::of_command(ended.end)));
             }
         }
     }

@@ -62,6 +62,8 @@ pub struct Forecast {
     pub next: Option<Time>,
     /// How many items there are, if that is known.
     pub total: Option<Total>,
+    /// How many items are done with: not those whose command is running.
+    pub done: u64,
     /// How many of the items known are left to release.
     pub left: u64,
     /// When the last release may be; not if that depends on a change to the limits.
@@ -85,7 +87,8 @@ impl Schedule {
         let last = self.last_release(now, left).map(|(at, precision)| (at, precision.max(size)));
         // It is never before the next release, which knows of holds and backoffs.
         let ends = last.map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision));
-        Forecast { wait_reason: self.wait_reason(now), next, total, left, ends }
+        let done = self.done() + stats.skipped;
+        Forecast { wait_reason: self.wait_reason(now), next, total, done, left, ends }
     }
 
     /// What the next release waits for at `now`.

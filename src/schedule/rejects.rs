@@ -69,7 +69,7 @@ impl Schedule {
     }
 
     /// The number of items that are done with: not those whose command is running.
-    fn done(&self) -> u64 {
+    pub(super) fn done(&self) -> u64 {
         self.stats.settled - self.attempts.items_in_flight()
     }
 }

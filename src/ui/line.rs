@@ -29,7 +29,7 @@ pub(super) struct Recent {
 
 /// The parts of the line, in the order in which they are left out where there is no room.
 const OPTIONAL: [Part; 6] =
-    [Part::Pace, Part::Running, Part::Percent, Part::Reason, Part::Troubles, Part::End];
+    [Part::Pace, Part::Running, Part::Percent, Part::Reason, Part::End, Part::Troubles];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
@@ -74,9 +74,8 @@ fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, pa
 }
 
 fn done(progress: &Progress, has_percent: bool) -> String {
-    let Forecast { total, left, .. } = progress.forecast;
+    let Forecast { total, done, .. } = progress.forecast;
     let Some(total) = total else { return format!("{} released", progress.stats.released) };
-    let done = total.items.saturating_sub(left);
     let about = if total.is_exact { "" } else { "about " };
     let percent = u128::from(done) * 100 / u128::from(total.items.max(1));
     let percent = if has_percent { format!(" ({percent} %)") } else { String::new() };
@@ -159,7 +158,7 @@ mod tests {
     fn progress(wait_reason: WaitReason) -> Progress {
         let total = Some(Total { items: 300, is_exact: true });
         let next = Some(Time(67 * SECOND));
-        let forecast = Forecast { wait_reason, next, total, left: 270, ends: None };
+        let forecast = Forecast { wait_reason, next, total, done: 30, left: 270, ends: None };
         let stats = Stats { released: 30, settled: 30, read: 300, ..Stats::default() };
         Progress { stats, running: 0, forecast, wall: Wall::default() }
     }
@@ -208,6 +207,8 @@ mod tests {
         for (width, expected) in table {
             assert_eq!(shown(&progress, width), expected, "{width}");
         }
+        progress.forecast.ends = Some((Time(20 * SECOND), Precision::Exact));
+        assert_eq!(shown(&progress, 40), "30 of 300, 2 failed, next in 57s");
     }
 
     #[test]

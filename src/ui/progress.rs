@@ -10,8 +10,9 @@ use crate::config::When;
 use crate::schedule::Total;
 use crate::time::{SECOND, Time};
 
-/// To the start of the line, which is emptied.
-const CLEAR: &str = "\r\x1b[2K";
+/// To the start of the line, which is emptied, and all below it: in a window that has become narrower, it goes on there.
+/// One after the other, as tmux would otherwise keep what the first row of the screen holds.
+const CLEAR: &str = "\r\x1b[2K\x1b[J";
 
 /// Has the terminal cut off what does not fit into the line, should it have become narrower, and no longer do so.
 const CUT: [&str; 2] = ["\x1b[?7l", "\x1b[?7h"];
@@ -30,6 +31,10 @@ pub struct Display {
     can_redraw: bool,
     /// What is on the screen.
     shown: RefCell<Option<String>>,
+    /// What was there before items were written.
+    hidden: RefCell<Option<String>>,
+    /// Items have been written, and the last line has not ended.
+    is_in_line: Cell<bool>,
     /// Tells how many items the input has, if that is known.
     total: Box<dyn Fn() -> Option<Total>>,
     redraw_at: Cell<Time>,
@@ -48,6 +53,8 @@ impl Display {
         Some(Display {
             can_redraw,
             shown: RefCell::new(None),
+            hidden: RefCell::new(None),
+            is_in_line: Cell::new(false),
             total: Box::new(total),
             redraw_at: Cell::new(Time::ZERO),
             is_first: Cell::new(true),
@@ -106,6 +113,25 @@ impl Display {
         result
     }
 
+    /// Takes the line off the screen, where items are about to be written; `ends_line` if they end lines.
+    pub fn hide(&self, ends_line: bool) {
+        if let Some(line) = self.shown.take() {
+            clear();
+            self.hidden.replace(Some(line));
+        }
+        self.is_in_line.set(self.can_redraw && !ends_line);
+    }
+
+    /// Whether it was taken off the screen for items.
+    pub fn is_hidden(&self) -> bool {
+        self.hidden.borrow().is_some()
+    }
+
+    /// Shows it again.
+    pub fn unhide(&self) {
+        self.hidden.take().into_iter().for_each(|line| self.draw(&line));
+    }
+
     /// Takes it off the screen for good.
     pub fn finish(&self) {
         if self.shown.take().is_some() {
@@ -121,8 +147,11 @@ impl Display {
             return;
         }
         let [cut_off, no_more] = CUT;
-        stderr::show(&format!("{CLEAR}{cut_off}{}{no_more}", cut(line, room())));
+        let start = if self.is_in_line.take() { "\r\n" } else { CLEAR };
+        // The cursor stays at the start of the line, wherever the terminal moves that when it gets narrower.
+        stderr::show(&format!("{start}{cut_off}{}{no_more}\r", cut(line, room())));
         self.shown.replace(Some(line.to_owned()));
+        self.hidden.take();
     }
 }
 

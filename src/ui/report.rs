@@ -44,6 +44,8 @@ pub struct Reporter {
     /// `None` tells nothing at all.
     level: Option<Report>,
     display: Option<Display>,
+    /// Whether items are written where progress is shown, and if so, whether they end lines.
+    mixing: Option<bool>,
     as_json: bool,
     /// How many failures were told, or would have been.
     failures: Cell<u64>,
@@ -69,6 +71,7 @@ impl Reporter {
         Reporter {
             level: None,
             display: None,
+            mixing: None,
             as_json: false,
             failures: Cell::new(0),
             is_watched: false,
@@ -81,6 +84,12 @@ impl Reporter {
     pub fn with_display(mut self, display: Option<Display>) -> Self {
         self.explains.set(self.is_watched && display.is_none());
         self.display = display;
+        self
+    }
+
+    /// Takes the progress off the screen whenever items are written there; they end lines if `mixing` says so.
+    pub fn with_mixing(mut self, mixing: Option<bool>) -> Self {
+        self.mixing = mixing;
         self
     }
 
@@ -111,6 +120,21 @@ impl Reporter {
         self.display
             .iter()
             .for_each(|display| display.redraw(now, progress, |text| stderr::show(&line(&text))));
+    }
+
+    /// Items are about to be written.
+    pub fn hide(&self) {
+        self.display.iter().zip(self.mixing).for_each(|(display, ends_line)| display.hide(ends_line));
+    }
+
+    /// Whether progress was hidden since it was shown last.
+    pub fn is_hidden(&self) -> bool {
+        self.display.as_ref().is_some_and(Display::is_hidden)
+    }
+
+    /// No more items are written for a while.
+    pub fn unhide(&self) {
+        self.display.iter().for_each(Display::unhide);
     }
 
     /// The process was stopped, and others have written to the terminal meanwhile.
@@ -198,8 +222,12 @@ impl Reporter {
         if exit == Exit::Signal(Signal::SIGPIPE as i32) {
             // A reader that went away wanted no more.
         } else if let Exit::Signal(number) = exit {
-            let name = signal_name(number);
-            self.notice(&format_args!("ended by {name}: {} read and not released", items(stats.left())));
+            let (name, released) = (signal_name(number), items(stats.released));
+            let failed = if stats.failed > 0 { format!(", {} failed", stats.failed) } else { String::new() };
+            let left = stats.left();
+            self.notice(&format_args!(
+                "ended by {name}: {released} released{failed}, {left} read and not released"
+            ));
         } else if stats.left() > 0 {
             self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
         }

@@ -1,5 +1,6 @@
 //! A run: items are released as the limits admit them.
 
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::observed::Observed;
-use crate::config::{Config, Rate, Run, Shared, State, format_duration};
+use crate::config::{Config, Output, Rate, Run, Shared, State, format_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
@@ -25,6 +26,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
     let reporter = reporter
         .with_display(display(config, &reader, &position))
+        .with_mixing(mixing(config))
         .with_log(config.command().and_then(Log::of));
     ensure!(
         config.plot.is_none() || !files.may_change(),
@@ -33,6 +35,9 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let log = config.command().map(open_log).transpose()?.flatten();
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
+    if world.is_over() && config.input.file.is_none() && config.command().is_some() {
+        reporter.notice(&"no items on standard input");
+    }
     world.watch_limits(files, &rates)?;
     let mut schedule = Schedule::new(config, rates.clone(), world.now());
     if let Some(shared) = &config.shared {
@@ -61,6 +66,14 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
         position.advance(schedule.consumed());
     }
     Ok(exit)
+}
+
+/// Whether what items become is written to where progress is shown, a terminal, and if so, whether it ends lines.
+fn mixing(config: &Config) -> Option<bool> {
+    match config.command() {
+        Some(run) => (run.output == Output::Shared).then_some(true),
+        None => io::stdout().is_terminal().then(|| config.input.delimiter.ends_with(b"\n")),
+    }
 }
 
 fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Option<Display> {

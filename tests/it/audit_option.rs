@@ -226,7 +226,7 @@ fn what_is_found_is_told_when_the_input_pauses() {
 fn a_signal_has_the_numbers_so_far_told() {
     let directory = Directory::new();
     let plot = directory.path().join("plot.svg");
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for signal in [Signal::SIGHUP, Signal::SIGTERM] {
         let args = ["-r1/s", "--audit", "--unsorted=1h", "--stats=json", "--plot", plot.to_str().unwrap()];
         let mut running = Running::throttle(&args);
         running.write("0.5\n0\n9000\n");
@@ -249,8 +249,8 @@ fn a_signal_has_the_numbers_so_far_told() {
 fn a_report_that_nobody_reads_keeps_no_signal_out() {
     let mut running = Running::throttle(&["-r1/h", "--audit"]);
     running.fill(b"0\n");
-    running.signal(Signal::SIGINT);
-    assert_eq!(running.wait().signal(), Some(Signal::SIGINT as i32));
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.wait().signal(), Some(Signal::SIGTERM as i32));
 }
 
 #[test]

@@ -118,13 +118,6 @@ fn long_help_explains_every_flag() {
 }
 
 #[test]
-fn the_version_is_the_packages() {
-    let version = concat!("throttle ", env!("CARGO_PKG_VERSION"), "\n");
-    throttle(&["-V"]).assert().success().stdout(version);
-    throttle(&["--version"]).assert().success().stdout(version);
-}
-
-#[test]
 fn help_that_cannot_be_printed_is_an_error() {
     sh("throttle --help > /dev/full").assert().code(1).stderr(one_line("cannot write"));
 }

@@ -66,7 +66,27 @@ fn a_command_that_cannot_be_run_ends_the_run() {
 
 #[test]
 fn an_empty_input_runs_nothing() {
-    throttle(&["-n1", "--", "no-such-command-here"]).write_stdin("").assert().success().stdout("").stderr("");
+    throttle(&["-n1", "--", "no-such-command-here"]).write_stdin("").assert().success().stdout("");
+}
+
+#[test]
+fn an_input_that_was_empty_from_the_start_is_told() {
+    let directory = Directory::new();
+    directory.file("empty", "");
+    let table = [
+        ("echo </dev/null", "throttle: no items on standard input\n"),
+        ("echo <empty", "throttle: no items on standard input\n"),
+        ("-q echo </dev/null", ""),
+        // Whoever names a file, or only passes items on, sees what there is.
+        ("-a empty echo", ""),
+        ("</dev/null", ""),
+        // It may take its time to find nothing.
+        ("echo", ""),
+    ];
+    for (args, told) in table {
+        let mut run = sh(&format!("sleep 0.3 | throttle -n9 {args}"));
+        run.current_dir(directory.path()).assert().success().stdout("").stderr(told);
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn a_signal_ends_an_hours_wait_and_the_shell_sees_it() {
         }
         let output = end_by(in_an_hours_wait(&[]), signal);
         assert_killed_by(signal, &output);
-        let message = format!("throttle: ended by {signal}: 2 items read and not released\n");
+        let message = format!("throttle: ended by {signal}: 1 item released, 2 read and not released\n");
         assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), message));
     }
 }
@@ -115,7 +115,10 @@ fn a_signal_ends_a_run_that_waits_for_input() {
     assert_eq!(running.line(), "1\n");
     let output = end_by(running, SIGTERM);
     assert_killed_by(SIGTERM, &output);
-    assert_eq!(text(&output.stderr), "throttle: ended by SIGTERM: 0 items read and not released\n");
+    assert_eq!(
+        text(&output.stderr),
+        "throttle: ended by SIGTERM: 1 item released, 0 read and not released\n"
+    );
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn the_first_signal_is_passed_on_as_term_and_the_command_waited_for() {
         let output = end_by(running, signal);
         assert_killed_by(signal, &output);
         assert_eq!(text(&output.stdout), "tidied up\n");
-        assert!(text(&output.stderr).ends_with(": 1 item read and not released\n"));
+        assert!(text(&output.stderr).ends_with(": 1 item released, 1 read and not released\n"));
         assert!(!is_alive(pid));
     }
 }
@@ -255,7 +258,7 @@ fn a_signal_ends_a_write_to_a_pipe_that_nobody_reads() {
         let output = end_by(running, SIGTERM);
         assert_killed_by(SIGTERM, &output);
         assert!(lines.repeat(99).as_bytes().starts_with(&output.stdout), "{args:?}");
-        assert!(text(&output.stderr).contains("items read and not released"));
+        assert!(text(&output.stderr).contains("read and not released"));
     }
 }
 

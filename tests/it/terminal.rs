@@ -8,10 +8,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::libc;
-use nix::sys::signal::Signal::{SIGCONT, SIGSTOP};
+use nix::sys::signal::Signal::{SIGCONT, SIGSTOP, SIGTERM};
 
 use self::screen::Screen;
 use crate::support::{Directory, Running, THROTTLE, numbers, sh_command, text, throttle};
+
+/// Takes the line off.
+const CLEAR: &str = "\r\x1b[2K\x1b[J";
 
 /// The program with a terminal for its messages, and a file of so many items for its input.
 fn on(screen: &Screen, items: u32, args: &[&str]) -> Running {
@@ -67,10 +70,76 @@ fn messages_take_the_place_of_the_line_which_goes_at_the_end() {
     let screen = Screen::new(80);
     let running = on(&screen, 3, &["-n2", "-p1s", "--progress", "--", "sh", "-c", "exit $1", "sh"]);
     assert_eq!(running.collect().status.code(), Some(123));
+    screen.wait_for("exited with 3");
     let raw = screen.raw();
     assert!(raw.contains("2 of 3 (66 %), 2 failed"), "{}", raw.escape_debug());
-    let before = raw.strip_suffix("\r\x1b[2K").unwrap_or_else(|| panic!("{}", raw.escape_debug()));
-    assert!(before.contains("\r\x1b[2Kthrottle: item 3 '3': exited with 3\r\n"), "{}", raw.escape_debug());
+    assert!(
+        raw.ends_with(&format!("{CLEAR}throttle: item 3 '3': exited with 3\r\n")),
+        "{}",
+        raw.escape_debug()
+    );
+    assert_eq!(screen.lines().len(), 3);
+}
+
+/// Whatever the terminal makes of a line that has become too long, and whoever writes between.
+#[test]
+fn a_window_that_gets_narrower_has_no_remains_of_the_line() {
+    let screen = Screen::new(80);
+    let running = on(&screen, 300, &["-n30", "-p1h", "--progress"]);
+    let line = screen.wait_for("; ends ");
+    screen.resize(24);
+    let line = screen.wait_for_change(&line);
+    assert_eq!(screen.lines(), [line]);
+    running.signal(SIGTERM);
+    screen.wait_for_lines(&["throttle: ended by SIGTERM: 30 items released, 270 read and not released"]);
+}
+
+#[test]
+fn items_on_the_same_terminal_do_not_run_into_the_line() {
+    let table: [(&[&str], &[&str]); 3] = [
+        (&[], &["1", "2", "3"]),
+        (&["-d\\n"], &["1", "2", "3"]),
+        // Items that end no lines have one for themselves.
+        (&["-d;"], &["1;", "2;", "3"]),
+    ];
+    for (args, expected) in table {
+        let screen = Screen::new(80);
+        let directory = Directory::new();
+        let delimiter = if args == ["-d;"] { ";" } else { "\n" };
+        let file = directory.file("items", ["1", "2", "3"].join(delimiter));
+        let mut command = Command::new(THROTTLE);
+        command.args(["-n1", "-p600ms", "--progress"]).args(args).stdin(File::open(file).unwrap());
+        command.stdout(screen.terminal()).stderr(screen.terminal());
+        let running = Running::spawn(&mut command);
+        screen.wait_for("1 of 3 (33 %)");
+        assert!(running.collect().status.success());
+        screen.wait_for_lines(expected);
+    }
+}
+
+/// Not those that were released and failed, or still run.
+#[test]
+fn what_was_released_is_not_what_is_done() {
+    let screen = Screen::new(80);
+    let args = ["-r9/s", "-j9", "--retries=1", "--backoff=1h", "--progress", "--", "sh", "-c"];
+    let running = on(&screen, 3, &[&args[..], &["[ $1 = 1 ] || [ $1 = 2 ] && exec sleep 30", "sh"]].concat());
+    screen.wait_for("0 of 3 (0 %), 2 running, next in ");
+    running.signal(SIGTERM);
+}
+
+#[test]
+fn the_end_by_a_signal_is_told_in_one_line() {
+    let screen = Screen::new(80);
+    let running = on(&screen, 9, &["-n3", "-p1h", "-q", "--progress", "--", "sh", "-c", "[ $1 != 2 ]", "sh"]);
+    screen.wait_for("3 of 9 (33 %), 1 failed");
+    running.signal(SIGTERM);
+    screen.wait_for_lines(&[]);
+    drop(running);
+    let screen = Screen::new(80);
+    let running = on(&screen, 9, &["-n3", "-p1h", "--", "sh", "-c", "[ $1 != 2 ]", "sh"]);
+    screen.wait_for("--progress shows more");
+    running.signal(SIGTERM);
+    screen.wait_for("ended by SIGTERM: 3 items released, 1 failed, 6 read and not released");
 }
 
 #[test]
@@ -111,7 +180,7 @@ fn the_first_long_wait_is_explained() {
         let mut running = on(&screen, 2, args);
         let line = screen.wait_for("--progress shows more");
         assert!(line.starts_with("throttle: waiting until ") && line.ends_with(expected), "{line}");
-        running.signal(nix::sys::signal::Signal::SIGTERM);
+        running.signal(SIGTERM);
         running.wait();
         assert_eq!(screen.raw().matches("waiting until").count(), 1);
     }
@@ -154,21 +223,20 @@ fn a_dry_run_ends_with_a_plan_in_words() {
 #[test]
 fn time_that_a_run_was_stopped_is_left_out() {
     let screen = Screen::new(80);
-    let running = on(&screen, 6, &["-n2", "-p0.5s", "--progress", "--stats=json"]);
+    let running = on(&screen, 6, &["-n2", "-p1s", "--progress", "--stats=json"]);
     screen.wait_for("2 of 6");
     running.signal(SIGSTOP);
     std::thread::sleep(Duration::from_millis(1500));
     running.signal(SIGCONT);
     running.collect();
-    let raw = screen.raw();
-    let told = raw.lines().last().unwrap();
-    let told: serde_json::Value = serde_json::from_str(&told[told.find('{').unwrap()..]).unwrap();
+    let told = screen.wait_for("\"exit\":");
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     let number = |name: &str| told[name].as_f64().expect(name);
     // What is left is the part of the stop after the release was due.
     assert!((0.5..number("seconds")).contains(&number("stopped_seconds")), "{told}");
     assert!(number("waited_seconds") > 0.9 && number("highest_rate") >= 2.0, "{told}");
     let limit = &told["limits"][0];
-    assert_eq!((&limit["limit"], &limit["waits"]), (&"2/500ms,algo=sliding".into(), &2.into()));
+    assert_eq!((&limit["limit"], &limit["waits"]), (&"2/1s,algo=sliding".into(), &2.into()));
     assert_eq!((&limit["releases"], &limit["cost"]), (&told["released"], &told["released"]));
     assert_eq!(limit["waited_seconds"], told["waited_seconds"]);
 }

@@ -60,7 +60,7 @@ fn failures_add_up_until_they_end_the_run() {
         (0, Input("a\nb\nc\nd\n"), "send a; send b; send c; send d; wait - or input"),
         (1, Ended(1, 1), "failed 1; wait - or input"),
         (2, Ended(2, 0), "wait - or input"),
-        (3, Ended(3, 1), "halted after 2; failed 3; wait -"),
+        (3, Ended(3, 1), "failed 3; halted after 2; wait -"),
         // It is told only once.
         (4, Ended(4, 1), "failed 4; finish 123"),
     ]);
@@ -69,7 +69,7 @@ fn failures_add_up_until_they_end_the_run() {
         (1, Ended(1, 0), "wait - or input"),
         (2, Ended(2, 0), "wait - or input"),
         (3, Ended(3, 1), "failed 3; wait - or input"),
-        (4, Ended(4, 1), "halted after 2; SIGTERM; failed 4; finish 123"),
+        (4, Ended(4, 1), "failed 4; halted after 2; SIGTERM; finish 123"),
     ]);
 }
 

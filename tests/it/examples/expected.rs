@@ -63,8 +63,8 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "seq 6 | cargo run --release --",
-        changed: ("cargo run --release --", "throttle --dry-run"),
+        part: "seq 6 | cargo run --",
+        changed: ("cargo run --", "throttle --dry-run"),
         shows: &[TWO_A_SECOND],
         ..Example::PLAIN
     },

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGKILL, SIGTERM};
+use nix::sys::signal::Signal::{self, SIGHUP, SIGKILL, SIGTERM};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use throttle::config::parse_duration;
@@ -51,7 +51,7 @@ fn end(running: Running, signal: Signal) {
 fn a_run_that_is_interrupted_gives_back_the_slot_that_it_waits_for() {
     let directory = Directory::new();
     let state = used(&directory);
-    for signal in [SIGINT, SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGTERM, SIGTERM, SIGHUP] {
         end(waiting(&state), signal);
         assert!(next_slot(&state) <= minutes(11), "after {signal}");
     }
@@ -91,7 +91,7 @@ fn the_slot_of_a_run_that_was_killed_is_handed_on() {
     assert!(next_slot(&state) <= minutes(11));
     let next = waiting(&state);
     assert!(next_slot(&state) <= minutes(21));
-    end(next, SIGINT);
+    end(next, SIGTERM);
     assert!(next_slot(&state) <= minutes(11));
 }
 
@@ -107,7 +107,7 @@ fn a_slot_that_was_given_back_is_as_far_from_the_one_before() {
     assert_eq!(first.line(), "1\n");
     let mut second = Running::throttle(&args);
     second.write("3\n");
-    first.signal(SIGINT);
+    first.signal(SIGTERM);
     assert_eq!(second.line(), "3\n");
     assert!(start.elapsed() >= Duration::from_secs(1));
 }

@@ -1,5 +1,6 @@
-//! A terminal of one line, and a person who looks at it.
+//! A terminal, and a person who looks at it.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -16,6 +17,8 @@ use crate::support::eventually;
 pub(super) struct Screen {
     terminal: OwnedFd,
     written: Arc<Mutex<Vec<u8>>>,
+    /// How many columns it had from which byte on.
+    widths: RefCell<Vec<(usize, u16)>>,
 }
 
 impl Screen {
@@ -30,7 +33,7 @@ impl Screen {
                 copy.lock().expect("no panic").extend_from_slice(&chunk[..read]);
             }
         });
-        Screen { terminal: pty.slave, written }
+        Screen { terminal: pty.slave, written, widths: RefCell::new(vec![(0, columns)]) }
     }
 
     /// For a program to write to.
@@ -39,6 +42,7 @@ impl Screen {
     }
 
     pub(super) fn resize(&self, columns: u16) {
+        self.widths.borrow_mut().push((self.raw().len(), columns));
         let size = size(columns);
         // SAFETY: the kernel reads a winsize, which it is given one of.
         #[expect(unsafe_code)]
@@ -51,12 +55,25 @@ impl Screen {
         String::from_utf8(self.written.lock().expect("no panic").clone()).expect("text")
     }
 
+    /// What a person reads, without empty lines.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let (raw, widths) = (self.raw(), self.widths.borrow());
+        let ends = widths.iter().skip(1).map(|(start, _)| *start).chain([raw.len()]);
+        let mut picture = Picture::default();
+        for (&(start, width), end) in widths.iter().zip(ends) {
+            picture.write(&raw[start..end.max(start)], width.into());
+        }
+        picture
+            .lines
+            .iter()
+            .map(|line| line.iter().collect::<String>())
+            .filter(|line| !line.is_empty())
+            .collect()
+    }
+
     /// What a person reads in the last line that is not empty.
     pub(super) fn line(&self) -> String {
-        let raw = self.raw();
-        let last = raw.split("\r\n").filter(|line| !line.is_empty()).last().unwrap_or_default();
-        let drawn = last.rsplit("\r\x1b[2K").next().unwrap_or_default();
-        drawn.replace("\x1b[?7l", "").replace("\x1b[?7h", "")
+        self.lines().pop().unwrap_or_default()
     }
 
     /// The line, once it has this in it.
@@ -65,12 +82,17 @@ impl Screen {
         self.line()
     }
 
+    /// Until these are all that a person reads.
+    pub(super) fn wait_for_lines(&self, lines: &[&str]) {
+        eventually(&format!("{lines:?}"), || self.lines() == lines);
+    }
+
     /// The next line after this one that is drawn as a whole.
     pub(super) fn wait_for_change(&self, line: &str) -> String {
         let before = self.raw().len();
         eventually("another line", || {
             let is_whole = self.raw()[before..].matches("\x1b[?7h").count() >= 2;
-            is_whole && self.raw().ends_with("\x1b[?7h") && self.line() != line
+            is_whole && self.raw().ends_with("\x1b[?7h\r") && self.line() != line
         });
         self.line()
     }
@@ -78,4 +100,59 @@ impl Screen {
 
 fn size(columns: u16) -> Winsize {
     Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// What is on a terminal that breaks lines anew when it gets narrower, as most do: so lines are as long as they were written, and
+/// in as many rows as they take.
+#[derive(Default)]
+struct Picture {
+    lines: Vec<Vec<char>>,
+    row: usize,
+    column: usize,
+}
+
+impl Picture {
+    fn write(&mut self, text: &str, width: usize) {
+        let mut rest = text.chars();
+        while let Some(c) = rest.next() {
+            self.lines.resize(self.lines.len().max(self.row + 1), Vec::new());
+            match c {
+                '\r' => self.column -= self.column % width,
+                '\n' => self.row += 1,
+                '\x1b' => {
+                    let length = rest.as_str().find(|c: char| c.is_ascii_alphabetic()).map_or(0, |at| at + 1);
+                    let (order, after) = rest.as_str().split_at(length);
+                    self.obey(order, width);
+                    rest = after.chars();
+                }
+                _ => self.put(c),
+            }
+        }
+    }
+
+    fn put(&mut self, c: char) {
+        let line = &mut self.lines[self.row];
+        line.resize(line.len().max(self.column + 1), ' ');
+        line[self.column] = c;
+        self.column += 1;
+    }
+
+    fn obey(&mut self, order: &str, width: usize) {
+        let line = &mut self.lines[self.row];
+        match order {
+            "[J" => {
+                line.truncate(self.column);
+                self.lines.truncate(self.row + 1);
+            }
+            // The row that the cursor is in, of those that the line takes.
+            "[2K" => {
+                let start = self.column - self.column % width;
+                let end = (start + width).min(line.len());
+                line.get_mut(start..end).into_iter().for_each(|row| row.fill(' '));
+                line.truncate(line.iter().rposition(|c| *c != ' ').map_or(0, |last| last + 1));
+            }
+            "[?7l" | "[?7h" => {}
+            _ => panic!("{order:?} is not known"),
+        }
+    }
 }

@@ -1,0 +1,36 @@
+//! Finds out of which commit this is, for `throttle -V`.
+
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=THROTTLE_COMMIT");
+    println!("cargo::rerun-if-changed=build.rs");
+    let commit = env::var("THROTTLE_COMMIT").ok().or_else(packed).or_else(checked_out);
+    println!("cargo::rustc-env=THROTTLE_COMMIT={}", commit.unwrap_or_default());
+}
+
+/// What `cargo package` noted down.
+fn packed() -> Option<String> {
+    let noted = fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let commit =
+        noted.split('"').find(|word| word.len() >= 40 && word.bytes().all(|b| b.is_ascii_hexdigit()))?;
+    Some(commit[..9].to_owned())
+}
+
+/// That of this directory, not of one above it in which it may lie.
+fn checked_out() -> Option<String> {
+    let root = git(&["rev-parse", "--show-toplevel"])?;
+    if Path::new(&root).canonicalize().ok()? != env::current_dir().ok()?.canonicalize().ok()? {
+        return None;
+    }
+    println!("cargo::rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?);
+    git(&["rev-parse", "--short=9", "HEAD"])
+}
+
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok()?;
+    let told = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| told.trim().to_owned())
+}

@@ -1,0 +1,58 @@
+//! Limits that stand where they are no limits of ours.
+
+use std::ffi::OsString;
+
+use crate::config::{RateText, parse_duration, parse_limit_count};
+use crate::printable::quoted;
+
+/// Why there is no limit, and what to do.
+pub(super) fn no_limit(command: &[OsString]) -> String {
+    let why = in_place_of(command).or_else(|| after(command));
+    format!("no limit given: {}", why.unwrap_or_else(|| "add one, such as -n 10 -p 1m or -r 10/s".to_owned()))
+}
+
+fn in_place_of(command: &[OsString]) -> Option<String> {
+    let rate = command.first()?.to_str()?;
+    rate.parse::<RateText>().ok()?;
+    Some(format!("did you mean -r {rate}?"))
+}
+
+/// What looks like a limit among the arguments of the command.
+fn after(command: &[OsString]) -> Option<String> {
+    let (mut limits, mut others) = (Vec::new(), command.to_vec());
+    let mut at = 1;
+    while at < others.len() {
+        match words_of_limit(&others[at..]) {
+            0 => at += 1,
+            words => limits.extend(others.drain(at..at + words)),
+        }
+    }
+    let (limits, others) = (quoted(&limits), quoted(&others));
+    let told = format!("{limits} stands after the command and belongs to it: write {limits} -- {others}");
+    (!limits.is_empty()).then_some(told)
+}
+
+/// How many words make the limit that these begin with.
+fn words_of_limit(words: &[OsString]) -> usize {
+    let Some(first) = words.first().and_then(|word| word.to_str()) else { return 0 };
+    let second = words.get(1).and_then(|word| word.to_str());
+    let options = [
+        ("-n", "--count", is_count as fn(&str) -> bool),
+        ("-p", "--period", |text| parse_duration(text).is_ok()),
+        ("-r", "--rate", |text| text.parse::<RateText>().is_ok()),
+    ];
+    for (short, long, is_valid) in options {
+        if first == short || first == long {
+            return if second.is_some_and(is_valid) { 2 } else { 0 };
+        }
+        let attached = first.strip_prefix(long).and_then(|rest| rest.strip_prefix('='));
+        if attached.or_else(|| first.strip_prefix(short)).is_some_and(is_valid) {
+            return 1;
+        }
+    }
+    0
+}
+
+fn is_count(text: &str) -> bool {
+    parse_limit_count(text).is_ok()
+}

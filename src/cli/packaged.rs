@@ -1,0 +1,34 @@
+//! What packagers ask for: of which version this is, and the pages and completions that go with it.
+
+use std::sync::LazyLock;
+
+/// What `-V` prints after the name: version, commit and what was compiled in.
+pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let commit = Some(env!("THROTTLE_COMMIT")).filter(|commit| !commit.is_empty());
+    let commit = commit.map_or(String::new(), |commit| format!(" ({commit})"));
+    let features = [
+        ("sqlite", cfg!(feature = "sqlite")),
+        ("redis", cfg!(feature = "redis")),
+        ("tls", cfg!(feature = "tls")),
+    ];
+    let features = features.map(|(name, is_in)| format!("{}{name}", if is_in { '+' } else { '-' }));
+    format!("{}{commit}\n{}", env!("CARGO_PKG_VERSION"), features.join(" "))
+});
+
+/// What `--generate` prints, by name.
+const GENERATED: [(&str, &str); 5] = [
+    ("man", include_str!("../../man/throttle.1")),
+    ("cookbook", include_str!("../../man/throttle-cookbook.7")),
+    ("complete-bash", include_str!("../../completions/throttle.bash")),
+    ("complete-zsh", include_str!("../../completions/_throttle")),
+    ("complete-fish", include_str!("../../completions/throttle.fish")),
+];
+
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    GENERATED.iter().map(|(name, _)| *name)
+}
+
+/// The text of that name, which is one of [`names`].
+pub(super) fn generated(wanted: &str) -> Option<&'static str> {
+    GENERATED.iter().find(|(name, _)| *name == wanted).map(|(_, text)| *text)
+}

@@ -1,0 +1,106 @@
+//! Mistakes of the first hour: each is told in one line, which says what to write instead.
+
+use crate::support::{UNLIMITED, throttle};
+
+/// What is typed, and all that is told.
+const TABLE: &[(&[&str], &str)] = &[
+    // Limits where the command or its arguments are.
+    (
+        &["curl", "-fsS", "-n", "10", "-p", "1m"],
+        "no limit given: -n 10 -p 1m stands after the command and belongs to it: write -n 10 -p 1m -- curl -fsS",
+    ),
+    (
+        &["echo", "-r", "1/s"],
+        "no limit given: -r 1/s stands after the command and belongs to it: write -r 1/s -- echo",
+    ),
+    (
+        &["-j2", "--", "echo", "-r1/s", "a b", "--period=5"],
+        "no limit given: -r1/s --period=5 stands after the command and belongs to it: \
+         write -r1/s --period=5 -- echo 'a b'",
+    ),
+    (&["grep", "-n", "x"], "no limit given: add one, such as -n 10 -p 1m or -r 10/s"),
+    (&["10/s"], "no limit given: did you mean -r 10/s?"),
+    (&["60rpm", "curl"], "no limit given: did you mean -r 60rpm?"),
+    (
+        &["-n", "10/s"],
+        "invalid value '10/s' for '--count <N>': that is a rate: write -r 10/s; try 'throttle --help'",
+    ),
+    // Lines for a shell, where a command should be.
+    (
+        &["-r", "1/s", "echo {} | wc -c"],
+        r#"there is no program 'echo {} | wc -c', and no shell reads it: write -- sh -c 'echo "$1" | wc -c' sh"#,
+    ),
+    (
+        &["-r1/s", "--", "mv '{}' \"$HOME\""],
+        r#"there is no program 'mv '\''{}'\'' "$HOME"', and no shell reads it: write -- sh -c 'mv "$1" "$HOME"' sh"#,
+    ),
+    (
+        &["-r1/s", "-I%", "gzip -k >log;", "echo"],
+        r#"there is no program 'gzip -k >log;', and no shell reads it: write -- sh -c 'gzip -k >log; echo "$1"' sh"#,
+    ),
+    (
+        &["-r1/s", "--pipe", "wc -c | cat"],
+        "there is no program 'wc -c | cat', and no shell reads it: write -- sh -c 'wc -c | cat' sh",
+    ),
+    (
+        &["-r1/s", "curl -fsS {}"],
+        "there is no program 'curl -fsS {}': to run a program with arguments, do not quote them as one: -- curl -fsS {}",
+    ),
+    // Bytes.
+    (
+        &["-r", "1MB/s"],
+        "invalid value '1MB/s' for '--rate <RATE>': \
+         bytes are what items may cost: try 1M/s,cost=bytes,algo=bucket; try 'throttle --help'",
+    ),
+    (
+        &["-r", "1Mbit/s"],
+        "invalid value '1Mbit/s' for '--rate <RATE>': \
+         bytes are what items may cost: try 0.125M/s,cost=bytes,algo=bucket; try 'throttle --help'",
+    ),
+    (
+        &["-L", "1M"],
+        "-L is an option of pv: use -r 1M/s for items, or -r 1M/s,cost=bytes,algo=bucket for bytes",
+    ),
+    // Values.
+    (
+        &["-n1", "-j", "200%", "echo"],
+        "invalid value '200%' for '--jobs <N>': \
+         a number is needed: for 200% of the processors, -j $(($(nproc) * 200 / 100)); try 'throttle --help'",
+    ),
+    (
+        &["-n1", "--halt", "soon,fail=1,x", "echo"],
+        "invalid value 'soon,fail=1,x' for '--halt <WHEN>': \
+         there are soon,fail=N and now,fail=N, where N is a number of items or a percentage, as in soon,fail=3 or \
+         now,fail=10%; try 'throttle --help'",
+    ),
+];
+
+#[test]
+fn a_first_mistake_is_told_in_one_line() {
+    for (args, told) in TABLE {
+        let assert = throttle(args).write_stdin("x\n").assert().code(2).stdout("");
+        assert.stderr(format!("throttle: {told}\n"));
+    }
+}
+
+/// What is suggested works.
+#[test]
+fn what_is_suggested_for_a_line_of_a_shell_does_what_it_says() {
+    let suggested =
+        throttle(&[UNLIMITED, "sh", "-c", "echo \"$1\" | wc -c", "sh"]).write_stdin("$(x) 'y\n").unwrap();
+    assert_eq!(suggested.stdout, b"8\n");
+}
+
+#[test]
+fn a_month_that_may_be_a_minute_warns() {
+    let told = "throttle: '-p 1M': M is a month, so the period is 1month; for minutes, write -p 1m\n";
+    throttle(&["-n9", "-p", "1M"]).write_stdin("x\n").assert().success().stdout("x\n").stderr(told);
+    throttle(&["-n9", "-p", "1M", "-q"]).write_stdin("x\n").assert().success().stderr("");
+    throttle(&["-n9", "-p", "1month"]).write_stdin("x\n").assert().success().stderr("");
+}
+
+#[test]
+fn a_backoff_may_be_one_time() {
+    let args = ["-r1T/s", "--retries=1", "--backoff=7=10ms", "--", "sh", "-c", "echo try; exit 7"];
+    throttle(&args).write_stdin("x\n").assert().code(123).stdout("try\ntry\n");
+}

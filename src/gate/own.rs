@@ -189,7 +189,7 @@ impl Gate for Own {
     }
 
     fn may_open(&self) -> bool {
-        self.rates.iter().any(|rate| rate.pauses())
+        self.rates.iter().any(Rate::pauses)
     }
 
     fn lets_pass(&self) -> bool {

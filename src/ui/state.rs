@@ -1,6 +1,6 @@
 //! What a state says of its limits, in words.
 
-use crate::config::format_duration;
+use crate::config::rounded_duration;
 use crate::printable::escaped;
 use crate::store::{LimitStatus, Status};
 
@@ -19,8 +19,8 @@ fn limit(status: &LimitStatus) -> String {
     let LimitStatus { rate, capacity, free, next_in } = status;
     let next = match next_in {
         0 => "now".to_owned(),
-        // To the millisecond: it changes while it is read.
-        _ => format!("in {}", format_duration(next_in.next_multiple_of(1_000_000))),
+        // Rounded up: it changes while it is read.
+        _ => format!("in {}", rounded_duration(next_in.next_multiple_of(1_000_000))),
     };
     let used = capacity.saturating_sub(*free);
     escaped(&format!("{rate}: {used} used, {free} free, next slot {next}"))

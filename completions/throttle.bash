@@ -87,22 +87,24 @@ _throttle_value()
     esac
 }
 
-# Sets `words` to the words up to the cursor, put together again where bash cuts them at = and :, and `starts` to where
-# each begins in COMP_WORDS.
+# Sets `words` to the words up to the cursor, put together again where bash cuts them at =, : and @, though no blank is
+# there, and `starts` to where each begins in COMP_WORDS.
 _throttle_words()
 {
-    local i word last=
+    local i word line=$COMP_LINE
     words=() starts=()
     for ((i = 0; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
-        ((i < COMP_CWORD)) || word=$1
-        if ((${#words[@]} > 1)) && [[ $word == [=:]* || $last == *[=:] ]]; then
-            words[${#words[@]} - 1]+=$word
-        else
-            words+=("$word")
+        if [[ $i == 0 || $line == [[:blank:]]* ]]; then
+            line=${line#"${line%%[![:blank:]]*}"}
+            words+=("")
             starts+=("$i")
         fi
-        last=$word
+        line=${line#"$word"}
+        # The last one as it is to be completed: without a quote, but also with the @ before it.
+        [[ $i != "$COMP_CWORD" || $word == [=:@]* ]] || word=${1#@}
+        [[ $i != "$COMP_CWORD" || ${COMP_WORDS[i]} != @?* ]] || word=$1
+        words[${#words[@]} - 1]+=$word
     done
 }
 
@@ -150,7 +152,10 @@ _throttle()
     COMPREPLY=()
     _throttle_words "$2"
     _throttle_find
-    if [[ $command ]]; then
+    if [[ ${words[1]} == @(help|--help) && ${#words[@]} == 3 ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "rates algorithms keys input commands failures shared exit" -- "$2")
+        return
+    elif [[ $command ]]; then
         _throttle_command "${starts[command]}"
         return
     fi
@@ -164,9 +169,8 @@ _throttle()
     else
         candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin -s --state --store-timeout --reset-state --status --hold -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --pipe --timeout --retries --backoff --max-hold --halt -t --trace --dry-run --audit --arrivals --at --unsorted --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help --generate -V --version)
     fi
-    # Only what stands behind the last = or : is replaced.
-    cut=${current%"${current##*[$COMP_WORDBREAKS]}"}
-    [[ $cut == *[=:] ]] || cut=
+    # Only what bash takes for the word is replaced.
+    cut=${current%"$2"}
     for candidate in "${candidates[@]}"; do
         [[ $candidate != "$current"* ]] || COMPREPLY+=("${candidate#"$cut"}")
     done

@@ -1,8 +1,15 @@
 # Completion of throttle for fish. Made by: THROTTLE_WRITE_GENERATED=1 cargo test generated
 
+# Whether a topic of the help is to come.
+function __throttle_wants_topic
+    set -l words (commandline -opc)
+    test (count $words) = 2; and contains -- $words[2] help --help
+end
+
 # The words of the command that throttle runs, up to the cursor. Fails if the cursor is not in it.
 function __throttle_words
     set -l words (commandline -opc)
+    __throttle_wants_topic; and return 1
     set -e words[1]
     while set -q words[1]
         set -l skip 1
@@ -41,6 +48,11 @@ function __throttle_keys
     printf '%s\n' "$argv[1]"host\t'The host of a URL'
 end
 
+# Files that begin like this, behind a prefix. What has a tab behind it is not shown with the text on its option.
+function __throttle_paths
+    __fish_complete_path $argv[2] | string replace -r '\t.*' '' | string replace -r '(.*)' "$argv[1]"'$1\t'
+end
+
 # What stands behind -r, or --rate=, so far.
 function __throttle_value
     commandline -ct | string replace -r '^(--rate=|-[a-zA-Z0]*r)' ''
@@ -49,59 +61,60 @@ end
 function __throttle_rates
     set -l value (__throttle_value)
     if string match -q '@*' -- $value
-        __fish_complete_path (string sub -s 2 -- $value) | string replace -r '^' @
+        __throttle_paths @ (string sub -s 2 -- $value)
         return
     else if not string match -q '*,*' -- $value
         set -l count (string split -m 1 / -- $value)[1]
-        printf '%s\n' $count/s $count/m $count/h $count/d
+        printf '%s\t\n' $count/s $count/m $count/h $count/d
         return
     end
     set -l before (string replace -r '[^,]*$' '' -- $value)
     switch (string replace -r '.*,' '' -- $value)
         case 'algo=*'
-            printf '%s\n' {$before}algo={sliding,bucket,interval,fixed,calendar}
+            printf '%s\t\n' {$before}algo={sliding,bucket,interval,fixed,calendar}
         case 'start=*'
-            printf '%s\n' {$before}start={full,empty}
+            printf '%s\t\n' {$before}start={full,empty}
         case 'from=*'
-            printf '%s\n' {$before}from={start,exit}
+            printf '%s\t\n' {$before}from={start,exit}
         case 'key=*'
             __throttle_keys {$before}key=
         case 'cost=*'
             __throttle_selectors {$before}cost=
         case '*'
-            printf '%s\n' $before{algo,burst,margin,start,from,cost,key,only,during,tz}=
+            printf '%s\t\n' $before{algo,burst,margin,start,from,cost,key,only,during,tz}=
     end
 end
 
 function __throttle_stats
     set -l value (commandline -ct | string replace -r '^--stats=' '')
     if string match -q 'prom:*' -- $value
-        __fish_complete_path (string sub -s 6 -- $value) | string replace -r '^' prom:
+        __throttle_paths prom: (string sub -s 6 -- $value)
         return
     end
-    printf '%s\n' json prom:
+    printf '%s\t\n' json prom:
 end
 
 function __throttle_states
     set -l directory $HOME/.local/state
     set -q XDG_STATE_HOME; and set directory $XDG_STATE_HOME
     for file in $directory/throttle/*
-        test -f $file; and string match -rv -- '-(wal|shm|journal)$' (string replace -r '.*/' '' -- $file)
+        test -f $file; and string match -rv -- '-(wal|shm|journal)$' (string replace -r '.*/' '' -- $file)\t
     end
-    printf '%s\n' redis:// rediss:// unix:///
-    __fish_complete_path (commandline -ct)
+    printf '%s\t\n' redis:// rediss:// unix:///
+    __throttle_paths '' (commandline -ct)
 end
 
 complete -c throttle -f
+complete -c throttle -n __throttle_wants_topic -x -a 'rates algorithms keys input commands failures shared exit'
 complete -c throttle -n __throttle_in_command -x -a '(__throttle_command)'
 complete -c throttle -n 'not __throttle_in_command' -s n -l count -x -d 'Release at most N items per period [default: 1]'
 complete -c throttle -n 'not __throttle_in_command' -s p -l period -x -d 'Length of the period: 500ms, 2s, 1m30s [default: 1s]'
 complete -c throttle -n 'not __throttle_in_command' -s r -l rate -x -a '(__throttle_rates)' -d 'A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line'
-complete -c throttle -n 'not __throttle_in_command' -s A -l algorithm -x -a 'sliding bucket interval fixed calendar' -d 'Rule: sliding (default), bucket, interval, fixed or calendar'
+complete -c throttle -n 'not __throttle_in_command' -s A -l algorithm -x -a 'sliding\t bucket\t interval\t fixed\t calendar\t' -d 'Rule: sliding (default), bucket, interval, fixed or calendar'
 complete -c throttle -n 'not __throttle_in_command' -s b -l burst -x -d 'The most that a bucket releases at once [default: N]'
 complete -c throttle -n 'not __throttle_in_command' -s c -l cost -x -a '(__throttle_selectors)' -d 'What an item costs: 5, bytes, col:2, .a.b [default: 1]'
 complete -c throttle -n 'not __throttle_in_command' -s K -l key -x -a '(__throttle_keys)' -d 'One limit for each value of SEL: col:1, host, .user.id'
-complete -c throttle -n 'not __throttle_in_command' -l on-limit -x -a 'wait drop latest fail' -d 'If an item cannot go at once: wait, drop, latest, fail'
+complete -c throttle -n 'not __throttle_in_command' -l on-limit -x -a 'wait\t drop\t latest\t fail\t' -d 'If an item cannot go at once: wait, drop, latest, fail'
 complete -c throttle -n 'not __throttle_in_command' -l in-order -d 'Keep the order of the input, also among different keys'
 complete -c throttle -n 'not __throttle_in_command' -l lookahead -x -d 'Look at most N items ahead for one that may go [default: 1024]'
 complete -c throttle -n 'not __throttle_in_command' -l margin -x -d 'Make every period longer by DUR, against jitter'
@@ -117,7 +130,7 @@ complete -c throttle -n 'not __throttle_in_command' -s F -l field-separator -x -
 complete -c throttle -n 'not __throttle_in_command' -l max-record -x -d 'Longest item allowed [default: 64Mi]'
 complete -c throttle -n 'not __throttle_in_command' -l trim -d 'Remove white space around items, such as a CR'
 complete -c throttle -n 'not __throttle_in_command' -l skip-blank -d 'Skip items that are empty or only white space'
-complete -c throttle -n 'not __throttle_in_command' -l on-bad -x -a 'fail skip' -d 'Item without a valid cost: fail (default) or skip'
+complete -c throttle -n 'not __throttle_in_command' -l on-bad -x -a 'fail\t skip\t' -d 'Item without a valid cost: fail (default) or skip'
 complete -c throttle -n 'not __throttle_in_command' -s I -x -d 'What stands for the item in COMMAND [default: {}]'
 complete -c throttle -n 'not __throttle_in_command' -s B -l batch -x -d 'Release up to N items together, counted as one'
 complete -c throttle -n 'not __throttle_in_command' -s j -s P -l jobs -x -d 'Run up to N commands at once [default: 1]'
@@ -128,7 +141,7 @@ complete -c throttle -n 'not __throttle_in_command' -l timeout -x -d 'End a comm
 complete -c throttle -n 'not __throttle_in_command' -l retries -x -d 'Try a failed item up to N times more'
 complete -c throttle -n 'not __throttle_in_command' -l backoff -x -d 'Wait before a retry: 1s..5m, or 22,75=1s..5m'
 complete -c throttle -n 'not __throttle_in_command' -l max-hold -x -d 'Hold for at most DUR when a server asks for a pause [default: 1h]'
-complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail= now,fail=' -d 'When failures end the run: soon,fail=3 or now,fail=10%'
+complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail=\t now,fail=\t' -d 'When failures end the run: soon,fail=3 or now,fail=10%'
 complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each command before it runs'
 complete -c throttle -n 'not __throttle_in_command' -l dry-run -d 'Print when each item would go, without waiting'
 complete -c throttle -n 'not __throttle_in_command' -l audit -d 'Check time stamps against the limits, release nothing'
@@ -136,13 +149,13 @@ complete -c throttle -n 'not __throttle_in_command' -l arrivals -x -a '(__thrott
 complete -c throttle -n 'not __throttle_in_command' -l at -x -d 'With --dry-run: what the clock shows when it starts'
 complete -c throttle -n 'not __throttle_in_command' -l unsorted -x -d 'Sort items that are out of order by up to DUR'
 complete -c throttle -n 'not __throttle_in_command' -l log -r -F -d 'Note the end of each command in FILE'
-complete -c throttle -n 'not __throttle_in_command' -l log-format -x -a 'tsv json' -d 'Write a new log as tsv (default) or json'
+complete -c throttle -n 'not __throttle_in_command' -l log-format -x -a 'tsv\t json\t' -d 'Write a new log as tsv (default) or json'
 complete -c throttle -n 'not __throttle_in_command' -l resume -d 'Do not run again what the log says is done'
 complete -c throttle -n 'not __throttle_in_command' -s v -l verbose -d 'Print the limits at the start, a summary at the end'
 complete -c throttle -n 'not __throttle_in_command' -s q -l quiet -d 'Print errors only'
-complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto always' -d 'Show how far the run has come, on a terminal'
+complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto\t always\t' -d 'Show how far the run has come, on a terminal'
 complete -c throttle -n 'not __throttle_in_command' -l stats -x -a '(__throttle_stats)' -d 'Report numbers: json at the end, or prom:FILE'
 complete -c throttle -n 'not __throttle_in_command' -l plot -r -F -d 'Draw the releases over time to FILE, as SVG'
 complete -c throttle -n 'not __throttle_in_command' -s h -l help -d 'Print help; by topic: throttle help'
-complete -c throttle -n 'not __throttle_in_command' -l generate -x -a 'man cookbook complete-bash complete-zsh complete-fish' -d 'Print a manual page or a completion, for packages'
+complete -c throttle -n 'not __throttle_in_command' -l generate -x -a 'man\t cookbook\t complete-bash\t complete-zsh\t complete-fish\t' -d 'Print a manual page or a completion, for packages'
 complete -c throttle -n 'not __throttle_in_command' -s V -l version -d 'Print version, commit and features'

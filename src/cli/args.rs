@@ -305,15 +305,15 @@ pub struct Cli {
 
     /// Print each command before it runs
     ///
-    /// On standard error, quoted so that a shell would run the same.
+    /// On standard error, quoted so that bash would run the same.
     #[arg(short, long, help_heading = "Commands")]
     pub(super) trace: bool,
 
     /// Print when each item would go, without waiting
     ///
     /// Prints INSTANT, a tab and ITEM for each: the instant of its release in seconds, with 9 decimals, on the
-    /// time line of --arrivals. No command is run: with COMMAND, its command line stands in place of ITEM, quoted for a
-    /// shell, and one for each release. With --pipe, the items do.
+    /// time line of --arrivals. No command is run: with COMMAND, its command line stands in place of ITEM, quoted for
+    /// bash, and one for each release. With --pipe, the items do.
     #[arg(long, help_heading = "Control")]
     pub(super) dry_run: bool,
 

@@ -31,10 +31,15 @@ pub(super) fn asked(args: &[OsString]) -> Option<Instead> {
         // Behind --help may stand anything.
         None if first == "--help" => None,
         None => {
-            let known = TOPICS[1..].iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            let known = topics().collect::<Vec<_>>().join(", ");
             Some(Instead::Mistake(format!("there is no help on '{named}': the topics are {known}")))
         }
     }
+}
+
+/// The topics that help can be asked for.
+pub fn topics() -> impl Iterator<Item = &'static str> {
+    TOPICS[1..].iter().map(|(name, _)| *name)
 }
 
 /// The text on a topic, or on the only one that begins like this.

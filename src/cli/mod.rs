@@ -15,6 +15,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 pub use self::args::Cli;
+pub use self::help::topics;
 use crate::config::{Config, Upkeep};
 
 /// What there is to do instead of a run.

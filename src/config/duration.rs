@@ -3,6 +3,9 @@
 use anyhow::{Context, Result, bail};
 
 use super::quantity::parse_decimal;
+use crate::time::SECOND;
+
+const MINUTE: u64 = 60 * SECOND;
 
 /// Parses a duration into nanoseconds. A fraction of a nanosecond is rounded up.
 ///
@@ -55,10 +58,23 @@ pub fn format_duration(nanos: u64) -> String {
     text.replace(' ', "")
 }
 
+/// Writes nanoseconds for people, in one number up to a minute: `996.525ms`. What is cut off is less than a thousandth of the
+/// unit.
+pub fn rounded_duration(nanos: u64) -> String {
+    let (unit, name) = match nanos {
+        0..1_000 => return format!("{nanos}ns"),
+        1_000..1_000_000 => (1_000, "us"),
+        1_000_000..SECOND => (1_000_000, "ms"),
+        SECOND..MINUTE => (SECOND, "s"),
+        _ => return format_duration(nanos / SECOND * SECOND),
+    };
+    let number = format!("{}.{:03}", nanos / unit, nanos % unit * 1000 / unit);
+    format!("{}{name}", number.trim_end_matches('0').trim_end_matches('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::SECOND;
 
     #[test]
     fn durations() {
@@ -95,6 +111,22 @@ mod tests {
             "99999999999999999999y",
         ] {
             assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn people_read_one_number() {
+        for (nanos, text) in [
+            (0, "0ns"),
+            (999, "999ns"),
+            (1_500, "1.5us"),
+            (996_525_075, "996.525ms"),
+            (500_000_000, "500ms"),
+            (999_999_999, "999.999ms"),
+            (59_999_999_999, "59.999s"),
+            (100 * SECOND + 5, "1m40s"),
+        ] {
+            assert_eq!(rounded_duration(nanos), text);
         }
     }
 

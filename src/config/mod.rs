@@ -29,7 +29,7 @@ pub use amount::{Period, parse_limit_count, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run};
 pub use delimiter::parse_delimiter;
-pub use duration::{format_duration, parse_duration, parse_seconds};
+pub use duration::{format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use instant::parse_instant;
 pub use limits::{Limits, Source};
 pub use named::Named;

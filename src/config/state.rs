@@ -75,6 +75,14 @@ impl State {
             return Ok(State::Server(Box::new(text.parse()?)));
         }
         ensure_no_address(text)?;
+        ensure!(
+            !text.ends_with('/'),
+            "what ends in a slash is a directory: leave out the slash for a name, or add the name of a file"
+        );
+        ensure!(
+            !is_host(text),
+            "for a server, write redis://HOST:PORT/NAME; for a file, begin its path with ./"
+        );
         if text.contains('/') {
             return Ok(State::File(text.into()));
         }
@@ -96,6 +104,12 @@ impl State {
             Err(_) => String::new(),
         }
     }
+}
+
+/// Whether it begins as the address of a server does.
+fn is_host(text: &str) -> bool {
+    let place = text.split('/').next().unwrap_or_default();
+    place.split_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
 
 fn is_url(text: &str) -> bool {
@@ -200,6 +214,12 @@ mod tests {
         assert_eq!(State::parse("./x").unwrap(), State::File("./x".into()));
         for path in ["/home/joe@corp/x", "./a@b", "../a//b", "/tmp//x", "a/b", "/a:b/c", "./redis:x"] {
             assert_eq!(State::parse(path).unwrap(), State::File(path.into()));
+        }
+        for (text, told) in
+            [("api/", "ends in a slash"), ("host:6379/n", "redis://HOST:PORT"), ("h:1", "redis://HOST:PORT")]
+        {
+            let error = State::parse(text).unwrap_err().to_string();
+            assert!(error.contains(told), "{text}: {error}");
         }
         for bad in ["", ".", "..", ".hidden", "a b", "a\nb", "ftp://host/x"] {
             assert!(State::parse(bad).is_err(), "{bad}");

@@ -4,6 +4,7 @@ mod shell;
 
 use std::fmt::Write;
 
+use self::shell::in_quotes;
 pub(crate) use self::shell::quoted;
 
 /// How many bytes of a text from the input are shown.
@@ -42,12 +43,14 @@ pub(crate) fn escaped_json(json: &str) -> String {
     escaped
 }
 
-/// The beginning of a text from the input, fit for a terminal.
+/// The beginning of a text from the input, quoted as a shell would read it.
 pub(crate) fn excerpt(text: &[u8]) -> String {
-    match text.get(..SHOWN) {
-        Some(shown) if text.len() > SHOWN => format!("{}...", shown.escape_ascii()),
-        _ => text.escape_ascii().to_string(),
+    if text.len() <= SHOWN {
+        return in_quotes(text);
     }
+    // Not in the middle of a character.
+    let end = (SHOWN - 3..=SHOWN).rev().find(|&end| text[end] & 0xc0 != 0x80).unwrap_or(SHOWN);
+    format!("{}...", in_quotes(&text[..end]))
 }
 
 #[cfg(test)]
@@ -80,8 +83,13 @@ mod tests {
 
     #[test]
     fn excerpts_are_short_and_escaped() {
-        assert_eq!(excerpt(b"\x1b[2J"), "\\x1b[2J");
-        assert_eq!(excerpt(&[b'x'; 60]), "x".repeat(60));
-        assert_eq!(excerpt(&[b'x'; 61]), "x".repeat(60) + "...");
+        assert_eq!(excerpt(b"\x1b[2J"), r"$'\x1b[2J'");
+        assert_eq!(excerpt(b"it's \"x\""), r#"'it'\''s "x"'"#);
+        assert_eq!(excerpt(&[b'x'; 60]), format!("'{}'", "x".repeat(60)));
+        assert_eq!(excerpt(&[b'x'; 61]), format!("'{}'...", "x".repeat(60)));
+        assert_eq!(excerpt(&[b'\x80'; 61]), format!("$'{}'...", r"\x80".repeat(60)));
+        let euros = "\u{20ac}".repeat(21);
+        assert_eq!(excerpt(euros.as_bytes()), format!("'{}'...", "\u{20ac}".repeat(20)));
+        assert_eq!(excerpt(format!("x{euros}").as_bytes()), format!("'x{}'...", "\u{20ac}".repeat(19)));
     }
 }

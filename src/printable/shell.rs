@@ -17,9 +17,16 @@ fn quote(arg: &OsStr) -> String {
         Some(text) if arg.as_bytes().iter().all(is_plain) && !text.is_empty() && !text.starts_with('=') => {
             text.to_owned()
         }
-        Some(text) if text.chars().all(is_printable) => format!("'{}'", text.replace('\'', r"'\''")),
+        _ => in_quotes(arg.as_bytes()),
+    }
+}
+
+/// As one word, in quotes in any case.
+pub(super) fn in_quotes(text: &[u8]) -> String {
+    match std::str::from_utf8(text) {
+        Ok(text) if text.chars().all(is_printable) => format!("'{}'", text.replace('\'', r"'\''")),
         // What bash, ksh and zsh read, and POSIX since 2024.
-        _ => format!("$'{}'", arg.as_bytes().escape_ascii()),
+        _ => format!("$'{}'", text.escape_ascii()),
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Recorded {
     layout: Option<Layout>,
     /// The user said where the stamp is.
     is_told: bool,
-    /// Records read so far.
+    /// Items read so far.
     number: u64,
 }
 
@@ -36,7 +36,7 @@ enum Layout {
 /// A record that happened.
 #[derive(Debug)]
 pub(super) struct Moment<'a> {
-    /// Its number in the input, counted from 1.
+    /// Its number in the input, counted from 1 and without the header of a log.
     pub(super) number: u64,
     /// When it happened.
     pub(super) at: Time,
@@ -83,6 +83,8 @@ impl Recorded {
         if self.layout.is_none() {
             self.layout = Some(Layout::of(record));
             if let Some(Layout::Table(_)) = self.layout {
+                // The header is no item.
+                self.number = 0;
                 return Ok(None);
             }
         }
@@ -139,7 +141,7 @@ impl Layout {
 }
 
 fn describe(what: &dyn std::fmt::Display, field: &[u8], fault: Fault) -> String {
-    format!("{what} is '{}', {fault}", excerpt(field))
+    format!("{what} is {}, {fault}", excerpt(field))
 }
 
 #[cfg(test)]
@@ -160,7 +162,7 @@ mod tests {
     fn the_first_field_is_the_stamp_unless_told_otherwise() {
         assert_eq!(read(&["0.5 a b"]), [Ok((1, 500_000_000, "0.5 a b".to_owned()))]);
         let error = read(&["0 a", "x\u{1b} b"]).pop().unwrap().unwrap_err();
-        assert!(error.starts_with("item 2: col:1 is 'x\\x1b', not a time"), "{error}");
+        assert!(error.starts_with("item 2: col:1 is $'x\\x1b', not a time"), "{error}");
         assert!(error.ends_with("add --arrivals, as in --arrivals col:4"), "{error}");
     }
 
@@ -170,12 +172,12 @@ mod tests {
             "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem",
             "2\t1.500000000\t0.0\t0.1\t1\t0\t0\ta b\\tc\\\\\\x41\\u{e9}",
         ];
-        assert_eq!(read(&ours), [Ok((2, 1_500_000_000, "a b\tc\\A\u{e9}".to_owned()))]);
+        assert_eq!(read(&ours), [Ok((1, 1_500_000_000, "a b\tc\\A\u{e9}".to_owned()))]);
         let parallel = [
             "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand",
             "1\t:\t1700000000.500\t     0.002\t0\t0\t0\t0\techo 1\tx",
         ];
-        assert_eq!(read(&parallel), [Ok((2, 1_700_000_000_500_000_000, "echo 1\tx".to_owned()))]);
+        assert_eq!(read(&parallel), [Ok((1, 1_700_000_000_500_000_000, "echo 1\tx".to_owned()))]);
         let json = [r#"{"seq":1,"start":1700000000.123456789,"exit":0,"item":"a\"b\t"}"#];
         assert_eq!(read(&json), [Ok((1, 1_700_000_000_123_456_789, "a\"b\t".to_owned()))]);
     }
@@ -184,7 +186,7 @@ mod tests {
     fn a_broken_log_says_so() {
         let header = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem";
         for line in ["1\t2", "1\tx\t0\t0\t0\t0\t0\ta"] {
-            assert!(read(&[header, line])[0].as_ref().unwrap_err().starts_with("item 2: "), "{line}");
+            assert!(read(&[header, line])[0].as_ref().unwrap_err().starts_with("item 1: "), "{line}");
         }
     }
 }

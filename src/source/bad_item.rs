@@ -21,6 +21,6 @@ impl std::error::Error for BadItem {}
 
 impl fmt::Display for BadItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: '{}'", self.why, self.text)
+        write!(f, "{}: {}", self.why, self.text)
     }
 }

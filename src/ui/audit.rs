@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use serde_json::{Value, json};
 
 use crate::audit::{Audit, Limit, Number, Numbers, Violation, Worst};
-use crate::config::{Report, format_duration};
+use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
 use crate::printable::{escaped, excerpt};
 use crate::time::{SECOND, Time};
@@ -45,11 +45,11 @@ impl<W: Write> AuditReport<W> {
         let Violation { number, at, rate, key, count, early } = *violation;
         let limit = escaped(&rate.to_string());
         let at = instant(at, is_calendar);
-        let key = key.map_or(String::new(), |key| format!(" for '{}'", excerpt(key)));
+        let key = key.map_or(String::new(), |key| format!(" for {}", excerpt(key)));
         let period = format_duration(rate.period.saturating_add(rate.margin));
         let how = early.map_or_else(
             || "more than is ever allowed".to_owned(),
-            |early| format!("{} too early", format_duration(early)),
+            |early| format!("{} too early", rounded_duration(early)),
         );
         writeln!(self.out, "item {number} at {at}: {how}, {count} in {period}, limit {limit}{key}")
     }
@@ -70,7 +70,7 @@ impl<W: Write> AuditReport<W> {
         let Numbers { releases, violations, earliest } = tally.numbers;
         let by = match earliest {
             0 => String::new(),
-            earliest => format!(", by up to {}", format_duration(earliest)),
+            earliest => format!(", by up to {}", rounded_duration(earliest)),
         };
         writeln!(
             out,
@@ -100,7 +100,7 @@ impl<W: Write> AuditReport<W> {
         writeln!(out, "  rate          {} at most{one}{mean}", per_second(highest))?;
         if let Some(keys) = limit.keys() {
             let worst = limit.worst_keys(MOST_KEYS);
-            let worst = worst.iter().map(|(key, of)| format!("'{}' {}", excerpt(key), of.worst.count));
+            let worst = worst.iter().map(|(key, of)| format!("{} {}", excerpt(key), of.worst.count));
             let worst = worst.collect::<Vec<_>>().join(", ");
             let about = if let Number::About(_) = keys { "about " } else { "" };
             writeln!(out, "  keys          {about}{}, most in a window: {worst}", keys.value())?;

@@ -3,7 +3,7 @@
 use super::report::Reporter;
 use super::stats::items;
 use super::wall::clock_to_the_second;
-use crate::config::format_duration;
+use crate::config::rounded_duration;
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
 use crate::schedule::{Failed, Failure, HoldBegun, Notice};
@@ -25,12 +25,12 @@ impl Reporter {
             Notice::Refused { item, text, limit, early } => {
                 let early = early.map_or_else(
                     || "can never go".to_owned(),
-                    |early| format!("came {} too early", format_duration(early)),
+                    |early| format!("came {} too early", rounded_duration(early)),
                 );
                 let limit = limit
                     .as_ref()
                     .map_or_else(|| "the shared limits".to_owned(), |limit| format!("the limit {limit}"));
-                self.error(&anyhow::anyhow!("item {item} '{}' {early} for {limit}", excerpt(text)));
+                self.error(&anyhow::anyhow!("item {item} {} {early} for {limit}", excerpt(text)));
             }
             Notice::Hold(hold) => self.hold(hold, wall, now),
             Notice::SharedHold(until) => {
@@ -57,12 +57,12 @@ impl Reporter {
 
     fn hold(&self, hold: &HoldBegun, wall: Wall, now: Time) {
         let HoldBegun { item, text, asked, held, until, by_key } = hold;
-        let whole = |nanos: u64| format_duration(nanos.div_ceil(SECOND).saturating_mul(SECOND));
+        let whole = |nanos: u64| rounded_duration(nanos.div_ceil(SECOND).saturating_mul(SECOND));
         let most = if held < asked { format!(", --max-hold allows {}", whole(*held)) } else { String::new() };
         let what = if *by_key { "all items with its keys" } else { "all items" };
         let until = clock_to_the_second(wall, now, *until);
         self.notice(&format_args!(
-            "item {item} '{}': the server asks for a pause of {}{most}: {what} wait until {until}",
+            "item {item} {}: the server asks for a pause of {}{most}: {what} wait until {until}",
             excerpt(text),
             whole(*asked)
         ));
@@ -79,8 +79,8 @@ impl Reporter {
 fn items_of(failed: &Failed) -> String {
     let Failed { item, items, text, .. } = failed;
     match items {
-        1 => format!("item {item} '{}'", excerpt(text)),
-        _ => format!("items {item} to {}, '{}' and so on", item + items - 1, excerpt(text)),
+        1 => format!("item {item} {}", excerpt(text)),
+        _ => format!("items {item} to {}, {} and so on", item + items - 1, excerpt(text)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a state says of its limits, in words.
 
-use crate::config::format_duration;
+use crate::config::rounded_duration;
 use crate::printable::{escaped, excerpt};
 use crate::store::{LimitStatus, Lock, Status};
 
@@ -9,7 +9,7 @@ pub fn describe(status: &Status) -> String {
     let limits = status.limits.iter().map(limit);
     let held = status.held.iter().map(|(key, left)| match key {
         None => format!("held: everything, for {}", roughly(*left)),
-        Some(key) => format!("held: key '{}', for {}", excerpt(key), roughly(*left)),
+        Some(key) => format!("held: key {}, for {}", excerpt(key), roughly(*left)),
     });
     let turns =
         status.last_turn.map(|turn| format!("turns: runs wait for theirs, the last in {}", roughly(turn)));
@@ -23,7 +23,7 @@ pub fn describe(status: &Status) -> String {
 
 /// To the millisecond: it changes while it is read.
 fn roughly(nanos: u64) -> String {
-    format_duration(nanos.next_multiple_of(1_000_000))
+    rounded_duration(nanos.next_multiple_of(1_000_000))
 }
 
 fn limit(status: &LimitStatus) -> String {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::observed::Observed;
-use crate::config::{Config, Output, Rate, Run, Shared, State, format_duration};
+use crate::config::{Config, Output, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
@@ -101,7 +101,7 @@ fn share(
     let is_on_server = matches!(shared.state, State::Server(_));
     // How far a server is decides on margins that are not given; then the store tells.
     if !is_on_server || rates.iter().all(|rate| rate.margin > 0) {
-        reporter.detail(&format_args!("slots are good for {}", format_duration(policy.deadline)));
+        reporter.detail(&format_args!("slots are good for {}", rounded_duration(policy.deadline)));
         policy.reach(rates).for_each(|reach| reporter.reach(&reach));
     }
     let patience = if is_on_server { SERVER_PATIENCE } else { FILE_PATIENCE };

@@ -1,6 +1,6 @@
 //! Looking after the state of shared limits.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::help;
 use crate::config::{Shared, Upkeep};
@@ -30,6 +30,6 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
 
 fn status(shared: &Shared) -> Result<String> {
     let status = store::status(shared, Clock::Boot.now())?;
-    let none = || escaped(&format!("there is no state {}", shared.state));
-    Ok(status.map_or_else(none, |status| ui::state::describe(&status)))
+    let status = status.with_context(|| format!("there is no state {}", shared.state))?;
+    Ok(ui::state::describe(&status))
 }

@@ -174,13 +174,19 @@ fn our_log_of_jobs_is_judged_as_it_is() {
 }
 
 #[test]
+fn how_early_something_was_is_one_number() {
+    let report = audit(&["-r1/s"], "0\n0.003474925\n", 75);
+    assert!(report.starts_with("item 2 at 0.003474925: 996.525ms too early, 2 in 1s"), "{report}");
+}
+
+#[test]
 fn a_log_in_the_order_of_ends_is_sorted_by_starts() {
     let log = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n\
                2\t:\t1700000001.000\t0.1\t0\t0\t0\t0\techo b\n\
                1\t:\t1700000000.000\t9.9\t0\t0\t0\t0\techo a\n";
     audit(&["-r1/s"], log, 0);
     let report = audit(&["-r1/1100ms"], log, 75);
-    assert!(report.starts_with("item 2 at 1700000001.000000000: 100ms too early"), "{report}");
+    assert!(report.starts_with("item 1 at 1700000001.000000000: 100ms too early"), "{report}");
 }
 
 #[test]

@@ -28,6 +28,10 @@ const TYPED: &[(&str, &str)] = &[
     ("-r 1/s,start=e", "<-r><1/s,start=empty>"),
     ("--rate=1/s,key=h", "<--rate=1/s,key=host>"),
     ("-r @it", "<-r><@items.txt>"),
+    ("-r@it", "<-r@items.txt>"),
+    ("--rate=@it", "<--rate=@items.txt>"),
+    ("help fa", "<help><failures>"),
+    ("--help fa", "<--help><failures>"),
     ("--stats j", "<--stats><json>"),
     ("--stats=pr", "<--stats=prom:>"),
     ("--stats prom:it", "<--stats><prom:items.txt>"),
@@ -39,19 +43,40 @@ const TYPED: &[(&str, &str)] = &[
     ("-qn 1 -r 5/s ourcommand fir", "<-qn><1><-r><5/s><ourcommand><first>"),
 ];
 
+/// What is typed where there are several ways on, and the words with the first of these.
+const FIRST: &[(&str, &str)] = &[
+    ("-A ", "<-A><bucket>"),
+    ("-r 10/s,algo=", "<-r><10/s,algo=bucket>"),
+    ("-r 10/s,start=", "<-r><10/s,start=empty>"),
+    ("--rate=10/s,from=", "<--rate=10/s,from=exit>"),
+    ("help ", "<help><algorithms>"),
+];
+
 #[test]
 fn bash_completes() {
     let library =
         needs_program("bash").and_then(|_| needs_file("/usr/share/bash-completion/bash_completion"));
     let Some(library) = library else { return };
-    let setup = format!(
-        "PS1='$ '\nbind 'set enable-bracketed-paste off'\n. {}\n. {}\ncomplete -W '--ours-only first' ourcommand\n{WORDS}",
-        library.display(),
-        completion("throttle.bash")
-    );
+    let library = format!(". {}\ncomplete -W '--ours-only first' ourcommand\n", library.display());
+    bash(&library, TYPED);
+    bash(&(library + "bind 'TAB: menu-complete'\n"), FIRST);
+}
+
+/// Then it cuts words at @, too, and nothing completes the arguments of commands.
+#[test]
+fn bash_completes_without_its_library() {
+    if needs_program("bash").is_some() {
+        let own: Vec<_> = TYPED.iter().copied().filter(|(typed, _)| !typed.contains("ourcommand ")).collect();
+        bash("", &own);
+    }
+}
+
+fn bash(setup: &str, typed: &[(&str, &str)]) {
+    let completion = completion("throttle.bash");
+    let setup = format!("PS1='$ '\nbind 'set enable-bracketed-paste off'\n{setup}\n. {completion}\n{WORDS}");
     let place = Place::new();
     place.directory.file("rc", setup);
-    place.types("bash --noprofile --rcfile rc -i");
+    place.types("bash --noprofile --rcfile rc -i", typed);
 }
 
 #[test]
@@ -59,14 +84,20 @@ fn zsh_completes() {
     if needs_program("zsh").is_none() {
         return;
     }
+    for (option, typed) in [("", TYPED), ("setopt menu_complete", FIRST)] {
+        zsh(option, typed);
+    }
+}
+
+fn zsh(option: &str, typed: &[(&str, &str)]) {
     let setup = format!(
-        "PS1='%% '\nunsetopt zle_bracketed_paste beep\nfpath=({} $fpath)\nautoload -Uz compinit && compinit -u -D\n\
+        "{option}\nPS1='%% '\nunsetopt zle_bracketed_paste beep\nfpath=({} $fpath)\nautoload -Uz compinit && compinit -u -D\n\
          _ours() {{ compadd -- --ours-only first }}\ncompdef _ours ourcommand\n{WORDS}",
         completion("")
     );
     let place = Place::new();
     place.directory.file(".zshrc", setup);
-    place.types("zsh -i");
+    place.types("zsh -i", typed);
 }
 
 /// It tells its completions when it is asked.
@@ -80,18 +111,36 @@ fn fish_completes() {
         "source {}\ncomplete -c ourcommand -l ours-only\ncomplete -c ourcommand -f -a first\n",
         completion("throttle.fish")
     );
+    let typed = || TYPED.iter().chain(FIRST);
     let ask = |(typed, _): &(&str, &str)| {
-        format!("echo (complete -C 'throttle {typed}' | string replace -r '\\t.*' '')\n")
+        format!("echo (complete -C 'throttle {typed}' | string replace -r '\\t.*' '' | sort | head -n 1)\n")
     };
-    let questions: Vec<_> = TYPED.iter().map(ask).collect();
+    let questions: Vec<_> = typed().map(ask).collect();
     let script = setup + &questions.concat();
     place.directory.file("script", script);
     let output = place.run("fish --no-config script");
     let told = text(&output.stdout);
-    assert_eq!(told.lines().count(), TYPED.len(), "{told}\n{}", text(&output.stderr));
-    for ((typed, words), last) in TYPED.iter().zip(told.lines()) {
+    assert_eq!(told.lines().count(), typed().count(), "{told}\n{}", text(&output.stderr));
+    for ((typed, words), last) in typed().zip(told.lines()) {
         assert!(words.ends_with(&format!("<{last}>")), "{typed}: '{last}'");
     }
+}
+
+/// It would be the same for each value.
+#[test]
+fn fish_does_not_show_the_text_on_an_option_beside_its_values() {
+    if needs_program("fish").is_none() {
+        return;
+    }
+    let place = Place::new();
+    let valued =
+        ["-A ", "-r 1", "-r 1/s,", "-r 1/s,algo=", "-r @", "-s ", "--halt ", "--stats ", "--on-bad "];
+    let ask = |typed: &&str| format!("complete -C 'throttle {typed}'\n");
+    let setup = format!("source {}\n", completion("throttle.fish"));
+    place.directory.file("script", setup + &valued.iter().map(ask).collect::<String>());
+    let told = text(&place.run("fish --no-config script").stdout);
+    assert!(told.lines().count() > 2 * valued.len(), "{told}");
+    assert_eq!(told.lines().find(|line| line.contains('\t')), None);
 }
 
 /// Prints the words that it is called with.
@@ -123,17 +172,17 @@ impl Place {
     }
 
     /// Types all at a terminal.
-    fn types(&self, shell: &str) {
+    fn types(&self, shell: &str, typed: &[(&str, &str)]) {
         if needs_program("script").is_none() {
             return;
         }
-        let lines: Vec<_> = TYPED.iter().map(|(typed, _)| format!("throttle {typed}\t\n")).collect();
+        let lines: Vec<_> = typed.iter().map(|(typed, _)| format!("throttle {typed}\t\n")).collect();
         self.directory.file("typed", lines.concat() + "exit\n");
         let output = self.run(&format!("script -qec '{shell}' /dev/null <typed"));
         let told = text(&output.stdout);
         let words: Vec<_> = told.lines().filter_map(|line| line.trim_end().split_once("words: ")).collect();
-        assert_eq!(words.len(), TYPED.len(), "{told}");
-        for ((typed, wanted), (_, words)) in TYPED.iter().zip(words) {
+        assert_eq!(words.len(), typed.len(), "{told}");
+        for ((typed, wanted), (_, words)) in typed.iter().zip(words) {
             assert_eq!(words, *wanted, "{typed}");
         }
     }

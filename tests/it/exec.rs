@@ -149,8 +149,8 @@ fn an_item_that_no_argument_can_hold_is_reported_and_the_run_goes_on() {
         .code(123)
         .stdout("a\nd\ne\n")
         .stderr(
-            predicate::str::contains("throttle: item 2 'b\\x00c': not run: it holds a NUL byte")
-                .and(predicate::str::contains("xxx...': not run: it is too long")),
+            predicate::str::contains("throttle: item 2 $'b\\x00c': not run: it holds a NUL byte")
+                .and(predicate::str::contains("xxx'...: not run: it is too long")),
         );
 }
 
@@ -161,7 +161,7 @@ fn an_item_that_was_not_run_is_an_error_for_the_quiet_too() {
         .assert()
         .code(123)
         .stdout("b\n")
-        .stderr(predicate::str::contains("item 1 '\\x00': not run"));
+        .stderr(predicate::str::contains("item 1 $'\\x00': not run"));
 }
 
 #[test]

@@ -118,6 +118,15 @@ fn a_trace_shows_each_command_as_one_would_type_it() {
 }
 
 #[test]
+fn items_in_messages_are_quoted_as_in_a_trace() {
+    let args = [UNLIMITED, "-q", "--on-bad=fail", "-c.n"];
+    let told = "throttle: item 1: not JSON: 'it'\\''s \"x\"'\n";
+    throttle(&args).write_stdin("it's \"x\"\n").assert().code(1).stderr(told);
+    let told = "throttle: item 1 'it'\\''s \"x\"': exited with 1\nthrottle: item 2 $'a\\tb': exited with 1\n";
+    throttle(&[UNLIMITED, "false"]).write_stdin("it's \"x\"\na\tb\n").assert().code(123).stderr(told);
+}
+
+#[test]
 fn each_attempt_is_traced() {
     let args = [UNLIMITED, "-t", "-q", "--retries", "2", "--", "false"];
     throttle(&args).write_stdin("x\n").assert().code(123).stderr("false x\n".repeat(3));

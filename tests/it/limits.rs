@@ -129,7 +129,7 @@ fn a_bad_cost_ends_the_run_and_says_where_and_why() {
         ("col:2", "x", "item 3: has no col:2 to take its cost from"),
         ("col:2", "x -1", "item 3: its cost, col:2, is '-1', not a whole number"),
         ("col:2", "x 1.5", "item 3: its cost, col:2, is '1.5', not a whole number"),
-        ("col:2", "x \u{1b}[2J", "item 3: its cost, col:2, is '\\x1b[2J', not a whole number"),
+        ("col:2", "x \u{1b}[2J", "item 3: its cost, col:2, is $'\\x1b[2J', not a whole number"),
         ("re:[0-9]+", "x", "item 3: has no re:[0-9]+ to take its cost from"),
         (".n", "{}", "item 3: has no .n to take its cost from"),
         (
@@ -140,6 +140,7 @@ fn a_bad_cost_ends_the_run_and_says_where_and_why() {
     ];
     for (selector, bad, why) in table {
         let good = lines(&["x 1 {}", "y 2"].map(|item| if *selector == ".n" { r#"{"n":1}"# } else { item }));
+        let dollar = if bad.contains('\x1b') { "$" } else { "" };
         for mode in ["wait", "drop", "latest"] {
             let released =
                 if mode == "latest" { good.lines().last().map(|line| format!("{line}\n")) } else { None };
@@ -148,7 +149,7 @@ fn a_bad_cost_ends_the_run_and_says_where_and_why() {
                 .assert()
                 .code(1)
                 .stdout(released.unwrap_or_else(|| good.clone()))
-                .stderr(format!("throttle: {why}: '{}'\n", bad.as_bytes().escape_ascii()));
+                .stderr(format!("throttle: {why}: {dollar}'{}'\n", bad.replace('\x1b', "\\x1b")));
         }
     }
 }

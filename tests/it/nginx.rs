@@ -1,8 +1,8 @@
 //! Judges of their own mind: what counts is when requests arrive at a server, not when we think that we sent them.
 //!
 //! A request is on its way from the start of curl until the server has read it, and not always equally long: a
-//! few milliseconds on an idle machine, tens of them on a busy one. A margin makes up for the difference. It
-//! lengthens the period P; so between the releases of `interval`, which are P/N apart, it adds margin/N.
+//! few milliseconds on an idle machine, hundreds of them on a busy one. With `from=exit` the difference does not matter: a
+//! request has been read by the end of its command.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,6 +13,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{Directory, Running, eventually, needs_program, sh, sh_command, text};
+
+const PAGE: &str = include_str!("../../man/throttle.1.in");
+const COOKBOOK: &str = include_str!("../../man/throttle-cookbook.7");
+const README: &str = include_str!("../../README.md");
 
 /// Several at a time, so that requests come in quick succession even where curl is slow to start.
 const UNPACED: &str = "xargs -P4 -I{}";
@@ -99,19 +103,6 @@ fn curl_each(runner: &str, requests: usize, port: u16) -> String {
     text(&output.stdout)
 }
 
-/// Starts each request itself, at least `apart` after the start of the one before it.
-fn curl_paced_here(apart: Duration, requests: usize, port: u16) -> String {
-    let one = format!("exec {}", curl(port));
-    let paced = (0..requests).map(|_| {
-        let child = sh_command(&one).stdout(Stdio::piped()).spawn().unwrap();
-        let started = Instant::now();
-        let output = child.wait_with_output().unwrap();
-        thread::sleep(apart.saturating_sub(started.elapsed()));
-        text(&output.stdout)
-    });
-    paced.collect()
-}
-
 /// What the server logged.
 #[derive(Debug)]
 struct Judgement {
@@ -137,41 +128,39 @@ impl Judgement {
 #[test]
 fn nginx_admits_every_request_that_is_paced() {
     let Some(nginx) = Nginx::start() else { return };
-    most_are_refused_without_pacing(&nginx);
-    none_is_refused_with_a_margin_that_covers_any_jitter(&nginx);
-    none_is_refused_with_a_margin_that_covers_the_usual_jitter(&nginx);
+    some_are_refused_without_pacing(&nginx);
+    none_is_refused_by_the_line_of_the_manual(&nginx);
 }
 
-fn most_are_refused_without_pacing(nginx: &Nginx) {
-    let judgement = nginx.judge_runner(UNPACED, 60);
-    assert!(judgement.refused > 20, "the referee is asleep: {judgement:?}");
+fn some_are_refused_without_pacing(nginx: &Nginx) {
+    let judgement = nginx.judge_runner(UNPACED, 40);
+    assert!(judgement.refused > 0, "the referee is asleep: {judgement:?}");
 }
 
-/// 250 ms between two requests: one may be 200 ms later than the next.
-fn none_is_refused_with_a_margin_that_covers_any_jitter(nginx: &Nginx) {
-    let judgement = nginx.judge_runner("throttle -A interval -n 20 -p 1s --margin 4s --", 12);
-    assert_eq!(judgement.refused, 0, "{judgement:?}");
-}
+/// Every other request is late by most of the distance that is wanted, in place of a start that takes long now and then.
+const LATE_CURL: &str = r#"printf '#!/bin/sh\n[ $((THROTTLE_SEQ %% 2)) = 0 ] || sleep 0.04\nexec %s "$@"\n' "$(command -v curl)" >late &&
+chmod +x late && mkdir bin && mv late bin/curl"#;
 
-/// 55 ms between two requests, of which one may be 5 ms later than the next. On a busy machine it may be more;
-/// so a run that was refused something counts only if requests paced by this test, just after it, were not.
-fn none_is_refused_with_a_margin_that_covers_the_usual_jitter(nginx: &Nginx) {
-    let mut attempts = Vec::new();
-    for _ in 0..4 {
-        let ours = nginx.judge_runner("throttle -A interval -n 20 -p 1s --margin 100ms --", 60);
-        if ours.refused == 0 {
-            return;
-        }
-        let control = nginx.judge(60, |port| curl_paced_here(Duration::from_millis(55), 60, port));
-        if control.refused > 0 {
-            eprintln!(
-                "this machine is too busy to judge by 5 ms: {ours:?}, in the test's own hands {control:?}"
-            );
-            return;
-        }
-        attempts.push(ours);
+/// The line of the manual, the cookbook and the README, as it stands there, on a machine that has other things to do.
+fn none_is_refused_by_the_line_of_the_manual(nginx: &Nginx) {
+    let line = "throttle -r 1/50ms,from=exit,margin=10ms -- curl -fsS <urls";
+    for page in [PAGE, COOKBOOK, README] {
+        assert!(page.replace(r"\-", "-").contains(line), "{line}");
     }
-    panic!("refused in every attempt, and nothing else was: {attempts:?}");
+    let here = nginx.directory.path();
+    assert!(sh(LATE_CURL).current_dir(here).output().unwrap().status.success());
+    let _load: Vec<_> = (0..4).map(|_| Running::start(&mut sh_command("while :; do :; done"))).collect();
+    let judgement = nginx.judge(30, |port| {
+        let urls: Vec<_> = (0..30).map(|number| format!("http://127.0.0.1:{port}/?{number}\n")).collect();
+        nginx.directory.file("urls", urls.concat());
+        let output = sh(&format!("PATH=$PWD/bin:$PATH; {line}"))
+            .current_dir(here)
+            .env("no_proxy", "*")
+            .output()
+            .unwrap();
+        text(&output.stdout) + &text(&output.stderr)
+    });
+    assert_eq!(judgement.refused, 0, "{judgement:?}");
 }
 
 /// A server that notes when each request arrives.
@@ -220,5 +209,5 @@ fn no_window_at_a_server_is_over_the_limit() {
     assert!(unpaced > 5, "nothing to pace: only {unpaced} in a window");
     // Each has arrived by the time its command ends, however long it was on its way.
     let most = server.most_in(window, "throttle -r 5/400ms,from=exit --", 20);
-    assert_eq!(most, 5);
+    assert!(most <= 5, "{most} in a window");
 }

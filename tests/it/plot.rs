@@ -26,6 +26,25 @@ fn an_audit_is_drawn_with_its_violations_in_a_file_of_bounded_size() {
     assert!(draw("1/s", "").ends_with("</svg>\n"));
 }
 
+/// Both have released the same at all times.
+#[test]
+fn keys_whose_lines_overlap_are_told_apart_by_their_widths() {
+    let directory = Directory::new();
+    let plot = directory.path().join("plot.svg");
+    let args = ["-r1/s,key=col:2", "--audit", "-q", "--plot", plot.to_str().unwrap()];
+    throttle(&args).write_stdin("0 a\n0 b\n1 a\n1 b\n").assert().success();
+    let svg = fs::read_to_string(&plot).unwrap();
+    let path = |class: &str| {
+        let drawn = svg.split(class).nth(1).expect(class);
+        drawn.split("d=\"").nth(1).and_then(|path| path.split('"').next()).expect(class).to_owned()
+    };
+    let [wide, narrow] = ["class=\"line s0 w1\"", "class=\"line s1 w0\""];
+    // The legend comes first.
+    assert_eq!([svg.matches(wide).count(), svg.matches(narrow).count()], [3, 3], "{svg}");
+    assert_ne!(path(wide), path(narrow));
+    assert!(svg.rfind(wide) < svg.rfind(narrow), "the narrow one is on top");
+}
+
 #[test]
 fn a_dry_run_is_drawn_in_characters() {
     let args = ["-r4/s", "--dry-run", "--arrivals=col:1", "--plot=-"];

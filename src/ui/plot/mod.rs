@@ -14,13 +14,16 @@ use self::svg::svg;
 use self::terminal::terminal;
 use crate::audit::{Audit, Limit, Trace};
 use crate::config::format_duration;
-use crate::printable::{escaped, excerpt};
+use crate::printable::escaped;
 use crate::time::Time;
 use crate::ui::terminal::any_width;
 
 /// So many limits are drawn, and keys of each.
 const MOST_LIMITS: usize = 6;
 const MOST_KEYS: usize = 4;
+
+/// So much of a key is told.
+const LONGEST_NAME: usize = 60;
 
 /// So many stairs of what is allowed can be told apart. Beyond that, it is a line.
 const MOST_STAIRS: u64 = 60;
@@ -105,7 +108,7 @@ impl Chart {
     fn new(limit: &Limit, start: Time, end: Time) -> Self {
         let series = limit.traces(MOST_KEYS);
         let series = series.into_iter().map(|(key, trace)| Series {
-            name: key.map(excerpt),
+            name: key.map(|key| escaped(&String::from_utf8_lossy(key)).chars().take(LONGEST_NAME).collect()),
             points: points(trace, start, end, limit.period()),
         });
         Chart {
@@ -148,10 +151,12 @@ fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
             let (total, window) = (float(step.total), float(step.window.into()));
             Point { total, window, is_early: step.violations > 0, ..point }
         } else {
-            let begin = (index + 1).checked_sub(period.div_ceil(length));
-            let before = begin.and_then(|begin| points.get(usize::try_from(begin).ok()?.checked_sub(1)?));
-            let window = total - before.map_or(0.0, |before| before.total);
-            Point { total, window: if period < length { 0.0 } else { window }, ..point }
+            // What was in it at the start of the step, or a little more, but no more than with the last release: an instant that
+            // is a little late is no gap.
+            let before = index.checked_sub(period.div_ceil(length) + 1);
+            let before = before.and_then(|before| points.get(usize::try_from(before).ok()?));
+            let last = points.last().map_or(0.0, |last| last.window);
+            Point { total, window: last.min(total - before.map_or(0.0, |before| before.total)), ..point }
         });
     }
     points
@@ -201,6 +206,28 @@ mod tests {
     #[track_caller]
     fn is(drawn: f64, number: u64) {
         assert!((drawn - float(number.into())).abs() < 0.5, "{drawn} is drawn of {number}");
+    }
+
+    #[test]
+    fn an_instant_that_is_late_leaves_no_gap() {
+        let (second, seconds) = (1_000_000_000, 400);
+        let late = |number: u64| if number % 50 == 7 { second / 5 } else { 0 };
+        for period in [second, 3 * second] {
+            let mut trace = Trace::new(Time(0));
+            (0..seconds).for_each(|number| {
+                trace.push(
+                    Time(number * second + late(number)),
+                    1,
+                    number.min(period / second - 1) + 1,
+                    false,
+                );
+            });
+            let points = points(&trace, Time(0), Time((seconds + 9) * second), period);
+            let (run, rest) = points.split_at(points.iter().rposition(|point| point.to < 399e9).unwrap());
+            let most = float((period / second).into());
+            assert!(run.iter().skip(3).all(|point| (point.window - most).abs() < 0.5), "{period}");
+            assert!(rest.last().is_some_and(|point| point.window < 0.5), "{period}");
+        }
     }
 
     #[test]

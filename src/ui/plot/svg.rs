@@ -20,7 +20,7 @@ text{font:13px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:
 .title{font-weight:600;font-size:15px}.small{fill:#57606a}\
 .ground{fill:#fff}.grid{stroke:#d8dee4;stroke-width:1}.axis{stroke:#57606a;stroke-width:1}\
 .limit{fill:none;stroke:#57606a;stroke-width:1.5;stroke-dasharray:6 4}\
-.line{fill:none;stroke-width:2;stroke-linejoin:round}\
+.line{fill:none;stroke-linejoin:round}.w0{stroke-width:2}.w1{stroke-width:4.5}.w2{stroke-width:7}.w3{stroke-width:9.5}\
 .s0{stroke:#0969da}.s1{stroke:#8250df}.s2{stroke:#bf8700}.s3{stroke:#1a7f37}\
 .early{fill:#cf222e;stroke:#fff;stroke-width:1}.bad{fill:#cf222e}\
 @media(prefers-color-scheme:dark){\
@@ -54,17 +54,23 @@ fn draw(out: &mut String, plot: &Plot, chart: &Chart) {
     let released = panel(0.0, chart.total() * 1.12);
     released.frame(out, "released so far, and allowed (dashed)");
     released.limit(out, &chart.allowed);
-    for (series, number) in chart.series.iter().zip(0..) {
-        released.line(out, number, series.points.iter().map(|point| (point.to.min(plot.span), point.total)));
+    for (series, class) in chart.series.iter().zip(classes(chart)) {
+        released.path(out, &class, series.points.iter().map(|point| (point.to.min(plot.span), point.total)));
     }
 
     let window = panel(WIDTH / 2.0, chart.window() * 1.12);
     window.frame(out, &format!("in the last {}: at most {} allowed", chart.period, short(chart.most)));
     window.limit(out, &[(0.0, chart.most), (plot.span, chart.most)]);
-    for (series, number) in chart.series.iter().zip(0..) {
-        window.line(out, number, outline(&series.points, plot.span));
+    for (series, class) in chart.series.iter().zip(classes(chart)) {
+        window.path(out, &class, outline(&series.points, plot.span));
     }
     chart.series.iter().for_each(|series| window.violations(out, &series.points));
+}
+
+/// How each series is drawn. Those that are drawn first are wider, so that they are seen where lines overlap.
+fn classes(chart: &Chart) -> impl Iterator<Item = String> {
+    let count = chart.series.len();
+    (0..count).map(move |number| format!("line s{} w{}", number % 4, (count - 1 - number).min(3)))
 }
 
 /// The keys in their colours, and how many are too early, right of the title.
@@ -76,13 +82,14 @@ fn legend(out: &mut String, chart: &Chart) {
         let _ = writeln!(out, "<circle class=\"early\" cx=\"{:.1}\" cy=\"21.5\" r=\"4\"/>", right - 66.0);
         right -= 90.0;
     }
-    for (number, Series { name, .. }) in chart.series.iter().enumerate().rev() {
+    let series: Vec<_> = chart.series.iter().zip(classes(chart)).collect();
+    for (Series { name, .. }, class) in series.into_iter().rev() {
         let Some(name) = name else { continue };
         let shown: String = name.chars().take(16).collect();
         let width = 8.0 * f64::from(u32::try_from(shown.chars().count()).unwrap_or(16));
         text(out, (right, 26.0), "", "end", &shown);
         let (from, to) = (right - width - 24.0, right - width - 6.0);
-        let _ = writeln!(out, "<path class=\"line s{}\" d=\"M{from:.1} 21.5H{to:.1}\"/>", number % 4);
+        let _ = writeln!(out, "<path class=\"{class}\" d=\"M{from:.1} 21.5H{to:.1}\"/>");
         right -= width + 42.0;
     }
 }
@@ -143,10 +150,6 @@ impl Panel {
         let from = from?;
         let part = (self.top - from.1) / (to.1 - from.1);
         Some((from.0 + (to.0 - from.0) * part, self.top))
-    }
-
-    fn line(&self, out: &mut String, series: usize, points: impl Iterator<Item = (f64, f64)>) {
-        self.path(out, &format!("line s{}", series % 4), points);
     }
 
     /// A path without the points that lie in a row.

@@ -79,6 +79,7 @@ fn fill(template: &str, options: &str) -> String {
     template
         .replace("@ALGORITHMS@", &algorithms.join(" "))
         .replace("@ALGORITHMS_COMMAS@", &algorithms.join(","))
+        .replace("@TOPICS@", &throttle::cli::topics().collect::<Vec<_>>().join(" "))
         .replace("@RATE_OPTIONS@", &rate_options.join(" "))
         .replace("@RATE_OPTIONS_COMMAS@", &rate_options.join(","))
         .replace("@VALUED_LONG@", &valued_longs())
@@ -160,6 +161,9 @@ pub(super) fn fish() -> String {
 }
 
 fn fish_option(arg: &Arg) -> String {
+    // A value with a tab behind it is not shown with the text on its option.
+    let untold =
+        |names: &[String]| names.iter().map(|name| format!(r"{name}\t")).collect::<Vec<_>>().join(" ");
     let quote = |text: &str| format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"));
     let shorts = shorts(arg).into_iter().map(|short| format!(" -s {short}"));
     let long = arg.get_long().map(|long| format!(" -l {long}"));
@@ -167,14 +171,14 @@ fn fish_option(arg: &Arg) -> String {
     let value = match value(arg) {
         Value::Absent => String::new(),
         Value::Free => " -x".to_owned(),
-        Value::OneOf(names) if arg.is_require_equals_set() => format!(" -f -a {}", quote(&names.join(" "))),
-        Value::OneOf(names) => format!(" -x -a {}", quote(&names.join(" "))),
+        Value::OneOf(names) if arg.is_require_equals_set() => format!(" -f -a '{}'", untold(&names)),
+        Value::OneOf(names) => format!(" -x -a '{}'", untold(&names)),
         Value::File => " -r -F".to_owned(),
         Value::Rate => " -x -a '(__throttle_rates)'".to_owned(),
         Value::Cost => " -x -a '(__throttle_selectors)'".to_owned(),
         Value::Key => " -x -a '(__throttle_keys)'".to_owned(),
         Value::State => " -x -a '(__throttle_states)'".to_owned(),
-        Value::Halt => " -x -a 'soon,fail= now,fail='".to_owned(),
+        Value::Halt => r" -x -a 'soon,fail=\t now,fail=\t'".to_owned(),
         Value::Stats => " -x -a '(__throttle_stats)'".to_owned(),
     };
     format!(

@@ -240,5 +240,5 @@ fn a_run_that_waits_for_its_turn_can_be_stopped() {
     run.signal(nix::sys::signal::Signal::SIGTERM);
     let output = run.collect();
     assert_eq!(text(&output.stdout), "");
-    assert!(text(&output.stderr).contains("1 item"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("1 read and not released"), "{}", text(&output.stderr));
 }

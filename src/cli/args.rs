@@ -205,6 +205,8 @@ pub struct Cli {
 
     /// Item without a valid cost: fail (default) or skip
     ///
+    /// The same goes for an item that lacks what a selector in braces stands for in COMMAND.
+    ///
     /// fail: what came before it is released, then the run ends with status 1.
     ///
     /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1 if
@@ -215,8 +217,9 @@ pub struct Cli {
 
     /// What stands for the item in COMMAND [default: {}]
     ///
-    /// It is replaced wherever it occurs in COMMAND and its arguments. If it occurs nowhere, the item becomes
-    /// the last argument.
+    /// It is replaced wherever it occurs in COMMAND and its arguments. A selector in braces, such as {col:2}, {.user.id} or
+    /// {host}, stands for what it selects in the item, and {#} for the number of the item. If none of these occurs, the item
+    /// becomes the last argument.
     #[arg(short = 'I', value_name = "STR", help_heading = "Commands")]
     pub(super) placeholder: Option<OsString>,
 

@@ -23,7 +23,7 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
         "parallel",
         "have the command print its item: -- sh -c 'cmd \"$1\" | sed \"s|^|$1: |\"' sh",
     ),
-    (&["--colsep", "-C"], "parallel", "use -F {S} for -K and -c col:N; COMMAND gets the whole item"),
+    (&["--colsep", "-C"], "parallel", "use -F {S}, and {col:N} in COMMAND for field N"),
     (
         &["--line-buffer", "--linebuffer", "--lb"],
         "parallel",
@@ -77,11 +77,12 @@ fn with_value(advice: &str, value: Option<&str>) -> String {
     told + rest
 }
 
-/// The first word in braces, and what is around it. Braces around nothing are no placeholder.
+/// The first word in braces, and what is around it. Words are in capitals: `{}` and `{col:N}` stay.
 fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('{')?;
     let (name, after) = rest.split_once('}')?;
-    (!name.is_empty()).then_some((before, name, after))
+    let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase());
+    is_word.then_some((before, name, after))
 }
 
 /// What was typed as the value of an option, if it looks like a number or the name of a file.

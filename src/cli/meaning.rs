@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::args::Cli;
 use crate::config::{
     Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText,
-    Report, Retry, Run, Shared, Source, State, Stats, Upkeep, VARIABLE, check_shareable,
+    Report, Retry, Run, Shared, Source, State, Stats, Template, Upkeep, VARIABLE, check_shareable,
 };
 use crate::time::SECOND;
 
@@ -224,11 +224,9 @@ impl Cli {
             _ if jobs == NonZeroUsize::MIN => Output::Shared,
             _ => Output::Whole,
         };
-        let placeholder = self.placeholder.unwrap_or_else(|| "{}".into());
-        ensure!(!placeholder.is_empty(), "-I needs something that stands for the item, such as {{}}");
+        let template = self.template()?;
         Ok(Run {
-            command: self.command,
-            placeholder,
+            template,
             jobs,
             output,
             stdin,
@@ -240,6 +238,22 @@ impl Cli {
             log_format: self.log_format,
             resume: self.resume,
         })
+    }
+
+    fn template(&self) -> Result<Template> {
+        if self.pipe {
+            return Ok(Template::verbatim(&self.command));
+        }
+        let placeholder = self.placeholder.as_deref();
+        ensure!(
+            placeholder.is_none_or(|text| !text.is_empty()),
+            "-I needs something that stands for the item, such as {{}}"
+        );
+        let template = Template::new(&self.command, placeholder);
+        if self.batch.is_some_and(|batch| batch.items > NonZeroU64::MIN) {
+            template.check_batches()?;
+        }
+        Ok(template)
     }
 
     /// A flag that makes no sense without a command.

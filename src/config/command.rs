@@ -1,6 +1,5 @@
 //! How commands are run.
 
-use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,14 +8,13 @@ use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::parse_duration;
 use super::named::Named;
+use super::template::Template;
 
 /// How commands are run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// The command and its arguments.
-    pub command: Vec<OsString>,
-    /// What stands for the item in them.
-    pub placeholder: OsString,
+    /// The command and its arguments, with places for items.
+    pub template: Template,
     /// How many run at once at most.
     pub jobs: NonZeroUsize,
     /// What becomes of their output.

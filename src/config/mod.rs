@@ -16,6 +16,7 @@ mod selector;
 mod server;
 mod state;
 mod stats;
+mod template;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ pub(crate) use selector::compile;
 pub use server::{Address, Server};
 pub use state::{Shared, State, VARIABLE, check_shareable};
 pub use stats::Stats;
+pub use template::{Piece, Template};
 
 use crate::time::Time;
 

@@ -64,7 +64,7 @@ use self::rules::Rules;
 use self::tally::Tally;
 use crate::config::{Config, OnBad, OnLimit, Output, Rate, Run, Selector};
 use crate::exit::Exit;
-use crate::source::{Capacity, Charger, Delimiter, Done, Intake, Segment, SourceError};
+use crate::source::{Capacity, Charger, Delimiter, Done, Fields, Intake, Segment, SourceError};
 use crate::time::{SECOND, Time};
 
 /// The scheduler of a run.
@@ -135,9 +135,13 @@ impl Schedule {
         let charger = Charger::new(&rates, separator.as_deref());
         let depends_on_since = rates.iter().any(depends_on_since) || config.on_limit != OnLimit::Wait;
         let singly = config.on_limit != OnLimit::Wait || config.command().is_some();
+        let selectors = config.command().map_or(&[][..], |run| run.template.selectors());
+        let needed = Fields::new(selectors, separator.as_deref());
         let tally = Tally::new(&rates);
         Schedule {
-            intake: Intake::new(delimiter.clone(), charger, singly).clean(config.input.cleaning),
+            intake: Intake::new(delimiter.clone(), charger, singly)
+                .clean(config.input.cleaning)
+                .needing(needed),
             rules: Rules {
                 limits: limits::build(&rates, now),
                 batcher: Batcher::new(config.batch, &rates),

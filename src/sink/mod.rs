@@ -10,7 +10,7 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 pub use dry_run::DryRun;
-pub use jobs::{Commands, Template, parse_retry_after};
+pub use jobs::{Commands, Expander, parse_retry_after};
 pub use stdout::Stdout;
 pub use text::Text;
 

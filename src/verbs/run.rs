@@ -100,7 +100,8 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
     if let Some(run) = config.command() {
         world.watch_commands()?;
-        return Ok(Box::new(Commands::new(run.clone(), delimiter, interrupt)?));
+        let separator = config.input.separator.as_deref();
+        return Ok(Box::new(Commands::new(run.clone(), delimiter, separator, interrupt)?));
     }
     world.sharpen();
     Ok(Box::new(Stdout::new(delimiter, interrupt)))

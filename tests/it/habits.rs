@@ -18,7 +18,7 @@ fn options_of_other_programs_name_ours() {
         (&["--bar", "echo"], "use --progress"),
         (&["--eta", "echo"], "use --progress"),
         (&["--tag", "echo"], "have the command print its item"),
-        (&["--colsep", ",", "echo"], "use -F S for -K and -c col:N"),
+        (&["--colsep", ",", "echo"], "use -F S, and {col:N} in COMMAND"),
         (&["--max-procs=4", "echo"], "use -j 4"),
         (&["echo", ":::", "a", "b"], "items come from stdin"),
         (&["--dryrun"], "is it --dry-run?"),

@@ -25,6 +25,7 @@ mod limit_files;
 mod limits;
 mod metrics;
 mod nginx;
+mod placeholders;
 mod plot;
 mod property;
 mod protocol;

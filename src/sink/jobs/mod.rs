@@ -1,12 +1,13 @@
 //! Running a command for each release.
 
+mod expander;
 mod job;
 mod output;
 mod retry_after;
+mod room;
 mod shortage;
 mod space;
 mod temp_file;
-mod template;
 mod wait;
 
 use std::env;
@@ -22,14 +23,15 @@ use std::time::SystemTime;
 use anyhow::{Context, Error, Result};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
+pub use self::expander::Expander;
 pub use self::retry_after::parse as parse_retry_after;
-pub use self::template::Template;
 
 use self::job::{Job, Parent};
 use self::output::{Capture, Outputs};
+use self::room::command_line;
 use self::shortage::{Next, Shortage};
 use super::writer::Writer;
 use super::{Cause, Flushed, Jobs, Sent, Sink};
@@ -38,23 +40,8 @@ use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::printable::quoted;
-use crate::source::{Batch, Capacity, CommandLine, Delimiter, Segment};
+use crate::source::{Batch, Capacity, Delimiter, Segment};
 use crate::time::{SECOND, Time};
-
-/// As xargs: no command line is longer than this, though the kernel takes more.
-const USUAL_LINE: usize = 128 << 10;
-
-/// What POSIX guarantees for arguments and environment together.
-const LEAST_LINE: usize = 4096;
-
-/// Linux: `MAX_ARG_STRLEN`, less the NUL that ends it.
-const LONGEST_ARGUMENT: usize = (128 << 10) - 1;
-
-/// What an argument or a variable takes besides its bytes.
-const POINTER: usize = size_of::<usize>();
-
-/// For the variables that we add, and what POSIX wants to be left.
-const OUR_VARIABLES: usize = 4096;
 
 /// What has no content.
 const NOTHING: &str = "/dev/null";
@@ -64,7 +51,7 @@ const PIPE: usize = 4096;
 
 /// Runs a command for each release.
 pub struct Commands {
-    template: Template,
+    expander: Expander,
     run: Run,
     delimiter: Delimiter,
     capacity: Capacity,
@@ -86,7 +73,12 @@ impl Commands {
     ///
     /// # Errors
     /// Standard output was closed, or there is no place for temporary files.
-    pub fn new(run: Run, delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Result<Self> {
+    pub fn new(
+        run: Run,
+        delimiter: Delimiter,
+        separator: Option<&[u8]>,
+        interrupt: Arc<Interrupt>,
+    ) -> Result<Self> {
         inherited().check_stdout()?;
         let advice = match run.retry.times {
             0 => None,
@@ -95,9 +87,9 @@ impl Commands {
             ),
         };
         Ok(Commands {
-            template: Template::new(run.command.clone(), run.placeholder.clone()),
+            expander: Expander::new(run.template.clone(), separator),
+            capacity: Self::capacity_of(&run, &delimiter),
             delimiter,
-            capacity: Self::capacity_of(&run),
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
             slots: Vec::new(),
@@ -110,16 +102,9 @@ impl Commands {
     }
 
     /// What the commands of `run` take, with none running.
-    pub fn capacity_of(run: &Run) -> Capacity {
-        let template = Template::new(run.command.clone(), run.placeholder.clone());
-        let line = (run.stdin != Feed::Items).then(|| command_line(&template));
+    pub fn capacity_of(run: &Run, delimiter: &Delimiter) -> Capacity {
+        let line = (run.stdin != Feed::Items).then(|| command_line(&run.template, delimiter));
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
-    }
-
-    /// The command line of `run`, if items stand on it.
-    pub fn line_of(run: &Run) -> Option<Template> {
-        let template = || Template::new(run.command.clone(), run.placeholder.clone());
-        (run.stdin != Feed::Items).then(template)
     }
 
     /// Starts the command for `batch` in a slot.
@@ -148,10 +133,7 @@ impl Commands {
 
     /// The command line for `batch`.
     fn line(&self, batch: &Batch) -> Vec<OsString> {
-        match self.run.stdin {
-            Feed::Items => self.template.bare(),
-            Feed::Nothing | Feed::Ours => self.template.expand_batch(batch, &self.delimiter),
-        }
+        self.expander.expand(batch, &self.delimiter)
     }
 
     fn command(&mut self, batch: &Batch) -> io::Result<Command> {
@@ -179,7 +161,7 @@ impl Commands {
         if is_passing(trouble.error()) {
             return self.put_off(at, first, trouble);
         }
-        let name = self.template.name();
+        let name = self.expander.name();
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Unable(exit, error));
         match trouble {
             Trouble::TempFile(error) => fatal(
@@ -200,7 +182,7 @@ impl Commands {
     fn put_off(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
         let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
         let next = self.shortage.persists(at, will_pass);
-        let what = format!("cannot run {}", self.template.name());
+        let what = format!("cannot run {}", self.expander.name());
         let error = Error::new(trouble.into_error()).context(what);
         match next {
             Next::Again(pause) => Sent::Busy { pause, why: None },
@@ -226,14 +208,6 @@ impl Commands {
         self.outputs.take(job.first, job.capture);
         Some(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after })
     }
-}
-
-/// What the kernel leaves for items besides the environment and the rest of a command line.
-fn command_line(template: &Template) -> CommandLine {
-    let environment: usize = env::vars_os().map(|(name, value)| name.len() + value.len() + 2 + POINTER).sum();
-    let most = sysconf(SysconfVar::ARG_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
-    let single = most.unwrap_or(LEAST_LINE).saturating_sub(environment + OUR_VARIABLES);
-    template.room(single, single.min(USUAL_LINE), LONGEST_ARGUMENT, POINTER)
 }
 
 /// A stdin that is at its end, also where there are no devices, as in some containers.

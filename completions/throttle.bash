@@ -161,7 +161,7 @@ _throttle()
     elif [[ $current =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])(.+)$ ]]; then
         _throttle_value "-${BASH_REMATCH[1]}" "${current%"${BASH_REMATCH[2]}"}" "${BASH_REMATCH[2]}"
     else
-        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin -s --state --store-timeout --reset-state --status -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --pipe --timeout --retries --backoff --halt -t --trace --dry-run --audit --arrivals --at --unsorted --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help -V --version)
+        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin -s --state --store-timeout --reset-state --status -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --tag --pipe --timeout --retries --backoff --halt -t --trace --dry-run --audit --arrivals --at --unsorted --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help -V --version)
     fi
     # Only what stands behind the last = or : is replaced.
     cut=${current%"${current##*[$COMP_WORDBREAKS]}"}

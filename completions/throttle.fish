@@ -122,6 +122,7 @@ complete -c throttle -n 'not __throttle_in_command' -s B -l batch -x -d 'Release
 complete -c throttle -n 'not __throttle_in_command' -s j -s P -l jobs -x -d 'Run up to N commands at once [default: 1]'
 complete -c throttle -n 'not __throttle_in_command' -s k -l keep-order -d 'Print output in the order of the input'
 complete -c throttle -n 'not __throttle_in_command' -s u -l ungrouped -d 'Let the outputs of commands mix'
+complete -c throttle -n 'not __throttle_in_command' -l tag -x -d 'Put the item and a tab before each line of output'
 complete -c throttle -n 'not __throttle_in_command' -l pipe -d 'Give the item to COMMAND on its stdin'
 complete -c throttle -n 'not __throttle_in_command' -l timeout -x -d 'End a command that runs longer than DUR'
 complete -c throttle -n 'not __throttle_in_command' -l retries -x -d 'Try a failed item up to N times more'

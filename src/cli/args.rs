@@ -11,7 +11,7 @@ use clap::{ArgAction, Parser, ValueHint};
 use super::help;
 use crate::config::{
     Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Selector, Source, Stats,
-    When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count, parse_size,
+    Tag, When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count, parse_size,
 };
 use crate::time::Time;
 
@@ -245,9 +245,18 @@ pub struct Cli {
 
     /// Let the outputs of commands mix
     ///
-    /// With -j: commands write at once and themselves.
+    /// With -j: commands write at once and themselves. With --tag, each line is printed as soon as it is complete.
     #[arg(short, long, conflicts_with = "keep_order", hide_short_help = true, help_heading = "Commands")]
     pub(super) ungrouped: bool,
+
+    /// Put the item and a tab before each line of output
+    ///
+    /// Of COMMAND's standard output and standard error. With --tag=SEL, what SEL selects in the item, as for --cost; nothing, if
+    /// the item has no such part. Of a batch, all items, with blanks between them. With -u, or without -j, each line is
+    /// printed as soon as it is complete.
+    #[arg(long, value_name = "SEL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(help_heading = "Commands")]
+    pub(super) tag: Option<Tag>,
 
     /// Give the item to COMMAND on its stdin
     ///

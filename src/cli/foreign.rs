@@ -18,11 +18,7 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--max-lines"], "xargs", "use -B {N}, which gives a command up to that many items"),
     (&["--max-procs"], "xargs and parallel", "use -j {N}"),
     (&["--replace", "-i"], "xargs", "leave it out, since {} stands for the item, or use -I STR"),
-    (
-        &["--tag", "--tagstring"],
-        "parallel",
-        "have the command print its item: -- sh -c 'cmd \"$1\" | sed \"s|^|$1: |\"' sh",
-    ),
+    (&["--tagstring"], "parallel", "use --tag, or --tag=SEL for a part of the item, as in --tag=host"),
     (&["--colsep", "-C"], "parallel", "use -F {S}, and {col:N} in COMMAND for field N"),
     (
         &["--line-buffer", "--linebuffer", "--lb"],
@@ -111,7 +107,6 @@ mod tests {
             ("-L", "throttle -L10", "use -r 10/s for items, or -r 10/s,cost=bytes for bytes"),
             ("-L", "throttle -L -j2", "use -r N/s for items"),
             ("--joblog", "throttle --joblog my.log", "use --log my.log"),
-            ("--tag", "throttle --tag", "$1: |"),
         ] {
             let advice = advice(name, &typed(text)).unwrap();
             assert!(advice.contains(told), "{text}: {advice}");

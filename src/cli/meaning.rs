@@ -220,8 +220,10 @@ impl Cli {
         let jobs = self.jobs.unwrap_or(NonZeroUsize::MIN);
         let output = match (self.keep_order, self.ungrouped) {
             (true, _) => Output::InOrder,
-            (_, true) => Output::Shared,
-            _ if jobs == NonZeroUsize::MIN => Output::Shared,
+            (false, ungrouped) if ungrouped || jobs == NonZeroUsize::MIN => match self.tag {
+                Some(_) => Output::Lines,
+                None => Output::Shared,
+            },
             _ => Output::Whole,
         };
         let template = self.template()?;
@@ -231,6 +233,7 @@ impl Cli {
             output,
             stdin,
             trace: self.trace,
+            tag: self.tag,
             timeout: self.timeout,
             retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff },
             halt: self.halt,
@@ -263,6 +266,7 @@ impl Cli {
             (self.jobs.is_some(), "-j"),
             (self.keep_order, "-k"),
             (self.ungrouped, "-u"),
+            (self.tag.is_some(), "--tag"),
             (self.pipe, "--pipe"),
             (self.trace, "-t"),
             (self.timeout.is_some(), "--timeout"),

@@ -8,6 +8,7 @@ use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::parse_duration;
 use super::named::Named;
+use super::selector::Selector;
 use super::template::Template;
 
 /// How commands are run.
@@ -33,6 +34,8 @@ pub struct Run {
     pub log: Option<PathBuf>,
     /// The format of a new log.
     pub log_format: Option<LogFormat>,
+    /// What stands before each line of their output.
+    pub tag: Option<Tag>,
     /// Items that the log says are done are not run again.
     pub resume: bool,
 }
@@ -56,10 +59,29 @@ impl Named for LogFormat {
 pub enum Output {
     /// It is ours, and may mix.
     Shared,
+    /// It is printed line by line, as it comes.
+    Lines,
     /// It is printed whole when the command has ended.
     Whole,
     /// As `Whole`, and in the order of the input.
     InOrder,
+}
+
+/// What stands before each line of a command's output.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Tag {
+    /// Its item.
+    Item,
+    /// What is selected from its item.
+    Selected(Selector),
+}
+
+impl FromStr for Tag {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.is_empty() { Ok(Tag::Item) } else { Selector::parse_part(text).map(Tag::Selected) }
+    }
 }
 
 /// What commands get as stdin.

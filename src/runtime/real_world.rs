@@ -10,6 +10,7 @@ use super::booking::BookingThread;
 use super::clock::Clock;
 use super::input::Input;
 use super::limits::LimitsFiles;
+use super::output_watch::OutputWatch;
 use super::reaper::Reaper;
 use super::waker::{Events, Waker};
 use super::{clock, limits, precise, readable, signals, stdout_reader, waker};
@@ -93,6 +94,14 @@ impl RealWorld {
             self.reaper = Some(Reaper::start(self.waker.clone())?);
         }
         Ok(())
+    }
+
+    /// Tells when commands have printed something, from now on.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn watch_output(&self) -> anyhow::Result<OutputWatch> {
+        Ok(OutputWatch::start(self.waker.clone())?)
     }
 
     /// Tells of changes to `files` of limits, which are `rates` now.

@@ -115,6 +115,10 @@ impl Attempts {
         self.failed_so_far.insert(failed.item, failed);
     }
 
+    pub(super) fn has_failed_so_far(&self, first: u64) -> bool {
+        self.failed_so_far.contains_key(&first)
+    }
+
     /// What has failed and will not be tried again, as the run is over.
     pub(super) fn take_failed_so_far(&mut self) -> impl Iterator<Item = Failed> {
         std::mem::take(&mut self.failed_so_far).into_values()

@@ -14,6 +14,11 @@ impl Schedule {
         self.attempts.get(first)
     }
 
+    /// Whether the items whose command began with the item of this number wait for another attempt.
+    pub fn is_tried_again(&self, first: u64) -> bool {
+        self.attempts.has_failed_so_far(first)
+    }
+
     /// A command has ended: its items are done with, or tried again.
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
         let Some(attempt) = self.attempts.end(ended.first) else { return };

@@ -6,6 +6,9 @@ mod stdout;
 mod text;
 mod writer;
 
+use std::io::PipeReader;
+use std::sync::Arc;
+
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
@@ -74,6 +77,9 @@ pub trait Jobs {
     /// sent and is not settled.
     fn settle(&mut self, first: u64, next: u64);
 
+    /// The item of this number, whose command has ended, is going to be sent again.
+    fn supersede(&mut self, first: u64);
+
     /// Prints the outputs of commands whose turn has come.
     fn flush(&mut self) -> Flushed;
 
@@ -85,6 +91,12 @@ pub trait Jobs {
 
     /// Does what has to be done by `now` about commands that run too long.
     fn enforce(&mut self, now: Time);
+}
+
+/// Tells when commands have printed something.
+pub trait Watch {
+    /// Tells once as soon as one of these can be read. What was to be watched before no longer is.
+    fn watch(&mut self, streams: Vec<Arc<PipeReader>>);
 }
 
 /// What became of a batch.

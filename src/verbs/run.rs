@@ -7,12 +7,12 @@ use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::observed::Observed;
-use crate::config::{Config, Rate, Run, Shared, State, format_duration};
+use crate::config::{Config, Output, Rate, Run, Shared, State, format_duration};
 use crate::exit::Exit;
 use crate::records::{Completed, JobLog};
 use crate::runtime::{Clock, Count, Driver, Input, Position, RealWorld, TextFile, World};
 use crate::schedule::{BookingTerms, Schedule};
-use crate::sink::{Commands, Sink, Stdout};
+use crate::sink::{Commands, Sink, Stdout, Watch};
 use crate::source::{Delimiter, Reader};
 use crate::store::{self, Policy, Quota};
 use crate::time::SECOND;
@@ -101,7 +101,9 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     if let Some(run) = config.command() {
         world.watch_commands()?;
         let separator = config.input.separator.as_deref();
-        return Ok(Box::new(Commands::new(run.clone(), delimiter, separator, interrupt)?));
+        let watch = (run.output == Output::Lines).then(|| world.watch_output()).transpose()?;
+        let watch = watch.map(|watch| Box::new(watch) as Box<dyn Watch>);
+        return Ok(Box::new(Commands::new(run.clone(), delimiter, separator, interrupt, watch)?));
     }
     world.sharpen();
     Ok(Box::new(Stdout::new(delimiter, interrupt)))

@@ -11,7 +11,7 @@ use nix::libc::{self, c_int};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::output::Capture;
+use super::capture::Capture;
 use crate::inherited::inherited;
 use crate::time::{SECOND, Time};
 

@@ -1,12 +1,15 @@
 //! Running a command for each release.
 
+mod capture;
 mod expander;
 mod job;
+mod lines;
 mod output;
 mod retry_after;
 mod room;
 mod shortage;
 mod space;
+mod tag;
 mod temp_file;
 mod wait;
 
@@ -29,12 +32,15 @@ use tempfile::TempDir;
 pub use self::expander::Expander;
 pub use self::retry_after::parse as parse_retry_after;
 
+use self::capture::Capture;
 use self::job::{Job, Parent};
-use self::output::{Capture, Outputs};
+use self::lines::Lines;
+use self::output::Outputs;
 use self::room::command_line;
 use self::shortage::{Next, Shortage};
+use self::tag::Tagger;
 use super::writer::Writer;
-use super::{Cause, Flushed, Jobs, Sent, Sink};
+use super::{Cause, Flushed, Jobs, Sent, Sink, Watch};
 use crate::config::{Feed, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
@@ -52,6 +58,7 @@ const PIPE: usize = 4096;
 /// Runs a command for each release.
 pub struct Commands {
     expander: Expander,
+    tagger: Tagger,
     run: Run,
     delimiter: Delimiter,
     capacity: Capacity,
@@ -69,7 +76,7 @@ pub struct Commands {
 
 impl Commands {
     /// Runs the command of `run` for what is released. [`Jobs::reap`] has to be called when a command has ended.
-    /// Printing ends early once `interrupt` is raised.
+    /// Printing ends early once `interrupt` is raised. Where output is printed line by line, `watch` tells of it.
     ///
     /// # Errors
     /// Standard output was closed, or there is no place for temporary files.
@@ -78,6 +85,7 @@ impl Commands {
         delimiter: Delimiter,
         separator: Option<&[u8]>,
         interrupt: Arc<Interrupt>,
+        watch: Option<Box<dyn Watch>>,
     ) -> Result<Self> {
         inherited().check_stdout()?;
         let advice = match run.retry.times {
@@ -88,13 +96,18 @@ impl Commands {
         };
         Ok(Commands {
             expander: Expander::new(run.template.clone(), separator),
+            tagger: Tagger::new(run.tag.clone(), separator),
             capacity: Self::capacity_of(&run, &delimiter),
             delimiter,
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
             slots: Vec::new(),
             shortage: Shortage::default(),
-            outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
+            outputs: Outputs::new(
+                Writer::new(interrupt),
+                run.output == Output::InOrder,
+                watch.map(Lines::new),
+            ),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             advice,
             run,
@@ -116,15 +129,20 @@ impl Commands {
         // Always set: there are programs that do not survive an empty file name.
         let advice = self.advice(batch);
         command.env("THROTTLE_RETRY_AFTER", advice.as_deref().unwrap_or(Path::new(NOTHING)));
-        let capture = match self.run.output {
-            Output::Shared => None,
-            Output::Whole | Output::InOrder => Some(Capture::of(&mut command).map_err(Trouble::TempFile)?),
+        let tag = self.tagger.tag(batch, &self.delimiter);
+        let (capture, pipes) = match self.run.output {
+            Output::Shared => (None, None),
+            Output::Lines => (None, Some(Lines::capture(&mut command).map_err(Trouble::TempFile)?)),
+            Output::Whole | Output::InOrder => {
+                (Some(Capture::of(&mut command, &tag).map_err(Trouble::TempFile)?), None)
+            }
         };
         match self.parent.start(command) {
             Ok(pid) => {
                 let deadline = self.run.timeout.and_then(|timeout| at.checked_add(timeout.into()));
                 let first = batch.first();
                 self.jobs.push(Job { pid, first, slot, advice, capture, deadline, is_overdue: false });
+                pipes.into_iter().for_each(|pipes| self.outputs.start_lines(first, &tag, pipes));
                 Ok(())
             }
             Err(error) => Err(Trouble::Command(error)),
@@ -299,6 +317,10 @@ impl Jobs for Commands {
 
     fn settle(&mut self, first: u64, next: u64) {
         self.outputs.settle(first, next);
+    }
+
+    fn supersede(&mut self, first: u64) {
+        self.outputs.supersede(first);
     }
 
     fn flush(&mut self) -> Flushed {

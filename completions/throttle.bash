@@ -115,7 +115,7 @@ _throttle_find()
         if [[ $word == -- ]]; then
             command=$((i + 1))
             return
-        elif [[ $word == @(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot) ]]; then
+        elif [[ $word == @(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--halt|--max-wait|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot) ]]; then
             option=$word
         elif [[ $word =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])$ ]]; then
             option=-${BASH_REMATCH[1]}
@@ -161,7 +161,7 @@ _throttle()
     elif [[ $current =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])(.+)$ ]]; then
         _throttle_value "-${BASH_REMATCH[1]}" "${current%"${BASH_REMATCH[2]}"}" "${BASH_REMATCH[2]}"
     else
-        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin -s --state --store-timeout --reset-state --status -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --tag --pipe --timeout --retries --backoff --halt -t --trace --dry-run --audit --arrivals --at --unsorted --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help -V --version)
+        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin -s --state --store-timeout --reset-state --status -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --tag --pipe --timeout --retries --backoff --halt -t --trace --once --max-wait --dry-run --audit --arrivals --at --unsorted --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help -V --version)
     fi
     # Only what stands behind the last = or : is replaced.
     cut=${current%"${current##*[$COMP_WORDBREAKS]}"}

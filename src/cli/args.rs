@@ -302,6 +302,21 @@ pub struct Cli {
     #[arg(short, long, help_heading = "Commands")]
     pub(super) trace: bool,
 
+    /// Wait for one release, then become COMMAND
+    ///
+    /// Reads no items. COMMAND takes the place of throttle, with its standard input, output and error, and its status; {} in it
+    /// stays. Without COMMAND, it ends with 0. For scripts that share a limit: throttle --once -s NAME -r 1/s -- COMMAND. -c N
+    /// says what the release costs.
+    #[arg(long, conflicts_with_all = ["reset_state", "status"], help_heading = "Control")]
+    pub(super) once: bool,
+
+    /// With --once: wait at most DUR, or exit with 75
+    ///
+    /// As soon as it is known that the release would be later. With 0, it is released at once or not at all. Waiting for a store
+    /// that is slow does not count: see --store-timeout.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Control")]
+    pub(super) max_wait: Option<u64>,
+
     /// Print when each item would go, without waiting
     ///
     /// Prints INSTANT, a tab and ITEM for each: the instant of its release in seconds, with 9 decimals, on the

@@ -32,7 +32,11 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
         "parallel",
         "have the command write a file: -- sh -c 'cmd \"$1\" >out/$THROTTLE_SEQ' sh",
     ),
-    (&["--semaphore", "--sem"], "parallel", "use -s {NAME}, which shares a limit among runs"),
+    (
+        &["--semaphore", "--sem"],
+        "parallel",
+        "use --once -s {NAME} -r RATE, which waits for one release of a shared limit",
+    ),
     (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is told, and the others go on"),
     (&["-E", "--eof"], "xargs", "cut the input before: sed '/^END$/,$d'"),
     (&["--max-chars"], "xargs", "leave it out: no command line gets too long for the system"),

@@ -52,10 +52,14 @@ impl Cli {
         let (progress, plot) = (self.progress, self.plot.clone());
         let (as_json, metrics) = (self.stats.contains(&Stats::Json), self.metrics()?);
         ensure!(
-            !limits.count_exits() || !self.command.is_empty(),
+            !limits.count_exits() || !self.command.is_empty() || self.once,
             "from=exit is for a command: add one, such as -- curl"
         );
-        let action = self.action()?;
+        ensure!(
+            self.once || self.max_wait.is_none(),
+            "--max-wait is for a single release: use it with --once"
+        );
+        let action = if self.once { self.once(&limits)? } else { self.action()? };
         Ok(Config {
             limits,
             shared,

@@ -5,6 +5,7 @@ mod command;
 mod foreign;
 mod help;
 mod meaning;
+mod once;
 
 use std::ffi::OsString;
 

@@ -1,5 +1,6 @@
 //! How commands are run.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -38,6 +39,19 @@ pub struct Run {
     pub tag: Option<Tag>,
     /// Items that the log says are done are not run again.
     pub resume: bool,
+}
+
+/// A single release, and what follows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Once {
+    /// The command and its arguments; empty if there is none.
+    pub command: Vec<OsString>,
+    /// It is printed before it runs.
+    pub trace: bool,
+    /// What it costs each limit that says nothing else.
+    pub cost: Option<u64>,
+    /// How long to wait, in nanoseconds.
+    pub max_wait: Option<u64>,
 }
 
 /// How a log of commands is written.

@@ -27,7 +27,7 @@ use anyhow::{Context, Error, Result};
 pub use crate::rule::Algorithm;
 pub use amount::parse_limit_count;
 pub use arrivals::Arrivals;
-pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run, Tag};
+pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Once, Output, Retry, Run, Tag};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use instant::parse_instant;
@@ -86,7 +86,7 @@ impl Config {
         match &self.action {
             Action::Run(run) => Some(run),
             Action::DryRun { run, .. } => run.as_deref(),
-            Action::Pass | Action::Audit(_) => None,
+            Action::Pass | Action::Once(_) | Action::Audit(_) => None,
         }
     }
 }
@@ -224,6 +224,8 @@ pub enum Action {
         /// The command that would be run, if any.
         run: Option<Box<Run>>,
     },
+    /// Releases once, and becomes a command.
+    Once(Once),
     /// Releases nothing: judges when records say that they were released.
     Audit(Arrivals),
 }

@@ -1,9 +1,9 @@
 //! Where items are read from.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -52,6 +52,16 @@ impl Input {
 }
 
 impl Input {
+    /// A single blank line.
+    ///
+    /// # Errors
+    /// There are no pipes left.
+    pub fn blank() -> Result<Self> {
+        let (reader, mut writer) = io::pipe().context("cannot make a pipe")?;
+        writer.write_all(b"\n").context("cannot write to a pipe")?;
+        Ok(Input { from: From::File(File::from(OwnedFd::from(reader))), is_fast: false })
+    }
+
     /// Waits until reading would not block, or a signal comes, or for as long as `timeout`. Returns whether it was the
     /// first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {

@@ -43,7 +43,7 @@ pub struct RealWorld {
 }
 
 impl RealWorld {
-    /// Goes by `clock`. Listens to signals and for the end of stdout's reader; skipped when the input is empty: polling returns at once.
+    /// Goes by `clock`. Listens to signals; skipped when the input is empty: polling returns at once.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
@@ -53,7 +53,6 @@ impl RealWorld {
         let is_over = reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
         if !is_over {
             signals::listen(&waker)?;
-            stdout_reader::watch(&waker)?;
         }
         Ok(RealWorld {
             clock,
@@ -68,6 +67,17 @@ impl RealWorld {
             began: Time::ZERO,
             previous: None,
         })
+    }
+
+    /// Tells if the reader of stdout goes away.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn watch_reader(&self) -> anyhow::Result<()> {
+        if !self.reader.is_over() {
+            stdout_reader::watch(&self.waker)?;
+        }
+        Ok(())
     }
 
     /// Waits as precisely as the system can. Commands would inherit some of that, so it is for runs without.

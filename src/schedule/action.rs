@@ -62,6 +62,11 @@ pub enum Notice {
         /// By how much it was early, in nanoseconds, if there is an instant at which it could have gone.
         early: Option<u64>,
     },
+    /// The next release would be later than anybody wants to wait.
+    TooLong {
+        /// By how much it is later than now, in nanoseconds, if that is known.
+        late: Option<u64>,
+    },
     /// So many items have failed that the run ends.
     Halted {
         /// How many.

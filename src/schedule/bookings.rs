@@ -46,6 +46,11 @@ impl Bookings {
         Bookings { demands, orders, patience, answered: None, ends: None }
     }
 
+    /// Whether an answer is on its way.
+    pub(super) fn is_asking(&self) -> bool {
+        self.orders.coming() > 0
+    }
+
     /// At the end of the run: until when an answer is waited for, if any is to come.
     fn last_answer(&mut self, now: Time) -> Option<Time> {
         if self.orders.coming() == 0 {

@@ -99,6 +99,10 @@ pub struct Schedule {
     stopping: bool,
     /// A signal has been passed on to the commands.
     interrupted: bool,
+    /// If a release would be later than this, the run ends.
+    patience: Option<Time>,
+    /// Until when what was sent last could be sent, if it needed slots.
+    good_until: Option<Time>,
     exit: Exit,
     stats: Stats,
     /// What each limit did.
@@ -169,6 +173,8 @@ impl Schedule {
             bad_end: None,
             stopping: false,
             interrupted: false,
+            patience: None,
+            good_until: None,
             exit: Exit::Done,
             stats: Stats::new(now),
         }
@@ -183,6 +189,36 @@ impl Schedule {
             self.queue.track_fronts();
         }
         self
+    }
+
+    /// Ends the run as soon as it is known that a release would be more than `wait` nanoseconds after `now`.
+    pub fn with_patience(mut self, now: Time, wait: u64) -> Self {
+        self.patience = Some(Time(now.0.saturating_add(wait)));
+        self
+    }
+
+    /// Until when what was sent last could be sent, if it needed slots.
+    pub fn good_until(&self) -> Option<Time> {
+        self.good_until
+    }
+
+    /// Ends the run if what is next would be too late. Returns whether it does.
+    fn lose_patience(&mut self, now: Time) -> bool {
+        let Some(patience) = self.patience.filter(|_| !self.stopping && !self.queue.is_empty()) else {
+            return false;
+        };
+        let is_known = self.bookings.as_ref().is_none_or(|bookings| !bookings.is_asking());
+        let is_too_late = match self.next {
+            Some(next) => next > patience.max(now),
+            None => is_known && now >= patience,
+        };
+        if is_too_late {
+            let late = self.next.map(|next| next.since(now));
+            self.tell(Notice::TooLong { late });
+            self.exit = self.exit.max(Exit::Refused);
+            self.stopping = true;
+        }
+        is_too_late
     }
 
     /// Passes over items that are `done`.
@@ -217,7 +253,12 @@ impl Schedule {
         if self.is_over() && booking.is_none() {
             return self.conclude();
         }
-        let times = [self.next, booking, self.attempts.backoff_until(), self.rules.limits.evict_at()];
+        if self.lose_patience(now) {
+            return self.poll(now, capacity);
+        }
+        let patience = self.patience.filter(|patience| *patience > now);
+        let times =
+            [self.next, booking, self.attempts.backoff_until(), self.rules.limits.evict_at(), patience];
         let until = if self.stopping { booking } else { times.into_iter().flatten().min() };
         self.is_due = false;
         self.note_wait(now, capacity);

@@ -199,6 +199,7 @@ fn told(notice: &Notice) -> String {
         Notice::FailedSoFar(failed) => format!("failed {} so far", failed.item),
         Notice::BadItem(error) => format!("bad {error}"),
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
+        Notice::TooLong { late } => format!("too long by {late:?}"),
         Notice::Halted { failed } => format!("halted after {failed}"),
         Notice::Limits(_) => "limits".to_owned(),
         Notice::Warning(text) => format!("warning {text}"),

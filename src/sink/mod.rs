@@ -2,6 +2,7 @@
 
 mod dry_run;
 mod jobs;
+mod permit;
 mod stdout;
 mod text;
 mod writer;
@@ -13,7 +14,8 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 pub use dry_run::DryRun;
-pub use jobs::{Commands, Expander, parse_retry_after};
+pub use jobs::{Commands, Expander, exec, parse_retry_after};
+pub use permit::Permit;
 pub use stdout::Stdout;
 pub use text::Text;
 

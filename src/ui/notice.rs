@@ -32,6 +32,11 @@ impl Reporter {
                     .map_or_else(|| "the shared limits".to_owned(), |limit| format!("the limit {limit}"));
                 self.error(&anyhow::anyhow!("item {item} '{}' {early} for {limit}", excerpt(text)));
             }
+            Notice::TooLong { late: Some(late) } => {
+                let away = format_duration(*late);
+                self.notice(&format_args!("the next release is {away} away: longer than --max-wait"));
+            }
+            Notice::TooLong { late: None } => self.notice(&"there is no release within --max-wait"),
             Notice::Halted { failed } => {
                 self.notice(&format_args!("{} failed: --halt ends the run", items(*failed)));
             }

@@ -32,6 +32,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let log = config.command().map(open_log).transpose()?.flatten();
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
+    world.watch_reader().context("cannot start")?;
     world.watch_limits(files, &rates)?;
     let mut schedule = Schedule::new(config, rates.clone(), world.now());
     if let Some(shared) = &config.shared {
@@ -75,7 +76,7 @@ fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Opti
 const FILE_PATIENCE: u64 = SECOND / 50;
 const SERVER_PATIENCE: u64 = SECOND / 5;
 
-fn share(
+pub(super) fn share(
     shared: &Shared,
     rates: &[Rate],
     world: &mut RealWorld,

@@ -25,6 +25,7 @@ mod limit_files;
 mod limits;
 mod metrics;
 mod nginx;
+mod once;
 mod outputs;
 mod placeholders;
 mod plot;

@@ -85,7 +85,7 @@ impl Parent {
 }
 
 /// Has a command ignore and block these signals.
-fn restore(command: &mut Command, ignored: Vec<c_int>, blocked: Option<SigSet>) {
+pub(super) fn restore(command: &mut Command, ignored: Vec<c_int>, blocked: Option<SigSet>) {
     let restore = move || {
         // SAFETY: an action that runs none of our code, and calls that are allowed between fork and exec.
         #[expect(unsafe_code)]

@@ -1,6 +1,7 @@
 //! Running a command for each release.
 
 mod capture;
+mod exec;
 mod expander;
 mod job;
 mod lines;
@@ -29,6 +30,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+pub use self::exec::exec;
 pub use self::expander::Expander;
 pub use self::retry_after::parse as parse_retry_after;
 
@@ -188,10 +190,7 @@ impl Commands {
             ),
             Trouble::Command(error) => match error.kind() {
                 ErrorKind::ArgumentListTooLong => Sent::TooLong,
-                ErrorKind::NotFound => {
-                    fatal(Exit::NotFound, Error::new(error).context(format!("cannot run {name}")))
-                }
-                _ => fatal(Exit::CannotRun, Error::new(error).context(format!("cannot run {name}"))),
+                _ => fatal(exec::exit_of(&error), Error::new(error).context(format!("cannot run {name}"))),
             },
         }
     }

@@ -188,6 +188,14 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
+        part: "--once -s github",
+        shows: &[
+            Shows::Calls("curl -fsS https://api.github.com/rate_limit\ncall 5 POST /graphql\nsend report\n"),
+            Shows::File(".local/state/throttle/report", ""),
+        ],
+        ..Example::PLAIN
+    },
+    Example {
         part: "--tag=host",
         // The order in which they end is not known.
         changed: ("-j 4", "-j 4 -k"),

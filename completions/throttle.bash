@@ -80,6 +80,7 @@ _throttle_value()
         --arrivals) _throttle_selectors "$before" cost ;;
         --log) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
         --log-format) for name in tsv json; do candidates+=("$before$name"); done ;;
+        --resume) for name in unfinished new; do candidates+=("$before$name"); done ;;
         --progress) for name in auto always; do candidates+=("$before$name"); done ;;
         --stats) _throttle_stats "$before" "$value" ;;
         --plot) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;

@@ -10,8 +10,9 @@ use clap::{ArgAction, Parser, ValueHint};
 
 use super::help;
 use crate::config::{
-    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Selector, Source, Stats,
-    Tag, When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count, parse_size,
+    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Resume, Selector, Source,
+    Stats, Tag, When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count,
+    parse_size,
 };
 use crate::time::Time;
 
@@ -289,10 +290,12 @@ pub struct Cli {
     #[arg(long, value_name = "WAIT", requires = "retries", help_heading = "Commands")]
     pub(super) backoff: Option<Backoff>,
 
-    /// When failures end the run: soon,fail=3 or now,fail=10%
+    /// When to end the run: soon,fail=3, now,fail=10%, now,success=1
     ///
     /// soon: no more commands are started. now: running ones get TERM, too. fail=N: when N items have failed, after all
-    /// their retries. fail=N%: when N of a hundred have, once three or more are done with.
+    /// their retries. fail=N%: when N of a hundred have: of all items once the input has been read to its end, before that of
+    /// those that are done with, if these are three or more. success= and done= count items that succeeded, or ended in any way.
+    /// After success=, the status is 0.
     #[arg(long, value_name = "WHEN", help_heading = "Commands")]
     pub(super) halt: Option<Halt>,
 
@@ -387,9 +390,12 @@ pub struct Cli {
     /// Do not run again what the log says is done
     ///
     /// Items that the log of --log has with exit 0 are passed over; all others are run. They are known by their content,
-    /// so the list may have been edited. Each time that an item was completed counts for one of its kind.
-    #[arg(long, requires = "log", help_heading = "Control")]
-    pub(super) resume: bool,
+    /// so the list may have been edited. Each time that an item was completed counts for one of its kind. With --resume=new,
+    /// items that the log has as failed are passed over as well, and only those that it does not have are run.
+    #[arg(long, value_name = "WHICH", requires = "log", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "unfinished", hide_possible_values = true, value_parser = choice::<Resume>())]
+    #[arg(help_heading = "Control")]
+    pub(super) resume: Option<Resume>,
 
     /// Print the limits at the start, a summary at the end
     ///

@@ -150,6 +150,11 @@ impl Cli {
         Ok(state.map(|state| Shared { state, timeout }))
     }
 
+    /// The file that items are read from, if it is not standard input.
+    fn file(&self) -> Option<&PathBuf> {
+        self.arg_file.as_ref().filter(|file| file.as_os_str() != "-")
+    }
+
     fn input(&self) -> Result<Input> {
         let delimiter = match &self.delimiter {
             Some(delimiter) => delimiter.clone(),
@@ -160,7 +165,8 @@ impl Cli {
         let separator = self.field_separator.clone();
         let cleaning = Cleaning { trim: self.trim, skip_blank: self.skip_blank };
         let on_bad = self.on_bad.unwrap_or_default();
-        Ok(Input { file: self.arg_file.clone(), delimiter, separator, max_record, cleaning, on_bad })
+        let file = self.file().cloned();
+        Ok(Input { file, delimiter, separator, max_record, cleaning, on_bad })
     }
 
     fn action(self) -> Result<Action> {
@@ -216,7 +222,7 @@ impl Cli {
     }
 
     fn run(self) -> Result<Run> {
-        let stdin = match (self.pipe, &self.arg_file) {
+        let stdin = match (self.pipe, self.file()) {
             (true, _) => Feed::Items,
             (false, Some(_)) => Feed::Ours,
             (false, None) => Feed::Nothing,
@@ -231,6 +237,10 @@ impl Cli {
             _ => Output::Whole,
         };
         let template = self.template()?;
+        ensure!(
+            self.log.as_deref().is_none_or(|log| log.as_os_str() != "-"),
+            "--log - would be standard output, where COMMAND writes: name a file, or ./- for one of that name"
+        );
         Ok(Run {
             template,
             jobs,

@@ -27,7 +27,7 @@ use anyhow::{Context, Error, Result};
 pub use crate::rule::Algorithm;
 pub use amount::parse_limit_count;
 pub use arrivals::Arrivals;
-pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Once, Output, Retry, Run, Tag};
+pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share, Tag};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration};
 pub use instant::parse_instant;

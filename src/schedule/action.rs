@@ -4,7 +4,7 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 use super::Admission;
-use crate::config::Rate;
+use crate::config::{HaltOn, Rate};
 use crate::exit::{End, Exit};
 use crate::limiter::{Order, Slot};
 use crate::source::{ArgumentError, SourceError};
@@ -67,10 +67,12 @@ pub enum Notice {
         /// By how much it is later than now, in nanoseconds, if that is known.
         late: Option<u64>,
     },
-    /// So many items have failed that the run ends.
+    /// So many items have failed, or ended otherwise, that the run ends.
     Halted {
         /// How many.
-        failed: u64,
+        items: u64,
+        /// Which ones.
+        on: HaltOn,
     },
     /// These limits hold from now on.
     Limits(Vec<Rate>),

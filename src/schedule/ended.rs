@@ -38,6 +38,7 @@ impl Schedule {
             Outcome::Retry { .. } | Outcome::Failed => {
                 self.complete(ended.first, &attempt, Some(Exit::of_command(ended.end)));
                 let failed = self.failed(ended, &attempt);
+                let failed = failed.filter(|_| !self.attempts.have_succeeded());
                 failed.into_iter().for_each(|failed| self.tell(Notice::Failed(failed)));
             }
         }
@@ -82,16 +83,24 @@ impl Schedule {
         self.settle(first);
         if let Some(exit) = failure {
             self.stats.failed += items;
-            self.exit = self.exit.max(exit);
+            self.exit = if self.attempts.have_succeeded() { self.exit } else { self.exit.max(exit) };
             self.stopping |= exit.ends_the_run();
         }
-        if let Some(halt) = self.attempts.count(items, failure.is_some()).filter(|_| !self.stopping) {
-            self.tell(Notice::Halted { failed: self.stats.failed });
+        let all = self.all_items();
+        if let Some(halt) = self.attempts.count(items, failure.is_some(), all).filter(|_| !self.stopping) {
+            self.tell(Notice::Halted { items: self.attempts.counted(halt.on), on: halt.on });
             self.stopping = true;
+            self.exit = if self.attempts.have_succeeded() { Exit::Done } else { self.exit };
             if halt.now {
                 self.pass_on();
             }
         }
+    }
+
+    /// How many items there are, once that is known.
+    fn all_items(&self) -> Option<u64> {
+        let is_known = self.rules.batcher.has_ended() && self.intake.is_empty();
+        is_known.then(|| self.intake.total() - self.intake.blank() - self.intake.skipped())
     }
 
     /// The first signal asks the running commands to end, the second kills them.

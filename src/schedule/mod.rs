@@ -384,7 +384,7 @@ impl Schedule {
     fn is_accepting(&self, capacity: Capacity) -> bool {
         // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it came.
         let is_taken = capacity.vacancies > 0 && capacity.before > self.intake.total();
-        let is_wanted = is_taken || self.rules.on_limit != OnLimit::Wait;
+        let is_wanted = is_taken || self.rules.on_limit != OnLimit::Wait || self.attempts.counts_all();
         let is_open = !self.stopping && !self.rules.batcher.has_ended();
         is_open && is_wanted && self.intake.is_empty() && self.has_room()
     }

@@ -200,7 +200,7 @@ fn told(notice: &Notice) -> String {
         Notice::BadItem(error) => format!("bad {error}"),
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
         Notice::TooLong { late } => format!("too long by {late:?}"),
-        Notice::Halted { failed } => format!("halted after {failed}"),
+        Notice::Halted { items, .. } => format!("halted after {items}"),
         Notice::Limits(_) => "limits".to_owned(),
         Notice::Warning(text) => format!("warning {text}"),
         Notice::StateLost { what, silent } => format!("lost {what}, silent for {silent:?}"),

@@ -168,7 +168,7 @@ impl Intake {
             let record = trim(self.cleaning, whole);
             let charged = length - (whole.len() - record.len());
             self.front = Some(length);
-            if self.cleaning.skip_blank && record.trim_ascii().is_empty() {
+            if self.cleaning.skip_blank && is_blank(record) {
                 self.blank += 1;
                 self.pass();
             } else if let Some(done) = self.done.as_mut().filter(|_| segment.attempt() == 1)
@@ -243,6 +243,11 @@ impl Intake {
     fn recharged(&self, item: &Segment) -> Charge {
         self.charger.charge_leniently(self.delimiter.trim(item.bytes()), item.bytes().len())
     }
+}
+
+/// Whether there is nothing but white space, as C has it: also vertical tabs.
+pub(crate) fn is_blank(record: &[u8]) -> bool {
+    record.iter().all(|&byte| byte.is_ascii_whitespace() || byte == b'\x0b')
 }
 
 fn trim(cleaning: Cleaning, record: &[u8]) -> &[u8] {

@@ -25,6 +25,7 @@ pub use capacity::{ArgumentError, Capacity, CommandLine};
 pub use charger::Charger;
 pub use delimiter::Delimiter;
 pub use fields::Fields;
+pub(crate) use intake::is_blank;
 pub use intake::{Done, Intake};
 pub use items::{Batch, Items, Segment};
 pub use reader::Reader;

@@ -3,7 +3,7 @@
 use super::report::Reporter;
 use super::stats::items;
 use super::wall::clock_to_the_second;
-use crate::config::format_duration;
+use crate::config::{HaltOn, format_duration};
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
 use crate::schedule::{Failed, Failure, Notice};
@@ -37,8 +37,13 @@ impl Reporter {
                 self.notice(&format_args!("the next release is {away} away: longer than --max-wait"));
             }
             Notice::TooLong { late: None } => self.notice(&"there is no release within --max-wait"),
-            Notice::Halted { failed } => {
-                self.notice(&format_args!("{} failed: --halt ends the run", items(*failed)));
+            Notice::Halted { items: count, on } => {
+                let how = match on {
+                    HaltOn::Failed => "failed",
+                    HaltOn::Succeeded => "succeeded",
+                    HaltOn::Done => "done",
+                };
+                self.notice(&format_args!("{} {how}: --halt ends the run", items(*count)));
             }
             Notice::Limits(rates) => self.limits(rates),
             Notice::Warning(text) => self.notice(text),

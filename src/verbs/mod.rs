@@ -51,6 +51,11 @@ impl<'a> Setup<'a> {
         if config.input.file.is_none() && !matches!(config.action, Action::Once(_)) {
             reporter.reads_terminal();
         }
+        let writes_items = matches!(config.action, Action::Pass | Action::DryRun { .. });
+        ensure!(
+            !writes_items || !input.is_fed_by_stdout(),
+            "the input is the output: it would feed itself for ever"
+        );
         let position = Position::of(&input);
         let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
         Ok(Setup { config, files, rates, reader, position, reporter })

@@ -113,6 +113,6 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
 fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
     let Some(path) = &run.log else { return Ok(None) };
     let log = JobLog::open(path, run.log_format)?;
-    let completed = if run.resume { Some(log.completed()?) } else { None };
+    let completed = run.resume.map(|resume| log.done(resume)).transpose()?;
     Ok(Some((log, completed)))
 }

@@ -17,6 +17,7 @@ mod forecast;
 mod fuzz;
 mod generated;
 mod habits;
+mod halts;
 mod jobs;
 mod jobs_simulated;
 mod keys;

@@ -55,3 +55,46 @@ fn written_directly_all_attempts_are_seen() {
         throttle(&args).write_stdin("x\n").assert().success().stdout("out x 1\nout x 2\nout x 3\n");
     }
 }
+
+#[test]
+fn a_hyphen_is_standard_input_and_no_log() {
+    throttle(&[UNLIMITED, "-a", "-", "echo"]).write_stdin("x\n").assert().success().stdout("x\n");
+    let refused = throttle(&[UNLIMITED, "--log", "-", "echo"]).write_stdin("x\n").assert().code(2);
+    refused.stderr("throttle: --log - would be standard output, where COMMAND writes: name a file, or ./- for one of that name\n");
+}
+
+#[test]
+fn an_input_that_is_the_output_is_refused_as_cat_does() {
+    let directory = Directory::new();
+    for (script, is_refused) in [
+        ("throttle -r1T/s <f >>f", true),
+        ("throttle -r1T/s -a f >>f", true),
+        ("throttle -r1T/s --dry-run <f >>f", true),
+        ("throttle -r1T/s <f 1<>f", false),
+        ("{ read -r line; read -r line; throttle -r1T/s; } <f >>f", false),
+        ("throttle -r1T/s <f >>g", false),
+        ("throttle -r1T/s echo <f >>g", false),
+    ] {
+        directory.file("f", "a\nb\n");
+        let output = sh(script).current_dir(directory.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(i32::from(is_refused)), "{script}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr).contains("feed itself"), is_refused, "{script}");
+        assert_eq!(std::fs::read_to_string(directory.path().join("f")).unwrap(), "a\nb\n", "{script}");
+    }
+}
+
+#[test]
+fn a_plot_is_not_written_under_the_name_of_another_format() {
+    let directory = Directory::new();
+    let run = |name: &str| {
+        let mut command = throttle(&[UNLIMITED, "--plot", name]);
+        command.current_dir(directory.path()).write_stdin("x\n").assert().get_output().status.code()
+    };
+    assert_eq!(["run.png", "run.PDF", "run.svg", "run"].map(run), [1, 1, 0, 0].map(Some));
+}
+
+#[test]
+fn blank_is_whatever_is_white_space() {
+    let input = "a\n\x0b\x0c \t\r\n\x0c\nb\n";
+    throttle(&[UNLIMITED, "--skip-blank"]).write_stdin(input).assert().success().stdout("a\nb\n");
+}

@@ -97,10 +97,10 @@ impl Schedule {
         }
     }
 
-    /// How many items there are, once that is known.
+    /// How many items there are, once that is known. Blank ones that were not looked at yet are among them.
     fn all_items(&self) -> Option<u64> {
-        let is_known = self.rules.batcher.has_ended() && self.intake.is_empty();
-        is_known.then(|| self.intake.total() - self.intake.blank() - self.intake.skipped())
+        let all = || self.intake.total() - self.intake.blank() - self.intake.skipped();
+        self.rules.batcher.has_ended().then(all)
     }
 
     /// The first signal asks the running commands to end, the second kills them.

@@ -236,7 +236,7 @@ fn failures_end_the_run_if_asked_to() {
         ("soon,fail=1", "0.3\n0\n5\n", 123, "0.3\n"),
         ("now,fail=1", "1000\n0\n5\n", 125, "1000\n"),
         ("soon,fail=2", "0\n0.3\n0\n0\n5\n", 123, "0.3\n"),
-        ("soon,fail=60%", "0.1\n0\n0.2\n0\n0\n0.3\n", 123, "0.1\n0.2\n"),
+        ("soon,fail=50%", "0.1\n0\n0.2\n0\n0\n0.3\n", 123, "0.1\n0.2\n"),
     ];
     for (halt, items, status, printed) in table {
         // One every 100 ms, so that what has ended has ended.

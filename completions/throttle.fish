@@ -17,7 +17,7 @@ function __throttle_words
             set -e words[1]
             string escape -- $words
             return 0
-        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
+        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--max-wait|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
             set skip 2
         else if not string match -q -- '-?*' "$words[1]"
             string escape -- $words
@@ -136,13 +136,16 @@ complete -c throttle -n 'not __throttle_in_command' -s B -l batch -x -d 'Release
 complete -c throttle -n 'not __throttle_in_command' -s j -s P -l jobs -x -d 'Run up to N commands at once [default: 1]'
 complete -c throttle -n 'not __throttle_in_command' -s k -l keep-order -d 'Print output in the order of the input'
 complete -c throttle -n 'not __throttle_in_command' -s u -l ungrouped -d 'Let the outputs of commands mix'
+complete -c throttle -n 'not __throttle_in_command' -l tag -x -d 'Put the item and a tab before each line of output'
 complete -c throttle -n 'not __throttle_in_command' -l pipe -d 'Give the item to COMMAND on its stdin'
 complete -c throttle -n 'not __throttle_in_command' -l timeout -x -d 'End a command that runs longer than DUR'
 complete -c throttle -n 'not __throttle_in_command' -l retries -x -d 'Try a failed item up to N times more'
 complete -c throttle -n 'not __throttle_in_command' -l backoff -x -d 'Wait before a retry: 1s..5m, or 22,75=1s..5m'
 complete -c throttle -n 'not __throttle_in_command' -l max-hold -x -d 'Hold for at most DUR when a server asks for a pause [default: 1h]'
-complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail=\t now,fail=\t' -d 'When failures end the run: soon,fail=3 or now,fail=10%'
+complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail=\t now,fail=\t' -d 'When to end the run: soon,fail=3, now,fail=10%, now,success=1'
 complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each command before it runs'
+complete -c throttle -n 'not __throttle_in_command' -l once -d 'Wait for one release, then become COMMAND'
+complete -c throttle -n 'not __throttle_in_command' -l max-wait -x -d 'With --once: wait at most DUR, or exit with 75'
 complete -c throttle -n 'not __throttle_in_command' -l dry-run -d 'Print when each item would go, without waiting'
 complete -c throttle -n 'not __throttle_in_command' -l audit -d 'Check time stamps against the limits, release nothing'
 complete -c throttle -n 'not __throttle_in_command' -l arrivals -x -a '(__throttle_selectors)' -d 'With --dry-run or --audit: where items tell their time'
@@ -150,7 +153,7 @@ complete -c throttle -n 'not __throttle_in_command' -l at -x -d 'With --dry-run:
 complete -c throttle -n 'not __throttle_in_command' -l unsorted -x -d 'Sort items that are out of order by up to DUR'
 complete -c throttle -n 'not __throttle_in_command' -l log -r -F -d 'Note the end of each command in FILE'
 complete -c throttle -n 'not __throttle_in_command' -l log-format -x -a 'tsv\t json\t' -d 'Write a new log as tsv (default) or json'
-complete -c throttle -n 'not __throttle_in_command' -l resume -d 'Do not run again what the log says is done'
+complete -c throttle -n 'not __throttle_in_command' -l resume -f -a 'unfinished\t new\t' -d 'Do not run again what the log says is done'
 complete -c throttle -n 'not __throttle_in_command' -s v -l verbose -d 'Print the limits at the start, a summary at the end'
 complete -c throttle -n 'not __throttle_in_command' -s q -l quiet -d 'Print errors only'
 complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto\t always\t' -d 'Show how far the run has come, on a terminal'

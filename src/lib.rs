@@ -64,6 +64,7 @@ fn with_items(config: &Config) -> anyhow::Result<Exit> {
     let setup = Setup::new(config)?;
     match &config.action {
         Action::Pass | Action::Run(_) => verbs::run(setup),
+        Action::Once(once) => verbs::once(setup, once),
         Action::DryRun { arrivals, at, .. } => verbs::plan(setup, arrivals.as_ref(), *at),
         Action::Audit(arrivals) => verbs::audit(setup, arrivals),
     }

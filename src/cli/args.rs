@@ -10,8 +10,8 @@ use clap::{ArgAction, Parser, ValueHint};
 
 use super::{help, packaged};
 use crate::config::{
-    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Period, Selector, Source,
-    Stats, When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count,
+    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Period, Resume, Selector,
+    Source, Stats, Tag, When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count,
     parse_limit_period, parse_size,
 };
 use crate::time::Time;
@@ -217,6 +217,8 @@ pub struct Cli {
 
     /// Item without a valid cost: fail (default) or skip
     ///
+    /// The same goes for an item that lacks what a selector in braces stands for in COMMAND.
+    ///
     /// fail: what came before it is released, then the run ends with status 1.
     ///
     /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1 if
@@ -227,8 +229,9 @@ pub struct Cli {
 
     /// What stands for the item in COMMAND [default: {}]
     ///
-    /// It is replaced wherever it occurs in COMMAND and its arguments. If it occurs nowhere, the item becomes
-    /// the last argument.
+    /// It is replaced wherever it occurs in COMMAND and its arguments. A selector in braces, such as {col:2}, {.user.id} or
+    /// {host}, stands for what it selects in the item, and {#} for the number of the item. If none of these occurs, the item
+    /// becomes the last argument.
     #[arg(short = 'I', value_name = "STR", help_heading = "Commands")]
     pub(super) placeholder: Option<OsString>,
 
@@ -254,9 +257,18 @@ pub struct Cli {
 
     /// Let the outputs of commands mix
     ///
-    /// With -j: commands write at once and themselves.
+    /// With -j: commands write at once and themselves. With --tag, each line is printed as soon as it is complete.
     #[arg(short, long, conflicts_with = "keep_order", hide_short_help = true, help_heading = "Commands")]
     pub(super) ungrouped: bool,
+
+    /// Put the item and a tab before each line of output
+    ///
+    /// Of COMMAND's standard output and standard error. With --tag=SEL, what SEL selects in the item, as for --cost; nothing, if
+    /// the item has no such part. Of a batch, all items, with blanks between them. With -u, or without -j, each line is
+    /// printed as soon as it is complete.
+    #[arg(long, value_name = "SEL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(help_heading = "Commands")]
+    pub(super) tag: Option<Tag>,
 
     /// Give the item to COMMAND on its stdin
     ///
@@ -296,10 +308,12 @@ pub struct Cli {
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Commands")]
     pub(super) max_hold: Option<u64>,
 
-    /// When failures end the run: soon,fail=3 or now,fail=10%
+    /// When to end the run: soon,fail=3, now,fail=10%, now,success=1
     ///
     /// soon: no more commands are started. now: running ones get TERM, too. fail=N: when N items have failed, after all
-    /// their retries. fail=N%: when N of a hundred have, once three or more are done with.
+    /// their retries. fail=N%: when N of a hundred have: of all items once the input has been read to its end, before that of
+    /// those that are done with, if these are three or more. success= and done= count items that succeeded, or ended in any way.
+    /// After success=, the status is 0.
     #[arg(long, value_name = "WHEN", help_heading = "Commands")]
     pub(super) halt: Option<Halt>,
 
@@ -308,6 +322,21 @@ pub struct Cli {
     /// On standard error, quoted so that bash would run the same.
     #[arg(short, long, help_heading = "Commands")]
     pub(super) trace: bool,
+
+    /// Wait for one release, then become COMMAND
+    ///
+    /// Reads no items. COMMAND takes the place of throttle, with its standard input, output and error, and its status; {} in it
+    /// stays. Without COMMAND, it ends with 0. For scripts that share a limit: throttle --once -s NAME -r 1/s -- COMMAND. -c N
+    /// says what the release costs.
+    #[arg(long, conflicts_with_all = ["reset_state", "status"], help_heading = "Control")]
+    pub(super) once: bool,
+
+    /// With --once: wait at most DUR, or exit with 75
+    ///
+    /// As soon as it is known that the release would be later. With 0, it is released at once or not at all. Waiting for a store
+    /// that is slow does not count: see --store-timeout.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Control")]
+    pub(super) max_wait: Option<u64>,
 
     /// Print when each item would go, without waiting
     ///
@@ -379,9 +408,12 @@ pub struct Cli {
     /// Do not run again what the log says is done
     ///
     /// Items that the log of --log has with exit 0 are passed over; all others are run. They are known by their content,
-    /// so the list may have been edited. Each time that an item was completed counts for one of its kind.
-    #[arg(long, requires = "log", help_heading = "Control")]
-    pub(super) resume: bool,
+    /// so the list may have been edited. Each time that an item was completed counts for one of its kind. With --resume=new,
+    /// items that the log has as failed are passed over as well, and only those that it does not have are run.
+    #[arg(long, value_name = "WHICH", requires = "log", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "unfinished", hide_possible_values = true, value_parser = choice::<Resume>())]
+    #[arg(help_heading = "Control")]
+    pub(super) resume: Option<Resume>,
 
     /// Print the limits at the start, a summary at the end
     ///

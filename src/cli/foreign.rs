@@ -18,12 +18,8 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--max-lines"], "xargs", "use -B {N}, which gives a command up to that many items"),
     (&["--max-procs"], "xargs and parallel", "use -j {N}"),
     (&["--replace", "-i"], "xargs", "leave it out, since {} stands for the item, or use -I STR"),
-    (
-        &["--tag", "--tagstring"],
-        "parallel",
-        "have the command print its item: -- sh -c 'cmd \"$1\" | sed \"s|^|$1: |\"' sh",
-    ),
-    (&["--colsep", "-C"], "parallel", "use -F {S} for -K and -c col:N; COMMAND gets the whole item"),
+    (&["--tagstring"], "parallel", "use --tag, or --tag=SEL for a part of the item, as in --tag=host"),
+    (&["--colsep", "-C"], "parallel", "use -F {S}, and {col:N} in COMMAND for field N"),
     (
         &["--line-buffer", "--linebuffer", "--lb"],
         "parallel",
@@ -36,7 +32,11 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
         "parallel",
         "have the command write a file: -- sh -c 'cmd \"$1\" >out/$THROTTLE_SEQ' sh",
     ),
-    (&["--semaphore", "--sem"], "parallel", "use -s {NAME}, which shares a limit among runs"),
+    (
+        &["--semaphore", "--sem"],
+        "parallel",
+        "use --once -s {NAME} -r RATE, which waits for one release of a shared limit",
+    ),
     (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is told, and the others go on"),
     (&["-E", "--eof"], "xargs", "cut the input before: sed '/^END$/,$d'"),
     (&["--max-chars"], "xargs", "leave it out: no command line gets too long for the system"),
@@ -85,11 +85,12 @@ fn as_ours(name: &str, value: &str) -> String {
     }
 }
 
-/// The first word in braces, and what is around it. Braces around nothing are no placeholder.
+/// The first word in braces, and what is around it. Words are in capitals: `{}` and `{col:N}` stay.
 fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('{')?;
     let (name, after) = rest.split_once('}')?;
-    (!name.is_empty()).then_some((before, name, after))
+    let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase());
+    is_word.then_some((before, name, after))
 }
 
 /// What was typed as the value of an option, if it looks like a number or the name of a file.
@@ -119,7 +120,6 @@ mod tests {
             ("-L", "throttle -L -j2", "use -r N/s for items"),
             ("-L", "throttle -L 2mb", "use -r 2M/s for items"),
             ("--joblog", "throttle --joblog my.log", "use --log my.log"),
-            ("--tag", "throttle --tag", "$1: |"),
         ] {
             let advice = advice(name, &typed(text)).unwrap();
             assert!(advice.contains(told), "{text}: {advice}");

@@ -11,7 +11,7 @@ use super::args::Cli;
 use super::misplaced;
 use crate::config::{
     Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText,
-    Report, Retry, Run, Shared, Source, State, Stats, Upkeep, VARIABLE, check_shareable,
+    Report, Retry, Run, Shared, Source, State, Stats, Template, Upkeep, VARIABLE, check_shareable,
 };
 use crate::time::SECOND;
 
@@ -57,10 +57,14 @@ impl Cli {
         let (progress, plot) = (self.progress, self.plot.clone());
         let (as_json, metrics) = (self.stats.contains(&Stats::Json), self.metrics()?);
         ensure!(
-            !limits.count_exits() || !self.command.is_empty(),
+            !limits.count_exits() || !self.command.is_empty() || self.once,
             "from=exit is for a command: add one, such as -- curl"
         );
-        let action = self.action()?;
+        ensure!(
+            self.once || self.max_wait.is_none(),
+            "--max-wait is for a single release: use it with --once"
+        );
+        let action = if self.once { self.once(&limits)? } else { self.action()? };
         Ok(Config {
             limits,
             shared,
@@ -148,6 +152,11 @@ impl Cli {
         Ok(state.map(|state| Shared { state, timeout }))
     }
 
+    /// The file that items are read from, if it is not standard input.
+    fn file(&self) -> Option<&PathBuf> {
+        self.arg_file.as_ref().filter(|file| file.as_os_str() != "-")
+    }
+
     fn input(&self) -> Result<Input> {
         let delimiter = match &self.delimiter {
             Some(delimiter) => delimiter.clone(),
@@ -158,7 +167,8 @@ impl Cli {
         let separator = self.field_separator.clone();
         let cleaning = Cleaning { trim: self.trim, skip_blank: self.skip_blank };
         let on_bad = self.on_bad.unwrap_or_default();
-        Ok(Input { file: self.arg_file.clone(), delimiter, separator, max_record, cleaning, on_bad })
+        let file = self.file().cloned();
+        Ok(Input { file, delimiter, separator, max_record, cleaning, on_bad })
     }
 
     fn action(self) -> Result<Action> {
@@ -214,7 +224,7 @@ impl Cli {
     }
 
     fn run(self) -> Result<Run> {
-        let stdin = match (self.pipe, &self.arg_file) {
+        let stdin = match (self.pipe, self.file()) {
             (true, _) => Feed::Items,
             (false, Some(_)) => Feed::Ours,
             (false, None) => Feed::Nothing,
@@ -222,21 +232,26 @@ impl Cli {
         let jobs = self.jobs.unwrap_or(NonZeroUsize::MIN);
         let output = match (self.keep_order, self.ungrouped) {
             (true, _) => Output::InOrder,
-            (_, true) => Output::Shared,
-            _ if jobs == NonZeroUsize::MIN => Output::Shared,
+            (false, ungrouped) if ungrouped || jobs == NonZeroUsize::MIN => match self.tag {
+                Some(_) => Output::Lines,
+                None => Output::Shared,
+            },
             _ => Output::Whole,
         };
-        let placeholder = self.placeholder.unwrap_or_else(|| "{}".into());
-        ensure!(!placeholder.is_empty(), "-I needs something that stands for the item, such as {{}}");
+        let template = self.template()?;
+        ensure!(
+            self.log.as_deref().is_none_or(|log| log.as_os_str() != "-"),
+            "--log - would be standard output, where COMMAND writes: name a file, or ./- for one of that name"
+        );
         let max_hold = self.max_hold.unwrap_or(Retry::default().max_hold);
         let retry = Retry { times: self.retries.unwrap_or(0), backoff: self.backoff, max_hold };
         Ok(Run {
-            command: self.command,
-            placeholder,
+            template,
             jobs,
             output,
             stdin,
             trace: self.trace,
+            tag: self.tag,
             timeout: self.timeout,
             retry,
             halt: self.halt,
@@ -246,6 +261,22 @@ impl Cli {
         })
     }
 
+    fn template(&self) -> Result<Template> {
+        if self.pipe {
+            return Ok(Template::verbatim(&self.command));
+        }
+        let placeholder = self.placeholder.as_deref();
+        ensure!(
+            placeholder.is_none_or(|text| !text.is_empty()),
+            "-I needs something that stands for the item, such as {{}}"
+        );
+        let template = Template::new(&self.command, placeholder);
+        if self.batch.is_some_and(|batch| batch.items > NonZeroU64::MIN) {
+            template.check_batches()?;
+        }
+        Ok(template)
+    }
+
     /// A flag that makes no sense without a command.
     fn flag_for_commands(&self) -> Option<&'static str> {
         let flags = [
@@ -253,6 +284,7 @@ impl Cli {
             (self.jobs.is_some(), "-j"),
             (self.keep_order, "-k"),
             (self.ungrouped, "-u"),
+            (self.tag.is_some(), "--tag"),
             (self.pipe, "--pipe"),
             (self.trace, "-t"),
             (self.timeout.is_some(), "--timeout"),

@@ -6,6 +6,7 @@ mod foreign;
 mod help;
 mod meaning;
 mod misplaced;
+mod once;
 mod packaged;
 
 use std::ffi::OsString;

@@ -9,15 +9,15 @@ use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::parse_duration;
 use super::named::Named;
+use super::selector::Selector;
+use super::template::Template;
 use crate::time::SECOND;
 
 /// How commands are run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// The command and its arguments.
-    pub command: Vec<OsString>,
-    /// What stands for the item in them.
-    pub placeholder: OsString,
+    /// The command and its arguments, with places for items.
+    pub template: Template,
     /// How many run at once at most.
     pub jobs: NonZeroUsize,
     /// What becomes of their output.
@@ -36,8 +36,23 @@ pub struct Run {
     pub log: Option<PathBuf>,
     /// The format of a new log.
     pub log_format: Option<LogFormat>,
-    /// Items that the log says are done are not run again.
-    pub resume: bool,
+    /// What stands before each line of their output.
+    pub tag: Option<Tag>,
+    /// Which items that the log has are not run again.
+    pub resume: Option<Resume>,
+}
+
+/// A single release, and what follows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Once {
+    /// The command and its arguments; empty if there is none.
+    pub command: Vec<OsString>,
+    /// It is printed before it runs.
+    pub trace: bool,
+    /// What it costs each limit that says nothing else.
+    pub cost: Option<u64>,
+    /// How long to wait, in nanoseconds.
+    pub max_wait: Option<u64>,
 }
 
 /// How a log of commands is written.
@@ -54,15 +69,48 @@ impl Named for LogFormat {
     const NAMES: &'static [(&'static str, Self)] = &[("tsv", LogFormat::Tsv), ("json", LogFormat::Json)];
 }
 
+/// Which items of a log are not run again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resume {
+    /// Those that were completed.
+    Unfinished,
+    /// All that the log has.
+    New,
+}
+
+impl Named for Resume {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("unfinished", Resume::Unfinished), ("new", Resume::New)];
+}
+
 /// What becomes of the output of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// It is ours, and may mix.
     Shared,
+    /// It is printed line by line, as it comes.
+    Lines,
     /// It is printed whole when the command has ended.
     Whole,
     /// As `Whole`, and in the order of the input.
     InOrder,
+}
+
+/// What stands before each line of a command's output.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Tag {
+    /// Its item.
+    Item,
+    /// What is selected from its item.
+    Selected(Selector),
+}
+
+impl FromStr for Tag {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.is_empty() { Ok(Tag::Item) } else { Selector::parse_part(text).map(Tag::Selected) }
+    }
 }
 
 /// What commands get as stdin.
@@ -124,21 +172,39 @@ fn parse_code(text: &str) -> Result<i32> {
     code.map(i32::from).context("exit codes are numbers from 1 to 255, as in 22,75=1s..5m")
 }
 
-/// When failures end the run.
+/// When ends of commands end the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Halt {
     /// Running commands are ended as well.
     pub now: bool,
-    /// How many failures it takes.
-    pub failures: Failures,
+    /// Which items count.
+    pub on: HaltOn,
+    /// How many it takes.
+    pub share: Share,
 }
 
-/// How many failures it takes to end the run.
+/// Which items count for the end of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Failures {
+pub enum HaltOn {
+    /// Those that failed.
+    Failed,
+    /// Those that did not.
+    Succeeded,
+    /// All that have ended.
+    Done,
+}
+
+impl Named for HaltOn {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("fail", HaltOn::Failed), ("success", HaltOn::Succeeded), ("done", HaltOn::Done)];
+}
+
+/// How many items.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Share {
     /// So many.
     Count(u64),
-    /// So many of a hundred that have ended, once three have.
+    /// So many of a hundred.
     Percent(u64),
 }
 
@@ -146,32 +212,49 @@ impl FromStr for Halt {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        const FORMS: &str = "there are soon,fail=N and now,fail=N, where N is a number of items or a percentage, as in \
-                             soon,fail=3 or now,fail=10%";
-        let (when, failures) = text.split_once(",fail=").context(FORMS)?;
+        const FORMS: &str = "there are soon and now, and fail=N, success=N and done=N, where N is a number of items or a \
+                             percentage, as in soon,fail=3 or now,fail=10%";
+        let parts = text.split_once(',').and_then(|(when, what)| Some((when, what.split_once('=')?)));
+        let (when, (on, share)) = parts.context(FORMS)?;
         let now = match when {
             "now" => true,
             "soon" => false,
             _ => bail!(FORMS),
         };
-        let (number, is_percent) = failures.strip_suffix('%').map_or((failures, false), |rest| (rest, true));
-        let number: u64 = number.parse().ok().context(FORMS)?;
-        ensure!(number > 0, "the least is fail=1");
-        let failures = if is_percent { Failures::Percent(number) } else { Failures::Count(number) };
-        Ok(Halt { now, failures })
+        let on = HaltOn::named(on).ok().context(FORMS)?;
+        let number = |text: &str| {
+            let number: u64 = text.parse().ok().context(FORMS)?;
+            ensure!(number > 0, "the least is 1");
+            anyhow::Ok(number)
+        };
+        let share = match share.strip_suffix('%') {
+            Some(percent) => Share::Percent(number(percent)?),
+            None => Share::Count(number(share)?),
+        };
+        Ok(Halt { now, on, share })
     }
 }
 
 impl Halt {
-    /// Whether it is time, after so many failures among so many items that have ended.
-    pub fn is_reached(self, failed: u64, ended: u64) -> bool {
-        match self.failures {
-            Failures::Count(count) => failed >= count,
-            // As GNU parallel: one of one is no trend.
-            Failures::Percent(percent) => {
-                ended >= 3 && u128::from(failed) * 100 >= u128::from(ended) * u128::from(percent)
+    /// Whether it is time, when an item `has_failed` or not, after so many failures among so many items that have ended, of
+    /// `all` if that is known.
+    pub fn is_reached(self, has_failed: bool, failed: u64, ended: u64, all: Option<u64>) -> bool {
+        let (counts, count) = match self.on {
+            HaltOn::Failed => (has_failed, failed),
+            HaltOn::Succeeded => (!has_failed, ended - failed),
+            HaltOn::Done => (true, ended),
+        };
+        let is_share =
+            |all: u64, percent: u64| u128::from(count) * 100 >= u128::from(all) * u128::from(percent);
+        counts
+            && match (self.share, all) {
+                (Share::Count(least), _) => count >= least,
+                (Share::Percent(percent), Some(all)) => is_share(all, percent),
+                // As GNU parallel: one of one is no trend. All of what has ended has.
+                (Share::Percent(percent), None) => {
+                    self.on != HaltOn::Done && ended >= 3 && is_share(ended, percent)
+                }
             }
-        }
     }
 }
 
@@ -196,18 +279,30 @@ mod tests {
     #[test]
     fn halts() {
         let table = [
-            ("now,fail=1", 0, 5, false),
-            ("now,fail=1", 1, 5, true),
-            ("soon,fail=3", 2, 5, false),
-            ("soon,fail=50%", 1, 1, false),
-            ("soon,fail=50%", 2, 4, true),
-            ("soon,fail=50%", 1, 3, false),
+            ("now,fail=1", true, 0, 5, None, false),
+            ("now,fail=1", true, 1, 5, None, true),
+            ("now,fail=1", false, 1, 5, None, false),
+            ("soon,fail=3", true, 2, 5, None, false),
+            ("soon,fail=50%", true, 1, 1, None, false),
+            ("soon,fail=50%", true, 2, 4, None, true),
+            ("soon,fail=50%", true, 1, 3, None, false),
+            ("soon,fail=50%", true, 2, 4, Some(5), false),
+            ("soon,fail=50%", true, 3, 4, Some(5), true),
+            ("soon,fail=50%", true, 1, 1, Some(2), true),
+            ("now,success=1", false, 4, 5, None, true),
+            ("now,success=1", true, 4, 5, None, false),
+            ("now,success=2", false, 4, 5, None, false),
+            ("now,success=50%", false, 2, 4, None, true),
+            ("soon,done=5", true, 4, 5, None, true),
+            ("soon,done=6", true, 4, 5, None, false),
+            ("soon,done=50%", true, 4, 5, None, false),
+            ("soon,done=50%", true, 4, 5, Some(10), true),
         ];
-        for (text, failed, ended, is_reached) in table {
-            assert_eq!(text.parse::<Halt>().unwrap().is_reached(failed, ended), is_reached, "{text}");
+        for (text, has_failed, failed, ended, all, is_reached) in table {
+            let halt = text.parse::<Halt>().unwrap();
+            assert_eq!(halt.is_reached(has_failed, failed, ended, all), is_reached, "{text}");
         }
-        for text in ["", "now", "later,fail=1", "now,fail=0", "now,fail=x", "now,success=1", "soon,fail=1,x"]
-        {
+        for text in ["", "now", "later,fail=1", "now,fail=0", "now,fail=x", "now,won=1", "soon,fail=1,x"] {
             assert!(text.parse::<Halt>().is_err(), "{text}");
         }
     }

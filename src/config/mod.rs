@@ -17,6 +17,7 @@ mod selector;
 mod server;
 mod state;
 mod stats;
+mod template;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ use anyhow::{Context, Error, Result};
 pub use crate::rule::Algorithm;
 pub use amount::{Period, parse_limit_count, parse_limit_period};
 pub use arrivals::Arrivals;
-pub use command::{Backoff, Failures, Feed, Halt, LogFormat, Output, Retry, Run};
+pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share, Tag};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use instant::parse_instant;
@@ -41,6 +42,7 @@ pub(crate) use selector::compile;
 pub use server::{Address, Server};
 pub use state::{Shared, State, VARIABLE, check_shareable};
 pub use stats::Stats;
+pub use template::{Piece, Template};
 
 use crate::time::Time;
 
@@ -85,7 +87,7 @@ impl Config {
         match &self.action {
             Action::Run(run) => Some(run),
             Action::DryRun { run, .. } => run.as_deref(),
-            Action::Pass | Action::Audit(_) => None,
+            Action::Pass | Action::Once(_) | Action::Audit(_) => None,
         }
     }
 }
@@ -225,6 +227,8 @@ pub enum Action {
         /// The command that would be run, if any.
         run: Option<Box<Run>>,
     },
+    /// Releases once, and becomes a command.
+    Once(Once),
     /// Releases nothing: judges when records say that they were released.
     Audit(Arrivals),
 }

@@ -236,6 +236,9 @@ pub trait Gate {
     /// Until when nothing like `request` is released by any who share the limits.
     fn held_until(&self, request: &Request) -> Time;
 
+    /// Whether an answer of a store is on its way.
+    fn is_asking(&self) -> bool;
+
     /// The store cannot be asked any more.
     fn store_failed(&mut self);
 

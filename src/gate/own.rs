@@ -174,6 +174,10 @@ impl Gate for Own {
         Time::ZERO
     }
 
+    fn is_asking(&self) -> bool {
+        false
+    }
+
     fn store_failed(&mut self) {}
 
     fn change(&mut self, now: Time, rates: Vec<Rate>) {

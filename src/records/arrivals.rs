@@ -5,7 +5,7 @@ use std::io::Read;
 use super::order::Order;
 use super::recorded::Recorded;
 use crate::config::{Arrivals, format_duration};
-use crate::source::{Block, Delimiter, Reader, SourceError};
+use crate::source::{Block, Delimiter, Reader, SourceError, is_blank};
 use crate::time::Time;
 
 /// Puts what is made of records in the order of the instants that they tell.
@@ -104,7 +104,7 @@ pub fn stamped<R: Read>(
             };
             let result = match reader.next() {
                 Some(Ok(block)) => delimiter.split_inclusive(block.bytes()).try_for_each(|record| {
-                    if skip_blank && record.trim_ascii().is_empty() {
+                    if skip_blank && is_blank(record) {
                         return Ok(());
                     }
                     in_order.push(delimiter.trim(record), |_, _| Ok(record.to_vec()), &mut keep)

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Entry;
-use super::log::Instants;
+use super::log::{Instants, Noted};
 
 /// What each line begins with.
 pub(super) const START: &str = "{\"seq\":";
@@ -32,6 +32,7 @@ pub(super) fn is_first(line: &[u8]) -> bool {
 /// What is read of a line.
 #[derive(Deserialize)]
 pub(super) struct Line<'a> {
+    seq: u64,
     /// As it is written: a float would round it.
     #[serde(borrow)]
     start: &'a RawValue,
@@ -68,8 +69,9 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The item, if it was completed with status 0.
-    pub(super) fn completed(self) -> Option<Cow<'a, [u8]>> {
-        (self.exit == Some(0) && self.signal == Some(0)).then(|| self.item())
+    /// What it says.
+    pub(super) fn noted(self) -> Noted<'a> {
+        let is_completed = self.exit == Some(0) && self.signal == Some(0);
+        Noted { seq: self.seq, is_completed, item: self.item() }
     }
 }

@@ -1,6 +1,7 @@
 //! The log of commands: one line for each item and attempt, and what can be known from it later.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::file::LogFile;
 use super::{json, tsv};
-use crate::config::LogFormat;
+use crate::config::{LogFormat, Resume};
 use crate::exit::{End, JobEnd};
 use crate::time::{Time, Wall, seconds};
 
@@ -19,6 +20,14 @@ pub struct JobLog {
     format: LogFormat,
     /// Lines of items that are completed but for the output of their command, by the number of its first item.
     unprinted: HashMap<u64, String>,
+}
+
+/// What a line says of an item.
+pub(super) struct Noted<'a> {
+    pub(super) seq: u64,
+    /// With status 0.
+    pub(super) is_completed: bool,
+    pub(super) item: Cow<'a, [u8]>,
 }
 
 /// What is noted of one item.
@@ -59,19 +68,25 @@ impl JobLog {
         Ok(JobLog { file, format, unprinted: HashMap::new() })
     }
 
-    /// The items that are noted as completed with status 0.
+    /// The items that are not to be run again: those noted as completed with status 0, or all.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn completed(&self) -> Result<Completed> {
-        let mut items = HashMap::new();
+    pub fn done(&self, resume: Resume) -> Result<Completed> {
+        let (mut items, mut known) = (HashMap::new(), HashSet::new());
         for line in self.file.lines() {
             let line = line.context("cannot read the log")?;
-            let item = match self.format {
-                LogFormat::Tsv => tsv::completed(&line),
-                LogFormat::Json => json::Line::read(&line).ok().and_then(json::Line::completed),
+            let noted = match self.format {
+                LogFormat::Tsv => tsv::noted(&line),
+                LogFormat::Json => json::Line::read(&line).ok().map(json::Line::noted),
             };
-            item.into_iter().for_each(|item| *items.entry(item.into()).or_default() += 1);
+            let Some(Noted { seq, is_completed, item }) = noted else { continue };
+            // Of an item that failed there may be a line for each attempt, in this run and in others.
+            let counts = match resume {
+                Resume::Unfinished => is_completed,
+                Resume::New => known.insert((seq, item.to_vec())),
+            };
+            *items.entry(item.into()).or_default() += u64::from(counts);
         }
         Ok(Completed { items })
     }
@@ -194,7 +209,7 @@ mod tests {
         OpenOptions::new().append(true).open(&path).unwrap().write_all(torn).unwrap();
         let other = if format == LogFormat::Tsv { LogFormat::Json } else { LogFormat::Tsv };
         assert!(JobLog::open(&path, Some(other)).is_err());
-        let mut completed = JobLog::open(&path, None).unwrap().completed().unwrap();
+        let mut completed = JobLog::open(&path, None).unwrap().done(Resume::Unfinished).unwrap();
         let items: [(&[u8], bool); 10] = [
             (b"a", true),
             (b"a", true),
@@ -209,6 +224,12 @@ mod tests {
         ];
         for (item, is_completed) in items {
             assert_eq!(completed.take(item), is_completed, "{}", item.escape_ascii());
+        }
+        let mut known = JobLog::open(&path, None).unwrap().done(Resume::New).unwrap();
+        let items: [(&[u8], bool); 5] =
+            [(b"a", true), (b"failed", true), (b"failed", false), (b"killed", true), (b"unprinted", false)];
+        for (item, is_known) in items {
+            assert_eq!(known.take(item), is_known, "{}", item.escape_ascii());
         }
     }
 }

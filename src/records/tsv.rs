@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::Entry;
 use super::escape::{escape, unescape};
-use super::log::Instants;
+use super::log::{Instants, Noted};
 
 /// The first line.
 pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
@@ -17,11 +17,13 @@ pub(super) fn line(entry: &Entry, instants: &Instants) -> String {
     format!("{seq}\t{start}\t{wait}\t{runtime}\t{attempt}\t{exit}\t{signal}\t{}\n", escape(item))
 }
 
-/// The item of a line, if it was completed with status 0.
-pub(super) fn completed(line: &[u8]) -> Option<Cow<'_, [u8]>> {
-    let mut fields = line.splitn(8, |&byte| byte == b'\t').skip(5);
+/// What a line says, if it is not the header.
+pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
+    let mut fields = line.splitn(8, |&byte| byte == b'\t');
+    let seq = str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let mut fields = fields.skip(4);
     let (exit, signal, item) = (fields.next()?, fields.next()?, fields.next()?);
-    (exit == b"0" && signal == b"0").then(|| unescape(item))
+    Some(Noted { seq, is_completed: exit == b"0" && signal == b"0", item: unescape(item) })
 }
 
 /// Where a log has what an audit asks for. The item is the last column.

@@ -178,6 +178,7 @@ impl Driver<'_> {
             }
             Event::BookingWaits(why) => self.reporter.notice(&why),
             Event::Exited => self.reap(schedule),
+            Event::Output => self.flush(schedule),
             Event::Stop(stop) => schedule.stop(stop),
             Event::Report => self.reporter.statistics(schedule, now),
             Event::Continued { late } => {
@@ -197,6 +198,9 @@ impl Driver<'_> {
                 schedule.fail(Exit::Error, error);
             }
             schedule.job_ended(now, &ended);
+            if schedule.is_tried_again(ended.first) {
+                self.sink.jobs().into_iter().for_each(|jobs| jobs.supersede(ended.first));
+            }
         }
         self.flush(schedule);
     }

@@ -1,14 +1,15 @@
 //! Where items are read from.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::{Whence, lseek};
@@ -52,6 +53,33 @@ impl Input {
 }
 
 impl Input {
+    /// A single blank line.
+    ///
+    /// # Errors
+    /// There are no pipes left.
+    pub fn blank() -> Result<Self> {
+        let (reader, mut writer) = io::pipe().context("cannot make a pipe")?;
+        writer.write_all(b"\n").context("cannot write to a pipe")?;
+        Ok(Input { from: From::File(File::from(OwnedFd::from(reader))), is_fast: false })
+    }
+
+    /// Whether what is written to standard output is read again from here, for ever. As cat has it: it is the same file, and
+    /// writing goes on behind what is still to be read.
+    pub fn is_fed_by_stdout(&self) -> bool {
+        let (ours, theirs) = match &self.from {
+            From::Stdin => ((fstat(io::stdin()), place(&io::stdin())), place(&io::stdout())),
+            From::File(file) => ((fstat(file), place(file)), place(&io::stdout())),
+        };
+        let ((Ok(ours), Some((at, size))), Some((written, _)), Ok(out)) = (ours, theirs, fstat(io::stdout()))
+        else {
+            return false;
+        };
+        let flags = fcntl(io::stdout(), FcntlArg::F_GETFL).unwrap_or_default();
+        let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
+        let is_same = (ours.st_dev, ours.st_ino) == (out.st_dev, out.st_ino);
+        is_same && at < if appends { size } else { written }
+    }
+
     /// Waits until reading would not block, or a signal comes, or for as long as `timeout`. Returns whether it was the
     /// first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {

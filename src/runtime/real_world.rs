@@ -10,6 +10,7 @@ use super::booking::BookingThread;
 use super::clock::Clock;
 use super::input::Input;
 use super::limits::LimitsFiles;
+use super::output_watch::OutputWatch;
 use super::reaper::Reaper;
 use super::waker::{Events, Waker};
 use super::{limits, precise, readable, signals, stdout_reader, waker};
@@ -42,7 +43,7 @@ pub struct RealWorld {
 }
 
 impl RealWorld {
-    /// Goes by `clock`. Listens to signals and for the end of stdout's reader; skipped when the input is empty: polling returns at once.
+    /// Goes by `clock`. Listens to signals; skipped when the input is empty: polling returns at once.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
@@ -52,7 +53,6 @@ impl RealWorld {
         let is_over = reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
         if !is_over {
             signals::listen(&waker)?;
-            stdout_reader::watch(&waker)?;
         }
         let shown = shown();
         Ok(RealWorld {
@@ -68,6 +68,17 @@ impl RealWorld {
             began: Time::ZERO,
             previous: None,
         })
+    }
+
+    /// Tells if the reader of stdout goes away.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn watch_reader(&self) -> anyhow::Result<()> {
+        if !self.reader.is_over() {
+            stdout_reader::watch(&self.waker)?;
+        }
+        Ok(())
     }
 
     /// Waits as precisely as the system can. Commands would inherit some of that, so it is for runs without.
@@ -99,6 +110,14 @@ impl RealWorld {
             self.reaper = Some(Reaper::start(self.waker.clone())?);
         }
         Ok(())
+    }
+
+    /// Tells when commands have printed something, from now on.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn watch_output(&self) -> anyhow::Result<OutputWatch> {
+        Ok(OutputWatch::start(self.waker.clone())?)
     }
 
     /// Tells of changes to `files` of limits, which are `rates` now.

@@ -83,6 +83,8 @@ pub enum Event {
     BookingWaits(String),
     /// A command has ended.
     Exited,
+    /// A command has printed something.
+    Output,
     /// The run is to end.
     Stop(Stop),
     /// Statistics are asked for.

@@ -4,7 +4,7 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 use super::Admission;
-use crate::config::Rate;
+use crate::config::{HaltOn, Rate};
 use crate::exit::{End, Exit};
 use crate::gate::{Order, Slot};
 use crate::source::{ArgumentError, SourceError};
@@ -66,10 +66,17 @@ pub enum Notice {
     Hold(HoldBegun),
     /// Nothing is released before this instant, as another run has heard, or somebody has set.
     SharedHold(Time),
-    /// So many items have failed that the run ends.
+    /// The next release would be later than anybody wants to wait.
+    TooLong {
+        /// By how much it is later than now, in nanoseconds, if that is known.
+        late: Option<u64>,
+    },
+    /// The run ends, as this many items have failed, or ended otherwise.
     Halted {
         /// How many.
-        failed: u64,
+        items: u64,
+        /// Which ones.
+        on: HaltOn,
     },
     /// These limits hold from now on.
     Limits(Vec<Rate>),

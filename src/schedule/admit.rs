@@ -282,6 +282,7 @@ impl Schedule {
 
     /// The first `items` of what was admitted have left, by `now`. The others are put back.
     pub fn sent(&mut self, now: Time, mut admission: Box<Admission>, items: u64) {
+        self.good_until = admission.good_until();
         self.commit(now, &mut admission, items);
         let attempt = admission.batch().attempt();
         if items == admission.batch().items() && !self.mode.runs_commands {

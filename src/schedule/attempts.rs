@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::Failed;
 use super::OwnedRequest;
-use crate::config::{Backoff, Halt, Retry, Run};
+use crate::config::{Backoff, Halt, HaltOn, Retry, Run, Share};
 use crate::exit::{End, JobEnd};
 use crate::source::Segment;
 use crate::time::Time;
@@ -67,6 +67,8 @@ pub(super) struct Attempts {
     /// Items completed or failed, and those of them that failed.
     ended: u64,
     failed: u64,
+    /// As many as were wanted.
+    have_succeeded: bool,
 }
 
 impl Attempts {
@@ -113,6 +115,10 @@ impl Attempts {
     /// What has failed is to be tried again.
     pub(super) fn fail_so_far(&mut self, failed: Failed) {
         self.failed_so_far.insert(failed.item, failed);
+    }
+
+    pub(super) fn has_failed_so_far(&self, first: u64) -> bool {
+        self.failed_so_far.contains_key(&first)
     }
 
     /// What has failed and will not be tried again, as the run is over.
@@ -167,11 +173,32 @@ impl Attempts {
         if codes.is_empty() { end != End::Exited(255) } else { codes.contains(&end.code()) }
     }
 
+    /// Whether it matters how many items there are.
+    pub(super) fn counts_all(&self) -> bool {
+        self.halt.is_some_and(|halt| matches!(halt.share, Share::Percent(_)))
+    }
+
+    /// Whether as many items as were wanted have succeeded: what becomes of the others is of no concern.
+    pub(super) fn have_succeeded(&self) -> bool {
+        self.have_succeeded
+    }
+
+    /// How many items count for the end of the run.
+    pub(super) fn counted(&self, on: HaltOn) -> u64 {
+        match on {
+            HaltOn::Failed => self.failed,
+            HaltOn::Succeeded => self.ended - self.failed,
+            HaltOn::Done => self.ended,
+        }
+    }
+
     /// Counts items that completed or failed. Returns what is to be done if that ends the run.
-    pub(super) fn count(&mut self, items: u64, has_failed: bool) -> Option<Halt> {
+    pub(super) fn count(&mut self, items: u64, has_failed: bool, all: Option<u64>) -> Option<Halt> {
         self.ended += items;
         self.failed += if has_failed { items } else { 0 };
-        self.halt.filter(|halt| has_failed && halt.is_reached(self.failed, self.ended))
+        let reached = self.halt.filter(|halt| halt.is_reached(has_failed, self.failed, self.ended, all));
+        self.have_succeeded |= reached.is_some_and(|halt| halt.on == HaltOn::Succeeded);
+        reached
     }
 }
 

@@ -17,6 +17,11 @@ impl Schedule {
         self.attempts.get(first)
     }
 
+    /// Whether the items whose command began with the item of this number wait for another attempt.
+    pub fn is_tried_again(&self, first: u64) -> bool {
+        self.attempts.has_failed_so_far(first)
+    }
+
     /// A command has ended: its items are done with, or tried again.
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
         let Some(attempt) = self.attempts.end(ended.first) else { return };
@@ -36,7 +41,9 @@ impl Schedule {
             Outcome::Completed => self.complete(ended.first, &attempt, None),
             Outcome::Retry { .. } | Outcome::Failed => {
                 let failed = self.failed(ended, &attempt);
-                self.tell(Notice::Failed(failed));
+                if !self.attempts.have_succeeded() {
+                    self.tell(Notice::Failed(failed));
+                }
                 self.complete(ended.first, &attempt, Some(Exit::of_command(ended.end)));
             }
         }
@@ -115,16 +122,24 @@ impl Schedule {
         self.settle(first);
         if let Some(exit) = failure {
             self.stats.failed += items;
-            self.exit = self.exit.max(exit);
+            self.exit = if self.attempts.have_succeeded() { self.exit } else { self.exit.max(exit) };
             self.stopping |= exit.ends_the_run();
         }
-        if let Some(halt) = self.attempts.count(items, failure.is_some()).filter(|_| !self.stopping) {
-            self.tell(Notice::Halted { failed: self.stats.failed });
+        let all = self.all_items();
+        if let Some(halt) = self.attempts.count(items, failure.is_some(), all).filter(|_| !self.stopping) {
+            self.tell(Notice::Halted { items: self.attempts.counted(halt.on), on: halt.on });
             self.stopping = true;
+            self.exit = if self.attempts.have_succeeded() { Exit::Done } else { self.exit };
             if halt.now {
                 self.pass_on();
             }
         }
+    }
+
+    /// How many items there are, once that is known. Blank ones that were not looked at yet are among them.
+    fn all_items(&self) -> Option<u64> {
+        let all = || self.intake.total() - self.intake.blank() - self.intake.skipped();
+        self.rules.batcher.has_ended().then(all)
     }
 
     /// The first signal asks the running commands to end, the second kills them.

@@ -57,7 +57,7 @@ use crate::config::{Config, OnBad, OnLimit, Output, Rate, Run};
 use crate::exit::Exit;
 use crate::gate::{BookingTerms, Gate, Own, Slots};
 use crate::rule::Verdict;
-use crate::source::{Capacity, Charger, Delimiter, Done, Intake, Segment, SourceError};
+use crate::source::{Capacity, Charger, Delimiter, Done, Fields, Intake, Segment, SourceError};
 use crate::time::{SECOND, Time, Wall};
 
 /// The scheduler of a run.
@@ -88,6 +88,10 @@ pub struct Schedule {
     stopping: bool,
     /// A signal has been passed on to the commands.
     interrupted: bool,
+    /// If a release would be later than this, the run ends.
+    patience: Option<Time>,
+    /// Until when what was sent last could be sent, if it needed slots.
+    good_until: Option<Time>,
     exit: Exit,
     stats: Stats,
     /// What each limit did.
@@ -123,10 +127,14 @@ impl Schedule {
         let separator = config.input.separator.clone();
         let charger = Charger::new(&rates, separator.as_deref());
         let singly = config.on_limit != OnLimit::Wait || config.command().is_some();
+        let selectors = config.command().map_or(&[][..], |run| run.template.selectors());
+        let needed = Fields::new(selectors, separator.as_deref());
         let tally = Tally::new(&rates);
         let gate = Own::new(rates, now);
         Schedule {
-            intake: Intake::new(delimiter.clone(), charger, singly).clean(config.input.cleaning),
+            intake: Intake::new(delimiter.clone(), charger, singly)
+                .clean(config.input.cleaning)
+                .needing(needed),
             rules: Rules {
                 batcher: Batcher::new(config.batch, gate.batches()),
                 gate: Box::new(gate),
@@ -150,6 +158,8 @@ impl Schedule {
             bad_end: None,
             stopping: false,
             interrupted: false,
+            patience: None,
+            good_until: None,
             exit: Exit::Done,
             stats: Stats::new(now),
         }
@@ -172,6 +182,36 @@ impl Schedule {
         self.rules.gate = Box::new(Slots::new(rates, terms, !self.rules.on_limit.never_waits()));
         self.rules.batcher.set_terms(self.rules.gate.batches());
         self
+    }
+
+    /// Ends the run as soon as it is known that a release would be more than `wait` nanoseconds after `now`.
+    pub fn with_patience(mut self, now: Time, wait: u64) -> Self {
+        self.patience = Some(Time(now.0.saturating_add(wait)));
+        self
+    }
+
+    /// Until when what was sent last could be sent, if it needed slots.
+    pub fn good_until(&self) -> Option<Time> {
+        self.good_until
+    }
+
+    /// Ends the run if what is next would be too late. Returns whether it does.
+    fn lose_patience(&mut self, now: Time) -> bool {
+        let Some(patience) = self.patience.filter(|_| !self.stopping && !self.queue.is_empty()) else {
+            return false;
+        };
+        let is_known = !self.rules.gate.is_asking();
+        let is_too_late = match self.next {
+            Some(next) => next > patience.max(now),
+            None => is_known && now >= patience,
+        };
+        if is_too_late {
+            let late = self.next.map(|next| next.since(now));
+            self.tell(Notice::TooLong { late });
+            self.exit = self.exit.max(Exit::Refused);
+            self.stopping = true;
+        }
+        is_too_late
     }
 
     /// Passes over items that are `done`.
@@ -218,7 +258,12 @@ impl Schedule {
         if self.is_over() && again.is_none() {
             return self.conclude();
         }
-        let times = [self.next, again, self.attempts.backoff_until(), self.rules.gate.next_change()];
+        if self.lose_patience(now) {
+            return self.poll(now, capacity);
+        }
+        let patience = self.patience.filter(|patience| *patience > now);
+        let times =
+            [self.next, again, self.attempts.backoff_until(), self.rules.gate.next_change(), patience];
         let until = if self.stopping { again } else { times.into_iter().flatten().min() };
         self.is_due = false;
         self.note_wait(now, capacity);
@@ -344,7 +389,7 @@ impl Schedule {
     fn is_accepting(&self, capacity: Capacity) -> bool {
         // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it came.
         let is_taken = capacity.vacancies > 0 && capacity.before > self.intake.total();
-        let is_wanted = is_taken || self.rules.on_limit != OnLimit::Wait;
+        let is_wanted = is_taken || self.rules.on_limit != OnLimit::Wait || self.attempts.counts_all();
         let is_open = !self.stopping && !self.rules.batcher.has_ended();
         is_open && is_wanted && self.intake.is_empty() && self.has_room()
     }

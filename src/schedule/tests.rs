@@ -203,7 +203,8 @@ fn told(notice: &Notice) -> String {
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
         Notice::Hold(hold) => format!("item {} holds {} until {}", hold.item, hold.held, hold.until.0),
         Notice::SharedHold(until) => format!("held until {}", until.0),
-        Notice::Halted { failed } => format!("halted after {failed}"),
+        Notice::TooLong { late } => format!("too long by {late:?}"),
+        Notice::Halted { items, .. } => format!("halted after {items}"),
         Notice::Limits(_) => "limits".to_owned(),
         Notice::Warning(text) => format!("warning {text}"),
         Notice::StateLost { what, silent } => format!("lost {what}, silent for {silent:?}"),
@@ -281,7 +282,8 @@ fn a_batch_without_time_to_linger_is_what_has_arrived_and_fits() {
 #[test]
 fn a_batch_knows_the_capacity_of_the_sink() {
     let scene = Scene::new("-r 9/s -B 9 -- cmd");
-    let line = CommandLine { several: 10, single: 20, longest: 15, times: 1, overhead: 2 };
+    let line =
+        CommandLine { several: 10, single: 20, longest: 15, times: 1, overhead: 2, ..CommandLine::NOTHING };
     let capacity = Capacity { line: Some(line), ..scene.capacity };
     Scene { capacity, ..scene }.check(&[
         // Two items of 1 byte with their delimiters weigh 8, one more would be 12. One of 16 bytes never fits.

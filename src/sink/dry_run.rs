@@ -1,6 +1,6 @@
 //! What `--dry-run` prints instead of releasing.
 
-use super::{Sent, Sink, Stdout, Template};
+use super::{Expander, Sent, Sink, Stdout};
 use crate::printable::quoted;
 use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
@@ -11,23 +11,23 @@ pub struct DryRun {
     delimiter: Delimiter,
     capacity: Capacity,
     /// What the items would become, if not written.
-    template: Option<Template>,
+    expander: Option<Expander>,
     lines: Vec<u8>,
 }
 
 impl DryRun {
     /// Prints to `stdout` when items would be sent to a sink of this capacity.
-    /// A `template` makes command lines of them.
-    pub fn new(stdout: Stdout, delimiter: Delimiter, capacity: Capacity, template: Option<Template>) -> Self {
-        let at_once = if template.is_some() { 1 } else { u64::MAX };
+    /// An `expander` makes command lines of them.
+    pub fn new(stdout: Stdout, delimiter: Delimiter, capacity: Capacity, expander: Option<Expander>) -> Self {
+        let at_once = if expander.is_some() { 1 } else { u64::MAX };
         // Nothing takes any time here, so nothing has to wait for its end.
         let capacity = Capacity { vacancies: u64::MAX, at_once, ..capacity };
-        DryRun { stdout, delimiter, capacity, template, lines: Vec::new() }
+        DryRun { stdout, delimiter, capacity, expander, lines: Vec::new() }
     }
 
     /// Prints the command of a release.
-    fn send_line(&mut self, at: Time, batch: &Batch, template: &Template) -> Sent {
-        let line = quoted(&template.expand_batch(batch, &self.delimiter));
+    fn send_line(&mut self, at: Time, batch: &Batch, expander: &Expander) -> Sent {
+        let line = quoted(&expander.expand(batch, &self.delimiter));
         match self.stdout.write(format!("{at}\t{line}\n").as_bytes()) {
             Ok(()) => Sent::All,
             Err((_, cause)) => Sent::Partly(0, cause),
@@ -41,9 +41,9 @@ impl Sink for DryRun {
     }
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
-        if let Some(template) = self.template.take() {
-            let sent = self.send_line(at, batch, &template);
-            self.template = Some(template);
+        if let Some(expander) = self.expander.take() {
+            let sent = self.send_line(at, batch, &expander);
+            self.expander = Some(expander);
             return sent;
         }
         let mut lines = std::mem::take(&mut self.lines);

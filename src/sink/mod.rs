@@ -2,15 +2,20 @@
 
 mod dry_run;
 mod jobs;
+mod permit;
 mod stdout;
 mod text;
 mod writer;
+
+use std::io::PipeReader;
+use std::sync::Arc;
 
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
 pub use dry_run::DryRun;
-pub use jobs::{Commands, Template, parse_headers};
+pub use jobs::{Commands, Expander, exec, parse_headers};
+pub use permit::Permit;
 pub use stdout::Stdout;
 pub use text::Text;
 
@@ -74,6 +79,9 @@ pub trait Jobs {
     /// sent and is not settled.
     fn settle(&mut self, first: u64, next: u64);
 
+    /// The item of this number, whose command has ended, is going to be sent again.
+    fn supersede(&mut self, first: u64);
+
     /// Prints the outputs of commands whose turn has come.
     fn flush(&mut self) -> Flushed;
 
@@ -85,6 +93,12 @@ pub trait Jobs {
 
     /// Does what has to be done by `now` about commands that run too long.
     fn enforce(&mut self, now: Time);
+}
+
+/// Tells when commands have printed something.
+pub trait Watch {
+    /// Tells once as soon as one of these can be read. What was to be watched before no longer is.
+    fn watch(&mut self, streams: Vec<Arc<PipeReader>>);
 }
 
 /// What became of a batch.

@@ -20,7 +20,7 @@ pub struct Capacity {
 /// The room for items on a command line, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommandLine {
-    /// For several items together.
+    /// For the text of several items together, each argument with the NUL that ends it.
     pub several: usize,
     /// For a single one: what the kernel takes, less the environment and the rest of the line.
     pub single: usize,
@@ -28,8 +28,14 @@ pub struct CommandLine {
     pub longest: usize,
     /// How often an item stands on it.
     pub times: usize,
-    /// What each item takes besides its own bytes.
+    /// How often something selected from it does, which is hardly ever longer than the item.
+    pub selected: usize,
+    /// The text around each item.
     pub overhead: usize,
+    /// What the kernel takes for each item besides.
+    pub pointers: usize,
+    /// The length of the delimiter, which does not stand on it.
+    pub delimiter: usize,
 }
 
 /// Why an item can never be given to a command.
@@ -62,9 +68,11 @@ impl Capacity {
     pub const UNLIMITED: Capacity =
         Capacity { vacancies: u64::MAX, at_once: u64::MAX, items: u64::MAX, before: u64::MAX, line: None };
 
-    /// What an item of this length, without its delimiter, takes of the room for several.
+    /// What an item of this length, with its delimiter, takes of the room for several.
     pub fn weight(&self, length: usize) -> usize {
-        self.line.map_or(0, |line| line.weight(length))
+        let text =
+            |line: CommandLine| line.text(length.saturating_sub(line.delimiter), line.times + line.selected);
+        self.line.map_or(0, text)
     }
 
     /// Whether a command line has room for this weight.
@@ -83,14 +91,29 @@ impl Capacity {
         match item.len() {
             _ if memchr::memchr(0, item).is_some() => Some(ArgumentError::Nul),
             length if length > line.longest => Some(ArgumentError::Argument),
-            length if line.weight(length) > line.single => Some(ArgumentError::Line),
+            length if line.text(length, line.times).saturating_add(line.pointers) > line.single => {
+                Some(ArgumentError::Line)
+            }
             _ => None,
         }
     }
 }
 
 impl CommandLine {
-    fn weight(&self, length: usize) -> usize {
-        length.saturating_mul(self.times).saturating_add(self.overhead)
+    /// No room, and no items in it.
+    pub const NOTHING: CommandLine = CommandLine {
+        several: 0,
+        single: 0,
+        longest: usize::MAX,
+        times: 0,
+        selected: 0,
+        overhead: 0,
+        pointers: 0,
+        delimiter: 0,
+    };
+
+    /// The text of an item of this length that stands there so often.
+    fn text(&self, length: usize, times: usize) -> usize {
+        length.saturating_mul(times).saturating_add(self.overhead)
     }
 }

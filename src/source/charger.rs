@@ -1,10 +1,10 @@
 //! What a record is charged: its costs and its keys.
 
 use super::bad_item::BadItem;
+use super::field::{Field, Record};
 use super::host::canonical_host;
-use super::json::{Paths, Values};
+use super::json::Paths;
 use super::part::Part;
-use super::select::Extractor;
 use crate::charge::{Charge, Draft, Key};
 use crate::config::{Rate, Selector, keys};
 use crate::printable::excerpt;
@@ -54,21 +54,6 @@ impl Only {
 enum Cost {
     Always(u64),
     Selected(Box<Field>, Selector),
-}
-
-enum Field {
-    /// The number of a path.
-    Path(usize),
-    Other(Extractor),
-}
-
-/// A record, and what its JSON holds.
-struct Record<'a> {
-    bytes: &'a [u8],
-    /// With the delimiter.
-    length: usize,
-    /// `None` if it is not JSON.
-    values: Option<Values<'a>>,
 }
 
 impl Charger {
@@ -169,8 +154,7 @@ impl Charger {
     }
 
     fn record<'a>(&self, bytes: &'a [u8], length: usize) -> Record<'a> {
-        let values = self.paths.as_ref().and_then(|paths| paths.values(bytes).ok());
-        Record { bytes, length, values }
+        Record::new(self.paths.as_ref(), bytes, length)
     }
 
     fn write_keys(&self, record: &Record<'_>, keys: &mut Vec<Key>) {
@@ -178,30 +162,6 @@ impl Charger {
         for (field, key) in self.keys.iter().zip(keys) {
             record.with(field, |part| part.write_to(key));
         }
-    }
-}
-
-impl Field {
-    fn new(selector: &Selector, separator: Option<&[u8]>, paths: &mut Option<Paths>) -> Self {
-        match selector {
-            Selector::Path(path) => Field::Path(paths.get_or_insert_default().add(path)),
-            _ => Field::Other(Extractor::new(selector, separator)),
-        }
-    }
-}
-
-impl Record<'_> {
-    /// What `field` selects, given to `use_it`.
-    fn with<T>(&self, field: &Field, use_it: impl FnOnce(&Part<'_>) -> T) -> T {
-        match field {
-            Field::Path(path) => use_it(self.values.as_ref().map_or(&Part::Missing, |values| &values[*path])),
-            Field::Other(extractor) => use_it(&extractor.part(self.bytes, self.length)),
-        }
-    }
-
-    /// Whether `field` is in JSON, which the record is not.
-    fn lacks_json(&self, field: &Field) -> bool {
-        matches!(field, Field::Path(_)) && self.values.is_none()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Block, Charger, Delimiter, Items, Segment, SourceError};
+use super::{Block, Charger, Delimiter, Fields, Items, Segment, SourceError};
 use crate::charge::{Charge, Draft};
 use crate::config::Cleaning;
 use crate::time::Time;
@@ -14,6 +14,8 @@ pub type Done = Box<dyn FnMut(&[u8]) -> bool>;
 pub struct Intake {
     delimiter: Delimiter,
     charger: Charger,
+    /// What each item has to have.
+    needed: Fields,
     /// Items are told apart even if all are charged the same.
     singly: bool,
     segments: VecDeque<Segment>,
@@ -37,6 +39,7 @@ impl Intake {
         Intake {
             delimiter,
             charger,
+            needed: Fields::default(),
             singly,
             segments: VecDeque::new(),
             front: None,
@@ -61,6 +64,12 @@ impl Intake {
     pub fn clean(mut self, cleaning: Cleaning) -> Self {
         self.singly |= cleaning != Cleaning::default();
         self.cleaning = cleaning;
+        self
+    }
+
+    /// Takes only items that have these parts.
+    pub fn needing(mut self, fields: Fields) -> Self {
+        self.needed = fields;
         self
     }
 
@@ -159,7 +168,7 @@ impl Intake {
             let record = trim(self.cleaning, whole);
             let charged = length - (whole.len() - record.len());
             self.front = Some(length);
-            if self.cleaning.skip_blank && record.trim_ascii().is_empty() {
+            if self.cleaning.skip_blank && is_blank(record) {
                 self.blank += 1;
                 self.pass();
             } else if let Some(done) = self.done.as_mut().filter(|_| segment.attempt() == 1)
@@ -167,7 +176,11 @@ impl Intake {
             {
                 self.skipped += 1;
                 self.pass();
-            } else if let Err(bad) = self.charger.charge_into(record, charged, &mut self.draft) {
+            } else if let Err(bad) = self
+                .charger
+                .charge_into(record, charged, &mut self.draft)
+                .and_then(|()| self.needed.check(record, charged))
+            {
                 return Some(Err(SourceError::Item { record: segment.first(), why: bad.to_string() }));
             }
         }
@@ -230,6 +243,11 @@ impl Intake {
     fn recharged(&self, item: &Segment) -> Charge {
         self.charger.charge_leniently(self.delimiter.trim(item.bytes()), item.bytes().len())
     }
+}
+
+/// Whether there is nothing but white space, as C has it: also vertical tabs.
+pub(crate) fn is_blank(record: &[u8]) -> bool {
+    record.iter().all(|&byte| byte.is_ascii_whitespace() || byte == b'\x0b')
 }
 
 fn trim(cleaning: Cleaning, record: &[u8]) -> &[u8] {

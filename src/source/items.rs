@@ -249,4 +249,11 @@ impl Batch {
     pub fn records<'a>(&'a self, delimiter: &'a Delimiter) -> impl Iterator<Item = &'a [u8]> {
         self.segments.iter().flat_map(|segment| delimiter.split_inclusive(segment.bytes()))
     }
+
+    /// Each item with its number and its delimiter.
+    pub fn numbered<'a>(&'a self, delimiter: &'a Delimiter) -> impl Iterator<Item = (u64, &'a [u8])> {
+        let records =
+            |segment: &'a Segment| (segment.first()..).zip(delimiter.split_inclusive(segment.bytes()));
+        self.segments.iter().flat_map(records)
+    }
 }

@@ -3,7 +3,7 @@
 use super::report::Reporter;
 use super::stats::items;
 use super::wall::clock_to_the_second;
-use crate::config::rounded_duration;
+use crate::config::{HaltOn, rounded_duration};
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
 use crate::schedule::{Failed, Failure, HoldBegun, Notice};
@@ -39,8 +39,18 @@ impl Reporter {
                     "the shared limits are held until {until}: --status shows what is"
                 ));
             }
-            Notice::Halted { failed } => {
-                self.notice(&format_args!("{} failed: --halt ends the run", items(*failed)));
+            Notice::TooLong { late: Some(late) } => {
+                let away = rounded_duration(*late);
+                self.notice(&format_args!("the next release is {away} away: longer than --max-wait"));
+            }
+            Notice::TooLong { late: None } => self.notice(&"there is no release within --max-wait"),
+            Notice::Halted { items: count, on } => {
+                let how = match on {
+                    HaltOn::Failed => "failed",
+                    HaltOn::Succeeded => "succeeded",
+                    HaltOn::Done => "done",
+                };
+                self.notice(&format_args!("{} {how}: --halt ends the run", items(*count)));
             }
             Notice::Limits(rates) => self.limits(rates),
             Notice::Warning(text) => self.notice(text),

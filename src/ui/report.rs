@@ -34,7 +34,7 @@ pub enum Log {
 impl Log {
     /// What the log of a command is for, if there is one.
     pub fn of(run: &Run) -> Option<Log> {
-        let log = if run.resume { Log::Resumed } else { Log::Kept };
+        let log = if run.resume.is_some() { Log::Resumed } else { Log::Kept };
         run.log.as_ref().map(|_| log)
     }
 }

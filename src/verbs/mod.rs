@@ -3,6 +3,7 @@
 mod audit;
 mod help;
 mod observed;
+mod once;
 mod plan;
 mod run;
 mod state;
@@ -11,10 +12,11 @@ use anyhow::{Result, ensure};
 
 pub(crate) use self::audit::audit;
 pub(crate) use self::help::help;
+pub(crate) use self::once::once;
 pub(crate) use self::plan::plan;
 pub(crate) use self::run::run;
 pub(crate) use self::state::state;
-use crate::config::{Config, Rate};
+use crate::config::{Action, Config, Rate};
 use crate::runtime::{Input, LimitsFiles, Position};
 use crate::source::{Delimiter, Reader};
 use crate::ui::plot;
@@ -42,10 +44,18 @@ impl<'a> Setup<'a> {
         let mut files = LimitsFiles::new(config.limits.clone());
         let rates = files.load()?;
         reporter.limits(&rates);
-        let input = Input::open(config.input.file.as_deref())?;
-        if config.input.file.is_none() {
+        let input = match config.action {
+            Action::Once(_) => Input::blank()?,
+            _ => Input::open(config.input.file.as_deref())?,
+        };
+        if config.input.file.is_none() && !matches!(config.action, Action::Once(_)) {
             reporter.reads_terminal();
         }
+        let writes_items = matches!(config.action, Action::Pass | Action::DryRun { .. });
+        ensure!(
+            !writes_items || !input.is_fed_by_stdout(),
+            "the input is the output: it would feed itself for ever"
+        );
         let position = Position::of(&input);
         let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
         Ok(Setup { config, files, rates, reader, position, reporter })

@@ -6,14 +6,14 @@ use anyhow::{Result, ensure};
 
 use super::Setup;
 use super::observed::Observed;
-use crate::config::Arrivals;
+use crate::config::{Arrivals, Feed};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::records::stamped;
 use crate::runtime::sim::{Clock, Sim};
 use crate::runtime::{Driver, World};
 use crate::schedule::Schedule;
-use crate::sink::{Commands, DryRun, Sink, Stdout};
+use crate::sink::{Commands, DryRun, Expander, Sink, Stdout};
 use crate::source::{Capacity, Delimiter};
 use crate::time::{Time, shown};
 
@@ -39,9 +39,10 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let has_date = arrivals.is_none() || at.is_some() || world.is_dated();
     let wall = has_date.then(|| world.wall());
     let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
-    let capacity = config.command().map_or(Capacity::UNLIMITED, Commands::capacity_of);
-    let template = config.command().and_then(Commands::line_of);
-    let sink: Box<dyn Sink> = Box::new(DryRun::new(stdout, delimiter.clone(), capacity, template));
+    let capacity = config.command().map_or(Capacity::UNLIMITED, |run| Commands::capacity_of(run, &delimiter));
+    let on_line = config.command().filter(|run| run.stdin != Feed::Items);
+    let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
+    let sink: Box<dyn Sink> = Box::new(DryRun::new(stdout, delimiter.clone(), capacity, expander));
     let mut sink = Observed::new(sink, config, &rates, None);
     let mut schedule = Schedule::new(config, rates, world.now());
     let mut driver = Driver {

@@ -14,7 +14,7 @@ use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
 use crate::runtime::{Clock, Count, Driver, Input, Position, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
-use crate::sink::{Commands, Sink, Stdout};
+use crate::sink::{Commands, Sink, Stdout, Watch};
 use crate::source::{Delimiter, Reader};
 use crate::store::{self, Policy, Quota};
 use crate::time::SECOND;
@@ -38,6 +38,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     if world.is_over() && config.input.file.is_none() && config.command().is_some() {
         reporter.notice(&"no items on standard input");
     }
+    world.watch_reader().context("cannot start")?;
     world.watch_limits(files, &rates)?;
     let mut schedule = Schedule::new(config, rates.clone(), world.now());
     if let Some(shared) = &config.shared {
@@ -89,7 +90,7 @@ fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Opti
 const FILE_PATIENCE: u64 = SECOND / 50;
 const SERVER_PATIENCE: u64 = SECOND / 5;
 
-fn share(
+pub(super) fn share(
     shared: &Shared,
     rates: &[Rate],
     world: &mut RealWorld,
@@ -114,7 +115,10 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
     if let Some(run) = config.command() {
         world.watch_commands()?;
-        return Ok(Box::new(Commands::new(run.clone(), delimiter, interrupt)?));
+        let separator = config.input.separator.as_deref();
+        let watch = (run.output == Output::Lines).then(|| world.watch_output()).transpose()?;
+        let watch = watch.map(|watch| Box::new(watch) as Box<dyn Watch>);
+        return Ok(Box::new(Commands::new(run.clone(), delimiter, separator, interrupt, watch)?));
     }
     world.sharpen();
     Ok(Box::new(Stdout::new(delimiter, interrupt)))
@@ -123,6 +127,6 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
 fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
     let Some(path) = &run.log else { return Ok(None) };
     let log = JobLog::open(path, run.log_format)?;
-    let completed = if run.resume { Some(log.completed()?) } else { None };
+    let completed = run.resume.map(|resume| log.done(resume)).transpose()?;
     Ok(Some((log, completed)))
 }

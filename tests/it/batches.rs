@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Directory, UNLIMITED, cpu_time, numbers, sh, text, throttle};
+use crate::support::{Directory, UNLIMITED, cpu_time, needs_program, numbers, seeds, sh, text, throttle};
 
 /// 90 items of 4000 bytes: a command line holds 32 of them.
 fn long_items() -> String {
@@ -20,6 +20,32 @@ fn a_batch_is_charged_for_what_left_in_it() {
     assert!(sizes.iter().all(|&size| size <= 32), "{sizes:?}");
     // All of it is within the limit, so nothing has to wait for 3 seconds; the guard is against that only.
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+}
+
+#[test]
+fn property_a_command_gets_as_many_arguments_as_from_xargs() {
+    if needs_program("xargs").is_none() {
+        return;
+    }
+    let directory = Directory::new();
+    for seed in seeds(3) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let longest = [3, 30, 3000][random.usize(..3)];
+        let mut input = String::new();
+        while input.len() < 200_000 {
+            input.push_str(&"x".repeat(random.usize(1..=longest)));
+            input.push('\n');
+        }
+        directory.file("items", &input);
+        let more = "y".repeat(random.usize(..1000));
+        let script = format!(
+            "throttle {UNLIMITED} -B1M sh -c 'echo $#' sh {more} <items >ours
+            xargs -d '\\n' sh -c 'echo $#' sh {more} <items | diff ours - && wc -l <ours"
+        );
+        let output = sh(&script).current_dir(directory.path()).output().unwrap();
+        assert!(output.status.success(), "seed {seed}: {}", text(&output.stdout));
+        assert!(text(&output.stdout).trim().parse::<u64>().unwrap() >= 2, "seed {seed}");
+    }
 }
 
 #[test]

@@ -17,8 +17,8 @@ fn options_of_other_programs_name_ours() {
         (&["--joblog", "jobs.log", "echo"], "use --log jobs.log"),
         (&["--bar", "echo"], "use --progress"),
         (&["--eta", "echo"], "use --progress"),
-        (&["--tag", "echo"], "have the command print its item"),
-        (&["--colsep", ",", "echo"], "use -F S for -K and -c col:N"),
+        (&["--tagstring", "x", "echo"], "use --tag, or --tag=SEL"),
+        (&["--colsep", ",", "echo"], "use -F S, and {col:N} in COMMAND"),
         (&["--max-procs=4", "echo"], "use -j 4"),
         (&["echo", ":::", "a", "b"], "items come from stdin"),
         (&["--dryrun"], "is it --dry-run?"),
@@ -183,7 +183,7 @@ fn topics_and_short_help_name_options_that_there_are() {
         let help = text(&throttle(&["help", topic]).output().unwrap().stdout);
         let words = help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
         for option in words.filter(|word| word.starts_with("--") && word.len() > 2) {
-            let is_known = long.contains(&format!("{option} ")) || long.contains(&format!("{option}\n"));
+            let is_known = [" ", "\n", "["].iter().any(|end| long.contains(&format!("{option}{end}")));
             assert!(is_known || option == "--line-buffered", "help {topic}: {option}");
         }
     }

@@ -317,6 +317,10 @@ impl Gate for Slots {
         self.booked.held_until(request)
     }
 
+    fn is_asking(&self) -> bool {
+        self.orders.coming() > 0
+    }
+
     fn store_failed(&mut self) {
         self.orders.give_up();
     }

@@ -72,7 +72,8 @@ fn an_item_that_costs_nothing_joins_a_batch_for_nothing() {
 
 #[test]
 fn a_batch_for_a_command_is_no_heavier_than_its_line() {
-    let line = CommandLine { several: 12, single: 20, longest: 15, times: 1, overhead: 2 };
+    let line =
+        CommandLine { several: 12, single: 20, longest: 15, times: 1, overhead: 2, ..CommandLine::NOTHING };
     let scene = |args: &str| {
         let scene = Scene::new(args);
         Scene { capacity: Capacity { line: Some(line), ..scene.capacity }, ..scene }

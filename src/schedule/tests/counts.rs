@@ -116,22 +116,30 @@ fn what_is_to_be_tried_again_is_left_and_named_when_the_run_ends() {
 }
 
 /// What a run does that releases one item after the other, the bad ones in their turn: the number released, and failed.
-fn in_turn(items: &[&str], percent: u64) -> (u64, u64) {
+/// A share is of all items, if their number is `known`, or else of those that have ended.
+fn in_turn(items: &[&str], percent: u64, known: bool) -> (u64, u64) {
     let (mut released, mut failed) = (0, 0);
     for (ended, item) in (1..).zip(items) {
         let count = if *item == "1" { &mut released } else { &mut failed };
         *count += 1;
-        if *item != "1" && ended >= 3 && failed * 100 >= ended * percent {
+        let of = if known { items.len() as u64 } else { ended };
+        if *item != "1" && (known || ended >= 3) && failed * 100 >= of * percent {
             break;
         }
     }
     (released, failed)
 }
 
-/// What a run does that reads `items` in pieces, one at the start and one whenever nothing else happens.
-fn in_pieces(items: &[&str], percent: u64, random: &mut fastrand::Rng) -> (u64, u64) {
+/// What a run does that reads `items` in pieces, whenever nothing else happens. It learns that there are no more at the
+/// start, or when all are done with.
+fn in_pieces(items: &[&str], percent: u64, known: bool, random: &mut fastrand::Rng) -> (u64, u64) {
     let args = format!("-r 1T/s,cost=col:1 --on-bad skip --halt soon,fail={percent}% -- cmd");
     let (mut scene, mut left, mut running) = (Scene::new(&args), items, VecDeque::new());
+    if known {
+        let text: Vec<u8> = items.iter().flat_map(|item| format!("{item}\n").into_bytes()).collect();
+        scene.schedule.input(Block::of(text, items.len() as u64, Time(0)));
+        scene.schedule.end_of_input(Time(0), None);
+    }
     for now in (0..).map(Time) {
         let vacancies = 1 - running.len() as u64;
         match scene.schedule.poll(now, Capacity { vacancies, ..scene.capacity }) {
@@ -143,7 +151,7 @@ fn in_pieces(items: &[&str], percent: u64, random: &mut fastrand::Rng) -> (u64, 
                 let (piece, rest) = left.split_at(random.usize(..=left.len()));
                 left = rest;
                 match piece {
-                    [] if left.is_empty() => scene.schedule.end_of_input(now, None),
+                    [] if left.is_empty() && running.is_empty() => scene.schedule.end_of_input(now, None),
                     [] => {}
                     piece => {
                         let text: Vec<u8> =
@@ -173,8 +181,10 @@ fn bad_items_count_in_turn_however_the_input_is_cut() {
         let count = if seed % 50 == 0 { 3000 } else { random.usize(1..30) };
         let items: Vec<_> = (0..count).map(|_| if random.f64() < share { "x" } else { "1" }).collect();
         let percent = random.u64(1..=100);
-        let expected = in_turn(&items, percent);
-        assert_eq!(in_pieces(&items, percent, &mut random), expected, "seed {seed}: {percent}% {items:?}");
+        let known = random.bool() && count < 1000;
+        let expected = in_turn(&items, percent, known);
+        let found = in_pieces(&items, percent, known, &mut random);
+        assert_eq!(found, expected, "seed {seed}: {percent}%, known {known}, {items:?}");
     }
 }
 

@@ -11,7 +11,7 @@ use nix::libc::{self, c_int};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::output::Capture;
+use super::capture::Capture;
 use crate::inherited::inherited;
 use crate::time::{SECOND, Time};
 
@@ -85,7 +85,7 @@ impl Parent {
 }
 
 /// Has a command ignore and block these signals.
-fn restore(command: &mut Command, ignored: Vec<c_int>, blocked: Option<SigSet>) {
+pub(super) fn restore(command: &mut Command, ignored: Vec<c_int>, blocked: Option<SigSet>) {
     let restore = move || {
         // SAFETY: an action that runs none of our code, and calls that are allowed between fork and exec.
         #[expect(unsafe_code)]

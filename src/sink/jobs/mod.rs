@@ -1,13 +1,18 @@
 //! Running a command for each release.
 
+mod capture;
 mod dialects;
+mod exec;
+mod expander;
 mod headers;
 mod job;
+mod lines;
 mod output;
+mod room;
 mod shortage;
 mod space;
+mod tag;
 mod temp_file;
-mod template;
 mod wait;
 
 use std::env;
@@ -23,39 +28,29 @@ use std::time::SystemTime;
 use anyhow::{Context, Error, Result};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
+pub use self::exec::exec;
+pub use self::expander::Expander;
 pub use self::headers::parse as parse_headers;
-pub use self::template::Template;
 
+use self::capture::Capture;
 use self::job::{Job, Parent};
-use self::output::{Capture, Outputs};
+use self::lines::Lines;
+use self::output::Outputs;
+use self::room::command_line;
 use self::shortage::{Next, Shortage};
+use self::tag::Tagger;
 use super::writer::Writer;
-use super::{Cause, Flushed, Jobs, Sent, Sink};
+use super::{Cause, Flushed, Jobs, Sent, Sink, Watch};
 use crate::config::{Feed, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::printable::quoted;
-use crate::source::{Batch, Capacity, CommandLine, Delimiter, Segment};
+use crate::source::{Batch, Capacity, Delimiter, Segment};
 use crate::time::{SECOND, Time};
-
-/// As xargs: no command line is longer than this, though the kernel takes more.
-const USUAL_LINE: usize = 128 << 10;
-
-/// What POSIX guarantees for arguments and environment together.
-const LEAST_LINE: usize = 4096;
-
-/// Linux: `MAX_ARG_STRLEN`, less the NUL that ends it.
-const LONGEST_ARGUMENT: usize = (128 << 10) - 1;
-
-/// What an argument or a variable takes besides its bytes.
-const POINTER: usize = size_of::<usize>();
-
-/// For the variables that we add, and what POSIX wants to be left.
-const OUR_VARIABLES: usize = 4096;
 
 /// What has no content.
 const NOTHING: &str = "/dev/null";
@@ -65,7 +60,8 @@ const PIPE: usize = 4096;
 
 /// Runs a command for each release.
 pub struct Commands {
-    template: Template,
+    expander: Expander,
+    tagger: Tagger,
     run: Run,
     delimiter: Delimiter,
     capacity: Capacity,
@@ -83,11 +79,17 @@ pub struct Commands {
 
 impl Commands {
     /// Runs the command of `run` for what is released. [`Jobs::reap`] has to be called when a command has ended.
-    /// Printing ends early once `interrupt` is raised.
+    /// Printing ends early once `interrupt` is raised. Where output is printed line by line, `watch` tells of it.
     ///
     /// # Errors
     /// Standard output was closed, or there is no place for temporary files.
-    pub fn new(run: Run, delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Result<Self> {
+    pub fn new(
+        run: Run,
+        delimiter: Delimiter,
+        separator: Option<&[u8]>,
+        interrupt: Arc<Interrupt>,
+        watch: Option<Box<dyn Watch>>,
+    ) -> Result<Self> {
         inherited().check_stdout()?;
         let said = match TempDir::with_prefix("throttle-") {
             // They run all the same, but cannot tell: so do commands where nothing can be written.
@@ -95,14 +97,19 @@ impl Commands {
             made => Some(made.context("cannot make a directory for temporary files")?),
         };
         Ok(Commands {
-            template: Template::new(run.command.clone(), run.placeholder.clone()),
+            expander: Expander::new(run.template.clone(), separator),
+            tagger: Tagger::new(run.tag.clone(), separator),
+            capacity: Self::capacity_of(&run, &delimiter),
             delimiter,
-            capacity: Self::capacity_of(&run),
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
             slots: Vec::new(),
             shortage: Shortage::default(),
-            outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
+            outputs: Outputs::new(
+                Writer::new(interrupt),
+                run.output == Output::InOrder,
+                watch.map(Lines::new),
+            ),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             said,
             run,
@@ -110,16 +117,9 @@ impl Commands {
     }
 
     /// What the commands of `run` take, with none running.
-    pub fn capacity_of(run: &Run) -> Capacity {
-        let template = Template::new(run.command.clone(), run.placeholder.clone());
-        let line = (run.stdin != Feed::Items).then(|| command_line(&template));
+    pub fn capacity_of(run: &Run, delimiter: &Delimiter) -> Capacity {
+        let line = (run.stdin != Feed::Items).then(|| command_line(&run.template, delimiter));
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
-    }
-
-    /// The command line of `run`, if items stand on it.
-    pub fn line_of(run: &Run) -> Option<Template> {
-        let template = || Template::new(run.command.clone(), run.placeholder.clone());
-        (run.stdin != Feed::Items).then(template)
     }
 
     /// Starts the command for `batch` in a slot.
@@ -133,15 +133,20 @@ impl Commands {
         for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
             command.env(name, headers.as_deref().unwrap_or(Path::new(NOTHING)));
         }
-        let capture = match self.run.output {
-            Output::Shared => None,
-            Output::Whole | Output::InOrder => Some(Capture::of(&mut command).map_err(Trouble::TempFile)?),
+        let tag = self.tagger.tag(batch, &self.delimiter);
+        let (capture, pipes) = match self.run.output {
+            Output::Shared => (None, None),
+            Output::Lines => (None, Some(Lines::capture(&mut command).map_err(Trouble::TempFile)?)),
+            Output::Whole | Output::InOrder => {
+                (Some(Capture::of(&mut command, &tag).map_err(Trouble::TempFile)?), None)
+            }
         };
         match self.parent.start(command) {
             Ok(pid) => {
                 let deadline = self.run.timeout.and_then(|timeout| at.checked_add(timeout.into()));
                 let first = batch.first();
                 self.jobs.push(Job { pid, first, slot, headers, capture, deadline, is_overdue: false });
+                pipes.into_iter().for_each(|pipes| self.outputs.start_lines(first, &tag, pipes));
                 Ok(())
             }
             Err(error) => Err(Trouble::Command(error)),
@@ -150,10 +155,7 @@ impl Commands {
 
     /// The command line for `batch`.
     fn line(&self, batch: &Batch) -> Vec<OsString> {
-        match self.run.stdin {
-            Feed::Items => self.template.bare(),
-            Feed::Nothing | Feed::Ours => self.template.expand_batch(batch, &self.delimiter),
-        }
+        self.expander.expand(batch, &self.delimiter)
     }
 
     fn command(&mut self, batch: &Batch) -> io::Result<Command> {
@@ -181,7 +183,7 @@ impl Commands {
         if is_passing(trouble.error()) {
             return self.put_off(at, first, trouble);
         }
-        let name = self.template.name();
+        let name = self.expander.name();
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Unable(exit, error));
         match trouble {
             Trouble::TempFile(error) => fatal(
@@ -190,10 +192,7 @@ impl Commands {
             ),
             Trouble::Command(error) => match error.kind() {
                 ErrorKind::ArgumentListTooLong => Sent::TooLong,
-                ErrorKind::NotFound => {
-                    fatal(Exit::NotFound, Error::new(error).context(format!("cannot run {name}")))
-                }
-                _ => fatal(Exit::CannotRun, Error::new(error).context(format!("cannot run {name}"))),
+                _ => fatal(exec::exit_of(&error), Error::new(error).context(format!("cannot run {name}"))),
             },
         }
     }
@@ -202,7 +201,7 @@ impl Commands {
     fn put_off(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
         let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
         let next = self.shortage.persists(at, will_pass);
-        let what = format!("cannot run {}", self.template.name());
+        let what = format!("cannot run {}", self.expander.name());
         let error = Error::new(trouble.into_error()).context(what);
         match next {
             Next::Again(pause) => Sent::Busy { pause, why: None },
@@ -228,14 +227,6 @@ impl Commands {
         self.outputs.take(job.first, job.capture);
         Some(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after })
     }
-}
-
-/// What the kernel leaves for items besides the environment and the rest of a command line.
-fn command_line(template: &Template) -> CommandLine {
-    let environment: usize = env::vars_os().map(|(name, value)| name.len() + value.len() + 2 + POINTER).sum();
-    let most = sysconf(SysconfVar::ARG_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
-    let single = most.unwrap_or(LEAST_LINE).saturating_sub(environment + OUR_VARIABLES);
-    template.room(single, single.min(USUAL_LINE), LONGEST_ARGUMENT, POINTER)
 }
 
 /// A stdin that is at its end, also where there are no devices, as in some containers.
@@ -327,6 +318,10 @@ impl Jobs for Commands {
 
     fn settle(&mut self, first: u64, next: u64) {
         self.outputs.settle(first, next);
+    }
+
+    fn supersede(&mut self, first: u64) {
+        self.outputs.supersede(first);
     }
 
     fn flush(&mut self) -> Flushed {

@@ -1,22 +1,18 @@
-//! Output of commands that is printed whole, when they have ended.
+//! Printing what commands print: whole, when they have ended, or line by line.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
+use std::rc::Rc;
 
 use anyhow::Error;
 use nix::unistd::{SysconfVar, sysconf};
 
+use super::capture::{Capture, Captured, Printed};
+use super::lines::{Lines, Pipes};
 use super::space::Space;
-use super::temp_file::{self, pieces};
 use crate::output::Target;
 use crate::sink::writer::Writer;
 use crate::sink::{Cause, Flushed};
-
-/// Output up to this size is kept in memory while it waits for its turn.
-const SMALL: usize = 64 << 10;
 
 /// So many commands may wait for their turn before no more are started that come after them.
 const MOST_HELD: usize = 1000;
@@ -28,49 +24,6 @@ const OTHER_FILES: usize = 32;
 /// What POSIX guarantees.
 const LEAST_FILES: usize = 20;
 
-/// Where a running command prints to.
-pub(super) struct Capture([File; 2]);
-
-impl Capture {
-    /// Has `command` print to files.
-    pub(super) fn of(command: &mut Command) -> io::Result<Self> {
-        let files = [temp_file::empty()?, temp_file::empty()?];
-        Space::check_now(&files[0])?;
-        command.stdout(Stdio::from(files[0].try_clone()?));
-        command.stderr(Stdio::from(files[1].try_clone()?));
-        Ok(Capture(files))
-    }
-
-    /// What was printed, if there was space for all of it.
-    fn read(self, space: &Space) -> io::Result<[Printed; 2]> {
-        space.check(&self.0[0])?;
-        let [stdout, stderr] = self.0.map(Printed::of);
-        Ok([stdout?, stderr?])
-    }
-}
-
-/// What a command has printed.
-enum Printed {
-    Small(Vec<u8>),
-    Large(File),
-}
-
-impl Printed {
-    fn is_file(&self) -> bool {
-        matches!(self, Printed::Large(_))
-    }
-
-    fn of(file: File) -> io::Result<Self> {
-        let length = file.metadata()?.len();
-        let Some(length) = usize::try_from(length).ok().filter(|&length| length <= SMALL) else {
-            return Ok(Printed::Large(file));
-        };
-        let mut bytes = vec![0; length];
-        file.read_exact_at(&mut bytes, 0)?;
-        Ok(Printed::Small(bytes))
-    }
-}
-
 /// Prints the output of commands, as they end or in the order of their items.
 pub(super) struct Outputs {
     writer: Writer,
@@ -79,7 +32,11 @@ pub(super) struct Outputs {
     /// The numbers of the items that are not done with.
     open: BTreeSet<u64>,
     /// What waits for its turn, or cannot be read. An item may have several, from one attempt each.
-    held: BTreeMap<u64, Vec<io::Result<[Printed; 2]>>>,
+    held: BTreeMap<u64, Vec<io::Result<Captured>>>,
+    /// The output of attempts that others are to follow.
+    superseded: BTreeMap<u64, Captured>,
+    /// What is printed as it comes.
+    lines: Option<Lines>,
     /// It is the turn of the items before this one.
     next: u64,
     /// A write broke off: what comes after a piece of an output would only look as though it were whole.
@@ -90,11 +47,22 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    pub(super) fn new(writer: Writer, in_order: bool) -> Self {
+    /// `lines` are printed as they come, and all else `in_order` or as commands end.
+    pub(super) fn new(writer: Writer, in_order: bool, lines: Option<Lines>) -> Self {
         let next = if in_order { 0 } else { u64::MAX };
-        let (open, held) = (BTreeSet::new(), BTreeMap::new());
-        let (space, is_broken) = (Space::default(), false);
-        Outputs { writer, space, in_order, open, held, next, is_broken, files: 0, most_files: most_files() }
+        Outputs {
+            writer,
+            space: Space::default(),
+            in_order,
+            open: BTreeSet::new(),
+            held: BTreeMap::new(),
+            superseded: BTreeMap::new(),
+            lines,
+            next,
+            is_broken: false,
+            files: 0,
+            most_files: most_files(),
+        }
     }
 
     /// If no more is to be held than there is, when so many commands are running: only items before the one of this
@@ -115,16 +83,36 @@ impl Outputs {
 
     /// A command for the item of this number has started.
     pub(super) fn open(&mut self, first: u64) {
+        self.files -= self.superseded.remove(&first).map_or(0, |output| output.files());
         if self.in_order {
             self.open.insert(first);
+        }
+    }
+
+    /// A command for the item of this number has started, which prints lines with a tag into pipes.
+    pub(super) fn start_lines(&mut self, first: u64, tag: &Rc<[u8]>, pipes: Pipes) {
+        if let Some(lines) = &mut self.lines {
+            lines.start(first, tag, pipes);
         }
     }
 
     /// A command for the item of this number has ended, having printed to `capture`, or else by itself.
     pub(super) fn take(&mut self, first: u64, capture: Option<Capture>) {
         let output = capture.map(|capture| capture.read(&self.space));
+        self.lines.iter_mut().for_each(|lines| lines.end(first));
         self.files += output.as_ref().map_or(0, files);
         self.held.entry(first).or_default().extend(output);
+    }
+
+    /// The item of this number is tried again: its output so far is printed only if that does not happen.
+    pub(super) fn supersede(&mut self, first: u64) {
+        let Some(Ok(last)) = self.held.get_mut(&first).and_then(|outputs| outputs.last_mut()) else { return };
+        let output = last.take_stdout();
+        if self.superseded.len() < MOST_HELD && self.files < self.most_files / 2 {
+            self.superseded.insert(first, output);
+        } else {
+            self.files -= output.files();
+        }
     }
 
     /// The item of this number is done with; all before `next` have been started.
@@ -136,16 +124,20 @@ impl Outputs {
     /// All that is still held will not wait any longer.
     pub(super) fn finish(&mut self) -> Flushed {
         self.next = u64::MAX;
+        for (first, output) in std::mem::take(&mut self.superseded) {
+            self.held.entry(first).or_default().push(Ok(output));
+        }
         self.flush()
     }
 
     /// Prints that of which it is the turn.
     pub(super) fn flush(&mut self) -> Flushed {
-        let mut flushed = Flushed::default();
+        let mut flushed = Flushed { cause: self.print_lines().err(), ..Flushed::default() };
         while let Some(held) = self.held.first_entry().filter(|held| *held.key() < self.next) {
             let (first, outputs) = held.remove_entry();
             self.files -= outputs.iter().map(files).sum::<usize>();
-            match outputs.into_iter().try_for_each(|output| self.print(first, output)) {
+            let check = self.check();
+            match check.and_then(|()| outputs.into_iter().try_for_each(|output| self.print(first, output))) {
                 Ok(()) => flushed.printed.push(first),
                 Err(cause) => {
                     flushed.unprinted += 1;
@@ -156,30 +148,37 @@ impl Outputs {
         flushed
     }
 
-    /// Prints what a command has printed, unless a write broke off before; that was told.
-    fn print(&mut self, first: u64, output: io::Result<[Printed; 2]>) -> Result<(), Option<Cause>> {
-        if self.is_broken {
-            return Err(None);
-        }
-        let output = output.map_err(|error| unreadable(first, error))?;
-        Ok(self.write(first, output)?)
+    /// Prints what has come line by line.
+    fn print_lines(&mut self) -> Result<(), Cause> {
+        let Some(lines) = self.lines.as_mut().filter(|_| !self.is_broken) else { return Ok(()) };
+        let printed = lines.print(&self.writer);
+        self.is_broken = printed.is_err();
+        printed
     }
 
-    fn write(&mut self, first: u64, output: [Printed; 2]) -> Result<(), Cause> {
-        for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(output) {
-            let mut write = |bytes: &[u8]| {
+    /// Checks that no write broke off before; that was told.
+    fn check(&self) -> Result<(), Option<Cause>> {
+        if self.is_broken { Err(None) } else { Ok(()) }
+    }
+
+    /// Prints what a command has printed.
+    fn print(&mut self, first: u64, output: io::Result<Captured>) -> Result<(), Option<Cause>> {
+        self.check()?;
+        let output = output.map_err(|error| unreadable(first, error))?;
+        Ok(self.write(first, &output)?)
+    }
+
+    fn write(&mut self, first: u64, output: &Captured) -> Result<(), Cause> {
+        for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(&output.outputs) {
+            let write = |bytes: &[u8]| {
                 let written = self.writer.write_all(target, bytes, |_| bytes.len());
                 self.is_broken |= written.is_err();
                 written.map_err(|(_, cause)| cause)
             };
-            match printed {
-                Printed::Small(bytes) if bytes.is_empty() => {}
-                Printed::Small(bytes) => write(&bytes)?,
-                Printed::Large(file) => {
-                    pieces(&file, write)?.map_err(|error| unreadable(first, error))?;
-                    // Another command may have found none beside this file.
-                    let _ = self.space.check(&file);
-                }
+            output.print(printed, write)?.map_err(|error| unreadable(first, error))?;
+            if let Printed::Large(file) = printed {
+                // Another command may have found none beside this file.
+                let _ = self.space.check(file);
             }
         }
         Ok(())
@@ -187,8 +186,8 @@ impl Outputs {
 }
 
 /// How many files an output is held in.
-fn files(output: &io::Result<[Printed; 2]>) -> usize {
-    output.iter().flatten().filter(|printed| printed.is_file()).count()
+fn files(output: &io::Result<Captured>) -> usize {
+    output.as_ref().map_or(0, Captured::files)
 }
 
 /// How many files the outputs of commands may keep open.
@@ -211,19 +210,23 @@ fn unreadable(first: u64, error: io::Error) -> Cause {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+    use std::process::Command;
     use std::sync::Arc;
 
+    use super::super::capture::SMALL;
     use super::*;
     use crate::interrupt::Interrupt;
 
     fn outputs() -> Outputs {
-        Outputs { most_files: 10, ..Outputs::new(Writer::new(Arc::new(Interrupt::for_this_thread())), true) }
+        let writer = Writer::new(Arc::new(Interrupt::for_this_thread()));
+        Outputs { most_files: 10, ..Outputs::new(writer, true, None) }
     }
 
     /// A command for the item of this number starts, prints so much, and ends.
     fn end(outputs: &mut Outputs, first: u64, length: usize) {
-        let capture = Capture::of(&mut Command::new("true")).unwrap();
-        capture.0[0].write_all_at(&vec![b'x'; length], 0).unwrap();
+        let capture = Capture::of(&mut Command::new("true"), &Rc::default()).unwrap();
+        capture.files[0].write_all_at(&vec![b'x'; length], 0).unwrap();
         outputs.open(first);
         outputs.take(first, Some(capture));
     }

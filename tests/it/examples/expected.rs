@@ -191,6 +191,40 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
+        part: "{.id}.json",
+        inputs: &[("users.jsonl", "{\"id\":4711,\"name\":\"Ada\"}\n{\"id\":4712,\"name\":\"Bob\"}\n")],
+        loses_items: true,
+        shows: &[Shows::Calls(
+            "curl -fsS -o 4711.json https://api.example.org/users/4711\n\
+             curl -fsS -o 4712.json https://api.example.org/users/4712\n",
+        )],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--once -s github",
+        shows: &[
+            Shows::Calls("curl -fsS https://api.github.com/rate_limit\ncall 5 POST /graphql\nsend report\n"),
+            Shows::File(".local/state/throttle/report", ""),
+        ],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--tag=host",
+        // The order in which they end is not known.
+        changed: ("-j 4", "-j 4 -k"),
+        shows: &[Shows::Output("a.example\tHTTP/1.1 200 OK\nb.example\tHTTP/1.1 200 OK\n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "mails.csv",
+        inputs: &[("mails.csv", "Hello,a@a.example\nGood bye,b@b.example\n")],
+        loses_items: true,
+        shows: &[Shows::Calls(
+            "call --to a@a.example --subject no. 1: Hello\ncall --to b@b.example --subject no. 2: Good bye\n",
+        )],
+        ..Example::PLAIN
+    },
+    Example {
         part: "-s api -r 5/m -a /srv/urls",
         shows: &[FETCHED, Shows::File(".local/state/throttle/api", "")],
         ..Example::PLAIN

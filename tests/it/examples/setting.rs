@@ -35,6 +35,7 @@ printf '%s %s\n' "$name" "$*" >>"$CALLS"
 case "$name $*" in
 nc*|*--data-binary*) cat >>"$CALLS" ;;
 *http_code*) echo 200 ;;
+*-sSI*) echo HTTP/1.1 200 OK ;;
 tail*) cat "$2" ;;
 inotifywait*) echo src/ MODIFY main.c ;;
 my-tool*) printf 'one\ntwo\n' ;;

@@ -32,7 +32,7 @@ fn what_failed_is_tried_again_as_often_as_asked_for() {
     ];
     for &(args, script, times, status) in table {
         assert_eq!(attempts(args, script), (times, Some(status)), "{args:?} {script}");
-        assert_eq!(attempts(&[args, &["-j3"]].concat(), script), (times, Some(status)), "{args:?} {script}");
+        assert_eq!(attempts(&[args, &["-uj3"]].concat(), script), (times, Some(status)), "{args:?} {script}");
     }
 }
 
@@ -40,7 +40,7 @@ fn what_failed_is_tried_again_as_often_as_asked_for() {
 #[test]
 fn attempts_are_admitted_like_new_items() {
     let script = timed("true") + "; test $THROTTLE_ATTEMPT = 3";
-    let printed = run(&["-r2/200ms,from=exit", "-j9", "--retries=2"], &script, &numbers(4));
+    let printed = run(&["-r2/200ms,from=exit", "-uj9", "--retries=2"], &script, &numbers(4));
     let stretches = stretches(&printed);
     assert_eq!(stretches.len(), 12);
     for (number, one) in stretches.iter().enumerate() {
@@ -64,7 +64,7 @@ fn a_backoff_holds_up_its_own_item_and_no_other() {
 #[test]
 fn in_order_nothing_is_released_while_one_backs_off() {
     let script = "echo $1; test $1 != 1 -o $THROTTLE_ATTEMPT = 2";
-    let args = ["--in-order", "-n1", "-p100ms", "-j3", "--retries=1", "--backoff=300ms..600ms"];
+    let args = ["--in-order", "-n1", "-p100ms", "-uj3", "--retries=1", "--backoff=300ms..600ms"];
     assert_eq!(run(&args, script, "1\n2\n3\n"), "1\n1\n2\n3\n");
 }
 
@@ -74,7 +74,7 @@ fn one_that_backs_off_goes_on_doing_so_under_new_limits() {
     let limits = directory.file("limits", "1k/s");
     let from = format!("-r@{}", limits.display());
     let script = timed("true") + "; test $THROTTLE_ATTEMPT = 2";
-    let args = [&from, "-j2", "--retries=1", "--backoff=1s..1s", "--", "sh", "-c", &script];
+    let args = [&from, "-uj2", "--retries=1", "--backoff=1s..1s", "--", "sh", "-c", &script];
     let mut running = Running::throttle(&args);
     running.write("1\n");
     let first = running.line();

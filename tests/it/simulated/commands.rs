@@ -153,6 +153,8 @@ impl<F: Fn(&str, u64) -> Behaviour> Jobs for SimulatedJobs<F> {
         false
     }
 
+    fn supersede(&mut self, _: u64) {}
+
     fn settle(&mut self, _: u64, _: u64) {}
 
     fn flush(&mut self) -> Flushed {

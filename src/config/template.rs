@@ -1,0 +1,253 @@
+//! COMMAND, with places for what is selected in an item.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::{Result, bail};
+
+use super::selector::Selector;
+
+/// What stands for an item, unless `-I` says otherwise.
+const ITEM: &str = "{}";
+
+/// A command line with places for items.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Template {
+    args: Vec<Vec<Piece>>,
+    selectors: Vec<Selector>,
+}
+
+/// A piece of an argument.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Piece {
+    /// It is as it is.
+    Text(Vec<u8>),
+    /// Stands for the item.
+    Item,
+    /// Stands for the number of the item.
+    Number,
+    /// Stands for what the selector of this index selects.
+    Selected(usize),
+}
+
+impl Template {
+    /// `placeholder`, by default `{}`, stands for an item wherever it occurs in `command`, as do selectors in braces for
+    /// what they select and `{#}` for its number. With none of them, items go to the end.
+    pub fn new(command: &[OsString], placeholder: Option<&OsStr>) -> Self {
+        let mut template = Template { args: Vec::new(), selectors: Vec::new() };
+        let placeholder = placeholder.unwrap_or(OsStr::new(ITEM)).as_bytes();
+        for arg in command {
+            let pieces = template.pieces(arg.as_bytes(), placeholder);
+            template.args.push(pieces);
+        }
+        if template.args.iter().flatten().all(|piece| matches!(piece, Piece::Text(_))) {
+            template.args.push(vec![Piece::Item]);
+        }
+        template
+    }
+
+    /// A command that is run as it stands.
+    pub fn verbatim(command: &[OsString]) -> Self {
+        let text = |arg: &OsString| vec![Piece::Text(arg.as_bytes().to_vec())];
+        Template { args: command.iter().map(text).collect(), selectors: Vec::new() }
+    }
+
+    /// The arguments, of which the first is the command.
+    pub fn args(&self) -> &[Vec<Piece>] {
+        &self.args
+    }
+
+    /// What is selected in an item.
+    pub fn selectors(&self) -> &[Selector] {
+        &self.selectors
+    }
+
+    /// Checks that it is clear what stands where if there are several items.
+    ///
+    /// # Errors
+    /// There is more in an argument than what is selected.
+    pub fn check_batches(&self) -> Result<()> {
+        for arg in self.args.iter().filter(|arg| arg.len() > 1) {
+            let name = arg.iter().find_map(|piece| match piece {
+                Piece::Text(_) | Piece::Item => None,
+                Piece::Number => Some("#".to_owned()),
+                Piece::Selected(index) => Some(self.selectors[*index].to_string()),
+            });
+            if let Some(name) = name {
+                bail!(
+                    "with -B, {{{name}}} stands for an argument of each item: make it an argument of its own"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn pieces(&mut self, mut rest: &[u8], placeholder: &[u8]) -> Vec<Piece> {
+        let (mut pieces, mut text) = (Vec::new(), Vec::new());
+        while let Some(&byte) = rest.first() {
+            // `${host}` is a variable of a shell.
+            let is_variable = text.last() == Some(&b'$');
+            let place = match rest.strip_prefix(placeholder) {
+                Some(after) => Some((Piece::Item, after)),
+                None if is_variable => None,
+                None => self.selected(rest),
+            };
+            let Some((piece, after)) = place else {
+                text.push(byte);
+                rest = &rest[1..];
+                continue;
+            };
+            if !text.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut text)));
+            }
+            pieces.push(piece);
+            rest = after;
+        }
+        if !text.is_empty() || pieces.is_empty() {
+            pieces.push(Piece::Text(text));
+        }
+        pieces
+    }
+
+    /// The place that `text` begins with, and what follows it.
+    fn selected<'a>(&mut self, text: &'a [u8]) -> Option<(Piece, &'a [u8])> {
+        let inner = text.strip_prefix(b"{")?;
+        let end = if inner.starts_with(b"re:") { closing(inner) } else { memchr::memchr(b'}', inner) }?;
+        let (inner, after) = (str::from_utf8(&inner[..end]).ok()?, &inner[end + 1..]);
+        if inner == "#" {
+            return Some((Piece::Number, after));
+        }
+        let selector = Selector::parse_part(inner).ok().filter(is_meant)?;
+        let index = self.selectors.iter().position(|known| *known == selector).unwrap_or_else(|| {
+            self.selectors.push(selector);
+            self.selectors.len() - 1
+        });
+        Some((Piece::Selected(index), after))
+    }
+}
+
+/// Where the brace is closed that was opened before `text`. Braces in a regular expression come in pairs, or escaped.
+fn closing(text: &[u8]) -> Option<usize> {
+    let (mut depth, mut is_escaped) = (0, false);
+    text.iter().position(|&byte| {
+        let is_literal = is_escaped;
+        is_escaped = byte == b'\\' && !is_literal;
+        match byte {
+            _ if is_literal => false,
+            b'{' => {
+                depth += 1;
+                false
+            }
+            b'}' if depth > 0 => {
+                depth -= 1;
+                false
+            }
+            byte => byte == b'}',
+        }
+    })
+}
+
+/// Whether it can hardly be anything else: a shell has `{. ./lib; }` and `{./a,./b}`.
+fn is_meant(selector: &Selector) -> bool {
+    let Selector::Path(path) = selector else { return true };
+    path.iter().all(|name| name.trim() == name && !name.contains(['/', ',', ';', '\n']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(args: &[&str], placeholder: Option<&str>) -> Template {
+        let command: Vec<_> = args.iter().map(OsString::from).collect();
+        Template::new(&command, placeholder.map(OsStr::new))
+    }
+
+    /// An argument, with places as the selectors print.
+    fn shown(arg: &str, placeholder: Option<&str>) -> Vec<String> {
+        let template = template(&[arg], placeholder);
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(text) => String::from_utf8(text.clone()).unwrap(),
+            Piece::Item => "<item>".to_owned(),
+            Piece::Number => "<number>".to_owned(),
+            Piece::Selected(index) => format!("<{}>", template.selectors[*index]),
+        };
+        template.args[0].iter().map(piece).collect()
+    }
+
+    #[test]
+    fn selectors_in_braces_are_places() {
+        for (arg, pieces) in [
+            ("a{}b", &["a", "<item>", "b"][..]),
+            ("{#}{#}", &["<number>", "<number>"]),
+            ("x{col:2}", &["x", "<col:2>"]),
+            ("{.user.id}/{host}", &["<.user.id>", "/", "<host>"]),
+            ("{.user name}", &["<.user name>"]),
+            ("{bytes}", &["<bytes>"]),
+            (r#"{"id":"{.id}"}"#, &[r#"{"id":""#, "<.id>", r#""}"#]),
+            ("{re:a{1,2}}b", &["<re:a{1,2}>", "b"]),
+            (r"{re:\{(\d+)\}}", &[r"<re:\{(\d+)\}>"]),
+            (r"{re:\\}}", &[r"<re:\\>", "}"]),
+        ] {
+            assert_eq!(shown(arg, None), pieces, "{arg}");
+        }
+    }
+
+    #[test]
+    fn other_braces_stay() {
+        for arg in [
+            "",
+            "{",
+            "}",
+            "{1}",
+            "{.}",
+            "{..a}",
+            "{col:0}",
+            "{col:2",
+            "{re:(}",
+            "{re:a{1}",
+            "{hosts}",
+            "%{http_code}",
+            "${host}",
+            "${#}",
+            "{. ./lib; }",
+            "{./a,./b}",
+            "{ host }",
+        ] {
+            assert_eq!(shown(arg, None), [arg], "{arg}");
+        }
+    }
+
+    #[test]
+    fn another_placeholder_stands_for_the_item_only() {
+        assert_eq!(shown("{}{host}@", Some("@")), ["{}", "<host>", "<item>"]);
+        assert_eq!(shown("{host}", Some("{host}")), ["<item>"]);
+        assert_eq!(shown("$@", Some("@")), ["$", "<item>"]);
+    }
+
+    #[test]
+    fn without_a_place_items_go_to_the_end() {
+        for (args, has_one) in [(&["a"][..], false), (&["a", "{}"], true), (&["a", "x{#}"], true)] {
+            let template = template(args, None);
+            assert_eq!(template.args.len(), args.len() + usize::from(!has_one), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn equal_selectors_are_one() {
+        assert_eq!(template(&["{col:1}", "{col:2}{col:1}"], None).selectors.len(), 2);
+    }
+
+    #[test]
+    fn in_batches_what_is_selected_is_an_argument_of_its_own() {
+        for (arg, is_clear) in [
+            ("{}", true),
+            ("x{}", true),
+            ("{host}", true),
+            ("{#}", true),
+            ("x{host}", false),
+            ("{}{#}", false),
+        ] {
+            assert_eq!(template(&[arg], None).check_batches().is_ok(), is_clear, "{arg}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Noticing that a command has printed something.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::waker::Waker;
+use super::world::Event;
+use crate::sink::Watch;
+
+/// Waits for output on a thread, and tells of it without reading it.
+pub struct OutputWatch {
+    streams: Arc<Mutex<Vec<Arc<PipeReader>>>>,
+    wake: PipeWriter,
+}
+
+impl OutputWatch {
+    pub(super) fn start(waker: Waker) -> io::Result<Self> {
+        let (woken, wake) = io::pipe()?;
+        let streams = Arc::default();
+        let shared = Arc::clone(&streams);
+        super::spawn("output_watch", move || run(&shared, woken, &waker))?;
+        Ok(OutputWatch { streams, wake })
+    }
+}
+
+impl Watch for OutputWatch {
+    fn watch(&mut self, streams: Vec<Arc<PipeReader>>) {
+        *self.streams.lock().unwrap_or_else(PoisonError::into_inner) = streams;
+        let _ = self.wake.write(b"!");
+    }
+}
+
+fn run(shared: &Mutex<Vec<Arc<PipeReader>>>, mut woken: PipeReader, waker: &Waker) {
+    let mut streams: Vec<Arc<PipeReader>> = Vec::new();
+    loop {
+        let fds = [woken.as_fd()].into_iter().chain(streams.iter().map(AsFd::as_fd));
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        if poll(&mut fds, PollTimeout::NONE).is_err() {
+            continue;
+        }
+        if fds[0].any() == Some(false) {
+            // Whoever is told reads, and then asks again.
+            streams.clear();
+            waker.send(Event::Output);
+        } else if woken.read(&mut [0; 64]).is_ok_and(|read| read > 0) {
+            streams.clone_from(&shared.lock().unwrap_or_else(PoisonError::into_inner));
+        } else {
+            return;
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Becoming a command.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::Error;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+use super::job::restore;
+use crate::config::{State, VARIABLE};
+use crate::exit::Exit;
+use crate::inherited::inherited;
+
+/// Has this process become a command, with signals and descriptors as they were found. Returns only if it cannot.
+pub fn exec(line: &[OsString]) -> (Exit, Error) {
+    let mut command = Command::new(&line[0]);
+    command.args(&line[1..]);
+    if let Some(state) = env::var_os(VARIABLE) {
+        command.env(VARIABLE, State::inherited(&state));
+    }
+    let inherited = inherited();
+    restore(&mut command, inherited.to_ignore().collect(), inherited.to_block());
+    // In place of what was closed, something else is open.
+    if inherited.stdin_closed {
+        let _ = fcntl(io::stdin(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+    }
+    if inherited.stdout_closed {
+        let _ = fcntl(io::stdout(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+    }
+    let error = command.exec();
+    (exit_of(&error), Error::new(error).context(format!("cannot run {}", line[0].display())))
+}
+
+/// What it means for the run that a command could not be started.
+pub(super) fn exit_of(error: &io::Error) -> Exit {
+    if error.kind() == ErrorKind::NotFound { Exit::NotFound } else { Exit::CannotRun }
+}

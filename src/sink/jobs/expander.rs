@@ -1,0 +1,106 @@
+//! Command lines for items.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use crate::config::{Piece, Template};
+use crate::source::{Batch, Delimiter, Fields};
+
+/// Puts items into their places on a command line.
+pub struct Expander {
+    template: Template,
+    fields: Fields,
+}
+
+/// An item, and what stands for it.
+struct Values<'a> {
+    item: &'a [u8],
+    number: u64,
+    selected: Vec<Option<Cow<'a, [u8]>>>,
+}
+
+impl Expander {
+    /// Puts them into `template`, where `separator` stands between columns.
+    pub fn new(template: Template, separator: Option<&[u8]>) -> Self {
+        let fields = Fields::new(template.selectors(), separator);
+        Expander { template, fields }
+    }
+
+    /// The command line for a batch: an argument with a place in it is repeated for each item.
+    pub(in crate::sink) fn expand(&self, batch: &Batch, delimiter: &Delimiter) -> Vec<OsString> {
+        let items: Vec<_> = batch
+            .numbered(delimiter)
+            .map(|(number, record)| {
+                let item = delimiter.trim(record);
+                Values { item, number, selected: self.fields.select(item, record.len()) }
+            })
+            .collect();
+        let mut line = Vec::with_capacity(self.template.args().len() + items.len());
+        for arg in self.template.args() {
+            match &arg[..] {
+                [Piece::Text(text)] => line.push(OsStr::from_bytes(text).to_owned()),
+                pieces => line.extend(items.iter().map(|item| item.fill(pieces))),
+            }
+        }
+        line
+    }
+
+    /// The name of the command, as it was given.
+    pub(super) fn name(&self) -> String {
+        let pieces = self.template.args()[0].iter().map(|piece| match piece {
+            Piece::Text(text) => String::from_utf8_lossy(text),
+            _ => Cow::Borrowed("{}"),
+        });
+        pieces.collect()
+    }
+}
+
+impl Values<'_> {
+    fn fill(&self, pieces: &[Piece]) -> OsString {
+        let mut filled = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => filled.extend_from_slice(text),
+                Piece::Item => filled.extend_from_slice(self.item),
+                Piece::Number => filled.extend_from_slice(self.number.to_string().as_bytes()),
+                // It was checked before that there is one.
+                Piece::Selected(index) => {
+                    self.selected[*index].iter().for_each(|text| filled.extend_from_slice(text));
+                }
+            }
+        }
+        OsString::from_vec(filled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Block, Segment};
+    use crate::time::Time;
+
+    #[test]
+    fn items_go_where_their_places_are_or_to_the_end() {
+        let table: [(&[&str], Option<&str>, &str, &[&str]); 9] = [
+            (&["echo", "a"], None, "x y\n", &["echo", "a", "x y"]),
+            (&["echo", "{}", "b"], None, "x\n", &["echo", "x", "b"]),
+            (&["echo", "-{}={}", "{}"], None, "x\n", &["echo", "-x=x", "x"]),
+            (&["echo", "{}"], Some("@"), "x\n", &["echo", "{}", "x"]),
+            (&["echo", "a"], None, "1\n2\n", &["echo", "a", "1", "2"]),
+            (&["echo", "f{}", "b"], None, "1\n2\n", &["echo", "f1", "f2", "b"]),
+            (&["echo", "{col:2}{#}", "{bytes}"], None, "1 x\n", &["echo", "x7", "4"]),
+            (&["echo", "{col:2}", "{#}"], None, "1 x\n2 y", &["echo", "x", "y", "7", "8"]),
+            (&["{col:1}", "", "{.n"], None, "a b\n", &["a", "", "{.n"]),
+        ];
+        for (command, placeholder, items, line) in table {
+            let command: Vec<_> = command.iter().map(OsString::from).collect();
+            let template = Template::new(&command, placeholder.map(OsStr::new));
+            let count = items.trim_end().lines().count() as u64;
+            let mut batch = Batch::default();
+            batch.push(Segment::new(Block::of(items.as_bytes().to_vec(), count, Time::ZERO), 7, 0));
+            let expander = Expander::new(template, None);
+            assert_eq!(expander.expand(&batch, &Delimiter::new(b"\n")), line, "{command:?}");
+        }
+    }
+}

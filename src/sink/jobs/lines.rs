@@ -1,0 +1,161 @@
+//! Output of commands that is printed line by line, as it comes.
+
+use std::io::{self, ErrorKind, PipeReader, Read};
+use std::process::Command;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::Error;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use super::tag::Tagged;
+use crate::output::Target;
+use crate::sink::writer::Writer;
+use crate::sink::{Cause, Watch};
+
+/// A longer line is printed in pieces, each a line of its own.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// What is read at once. There may be more; others have their turn first.
+const PIECE: usize = 64 << 10;
+
+/// The most that a pipe holds, unless root made it larger.
+const FULL_PIPE: usize = 1 << 20;
+
+/// The outputs of commands that are being read.
+pub(super) struct Lines {
+    watch: Box<dyn Watch>,
+    streams: Vec<Stream>,
+    /// Where it is read to.
+    buffer: Box<[u8]>,
+}
+
+/// The two outputs of a command that is about to start.
+pub(super) type Pipes = [PipeReader; 2];
+
+/// One output of a command.
+struct Stream {
+    /// The number of the first item.
+    first: u64,
+    tag: Rc<[u8]>,
+    target: Target,
+    pipe: Arc<PipeReader>,
+    /// The beginning of a line.
+    begun: Vec<u8>,
+    /// The command has ended; what it left behind may still print.
+    has_ended: bool,
+}
+
+impl Lines {
+    /// `watch` tells when there is something to read.
+    pub(super) fn new(watch: Box<dyn Watch>) -> Self {
+        Lines { watch, streams: Vec::new(), buffer: vec![0; PIECE].into() }
+    }
+
+    /// Has `command` print to pipes.
+    pub(super) fn capture(command: &mut Command) -> io::Result<Pipes> {
+        let pipe = || {
+            let (reader, writer) = io::pipe()?;
+            fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+            Ok::<_, io::Error>((reader, writer))
+        };
+        let ((stdout, to_stdout), (stderr, to_stderr)) = (pipe()?, pipe()?);
+        command.stdout(to_stdout).stderr(to_stderr);
+        Ok([stdout, stderr])
+    }
+
+    /// The command for the item of this number has started.
+    pub(super) fn start(&mut self, first: u64, tag: &Rc<[u8]>, pipes: Pipes) {
+        let targets = [Target::Stdout, Target::Stderr];
+        self.streams.extend(targets.into_iter().zip(pipes).map(|(target, pipe)| Stream {
+            first,
+            tag: Rc::clone(tag),
+            target,
+            pipe: Arc::new(pipe),
+            begun: Vec::new(),
+            has_ended: false,
+        }));
+        self.listen();
+    }
+
+    /// The command for the item of this number has ended.
+    pub(super) fn end(&mut self, first: u64) {
+        self.streams
+            .iter_mut()
+            .filter(|stream| stream.first == first)
+            .for_each(|stream| stream.has_ended = true);
+    }
+
+    /// Prints the lines that have come; of commands that have ended, all that they printed.
+    pub(super) fn print(&mut self, writer: &Writer) -> Result<(), Cause> {
+        let mut result = Ok(());
+        self.streams.retain_mut(|stream| {
+            let read = stream.read(&mut self.buffer, writer);
+            let is_open = matches!(read, Ok(true));
+            result = std::mem::replace(&mut result, Ok(())).and(read.map(drop));
+            is_open
+        });
+        self.listen();
+        result
+    }
+
+    fn listen(&mut self) {
+        if !self.streams.is_empty() {
+            self.watch.watch(self.streams.iter().map(|stream| Arc::clone(&stream.pipe)).collect());
+        }
+    }
+}
+
+impl Stream {
+    /// Reads what has come, and prints whole lines. Returns whether more may come.
+    fn read(&mut self, buffer: &mut [u8], writer: &Writer) -> Result<bool, Cause> {
+        let most = if self.has_ended { FULL_PIPE } else { PIECE };
+        let mut is_open = true;
+        let mut read = 0;
+        while is_open && read < most {
+            match (&*self.pipe).read(buffer) {
+                Ok(0) => is_open = false,
+                Ok(length) => {
+                    read += length;
+                    self.take(&buffer[..length], writer)?;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Cause::Failed(self.unreadable(error))),
+            }
+        }
+        if self.has_ended || !is_open {
+            let rest = std::mem::take(&mut self.begun);
+            self.write(&rest, writer)?;
+        }
+        Ok(is_open)
+    }
+
+    fn take(&mut self, piece: &[u8], writer: &Writer) -> Result<(), Cause> {
+        let whole = memchr::memrchr(b'\n', piece).map_or(0, |at| at + 1);
+        if whole > 0 {
+            let mut lines = std::mem::take(&mut self.begun);
+            lines.extend_from_slice(&piece[..whole]);
+            self.write(&lines, writer)?;
+        }
+        self.begun.extend_from_slice(&piece[whole..]);
+        if self.begun.len() < LONGEST_LINE {
+            return Ok(());
+        }
+        let rest = self.begun.split_off(LONGEST_LINE);
+        let line = std::mem::replace(&mut self.begun, rest);
+        self.write(&line, writer)
+    }
+
+    /// Prints lines, of which the last may want its end.
+    fn write(&self, lines: &[u8], writer: &Writer) -> Result<(), Cause> {
+        let mut tagged = Tagged::new(&self.tag);
+        let mut text = tagged.piece(lines);
+        text.extend_from_slice(tagged.end());
+        writer.write_all(self.target, &text, |_| text.len()).map_err(|(_, cause)| cause)
+    }
+
+    fn unreadable(&self, error: io::Error) -> Error {
+        Error::new(error).context(format!("item {}: cannot read what its command printed", self.first))
+    }
+}

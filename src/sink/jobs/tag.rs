@@ -1,0 +1,102 @@
+//! What is put before each line that a command prints.
+
+use std::rc::Rc;
+
+use crate::config::Tag;
+use crate::source::{Batch, Delimiter, Fields};
+
+/// Makes tags of items.
+pub(super) struct Tagger {
+    tag: Option<Tag>,
+    fields: Fields,
+}
+
+impl Tagger {
+    pub(super) fn new(tag: Option<Tag>, separator: Option<&[u8]>) -> Self {
+        let selector = match &tag {
+            Some(Tag::Selected(selector)) => std::slice::from_ref(selector),
+            Some(Tag::Item) | None => &[],
+        };
+        Tagger { fields: Fields::new(selector, separator), tag }
+    }
+
+    /// The tag of a batch, as it stands in a line; empty, if none is wanted.
+    pub(super) fn tag(&self, batch: &Batch, delimiter: &Delimiter) -> Rc<[u8]> {
+        let Some(tag) = &self.tag else { return Rc::default() };
+        let mut text = Vec::new();
+        for record in batch.records(delimiter) {
+            let item = delimiter.trim(record);
+            match tag {
+                Tag::Item => text.extend_from_slice(item),
+                Tag::Selected(_) => {
+                    self.fields
+                        .select(item, record.len())
+                        .iter()
+                        .flatten()
+                        .for_each(|part| text.extend_from_slice(part));
+                }
+            }
+            text.push(b' ');
+        }
+        text.pop();
+        text.push(b'\t');
+        text.into()
+    }
+}
+
+/// Puts a tag before each line of a text that comes in pieces.
+pub(super) struct Tagged<'a> {
+    tag: &'a [u8],
+    is_in_line: bool,
+}
+
+impl<'a> Tagged<'a> {
+    pub(super) fn new(tag: &'a [u8]) -> Self {
+        Tagged { tag, is_in_line: false }
+    }
+
+    /// A piece of the text, with tags.
+    pub(super) fn piece(&mut self, text: &[u8]) -> Vec<u8> {
+        let mut tagged = Vec::with_capacity(text.len() + self.tag.len());
+        let mut rest = text;
+        while !rest.is_empty() {
+            if !self.is_in_line {
+                tagged.extend_from_slice(self.tag);
+            }
+            let end = memchr::memchr(b'\n', rest).map(|at| at + 1);
+            let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
+            tagged.extend_from_slice(line);
+            (self.is_in_line, rest) = (end.is_none(), after);
+        }
+        tagged
+    }
+
+    /// What is missing at the end: what comes after it begins a line.
+    pub(super) fn end(&self) -> &'static [u8] {
+        if self.is_in_line && !self.tag.is_empty() { b"\n" } else { b"" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_is_tagged_however_it_is_cut() {
+        for (tag, text, expected) in [
+            ("t\t", "a\nb\n", "t\ta\nt\tb\n"),
+            ("t\t", "\n\na", "t\t\nt\t\nt\ta\n"),
+            ("t\t", "", ""),
+            ("", "a\nb", "a\nb"),
+        ] {
+            for cut in 0..=text.len() {
+                let mut tagged = Tagged::new(tag.as_bytes());
+                let (front, back) = text.as_bytes().split_at(cut);
+                let mut whole = tagged.piece(front);
+                whole.extend(tagged.piece(back));
+                whole.extend(tagged.end());
+                assert_eq!(whole, expected.as_bytes(), "{text:?} cut at {cut}");
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `--once`: waits for one release, and becomes a command.
+
+use std::env;
+use std::ffi::OsString;
+
+use anyhow::{Context, Result, ensure};
+
+use super::Setup;
+use super::run::share;
+use crate::config::{From, Once, Rate, Selector};
+use crate::exit::Exit;
+use crate::printable::quoted;
+use crate::runtime::{Clock, Driver, RealWorld, World};
+use crate::schedule::Schedule;
+use crate::sink::{Permit, exec};
+use crate::source::Delimiter;
+use crate::ui::stderr;
+
+/// Waits until the limits admit a release, and charges it. Returns if there is no command, or none could be run.
+pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
+    let Setup { config, files, rates, reader, reporter, .. } = setup;
+    rates.iter().try_for_each(check)?;
+    let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
+    let mut world = RealWorld::start(reader, clock).context("cannot start")?;
+    world.watch_limits(files, &rates)?;
+    let mut schedule = Schedule::new(config, rates.clone(), world.now());
+    if let Some(shared) = &config.shared {
+        let plain: Vec<_> = rates.iter().map(|rate| plain(rate, once)).collect();
+        schedule = schedule.with_bookings(share(shared, &plain, &mut world, &reporter)?);
+    }
+    if let Some(wait) = once.max_wait {
+        schedule = schedule.with_patience(world.now(), wait);
+    }
+    let delimiter = Delimiter::new(&config.input.delimiter);
+    let mut driver = Driver {
+        world: &mut world,
+        sink: &mut Permit,
+        reporter: &reporter,
+        delimiter,
+        log: None,
+        metrics: None,
+    };
+    let exit = driver.run(&mut schedule);
+    if exit != Exit::Done || once.command.is_empty() {
+        return Ok(exit);
+    }
+    if once.trace {
+        reporter.trace(&quoted(&once.command));
+    }
+    stderr::flush(exit);
+    // Charged is the instant at which the release was committed. If it is later now than its slot allows, it is wasted, and
+    // the wait begins anew.
+    let is_late = schedule.good_until().is_some_and(|until| world.now() > until);
+    let (exit, error) = if is_late { exec(&ourselves()?) } else { exec(&once.command) };
+    reporter.error(&error);
+    Ok(exit)
+}
+
+/// A limit as others share it, whatever this release costs.
+fn plain(rate: &Rate, once: &Once) -> Rate {
+    let cost = rate.cost.clone().filter(|cost| once.cost.map(Selector::Constant).as_ref() != Some(cost));
+    Rate { cost, ..rate.clone() }
+}
+
+fn ourselves() -> Result<Vec<OsString>> {
+    let program = env::current_exe().context("cannot start again")?;
+    Ok([program.into_os_string()].into_iter().chain(env::args_os().skip(1)).collect())
+}
+
+/// There is no item that anything could be taken from.
+fn check(rate: &Rate) -> Result<()> {
+    let is_constant = rate.cost.as_ref().is_none_or(|cost| matches!(cost, Selector::Constant(_)));
+    ensure!(rate.key.is_none(), "--once reads no items, so that nothing has a key: leave out key= of {rate}");
+    ensure!(is_constant, "--once reads no items: give a number as cost= of {rate}");
+    ensure!(
+        rate.from == From::Start,
+        "--once does not see the end of COMMAND: leave out from=exit of {rate}"
+    );
+    ensure!(
+        rate.most().is_none_or(|most| cost(rate) <= most),
+        "a cost of {} is more than the limit {rate} ever admits",
+        cost(rate)
+    );
+    Ok(())
+}
+
+fn cost(rate: &Rate) -> u64 {
+    if let Some(Selector::Constant(cost)) = rate.cost { cost } else { 1 }
+}

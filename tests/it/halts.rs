@@ -1,0 +1,60 @@
+//! Ends of commands that end the run.
+
+use predicates::prelude::*;
+
+use crate::support::{Directory, UNLIMITED, text, throttle};
+
+#[test]
+fn a_run_ends_when_so_many_have_ended_in_such_a_way() {
+    // Whether items fail, in order; what is run of them, and the status.
+    for (halt, items, run, status) in [
+        ("soon,success=1", "1 1 0 0 0", 3, 0),
+        ("soon,success=2", "1 0 1 0 1", 4, 0),
+        ("soon,success=3", "1 0 1 0 1", 5, 123),
+        ("soon,done=2", "0 0 0", 2, 0),
+        ("soon,done=2", "0 1 0", 2, 123),
+        ("soon,done=60%", "0 0 0 0 0", 3, 0),
+        ("soon,fail=2", "0 1 0 1 0", 4, 123),
+        // Of all: of those that have ended, they would be more sooner.
+        ("soon,fail=60%", "1 1 1 0 0", 3, 123),
+        ("soon,fail=80%", "1 1 1 0 0", 5, 123),
+        ("soon,fail=50%", "1 0", 1, 123),
+    ] {
+        let args = ["-r1/20ms", "--halt", halt, "--", "sh", "-c", "echo $1; exit $1", "sh"];
+        let output = throttle(&args).write_stdin(items.replace(' ', "\n")).output().unwrap();
+        assert_eq!(text(&output.stdout).lines().count(), run, "{halt} {items}: {}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(status), "{halt} {items}");
+    }
+}
+
+#[test]
+fn the_first_that_succeeds_ends_the_others() {
+    let script = "case $1 in fast) echo fast;; *) sleep 60; echo $1;; esac";
+    throttle(&[UNLIMITED, "-j3", "--halt=now,success=1", "--", "sh", "-c", script, "sh"])
+        .write_stdin("slow\nfast\nslower\n")
+        .assert()
+        .success()
+        .stdout("fast\n")
+        .stderr(predicate::str::contains("1 item succeeded: --halt ends the run"))
+        .stderr(predicate::str::contains("killed").not());
+}
+
+#[test]
+fn what_failed_is_left_alone_if_only_new_items_are_wanted() {
+    for format in ["tsv", "json"] {
+        let directory = Directory::new();
+        let run = |resume: &str, input: &str| {
+            let format = format!("--log-format={format}");
+            let args = [UNLIMITED, "-q", "--retries=1", "--log=log", &format, resume];
+            let args: Vec<_> = args.into_iter().filter(|arg| !arg.is_empty()).collect();
+            let command = ["--", "sh", "-c", "test $THROTTLE_ATTEMPT = 1 && echo $1; test $1 != bad", "sh"];
+            let mut run = throttle(&[&args[..], &command].concat());
+            text(&run.current_dir(directory.path()).write_stdin(input.to_owned()).output().unwrap().stdout)
+        };
+        assert_eq!(run("", "good\nbad\n"), "good\nbad\n");
+        assert_eq!(run("--resume", "good\nbad\n"), "bad\n");
+        assert_eq!(run("--resume=unfinished", "good\nbad\n"), "bad\n");
+        assert_eq!(run("--resume=new", "good\nbad\nnew\nbad\n"), "new\nbad\n", "{format}");
+        assert_eq!(run("--resume=new", "good\nbad\nnew\nbad\n"), "");
+    }
+}

@@ -1,0 +1,163 @@
+//! One release for a script.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use predicates::prelude::*;
+
+use crate::support::{Directory, Running, THROTTLE, needs_program, sh, sh_command, text, throttle};
+
+#[test]
+fn it_becomes_the_command_with_our_descriptors_and_its_status() {
+    let script = "cat; echo \"$0 $1\"; echo $$ >&2; exit 7";
+    let mut command = sh_command("echo $$; exec throttle --once -r 1/s -- sh -c \"$1\" {} x{}");
+    let output = assert_cmd::Command::from_std({
+        command.args(["sh", script]);
+        command
+    })
+    .write_stdin("a\nb\n")
+    .output()
+    .unwrap();
+    let pid = text(&output.stderr);
+    assert_eq!(text(&output.stdout), format!("{pid}a\nb\n{{}} x{{}}\n"));
+    assert_eq!(output.status.code(), Some(7));
+    throttle(&["--once", "-r1/s", "--", "sh", "-c", "kill -9 $$"]).assert().interrupted();
+}
+
+#[test]
+fn without_a_command_it_only_waits() {
+    throttle(&["--once", "-r1/s"]).assert().success().stdout("").stderr("");
+    let started = Instant::now();
+    throttle(&["--once", "-r1/200ms,start=empty"]).assert().success();
+    assert!(started.elapsed() >= Duration::from_millis(200));
+}
+
+#[test]
+fn what_cannot_be_run_is_told_by_the_status() {
+    for (command, status) in [("no-such-command-here", 127), (".", 126)] {
+        throttle(&["--once", "-r1/s", "--", command])
+            .env("PATH", "/usr/bin:/bin")
+            .assert()
+            .code(status)
+            .stderr(predicate::str::starts_with(format!("throttle: cannot run {command}: ")));
+    }
+}
+
+#[test]
+fn a_command_finds_signals_and_descriptors_as_we_did() {
+    if needs_program("setsid").is_none() || !cfg!(target_os = "linux") {
+        return;
+    }
+    let show = "sh -c 'grep -E \"Sig(Blk|Ign)\" /proc/self/status; ls /proc/self/fd'";
+    for before in [":", "trap '' PIPE URG INT USR1 CHLD", "exec <&-", "exec 7<&0"] {
+        let directory = Directory::new();
+        let run = |with: &str| {
+            text(
+                &sh(&format!("{before}; {with} {show}"))
+                    .current_dir(directory.path())
+                    .output()
+                    .unwrap()
+                    .stdout,
+            )
+        };
+        let found = run("exec");
+        assert!(found.contains("SigIgn"), "{found}");
+        assert_eq!(run("exec throttle --once -r 1/s --"), found, "{before}");
+        if cfg!(feature = "sqlite") {
+            assert_eq!(run("exec throttle --once -s ./state -r 9/s --"), found, "{before}");
+        }
+    }
+}
+
+#[test]
+fn max_wait_gives_up_as_soon_as_it_is_known_to_be_too_long() {
+    let started = Instant::now();
+    for wait in ["0", "1h", "23h"] {
+        throttle(&["--once", "-r1/d,start=empty", "--max-wait", wait, "--", "echo"])
+            .assert()
+            .code(75)
+            .stdout("")
+            .stderr(predicate::str::contains("longer than --max-wait"));
+    }
+    // Told at once: the guard is against a wait of hours only.
+    assert!(started.elapsed() < Duration::from_secs(3600));
+    throttle(&["--once", "-q", "-r1/d,start=empty", "--max-wait", "0"]).assert().code(75).stderr("");
+    throttle(&["--once", "-r1/d", "--max-wait", "0", "--", "echo", "x"]).assert().success().stdout("x\n");
+    throttle(&["--once", "-r1/100ms,start=empty", "--max-wait", "1h"]).assert().success();
+}
+
+#[test]
+fn a_signal_ends_the_wait() {
+    let mut running = Running::throttle(&["--once", "-r1/h,start=empty", "--", "echo"]);
+    std::thread::sleep(Duration::from_millis(50));
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.wait().signal(), Some(Signal::SIGTERM as i32));
+}
+
+#[test]
+fn whatever_is_about_items_or_many_commands_is_refused_by_name() {
+    for (args, told) in [
+        (&["--dry-run"][..], "--once reads no items: leave out --dry-run"),
+        (&["-B2"], "leave out -B"),
+        (&["-a", "x"], "leave out -a"),
+        (&["-K", "host"], "leave out -K"),
+        (&["-c", "bytes"], "leave out -c SEL, or give a number"),
+        (&["--on-limit=fail"], "use --max-wait 0"),
+        (&["--audit"], "leave out --audit"),
+        (&["-j2"], "--once releases once and becomes COMMAND: leave out -j"),
+        (&["-k"], "leave out -k"),
+        (&["--retries=1"], "leave out --retries"),
+        (&["--log=x"], "leave out --log"),
+        (&["-r1/s,from=exit"], "leave out from=exit"),
+        (&["--status"], "--once"),
+    ] {
+        let args = [&["--once", "-r1/s"], args, &["--", "true"]].concat();
+        throttle(&args).assert().code(2).stderr(predicate::str::contains(told));
+    }
+    throttle(&["-r1/s", "--max-wait=1s"]).assert().code(2).stderr(predicate::str::contains("with --once"));
+    throttle(&["--once", "-r1/s,key=host"])
+        .assert()
+        .code(1)
+        .stderr(predicate::str::contains("leave out key="));
+    throttle(&["--once", "-r5/s", "-c6"]).assert().code(1).stderr(predicate::str::contains("ever admits"));
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn runs_that_share_a_limit_get_as_many_releases_as_it_allows() {
+    let directory = Directory::new();
+    let once = |cost: &str| {
+        let mut command = std::process::Command::new(THROTTLE);
+        let args = ["--once", "-q", "-s", "./state", "-r5/h", "--max-wait=0", "-c", cost, "--", "echo"];
+        command.args(args).current_dir(directory.path()).stdout(Stdio::null());
+        command
+    };
+    let mut all: Vec<_> = (0..9).map(|_| once("1").spawn().unwrap()).collect();
+    let statuses: Vec<_> = all.iter_mut().map(|child| child.wait().unwrap().code()).collect();
+    let count = |status| statuses.iter().filter(|&&found| found == Some(status)).count();
+    assert_eq!((count(0), count(75)), (5, 4), "{statuses:?}");
+    // What a release costs is no part of the limit; nothing is charged by those that were refused.
+    let directory = Directory::new();
+    let run = |cost: &str| {
+        let args = ["--once", "-q", "-s", "./state", "-r5/h", "--max-wait=0", "-c", cost];
+        throttle(&args).current_dir(directory.path()).assert().get_output().status.code()
+    };
+    assert_eq!(["3", "3", "2", "1"].map(run), [0, 75, 0, 75].map(Some));
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn the_next_one_waits_until_the_limit_admits_it() {
+    let directory = Directory::new();
+    let run = || {
+        throttle(&["--once", "-s", "./state", "-r1/300ms", "--", "true"])
+            .current_dir(directory.path())
+            .assert()
+            .success()
+    };
+    let started = Instant::now();
+    (0..3).for_each(|_| _ = run());
+    assert!(started.elapsed() >= Duration::from_millis(600), "{:?}", started.elapsed());
+}

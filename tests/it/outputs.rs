@@ -1,0 +1,100 @@
+//! Which outputs of commands are printed, and where.
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Directory, Running, UNLIMITED, eventually, sh, text, throttle};
+
+/// Says which attempt it is, on both outputs, and fails but for the third.
+const THIRD: &str =
+    "echo out $1 $THROTTLE_ATTEMPT; echo error $1 $THROTTLE_ATTEMPT >&2; test $THROTTLE_ATTEMPT = 3";
+
+#[test]
+fn of_several_attempts_the_output_of_the_last_one_is_printed_and_the_errors_of_all() {
+    for mode in [&["-j2"][..], &["-j2", "-k"], &["-j2", "-k", "--tag"]] {
+        for (retries, attempts) in [("--retries=1", 2), ("--retries=2", 3), ("--retries=5", 3)] {
+            let args = [&[UNLIMITED, "-q", retries], mode, &["--", "sh", "-c", THIRD, "sh"]].concat();
+            let output = throttle(&args).write_stdin("x\n").output().unwrap();
+            let tag = if mode.contains(&"--tag") { "x\t" } else { "" };
+            assert_eq!(text(&output.stdout), format!("{tag}out x {attempts}\n"), "{args:?}");
+            let errors = (1..=attempts).map(|attempt| format!("{tag}error x {attempt}\n"));
+            assert_eq!(text(&output.stderr), errors.collect::<Vec<_>>().concat(), "{args:?}");
+            assert_eq!(output.status.code(), Some(if attempts == 3 { 0 } else { 123 }));
+        }
+    }
+}
+
+#[test]
+fn the_output_of_an_attempt_that_none_follows_is_printed_at_the_end() {
+    for mode in ["-j2", "-kj2"] {
+        let directory = Directory::new();
+        let mark = directory.path().join("mark");
+        let script = format!("echo out; echo error >&2; : >{}; exit 1", mark.display());
+        let args = [UNLIMITED, mode, "--retries=1", "--backoff=1h..2h", "--", "sh", "-c", &script];
+        let mut running = Running::throttle(&args);
+        running.write("x\n");
+        if mode == "-j2" {
+            assert_eq!(running.error_line(), "error\n");
+        }
+        eventually("it has printed", || mark.exists());
+        running.signal(Signal::SIGTERM);
+        assert_eq!(text(&running.collect().stdout), "out\n", "{mode}");
+    }
+}
+
+#[test]
+fn a_large_output_of_a_failed_attempt_is_given_up_with_its_file() {
+    let script = "ulimit -n 60; seq 30 | throttle -r1T/s -kj9 --retries=1 -- \
+        sh -c 'seq 20000; test $THROTTLE_ATTEMPT = 2' | wc -l";
+    assert_eq!(text(&sh(script).output().unwrap().stdout).trim(), "600000");
+}
+
+#[test]
+fn written_directly_all_attempts_are_seen() {
+    for mode in [&["-j1"][..], &["-j2", "-u"]] {
+        let args = [&[UNLIMITED, "-q", "--retries=2"], mode, &["--", "sh", "-c", THIRD, "sh"]].concat();
+        throttle(&args).write_stdin("x\n").assert().success().stdout("out x 1\nout x 2\nout x 3\n");
+    }
+}
+
+#[test]
+fn a_hyphen_is_standard_input_and_no_log() {
+    throttle(&[UNLIMITED, "-a", "-", "echo"]).write_stdin("x\n").assert().success().stdout("x\n");
+    let refused = throttle(&[UNLIMITED, "--log", "-", "echo"]).write_stdin("x\n").assert().code(2);
+    refused.stderr("throttle: --log - would be standard output, where COMMAND writes: name a file, or ./- for one of that name\n");
+}
+
+#[test]
+fn an_input_that_is_the_output_is_refused_as_cat_does() {
+    let directory = Directory::new();
+    for (script, is_refused) in [
+        ("throttle -r1T/s <f >>f", true),
+        ("throttle -r1T/s -a f >>f", true),
+        ("throttle -r1T/s --dry-run <f >>f", true),
+        ("throttle -r1T/s <f 1<>f", false),
+        ("{ read -r line; read -r line; throttle -r1T/s; } <f >>f", false),
+        ("throttle -r1T/s <f >>g", false),
+        ("throttle -r1T/s echo <f >>g", false),
+    ] {
+        directory.file("f", "a\nb\n");
+        let output = sh(script).current_dir(directory.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(i32::from(is_refused)), "{script}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr).contains("feed itself"), is_refused, "{script}");
+        assert_eq!(std::fs::read_to_string(directory.path().join("f")).unwrap(), "a\nb\n", "{script}");
+    }
+}
+
+#[test]
+fn a_plot_is_not_written_under_the_name_of_another_format() {
+    let directory = Directory::new();
+    let run = |name: &str| {
+        let mut command = throttle(&[UNLIMITED, "--plot", name]);
+        command.current_dir(directory.path()).write_stdin("x\n").assert().get_output().status.code()
+    };
+    assert_eq!(["run.png", "run.PDF", "run.svg", "run"].map(run), [1, 1, 0, 0].map(Some));
+}
+
+#[test]
+fn blank_is_whatever_is_white_space() {
+    let input = "a\n\x0b\x0c \t\r\n\x0c\nb\n";
+    throttle(&[UNLIMITED, "--skip-blank"]).write_stdin(input).assert().success().stdout("a\nb\n");
+}

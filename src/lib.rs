@@ -11,62 +11,50 @@
 //! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; what may leave when is up to its
 //! [`gate`], and the rules are in [`rule`]. The one loop, which asks the scheduler what to do and does it, is
 //! [`runtime::Driver`].
+//!
+//! Without the feature `cli` there is only [`pace`]: limits for programs of one's own, and what they need.
 
+// What only the program uses.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
+
+#[cfg(feature = "cli")]
 pub mod audit;
 pub mod charge;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
+#[cfg(feature = "cli")]
 pub mod exit;
 pub mod gate;
+#[cfg(feature = "cli")]
 pub mod inherited;
+#[cfg(feature = "cli")]
 pub mod interrupt;
+#[cfg(feature = "cli")]
 mod output;
 pub mod pace;
+#[cfg(feature = "cli")]
 mod pipe;
 mod printable;
+#[cfg(feature = "cli")]
+mod program;
+#[cfg(feature = "cli")]
 pub mod records;
 pub mod rule;
+#[cfg(feature = "cli")]
 pub mod runtime;
+#[cfg(feature = "cli")]
 pub mod schedule;
+#[cfg(feature = "cli")]
 pub mod sink;
 pub mod source;
+#[cfg(feature = "cli")]
 pub mod store;
 pub mod time;
+#[cfg(feature = "cli")]
 pub mod ui;
+#[cfg(feature = "cli")]
 mod verbs;
 
-use std::ffi::OsString;
-
-use crate::cli::Instead;
-use crate::config::{Action, Config, Report};
-use crate::exit::Exit;
-use crate::store::StoreError;
-use crate::ui::report::Reporter;
-use crate::verbs::Setup;
-
-/// Runs the program with these arguments, of which the first is its name.
-pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let done = match cli::parse(args) {
-        Ok(config) => with_items(&config),
-        Err(Instead::State(upkeep)) => verbs::state(&upkeep),
-        Err(Instead::Help(text)) => verbs::help(&text),
-        Err(Instead::Mistake(text)) => {
-            Reporter::new(Report::Normal).notice(&text);
-            return Exit::Usage;
-        }
-    };
-    done.unwrap_or_else(|error| {
-        Reporter::new(Report::Normal).error(&error);
-        error.downcast_ref::<StoreError>().map_or(Exit::Error, |error| error.exit)
-    })
-}
-
-fn with_items(config: &Config) -> anyhow::Result<Exit> {
-    let setup = Setup::new(config)?;
-    match &config.action {
-        Action::Pass | Action::Run(_) => verbs::run(setup),
-        Action::Once(once) => verbs::once(setup, once),
-        Action::DryRun { arrivals, at, .. } => verbs::plan(setup, arrivals.as_ref(), *at),
-        Action::Audit(arrivals) => verbs::audit(setup, arrivals),
-    }
-}
+#[cfg(feature = "cli")]
+pub use program::run;

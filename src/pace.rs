@@ -48,6 +48,23 @@
 //! more than the limit between the end of a release and the start of another. Items are asked about one by one; which of
 //! several goes first is the caller's to decide. Nothing is shared with other processes.
 //!
+//! # Beside others
+//!
+//! | | this | `governor` 0.10 | Go's `x/time/rate` |
+//! |---|---|---|---|
+//! | at most N in any window | yes, the default | no | no |
+//! | token bucket | yes | yes (GCRA) | yes |
+//! | minimum gap, fixed windows, calendar days | yes | gap by GCRA | gap by a burst of 1 |
+//! | several limits agree on one instant | yes | one after the other | one after the other |
+//! | limits as text | yes | no | no |
+//! | one limit for each key | yes, what is idle is dropped | yes, `retain_recent` | no |
+//! | charged by when it really happened | yes | when it was allowed | when it was allowed |
+//! | a reservation ahead of time | no: ask again | no | yes, `Reserve` |
+//! | used by many threads at once | in a mutex | lock-free | yes |
+//! | arithmetic | whole nanoseconds | whole nanoseconds | floating point |
+//!
+//! `cargo bench --bench pace` measures a decision beside governor's.
+//!
 //! This module keeps to semantic versioning. The rest of the crate is the program `throttle`, and may change at any time.
 
 use std::fmt;

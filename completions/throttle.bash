@@ -84,7 +84,7 @@ _throttle_value()
         --progress) for name in auto always; do candidates+=("$before$name"); done ;;
         --stats) _throttle_stats "$before" "$value" ;;
         --plot) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
-        --generate) for name in man cookbook complete-bash complete-zsh complete-fish; do candidates+=("$before$name"); done ;;
+        --generate) for name in man state reports cookbook complete-bash complete-zsh complete-fish; do candidates+=("$before$name"); done ;;
     esac
 }
 

@@ -160,5 +160,5 @@ complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto\t al
 complete -c throttle -n 'not __throttle_in_command' -l stats -x -a '(__throttle_stats)' -d 'Report numbers: json at the end, or prom:FILE'
 complete -c throttle -n 'not __throttle_in_command' -l plot -r -F -d 'Draw the releases over time to FILE, as SVG'
 complete -c throttle -n 'not __throttle_in_command' -s h -l help -d 'Print help; by topic: throttle help'
-complete -c throttle -n 'not __throttle_in_command' -l generate -x -a 'man\t cookbook\t complete-bash\t complete-zsh\t complete-fish\t' -d 'Print a manual page or a completion, for packages'
+complete -c throttle -n 'not __throttle_in_command' -l generate -x -a 'man\t state\t reports\t cookbook\t complete-bash\t complete-zsh\t complete-fish\t' -d 'Print a manual page or a completion, for packages'
 complete -c throttle -n 'not __throttle_in_command' -s V -l version -d 'Print version, commit and features'

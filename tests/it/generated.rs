@@ -33,6 +33,7 @@ fn the_manual_page_has_all_its_sections() {
         "NAME",
         "SYNOPSIS",
         "DESCRIPTION",
+        "EXAMPLES",
         "OPTIONS",
         "RATES",
         "SELECTORS",
@@ -43,12 +44,10 @@ fn the_manual_page_has_all_its_sections() {
         "ALGORITHMS",
         "COMMANDS",
         "FAILURES AND RETRIES",
-        "LOG AND RESUME",
         "REPORTS",
         "EXIT STATUS",
         "SIGNALS",
         "ENVIRONMENT",
-        "EXAMPLES",
         "BUGS",
         "SEE ALSO",
     ];
@@ -68,10 +67,9 @@ fn check(path: &str, wanted: &str) {
 
 fn manual_page() -> String {
     let command = Cli::command();
-    let version = command.get_version().unwrap_or_default().to_owned();
     let man = Man::new(command);
     TEMPLATE
-        .replace("@VERSION@", &version)
+        .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
         .replace("@NAME@\n", &roff(|out| man.render_name_section(out)))
         .replace("@SYNOPSIS@\n", &roff(|out| man.render_synopsis_section(out)))
         .replace("@OPTIONS@\n", &as_one_section(&roff(|out| man.render_options_section(out))))

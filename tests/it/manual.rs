@@ -1,4 +1,4 @@
-//! The manual pages fit on a terminal of 80 columns.
+//! The manual pages fit on a terminal of 80 columns, and the first of them is short.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,6 +17,10 @@ fn the_pages_are_printed_without_a_warning() {
             command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("man").join(page)).output().unwrap();
         assert_eq!((text(&output.stderr).as_str(), output.status.success()), ("", true), "{page}");
         let printed = text(&output.stdout);
+        let wide = printed.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{page}");
+        // Whoever needs more of it turns to another page.
+        assert!(page != "throttle.1" || printed.lines().count() < 700, "{}", printed.lines().count());
         assert!(printed.lines().next().is_some_and(|line| line.starts_with("THROTTLE")), "{page}");
     }
 }

@@ -96,14 +96,14 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "--dry-run -- curl -o {}.html",
+        part: "curl -o {}.html",
         shows: &[Shows::Output(
             "0.000000000\tcurl -o www.a.example.html https://example.org/www.a.example\n\
              0.000000000\tcurl -o b.example.html https://example.org/b.example\n",
         )],
         ..Example::PLAIN
     },
-    Example { part: "--on-limit fail --dry-run --arrivals col:2", loses_items: true, ..Example::PLAIN },
+    Example { part: "--on-limit fail --dry-run", loses_items: true, ..Example::PLAIN },
     Example {
         part: "--audit --arrivals col:4",
         loses_items: true,
@@ -144,7 +144,7 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "--backoff 1s..5m --log jobs.log -- curl",
+        part: "  --log jobs.log -- curl",
         shows: &[FETCHED, Shows::File("jobs.log", "https://b.example/2")],
         ..Example::PLAIN
     },
@@ -225,8 +225,8 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "-s api -r 5/m -a /srv/urls",
-        shows: &[FETCHED, Shows::File(".local/state/throttle/api", "")],
+        part: "-s api -r 5/m -- ./fetch",
+        shows: &[Shows::File(".local/state/throttle/api", "")],
         ..Example::PLAIN
     },
     Example {

@@ -154,7 +154,7 @@ _throttle()
     _throttle_words "$2"
     _throttle_find
     if [[ ${words[1]} == @(help|--help) && ${#words[@]} == 3 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "rates algorithms keys input commands failures shared exit" -- "$2")
+        mapfile -t COMPREPLY < <(compgen -W "rates algorithms keys input commands failures shared reports signals exit" -- "$2")
         return
     elif [[ $command ]]; then
         _throttle_command "${starts[command]}"

@@ -105,7 +105,7 @@ function __throttle_states
 end
 
 complete -c throttle -f
-complete -c throttle -n __throttle_wants_topic -x -a 'rates algorithms keys input commands failures shared exit'
+complete -c throttle -n __throttle_wants_topic -x -a 'rates algorithms keys input commands failures shared reports signals exit'
 complete -c throttle -n __throttle_in_command -x -a '(__throttle_command)'
 complete -c throttle -n 'not __throttle_in_command' -s n -l count -x -d 'Release at most N items per period [default: 1]'
 complete -c throttle -n 'not __throttle_in_command' -s p -l period -x -d 'Length of the period: 500ms, 2s, 1m30s [default: 1s]'

@@ -46,6 +46,12 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for 9m59s")],
         ..Example::PLAIN
     },
+    Example {
+        part: "throttle -s api --status",
+        before: "echo | throttle -s api -r 500/h >begun",
+        shows: &[Shows::InOutput("1 used, 499 free, next slot now\n")],
+        ..Example::PLAIN
+    },
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         // On a Friday, at seven in New York.

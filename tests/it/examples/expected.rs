@@ -54,6 +54,19 @@ pub(super) const EXPECTED: &[Example] = &[
     },
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
     Example {
+        // On a Friday at noon.
+        part: "during=Mon-Fri@09:00-17:00 -- ./call",
+        changed: ("throttle", "TZ=UTC throttle --dry-run --at 2026-11-20T12:00Z"),
+        loses_items: true,
+        shows: &[Shows::InOutput("18000.000000000\t./call '1 GET /user'\n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--once -s api",
+        shows: &[Shows::Calls("curl -fsS https://api.example.org/users\n")],
+        ..Example::PLAIN
+    },
+    Example {
         // On a Friday, at seven in New York.
         part: "./efetch <ids",
         changed: ("throttle", "throttle --dry-run --at 2026-11-20T12:00Z"),
@@ -139,11 +152,6 @@ pub(super) const EXPECTED: &[Example] = &[
     },
     Example { part: "gzip -k", shows: &[Shows::File("access.log.gz", "")], ..Example::PLAIN },
     Example { part: "--plot run.svg", shows: &[Shows::File("run.svg", "<svg")], ..Example::PLAIN },
-    Example {
-        part: "log.prom",
-        shows: &[Shows::File("node_exporter/log.prom", "throttle_released_total")],
-        ..Example::PLAIN
-    },
     Example {
         part: "mail.prom",
         shows: &[Shows::File("node_exporter/mail.prom", "throttle_released_total")],

@@ -21,6 +21,7 @@ pub mod gate;
 pub mod inherited;
 pub mod interrupt;
 mod output;
+pub mod pace;
 mod pipe;
 mod printable;
 pub mod records;

@@ -33,6 +33,7 @@ mod mistakes;
 mod nginx;
 mod once;
 mod outputs;
+mod pace;
 mod packages;
 mod placeholders;
 mod plot;

@@ -84,7 +84,7 @@ _throttle_value()
         --progress) for name in auto always; do candidates+=("$before$name"); done ;;
         --stats) _throttle_stats "$before" "$value" ;;
         --plot) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
-        --generate) for name in man cookbook complete-bash complete-zsh complete-fish; do candidates+=("$before$name"); done ;;
+        --generate) for name in man state reports cookbook complete-bash complete-zsh complete-fish; do candidates+=("$before$name"); done ;;
     esac
 }
 
@@ -154,7 +154,7 @@ _throttle()
     _throttle_words "$2"
     _throttle_find
     if [[ ${words[1]} == @(help|--help) && ${#words[@]} == 3 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "rates algorithms keys input commands failures shared exit" -- "$2")
+        mapfile -t COMPREPLY < <(compgen -W "rates algorithms keys input commands failures shared reports signals exit" -- "$2")
         return
     elif [[ $command ]]; then
         _throttle_command "${starts[command]}"

@@ -105,7 +105,7 @@ function __throttle_states
 end
 
 complete -c throttle -f
-complete -c throttle -n __throttle_wants_topic -x -a 'rates algorithms keys input commands failures shared exit'
+complete -c throttle -n __throttle_wants_topic -x -a 'rates algorithms keys input commands failures shared reports signals exit'
 complete -c throttle -n __throttle_in_command -x -a '(__throttle_command)'
 complete -c throttle -n 'not __throttle_in_command' -s n -l count -x -d 'Release at most N items per period [default: 1]'
 complete -c throttle -n 'not __throttle_in_command' -s p -l period -x -d 'Length of the period: 500ms, 2s, 1m30s [default: 1s]'
@@ -160,5 +160,5 @@ complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto\t al
 complete -c throttle -n 'not __throttle_in_command' -l stats -x -a '(__throttle_stats)' -d 'Report numbers: json at the end, or prom:FILE'
 complete -c throttle -n 'not __throttle_in_command' -l plot -r -F -d 'Draw the releases over time to FILE, as SVG'
 complete -c throttle -n 'not __throttle_in_command' -s h -l help -d 'Print help; by topic: throttle help'
-complete -c throttle -n 'not __throttle_in_command' -l generate -x -a 'man\t cookbook\t complete-bash\t complete-zsh\t complete-fish\t' -d 'Print a manual page or a completion, for packages'
+complete -c throttle -n 'not __throttle_in_command' -l generate -x -a 'man\t state\t reports\t cookbook\t complete-bash\t complete-zsh\t complete-fish\t' -d 'Print a manual page or a completion, for packages'
 complete -c throttle -n 'not __throttle_in_command' -s V -l version -d 'Print version, commit and features'

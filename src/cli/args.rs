@@ -257,7 +257,8 @@ pub struct Cli {
 
     /// Let the outputs of commands mix
     ///
-    /// With -j: commands write at once and themselves. With --tag, each line is printed as soon as it is complete.
+    /// Commands write directly to standard output and standard error, also with -j. With --tag, each line is printed as soon as it
+    /// is complete, never within another.
     #[arg(short, long, conflicts_with = "keep_order", hide_short_help = true, help_heading = "Commands")]
     pub(super) ungrouped: bool,
 
@@ -423,7 +424,8 @@ pub struct Cli {
 
     /// Print errors only
     ///
-    /// Not what was left over when a run ends early, nor which items could not be given to COMMAND.
+    /// Leaves out warnings, which items failed, and what was left when the run ends early; the exit status still tells. Errors of
+    /// throttle itself are printed, and so are items that could not be given to COMMAND.
     #[arg(short, long, help_heading = "Control")]
     pub(super) quiet: bool,
 

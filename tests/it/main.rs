@@ -27,6 +27,7 @@ mod keys;
 mod limit_changes;
 mod limit_files;
 mod limits;
+mod manual;
 mod metrics;
 mod mistakes;
 mod nginx;

@@ -44,6 +44,10 @@ function bucket.charge(state, slot, since)
   state.x = level - state.cost * state.period
 end
 
+function bucket.waive_debt(state)
+  state.x = math.max(state.x, 0)
+end
+
 function bucket.settled(state)
   return state.newest + divide_up(math.max(state.burst * state.period - state.x, 0), state.count)
 end

@@ -16,6 +16,10 @@ function interval.earliest(state)
 end
 
 function interval.charge(state, slot)
+  state.x = slot + interval.memory(state)
+end
+
+function interval.overrun(state, slot)
   state.x = math.max(state.x, slot + interval.memory(state))
 end
 

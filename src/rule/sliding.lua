@@ -17,9 +17,26 @@ local function put(state, place, units)
   end
 end
 
+-- The last N units that are not written yet: where a limit is not asked, there may be more. And their number.
+local function last_units(state)
+  local first, lacking = #state.unwritten + 1, state.count
+  while first > 1 and lacking > 0 do
+    first = first - 1
+    local one = state.unwritten[first]
+    one.units = math.min(one.units, lacking)
+    lacking = lacking - one.units
+  end
+  local units = {}
+  for index = first, #state.unwritten do
+    local one = state.unwritten[index]
+    table.insert(units, string.rep(struct.pack('>d', one.slot), one.units))
+  end
+  return table.concat(units), state.count - lacking
+end
+
 function sliding.write(state)
-  local units = table.concat(state.unwritten)
-  local place = over(state.written, state.count)
+  local units, number = last_units(state)
+  local place = over(state.seq - number, state.count)
   local before_the_end = (state.count - place) * 8
   put(state, place, string.sub(units, 1, before_the_end))
   put(state, 0, string.sub(units, before_the_end + 1))
@@ -70,7 +87,7 @@ function sliding.earliest(state)
 end
 
 function sliding.charge(state, slot)
-  table.insert(state.unwritten, string.rep(struct.pack('>d', slot), state.cost))
+  table.insert(state.unwritten, { slot = slot, units = state.cost })
 end
 
 function sliding.settled(state)

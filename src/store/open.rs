@@ -38,6 +38,7 @@ pub fn open(
         #[cfg(feature = "sqlite")]
         state @ (State::Name(_) | State::File(_)) => {
             let policy = Policy::new(rates, Reserve::LOCAL);
+            policy.check().map_err(|error| StoreError { exit: Exit::Usage, error })?;
             Ok((file::open(state, policy.clone(), now)?, policy))
         }
         #[cfg(not(all(feature = "redis", feature = "sqlite")))]

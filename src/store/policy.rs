@@ -1,11 +1,11 @@
 //! What a store is told of the limits, with the reserve that late wake-ups need.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::reserve::{MILLISECOND, Reserve};
-use crate::config::{Defaults, Rate, RateText, Start};
-use crate::rule::{Algorithm, InHours, SlotRule, SlotsInHours, Terms};
-use crate::time::{Hours, SECOND, Wall};
+use crate::config::{Defaults, Rate, RateText, Start, format_duration};
+use crate::rule::{Algorithm, Extra, InHours, SlotRule, SlotsInHours, Terms};
+use crate::time::{Civil, Hours, SECOND, Wall};
 
 /// One limit, as a store keeps it: the terms hold for slots, and so have the reserve in them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -93,6 +93,9 @@ const SPAN: u64 = 50 * MILLISECOND;
 /// No more are booked at once, whatever the rate: a store serves one order at a time.
 const MOST: u64 = 1000;
 
+/// No slot is as many periods of the calendar ahead.
+const MOST_PERIODS: u64 = 60;
+
 impl Policy {
     /// For these limits, of which there is at least one, with a `reserve` where they do not say.
     pub fn new(rates: &[Rate], reserve: Reserve) -> Self {
@@ -100,11 +103,30 @@ impl Policy {
             rates.iter().map(|rate| Rate { margin: reserve.margin(rate), ..rate.clone() }).collect();
         Policy {
             deadline: rates.iter().map(|rate| rate.margin).min().unwrap_or(0),
-            horizon: rates.iter().map(horizon).max().unwrap_or(0),
-            span: rates.iter().map(span).min().unwrap_or(1),
+            horizon: horizon_of(&rates),
+            span: rates.iter().filter(|rate| rate.count > 0).map(span).min().unwrap_or(MOST),
             text: rates.iter().map(text).collect::<Vec<_>>().join(" "),
             quotas: rates.iter().map(quota).collect(),
         }
+    }
+
+    /// Checks that there is such a slot at all.
+    ///
+    /// # Errors
+    /// Periods of the calendar that are shorter than what has to be kept free at their ends.
+    pub fn check(&self) -> Result<()> {
+        for quota in self.quotas.iter().filter(|quota| quota.algorithm.facts().takes(Extra::Zone)) {
+            let free = quota.margin.saturating_mul(2).saturating_add(self.deadline);
+            ensure!(
+                Civil::new(quota.period).is_none_or(|civil| free < civil.longest()),
+                "'{}' leaves nothing of a period: slots keep {} from its beginning and {} from its end, so make the period \
+                 longer, or margin= shorter if it is given",
+                self.text,
+                format_duration(quota.margin),
+                format_duration(free - quota.margin)
+            );
+        }
+        Ok(())
     }
 
     /// The limits that a [`text`](Self::text) stands for, each with its margin.
@@ -123,7 +145,8 @@ impl Policy {
 
     /// How many slots an order may ask for if answers take long: a quarter of the least count.
     pub fn longest_span(rates: &[Rate]) -> u64 {
-        rates.iter().map(|rate| (rate.count / 4).clamp(1, MOST)).min().unwrap_or(1)
+        let counts = rates.iter().map(|rate| rate.count).filter(|count| *count > 0);
+        counts.map(|count| (count / 4).clamp(1, MOST)).min().unwrap_or(MOST)
     }
 }
 
@@ -144,6 +167,14 @@ fn quota(rate: &Rate) -> Quota {
 /// a loss of the state, this much may have been booked without anyone knowing.
 fn horizon(rate: &Rate) -> u64 {
     rate.period.saturating_mul(5).clamp(SECOND, 3600 * SECOND)
+}
+
+/// The longest one, but only as many periods of the calendar ahead as a server can be told of.
+fn horizon_of(rates: &[Rate]) -> u64 {
+    let longest = rates.iter().map(horizon).max().unwrap_or(0);
+    let calendars = rates.iter().filter(|rate| rate.algorithm.facts().takes(Extra::Zone));
+    let shortest = calendars.map(|rate| rate.period).min().unwrap_or(u64::MAX);
+    longest.min(shortest.saturating_mul(MOST_PERIODS))
 }
 
 fn span(rate: &Rate) -> u64 {
@@ -214,6 +245,39 @@ mod tests {
                 assert!(row <= burst || apart >= needed + late * count, "{rate:?}: {row}");
             }
         }
+    }
+
+    #[test]
+    fn a_period_of_which_nothing_is_left_is_refused() {
+        let check = |rate| policy(&[rate]).check().map_err(|error| error.to_string());
+        assert_eq!(check("9/s,algo=calendar,margin=300ms,tz=UTC"), Ok(()));
+        let error = check("9/s,algo=calendar,margin=400ms,tz=UTC").unwrap_err();
+        assert!(error.contains("400ms from its beginning and 800ms from its end"), "{error}");
+    }
+
+    /// A script is told of all periods up to there.
+    #[test]
+    fn slots_are_at_most_sixty_periods_of_the_calendar_ahead() {
+        let table = [
+            ("9/s,algo=calendar,tz=UTC", 60),
+            ("9/d,algo=calendar,tz=UTC", 3600),
+            ("9/m,algo=calendar,tz=UTC", 3600),
+            ("9/30s,algo=calendar,tz=UTC", 1800),
+        ];
+        for (rate, seconds) in table {
+            assert_eq!(policy(&[rate, "9/d"]).horizon, seconds * SECOND, "{rate}");
+        }
+    }
+
+    #[test]
+    fn a_pause_does_not_make_orders_smaller() {
+        let pause = "0/s,during=09:00-17:00,tz=UTC";
+        let pausing =
+            |text: &str| RateText::parse_pausing(text).unwrap().resolve(&Defaults::default()).unwrap();
+        let both = [pausing(pause), pausing("10000/s")];
+        let span = |rates: &[Rate]| (Policy::new(rates, Reserve::LOCAL).span, Policy::longest_span(rates));
+        assert_eq!(span(&both), span(&both[1..]));
+        assert_eq!(span(&both[..1]), (MOST, MOST));
     }
 
     #[test]

@@ -4,11 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-#[cfg(feature = "sqlite")]
-use jiff::Timestamp;
-use jiff::ToSpan;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
 use throttle::audit::Audit;
 use throttle::config::{Defaults, RateText};
 use throttle::exit::Exit;
@@ -17,8 +15,8 @@ use throttle::time::{SECOND, Time};
 use crate::civil::{Span, first_of, place, shown, spans};
 use crate::simulated::{Simulation, block};
 use crate::support::seeds;
-#[cfg(feature = "sqlite")]
-use crate::support::{Directory, text, throttle};
+#[cfg(any(feature = "sqlite", feature = "redis"))]
+use crate::support::{text, throttle};
 
 const MINUTE: u64 = 60 * SECOND;
 
@@ -302,28 +300,62 @@ fn an_audit_finds_what_the_limits_would_not_have_allowed() {
 }
 
 /// A zone in which it is about noon now, so that no day ends while the test runs.
-#[cfg(feature = "sqlite")]
-fn noon() -> String {
+#[cfg(any(feature = "sqlite", feature = "redis"))]
+pub(crate) fn noon() -> String {
     // The signs of these names are reversed.
     let ahead = 12 - Timestamp::now().as_second().rem_euclid(86_400) / 3600;
     format!("Etc/GMT{:+}", -ahead)
 }
 
+/// What two runs release of three items each, one after the other.
+#[cfg(any(feature = "sqlite", feature = "redis"))]
+fn twice(state: &str, rate: &str) -> [String; 2] {
+    let rate = format!("{rate},tz={}", noon());
+    let run = |()| {
+        let run =
+            throttle(&["-q", "--on-limit=drop", "-s", state, "-r", &rate]).write_stdin("1\n2\n3\n").output();
+        text(&run.expect("output").stdout)
+    };
+    [(); 2].map(run)
+}
+
+/// What of it is told, if anything is kept.
+#[cfg(any(feature = "sqlite", feature = "redis"))]
+fn check_shared(state: &str, rate: &str, expected: [&str; 2], told: &str) {
+    assert_eq!(twice(state, rate), expected, "{rate}");
+    let status = throttle(&["--status", "-s", state]).output().expect("output");
+    assert!(text(&status.stdout).contains(told), "{rate}: {status:?}");
+}
+
+#[cfg(any(feature = "sqlite", feature = "redis"))]
+const ALL: &str = "1\n2\n3\n";
+
+#[cfg(any(feature = "sqlite", feature = "redis"))]
+const SHARED: [(&str, [&str; 2], &str); 7] = [
+    ("4/d,algo=calendar", [ALL, "1\n"], "4 used, 0 free, next slot in"),
+    ("2/h,during=08:00-16:00", ["1\n2\n", ""], "2 used, 0 free, next slot in"),
+    ("2/h,during=16:00-08:00", [ALL; 2], "0 used, 2 free, next slot now"),
+    ("0/s,during=08:00-16:00", [""; 2], ""),
+    ("0/s,algo=bucket,during=08:00-16:00", [""; 2], ""),
+    ("0/s,during=16:00-08:00", [ALL; 2], "0 used, 0 free, next slot now"),
+    ("0/s,algo=interval,during=16:00-08:00", [ALL; 2], "next slot now"),
+];
+
 #[test]
 #[cfg(feature = "sqlite")]
 fn runs_share_quotas_of_the_calendar_and_limits_with_hours_in_a_file() {
-    let (directory, zone) = (Directory::new(), noon());
-    let run = |name: &str, rate: &str| {
-        let (path, rate) = (directory.path().join(name), format!("{rate},tz={zone}"));
-        let path = path.to_str().expect("UTF-8");
-        let output =
-            throttle(&["-q", "--on-limit=drop", "-s", path, "-r", &rate]).write_stdin("1\n2\n3\n").output();
-        text(&output.expect("output").stdout)
-    };
-    assert_eq!(run("day.db", "4/d,algo=calendar"), "1\n2\n3\n");
-    assert_eq!(run("day.db", "4/d,algo=calendar"), "1\n");
-    assert_eq!(run("day.db", "4/d,algo=calendar"), "");
-    assert_eq!(run("noon.db", "2/h,during=08:00-16:00"), "1\n2\n");
-    assert_eq!(run("noon.db", "2/h,during=08:00-16:00"), "");
-    assert_eq!(run("night.db", "2/h,during=16:00-08:00"), "1\n2\n3\n");
+    let directory = crate::support::Directory::new();
+    for (number, (rate, expected, told)) in SHARED.into_iter().enumerate() {
+        let path = directory.path().join(format!("{number}.db"));
+        check_shared(path.to_str().expect("UTF-8"), rate, expected, told);
+    }
+}
+
+#[test]
+#[cfg(feature = "redis")]
+fn runs_share_quotas_of_the_calendar_and_limits_with_hours_on_a_server() {
+    let Some(server) = crate::redis::server::RedisServer::start() else { return };
+    for (number, (rate, expected, told)) in SHARED.into_iter().enumerate() {
+        check_shared(&server.url(&number.to_string()), rate, expected, told);
+    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod server;
 
 mod away;
 mod booking;
+mod calendar;
 mod cluster;
 mod crowds;
 mod losses;

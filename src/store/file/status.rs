@@ -121,12 +121,13 @@ fn limit_status(
     // The one more is the next slot.
     let count = capacity.min(MOST_COUNTED) + 1;
     let answer = book(&Order::new(Key::new(), costs, count))?;
-    let free = answer.slots.iter().take_while(|slot| slot.at <= now).count() as u64;
+    let due = answer.slots.iter().take_while(|slot| slot.at <= now).count() as u64;
     let next = match answer.slots.iter().map(|slot| slot.at).find(|at| *at > now) {
         Some(next) => next,
         // Beyond the horizon, it is not said how far.
         None => Time(answer.ask_again.unwrap_or(now).0.saturating_add(policy.horizon)),
     };
-    let next_in = if free > 0 { 0 } else { next.since(now) };
-    Ok(LimitStatus { rate: rates[at].clone(), capacity, free, next_in })
+    let next_in = if due > 0 { 0 } else { next.since(now) };
+    // At hours at which it is not asked, there is no end of them.
+    Ok(LimitStatus { rate: rates[at].clone(), capacity, free: due.min(capacity), next_in })
 }

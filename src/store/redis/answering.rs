@@ -30,7 +30,7 @@ impl RedisStore {
             Found::Lost => self.warn(LOST),
             // Somebody else has noticed before.
             Found::Nothing if asked.is_of_another_history() => self.warn(LOST),
-            Found::Nothing | Found::Distrusted => {}
+            Found::Nothing | Found::Distrusted | Found::NotCovered => {}
         }
         if self.began == 0 {
             self.began = asked.booked.now;

@@ -1,6 +1,7 @@
 //! What a server is asked: whether it is one for these limits, and for slots.
 
 use super::RedisStore;
+use super::calendar::Calendar;
 use super::clock::Exchange;
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_far, too_slow};
 use super::failure::Failure;
@@ -138,7 +139,13 @@ impl RedisStore {
             if nothing.policy.deadline < SHORT {
                 booking.ask(connection, &nothing)?;
             }
-            let charges = observations.charges(order, nothing.terms, node);
+            let mut charges = observations.charges(order, nothing.terms, node);
+            let by_calendar = |charge: &&mut Charge| nothing.policy.quotas[charge.index].hours.is_some();
+            for charge in charges.iter_mut().filter(by_calendar) {
+                let shown = observations.shown_by(node, now());
+                let quota = &nothing.policy.quotas[charge.index];
+                charge.calendar = Calendar::around(shown, quota, nothing.policy);
+            }
             // If the key has moved, the others are by another clock.
             let given: Vec<_> =
                 given.iter().filter(|slot| slot.node == node).map(|slot| slot.micros).collect();

@@ -84,6 +84,12 @@ impl ServerClock {
         self.known(exchange, memory).is_some_and(is_ahead)
     }
 
+    /// About what it shows at an instant of ours.
+    pub(super) fn shows(&self, now: Time) -> Option<Micros> {
+        let (ahead, _) = self.ahead?;
+        Micros::try_from((i128::from(now.0) + ahead) / 1000).ok()
+    }
+
     /// At most so many nanoseconds ahead of ours, if that was learned not too long ago.
     fn known(&self, exchange: &Exchange, memory: u64) -> Option<i128> {
         let (ahead, at) = self.ahead.filter(|(_, at)| exchange.asked.since(*at) <= memory)?;

@@ -23,6 +23,12 @@
 //! A replica that is promoted may lack bookings whose slots are about to be used, and the next who asks gets the same
 //! ones, unless it is who booked them. With `replicas=`, no slot is used before `WAIT` says that so many have it.
 //!
+//! # The calendar
+//!
+//! A server knows no zones. With each booking it is told when periods begin and at which hours limits are asked (see
+//! `calendar`), on its own clock, which is the one that counts. It keeps the last period that was used: what was over does not
+//! begin anew, also when its clock is set back.
+//!
 //! # When the server is near
 //!
 //! Then slots may be good for less than a millisecond, of which an answer takes its part. A server that has slept is woken
@@ -35,6 +41,7 @@
 
 mod answering;
 mod asking;
+mod calendar;
 mod clock;
 mod connection;
 mod distance;
@@ -68,7 +75,7 @@ use self::observations::Observations;
 pub(super) use self::reset::reset;
 use self::retries::persist;
 use self::returnable::Returnable;
-use self::script::Booking;
+use self::script::{Booking, Found};
 use self::shared_policy::SharedPolicy;
 use self::socket::Patience;
 pub(super) use self::upkeep::{hold, status};
@@ -170,6 +177,10 @@ impl RedisStore {
             if let Some(doubt) = self.doubt(order, &asked) {
                 self.warn(doubt);
                 "its clock is set forward again and again".clone_into(&mut why);
+                continue;
+            }
+            if asked.booked.found == Found::NotCovered {
+                "its clock shows another time again and again".clone_into(&mut why);
                 continue;
             }
             self.note(order, &asked);

@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 
 use super::asking::Asked;
+use super::calendar::Calendar;
 use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
 use super::script::{Charge, Seen};
 use super::terms::ScriptTerms;
 use crate::charge::Key;
 use crate::store::{Order, Overruns};
+use crate::time::{Time, shown};
 
 /// So many keys are kept before it is looked which of them have settled.
 const FEW: usize = 1024;
@@ -85,9 +87,15 @@ impl Observations {
         let limits = terms.iter().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
         let charge = |(index, (&terms, &cost))| {
             let seen = self.of(&order.key, index).seen;
-            Charge { index, terms, cost, seen, is_distrusted: self.is_distrusted(&order.key, index, node) }
+            let is_distrusted = self.is_distrusted(&order.key, index, node);
+            Charge { index, terms, cost, seen, is_distrusted, calendar: Calendar::default() }
         };
         limits.map(charge).collect()
+    }
+
+    /// What the clock of `node` shows, as far as that is known; or else what ours on the wall does.
+    pub(super) fn shown_by(&self, node: NodeId, now: Time) -> Micros {
+        self.clocks.get(&node).and_then(|clock| clock.shows(now)).unwrap_or_else(|| shown().0 / 1000)
     }
 
     fn of(&self, key: &Key, index: usize) -> Observation {
@@ -131,7 +139,6 @@ mod tests {
     use super::*;
     use crate::store::redis::clock::Exchange;
     use crate::store::redis::script::{BookedSlots, Found};
-    use crate::time::Time;
 
     const HERE: NodeId = NodeId(0);
     const THERE: NodeId = NodeId(1);
@@ -149,7 +156,14 @@ mod tests {
             starts_empty: false,
             log: 0,
         };
-        let charge = Charge { index: 0, terms, cost: 1, seen: Seen::default(), is_distrusted: false };
+        let charge = Charge {
+            index: 0,
+            terms,
+            cost: 1,
+            seen: Seen::default(),
+            is_distrusted: false,
+            calendar: Calendar::default(),
+        };
         let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, settled, ..Seen::default() }];
         let (slots, found) = (Vec::new(), Found::Nothing);
         let booked =

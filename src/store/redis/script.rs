@@ -2,6 +2,7 @@
 
 use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value, cmd, from_redis_value};
 
+use super::calendar::Calendar;
 use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::Failure;
@@ -48,7 +49,7 @@ pub(super) struct Seen {
 }
 
 /// One limit that is charged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Charge {
     /// Which of the limits.
     pub(super) index: usize,
@@ -57,6 +58,7 @@ pub(super) struct Charge {
     pub(super) seen: Seen,
     /// Whether all that is kept of it is to be distrusted.
     pub(super) is_distrusted: bool,
+    pub(super) calendar: Calendar,
 }
 
 /// One booking.
@@ -106,6 +108,8 @@ pub(super) enum Found {
     SetBack,
     /// It was distrusted, as was asked for.
     Distrusted,
+    /// What it was told of the calendar is of another time than its clock shows. Nothing was done.
+    NotCovered,
 }
 
 /// What came of a booking.
@@ -157,11 +161,12 @@ impl Booking {
         call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
         call.arg(fingerprint(charges)).arg(given.len()).arg(u8::from(order.waits));
         call.arg(request.late()).arg(request.ago).arg(request.pause);
-        for Charge { index, terms, cost, seen, is_distrusted } in charges {
+        for Charge { index, terms, cost, seen, is_distrusted, calendar } in charges {
             call.arg(index).arg(terms.log);
             call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
             call.arg(u8::from(terms.starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
             call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.settled);
+            call.arg(&calendar.periods).arg(&calendar.hours);
         }
         call.arg(given);
         call
@@ -192,7 +197,7 @@ fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
         .chain(booked.turn.map(|turn| turn.0))
         .chain([booked.now]);
     numbers.max().is_some_and(|most| most < u64::MAX / 2)
-        && booked.seen.len() == request.charges.len()
+        && booked.seen.len() == if booked.found == Found::NotCovered { 0 } else { request.charges.len() }
         && booked.slots.len() as u64 <= request.count()
         && booked.slots.is_sorted()
         && booked.slots.iter().all(|slot| (booked.now..=horizon).contains(slot))
@@ -201,7 +206,8 @@ fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
 fn read(value: Value) -> Option<BookedSlots> {
     let (now, ask_again, found, slots, seen, turn, is_kept, held) = from_redis_value(value).ok()?;
     let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
-    let found = *[Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted].get(found)?;
+    let all = [Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted, Found::NotCovered];
+    let found = *all.get(found)?;
     let seen = seen.into_iter().map(|[epoch, seq, newest, settled, late, close]| Seen {
         epoch,
         seq,
@@ -254,8 +260,14 @@ mod tests {
         let rate = "1/s".parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
         let policy = Policy { horizon: 50_000, ..Policy::new(&[rate], Reserve::REMOTE) };
         let terms = terms(&policy).unwrap();
-        let charge =
-            Charge { index: 0, terms: terms[0], cost: 1, seen: Seen::default(), is_distrusted: false };
+        let charge = Charge {
+            index: 0,
+            terms: terms[0],
+            cost: 1,
+            seen: Seen::default(),
+            is_distrusted: false,
+            calendar: Calendar::default(),
+        };
         let order = Order::new(Key::new(), [1], 2);
         let request = Request {
             key: b"",

@@ -29,13 +29,11 @@ pub(super) struct ScriptTerms {
 
 impl ScriptTerms {
     fn of(quota: &Quota) -> Result<Self> {
-        let &Quota { algorithm, count, period, burst, starts_empty, .. } = quota;
+        let &Quota { count, period, burst, starts_empty, .. } = quota;
         let micros = period.div_ceil(1000);
-        ensure!(count > 0, "a count of 0 cannot be shared");
-        ensure!(
-            quota.hours.is_none(),
-            "a server knows no time zones, so algo=calendar and during= are shared in a file only: -s NAME or -s PATH"
-        );
+        ensure!(count > 0 || quota.during().is_some(), "a count of 0 cannot be shared");
+        // Of nothing, there is no rate.
+        let algorithm = if count > 0 { quota.algorithm } else { Algorithm::Fixed };
         ensure!(
             micros <= LONGEST,
             "a period of {} is too long for Redis, the most is 35 years",
@@ -47,7 +45,7 @@ impl ScriptTerms {
         let too_large = || anyhow!("a count of {} is too large for Redis", quota.count);
         let count = count.filter(|&count| u128::from(count) < MOST).ok_or_else(too_large)?;
         ensure!(
-            !quota.is_logged() || count <= LONGEST_LOG,
+            !algorithm.facts().is_logged || count <= LONGEST_LOG,
             "{count} per period are too many for algo={algorithm} on Redis, which logs each: the most is 1000000; \
              algo=bucket has no log"
         );
@@ -97,6 +95,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 /// # Errors
 /// One that Redis cannot keep exactly; it says what to do about it.
 pub(super) fn terms(policy: &Policy) -> Result<Vec<ScriptTerms>> {
+    policy.check()?;
     let mut terms = policy.quotas.iter().map(ScriptTerms::of).collect::<Result<Vec<_>>>()?;
     let mut logged: Vec<_> = terms.iter_mut().filter(|terms| terms.algorithm.facts().is_logged).collect();
     // The longest is the last: what stands before a unit takes memory even if it is not used.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue, Pipeline, Value, cmd, from_redis_value};
 
+use super::calendar::Calendar;
 use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::Failure;
@@ -76,7 +77,9 @@ fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>,
         |error: anyhow::Error| Failure::bad(Exit::BadState, error.context("its limits cannot be read"));
     let rates = Policy::rates(&text).map_err(cannot)?;
     let policy = Policy::new(&rates, Reserve::REMOTE);
-    let value: Value = connection.query(&status_call(key, &text, &policy).map_err(cannot)?)?;
+    let (seconds, micros): (Micros, Micros) = connection.query(&cmd("TIME"))?;
+    let now = seconds.saturating_mul(1_000_000).saturating_add(micros);
+    let value: Value = connection.query(&status_call(key, &text, &policy, now).map_err(cannot)?)?;
     match value {
         Value::BulkString(other) if other.is_empty() => Ok(None),
         Value::BulkString(other) => Err(Failure::OtherLimits(other.escape_ascii().to_string())),
@@ -85,7 +88,7 @@ fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>,
     }
 }
 
-fn status_call(key: &[u8], text: &str, policy: &Policy) -> anyhow::Result<Cmd> {
+fn status_call(key: &[u8], text: &str, policy: &Policy, now: Micros) -> anyhow::Result<Cmd> {
     let mut call = cmd("EVAL");
     call.arg([&rules(), include_str!("scripts/status.lua")].concat()).arg(1).arg(key);
     call.arg(text).arg(policy.quotas.len());
@@ -95,7 +98,8 @@ fn status_call(key: &[u8], text: &str, policy: &Policy) -> anyhow::Result<Cmd> {
             .arg(terms.count)
             .arg(terms.period)
             .arg(terms.burst);
-        call.arg(quota.at_once());
+        let calendar = Calendar::around(now, quota, policy);
+        call.arg(quota.at_once()).arg(calendar.periods).arg(calendar.hours);
     }
     Ok(call)
 }

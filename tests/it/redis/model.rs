@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use throttle::gate::{Limiter, Single};
-use throttle::rule::{Algorithm, Ask, Named, Terms, Verdict, Visitor};
+use throttle::rule::{Account, Algorithm, Ask, Extra, InHours, Named, SlotRule, Terms, Verdict, Visitor};
 use throttle::store::{Policy, Quota};
-use throttle::time::Time;
+use throttle::time::{Civil, Time, Wall};
 
 /// The limits of every key.
 pub(crate) struct Model {
@@ -20,10 +20,24 @@ struct State {
 }
 
 struct Limit {
-    rule: Box<dyn Limiter>,
+    rule: Rule,
+    hours: Option<InHours>,
+    /// For how many nanoseconds a release may be late.
+    late: u64,
     /// One unit in so many microseconds, as a fraction.
     gap: (u64, u64),
     newest: u64,
+}
+
+enum Rule {
+    /// In microseconds.
+    OfAnyPeriod(Box<dyn Limiter>),
+    /// In nanoseconds since 1970.
+    OfTheCalendar(Box<dyn SlotRule>, Account, Quota),
+}
+
+fn nanos(micros: u64) -> Time {
+    Time(micros * 1000)
 }
 
 /// A limiter of one history, for all items.
@@ -38,13 +52,87 @@ impl Visitor for Alone {
 }
 
 impl Limit {
-    fn of(quota: &Quota) -> Self {
+    fn of(quota: &Quota, late: u64) -> Self {
         let windows = Terms::new(quota.count, quota.period.div_ceil(1000), 0);
         // N per P nanoseconds is 1000 N per P microseconds.
         let rates = Terms::new(quota.count * 1000, quota.period, quota.burst);
-        let terms = if quota.algorithm.facts().accrues { rates } else { windows };
-        let gap = (terms.period, terms.count);
-        Limit { rule: quota.algorithm.visit(Alone(terms)), gap, newest: 0 }
+        let terms = if quota.algorithm.facts().accrues && quota.count > 0 { rates } else { windows };
+        let gap = (terms.period, terms.count.max(1));
+        let rule = match quota.algorithm.facts().takes(Extra::Zone) {
+            true => {
+                let rule = (quota.algorithm.facts().slots)(quota.terms(Wall::EPOCH));
+                Rule::OfTheCalendar(rule, Account::default(), quota.clone())
+            }
+            false => Rule::OfAnyPeriod(quota.algorithm.visit(Alone(terms))),
+        };
+        let hours = quota.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
+        Limit { rule, hours, late, gap, newest: 0 }
+    }
+
+    /// The first instant from `from` on at which a slot is allowed; `None` if there is none. From `reach` on, nothing is known
+    /// of the calendar, and it may be an instant at which it is not.
+    fn earliest(&self, since: u64, from: u64, cost: u64, reach: u64) -> Option<u64> {
+        let by_rule = match &self.rule {
+            Rule::OfAnyPeriod(rule) => {
+                match rule.opening(b"", Ask { since: Time(since), cost }, Time(from)).from {
+                    Verdict::At(at) => Some(at.0),
+                    Verdict::Never => None,
+                }
+            }
+            Rule::OfTheCalendar(rule, account, quota) => {
+                let at = rule.first_slot(account, Ask { since: nanos(from), cost }, self.late, None);
+                let opens = first_unknown(quota, reach);
+                Some(at.0.div_ceil(1000).min(opens.max(from))).filter(|_| at.0 < u64::MAX)
+            }
+        };
+        match self.first_free(from, reach) {
+            Some(free) if free == from => Some(free),
+            free => free.into_iter().chain(by_rule).min(),
+        }
+    }
+
+    /// The first instant from `from` on at which the limit is not asked until a release that is late is over.
+    fn first_free(&self, from: u64, reach: u64) -> Option<u64> {
+        let hours = self.hours.as_ref()?;
+        let mut at = nanos(from);
+        let last = Time(nanos(reach).0 + self.late);
+        loop {
+            if hours.first(last, false).allows(at) {
+                return Some(at.0 / 1000);
+            }
+            let Verdict::At(free) = hours.first(at, false) else { return None };
+            match hours.first(free, true) {
+                Verdict::At(next) if next.since(free) <= self.late && next <= last => at = next,
+                _ => return Some(free.0 / 1000),
+            }
+        }
+    }
+
+    fn commit(&mut self, at: u64, ask: Ask) {
+        let is_free = self.hours.as_ref().is_some_and(|hours| !hours.contain(nanos(at)));
+        match &mut self.rule {
+            Rule::OfAnyPeriod(rule) => {
+                rule.commit(0, Time(at), ask);
+                if is_free {
+                    rule.waive_debt(0);
+                }
+            }
+            Rule::OfTheCalendar(rule, account, _) => rule.book(account, Ask { since: nanos(at), ..ask }),
+        }
+    }
+
+    /// Charges what was over only at `at`.
+    fn overrun(&mut self, algorithm: Algorithm, at: u64, cost: u64) {
+        let gap = (self.gap.0 * cost).div_ceil(self.gap.1);
+        if let (Algorithm::Interval, Rule::OfAnyPeriod(rule)) = (algorithm, &self.rule)
+            && let ask = (Ask { since: Time(at), cost })
+            && let Verdict::At(next) = rule.opening(b"", ask, ask.since).from
+            && next.0 >= at + gap
+        {
+            // Not at all if what is ahead keeps the next one away for as long.
+            return;
+        }
+        self.commit(at, Ask { since: Time(at), cost });
     }
 }
 
@@ -55,46 +143,50 @@ impl Model {
 
     /// Charges `count` releases that were over only at `over`.
     pub(crate) fn overrun(&mut self, over: u64, key: &[u8], costs: &[u64], count: u64) {
-        let quotas = &self.policy.quotas;
-        let new = || State { limits: quotas.iter().map(Limit::of).collect(), turns: 0 };
-        let limits = &mut self.by_key.entry(key.to_vec()).or_insert_with(new).limits;
+        let Policy { quotas, deadline, .. } = &self.policy;
+        let limits =
+            &mut self.by_key.entry(key.to_vec()).or_insert_with(|| State::new(quotas, *deadline)).limits;
         let charged = limits.iter_mut().zip(costs).zip(quotas).filter(|((_, cost), _)| **cost > 0);
         let mut charged: Vec<_> = charged.collect();
         let at = charged.iter().map(|((limit, _), _)| limit.newest).fold(over, u64::max);
         for ((limit, cost), quota) in &mut charged {
-            let ask = Ask { since: Time(at), cost: **cost * count };
-            let gap = (limit.gap.0 * ask.cost).div_ceil(limit.gap.1);
-            match (quota.algorithm, limit.rule.opening(b"", ask, ask.since).from) {
-                // Not at all if what is ahead keeps the next one away for as long.
-                (Algorithm::Interval, Verdict::At(next)) if next.0 >= at + gap => {}
-                _ => limit.rule.commit(0, Time(at), ask),
-            }
+            limit.overrun(quota.algorithm, at, **cost * count);
             limit.newest = at;
         }
     }
 
-    /// The slots of an order that has no turn, at `now` in microseconds.
-    pub(crate) fn book(&mut self, now: u64, key: &[u8], costs: &[u64], count: u64) -> Vec<u64> {
-        let Policy { quotas, span, .. } = &self.policy;
+    /// Nobody waits any more for what is kept no longer.
+    pub(crate) fn expire(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
+        let expired = self.by_key.iter_mut().filter(|(key, _)| !is_kept(key));
+        expired.for_each(|(_, state)| state.turns = 0);
+    }
+
+    /// The slots of an order that has no turn, at `now` in microseconds; and the turn that it gets.
+    pub(crate) fn book(
+        &mut self,
+        now: u64,
+        key: &[u8],
+        costs: &[u64],
+        count: u64,
+    ) -> (Vec<u64>, Option<u64>) {
+        let Policy { quotas, span, deadline, .. } = &self.policy;
         let horizon = self.policy.horizon / 1000;
-        let new = || State { limits: quotas.iter().map(Limit::of).collect(), turns: 0 };
-        let State { limits, turns } = self.by_key.entry(key.to_vec()).or_insert_with(new);
+        let State { limits, turns } =
+            self.by_key.entry(key.to_vec()).or_insert_with(|| State::new(quotas, *deadline));
         let mut charged: Vec<_> = limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0).collect();
         let mut since = charged.iter().map(|(limit, _)| limit.newest).fold(now, u64::max);
         let gap = charged.iter().map(|(limit, cost)| (limit.gap.0 * **cost).div_ceil(limit.gap.1)).max();
         let mut slots = Vec::new();
-        let mut most = count;
+        let (mut most, mut its_turn) = (count, None);
         while (slots.len() as u64) < most {
-            let ask = |cost| Ask { since: Time(since), cost };
-            let answers =
-                charged.iter().map(|(limit, cost)| limit.rule.opening(b"", ask(**cost), Time(0)).from);
-            let Some(Verdict::At(Time(slot))) = answers.max() else { break };
+            let Some(slot) = agreed(&charged, since, now + 2 * horizon) else { break };
             let is_first = slots.is_empty();
             let others_wait = *turns > now + horizon && slot > now + horizon / 2;
             if slot > now + horizon || (is_first && others_wait) {
                 if is_first {
                     let turn = slot.max((*turns).min(now + 16 * horizon));
                     *turns = (*turns).max(turn + gap.expect("something is charged"));
+                    its_turn = Some(turn);
                 }
                 break;
             }
@@ -102,12 +194,38 @@ impl Model {
                 most = count.min(span.div_ceil(8));
             }
             for (limit, cost) in &mut charged {
-                limit.rule.commit(0, Time(slot), ask(**cost));
+                limit.commit(slot, Ask { since: Time(since), cost: **cost });
                 limit.newest = slot;
             }
             slots.push(slot);
             since = slot;
         }
-        slots
+        (slots, its_turn)
+    }
+}
+
+impl State {
+    fn new(quotas: &[Quota], late: u64) -> Self {
+        State { limits: quotas.iter().map(|quota| Limit::of(quota, late)).collect(), turns: 0 }
+    }
+}
+
+/// When the first period opens that begins after `reach`.
+fn first_unknown(quota: &Quota, reach: u64) -> u64 {
+    let (civil, zone) = (Civil::new(quota.period).unwrap(), quota.hours.as_ref().unwrap().zone);
+    let start = civil.around(zone, nanos(reach).0.into()).end;
+    u64::try_from(start).unwrap() / 1000 + quota.margin.div_ceil(1000)
+}
+
+/// The first instant from `since` on that all allow, as far as that is known.
+fn agreed(charged: &[(&mut Limit, &u64)], since: u64, reach: u64) -> Option<u64> {
+    let mut from = since;
+    loop {
+        let answers = charged.iter().map(|(limit, cost)| limit.earliest(since, from, **cost, reach));
+        let latest = answers.collect::<Option<Vec<_>>>()?.into_iter().fold(from, u64::max);
+        if latest == from {
+            return Some(from);
+        }
+        from = latest;
     }
 }

@@ -8,6 +8,7 @@ use predicates::str::contains;
 
 use super::client::store;
 use super::server::{RedisServer, free_port};
+use crate::hours::noon;
 use crate::support::{Directory, Running, THROTTLE, eventually, numbers, text, throttle};
 
 use throttle::store::Store;
@@ -252,4 +253,23 @@ fn a_run_that_waits_for_its_turn_can_be_stopped() {
     let output = run.collect();
     assert_eq!(text(&output.stdout), "");
     assert!(text(&output.stderr).contains("1 read and not released"), "{}", text(&output.stderr));
+}
+
+/// In a zone in which it is about noon.
+#[test]
+fn two_processes_share_a_quota_of_the_calendar() {
+    let Some(server) = RedisServer::start() else { return };
+    let rate = format!("-r5/d,algo=calendar,margin=2s,tz={}", noon());
+    let run = || {
+        let mut run = Running::throttle(&["-q", "--on-limit=drop", &rate, "-s", &server.url("web")]);
+        run.write(numbers(8));
+        run.close_stdin();
+        run
+    };
+    let outputs = [run(), run()].map(Running::finish);
+    let released: usize = outputs.iter().map(|output| text(&output.stdout).lines().count()).sum();
+    assert_eq!(released, 5, "{outputs:?}");
+    let status = throttle(&["--status", "-s", &server.url("web")]).assert().success();
+    let told = text(&status.get_output().stdout);
+    assert!(told.contains("5 used, 0 free"), "{told}");
 }

@@ -8,7 +8,7 @@
 --       ago, for how long nothing is to be booked (0: it may be);
 --       for each limit that is charged: which it is, how many units are in the logs before its own, rule, count,
 --       period, burst, whether it starts empty, cost, whether to distrust what is kept, and what the client last saw of
---       it: epoch, seq, newest, settled (0 each if nothing);
+--       it: epoch, seq, newest, settled (0 each if nothing), and what it is told of periods and of hours;
 --       the slots that are given back.
 -- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each (epoch,
 --       seq, newest, settled, late, close), the turn (0: none),
@@ -16,7 +16,7 @@
 
 local SLACK = 10000000
 
-local FOUND_LOST, FOUND_STEPPED_BACK, TOLD_TO_DISTRUST = 1, 2, 3
+local FOUND_LOST, FOUND_STEPPED_BACK, TOLD_TO_DISTRUST, NOT_COVERED = 1, 2, 3, 4
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -30,11 +30,11 @@ local returned_at = logs + tonumber(ARGV[10]) * 8
 local waits = ARGV[13] == '1'
 local late, ago = tonumber(ARGV[14]), tonumber(ARGV[15])
 local pause = tonumber(ARGV[16])
-local FIRST, EACH = 16, 13
+local FIRST, EACH = 16, 15
 
 local function limit(at)
   local number = function(offset) return tonumber(ARGV[at + offset]) end
-  return {
+  local state = {
     head = heads + number(1) * HEAD,
     log = logs + number(2) * 8,
     rule = RULES[ARGV[at + 3]],
@@ -46,6 +46,8 @@ local function limit(at)
     is_distrusted = number(9) == 1,
     known = { epoch = number(10), seq = number(11), newest = number(12), settled = number(13) },
   }
+  read_calendar(state, ARGV[at + 14], ARGV[at + 15])
+  return state
 end
 
 -- Whether less is kept than this client has seen, of what still matters.
@@ -112,7 +114,7 @@ end
 local function after(limits, at)
   local gap = 0
   for _, state in ipairs(limits) do
-    gap = math.max(gap, divide_up(state.cost * state.period, state.count))
+    gap = math.max(gap, divide_up(state.cost * state.period, math.max(state.count, 1)))
   end
   return at + gap
 end
@@ -170,9 +172,10 @@ local function charge_late(limits, newest)
   local over = now - ago
   local slot = math.max(over, newest)
   for _, state in ipairs(limits) do
-    -- More than all there is makes no difference to a window.
-    state.cost = math.min(state.cost * late, state.rule.most(state))
-    state.rule.charge(state, slot, slot)
+    -- More than all there is makes no difference to a window. But it has to be seen that something is charged.
+    state.cost = math.min(state.cost * late, math.max(state.rule.most(state), 1))
+    state.rule.overrun(state, slot)
+    waive_debt(state, slot)
     state.newest, state.seq, state.is_changed = slot, state.seq + state.cost, true
     state.late, state.close = state.late + state.cost, math.max(state.close, over + state.rule.memory(state))
   end
@@ -181,10 +184,7 @@ end
 local function book(limits, since, slots)
   local again, its_turn, is_first = 0, 0, true
   while #slots < wanted do
-    local slot = since
-    for _, state in ipairs(limits) do
-      slot = math.max(slot, state.rule.earliest(state, since))
-    end
+    local slot = agreed(limits, since)
     if slot == NEVER then
       break
     end
@@ -208,6 +208,7 @@ local function book(limits, since, slots)
     end
     for _, state in ipairs(limits) do
       state.rule.charge(state, slot, since)
+      waive_debt(state, slot)
       state.newest, state.seq, state.is_changed = slot, state.seq + state.cost, true
     end
     table.insert(slots, slot)
@@ -231,6 +232,9 @@ end
 local limits, since, found, is_same = {}, now, 0, true
 for at = FIRST, #ARGV - given - EACH, EACH do
   local state = limit(at)
+  if not is_covered(state, now, now + horizon) then
+    return { now, 0, NOT_COVERED, {}, {}, 0, is_kept and 1 or 0, 0 }
+  end
   found = math.max(found, open(state))
   since = math.max(since, state.newest)
   is_same = is_same and state.epoch == state.known.epoch

@@ -133,6 +133,13 @@ end
 
 function common.open() end
 
+function common.waive_debt() end
+
+-- Charges releases again that were over only then.
+function common.overrun(state, slot)
+  state.rule.charge(state, slot, slot)
+end
+
 function common.write() end
 
 function common.remembers()
@@ -159,4 +166,82 @@ local RULES = {}
 local function new_rule(name)
   RULES[name] = setmetatable({}, { __index = common })
   return RULES[name]
+end
+
+local function numbers(text)
+  local all = {}
+  for number in string.gmatch(text, '%S+') do
+    table.insert(all, tonumber(number))
+  end
+  return all
+end
+
+-- What a limit is told of the calendar, see calendar.rs.
+local function read_calendar(state, periods, hours)
+  local starts, spans = numbers(periods), numbers(hours)
+  state.opens, state.closes = table.remove(starts, 1), table.remove(starts, 1)
+  state.ahead_of_hours, state.known_from, state.known_until =
+    table.remove(spans, 1), table.remove(spans, 1), table.remove(spans, 1)
+  state.starts, state.spans = starts, spans
+end
+
+-- Whether that reaches from `now` to `latest`.
+local function is_covered(state, now, latest)
+  local starts, from, to = state.starts, state.known_from, state.known_until
+  return (#starts == 0 or (starts[1] <= now and latest < starts[#starts]))
+    and (not from or (from <= now and latest < to))
+end
+
+-- Whether it is asked at this instant, and so nothing is charged that is not there.
+local function is_asked(state, at)
+  for index = 1, #state.spans, 2 do
+    if at < state.spans[index + 1] then
+      return at >= state.spans[index]
+    end
+  end
+  return not state.known_from
+end
+
+-- The first instant from `from` on from which on it is not asked until a release that is late is over.
+local function first_free(state, from)
+  if not state.known_from then
+    return NEVER
+  end
+  local at = from
+  for index = 1, #state.spans, 2 do
+    if at < state.spans[index] - state.ahead_of_hours then
+      break
+    end
+    at = math.max(at, state.spans[index + 1])
+  end
+  return at
+end
+
+-- The first instant from `from` on at which one limit allows a slot that is waited for since `since`.
+local function earliest(state, since, from)
+  local free = first_free(state, from)
+  if free == from then
+    return from
+  end
+  return math.min(free, math.max(from, state.rule.earliest(state, since, from)))
+end
+
+-- The first instant that all limits allow. What one allows at one instant it may not allow at a later one, so all are asked
+-- again until they agree.
+local function agreed(limits, since)
+  local from, slot = since, nil
+  repeat
+    slot = from
+    for _, state in ipairs(limits) do
+      from = earliest(state, since, from)
+    end
+  until from == slot
+  return slot
+end
+
+-- Nothing is owed that was charged when a limit was not asked.
+local function waive_debt(state, slot)
+  if not is_asked(state, slot) then
+    state.rule.waive_debt(state)
+  end
 end

@@ -2,7 +2,7 @@
 --
 -- KEYS  where all of it is kept
 -- ARGV  policy, how many limits it has; for each: how many units are in the logs before its own, rule, count, period,
---       burst, how many releases may have slots at one instant
+--       burst, how many releases may have slots at one instant, what it is told of periods and of hours
 -- Returns the other policy, or {now, turns, until when it is held (0: it is not), and for each limit {how many releases
 --       would have a slot right now, when the next slot is}}.
 
@@ -17,11 +17,12 @@ if not is_kept or other then
 end
 
 local function open(index)
-  local number = function(offset) return tonumber(ARGV[2 + (index - 1) * 6 + offset]) end
+  local at = 2 + (index - 1) * 8
+  local number = function(offset) return tonumber(ARGV[at + offset]) end
   local state = {
     head = heads + (index - 1) * HEAD,
     log = heads + limits * HEAD + number(1) * 8,
-    rule = RULES[ARGV[2 + (index - 1) * 6 + 2]],
+    rule = RULES[ARGV[at + 2]],
     count = number(3),
     period = number(4),
     burst = number(5),
@@ -31,6 +32,7 @@ local function open(index)
     newest = 0,
     cost = 1,
   }
+  read_calendar(state, ARGV[at + 7], ARGV[at + 8])
   if not read_head(state) then
     state.rule.begin(state)
   end
@@ -38,9 +40,9 @@ local function open(index)
   return state
 end
 
-local function earliest(state, since, cost)
+local function slot_of(state, since, cost)
   state.cost = cost
-  return math.max(since, state.rule.earliest(state, since))
+  return earliest(state, since, since)
 end
 
 -- The dearest release that may be at this instant costs as much as there is.
@@ -48,7 +50,7 @@ local function free(state, since)
   local least, most = 0, since > now and 0 or state.most
   while least < most do
     local middle = math.ceil((least + most) / 2)
-    if earliest(state, since, middle) <= now then
+    if slot_of(state, since, middle) <= now then
       least = middle
     else
       most = middle - 1
@@ -61,6 +63,6 @@ local answers = { now, queue.turns, held_until(now) }
 for index = 1, limits do
   local state = open(index)
   local since = math.max(now, state.newest)
-  table.insert(answers, { free(state, since), earliest(state, since, 1) })
+  table.insert(answers, { free(state, since), slot_of(state, since, 1) })
 end
 return answers

@@ -1,0 +1,124 @@
+//! What a server is told of the calendar, as it knows no zones: when periods begin, and the hours at which a limit is asked.
+//!
+//! It is as of the server's clock, by the zones of this machine, and reaches somewhat further than slots are booked ahead. If
+//! the clock shows another time than was expected, the script says so, and is asked again.
+
+use super::clock::Micros;
+use crate::rule::Extra;
+use crate::store::{Policy, Quota};
+use crate::time::Civil;
+
+/// Numbers for the scripts, in microseconds; none, if a limit does not go by the calendar.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Calendar {
+    /// How long after its beginning a period opens, how long before its end it closes, and when the periods begin.
+    pub(super) periods: String,
+    /// How long before the hours the last slot is, from when on and until when they are told, and when each begins and ends.
+    pub(super) hours: String,
+}
+
+/// Around the present, in nanoseconds since 1970.
+#[derive(Clone, Copy)]
+struct Reach {
+    from: i128,
+    to: i128,
+}
+
+impl Calendar {
+    /// What a script has to know of a limit when the server's clock shows about `now`.
+    pub(super) fn around(now: Micros, quota: &Quota, policy: &Policy) -> Self {
+        let (now, horizon) = (i128::from(now) * 1000, i128::from(policy.horizon));
+        let reach = Reach { from: (now - horizon).max(0), to: now + 2 * horizon };
+        let late = policy.deadline.into();
+        Calendar {
+            periods: told(periods(quota, late, reach).as_deref()),
+            hours: told(hours(quota, late, reach).as_deref()),
+        }
+    }
+}
+
+/// What is released as late as it may be must still be in its period.
+fn periods(quota: &Quota, late: i128, reach: Reach) -> Option<Vec<i128>> {
+    let civil = Civil::new(quota.period).filter(|_| quota.algorithm.facts().takes(Extra::Zone))?;
+    let zone = quota.hours.as_ref()?.zone;
+    let margin = i128::from(quota.margin);
+    let mut periods = vec![(margin + 999) / 1000, (margin + late) / 1000];
+    let mut period = civil.around(zone, reach.from);
+    while period.start <= reach.to {
+        periods.push(period.start.max(0) / 1000);
+        period = civil.around(zone, period.end);
+    }
+    periods.push(period.start / 1000);
+    Some(periods)
+}
+
+/// What is released as late as it may be must not be in the hours.
+fn hours(quota: &Quota, late: i128, reach: Reach) -> Option<Vec<i128>> {
+    let hours = quota.during()?;
+    let mut told = vec![late / 1000, reach.from / 1000, reach.to / 1000];
+    let mut at = reach.from;
+    while let Some(start) = hours.first(at, true).filter(|start| *start <= reach.to + late) {
+        at = hours.first(start, false)?;
+        told.extend([start / 1000, at / 1000]);
+    }
+    Some(told)
+}
+
+fn told(numbers: Option<&[i128]>) -> String {
+    numbers.unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Defaults, RateText};
+    use crate::store::Reserve;
+
+    /// In seconds, for the limits of a policy at this instant.
+    fn calendars(now: &str, rates: &[&str]) -> Vec<[Vec<i64>; 2]> {
+        let rate = |text: &&str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let policy = Policy::new(&rates.iter().map(rate).collect::<Vec<_>>(), Reserve::REMOTE);
+        let now = now.parse::<jiff::Timestamp>().unwrap().as_microsecond().try_into().unwrap();
+        let seconds = |text: &str| {
+            text.split_whitespace().map(|number| number.parse::<i64>().unwrap() / 1_000_000).collect()
+        };
+        let calendar = |quota| Calendar::around(now, quota, &policy);
+        policy
+            .quotas
+            .iter()
+            .map(calendar)
+            .map(|told| [told.periods, told.hours].map(|text| seconds(&text)))
+            .collect()
+    }
+
+    #[test]
+    fn days_and_hours_when_clocks_change() {
+        let hour = 3600;
+        let told = calendars(
+            "2026-03-28T23:30:00Z",
+            &[
+                "9/d,algo=calendar,margin=7s,tz=Europe/Berlin",
+                "9/h,margin=5s,during=02:00-03:30,tz=Europe/Berlin",
+                "9/h",
+            ],
+        );
+        // Of the last, releases may be late by 2 s. 2026-03-29 has 23 hours in Berlin, and its clocks do not show 02:00.
+        let midnight = 1_774_738_800;
+        let now = midnight + hour / 2;
+        assert_eq!(told[0], [vec![7, 9, midnight - 24 * hour, midnight, midnight + 23 * hour], vec![]]);
+        let hours = vec![2, now - hour, now + 2 * hour, midnight + 2 * hour, midnight + 2 * hour + hour / 2];
+        assert_eq!(told[1], [vec![], hours]);
+        assert!(told[2].iter().all(Vec::is_empty));
+    }
+
+    #[test]
+    fn what_is_told_stays_short_however_short_the_periods_are() {
+        let told = calendars("2026-03-28T23:30:00Z", &["9/s,algo=calendar,margin=1ms,tz=UTC", "100000/d"]);
+        assert!((180..200).contains(&told[0][0].len()), "{}", told[0][0].len());
+        let mut minutes: Vec<_> =
+            (0..30).map(|minute| format!("00:{:02}-00:{:02}", 2 * minute, 2 * minute + 1)).collect();
+        minutes.push("Mon".to_owned());
+        let told = calendars("2026-03-28T23:30:00Z", &[&format!("9/h,tz=UTC,during={}", minutes.join("+"))]);
+        assert_eq!(told[0][1].len(), 3 + 2 * 30);
+    }
+}

@@ -1,0 +1,187 @@
+//! Quotas of the calendar and limits with hours, in a server that knows no zones.
+
+use fastrand::Rng;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use throttle::config::{Defaults, RateText, Shared, State};
+use throttle::store::{Order, Policy, RedisStore, Store, status};
+use throttle::time::Time;
+
+use super::booking::{Frozen, agree};
+use super::client::{policy, some};
+use crate::civil::spans;
+use crate::support::seeds;
+
+const HOUR: u64 = 3_600_000_000;
+const DAY: u64 = 24 * HOUR;
+
+/// Whose clocks are still going to change, some at midnight, some by half an hour.
+const ZONES: [&str; 6] = [
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "America/Havana",
+    "America/St_Johns",
+    "America/Santiago",
+];
+
+/// Up to three limits, of which one at least goes by the calendar.
+fn limits(random: &mut Rng, zone: &str) -> Vec<String> {
+    let number = random.usize(1..=3);
+    let limit = |at| {
+        let kind = if at == 0 && random.bool() { 4 } else { random.usize(0..5) };
+        let algorithm = ["sliding", "bucket", "interval", "fixed", "calendar"][kind];
+        let hours = (random.bool() || at == 0 && kind < 4).then(|| spans(random).0);
+        let count = if hours.is_some() && random.u8(0..4) == 0 { 0 } else { random.u64(1..=9) };
+        let period = match kind {
+            4 => ["1d", "1d", "12h", "90m", "60m", "1w"][random.usize(0..6)].to_owned(),
+            _ => format!("{}m", random.u64(1..=300)),
+        };
+        let hours = hours.map_or(String::new(), |hours| format!(",during={hours}"));
+        let zone = if kind == 4 || !hours.is_empty() { format!(",tz={zone}") } else { String::new() };
+        let margin = ["1s", "7m", "1500ms"][random.usize(0..3)];
+        format!("{count}/{period},algo={algorithm},margin={margin}{hours}{zone}")
+    };
+    // Hours may be all of the week, and then a pause has no end.
+    let has_an_end = |limit: &String| {
+        limit.parse::<RateText>().is_ok_and(|rate| rate.resolve(&Defaults::default()).is_ok())
+    };
+    (0..number).map(limit).filter(has_an_end).collect()
+}
+
+#[test]
+fn slots_are_those_that_the_rules_in_the_process_allow() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let (mut booked, cases) = (0, seeds(5));
+    let number = usize::try_from(cases.end - cases.start).unwrap();
+    for seed in cases {
+        let mut random = Rng::with_seed(seed);
+        let zone = *random.choice(&ZONES).unwrap();
+        let from = Timestamp::from_second(random.i64(2_010_000_000..5_000_000_000)).unwrap();
+        let change = TimeZone::get(zone).unwrap().following(from).next().expect("a change").timestamp();
+        frozen.go_to(u64::try_from(change.as_microsecond()).unwrap() - random.u64(0..2 * DAY));
+        let limits = limits(&mut random, zone);
+        if limits.is_empty() {
+            continue;
+        }
+        let rates: Vec<_> = limits.iter().map(String::as_str).collect();
+        println!("seed {seed}: {rates:?} at {}", frozen.micros());
+        booked += agree(&mut frozen, &mut random, &format!("calendar-{seed}"), &rates);
+    }
+    assert!(number == 1 || booked > 20 * number, "only {booked}");
+}
+
+fn two_a_day(more: &str) -> Policy {
+    Policy { span: 100, ..policy(&[&format!("2/d,algo=calendar,tz=UTC,margin=10s{more}")]) }
+}
+
+fn slots(store: &mut RedisStore, frozen: &Frozen, count: u64) -> Vec<u64> {
+    let slots = store.book(&some(count)).unwrap().slots;
+    slots.iter().map(|&slot| frozen.server_time(slot)).collect()
+}
+
+/// Not before the next one, whoever asks, and whatever the server's clock shows until then.
+#[test]
+fn a_period_never_begins_a_second_time() {
+    for is_forgotten in [false, true] {
+        let Some(mut frozen) = Frozen::start() else { return };
+        let mut store = frozen.store("web", two_a_day(""));
+        let now = frozen.micros();
+        let midnight = (now / DAY + 1) * DAY;
+        assert_eq!(slots(&mut store, &frozen, 3), [now, now]);
+        // Two days back. All that is known of the state, if it is lost, is what the process has seen.
+        if is_forgotten {
+            frozen.server.ask::<()>("FLUSHALL");
+        }
+        frozen.pass(1000);
+        for back in [2 * DAY, 2 * DAY - HOUR, DAY, 3 * HOUR, 1000] {
+            frozen.set(now - back);
+            assert_eq!(store.book(&some(1)).unwrap().slots, [], "{back} before");
+            let mut other = frozen.store("web", two_a_day(""));
+            assert_eq!(other.book(&some(1)).unwrap().slots, [], "{back} before");
+        }
+        frozen.pass(midnight - 1000 - frozen.micros());
+        let expected = [midnight + 10_000_000; 2];
+        assert_eq!(slots(&mut store, &frozen, 3), expected);
+        // By its own clock, and whatever that of the process showed before.
+        let mut other = frozen.store("web", two_a_day(""));
+        assert_eq!(slots(&mut other, &frozen, 1).len(), 0);
+    }
+}
+
+#[test]
+fn what_is_lost_counts_as_used_until_the_period_ends() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let mut store = frozen.store("web", two_a_day(""));
+    let midnight = (frozen.micros() / DAY + 1) * DAY;
+    assert_eq!(slots(&mut store, &frozen, 1).len(), 1);
+    frozen.server.ask::<()>("FLUSHALL");
+    let answer = store.book(&some(1)).unwrap();
+    assert_eq!((answer.slots.len(), answer.warning.is_some()), (0, true));
+    frozen.pass(midnight - HOUR / 4 - frozen.micros());
+    assert_eq!(slots(&mut store, &frozen, 3), [midnight + 10_000_000; 2]);
+}
+
+/// The process takes the server's clock to show what its own on the wall does, and it is years ahead.
+#[test]
+fn a_new_state_may_begin_with_a_period_that_is_used_up() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let mut store = frozen.store("web", two_a_day(",start=empty"));
+    let midnight = (frozen.micros() / DAY + 1) * DAY;
+    let again = store.book(&some(1)).unwrap().ask_again.unwrap();
+    frozen.pass(midnight - HOUR / 4 - frozen.micros());
+    // An hour before the slot, which is 10 s after midnight.
+    let waited = frozen.local_time().since(again) / 1_000_000_000;
+    assert!((2689..=2690).contains(&waited), "{waited}");
+    assert_eq!(slots(&mut store, &frozen, 2), [midnight + 10_000_000; 2]);
+}
+
+/// In hours nothing goes, and outside of them any number at any cost, of which a log keeps what it has place for.
+#[test]
+fn a_pause_lets_nothing_through_and_then_everything() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    // 2033-05-18 is a Wednesday, and it is 03:33:20.
+    let limits = ["0/s,during=Wed@03:00-05:00,tz=UTC,margin=1s", "3/h,during=03:00-06:00,tz=UTC,margin=1s"];
+    let mut store = frozen.store("web", Policy { span: 100, ..policy(&limits) });
+    let midnight = frozen.micros() / DAY * DAY;
+    let mut book = |frozen: &mut Frozen, at: u64, count, cost: u64| {
+        frozen.pass(midnight + at - frozen.micros());
+        let slots = store.book(&Order { costs: [cost, cost].into(), ..some(count) }).unwrap().slots;
+        slots.iter().map(|&slot| frozen.server_time(slot) - midnight).collect::<Vec<_>>()
+    };
+    let half = HOUR / 2;
+    assert!(book(&mut frozen, 3 * HOUR + half + half / 2, 1, 1).is_empty(), "beyond the horizon");
+    // The fourth waits for the end of the hours.
+    assert_eq!(book(&mut frozen, 4 * HOUR + half, 4, 1), [5 * HOUR; 3]);
+    assert_eq!(book(&mut frozen, 5 * HOUR + half, 1, 9), [6 * HOUR]);
+    assert_eq!(book(&mut frozen, 6 * HOUR, 50, 2), [6 * HOUR; 50]);
+    // On the next day, a release that is late would be in the hours, in which one that is dear waits for their end.
+    let before = 24 * HOUR + 3 * HOUR - 1_000_000;
+    assert_eq!(book(&mut frozen, before - 1, 2, 9), [before - 1; 2]);
+    assert!(book(&mut frozen, before, 1, 1).is_empty(), "there is no end within the horizon");
+}
+
+#[test]
+fn the_status_says_how_much_of_a_period_is_left() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let shared = Shared { state: State::parse(&frozen.server.url("web")).unwrap(), timeout: 20_000_000_000 };
+    let limits = ["2/d,algo=calendar,tz=UTC,margin=10s", "5/h,during=Wed@03:00-05:00,tz=UTC,margin=10s"];
+    let mut store = frozen.store("web", policy(&limits));
+    let told = || {
+        let status = status(&shared, Time(0)).unwrap().expect("a state");
+        status.limits.iter().map(|limit| (limit.capacity, limit.free, limit.next_in)).collect::<Vec<_>>()
+    };
+    let order = Order { costs: [1, 3].into(), ..some(1) };
+    store.book(&order).unwrap();
+    assert_eq!(told(), [(2, 1, 0), (5, 2, 0)]);
+    store.book(&Order { costs: [1, 2].into(), ..some(1) }).unwrap();
+    // It is 03:33:20 on a Wednesday.
+    let second = 1_000_000_000;
+    let midnight = (20 * 3600 + 26 * 60 + 50) * second;
+    assert_eq!(told(), [(2, 0, midnight), (5, 0, 3610 * second)]);
+    frozen.pass(HOUR / 2);
+    assert_eq!(told()[1], (5, 0, 1810 * second));
+    // Outside of the hours.
+    frozen.pass(2 * HOUR);
+    assert_eq!(told()[1], (5, 5, 0));
+}

@@ -12,6 +12,56 @@
 //! [`gate`], and the rules are in [`rule`]. The one loop, which asks the scheduler what to do and does it, is
 //! [`runtime::Driver`].
 //!
+//! # The house
+//!
+//! Each room uses only what `tests/it/rooms.rs` allows; no two need each other.
+//!
+//! | room | what happens there |
+//! |---|---|
+//! | `main`, `lib`, `program`, `verbs` | wiring, top to bottom: run, plan, audit, state, help |
+//! | `runtime` | the driver, which is the only loop; clock, waiting, threads, signals, files, the simulated world |
+//! | `ui` | messages, progress, statistics |
+//! | `cli` | clap: what was typed becomes a `Config` |
+//! | `schedule` | what is released in which order: events in, actions out, no I/O. `queue` (lanes and their order), `batch` (what makes one release), `admit` (what leaves at an instant), `attempts` and `ended` (commands), `needs` (what the gate needs in time) |
+//! | `store` | slots that processes share: a file, a server |
+//! | `sink` | standard output, the dry run, commands (`jobs`) |
+//! | `source` | bytes → blocks → items, with their cost and key; time stamps |
+//! | `records` | records that tell when they happened, in their order; the log of commands: written, read back, resumed |
+//! | `gate` | what may leave when. `Own`: the limits of this run (`Limits`), each a rule with one history (`Single`) or one for each key (`Keyed`). `Slots`: slots that a store has booked (`orders`), for what waits (`demands`), are held (`booked`, `lease`) and given back |
+//! | `config` | what it means: rates, selectors, quantities, where state is |
+//! | `rule` | all that is known of an algorithm, a file and a script each: name and options, when a release may be and what is charged for it (`Rule`), slots (`SlotRule`), everything else (`Facts`) |
+//! | `pace` | the same limits for other programs: a library with a stable interface; built alone without the feature `cli` |
+//! | `time` | instants (`Time`), the clock on the wall (`Wall`), and the calendar: zones, civil periods, hours of the week |
+//! | `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable` | what all may use |
+//!
+//! An item's way: `source::Reader` reads a block, `Intake` cuts items off it and charges them, `schedule::Queue` has them
+//! wait in lanes, `schedule::admit` puts what may go into a `Batch`, the driver gives it to the `Sink` and tells the
+//! scheduler how many items have left. Items that nothing holds up pass the lanes by, as they lie in their block.
+//!
+//! # To add ...
+//!
+//! **What servers say of their quotas**: a row in `sink/jobs/dialects.rs`.
+//!
+//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its slots, its tests), its script `rule/NAME.lua`, and its name in
+//! `rule/mod.rs`, in whose match the compiler asks for it. Then ALGORITHMS in
+//! `man/throttle.1.in`; help and completions take
+//! theirs from the facts, and the random tests the name. What these expect of the rule stands in `tests/it/property` and in
+//! `store/ledger/tests/audit.rs`.
+//!
+//! **A selector**: `config/selector.rs` (parse, print), `source/select.rs` (find it in the bytes of an item), the manual. In a
+//! command it is a placeholder without more ado: `config/template.rs`, `sink/jobs/expander.rs`.
+//!
+//! **An output mode**: `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`; something else than standard
+//! output or commands: a `Sink` of its own in `sink`, and `verbs/run.rs`, which picks it.
+//!
+//! **A store**: a room below `store` with a `Store`, its state in `config/state.rs`, `store/open.rs`, and `tests/it/stores.rs`,
+//! which holds every store to the same tests.
+//!
+//! **An option**: `cli/args.rs`, `cli/meaning.rs`, a field in `config`, and where it is used. In the manual, its line under OPTIONS
+//! is made of the short help; a section of `man/throttle.1.in` tells the rest.
+//!
+//! # The library alone
+//!
 //! Without the feature `cli` there is only [`pace`]: limits for programs of one's own, and what they need.
 
 // What only the program uses.

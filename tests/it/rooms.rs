@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Rooms that any other may use, and that use none.
 const COMMON: [&str; 8] = ["time", "exit", "charge", "inherited", "interrupt", "output", "pipe", "printable"];
 
-/// The other rooms, each with those it may use, which stand above it. See CONTRIBUTING.md for what is in them.
+/// The other rooms, each with those it may use, which stand above it. The docs of the library tell what is in them.
 const ROOMS: [(&str, &[&str]); 13] = [
     ("rule", &[]),
     ("config", &["rule"]),

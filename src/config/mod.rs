@@ -18,6 +18,7 @@ mod server;
 mod state;
 mod stats;
 mod template;
+mod until;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -43,6 +44,7 @@ pub use server::{Address, Server};
 pub use state::{Shared, State, VARIABLE, check_shareable};
 pub use stats::Stats;
 pub use template::{Piece, Template};
+pub use until::Until;
 
 use crate::time::Time;
 
@@ -182,6 +184,10 @@ pub struct Queue {
     pub in_order: bool,
     /// The most items that wait in lanes; then reading stops.
     pub lookahead: NonZeroU64,
+    /// For how many nanoseconds anything waits, at most.
+    pub max_wait: Option<u64>,
+    /// After this, nothing is released.
+    pub until: Option<Until>,
 }
 
 /// How many items make one release.

@@ -116,7 +116,7 @@ impl Schedule {
     }
 
     /// Looks at the next item that was read. Returns whether there is one.
-    fn look(&mut self, now: Time) -> bool {
+    pub(super) fn look(&mut self, now: Time) -> bool {
         while !self.stopping && !self.rejects.are_full() {
             match self.intake.look() {
                 None => return false,

@@ -192,6 +192,17 @@ impl Queue {
         }
     }
 
+    /// The lanes whose front is sent for the first time, in the order of the input, if fronts are tracked.
+    pub(super) fn fresh(&self) -> impl Iterator<Item = usize> {
+        let lanes = self.fronts.iter().flatten().map(|(_, at)| *at);
+        lanes.filter(|&at| self.is_fresh(at))
+    }
+
+    /// Whether the front of a lane, if there is one, is sent for the first time.
+    pub(super) fn is_fresh(&self, at: usize) -> bool {
+        self.lanes[at].lane.front().is_some_and(|front| front.segment.attempt() == 1)
+    }
+
     /// How many bytes of the input stand before the first item that waits.
     pub(super) fn offset(&self) -> Option<u64> {
         self.fronts().map(Segment::offset).min()
@@ -435,6 +446,19 @@ impl Queue {
         ready.chain(waiting).min().map(|(_, at)| at)
     }
 
+    /// When the first release may be from `now` on, or one that is no later than `by`.
+    pub(super) fn earliest(&self, rules: &Rules, now: Time, by: Time) -> Option<Verdict> {
+        let lanes = (0..self.lanes.len()).filter(|&at| self.lanes[at].lane.front().is_some());
+        let mut earliest = None;
+        for answer in lanes.map(|at| self.ask(at, rules, Part::All, now).from) {
+            earliest = Some(earliest.map_or(answer, |other: Verdict| other.min(answer)));
+            if answer.allows(by) {
+                break;
+            }
+        }
+        earliest
+    }
+
     /// The lane that may release first, at `now` at the earliest, of the few whose items the sink still takes.
     fn soonest_before(&self, rules: &Rules, now: Time) -> Option<(Opening, usize)> {
         let fronts = self.fronts.iter().flat_map(|fronts| fronts.range(..(rules.batcher.before(), 0)));
@@ -528,7 +552,7 @@ impl Queue {
         })
     }
 
-    fn ask(&self, at: usize, rules: &Rules, part: Part, now: Time) -> Opening {
+    pub(super) fn ask(&self, at: usize, rules: &Rules, part: Part, now: Time) -> Opening {
         ask(&self.lanes[at].lane, rules, part, now)
     }
 
@@ -706,11 +730,17 @@ mod tests {
         let rates = depends_on_since.then(|| rate.resolve(&Defaults::default()).unwrap());
         // What costs nothing is not charged.
         let gate = Box::new(Own::new(rates.into_iter().collect(), Time(0)));
-        Rules { gate, batcher: Batcher::new(batch, BatchTerms::default()), on_limit: OnLimit::Wait }
+        let batcher = Batcher::new(batch, BatchTerms::default());
+        Rules { gate, batcher, on_limit: OnLimit::Wait, max_wait: None }
     }
 
     fn queue(lookahead: u64) -> Queue {
-        Queue::new(Config { in_order: false, lookahead: lookahead.try_into().unwrap() })
+        Queue::new(Config {
+            in_order: false,
+            lookahead: lookahead.try_into().unwrap(),
+            max_wait: None,
+            until: None,
+        })
     }
 
     #[test]

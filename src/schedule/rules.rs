@@ -11,6 +11,8 @@ pub(super) struct Rules {
     pub(super) gate: Box<dyn Gate>,
     pub(super) batcher: Batcher,
     pub(super) on_limit: OnLimit,
+    /// For how many nanoseconds an item waits that is refused otherwise.
+    pub(super) max_wait: Option<u64>,
 }
 
 impl Rules {
@@ -22,7 +24,7 @@ impl Rules {
 
     /// Whether an item goes as of its arrival or not at all. What is tried again did go, and waits.
     pub(super) fn judges(&self, front: &Items) -> bool {
-        self.on_limit.never_waits() && front.segment.attempt() == 1
+        self.on_limit.never_waits() && self.max_wait.is_none() && front.segment.attempt() == 1
     }
 
     /// Hands on what a lane would release next, and whether that is judged instead of made to wait.

@@ -53,3 +53,4 @@ mod support;
 mod tags;
 mod terminal;
 mod vectors;
+mod waits;

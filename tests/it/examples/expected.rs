@@ -46,6 +46,17 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for 9m59s")],
         ..Example::PLAIN
     },
+    Example { part: "--until 9h --max-wait 1h", shows: &[FETCHED], ..Example::PLAIN },
+    Example {
+        part: "--on-limit drop --max-wait 200ms",
+        inputs: &[("log", "0 a\n0 b\n0 c\n0.9 d\n0.9 e\n")],
+        changed: ("throttle", "throttle --dry-run --arrivals col:1"),
+        loses_items: true,
+        shows: &[Shows::Output(
+            "0.000000000\t0 a\n0.000000000\t0 b\n1.000000000\t0.9 d\n1.000000000\t0.9 e\n",
+        )],
+        ..Example::PLAIN
+    },
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         // On a Friday, at seven in New York.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use throttle::config::{Algorithm, OnLimit, Rate, Start};
+use throttle::config::{Algorithm, OnLimit, Rate, Start, Until};
 use throttle::exit::Exit;
 
 use super::case::{Case, Item, is_window};
@@ -23,8 +23,15 @@ pub(super) struct Expected {
 pub(super) fn expected(case: &Case) -> Expected {
     let mut model = Model::new(case);
     while !model.is_over() {
+        if model.is_time_up() {
+            break;
+        }
         model.admit();
-        if !model.step() {
+        if !model.step() && !model.expire() {
+            if model.is_too_late() {
+                model.exit = Exit::Refused;
+                break;
+            }
             model.now += 1;
         }
         assert!(model.now < 1_000_000, "it never ends");
@@ -123,7 +130,7 @@ impl<'a> Model<'a> {
 
     /// One release, or one refusal, if there is one to be made now.
     fn step(&mut self) -> bool {
-        let never_waits = matches!(self.case.config.on_limit, OnLimit::Drop | OnLimit::Fail);
+        let never_waits = self.polices() && self.max_wait().is_none();
         let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
         let offers = offers.filter(|offer| never_waits || self.allows(offer, &offer.costs));
         let Some(offer) = offers.min_by_key(|offer| offer.items[0].number) else { return false };
@@ -135,6 +142,60 @@ impl<'a> Model<'a> {
             self.refused += self.take(&offer).len() as u64;
         }
         true
+    }
+
+    fn polices(&self) -> bool {
+        matches!(self.case.config.on_limit, OnLimit::Drop | OnLimit::Fail)
+    }
+
+    fn max_wait(&self) -> Option<u64> {
+        self.case.config.queue.max_wait
+    }
+
+    /// Whether nothing is released any more. What is there by then is left.
+    fn is_time_up(&mut self) -> bool {
+        let Some(Until::After(nanos)) = self.case.config.queue.until else { return false };
+        let is_over = self.now > self.start + nanos;
+        let has_arrived = |item: &&&Item| item.arrival <= self.now;
+        let next = self.to_come.front().filter(|_| self.ended.is_none());
+        let next = next.filter(has_arrived).map(|item| item.is_too_dear(&self.case.rates));
+        match next {
+            _ if !is_over => {}
+            _ if self.held() > 0 => self.exit = Exit::Refused,
+            Some(is_too_dear) => self.exit = if is_too_dear { Exit::Error } else { Exit::Refused },
+            None => {}
+        }
+        is_over
+    }
+
+    /// One refusal of what has waited for too long, if there is one to be made now.
+    fn expire(&mut self) -> bool {
+        let Some(wait) = self.max_wait().filter(|_| self.polices()) else { return false };
+        let fronts = self.lanes.values().filter_map(|lane| lane.waiting.front().copied());
+        let Some(item) = fronts.filter(|item| item.arrival + wait <= self.now).min_by_key(|item| item.number)
+        else {
+            return false;
+        };
+        if self.case.config.on_limit == OnLimit::Fail {
+            self.exit = Exit::Refused;
+        } else {
+            self.refused += 1;
+            self.lanes.entry(self.case.lane(item)).or_default().waiting.pop_front();
+        }
+        true
+    }
+
+    /// Whether something waits, and nothing can go soon enough.
+    fn is_too_late(&mut self) -> bool {
+        let Some(wait) = self.max_wait().filter(|_| !self.polices() && self.held() > 0) else { return false };
+        let now = self.now;
+        let goes = (now..=now + wait).any(|at| {
+            self.now = at;
+            let mut offers = self.lanes.values().filter_map(|lane| self.offer(lane));
+            offers.any(|offer| self.allows(&offer, &offer.costs))
+        });
+        self.now = now;
+        !goes
     }
 
     /// What a lane would release now, if the limits allowed it.

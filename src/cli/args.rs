@@ -10,8 +10,8 @@ use clap::{ArgAction, Parser, ValueHint};
 
 use super::{help, packaged};
 use crate::config::{
-    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Period, Resume, Selector,
-    Source, Stats, Tag, Until, When, parse_count, parse_delimiter, parse_duration, parse_instant,
+    Algorithm, Arrivals, Backoff, Batch, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume,
+    Selector, Source, Stats, Tag, Until, When, parse_count, parse_delimiter, parse_duration, parse_instant,
     parse_limit_count, parse_limit_period, parse_size,
 };
 use crate::time::Time;
@@ -136,6 +136,14 @@ pub struct Cli {
     /// period: say -n 1 -p 50ms rather than -n 20 -p 1s. For every limit that has no margin= of its own.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, help_heading = "Limits")]
     pub(super) margin: Option<u64>,
+
+    /// Delay each release at random by up to DUR
+    ///
+    /// From the instant at which the limits would admit it; then they are asked again. So releases are never closer together than
+    /// the limits allow, and items with the same keys keep their order. With DUR,seed=N, the same items are delayed by as
+    /// much each time, also in a dry run; -v tells the seed of a run without one.
+    #[arg(long, value_name = "DUR", hide_short_help = true, help_heading = "Limits")]
+    pub(super) jitter: Option<Jitter>,
 
     /// Share the limits with all runs that name this STATE
     ///

@@ -47,6 +47,10 @@ impl Cli {
         let on_limit = self.on_limit.unwrap_or_default();
         let shared = self.shared()?;
         if shared.is_some() {
+            ensure!(
+                self.jitter.is_none(),
+                "--jitter cannot be used with shared limits: a slot would be over before the delay is"
+            );
             check_shareable(&limits, on_limit, batch)?;
         }
         let report = match (self.verbose, self.quiet) {
@@ -85,12 +89,17 @@ impl Cli {
             in_order: self.in_order,
             lookahead: self.lookahead.unwrap_or(LOOKAHEAD),
             max_wait: self.max_wait.filter(|_| !self.once),
+            jitter: self.jitter,
             until: self.until,
         }
     }
 
     fn check_waits(&self, on_limit: OnLimit, batch: Batch) -> Result<()> {
-        let flags = [(self.max_wait.is_some(), "--max-wait"), (self.until.is_some(), "--until")];
+        let flags = [
+            (self.max_wait.is_some(), "--max-wait"),
+            (self.until.is_some(), "--until"),
+            (self.jitter.is_some(), "--jitter"),
+        ];
         if let Some((_, flag)) = flags.into_iter().find(|(is_given, _)| *is_given && self.audit) {
             bail!("--audit waits for nothing: leave out {flag}");
         }

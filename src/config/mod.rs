@@ -7,6 +7,7 @@ mod delimiter;
 mod duration;
 mod fraction;
 mod instant;
+mod jitter;
 mod limits;
 mod named;
 mod nearest;
@@ -33,6 +34,7 @@ pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, 
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use instant::parse_instant;
+pub use jitter::Jitter;
 pub use limits::{Limits, Source};
 pub use named::Named;
 pub use quantity::{parse_count, parse_decimal, parse_size};
@@ -186,6 +188,8 @@ pub struct Queue {
     pub lookahead: NonZeroU64,
     /// For how many nanoseconds anything waits, at most.
     pub max_wait: Option<u64>,
+    /// By how much each release is delayed.
+    pub jitter: Option<Jitter>,
     /// After this, nothing is released.
     pub until: Option<Until>,
 }

@@ -132,7 +132,8 @@ impl Schedule {
         let delimiter = Delimiter::new(&config.input.delimiter);
         let separator = config.input.separator.clone();
         let charger = Charger::new(&rates, separator.as_deref());
-        let singly = config.on_limit != OnLimit::Wait || config.command().is_some();
+        let singly =
+            config.queue.jitter.is_some() || config.on_limit != OnLimit::Wait || config.command().is_some();
         let selectors = config.command().map_or(&[][..], |run| run.template.selectors());
         let needed = Fields::new(selectors, separator.as_deref());
         let tally = Tally::new(&rates);
@@ -146,6 +147,7 @@ impl Schedule {
                 gate: Box::new(gate),
                 on_limit: config.on_limit,
                 max_wait,
+                jitter: config.queue.jitter,
             },
             queue,
             delimiter,

@@ -293,6 +293,12 @@ impl Queue {
         self.holds.until(&self.lanes[at].name)
     }
 
+    /// Delays the next release of a lane.
+    pub(super) fn delay(&mut self, at: usize, until: Time, rules: &Rules) {
+        self.lanes[at].lane.delay(until);
+        self.place(at, rules);
+    }
+
     /// From now on, items have other keys.
     pub(super) fn forget_keys(&mut self) {
         self.holds.forget_keys();
@@ -361,7 +367,7 @@ impl Queue {
         let Some(position) = self.position(at) else { return };
         // If there is one lane for all, the whole gate is asked at once.
         let opening = match self.config.in_order {
-            true => Opening::at(Time::ZERO),
+            true => Opening::at(self.lanes[at].lane.delayed_until()),
             false => self.ask(at, rules, Part::Keyed, Time::ZERO),
         };
         self.keep(at, rules, opening);
@@ -710,7 +716,7 @@ fn ask(lane: &Lane, rules: &Rules, part: Part, now: Time) -> Opening {
     let answer = rules.with_request(lane, |is_judged, request| match is_judged {
         // It is judged as soon as it is complete.
         true => rules.gate.judged(request),
-        false => rules.gate.ask(part, request, now),
+        false => rules.gate.ask(part, request, now.max(lane.delayed_until())),
     });
     answer.unwrap_or(Opening::NEVER)
 }
@@ -731,7 +737,7 @@ mod tests {
         // What costs nothing is not charged.
         let gate = Box::new(Own::new(rates.into_iter().collect(), Time(0)));
         let batcher = Batcher::new(batch, BatchTerms::default());
-        Rules { gate, batcher, on_limit: OnLimit::Wait, max_wait: None }
+        Rules { gate, batcher, on_limit: OnLimit::Wait, max_wait: None, jitter: None }
     }
 
     fn queue(lookahead: u64) -> Queue {
@@ -739,6 +745,7 @@ mod tests {
             in_order: false,
             lookahead: lookahead.try_into().unwrap(),
             max_wait: None,
+            jitter: None,
             until: None,
         })
     }

@@ -21,6 +21,7 @@ mod habits;
 mod halts;
 mod holds;
 mod hours;
+mod jitter;
 mod jobs;
 mod jobs_simulated;
 mod keys;

@@ -46,6 +46,15 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for 9m59s")],
         ..Example::PLAIN
     },
+    Example {
+        part: "--jitter 5s -j 8",
+        inputs: &[("urls", "https://a.example/1\nhttps://b.example/2\nhttps://a.example/3\n")],
+        changed: ("--jitter 5s", "--dry-run --jitter 5s,seed=2"),
+        shows: &[Shows::Output(
+            "0.776107755\tcurl -fsSO https://b.example/2\n3.581411725\tcurl -fsSO https://a.example/1\n16.351601622\tcurl -fsSO https://a.example/3\n",
+        )],
+        ..Example::PLAIN
+    },
     Example { part: "--until 9h --max-wait 1h", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         part: "--on-limit drop --max-wait 200ms",

@@ -14,6 +14,7 @@ use crate::support::{of_any_period, seeds};
 const ARRIVAL: &str = "col:1";
 const COST: &str = "col:2";
 const MAX_WAIT: &str = "--max-wait=";
+const JITTER: &str = "--jitter=";
 const UNTIL: &str = "--until=";
 pub(super) const KEYS: [&str; 2] = ["col:3", "col:4"];
 
@@ -147,7 +148,7 @@ fn parse(args: &[String]) -> Config {
 
 /// With `-B N,DUR`, DUR is a time, as it is with `--max-wait` and `--until`.
 fn stretched(arg: &str, scale: u64) -> String {
-    for flag in [MAX_WAIT, UNTIL] {
+    for flag in [MAX_WAIT, UNTIL, JITTER] {
         if let Some(nanos) = arg.strip_prefix(flag).and_then(|nanos| nanos.strip_suffix("ns")) {
             return format!("{flag}{}ns", nanos.parse::<u64>().expect("nanoseconds") * scale);
         }
@@ -210,6 +211,9 @@ fn modes(random: &mut Rng) -> Vec<String> {
     }
     if chance(random, 25) {
         modes.push(format!("{MAX_WAIT}{}ns", linger + random.u8(0..=15)));
+    }
+    if chance(random, 15) {
+        modes.push(format!("{JITTER}{}ns,seed={}", random.u8(0..=12), random.u8(..)));
     }
     if chance(random, 10) {
         modes.push(format!("{UNTIL}{}ns", random.u8(0..=80)));

@@ -57,6 +57,8 @@ struct Model<'a> {
 struct Lane<'a> {
     waiting: VecDeque<&'a Item>,
     previous: u64,
+    /// Until when its next release is delayed.
+    delay: Option<u64>,
 }
 
 /// Items that may leave together, what they cost, and since when they are next in line.
@@ -134,6 +136,9 @@ impl<'a> Model<'a> {
         let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
         let offers = offers.filter(|offer| never_waits || self.allows(offer, &offer.costs));
         let Some(offer) = offers.min_by_key(|offer| offer.items[0].number) else { return false };
+        if self.delay(offer.items[0]) {
+            return true;
+        }
         if self.allows(&offer, &offer.costs) {
             self.release(&offer);
         } else if self.case.config.on_limit == OnLimit::Fail {
@@ -141,6 +146,17 @@ impl<'a> Model<'a> {
         } else {
             self.refused += self.take(&offer).len() as u64;
         }
+        true
+    }
+
+    /// Delays an item that could go now, unless that was done.
+    fn delay(&mut self, item: &Item) -> bool {
+        let Some(jitter) = self.case.config.queue.jitter else { return false };
+        let lane = self.lanes.entry(self.case.lane(item)).or_default();
+        if lane.delay.is_some() {
+            return false;
+        }
+        lane.delay = Some(self.now + jitter.delay(item.number as u64 + 1, 1));
         true
     }
 
@@ -180,7 +196,9 @@ impl<'a> Model<'a> {
             self.exit = Exit::Refused;
         } else {
             self.refused += 1;
-            self.lanes.entry(self.case.lane(item)).or_default().waiting.pop_front();
+            let lane = self.lanes.entry(self.case.lane(item)).or_default();
+            lane.waiting.pop_front();
+            lane.delay = None;
         }
         true
     }
@@ -200,16 +218,19 @@ impl<'a> Model<'a> {
 
     /// What a lane would release now, if the limits allowed it.
     fn offer(&self, lane: &Lane<'a>) -> Option<Offer<'a>> {
-        let front = lane.waiting.front()?;
+        let front = lane.waiting.front().filter(|_| lane.delay.is_none_or(|until| until <= self.now))?;
+        // What never waits is judged as of the end of its delay.
+        let never_waits = self.polices() && self.max_wait().is_none();
+        let ready = lane.delay.filter(|_| never_waits).unwrap_or(0);
         let Some(linger) = self.case.config.batch.linger else {
-            let since = front.arrival.max(lane.previous);
+            let since = front.arrival.max(lane.previous).max(ready);
             let alone = Offer { items: vec![front], costs: self.costs(front), since };
             return Some(self.joined(lane, alone, self.now, |offer, costs| self.allows(offer, costs)));
         };
         let full = lane.waiting.get(usize::try_from(self.case.config.batch.items.get()).ok()? - 1);
         let closes = [full.map(|item| item.arrival), self.ended].into_iter().flatten();
         let closes = closes.fold(front.arrival + linger, u64::min);
-        let since = closes.max(lane.previous);
+        let since = closes.max(lane.previous).max(ready);
         let alone = Offer { items: vec![front], costs: self.costs(front), since };
         (since <= self.now).then(|| self.joined(lane, alone, closes, |_, costs| !self.is_impossible(costs)))
     }
@@ -278,6 +299,7 @@ impl<'a> Model<'a> {
 
     fn take(&mut self, offer: &Offer<'a>) -> VecDeque<&'a Item> {
         let lane = self.lanes.entry(self.case.lane(offer.items[0])).or_default();
+        lane.delay = None;
         let rest = lane.waiting.split_off(offer.items.len());
         std::mem::replace(&mut lane.waiting, rest)
     }

@@ -52,6 +52,26 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::InOutput("1 used, 499 free, next slot now\n")],
         ..Example::PLAIN
     },
+    Example {
+        part: "--jitter 5s -j 8",
+        inputs: &[("urls", "https://a.example/1\nhttps://b.example/2\nhttps://a.example/3\n")],
+        changed: ("--jitter 5s", "--dry-run --jitter 5s,seed=2"),
+        shows: &[Shows::Output(
+            "0.776107755\tcurl -fsSO https://b.example/2\n3.581411725\tcurl -fsSO https://a.example/1\n16.351601622\tcurl -fsSO https://a.example/3\n",
+        )],
+        ..Example::PLAIN
+    },
+    Example { part: "--until 9h --max-wait 1h", shows: &[FETCHED], ..Example::PLAIN },
+    Example {
+        part: "--on-limit drop --max-wait 200ms",
+        inputs: &[("log", "0 a\n0 b\n0 c\n0.9 d\n0.9 e\n")],
+        changed: ("throttle", "throttle --dry-run --arrivals col:1"),
+        loses_items: true,
+        shows: &[Shows::Output(
+            "0.000000000\t0 a\n0.000000000\t0 b\n1.000000000\t0.9 d\n1.000000000\t0.9 e\n",
+        )],
+        ..Example::PLAIN
+    },
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         // On a Friday at noon.

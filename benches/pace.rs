@@ -70,7 +70,7 @@ fn admitted_by_governor(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn refused_by_governor(bencher: Bencher<'_, '_>) {
     let clock = FakeRelativeClock::default();
-    let quota = Quota::with_period(Duration::from_hours(1)).expect("not 0");
+    let quota = Quota::with_period(Duration::from_secs(3600)).expect("not 0");
     let limiter: Governor = RateLimiter::direct_with_clock(quota, clock);
     limiter.check().expect("it is the first");
     bencher.counter(ItemsCount::new(ROUNDS)).bench_local(|| {

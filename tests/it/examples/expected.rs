@@ -46,6 +46,7 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for 9m59s")],
         ..Example::PLAIN
     },
+    Example { part: "-r 2/running,key=host -j 50", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         part: "--jitter 5s -j 8",
         inputs: &[("urls", "https://a.example/1\nhttps://b.example/2\nhttps://a.example/3\n")],

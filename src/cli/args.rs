@@ -67,7 +67,8 @@ pub struct Cli {
     /// the period after its end), during=HOURS (it is asked only then, as in Mon-Fri@09:00-17:00) and tz=ZONE (of
     /// these hours, or of the calendar; by default the zone of the system).
     ///
-    /// 0/s,during=HOURS releases nothing at these hours.
+    /// 0/s,during=HOURS releases nothing at these hours. N/running[,key=SEL] admits a command while fewer than N are running, in all or
+    /// of its key.
     ///
     /// May be given several times, and together with -n and -p: an item is released when all limits admit it.
     ///

@@ -62,8 +62,8 @@ impl Cli {
         let (progress, plot) = (self.progress, self.plot.clone());
         let (as_json, metrics) = (self.stats.contains(&Stats::Json), self.metrics()?);
         ensure!(
-            !limits.count_exits() || !self.command.is_empty() || self.once,
-            "from=exit is for a command: add one, such as -- curl"
+            !limits.count_exits() || !self.command.is_empty() || self.once || self.audit,
+            "from=exit and N/running are for a command: add one, such as -- curl"
         );
         self.check_waits(on_limit, batch)?;
         let action = if self.once { self.once(&limits)? } else { self.action()? };

@@ -11,13 +11,18 @@ use super::rate_text::RateText;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Amount {
     pub(super) count: u64,
-    /// In nanoseconds.
+    /// In nanoseconds. For what is running, there is none: it is 0.
     pub(super) period: u64,
+    /// It is a number of running commands.
+    pub(super) is_running: bool,
     /// What was written, if this is a little less: that has too many decimals.
     pub(super) rounded_from: Option<String>,
     /// What the user may not have meant.
     pub(super) warning: Option<String>,
 }
+
+/// In place of a period: how many may run, not how many may start.
+pub(super) const RUNNING: &str = "running";
 
 /// Units of a rate that are written in one word, and their periods.
 const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
@@ -31,6 +36,15 @@ impl Amount {
         let Some((number, period)) = split(text).filter(|(_, period)| !period.is_empty()) else {
             bail!("a rate says per what");
         };
+        if period == RUNNING {
+            return Ok(Amount {
+                count: parse_count(number)?,
+                period: 0,
+                is_running: true,
+                rounded_from: None,
+                warning: None,
+            });
+        }
         let (digits, scale) = parse_scaled(number)?;
         ensure!(digits / scale <= u64::MAX.into(), "too large, the most is 2^64-1");
         let nanos = parse_period(period)?;
@@ -40,7 +54,7 @@ impl Amount {
             .with_context(|| format!("'{text}' is too slow: the longest period is 584 years"))?;
         let warning = month_warning(text, period, nanos, &format!("{number}/"));
         let rounded_from = as_written.is_none().then(|| text.trim().to_owned());
-        Ok(Amount { count, period: nanos, rounded_from, warning })
+        Ok(Amount { count, period: nanos, is_running: false, rounded_from, warning })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::amount::RUNNING;
 use super::duration::format_duration;
 use super::selector::Selector;
 use crate::rule::{Algorithm, Terms};
@@ -25,6 +26,8 @@ pub enum From {
     Start,
     /// All of its command's life, and its end.
     Exit,
+    /// Its command's life.
+    Running,
 }
 
 /// What a limit is when its RATE does not say.
@@ -47,7 +50,7 @@ pub struct Defaults {
 pub struct Rate {
     /// N: how much cost per period. Only a limit from a file may have 0, which pauses.
     pub count: u64,
-    /// P in nanoseconds, without the margin. Never 0.
+    /// P in nanoseconds, without the margin. 0 if it is about what is running.
     pub period: u64,
     /// The rule.
     pub algorithm: Algorithm,
@@ -102,7 +105,10 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{},algo={}", self.count, format_duration(self.period), self.algorithm)?;
+        match self.from {
+            From::Running => write!(f, "{}/{RUNNING}", self.count)?,
+            _ => write!(f, "{}/{},algo={}", self.count, format_duration(self.period), self.algorithm)?,
+        }
         if let Some(burst) = self.burst {
             write!(f, ",burst={burst}")?;
         }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::{Error, Result, anyhow, bail, ensure};
 
-use super::amount::{Amount, Period};
+use super::amount::{Amount, Period, RUNNING};
 use super::duration::parse_duration;
 use super::named::Named;
 use super::nearest::nearest;
@@ -38,12 +38,13 @@ impl RateText {
     pub fn new(count: u64, period: Option<Period>) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
         let Period { nanos, warning } = period.unwrap_or(Period { nanos: SECOND, warning: None });
-        Self::of(Amount { count, period: nanos, rounded_from: None, warning })
+        Self::of(Amount { count, period: nanos, is_running: false, rounded_from: None, warning })
     }
 
     /// With nothing else said. The count may be 0.
     fn of(amount: Amount) -> Result<Self> {
-        ensure!(amount.period > 0, "a period of 0 is no limit: the least is 1ns");
+        ensure!(amount.period > 0 || amount.is_running, "a period of 0 is no limit: the least is 1ns");
+        let from = if amount.is_running { From::Running } else { From::Start };
         Ok(RateText {
             amount,
             algorithm: None,
@@ -52,7 +53,7 @@ impl RateText {
             during: None,
             zone: None,
             start: Start::Full,
-            from: From::Start,
+            from,
             cost: None,
             key: None,
             only: None,
@@ -78,6 +79,10 @@ impl RateText {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        ensure!(
+            !self.amount.is_running || !OF_RATES.contains(&name),
+            "N/{RUNNING} is a number of commands, not a rate: it takes cost=, key=, only=, during= and tz="
+        );
         match name {
             "algo" => self.algorithm = Some(value.parse()?),
             "burst" => self.burst = Some(parse_count(value)?),
@@ -106,12 +111,13 @@ impl RateText {
 
     /// Whether it counts commands until they exit.
     pub(crate) fn counts_exits(&self) -> bool {
-        self.from == From::Exit
+        self.from != From::Start
     }
 
     /// The algorithm, if only this is asked.
     pub(crate) fn algorithm(&self, defaults: &Defaults) -> Algorithm {
-        self.algorithm.unwrap_or(defaults.algorithm)
+        let default = if self.amount.is_running { Algorithm::Sliding } else { defaults.algorithm };
+        self.algorithm.unwrap_or(default)
     }
 
     /// Fills in what was left out.
@@ -120,7 +126,7 @@ impl RateText {
     /// A burst on an algorithm that has none, a period that the margin makes too long, or `only=` with no key.
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
         let algorithm = self.algorithm(defaults);
-        let margin = self.margin.unwrap_or(defaults.margin);
+        let margin = self.margin.unwrap_or(if self.amount.is_running { 0 } else { defaults.margin });
         let has_burst = algorithm.facts().takes(Extra::Burst);
         ensure!(
             has_burst || self.burst.is_none(),
@@ -176,6 +182,9 @@ impl RateText {
 /// The names of all options.
 const OPTIONS: [&str; 10] =
     ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "during", "tz"];
+
+/// The options that say how a rate is counted.
+const OF_RATES: [&str; 5] = ["algo", "burst", "margin", "start", "from"];
 
 /// Cuts at commas, but not within a regular expression or a value to compare, which may have commas of their own:
 /// there only before the name of an option.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::quantity::parse_count;
 use super::rate::{From, Rate, keys};
@@ -153,6 +153,9 @@ pub fn check_shareable(limits: &Limits, on_limit: OnLimit, batch: Batch) -> Resu
         "-r @FILE cannot be shared: all who share limits have to agree on them, and files change: give them as -r RATE"
     );
     let rates = limits.given()?;
+    if let Some(rate) = rates.iter().find(|rate| rate.from == From::Running) {
+        bail!("{rate} cannot be shared: other runs do not see what runs here: leave it out, or leave out -s");
+    }
     ensure!(
         rates.iter().all(|rate| rate.from == From::Start),
         "from=exit cannot be shared: a slot is booked before its command starts, and nobody knows then when it will end"

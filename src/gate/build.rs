@@ -35,7 +35,7 @@ impl Visitor for History<'_> {
         let History(rate, wall) = self;
         match rate.from {
             From::Start => for_keys::<R>(rate, wall),
-            From::Exit => for_keys::<FromExit<R>>(rate, wall),
+            From::Exit | From::Running => for_keys::<FromExit<R>>(rate, wall),
         }
     }
 }

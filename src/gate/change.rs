@@ -58,9 +58,11 @@ pub(super) fn change(
     new: &[Rate],
     now: Time,
     wall: Wall,
-) -> (Limits, Paused) {
+) -> (Limits, Paused, Vec<bool>) {
     let known = known(old, limits, paused);
     let sources: Vec<_> = new.iter().map(|rate| nearest(rate, &known).cloned()).collect();
+    let counts_anew = |(rate, source): (&Rate, &Option<_>)| rate.from != From::Start && source.is_none();
+    let is_new = new.iter().zip(&sources).map(counts_anew).collect();
     let paused = Paused::new(known, new);
     let limiters = new.iter().zip(sources).map(|(rate, source)| match source {
         Some(source) => go_on(source, rate, new, now, wall),
@@ -68,7 +70,7 @@ pub(super) fn change(
     });
     let limits = limiters.zip(key_parts(new)).zip(new);
     let limits = limits.map(|((limiter, key), rate)| Limit::new(limiter, key).asked(rate, wall));
-    (limits.collect(), paused)
+    (limits.collect(), paused, is_new)
 }
 
 /// The histories that there are. A pause has none of its own.

@@ -232,6 +232,14 @@ impl Limits {
         }
     }
 
+    /// A release that was made under other limits is still running.
+    pub(super) fn occupy(&mut self, now: Time, request: &Request) {
+        for (limit, &cost) in self.all.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
+            let account = limit.limiter.account(request.key(limit), now);
+            limit.commit(account, now, request.ask(cost));
+        }
+    }
+
     /// When some limit has accounts to evict.
     pub(super) fn evict_at(&self) -> Option<Time> {
         self.all.iter().filter_map(|limit| limit.limiter.evict_at()).min()

@@ -205,6 +205,9 @@ pub trait Gate {
     /// A release that was charged has come to its end at `now`.
     fn finish(&mut self, now: Time, request: &Request);
 
+    /// After a change of the limits: a release that was charged before, and costs this now, is still running.
+    fn resume(&mut self, now: Time, request: &Request);
+
     /// When something is to be forgotten, by [`Gate::forget`].
     fn next_change(&self) -> Option<Time>;
 

@@ -28,6 +28,8 @@ pub struct Own {
     revisions: (u64, u64),
     /// Something has ended since the last news, or the clock on the wall was set.
     has_ended: bool,
+    /// Which of the limits have no history of those before them, and count what is running.
+    is_new: Vec<bool>,
     start: Time,
     /// Unless it is not known yet.
     wall: Option<Wall>,
@@ -56,7 +58,7 @@ impl Own {
 
     /// Whether what is running counts.
     fn counts_exits(&self) -> bool {
-        self.rates.iter().any(|rate| rate.from == From::Exit)
+        self.rates.iter().any(|rate| rate.from != From::Start)
     }
 }
 
@@ -142,6 +144,12 @@ impl Gate for Own {
         }
     }
 
+    fn resume(&mut self, now: Time, request: &Request) {
+        let costs = request.costs.iter().zip(&self.is_new);
+        let costs: Vec<_> = costs.map(|(&cost, &is_new)| if is_new { cost } else { 0 }).collect();
+        self.limits.occupy(now, &Request { costs: &costs, ..*request });
+    }
+
     fn next_change(&self) -> Option<Time> {
         self.limits.evict_at()
     }
@@ -182,7 +190,7 @@ impl Gate for Own {
 
     fn change(&mut self, now: Time, rates: Vec<Rate>) {
         let (limits, paused) = (mem::take(&mut self.limits), mem::take(&mut self.paused));
-        (self.limits, self.paused) =
+        (self.limits, self.paused, self.is_new) =
             change(&self.rates, limits, paused, &rates, now, self.wall.unwrap_or_default());
         self.set_rates(rates);
     }

@@ -39,12 +39,12 @@ impl Schedule {
         }
         let waiting = self.queue.take_all();
         self.intake.put_back(waiting, charger);
-        self.recharge_running();
+        self.recharge_running(now);
         self.tell(Notice::Limits(rates));
     }
 
     /// What runs is charged by the new limits when it ends.
-    fn recharge_running(&mut self) {
+    fn recharge_running(&mut self, now: Time) {
         for attempt in self.attempts.iter_mut() {
             let items = attempt.segments.iter().flat_map(|segment| self.intake.recharge(segment.clone()));
             let charges = items.map(|items| items.charge);
@@ -56,6 +56,7 @@ impl Schedule {
             if let Some(sum) = sum {
                 (attempt.asked.costs, attempt.asked.keys) = (sum.costs, sum.keys);
             }
+            self.rules.gate.resume(now, &attempt.asked.request());
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::wall::words;
-use crate::config::{Rate, format_duration};
+use crate::config::{From, Rate, format_duration};
 use crate::exit::Exit;
 use crate::schedule::{LimitStats, Schedule, Stats};
 use crate::time::{SECOND, Time, seconds};
@@ -13,7 +13,11 @@ use crate::time::{SECOND, Time, seconds};
 /// A limit in as few words as tell it from others.
 pub(super) fn short(rate: &Rate) -> String {
     let key = rate.key.as_ref().filter(|_| rate.only.is_none()).map(|key| format!(" per {key}"));
-    format!("{}/{}{}", rate.count, format_duration(rate.period), key.unwrap_or_default())
+    let period = match rate.from {
+        From::Running => "running".to_owned(),
+        From::Start | From::Exit => format_duration(rate.period),
+    };
+    format!("{}/{period}{}", rate.count, key.unwrap_or_default())
 }
 
 /// How many items a second, or a minute if they are few; nothing if it is of next to no time at all.

@@ -15,8 +15,11 @@ use crate::ui::audit::{AuditReport, json as audit_json};
 use crate::ui::{plot, stderr};
 
 /// Judges when `arrivals` say that items were released.
-pub(crate) fn audit(setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
+pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     setup.check_no_pause("there is nothing to audit")?;
+    // What was running is in no record.
+    setup.rates.retain(|rate| rate.from != From::Running);
+    ensure!(!setup.rates.is_empty(), "an audit knows only when items were released: give a rate as well");
     let counts_exits = setup.rates.iter().any(|rate| rate.from == From::Exit);
     ensure!(!counts_exits, "an audit knows only when items were released: leave out from=exit");
     let Setup { config, rates, reader, .. } = setup;

@@ -8,7 +8,7 @@ mod plan;
 mod run;
 mod state;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 pub(crate) use self::audit::audit;
 pub(crate) use self::help::help;
@@ -16,7 +16,7 @@ pub(crate) use self::once::once;
 pub(crate) use self::plan::plan;
 pub(crate) use self::run::run;
 pub(crate) use self::state::state;
-use crate::config::{Action, Config, Rate};
+use crate::config::{Action, Config, From, Rate};
 use crate::runtime::{Input, LimitsFiles, Position};
 use crate::source::{Delimiter, Reader};
 use crate::ui::plot;
@@ -43,6 +43,7 @@ impl<'a> Setup<'a> {
         config.warnings().for_each(|warning| reporter.notice(&warning));
         let mut files = LimitsFiles::new(config.limits.clone());
         let rates = files.load()?;
+        check_commands(config, &rates)?;
         reporter.limits(&rates);
         let jitter = config.queue.jitter.iter();
         jitter.for_each(|jitter| {
@@ -70,4 +71,13 @@ impl<'a> Setup<'a> {
         ensure!(!self.rates.iter().any(Rate::pauses), "a limit of 0 pauses, so {so}");
         Ok(())
     }
+}
+
+/// What counts commands needs some. Limits in files are known only now.
+fn check_commands(config: &Config, rates: &[Rate]) -> Result<()> {
+    let is_for_items = matches!(config.action, Action::Pass | Action::DryRun { run: None, .. });
+    if let Some(rate) = rates.iter().find(|rate| rate.from == From::Running).filter(|_| is_for_items) {
+        bail!("{rate} is for a command: add one, such as -- curl");
+    }
+    Ok(())
 }

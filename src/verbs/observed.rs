@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::config::{Config, Rate};
+use crate::config::{Config, From, Rate};
 use crate::runtime::{Clock, Watched};
 use crate::sink::Sink;
 use crate::ui::plot;
@@ -20,7 +20,11 @@ impl<'a> Observed<'a> {
     pub(super) fn new(sink: Box<dyn Sink>, config: &'a Config, rates: &[Rate], clock: Option<Clock>) -> Self {
         match &config.plot {
             None => Observed::No(sink),
-            Some(path) => Observed::Yes(Box::new(Watched::new(sink, config, rates, clock)), path),
+            Some(path) => {
+                // How many run is no matter of windows.
+                let rates: Vec<_> = rates.iter().filter(|rate| rate.from != From::Running).cloned().collect();
+                Observed::Yes(Box::new(Watched::new(sink, config, &rates, clock)), path)
+            }
         }
     }
 

@@ -74,7 +74,7 @@ fn check(rate: &Rate) -> Result<()> {
     ensure!(is_constant, "--once reads no items: give a number as cost= of {rate}");
     ensure!(
         rate.from == From::Start,
-        "--once does not see the end of COMMAND: leave out from=exit of {rate}"
+        "--once does not see the end of COMMAND: leave out {rate}, or its from=exit"
     );
     ensure!(
         rate.most().is_none_or(|most| cost(rate) <= most),

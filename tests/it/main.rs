@@ -43,6 +43,7 @@ mod protocol;
 #[cfg(feature = "redis")]
 mod redis;
 mod rooms;
+mod running;
 #[cfg(feature = "sqlite")]
 mod shared;
 mod shared_status;

@@ -248,6 +248,8 @@ impl Gate for Slots {
 
     fn finish(&mut self, _: Time, _: &Request) {}
 
+    fn resume(&mut self, _: Time, _: &Request) {}
+
     fn next_change(&self) -> Option<Time> {
         None
     }

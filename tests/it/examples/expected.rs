@@ -46,6 +46,7 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for 9m59s")],
         ..Example::PLAIN
     },
+    Example { part: "-r 2/running,key=host -j 50", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         part: "throttle -s api --status",
         before: "echo | throttle -s api -r 500/h >begun",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Output;
 
 use serde_json::Value;
-use throttle::config::{Algorithm, Rate, format_duration};
+use throttle::config::{Algorithm, Rate, format_duration, rounded_duration};
 use throttle::time::Time;
 
 use super::case::{Case, Item, for_each_case, is_window};
@@ -79,7 +79,7 @@ impl Found {
         *worst = count.max(*worst);
         let how = match early {
             Some(0) => return None,
-            Some(early) => format!("{} too early", format_duration(early)),
+            Some(early) => format!("{} too early", rounded_duration(early)),
             None => "more than is ever allowed".to_owned(),
         };
         self.violations += 1;

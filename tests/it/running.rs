@@ -1,0 +1,177 @@
+//! How many commands run at once: `N/running`.
+
+use fastrand::Rng;
+use predicates::prelude::*;
+use throttle::exit::Exit;
+
+use crate::simulated::block;
+use crate::simulated::commands::{Behaviour, Outcome, run};
+use crate::support::{Directory, Running, eventually, seeds, throttle};
+
+const MILLI: u64 = 1_000_000;
+
+fn takes(millis: u64) -> Behaviour {
+    Behaviour { duration: millis * MILLI, code: 0, retry_after: None }
+}
+
+fn starts(outcome: &Outcome) -> Vec<(String, u64)> {
+    outcome.runs.iter().map(|run| (run.line.clone(), run.start / MILLI)).collect()
+}
+
+/// What should happen, millisecond by millisecond. A line is its key and how long its command runs.
+fn expected(case: &Case) -> Vec<(String, u64)> {
+    let mut waiting: Vec<_> = case.lines.iter().collect();
+    let mut started: Vec<(&Line, u64)> = Vec::new();
+    let mut now = 0;
+    while !waiting.is_empty() {
+        let running: Vec<_> = started.iter().filter(|(line, at)| at + line.millis > now).collect();
+        let of_key = |key| running.iter().filter(|(line, _)| line.key == key).count() as u64;
+        let recent = started.iter().filter(|(_, at)| at + case.period > now).count() as u64;
+        let may_start = |line: &Line| {
+            of_key(line.key) < case.per_key && (running.len() as u64) < case.all && recent < case.count
+        };
+        // Those of a key keep their order.
+        let first = |at: &usize| !waiting[..*at].iter().any(|other| other.key == waiting[*at].key);
+        let next = (0..waiting.len()).filter(first).find(|&at| may_start(waiting[at]));
+        match next.filter(|_| running.len() < case.jobs) {
+            Some(at) => started.push((waiting.remove(at), now)),
+            None => now += 1,
+        }
+    }
+    started.iter().map(|(line, at)| (line.text(), *at)).collect()
+}
+
+struct Line {
+    number: u64,
+    key: u64,
+    millis: u64,
+}
+
+impl Line {
+    fn text(&self) -> String {
+        format!("{} {} {}", self.key, self.millis, self.number)
+    }
+}
+
+struct Case {
+    per_key: u64,
+    all: u64,
+    count: u64,
+    period: u64,
+    jobs: usize,
+    lines: Vec<Line>,
+}
+
+impl Case {
+    fn new(seed: u64) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let lines = (0..random.u64(1..30))
+            .map(|number| Line { number, key: random.u64(0..4), millis: random.u64(1..20) })
+            .collect();
+        Case {
+            per_key: random.u64(1..4),
+            all: random.u64(1..6),
+            count: random.u64(1..6),
+            period: random.u64(1..10),
+            jobs: random.usize(1..9),
+            lines,
+        }
+    }
+}
+
+#[test]
+fn at_random_each_command_starts_at_the_first_instant_at_which_few_enough_run() {
+    for seed in seeds(200) {
+        let case = Case::new(seed);
+        let args = [
+            format!("-r{}/running,key=col:1", case.per_key),
+            format!("-r{}/running", case.all),
+            format!("-r{}/{}ms", case.count, case.period),
+            format!("-j{}", case.jobs),
+        ];
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        let lines: Vec<_> = case.lines.iter().map(Line::text).collect();
+        let outcome = run(&args, vec![block(0, &lines)], |line, _| {
+            takes(line.split(' ').nth(1).unwrap().parse().unwrap())
+        });
+        assert_eq!(starts(&outcome), expected(&case), "THROTTLE_SEED={seed} {args:?} {lines:?}");
+        assert_eq!(outcome.exit, Exit::Done);
+    }
+}
+
+#[test]
+fn what_costs_more_takes_more_places() {
+    let lines = ["2 a", "1 b", "2 c"];
+    let outcome = run(&["-r3/running,cost=col:1", "-j9"], vec![block(0, &lines)], |_, _| takes(5));
+    let wanted = [("2 a", 0), ("1 b", 0), ("2 c", 5)];
+    assert_eq!(starts(&outcome), wanted.map(|(line, at)| (line.to_owned(), at)));
+}
+
+#[test]
+fn what_comes_while_too_much_runs_is_dropped() {
+    let blocks = [(0, "a"), (3, "b"), (6, "c")].map(|(at, line)| block(at * MILLI, &[line]));
+    let outcome = run(&["-r1/running", "-j9", "--on-limit=drop"], blocks.into(), |_, _| takes(5));
+    assert_eq!((outcome.runs.len(), outcome.stats.refused), (2, 1));
+}
+
+/// Whatever limits hold at the time, what runs already is counted.
+#[test]
+fn a_file_changes_how_many_run() {
+    let directory = Directory::new();
+    let limits = directory.file("limits", "1/running\n");
+    let limit = format!("-r@{}", limits.display());
+    let script = "touch \"$0\"; while [ ! -e stop ]; do sleep 0.01; done";
+    let wait = format!("cd {}; {script}", directory.path().display());
+    let mut throttle = Running::throttle(&[&limit, "-j9", "--", "sh", "-c", &wait]);
+    throttle.write("1\n2\n3\n4\n5\n6\n");
+    throttle.close_stdin();
+    let running = |count| {
+        (1..=6).filter(|number: &u32| directory.path().join(number.to_string()).exists()).count() == count
+    };
+    let steps = [
+        ("1/running\n", 1),
+        ("3/running\n", 3),
+        ("3/running\n9/ms\n", 3),
+        // It has no history that it could go on with.
+        ("9/ms\n4/running,cost=1\n", 4),
+        ("5/running\n", 5),
+    ];
+    for (text, count) in steps {
+        directory.file("limits", text);
+        eventually(text, || running(count));
+    }
+    directory.file("stop", "");
+    eventually("the end", || running(6));
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    let table: [(&[&str], &str); 8] = [
+        (&["-r4/running"], "N/running are for a command: add one, such as -- curl"),
+        (&["-r4/running", "--once", "--", "echo"], "N/running wait for the end of a command"),
+        (&["-r4/running", "-s", "./state", "--", "echo"], "4/running cannot be shared"),
+        (&["-r4/running,margin=1s", "--", "echo"], "N/running is a number of commands, not a rate"),
+        (&["-r4/running,algo=bucket", "--", "echo"], "it takes cost=, key=, only=, during= and tz="),
+        (&["-r1.5/running", "--", "echo"], "whole number"),
+        (&["-r0/running", "--", "echo"], "a count of 0 would release nothing"),
+        (&["-r1/runs", "--", "echo"], "not a period"),
+    ];
+    for (args, why) in table {
+        throttle(args).assert().code(2).stderr(predicate::str::contains(why));
+    }
+    let directory = Directory::new();
+    let limit = format!("-r@{}", directory.file("limits", "4/running\n").display());
+    throttle(&[&limit]).assert().code(1).stderr(predicate::str::contains("4/running is for a command"));
+}
+
+#[test]
+fn a_plan_and_an_audit_pass_it_over() {
+    let limits = ["-r1/s", "-r2/running,key=col:1"];
+    let plan = ["--dry-run", "-j9", "--", "echo"];
+    let wanted = "0.000000000\techo a\n1.000000000\techo b\n";
+    throttle(&[&limits[..], &plan[..]].concat()).write_stdin("a\nb\n").assert().success().stdout(wanted);
+    let audit = ["--audit", "--arrivals=col:1"];
+    let told = throttle(&[&limits[..], &audit].concat()).write_stdin("0 a\n1 b\n").assert().success();
+    told.stdout(predicate::str::contains("running").not());
+    throttle(&["--audit", "-r2/running"]).write_stdin("0 a\n").assert().code(1);
+}

@@ -84,7 +84,7 @@ _throttle_value()
         --progress) for name in auto always; do candidates+=("$before$name"); done ;;
         --stats) _throttle_stats "$before" "$value" ;;
         --plot) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
-        --generate) for name in man cookbook complete-bash complete-zsh complete-fish; do candidates+=("$before$name"); done ;;
+        --generate) for name in man state reports cookbook complete-bash complete-zsh complete-fish; do candidates+=("$before$name"); done ;;
     esac
 }
 
@@ -119,7 +119,7 @@ _throttle_find()
         if [[ $word == -- ]]; then
             command=$((i + 1))
             return
-        elif [[ $word == @(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--max-wait|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate) ]]; then
+        elif [[ $word == @(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--jitter|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--max-wait|--until|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate) ]]; then
             option=$word
         elif [[ $word =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])$ ]]; then
             option=-${BASH_REMATCH[1]}
@@ -154,7 +154,7 @@ _throttle()
     _throttle_words "$2"
     _throttle_find
     if [[ ${words[1]} == @(help|--help) && ${#words[@]} == 3 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "rates algorithms keys input commands failures shared exit" -- "$2")
+        mapfile -t COMPREPLY < <(compgen -W "rates algorithms keys input commands failures shared reports signals exit" -- "$2")
         return
     elif [[ $command ]]; then
         _throttle_command "${starts[command]}"
@@ -168,7 +168,7 @@ _throttle()
     elif [[ $current =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])(.+)$ ]]; then
         _throttle_value "-${BASH_REMATCH[1]}" "${current%"${BASH_REMATCH[2]}"}" "${BASH_REMATCH[2]}"
     else
-        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin -s --state --store-timeout --reset-state --status --hold -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --tag --pipe --timeout --retries --backoff --max-hold --halt -t --trace --once --max-wait --dry-run --audit --arrivals --at --unsorted --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help --generate -V --version)
+        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin --jitter -s --state --store-timeout --reset-state --status --hold -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --tag --pipe --timeout --retries --backoff --max-hold --halt -t --trace --once --max-wait --until --dry-run --audit --arrivals --at --unsorted --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help --generate -V --version)
     fi
     # Only what bash takes for the word is replaced.
     cut=${current%"$2"}

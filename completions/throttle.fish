@@ -17,7 +17,7 @@ function __throttle_words
             set -e words[1]
             string escape -- $words
             return 0
-        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--max-wait|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
+        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--jitter|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--max-wait|--until|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
             set skip 2
         else if not string match -q -- '-?*' "$words[1]"
             string escape -- $words
@@ -105,7 +105,7 @@ function __throttle_states
 end
 
 complete -c throttle -f
-complete -c throttle -n __throttle_wants_topic -x -a 'rates algorithms keys input commands failures shared exit'
+complete -c throttle -n __throttle_wants_topic -x -a 'rates algorithms keys input commands failures shared reports signals exit'
 complete -c throttle -n __throttle_in_command -x -a '(__throttle_command)'
 complete -c throttle -n 'not __throttle_in_command' -s n -l count -x -d 'Release at most N items per period [default: 1]'
 complete -c throttle -n 'not __throttle_in_command' -s p -l period -x -d 'Length of the period: 500ms, 2s, 1m30s [default: 1s]'
@@ -118,6 +118,7 @@ complete -c throttle -n 'not __throttle_in_command' -l on-limit -x -a 'wait\t dr
 complete -c throttle -n 'not __throttle_in_command' -l in-order -d 'Keep the order of the input, also among different keys'
 complete -c throttle -n 'not __throttle_in_command' -l lookahead -x -d 'Look at most N items ahead for one that may go [default: 1024]'
 complete -c throttle -n 'not __throttle_in_command' -l margin -x -d 'Make every period longer by DUR, against jitter'
+complete -c throttle -n 'not __throttle_in_command' -l jitter -x -d 'Delay each release at random by up to DUR'
 complete -c throttle -n 'not __throttle_in_command' -s s -l state -x -a '(__throttle_states)' -d 'Share the limits with all runs that name this STATE'
 complete -c throttle -n 'not __throttle_in_command' -l store-timeout -x -d 'Wait at most DUR for a server that is away [default: 1m]'
 complete -c throttle -n 'not __throttle_in_command' -l reset-state -d 'Forget what STATE has recorded, and do nothing else'
@@ -145,7 +146,8 @@ complete -c throttle -n 'not __throttle_in_command' -l max-hold -x -d 'Hold for 
 complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail=\t now,fail=\t' -d 'When to end the run: soon,fail=3, now,fail=10%, now,success=1'
 complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each command before it runs'
 complete -c throttle -n 'not __throttle_in_command' -l once -d 'Wait for one release, then become COMMAND'
-complete -c throttle -n 'not __throttle_in_command' -l max-wait -x -d 'With --once: wait at most DUR, or exit with 75'
+complete -c throttle -n 'not __throttle_in_command' -l max-wait -x -d 'Wait at most DUR for a release, or end with 75'
+complete -c throttle -n 'not __throttle_in_command' -l until -x -d 'Start nothing after DUR, or a TIME; end with 75'
 complete -c throttle -n 'not __throttle_in_command' -l dry-run -d 'Print when each item would go, without waiting'
 complete -c throttle -n 'not __throttle_in_command' -l audit -d 'Check time stamps against the limits, release nothing'
 complete -c throttle -n 'not __throttle_in_command' -l arrivals -x -a '(__throttle_selectors)' -d 'With --dry-run or --audit: where items tell their time'
@@ -160,5 +162,5 @@ complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto\t al
 complete -c throttle -n 'not __throttle_in_command' -l stats -x -a '(__throttle_stats)' -d 'Report numbers: json at the end, or prom:FILE'
 complete -c throttle -n 'not __throttle_in_command' -l plot -r -F -d 'Draw the releases over time to FILE, as SVG'
 complete -c throttle -n 'not __throttle_in_command' -s h -l help -d 'Print help; by topic: throttle help'
-complete -c throttle -n 'not __throttle_in_command' -l generate -x -a 'man\t cookbook\t complete-bash\t complete-zsh\t complete-fish\t' -d 'Print a manual page or a completion, for packages'
+complete -c throttle -n 'not __throttle_in_command' -l generate -x -a 'man\t state\t reports\t cookbook\t complete-bash\t complete-zsh\t complete-fish\t' -d 'Print a manual page or a completion, for packages'
 complete -c throttle -n 'not __throttle_in_command' -s V -l version -d 'Print version, commit and features'

@@ -11,61 +11,100 @@
 //! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; what may leave when is up to its
 //! [`gate`], and the rules are in [`rule`]. The one loop, which asks the scheduler what to do and does it, is
 //! [`runtime::Driver`].
+//!
+//! # The house
+//!
+//! Each room uses only what `tests/it/rooms.rs` allows; no two need each other.
+//!
+//! | room | what happens there |
+//! |---|---|
+//! | `main`, `lib`, `program`, `verbs` | wiring, top to bottom: run, plan, audit, state, help |
+//! | `runtime` | the driver, which is the only loop; clock, waiting, threads, signals, files, the simulated world |
+//! | `ui` | messages, progress, statistics |
+//! | `cli` | clap: what was typed becomes a `Config` |
+//! | `schedule` | what is released in which order: events in, actions out, no I/O. `queue` (lanes and their order), `batch` (what makes one release), `admit` (what leaves at an instant), `attempts` and `ended` (commands), `needs` (what the gate needs in time) |
+//! | `store` | slots that processes share: a file, a server |
+//! | `sink` | standard output, the dry run, commands (`jobs`) |
+//! | `source` | bytes → blocks → items, with their cost and key; time stamps |
+//! | `records` | records that tell when they happened, in their order; the log of commands: written, read back, resumed |
+//! | `gate` | what may leave when. `Own`: the limits of this run (`Limits`), each a rule with one history (`Single`) or one for each key (`Keyed`). `Slots`: slots that a store has booked (`orders`), for what waits (`demands`), are held (`booked`, `lease`) and given back |
+//! | `config` | what it means: rates, selectors, quantities, where state is |
+//! | `rule` | all that is known of an algorithm, a file and a script each: name and options, when a release may be and what is charged for it (`Rule`), slots (`SlotRule`), everything else (`Facts`) |
+//! | `pace` | the same limits for other programs: a library with a stable interface; built alone without the feature `cli` |
+//! | `time` | instants (`Time`), the clock on the wall (`Wall`), and the calendar: zones, civil periods, hours of the week |
+//! | `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable` | what all may use |
+//!
+//! An item's way: `source::Reader` reads a block, `Intake` cuts items off it and charges them, `schedule::Queue` has them
+//! wait in lanes, `schedule::admit` puts what may go into a `Batch`, the driver gives it to the `Sink` and tells the
+//! scheduler how many items have left. Items that nothing holds up pass the lanes by, as they lie in their block.
+//!
+//! # To add ...
+//!
+//! **What servers say of their quotas**: a row in `sink/jobs/dialects.rs`.
+//!
+//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its slots, its tests), its script `rule/NAME.lua`, and its name in
+//! `rule/mod.rs`, in whose match the compiler asks for it. Then ALGORITHMS in
+//! `man/throttle.1.in`; help and completions take
+//! theirs from the facts, and the random tests the name. What these expect of the rule stands in `tests/it/property` and in
+//! `store/ledger/tests/audit.rs`.
+//!
+//! **A selector**: `config/selector.rs` (parse, print), `source/select.rs` (find it in the bytes of an item), the manual. In a
+//! command it is a placeholder without more ado: `config/template.rs`, `sink/jobs/expander.rs`.
+//!
+//! **An output mode**: `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`; something else than standard
+//! output or commands: a `Sink` of its own in `sink`, and `verbs/run.rs`, which picks it.
+//!
+//! **A store**: a room below `store` with a `Store`, its state in `config/state.rs`, `store/open.rs`, and `tests/it/stores.rs`,
+//! which holds every store to the same tests.
+//!
+//! **An option**: `cli/args.rs`, `cli/meaning.rs`, a field in `config`, and where it is used. In the manual, its line under OPTIONS
+//! is made of the short help; a section of `man/throttle.1.in` tells the rest.
+//!
+//! # The library alone
+//!
+//! Without the feature `cli` there is only [`pace`]: limits for programs of one's own, and what they need.
 
+// What only the program uses.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
+
+#[cfg(feature = "cli")]
 pub mod audit;
 pub mod charge;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
+#[cfg(feature = "cli")]
 pub mod exit;
 pub mod gate;
+#[cfg(feature = "cli")]
 pub mod inherited;
+#[cfg(feature = "cli")]
 pub mod interrupt;
+#[cfg(feature = "cli")]
 mod output;
+pub mod pace;
+#[cfg(feature = "cli")]
 mod pipe;
 mod printable;
+#[cfg(feature = "cli")]
+mod program;
+#[cfg(feature = "cli")]
 pub mod records;
 pub mod rule;
+#[cfg(feature = "cli")]
 pub mod runtime;
+#[cfg(feature = "cli")]
 pub mod schedule;
+#[cfg(feature = "cli")]
 pub mod sink;
 pub mod source;
+#[cfg(feature = "cli")]
 pub mod store;
 pub mod time;
+#[cfg(feature = "cli")]
 pub mod ui;
+#[cfg(feature = "cli")]
 mod verbs;
 
-use std::ffi::OsString;
-
-use crate::cli::Instead;
-use crate::config::{Action, Config, Report};
-use crate::exit::Exit;
-use crate::store::StoreError;
-use crate::ui::report::Reporter;
-use crate::verbs::Setup;
-
-/// Runs the program with these arguments, of which the first is its name.
-pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let done = match cli::parse(args) {
-        Ok(config) => with_items(&config),
-        Err(Instead::State(upkeep)) => verbs::state(&upkeep),
-        Err(Instead::Help(text)) => verbs::help(&text),
-        Err(Instead::Mistake(text)) => {
-            Reporter::new(Report::Normal).notice(&text);
-            return Exit::Usage;
-        }
-    };
-    done.unwrap_or_else(|error| {
-        Reporter::new(Report::Normal).error(&error);
-        error.downcast_ref::<StoreError>().map_or(Exit::Error, |error| error.exit)
-    })
-}
-
-fn with_items(config: &Config) -> anyhow::Result<Exit> {
-    let setup = Setup::new(config)?;
-    match &config.action {
-        Action::Pass | Action::Run(_) => verbs::run(setup),
-        Action::Once(once) => verbs::once(setup, once),
-        Action::DryRun { arrivals, at, .. } => verbs::plan(setup, arrivals.as_ref(), *at),
-        Action::Audit(arrivals) => verbs::audit(setup, arrivals),
-    }
-}
+#[cfg(feature = "cli")]
+pub use program::run;

@@ -10,9 +10,9 @@ use clap::{ArgAction, Parser, ValueHint};
 
 use super::{help, packaged};
 use crate::config::{
-    Algorithm, Arrivals, Backoff, Batch, Halt, LogFormat, Named, OnBad, OnLimit, Period, Resume, Selector,
-    Source, Stats, Tag, When, parse_count, parse_delimiter, parse_duration, parse_instant, parse_limit_count,
-    parse_limit_period, parse_size,
+    Algorithm, Arrivals, Backoff, Batch, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume,
+    Selector, Source, Stats, Tag, Until, When, parse_count, parse_delimiter, parse_duration, parse_instant,
+    parse_limit_count, parse_limit_period, parse_size,
 };
 use crate::time::Time;
 
@@ -137,6 +137,14 @@ pub struct Cli {
     #[arg(long, value_name = "DUR", value_parser = parse_duration, help_heading = "Limits")]
     pub(super) margin: Option<u64>,
 
+    /// Delay each release at random by up to DUR
+    ///
+    /// From the instant at which the limits would admit it; then they are asked again. So releases are never closer together than
+    /// the limits allow, and items with the same keys keep their order. With DUR,seed=N, the same items are delayed by as
+    /// much each time, also in a dry run; -v tells the seed of a run without one.
+    #[arg(long, value_name = "DUR", hide_short_help = true, help_heading = "Limits")]
+    pub(super) jitter: Option<Jitter>,
+
     /// Share the limits with all runs that name this STATE
     ///
     /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a file,
@@ -257,7 +265,8 @@ pub struct Cli {
 
     /// Let the outputs of commands mix
     ///
-    /// With -j: commands write at once and themselves. With --tag, each line is printed as soon as it is complete.
+    /// Commands write directly to standard output and standard error, also with -j. With --tag, each line is printed as soon as it
+    /// is complete, never within another.
     #[arg(short, long, conflicts_with = "keep_order", hide_short_help = true, help_heading = "Commands")]
     pub(super) ungrouped: bool,
 
@@ -331,12 +340,20 @@ pub struct Cli {
     #[arg(long, conflicts_with_all = ["reset_state", "status"], help_heading = "Control")]
     pub(super) once: bool,
 
-    /// With --once: wait at most DUR, or exit with 75
+    /// Wait at most DUR for a release, or end with 75
     ///
-    /// As soon as it is known that the release would be later. With 0, it is released at once or not at all. Waiting for a store
-    /// that is slow does not count: see --store-timeout.
+    /// As soon as it is known that the next release is further away. With --on-limit=drop, an item that was not released by DUR
+    /// after its arrival is discarded; with --on-limit=fail, it ends the run. With --once, DUR counts from the start; with 0, it is
+    /// released at once or not at all. Waiting for a store that is slow does not count: see --store-timeout.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Control")]
     pub(super) max_wait: Option<u64>,
+
+    /// Start nothing after DUR, or a TIME; end with 75
+    ///
+    /// Counted from the start of the run; TIME is a date and a time, as for --at. Commands that run by then come to their end. If
+    /// items are left, it says how many, and the status is 75; with --log, --resume goes on.
+    #[arg(long, value_name = "DUR|TIME", help_heading = "Control")]
+    pub(super) until: Option<Until>,
 
     /// Print when each item would go, without waiting
     ///
@@ -423,7 +440,8 @@ pub struct Cli {
 
     /// Print errors only
     ///
-    /// Not what was left over when a run ends early, nor which items could not be given to COMMAND.
+    /// Leaves out warnings, which items failed, and what was left when the run ends early; the exit status still tells. Errors of
+    /// throttle itself are printed, and so are items that could not be given to COMMAND.
     #[arg(short, long, help_heading = "Control")]
     pub(super) quiet: bool,
 

@@ -6,7 +6,7 @@ use super::Instead;
 use crate::rule::{Algorithm, Facts};
 
 /// The topics, the first of which lists the others.
-const TOPICS: [(&str, &str); 9] = [
+const TOPICS: [(&str, &str); 11] = [
     ("topics", include_str!("help/topics.txt")),
     ("rates", include_str!("help/rates.txt")),
     ("algorithms", include_str!("help/algorithms.txt")),
@@ -15,6 +15,8 @@ const TOPICS: [(&str, &str); 9] = [
     ("commands", include_str!("help/commands.txt")),
     ("failures", include_str!("help/failures.txt")),
     ("shared", include_str!("help/shared.txt")),
+    ("reports", include_str!("help/reports.txt")),
+    ("signals", include_str!("help/signals.txt")),
     ("exit", include_str!("help/exit.txt")),
 ];
 

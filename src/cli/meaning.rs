@@ -10,8 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 use super::args::Cli;
 use super::misplaced;
 use crate::config::{
-    Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, Output, Queue, RateText,
-    Report, Retry, Run, Shared, Source, State, Stats, Template, Upkeep, VARIABLE, check_shareable,
+    Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, OnLimit, Output, Queue,
+    RateText, Report, Retry, Run, Shared, Source, State, Stats, Template, Upkeep, VARIABLE, check_shareable,
+    format_duration,
 };
 use crate::time::SECOND;
 
@@ -46,6 +47,10 @@ impl Cli {
         let on_limit = self.on_limit.unwrap_or_default();
         let shared = self.shared()?;
         if shared.is_some() {
+            ensure!(
+                self.jitter.is_none(),
+                "--jitter cannot be used with shared limits: a slot would be over before the delay is"
+            );
             check_shareable(&limits, on_limit, batch)?;
         }
         let report = match (self.verbose, self.quiet) {
@@ -53,17 +58,14 @@ impl Cli {
             (_, true) => Report::Quiet,
             _ => Report::Normal,
         };
-        let queue = Queue { in_order: self.in_order, lookahead: self.lookahead.unwrap_or(LOOKAHEAD) };
+        let queue = self.queue();
         let (progress, plot) = (self.progress, self.plot.clone());
         let (as_json, metrics) = (self.stats.contains(&Stats::Json), self.metrics()?);
         ensure!(
             !limits.count_exits() || !self.command.is_empty() || self.once,
             "from=exit is for a command: add one, such as -- curl"
         );
-        ensure!(
-            self.once || self.max_wait.is_none(),
-            "--max-wait is for a single release: use it with --once"
-        );
+        self.check_waits(on_limit, batch)?;
         let action = if self.once { self.once(&limits)? } else { self.action()? };
         Ok(Config {
             limits,
@@ -79,6 +81,37 @@ impl Cli {
             metrics,
             plot,
         })
+    }
+
+    /// How items wait, and for how long. A single release has its own patience.
+    fn queue(&self) -> Queue {
+        Queue {
+            in_order: self.in_order,
+            lookahead: self.lookahead.unwrap_or(LOOKAHEAD),
+            max_wait: self.max_wait.filter(|_| !self.once),
+            jitter: self.jitter,
+            until: self.until,
+        }
+    }
+
+    fn check_waits(&self, on_limit: OnLimit, batch: Batch) -> Result<()> {
+        let flags = [
+            (self.max_wait.is_some(), "--max-wait"),
+            (self.until.is_some(), "--until"),
+            (self.jitter.is_some(), "--jitter"),
+        ];
+        if let Some((_, flag)) = flags.into_iter().find(|(is_given, _)| *is_given && self.audit) {
+            bail!("--audit waits for nothing: leave out {flag}");
+        }
+        if let Some((wait, linger)) = self.max_wait.zip(batch.linger).filter(|_| on_limit.never_waits()) {
+            ensure!(
+                wait >= linger,
+                "--max-wait {} is over before a batch is complete: make it at least the {} of --batch",
+                format_duration(wait),
+                format_duration(linger)
+            );
+        }
+        Ok(())
     }
 
     /// Whether anything is to be released, so that limits are needed.

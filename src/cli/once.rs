@@ -61,6 +61,7 @@ impl Cli {
             (self.timeout.is_some(), "--timeout"),
             (self.retries.is_some(), "--retries"),
             (self.halt.is_some(), "--halt"),
+            (self.until.is_some(), "--until, or use --max-wait"),
             (self.log.is_some(), "--log"),
             (self.progress.is_some(), "--progress"),
             (!self.stats.is_empty(), "--stats"),

@@ -16,8 +16,10 @@ pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// What `--generate` prints, by name.
-const GENERATED: [(&str, &str); 5] = [
+const GENERATED: [(&str, &str); 7] = [
     ("man", include_str!("../../man/throttle.1")),
+    ("state", include_str!("../../man/throttle-state.7")),
+    ("reports", include_str!("../../man/throttle-reports.7")),
     ("cookbook", include_str!("../../man/throttle-cookbook.7")),
     ("complete-bash", include_str!("../../completions/throttle.bash")),
     ("complete-zsh", include_str!("../../completions/_throttle")),

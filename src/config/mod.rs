@@ -7,6 +7,7 @@ mod delimiter;
 mod duration;
 mod fraction;
 mod instant;
+mod jitter;
 mod limits;
 mod named;
 mod nearest;
@@ -18,6 +19,7 @@ mod server;
 mod state;
 mod stats;
 mod template;
+mod until;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -32,6 +34,7 @@ pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, 
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use instant::parse_instant;
+pub use jitter::Jitter;
 pub use limits::{Limits, Source};
 pub use named::Named;
 pub use quantity::{parse_count, parse_decimal, parse_size};
@@ -43,6 +46,7 @@ pub use server::{Address, Server};
 pub use state::{Shared, State, VARIABLE, check_shareable};
 pub use stats::Stats;
 pub use template::{Piece, Template};
+pub use until::Until;
 
 use crate::time::Time;
 
@@ -182,6 +186,12 @@ pub struct Queue {
     pub in_order: bool,
     /// The most items that wait in lanes; then reading stops.
     pub lookahead: NonZeroU64,
+    /// For how many nanoseconds anything waits, at most.
+    pub max_wait: Option<u64>,
+    /// By how much each release is delayed.
+    pub jitter: Option<Jitter>,
+    /// After this, nothing is released.
+    pub until: Option<Until>,
 }
 
 /// How many items make one release.

@@ -29,6 +29,7 @@ mod slots;
 use std::borrow::Cow;
 
 use anyhow::Result;
+use smallvec::SmallVec;
 
 pub(crate) use self::accounts::Accounts;
 pub use self::charges::Charges;
@@ -61,7 +62,7 @@ pub enum Part {
 }
 
 /// What releases have in common that get the same answer of [`Part::Common`], apart from being no earlier than they asked.
-pub type Kind = (Box<[u64]>, Option<Time>);
+pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 
 /// What a release was refused by: a limit, by its place, or any of several that are shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

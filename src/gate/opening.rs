@@ -6,7 +6,7 @@ use crate::time::Time;
 /// When a release is allowed, as long as nothing else is charged: from an instant on, until it is refused again.
 ///
 /// Nothing follows for an instant that is not before `until`: it has to be asked again. So several answers are not simply
-/// put together to the latest one; see [`Opening::agreed`].
+/// put together to the latest one; see `Opening::agreed`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
     /// The first instant.

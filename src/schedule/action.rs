@@ -66,6 +66,17 @@ pub enum Notice {
     Hold(HoldBegun),
     /// Nothing is released before this instant, as another run has heard, or somebody has set.
     SharedHold(Time),
+    /// An item was not released in the time that it may wait, and that ends the run.
+    Expired {
+        /// Its number.
+        item: u64,
+        /// The item itself.
+        text: Vec<u8>,
+        /// The limit that it waits for, if it is known.
+        limit: Option<Rate>,
+    },
+    /// The time of the run is over, and items are left.
+    TimeUp,
     /// The next release would be later than anybody wants to wait.
     TooLong {
         /// By how much it is later than now, in nanoseconds, if that is known.

@@ -89,6 +89,7 @@ impl Schedule {
             && self.intake.is_verbatim()
             && capacity.line.is_none()
             && self.rules.on_limit == OnLimit::Wait
+            && self.rules.jitter.is_none()
             && self.rules.gate.lets_pass()
             && !self.mode.runs_commands
             && !self.rules.batcher.forms_batches()
@@ -116,7 +117,7 @@ impl Schedule {
     }
 
     /// Looks at the next item that was read. Returns whether there is one.
-    fn look(&mut self, now: Time) -> bool {
+    pub(super) fn look(&mut self, now: Time) -> bool {
         while !self.stopping && !self.rejects.are_full() {
             match self.intake.look() {
                 None => return false,
@@ -187,6 +188,16 @@ impl Schedule {
             return Next::NoMore;
         };
         let keys = Rc::clone(&front.charge.keys);
+        let request = Request { since, costs: &open.costs, keys: &keys };
+        if let Some(jitter) = self.rules.jitter.filter(|_| !lane.is_delayed())
+            && (self.rules.judges(front) || self.rules.gate.fits(&mut admission.charges, now, &request))
+        {
+            let delay = jitter.delay(front.segment.first(), front.segment.attempt());
+            let until = now.checked_add(delay.into()).unwrap_or(Time(u64::MAX));
+            self.queue.delay(at, until, &self.rules);
+            return Next::More;
+        }
+        let since = if self.rules.judges(front) { since.max(lane.delayed_until()) } else { since };
         if self.rules.judges(front)
             && let Some(refusal) = self
                 .rules
@@ -261,6 +272,7 @@ impl Schedule {
     fn refuse(&mut self, at: usize, refusal: Refusal) {
         let lane = self.queue.lane(at);
         let Some(((front, open), since)) = lane.front().zip(lane.open()).zip(lane.since()) else { return };
+        let since = since.max(lane.delayed_until());
         let (items, first, previous) = (open.items, front.segment.first(), lane.previous());
         let Refusal(limit) = refusal;
         if self.rules.on_limit == OnLimit::Fail {

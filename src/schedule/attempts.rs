@@ -131,6 +131,11 @@ impl Attempts {
         self.failed_so_far.remove(&first);
     }
 
+    /// Whether what fails may be tried again.
+    pub(super) fn may_retry(&self) -> bool {
+        self.retry.times > 0
+    }
+
     /// Items wait until an instant before they are tried again.
     pub(super) fn back_off(&mut self, until: Time, segments: Vec<Segment>) {
         let first = segments.first().map_or(0, Segment::first);

@@ -21,6 +21,8 @@ pub enum WaitReason {
     Pause(Rate),
     /// The backoff of an item that failed.
     Backoff,
+    /// A random delay.
+    Jitter,
     /// A server asked for a pause.
     Hold,
     /// A batch that is not full.
@@ -120,6 +122,7 @@ impl Schedule {
             },
             Some(Why::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
             None if self.queue.held_until(at) > now => WaitReason::Hold,
+            None if lane.delayed_until() > now => WaitReason::Jitter,
             None if lane.held_until() > now => WaitReason::Backoff,
             None => WaitReason::Batch,
         }
@@ -141,7 +144,8 @@ impl Schedule {
         // What holds up the only lane holds up all.
         let held = self.queue.soonest(&self.rules).and_then(|at| self.queue.lane(at).since());
         let start = held.map_or(now, |held| held.max(now));
-        let floor = if foreseen.is_all { Precision::Exact } else { Precision::AtLeast };
+        let is_all = foreseen.is_all && self.rules.jitter.is_none();
+        let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
         let (last, precision) = match self.intake.charger().uniform() {
             Some(charge) if !self.rules.batcher.forms_batches() => {
                 (last_release(limits, start, &charge.costs, left), Precision::Exact)

@@ -18,6 +18,8 @@ pub(super) struct Lane {
     ahead: Option<Open>,
     /// When the last release happened.
     previous: Time,
+    /// The next release is delayed until then, and not again.
+    delay: Option<Time>,
     /// Nothing is released before that: a server asked for it, or an item that backs off keeps its place.
     hold: Time,
 }
@@ -83,6 +85,21 @@ impl Lane {
     /// Until when nothing is released, whatever the limits say.
     pub(super) fn held_until(&self) -> Time {
         self.hold
+    }
+
+    /// Delays the next release.
+    pub(super) fn delay(&mut self, until: Time) {
+        self.delay = Some(until);
+    }
+
+    /// Whether the next release was delayed, or is.
+    pub(super) fn is_delayed(&self) -> bool {
+        self.delay.is_some()
+    }
+
+    /// Until when the next release is delayed.
+    pub(super) fn delayed_until(&self) -> Time {
+        self.delay.unwrap_or_default()
     }
 
     /// Composes anew what would be released next.
@@ -175,6 +192,7 @@ impl Lane {
         batcher: &Batcher,
     ) -> Vec<Segment> {
         self.previous = at;
+        self.delay = None;
         let mut left = count;
         let mut taken = Vec::new();
         while let Some(part) = self.waiting.front_mut().filter(|_| left > 0) {

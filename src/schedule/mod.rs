@@ -21,6 +21,7 @@ mod admit;
 mod attempts;
 mod batch;
 mod ended;
+mod ends;
 mod events;
 mod forecast;
 mod lane;
@@ -49,6 +50,7 @@ pub use self::tally::LimitStats;
 
 use self::attempts::Attempts;
 use self::batch::Batcher;
+use self::ends::Ends;
 use self::queue::Queue;
 use self::rejects::Rejects;
 use self::rules::Rules;
@@ -88,8 +90,7 @@ pub struct Schedule {
     stopping: bool,
     /// A signal has been passed on to the commands.
     interrupted: bool,
-    /// If a release would be later than this, the run ends.
-    patience: Option<Time>,
+    ends: Ends,
     /// Until when what was sent last could be sent, if it needed slots.
     good_until: Option<Time>,
     exit: Exit,
@@ -123,10 +124,16 @@ struct Mode {
 impl Schedule {
     /// A run that starts at `now`, in which items pass as `rates` allow.
     pub fn new(config: &Config, rates: Vec<Rate>, now: Time) -> Self {
+        let max_wait = config.queue.max_wait.filter(|_| config.on_limit.never_waits());
+        let mut queue = Queue::new(config.queue);
+        if max_wait.is_some() {
+            queue.track_fronts();
+        }
         let delimiter = Delimiter::new(&config.input.delimiter);
         let separator = config.input.separator.clone();
         let charger = Charger::new(&rates, separator.as_deref());
-        let singly = config.on_limit != OnLimit::Wait || config.command().is_some();
+        let singly =
+            config.queue.jitter.is_some() || config.on_limit != OnLimit::Wait || config.command().is_some();
         let selectors = config.command().map_or(&[][..], |run| run.template.selectors());
         let needed = Fields::new(selectors, separator.as_deref());
         let tally = Tally::new(&rates);
@@ -139,8 +146,10 @@ impl Schedule {
                 batcher: Batcher::new(config.batch, gate.batches()),
                 gate: Box::new(gate),
                 on_limit: config.on_limit,
+                max_wait,
+                jitter: config.queue.jitter,
             },
-            queue: Queue::new(config.queue),
+            queue,
             delimiter,
             separator,
             attempts: Attempts::default(),
@@ -158,7 +167,7 @@ impl Schedule {
             bad_end: None,
             stopping: false,
             interrupted: false,
-            patience: None,
+            ends: Ends::new(config, now),
             good_until: None,
             exit: Exit::Done,
             stats: Stats::new(now),
@@ -179,39 +188,15 @@ impl Schedule {
     /// Has releases wait for slots that a store books, on these terms, instead of for limits of their own.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
         let rates = self.rules.gate.rates().to_vec();
-        self.rules.gate = Box::new(Slots::new(rates, terms, !self.rules.on_limit.never_waits()));
+        let waits = !self.rules.on_limit.never_waits() || self.rules.max_wait.is_some();
+        self.rules.gate = Box::new(Slots::new(rates, terms, waits));
         self.rules.batcher.set_terms(self.rules.gate.batches());
-        self
-    }
-
-    /// Ends the run as soon as it is known that a release would be more than `wait` nanoseconds after `now`.
-    pub fn with_patience(mut self, now: Time, wait: u64) -> Self {
-        self.patience = Some(Time(now.0.saturating_add(wait)));
         self
     }
 
     /// Until when what was sent last could be sent, if it needed slots.
     pub fn good_until(&self) -> Option<Time> {
         self.good_until
-    }
-
-    /// Ends the run if what is next would be too late. Returns whether it does.
-    fn lose_patience(&mut self, now: Time) -> bool {
-        let Some(patience) = self.patience.filter(|_| !self.stopping && !self.queue.is_empty()) else {
-            return false;
-        };
-        let is_known = !self.rules.gate.is_asking();
-        let is_too_late = match self.next {
-            Some(next) => next > patience.max(now),
-            None => is_known && now >= patience,
-        };
-        if is_too_late {
-            let late = self.next.map(|next| next.since(now));
-            self.tell(Notice::TooLong { late });
-            self.exit = self.exit.max(Exit::Refused);
-            self.stopping = true;
-        }
-        is_too_late
     }
 
     /// Passes over items that are `done`.
@@ -222,11 +207,12 @@ impl Schedule {
     /// What the clock on the wall shows from `now` on. The first time, that is before anything else.
     pub fn set_wall(&mut self, now: Time, wall: Wall) {
         self.rules.gate.set_wall(now, wall);
+        self.ends.set_wall(wall);
     }
 
     /// Whether what may leave depends on what the clock on the wall shows.
     pub fn goes_by_wall(&self) -> bool {
-        self.rules.gate.rates().iter().any(|rate| rate.hours.is_some())
+        self.ends.go_by_wall() || self.rules.gate.rates().iter().any(|rate| rate.hours.is_some())
     }
 
     /// What to do at `now`, when the sink has this `capacity`.
@@ -245,11 +231,17 @@ impl Schedule {
         if let Some(news) = self.rules.gate.take_news() {
             self.queue.reconsider(&news, &self.rules);
         }
+        if let Some(action) = self.end_in_time(now) {
+            return action;
+        }
+        self.refuse_overdue(now);
         let gathers = self.gathers(now, capacity);
         if gathers {
             self.gather(now);
         } else if let Some(admission) = self.admit(now, capacity) {
             return Action::Send(admission);
+        } else if self.knows_all(capacity) && self.refuse_expired(now) {
+            return self.poll(now, capacity);
         }
         let again = self.provide(now, capacity, gathers);
         if let Some(action) = self.actions.pop_front() {
@@ -258,16 +250,20 @@ impl Schedule {
         if self.is_over() && again.is_none() {
             return self.conclude();
         }
-        if self.lose_patience(now) {
+        let accepting = self.is_accepting(capacity);
+        let is_too_late = self.is_too_late(now);
+        if is_too_late && self.knows_all(capacity) {
+            self.lose_patience(now);
             return self.poll(now, capacity);
         }
-        let patience = self.patience.filter(|patience| *patience > now);
-        let times =
-            [self.next, again, self.attempts.backoff_until(), self.rules.gate.next_change(), patience];
-        let until = if self.stopping { again } else { times.into_iter().flatten().min() };
+        let times = [self.next, again, self.attempts.backoff_until(), self.rules.gate.next_change()];
+        let times = times.into_iter().chain(self.end_times(now)).flatten();
+        // What has arrived as well may go sooner.
+        let times = times.chain(is_too_late.then_some(now));
+        let until = if self.stopping { again } else { times.min() };
         self.is_due = false;
         self.note_wait(now, capacity);
-        Action::Wait { until, accepting: self.is_accepting(capacity) }
+        Action::Wait { until, accepting }
     }
 
     /// The instant that was waited for has come, and all that has arrived by then was told.
@@ -288,6 +284,11 @@ impl Schedule {
         }
         self.offer(now);
         self.is_accepting(capacity)
+    }
+
+    /// Whether nothing more can be read that has arrived by now.
+    fn knows_all(&self, capacity: Capacity) -> bool {
+        self.is_due || !self.is_accepting(capacity)
     }
 
     /// Notes what is waited for, once for each instant that a release waits for.

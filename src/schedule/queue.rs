@@ -192,6 +192,17 @@ impl Queue {
         }
     }
 
+    /// The lanes whose front is sent for the first time, in the order of the input, if fronts are tracked.
+    pub(super) fn fresh(&self) -> impl Iterator<Item = usize> {
+        let lanes = self.fronts.iter().flatten().map(|(_, at)| *at);
+        lanes.filter(|&at| self.is_fresh(at))
+    }
+
+    /// Whether the front of a lane, if there is one, is sent for the first time.
+    pub(super) fn is_fresh(&self, at: usize) -> bool {
+        self.lanes[at].lane.front().is_some_and(|front| front.segment.attempt() == 1)
+    }
+
     /// How many bytes of the input stand before the first item that waits.
     pub(super) fn offset(&self) -> Option<u64> {
         self.fronts().map(Segment::offset).min()
@@ -282,6 +293,12 @@ impl Queue {
         self.holds.until(&self.lanes[at].name)
     }
 
+    /// Delays the next release of a lane.
+    pub(super) fn delay(&mut self, at: usize, until: Time, rules: &Rules) {
+        self.lanes[at].lane.delay(until);
+        self.place(at, rules);
+    }
+
     /// From now on, items have other keys.
     pub(super) fn forget_keys(&mut self) {
         self.holds.forget_keys();
@@ -350,7 +367,7 @@ impl Queue {
         let Some(position) = self.position(at) else { return };
         // If there is one lane for all, the whole gate is asked at once.
         let opening = match self.config.in_order {
-            true => Opening::at(Time::ZERO),
+            true => Opening::at(self.lanes[at].lane.delayed_until()),
             false => self.ask(at, rules, Part::Keyed, Time::ZERO),
         };
         self.keep(at, rules, opening);
@@ -433,6 +450,19 @@ impl Queue {
             (kept.unwrap_or_else(|| self.ask(at, rules, Part::Common, Time::ZERO)).from, at)
         });
         ready.chain(waiting).min().map(|(_, at)| at)
+    }
+
+    /// When the first release may be from `now` on, or one that is no later than `by`.
+    pub(super) fn earliest(&self, rules: &Rules, now: Time, by: Time) -> Option<Verdict> {
+        let lanes = (0..self.lanes.len()).filter(|&at| self.lanes[at].lane.front().is_some());
+        let mut earliest = None;
+        for answer in lanes.map(|at| self.ask(at, rules, Part::All, now).from) {
+            earliest = Some(earliest.map_or(answer, |other: Verdict| other.min(answer)));
+            if answer.allows(by) {
+                break;
+            }
+        }
+        earliest
     }
 
     /// The lane that may release first, at `now` at the earliest, of the few whose items the sink still takes.
@@ -528,7 +558,7 @@ impl Queue {
         })
     }
 
-    fn ask(&self, at: usize, rules: &Rules, part: Part, now: Time) -> Opening {
+    pub(super) fn ask(&self, at: usize, rules: &Rules, part: Part, now: Time) -> Opening {
         ask(&self.lanes[at].lane, rules, part, now)
     }
 
@@ -686,7 +716,7 @@ fn ask(lane: &Lane, rules: &Rules, part: Part, now: Time) -> Opening {
     let answer = rules.with_request(lane, |is_judged, request| match is_judged {
         // It is judged as soon as it is complete.
         true => rules.gate.judged(request),
-        false => rules.gate.ask(part, request, now),
+        false => rules.gate.ask(part, request, now.max(lane.delayed_until())),
     });
     answer.unwrap_or(Opening::NEVER)
 }
@@ -706,11 +736,18 @@ mod tests {
         let rates = depends_on_since.then(|| rate.resolve(&Defaults::default()).unwrap());
         // What costs nothing is not charged.
         let gate = Box::new(Own::new(rates.into_iter().collect(), Time(0)));
-        Rules { gate, batcher: Batcher::new(batch, BatchTerms::default()), on_limit: OnLimit::Wait }
+        let batcher = Batcher::new(batch, BatchTerms::default());
+        Rules { gate, batcher, on_limit: OnLimit::Wait, max_wait: None, jitter: None }
     }
 
     fn queue(lookahead: u64) -> Queue {
-        Queue::new(Config { in_order: false, lookahead: lookahead.try_into().unwrap() })
+        Queue::new(Config {
+            in_order: false,
+            lookahead: lookahead.try_into().unwrap(),
+            max_wait: None,
+            jitter: None,
+            until: None,
+        })
     }
 
     #[test]

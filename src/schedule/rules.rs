@@ -2,7 +2,7 @@
 
 use super::batch::Batcher;
 use super::lane::Lane;
-use crate::config::OnLimit;
+use crate::config::{Jitter, OnLimit};
 use crate::gate::{Gate, Request};
 use crate::source::Items;
 
@@ -11,6 +11,10 @@ pub(super) struct Rules {
     pub(super) gate: Box<dyn Gate>,
     pub(super) batcher: Batcher,
     pub(super) on_limit: OnLimit,
+    /// For how many nanoseconds an item waits that is refused otherwise.
+    pub(super) max_wait: Option<u64>,
+    /// By how much releases are delayed.
+    pub(super) jitter: Option<Jitter>,
 }
 
 impl Rules {
@@ -22,13 +26,15 @@ impl Rules {
 
     /// Whether an item goes as of its arrival or not at all. What is tried again did go, and waits.
     pub(super) fn judges(&self, front: &Items) -> bool {
-        self.on_limit.never_waits() && front.segment.attempt() == 1
+        self.on_limit.never_waits() && self.max_wait.is_none() && front.segment.attempt() == 1
     }
 
     /// Hands on what a lane would release next, and whether that is judged instead of made to wait.
     pub(super) fn with_request<T>(&self, lane: &Lane, f: impl FnOnce(bool, &Request) -> T) -> Option<T> {
         let ((front, open), since) = lane.front().zip(lane.open()).zip(lane.since())?;
-        let request = Request { since, costs: &open.costs, keys: &front.charge.keys };
-        Some(f(self.judges(front), &request))
+        let is_judged = self.judges(front);
+        // What never waits is judged as of the end of its delay.
+        let since = if is_judged { since.max(lane.delayed_until()) } else { since };
+        Some(f(is_judged, &Request { since, costs: &open.costs, keys: &front.charge.keys }))
     }
 }

@@ -203,6 +203,8 @@ fn told(notice: &Notice) -> String {
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
         Notice::Hold(hold) => format!("item {} holds {} until {}", hold.item, hold.held, hold.until.0),
         Notice::SharedHold(until) => format!("held until {}", until.0),
+        Notice::Expired { item, .. } => format!("expired {item}"),
+        Notice::TimeUp => "time is up".to_owned(),
         Notice::TooLong { late } => format!("too long by {late:?}"),
         Notice::Halted { items, .. } => format!("halted after {items}"),
         Notice::Limits(_) => "limits".to_owned(),

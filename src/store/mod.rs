@@ -39,7 +39,7 @@
 //! A [`Store`] answers one question: [`Store::book`]. All limits of a run are booked as one, so that a release has one
 //! slot. The scheduler asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
 //! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
-//! [`crate::gate::Booked`], which is pure, like all limiters.
+//! [`crate::gate::Slots`], which is pure, like all limiters.
 //!
 //! Slots that no item needs any more, or that a run has left when it ends, are moved out of there and given back: so none
 //! is used by its old owner.

@@ -68,7 +68,10 @@ impl Reporter {
 
     /// How to go on, or that there is nothing left to do.
     pub(super) fn next_step(&self, exit: Exit, stats: &Stats) {
-        let is_interrupted = matches!(exit, Exit::Signal(signal) if signal != Signal::SIGPIPE as i32);
+        let is_interrupted = match exit {
+            Exit::Signal(signal) => signal != Signal::SIGPIPE as i32,
+            exit => exit == Exit::Refused,
+        };
         match self.log {
             Some(Log::Kept) if is_interrupted => {
                 self.notice(&"to go on, run the same command with --resume");

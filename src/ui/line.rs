@@ -113,6 +113,7 @@ pub(super) fn reason(wait_reason: &WaitReason) -> String {
     match wait_reason {
         WaitReason::Limit(rate) | WaitReason::Pause(rate) => short(rate),
         WaitReason::Backoff => "backoff".to_owned(),
+        WaitReason::Jitter => "jitter".to_owned(),
         WaitReason::Hold => "a hold".to_owned(),
         WaitReason::Batch => "a batch".to_owned(),
         WaitReason::Slot => "the shared limit".to_owned(),

@@ -39,6 +39,15 @@ impl Reporter {
                     "the shared limits are held until {until}: --status shows what is"
                 ));
             }
+            Notice::Expired { item, text, limit } => {
+                let limit = limit.as_ref().map(|limit| format!(", which would exceed {limit}"));
+                self.error(&anyhow::anyhow!(
+                    "item {item} {}: not released within --max-wait{}",
+                    excerpt(text),
+                    limit.unwrap_or_default()
+                ));
+            }
+            Notice::TimeUp => self.notice(&"the time of --until is over"),
             Notice::TooLong { late: Some(late) } => {
                 let away = rounded_duration(*late);
                 self.notice(&format_args!("the next release is {away} away: longer than --max-wait"));

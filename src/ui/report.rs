@@ -55,6 +55,8 @@ pub struct Reporter {
     pub(super) explains: Cell<bool>,
     /// What the log is for, if one is kept.
     pub(super) log: Option<Log>,
+    /// How many items the input has, if that is counted.
+    count: Option<Box<dyn Fn() -> Option<Total>>>,
 }
 
 /// So many failures are named, and the rest is counted.
@@ -77,6 +79,7 @@ impl Reporter {
             is_watched: false,
             explains: Cell::new(false),
             log: None,
+            count: None,
         }
     }
 
@@ -96,6 +99,12 @@ impl Reporter {
     /// Tells how to go on after an interrupt.
     pub fn with_log(mut self, log: Option<Log>) -> Self {
         self.log = log;
+        self
+    }
+
+    /// Tells what is left of all items, as far as they are counted.
+    pub fn with_count(mut self, count: impl Fn() -> Option<Total> + 'static) -> Self {
+        self.count = Some(Box::new(count));
         self
     }
 
@@ -228,6 +237,11 @@ impl Reporter {
             self.notice(&format_args!(
                 "ended by {name}: {released} released{failed}, {left} read and not released"
             ));
+        } else if let Some(total) =
+            self.count.as_ref().and_then(|count| count()).filter(|_| exit == Exit::Refused)
+        {
+            let left = total.items.max(stats.read) - stats.settled - stats.skipped;
+            self.notice(&format_args!("ended early: {} left", items(left)));
         } else if stats.left() > 0 {
             self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
         }

@@ -44,6 +44,10 @@ impl<'a> Setup<'a> {
         let mut files = LimitsFiles::new(config.limits.clone());
         let rates = files.load()?;
         reporter.limits(&rates);
+        let jitter = config.queue.jitter.iter();
+        jitter.for_each(|jitter| {
+            reporter.detail(&format_args!("each release is delayed at random: --jitter {jitter}"));
+        });
         let input = match config.action {
             Action::Once(_) => Input::blank()?,
             _ => Input::open(config.input.file.as_deref())?,

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::Setup;
 use super::observed::Observed;
-use crate::config::{Arrivals, Feed};
+use crate::config::{Arrivals, Feed, Until};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::records::stamped;
@@ -38,6 +38,8 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     }
     let has_date = arrivals.is_none() || at.is_some() || world.is_dated();
     let wall = has_date.then(|| world.wall());
+    let by_date = matches!(config.queue.until, Some(Until::At(_)));
+    ensure!(has_date || !by_date, "--arrivals have no date that --until could be reached by: add --at TIME");
     let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
     let capacity = config.command().map_or(Capacity::UNLIMITED, |run| Commands::capacity_of(run, &delimiter));
     let on_line = config.command().filter(|run| run.stdin != Feed::Items);

@@ -12,10 +12,10 @@ use crate::config::{Config, Output, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
-use crate::runtime::{Clock, Count, Driver, Input, Position, RealWorld, TextFile, World};
-use crate::schedule::Schedule;
+use crate::runtime::{Clock, Count, Driver, RealWorld, TextFile, World};
+use crate::schedule::{Schedule, Total};
 use crate::sink::{Commands, Sink, Stdout, Watch};
-use crate::source::{Delimiter, Reader};
+use crate::source::Delimiter;
 use crate::store::{self, Policy, Quota};
 use crate::time::SECOND;
 use crate::ui::progress::Display;
@@ -24,8 +24,16 @@ use crate::ui::report::{Log, Reporter};
 /// Releases items to standard output or commands.
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
+    let (count, total) = counting();
+    let display = config.progress.and_then(|when| Display::new(when, total));
+    let (is_shown, counts_rest) = (display.is_some(), counts_rest(config));
+    if is_shown || counts_rest {
+        let delimiter = Delimiter::new(&config.input.delimiter);
+        Arc::clone(&count).start(reader.input(), &position, delimiter, config.input.max_record);
+    }
+    let reporter = if counts_rest { reporter.with_count(move || count.total()) } else { reporter };
     let reporter = reporter
-        .with_display(display(config, &reader, &position))
+        .with_display(display)
         .with_mixing(mixing(config))
         .with_log(config.command().and_then(Log::of));
     ensure!(
@@ -77,13 +85,16 @@ fn mixing(config: &Config) -> Option<bool> {
     }
 }
 
-fn display(config: &Config, reader: &Reader<Input>, position: &Position) -> Option<Display> {
+/// The number of items of the input, to be counted, and how to learn it.
+fn counting() -> (Arc<Count>, impl Fn() -> Option<Total> + 'static) {
     let count = Arc::new(Count::default());
-    let counted = Arc::clone(&count);
-    let display = Display::new(config.progress?, move || counted.total())?;
-    let delimiter = Delimiter::new(&config.input.delimiter);
-    count.start(reader.input(), position, delimiter, config.input.max_record);
-    Some(display)
+    (Arc::clone(&count), move || count.total())
+}
+
+/// Whether the end of the run tells what is left of all items. Some that are not read yet may be blank, or done already.
+fn counts_rest(config: &Config) -> bool {
+    let resumes = config.command().is_some_and(|run| run.resume.is_some());
+    config.queue.until.is_some() && !config.input.cleaning.skip_blank && !resumes
 }
 
 /// How long the end of a run waits for an answer of the store, and again for it to take back slots, in nanoseconds.

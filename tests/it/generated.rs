@@ -7,7 +7,7 @@ mod completions;
 use std::path::Path;
 use std::{env, fs, io};
 
-use clap::CommandFactory;
+use clap::{Arg, CommandFactory};
 use clap_mangen::Man;
 use throttle::cli::Cli;
 
@@ -33,22 +33,21 @@ fn the_manual_page_has_all_its_sections() {
         "NAME",
         "SYNOPSIS",
         "DESCRIPTION",
+        "EXAMPLES",
         "OPTIONS",
         "RATES",
+        "ALGORITHMS",
         "SELECTORS",
         "KEYS AND LANES",
+        "ITEMS",
         "WHEN AN ITEM CANNOT GO AT ONCE",
-        "LIMITS IN FILES",
         "SHARED LIMITS",
-        "ALGORITHMS",
         "COMMANDS",
         "FAILURES AND RETRIES",
-        "LOG AND RESUME",
-        "REPORTS",
+        "LOGS AND REPORTS",
         "EXIT STATUS",
         "SIGNALS",
         "ENVIRONMENT",
-        "EXAMPLES",
         "BUGS",
         "SEE ALSO",
     ];
@@ -67,11 +66,12 @@ fn check(path: &str, wanted: &str) {
 }
 
 fn manual_page() -> String {
-    let command = Cli::command();
-    let version = command.get_version().unwrap_or_default().to_owned();
+    // The sections of the page tell the rest.
+    let shown = |arg: Arg| arg.long_help(None).hide_short_help(false);
+    let command = Cli::command().mut_args(shown).mut_arg("generate", |arg| arg.hide_possible_values(true));
     let man = Man::new(command);
     TEMPLATE
-        .replace("@VERSION@", &version)
+        .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
         .replace("@NAME@\n", &roff(|out| man.render_name_section(out)))
         .replace("@SYNOPSIS@\n", &roff(|out| man.render_synopsis_section(out)))
         .replace("@OPTIONS@\n", &as_one_section(&roff(|out| man.render_options_section(out))))
@@ -87,12 +87,13 @@ fn roff(render: impl Fn(&mut dyn io::Write) -> io::Result<()>) -> String {
 }
 
 /// The options under OPTIONS, with the headings of the help as subsections, and set as manual pages are:
-/// metavariables without brackets, and paragraphs by a macro.
+/// metavariables without brackets, and beside each option its text.
 fn as_one_section(options: &str) -> String {
     let lines = options.lines().map(|line| match line.strip_prefix(".SH ") {
-        Some(heading) => format!(".SS {}{}", &heading[..1], heading[1..].to_lowercase()),
-        None if line.is_empty() => ".IP".to_owned(),
+        Some(heading) => format!(".PD\n.SS {}{}\n.PD 0", &heading[..1], heading[1..].to_lowercase()),
+        None if line == ".TP" => ".TP 22".to_owned(),
         None => line.replace(r"\fI<", r"\fI").replace(r">\fR", r"\fR"),
     });
-    [".SH OPTIONS\n".to_owned()].into_iter().chain(lines.map(|line| line + "\n")).collect()
+    let lines = [".SH OPTIONS".to_owned()].into_iter().chain(lines).chain([".PD".to_owned()]);
+    lines.map(|line| line + "\n").collect()
 }

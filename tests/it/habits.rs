@@ -179,7 +179,7 @@ fn a_command_named_help_can_be_run() {
 #[test]
 fn topics_and_short_help_name_options_that_there_are() {
     let long = text(&throttle(&["--help"]).output().unwrap().stdout);
-    for topic in ["rates", "algorithms", "keys", "input", "commands", "failures", "shared", "exit"] {
+    for topic in throttle::cli::topics() {
         let help = text(&throttle(&["help", topic]).output().unwrap().stdout);
         let words = help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
         for option in words.filter(|word| word.starts_with("--") && word.len() > 2) {

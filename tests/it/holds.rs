@@ -119,6 +119,7 @@ fn the_recipe_heeds_what_a_server_says_with_success() {
     }
     let recipe = "throttle -r 5000/h -- sh -c 'curl -fsS -D \"$THROTTLE_HEADERS\" \"$1\"' sh <urls";
     let cookbook = include_str!("../../man/throttle-cookbook.7").replace(r"\-", "-").replace(r"\(aq", "'");
+    let cookbook = cookbook.replace("\\e\n  ", "");
     for text in [include_str!("../../README.md"), &cookbook] {
         assert!(text.contains(recipe), "{text}");
     }

@@ -70,8 +70,8 @@ const TABLE: &[(&[&str], &str)] = &[
     (
         &["-n1", "--halt", "soon,fail=1,x", "echo"],
         "invalid value 'soon,fail=1,x' for '--halt <WHEN>': \
-         there are soon,fail=N and now,fail=N, where N is a number of items or a percentage, as in soon,fail=3 or \
-         now,fail=10%; try 'throttle --help'",
+         there are soon and now, and fail=N, success=N and done=N, where N is a number of items or a percentage, as in \
+         soon,fail=3 or now,fail=10%; try 'throttle --help'",
     ),
 ];
 

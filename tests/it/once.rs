@@ -116,7 +116,6 @@ fn whatever_is_about_items_or_many_commands_is_refused_by_name() {
         let args = [&["--once", "-r1/s"], args, &["--", "true"]].concat();
         throttle(&args).assert().code(2).stderr(predicate::str::contains(told));
     }
-    throttle(&["-r1/s", "--max-wait=1s"]).assert().code(2).stderr(predicate::str::contains("with --once"));
     throttle(&["--once", "-r1/s,key=host"])
         .assert()
         .code(1)

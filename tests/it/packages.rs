@@ -25,6 +25,8 @@ fn the_version_tells_commit_and_features() {
 fn pages_and_completions_are_in_the_program() {
     let files = [
         ("man", "man/throttle.1"),
+        ("state", "man/throttle-state.7"),
+        ("reports", "man/throttle-reports.7"),
         ("cookbook", "man/throttle-cookbook.7"),
         ("complete-bash", "completions/throttle.bash"),
         ("complete-zsh", "completions/_throttle"),

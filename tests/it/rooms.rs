@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 /// Rooms that any other may use, and that use none.
 const COMMON: [&str; 8] = ["time", "exit", "charge", "inherited", "interrupt", "output", "pipe", "printable"];
 
-/// The other rooms, each with those it may use, which stand above it. See CONTRIBUTING.md for what is in them.
-const ROOMS: [(&str, &[&str]); 12] = [
+/// The other rooms, each with those it may use, which stand above it. The docs of the library tell what is in them.
+const ROOMS: [(&str, &[&str]); 13] = [
     ("rule", &[]),
     ("config", &["rule"]),
     ("cli", &["rule", "config"]),
     ("gate", &["rule", "config"]),
     ("source", &["config"]),
+    ("pace", &["gate", "rule", "config", "source"]),
     ("records", &["source", "config"]),
     ("sink", &["source", "config"]),
     ("store", &["gate", "rule", "config"]),
@@ -24,7 +25,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
 ];
 
 /// What wires the rooms together, and so may use all of them.
-const WIRING: [&str; 3] = ["lib", "main", "verbs"];
+const WIRING: [&str; 4] = ["lib", "main", "program", "verbs"];
 
 /// Uses that the table does not allow but that still occur, by file. Remove each with its cause.
 const EXCEPTIONS: &[(&str, &[&str])] = &[];

@@ -108,7 +108,7 @@ const HOPELESS: [(&str, &str); 10] = [
     ("Unknown Redis command", MISSING),
 ];
 
-const MAY_NOT: &str = "its user lacks a permission that 'man throttle' lists under SHARED LIMITS";
+const MAY_NOT: &str = "its user lacks a permission that 'man throttle-state' lists";
 const MISSING: &str = "it does not know the command";
 
 fn of_reply(code: &str, detail: &str) -> Failure {

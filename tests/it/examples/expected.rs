@@ -46,7 +46,46 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for 9m59s")],
         ..Example::PLAIN
     },
+    Example {
+        part: "throttle -s api --status",
+        before: "echo | throttle -s api -r 500/h >begun",
+        shows: &[Shows::InOutput("1 used, 499 free, next slot now\n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--jitter 5s -j 8",
+        inputs: &[("urls", "https://a.example/1\nhttps://b.example/2\nhttps://a.example/3\n")],
+        changed: ("--jitter 5s", "--dry-run --jitter 5s,seed=2"),
+        shows: &[Shows::Output(
+            "0.776107755\tcurl -fsSO https://b.example/2\n3.581411725\tcurl -fsSO https://a.example/1\n16.351601622\tcurl -fsSO https://a.example/3\n",
+        )],
+        ..Example::PLAIN
+    },
+    Example { part: "--until 9h --max-wait 1h", shows: &[FETCHED], ..Example::PLAIN },
+    Example {
+        part: "--on-limit drop --max-wait 200ms",
+        inputs: &[("log", "0 a\n0 b\n0 c\n0.9 d\n0.9 e\n")],
+        changed: ("throttle", "throttle --dry-run --arrivals col:1"),
+        loses_items: true,
+        shows: &[Shows::Output(
+            "0.000000000\t0 a\n0.000000000\t0 b\n1.000000000\t0.9 d\n1.000000000\t0.9 e\n",
+        )],
+        ..Example::PLAIN
+    },
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
+    Example {
+        // On a Friday at noon.
+        part: "during=Mon-Fri@09:00-17:00 -- ./call",
+        changed: ("throttle", "TZ=UTC throttle --dry-run --at 2026-11-20T12:00Z"),
+        loses_items: true,
+        shows: &[Shows::InOutput("18000.000000000\t./call '1 GET /user'\n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "--once -s api",
+        shows: &[Shows::Calls("curl -fsS https://api.example.org/users\n")],
+        ..Example::PLAIN
+    },
     Example {
         // On a Friday, at seven in New York.
         part: "./efetch <ids",
@@ -96,14 +135,14 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "--dry-run -- curl -o {}.html",
+        part: "curl -o {}.html",
         shows: &[Shows::Output(
             "0.000000000\tcurl -o www.a.example.html https://example.org/www.a.example\n\
              0.000000000\tcurl -o b.example.html https://example.org/b.example\n",
         )],
         ..Example::PLAIN
     },
-    Example { part: "--on-limit fail --dry-run --arrivals col:2", loses_items: true, ..Example::PLAIN },
+    Example { part: "--on-limit fail --dry-run", loses_items: true, ..Example::PLAIN },
     Example {
         part: "--audit --arrivals col:4",
         loses_items: true,
@@ -134,17 +173,12 @@ pub(super) const EXPECTED: &[Example] = &[
     Example { part: "gzip -k", shows: &[Shows::File("access.log.gz", "")], ..Example::PLAIN },
     Example { part: "--plot run.svg", shows: &[Shows::File("run.svg", "<svg")], ..Example::PLAIN },
     Example {
-        part: "log.prom",
-        shows: &[Shows::File("node_exporter/log.prom", "throttle_released_total")],
-        ..Example::PLAIN
-    },
-    Example {
         part: "mail.prom",
         shows: &[Shows::File("node_exporter/mail.prom", "throttle_released_total")],
         ..Example::PLAIN
     },
     Example {
-        part: "--backoff 1s..5m --log jobs.log -- curl",
+        part: "  --log jobs.log -- curl",
         shows: &[FETCHED, Shows::File("jobs.log", "https://b.example/2")],
         ..Example::PLAIN
     },
@@ -225,8 +259,8 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "-s api -r 5/m -a /srv/urls",
-        shows: &[FETCHED, Shows::File(".local/state/throttle/api", "")],
+        part: "-s api -r 5/m -- ./fetch",
+        shows: &[Shows::File(".local/state/throttle/api", "")],
         ..Example::PLAIN
     },
     Example {

@@ -1,7 +1,11 @@
 //! Finds the examples in the manual pages and in the README.
 
-const PAGE: &str = include_str!("../../../man/throttle.1.in");
-const COOKBOOK: &str = include_str!("../../../man/throttle-cookbook.7");
+const PAGES: [&str; 4] = [
+    include_str!("../../../man/throttle.1.in"),
+    include_str!("../../../man/throttle-state.7"),
+    include_str!("../../../man/throttle-reports.7"),
+    include_str!("../../../man/throttle-cookbook.7"),
+];
 const README: &str = include_str!("../../../README.md");
 
 /// What stands in a manual page as an example shows what is printed if it begins like this.
@@ -12,7 +16,7 @@ const BUILDS: [&str; 2] = ["cargo ", "install "];
 
 /// All examples that are commands, as scripts for a shell; each once.
 pub(super) fn scripts() -> Vec<String> {
-    let pages = [PAGE, COOKBOOK].into_iter().flat_map(shown);
+    let pages = PAGES.into_iter().flat_map(shown);
     let pages = pages.filter(|text| !OUTPUTS.iter().any(|output| text.starts_with(output)) && !is_file(text));
     let readme = blocks(README).flat_map(|block| commands(&block));
     let readme = readme.filter(|text| !BUILDS.iter().any(|build| text.starts_with(build)));
@@ -23,9 +27,9 @@ pub(super) fn scripts() -> Vec<String> {
     scripts
 }
 
-/// The script that the manual page proposes for a user's own use.
+/// The script that the manual proposes for a user's own use.
 pub(super) fn proposed_script() -> String {
-    shown(PAGE).find(|text| is_file(text)).expect("a script")
+    PAGES.into_iter().flat_map(shown).find(|text| is_file(text)).expect("a script")
 }
 
 fn is_file(text: &str) -> bool {

@@ -157,12 +157,13 @@ impl Numbers<'_> {
         let slots: Vec<_> = (0..count).map(|_| format!(":{}\r\n", self.about(now))).collect();
         let count_seen = if self.byte() == u8::MAX { 0 } else { limits };
         let seen: Vec<_> = (0..count_seen).map(|_| self.seen(now)).collect();
+        let (turn, bits) = (self.byte(), self.byte());
+        let held = if bits & 2 == 0 { 0 } else { self.about(now) };
         format!(
-            "*7\r\n:{now}\r\n:{again}\r\n:{found}\r\n*{count}\r\n{}*{count_seen}\r\n{}:{}\r\n:{}\r\n",
+            "*8\r\n:{now}\r\n:{again}\r\n:{found}\r\n*{count}\r\n{}*{count_seen}\r\n{}:{turn}\r\n:{}\r\n:{held}\r\n",
             slots.concat(),
             seen.concat(),
-            self.byte(),
-            self.byte() & 1
+            bits & 1
         )
     }
 

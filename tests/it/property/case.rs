@@ -13,6 +13,9 @@ use crate::support::{of_any_period, seeds};
 /// Where an item says when it arrives, what it costs, and by which keys it goes.
 const ARRIVAL: &str = "col:1";
 const COST: &str = "col:2";
+const MAX_WAIT: &str = "--max-wait=";
+const JITTER: &str = "--jitter=";
+const UNTIL: &str = "--until=";
 pub(super) const KEYS: [&str; 2] = ["col:3", "col:4"];
 
 /// A command line and its input.
@@ -143,8 +146,13 @@ fn parse(args: &[String]) -> Config {
     cli::parse(args.map(Into::into)).expect("a command line")
 }
 
-/// With `-B N,DUR`, DUR is a time.
+/// With `-B N,DUR`, DUR is a time, as it is with `--max-wait` and `--until`.
 fn stretched(arg: &str, scale: u64) -> String {
+    for flag in [MAX_WAIT, UNTIL, JITTER] {
+        if let Some(nanos) = arg.strip_prefix(flag).and_then(|nanos| nanos.strip_suffix("ns")) {
+            return format!("{flag}{}ns", nanos.parse::<u64>().expect("nanoseconds") * scale);
+        }
+    }
     match arg.strip_prefix("-B").and_then(|batch| batch.strip_suffix("ns")?.split_once(',')) {
         Some((items, linger)) => {
             format!("-B{items},{}ns", linger.parse::<u64>().expect("nanoseconds") * scale)
@@ -192,13 +200,26 @@ fn modes(random: &mut Rng) -> Vec<String> {
     if chance(random, 25) {
         modes.push("--in-order".to_owned());
     }
+    let mut linger = 0;
     match (random.u8(0..10), random.u64(1..=4)) {
         (0..2, items) => modes.push(format!("-B{items}")),
-        (2..4, items) => modes.push(format!("-B{items},{}ns", random.u8(1..=10))),
+        (2..4, items) => {
+            linger = random.u8(1..=10);
+            modes.push(format!("-B{items},{linger}ns"));
+        }
         _ => {}
     }
+    if chance(random, 25) {
+        modes.push(format!("{MAX_WAIT}{}ns", linger + random.u8(0..=15)));
+    }
+    if chance(random, 15) {
+        modes.push(format!("{JITTER}{}ns,seed={}", random.u8(0..=12), random.u8(..)));
+    }
+    if chance(random, 10) {
+        modes.push(format!("{UNTIL}{}ns", random.u8(0..=80)));
+    }
     // What never waits is judged as of its arrival; let in later, for want of room, it would be judged in hindsight.
-    let hindsight = matches!(mode, "drop" | "fail") && modes.iter().any(|mode| mode.ends_with("ns"));
+    let hindsight = matches!(mode, "drop" | "fail") && linger > 0;
     if chance(random, 30) && !hindsight {
         modes.push(format!("--lookahead={}", random.u8(1..=4)));
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use throttle::config::{Algorithm, OnLimit, Rate, Start};
+use throttle::config::{Algorithm, OnLimit, Rate, Start, Until};
 use throttle::exit::Exit;
 
 use super::case::{Case, Item};
@@ -16,6 +16,7 @@ pub(super) fn check(case: &Case, outcome: &Outcome) {
     order_is_kept(case, &released);
     for release in &outcome.releases {
         no_item_is_early(case, release);
+        nothing_starts_after_the_end(case, release);
         a_batch_is_no_larger_than_allowed_and_of_one_kind(case, release);
     }
     for rate in &case.rates {
@@ -37,12 +38,14 @@ fn nothing_is_lost_or_doubled(case: &Case, outcome: &Outcome, released: &[&Item]
     assert_eq!(outcome.stats.released, released.len() as u64);
     let good = case.items.iter().take_while(|item| !item.is_too_dear(&case.rates));
     let good: Vec<_> = good.collect();
-    if outcome.exit != Exit::Refused {
+    let is_read_whole = outcome.exit != Exit::Refused && case.config.queue.until.is_none();
+    if is_read_whole {
         assert_eq!(outcome.stats.released + outcome.stats.refused, good.len() as u64, "lost");
         assert_eq!(outcome.exit == Exit::Error, good.len() < case.items.len());
     }
     match case.config.on_limit {
         OnLimit::Wait | OnLimit::Fail => assert_eq!(outcome.stats.refused, 0),
+        OnLimit::Latest if !is_read_whole => {}
         OnLimit::Latest => the_newest_of_each_lane_is_released(case, &good, released),
         OnLimit::Drop => {}
     }
@@ -65,6 +68,12 @@ fn order_is_kept(case: &Case, released: &[&Item]) {
 
 fn no_item_is_early(case: &Case, release: &Release) {
     assert!(items(case, release).iter().all(|item| item.arrival <= release.start), "{release:?} is early");
+}
+
+fn nothing_starts_after_the_end(case: &Case, release: &Release) {
+    if let Some(Until::After(nanos)) = case.config.queue.until {
+        assert!(release.start <= case.items[0].arrival + nanos, "{release:?} is too late");
+    }
 }
 
 fn a_batch_is_no_larger_than_allowed_and_of_one_kind(case: &Case, release: &Release) {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use throttle::config::{Algorithm, OnLimit, Rate, Start};
+use throttle::config::{Algorithm, OnLimit, Rate, Start, Until};
 use throttle::exit::Exit;
 
 use super::case::{Case, Item, is_window};
@@ -23,8 +23,15 @@ pub(super) struct Expected {
 pub(super) fn expected(case: &Case) -> Expected {
     let mut model = Model::new(case);
     while !model.is_over() {
+        if model.is_time_up() {
+            break;
+        }
         model.admit();
-        if !model.step() {
+        if !model.step() && !model.expire() {
+            if model.is_too_late() {
+                model.exit = Exit::Refused;
+                break;
+            }
             model.now += 1;
         }
         assert!(model.now < 1_000_000, "it never ends");
@@ -50,6 +57,8 @@ struct Model<'a> {
 struct Lane<'a> {
     waiting: VecDeque<&'a Item>,
     previous: u64,
+    /// Until when its next release is delayed.
+    delay: Option<u64>,
 }
 
 /// Items that may leave together, what they cost, and since when they are next in line.
@@ -123,10 +132,13 @@ impl<'a> Model<'a> {
 
     /// One release, or one refusal, if there is one to be made now.
     fn step(&mut self) -> bool {
-        let never_waits = matches!(self.case.config.on_limit, OnLimit::Drop | OnLimit::Fail);
+        let never_waits = self.polices() && self.max_wait().is_none();
         let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
         let offers = offers.filter(|offer| never_waits || self.allows(offer, &offer.costs));
         let Some(offer) = offers.min_by_key(|offer| offer.items[0].number) else { return false };
+        if self.delay(offer.items[0]) {
+            return true;
+        }
         if self.allows(&offer, &offer.costs) {
             self.release(&offer);
         } else if self.case.config.on_limit == OnLimit::Fail {
@@ -137,18 +149,88 @@ impl<'a> Model<'a> {
         true
     }
 
+    /// Delays an item that could go now, unless that was done.
+    fn delay(&mut self, item: &Item) -> bool {
+        let Some(jitter) = self.case.config.queue.jitter else { return false };
+        let lane = self.lanes.entry(self.case.lane(item)).or_default();
+        if lane.delay.is_some() {
+            return false;
+        }
+        lane.delay = Some(self.now + jitter.delay(item.number as u64 + 1, 1));
+        true
+    }
+
+    fn polices(&self) -> bool {
+        matches!(self.case.config.on_limit, OnLimit::Drop | OnLimit::Fail)
+    }
+
+    fn max_wait(&self) -> Option<u64> {
+        self.case.config.queue.max_wait
+    }
+
+    /// Whether nothing is released any more. What is there by then is left.
+    fn is_time_up(&mut self) -> bool {
+        let Some(Until::After(nanos)) = self.case.config.queue.until else { return false };
+        let is_over = self.now > self.start + nanos;
+        let has_arrived = |item: &&&Item| item.arrival <= self.now;
+        let next = self.to_come.front().filter(|_| self.ended.is_none());
+        let next = next.filter(has_arrived).map(|item| item.is_too_dear(&self.case.rates));
+        match next {
+            _ if !is_over => {}
+            _ if self.held() > 0 => self.exit = Exit::Refused,
+            Some(is_too_dear) => self.exit = if is_too_dear { Exit::Error } else { Exit::Refused },
+            None => {}
+        }
+        is_over
+    }
+
+    /// One refusal of what has waited for too long, if there is one to be made now.
+    fn expire(&mut self) -> bool {
+        let Some(wait) = self.max_wait().filter(|_| self.polices()) else { return false };
+        let fronts = self.lanes.values().filter_map(|lane| lane.waiting.front().copied());
+        let Some(item) = fronts.filter(|item| item.arrival + wait <= self.now).min_by_key(|item| item.number)
+        else {
+            return false;
+        };
+        if self.case.config.on_limit == OnLimit::Fail {
+            self.exit = Exit::Refused;
+        } else {
+            self.refused += 1;
+            let lane = self.lanes.entry(self.case.lane(item)).or_default();
+            lane.waiting.pop_front();
+            lane.delay = None;
+        }
+        true
+    }
+
+    /// Whether something waits, and nothing can go soon enough.
+    fn is_too_late(&mut self) -> bool {
+        let Some(wait) = self.max_wait().filter(|_| !self.polices() && self.held() > 0) else { return false };
+        let now = self.now;
+        let goes = (now..=now + wait).any(|at| {
+            self.now = at;
+            let mut offers = self.lanes.values().filter_map(|lane| self.offer(lane));
+            offers.any(|offer| self.allows(&offer, &offer.costs))
+        });
+        self.now = now;
+        !goes
+    }
+
     /// What a lane would release now, if the limits allowed it.
     fn offer(&self, lane: &Lane<'a>) -> Option<Offer<'a>> {
-        let front = lane.waiting.front()?;
+        let front = lane.waiting.front().filter(|_| lane.delay.is_none_or(|until| until <= self.now))?;
+        // What never waits is judged as of the end of its delay.
+        let never_waits = self.polices() && self.max_wait().is_none();
+        let ready = lane.delay.filter(|_| never_waits).unwrap_or(0);
         let Some(linger) = self.case.config.batch.linger else {
-            let since = front.arrival.max(lane.previous);
+            let since = front.arrival.max(lane.previous).max(ready);
             let alone = Offer { items: vec![front], costs: self.costs(front), since };
             return Some(self.joined(lane, alone, self.now, |offer, costs| self.allows(offer, costs)));
         };
         let full = lane.waiting.get(usize::try_from(self.case.config.batch.items.get()).ok()? - 1);
         let closes = [full.map(|item| item.arrival), self.ended].into_iter().flatten();
         let closes = closes.fold(front.arrival + linger, u64::min);
-        let since = closes.max(lane.previous);
+        let since = closes.max(lane.previous).max(ready);
         let alone = Offer { items: vec![front], costs: self.costs(front), since };
         (since <= self.now).then(|| self.joined(lane, alone, closes, |_, costs| !self.is_impossible(costs)))
     }
@@ -217,6 +299,7 @@ impl<'a> Model<'a> {
 
     fn take(&mut self, offer: &Offer<'a>) -> VecDeque<&'a Item> {
         let lane = self.lanes.entry(self.case.lane(offer.items[0])).or_default();
+        lane.delay = None;
         let rest = lane.waiting.split_off(offer.items.len());
         std::mem::replace(&mut lane.waiting, rest)
     }

@@ -1,0 +1,37 @@
+//! The program: what was typed, and which verb that is.
+
+use std::ffi::OsString;
+
+use crate::cli::{self, Instead};
+use crate::config::{Action, Config, Report};
+use crate::exit::Exit;
+use crate::store::StoreError;
+use crate::ui::report::Reporter;
+use crate::verbs::{self, Setup};
+
+/// Runs the program with these arguments, of which the first is its name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let done = match cli::parse(args) {
+        Ok(config) => with_items(&config),
+        Err(Instead::State(upkeep)) => verbs::state(&upkeep),
+        Err(Instead::Help(text)) => verbs::help(&text),
+        Err(Instead::Mistake(text)) => {
+            Reporter::new(Report::Normal).notice(&text);
+            return Exit::Usage;
+        }
+    };
+    done.unwrap_or_else(|error| {
+        Reporter::new(Report::Normal).error(&error);
+        error.downcast_ref::<StoreError>().map_or(Exit::Error, |error| error.exit)
+    })
+}
+
+fn with_items(config: &Config) -> anyhow::Result<Exit> {
+    let setup = Setup::new(config)?;
+    match &config.action {
+        Action::Pass | Action::Run(_) => verbs::run(setup),
+        Action::Once(once) => verbs::once(setup, once),
+        Action::DryRun { arrivals, at, .. } => verbs::plan(setup, arrivals.as_ref(), *at),
+        Action::Audit(arrivals) => verbs::audit(setup, arrivals),
+    }
+}

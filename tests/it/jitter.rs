@@ -1,0 +1,63 @@
+//! Random delays: `--jitter`. Random cases are among those in `property`.
+
+use predicates::prelude::*;
+use throttle::config::Jitter;
+
+use crate::support::{text, throttle};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The instants of a plan, in nanoseconds.
+fn plan(args: &[&str], input: &str) -> Vec<u64> {
+    let output = throttle(&[&["--dry-run"], args].concat()).write_stdin(input).output().unwrap();
+    let instant = |line: &str| line.split('\t').next().unwrap().replace('.', "").parse().unwrap();
+    text(&output.stdout).lines().map(instant).collect()
+}
+
+#[test]
+fn each_release_is_delayed_from_when_it_could_go() {
+    let jitter: Jitter = "500ms,seed=7".parse().unwrap();
+    let mut next = 0;
+    let wanted: Vec<_> = (1..=50)
+        .map(|item| {
+            let at = next + jitter.delay(item, 1);
+            next = at + SECOND;
+            at
+        })
+        .collect();
+    let input = "x\n".repeat(50);
+    assert_eq!(plan(&["-r1/s", "--jitter=500ms,seed=7"], &input), wanted);
+    assert_eq!(plan(&["-r1/s", "--jitter=500ms,seed=7", "-j4", "--", "echo"], &input), wanted);
+    assert_ne!(plan(&["-r1/s", "--jitter=500ms,seed=8"], &input), wanted);
+    assert_ne!(plan(&["-r1/s", "--jitter=500ms"], &input), plan(&["-r1/s", "--jitter=500ms"], &input));
+    assert_eq!(plan(&["-r1/s", "--jitter=0"], "1\n2\n"), [0, SECOND]);
+}
+
+#[test]
+fn the_plan_and_the_run_tell_the_seed() {
+    for args in [&["--dry-run"][..], &[]] {
+        let args = [args, &["-v", "-r1T/s", "--jitter=1us,seed=5"]].concat();
+        let told =
+            predicate::str::contains("throttle: each release is delayed at random: --jitter 1us,seed=5\n");
+        throttle(&args).write_stdin("a\n").assert().success().stderr(told);
+    }
+}
+
+#[test]
+fn a_single_release_is_delayed_as_well() {
+    let once = ["--once", "-r1/s", "--jitter=1h,seed=1", "--max-wait"];
+    throttle(&[&once[..], &["1s"]].concat()).assert().code(75);
+    throttle(&["--once", "-r1/s", "--jitter=1ms", "--max-wait=1h", "--", "echo", "x"]).assert().stdout("x\n");
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    let table: [(&[&str], &str); 3] = [
+        (&["-s", "./state", "--jitter=1s"], "--jitter cannot be used with shared limits"),
+        (&["--audit", "--jitter=1s"], "leave out --jitter"),
+        (&["--jitter=1s,x=1"], "there is DUR, and DUR,seed=N"),
+    ];
+    for (args, why) in table {
+        throttle(&[&["-r1/s"], args].concat()).assert().code(2).stderr(predicate::str::contains(why));
+    }
+}

@@ -1,0 +1,92 @@
+//! The library, as programs use it.
+
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use throttle::pace::{Pace, Pacer, Refusal};
+
+use crate::support::seeds;
+
+/// Of a key: when each release was committed.
+type Past = Vec<u64>;
+
+/// When the rule of a sliding window admits one more, asked at `now`.
+fn sliding(past: &Past, count: usize, period: u64, now: u64) -> u64 {
+    let deciding = past.len().checked_sub(count).map(|at| past[at]);
+    deciding.map_or(now, |at| now.max(at + period))
+}
+
+/// A limit for all and one for each key, against lists of what was committed; with ties and slow releases.
+#[test]
+fn property_a_release_is_admitted_from_the_first_instant_on_that_all_limits_allow() {
+    for seed in seeds(200) {
+        println!("seed {seed}");
+        let mut random = Rng::with_seed(seed);
+        let [all, each] = [random.usize(1..5), random.usize(1..4)];
+        let [all_period, each_period] = [random.u64(1..40), random.u64(1..40)];
+        let limits = format!("{all}/{all_period}ns\n{each}/{each_period}ns,key=col:1 # of each");
+        let origin = Instant::now();
+        let at = |nanos: u64| origin + Duration::from_nanos(nanos);
+        let mut pace = Pace::new(&limits, origin).unwrap();
+        let (mut past, mut by_key) = (Past::new(), vec![Past::new(); 3]);
+        let mut now = 0;
+        for _ in 0..60 {
+            let key = random.usize(..3);
+            let item = pace.item(format!("{key} x").as_bytes(), at(now)).unwrap();
+            let first = sliding(&past, all, all_period, now);
+            let first = first.max(sliding(&by_key[key], each, each_period, now));
+            assert_eq!(pace.earliest(&item, at(now)), Some(at(first)), "{limits} at {now}");
+            if first > now {
+                assert_eq!(pace.admit(&item, at(now)).unwrap_err(), Refusal::Until(at(first)));
+                // One that is early by a nanosecond.
+                assert!(pace.admit(&item, at(first - 1)).is_err());
+            }
+            now = first + random.u64(..3);
+            let admission = pace.admit(&item, at(now)).unwrap();
+            if random.u8(..8) == 0 {
+                drop(admission);
+                continue;
+            }
+            now += random.u64(..10);
+            pace.commit(admission, at(now));
+            past.push(now);
+            by_key[key].push(now);
+        }
+    }
+}
+
+#[test]
+fn a_pacer_is_not_early_and_cancelled_permits_are_free() {
+    let mut pacer = Pacer::new("2/60ms").unwrap();
+    let start = Instant::now();
+    (0..9).for_each(|_| pacer.wait(b"").unwrap().cancel());
+    (0..5).for_each(|_| drop(pacer.wait(b"").unwrap()));
+    assert!(start.elapsed() >= Duration::from_millis(120));
+}
+
+#[test]
+fn mistakes_are_told() {
+    let now = Instant::now();
+    let mistake = |limits: &str| Pace::new(limits, now).err().unwrap().to_string();
+    assert_eq!(mistake(" # none\n"), "no limit given: add one, such as 10/s");
+    assert!(mistake("5/s\n10").starts_with("line 2: '10'"));
+    let mut pace = Pace::new("10/s,cost=col:2", now).unwrap();
+    assert!(pace.item(b"a", now).is_err() && pace.item(b"a 11", now).is_err());
+    let paused = Pace::new("0/s", now).and_then(|mut pace| {
+        let item = pace.item(b"", now)?;
+        Ok((pace.earliest(&item, now), pace.admit(&item, now).err()))
+    });
+    assert_eq!(paused.unwrap(), (None, Some(Refusal::Never)));
+}
+
+#[test]
+fn a_limit_that_goes_by_the_calendar_is_told_the_clock() {
+    let now = Instant::now();
+    let mut pace = Pace::new("1/d,algo=calendar,tz=UTC", now).unwrap();
+    let noon = std::time::UNIX_EPOCH + Duration::from_secs(20_000 * 86_400 + 43_200);
+    pace.set_clock(now, noon);
+    let item = pace.item(b"", now).unwrap();
+    let admission = pace.admit(&item, now).unwrap();
+    pace.commit(admission, now);
+    assert_eq!(pace.earliest(&item, now), Some(now + Duration::from_secs(43_200)));
+}

@@ -138,7 +138,8 @@ impl<S: Clone + Default> Account<S> {
         cost: u64,
     ) -> Judged {
         let verdict = self.commit(rule, free, at, cost);
-        self.window.push(at, cost, terms.period, terms.count);
+        let period = rule.counts_for(at).unwrap_or(terms.period);
+        self.window.push(at, cost, period, terms.count);
         self.releases += 1;
         if !verdict.allows(at) {
             let (violations, earliest) = &mut **self.early.get_or_insert_default();

@@ -101,7 +101,7 @@ impl Named for Calendar {
         accrues: false,
         is_logged: false,
         at_once: |terms| terms.count,
-        most: |terms| terms.count.saturating_mul(2),
+        most: |terms| terms.count,
         check,
         slots: |terms| Box::new(Calendar::new(terms)),
         script: include_str!("calendar.lua"),
@@ -190,6 +190,11 @@ impl Rule for Calendar {
     fn closes(&self, at: Time) -> Option<Time> {
         let end = |at| self.civil.around(self.zone, at).end - self.margin;
         (self.margin > 0).then(|| self.wall.when(end(self.wall.nanos(at)))).flatten()
+    }
+
+    fn counts_for(&self, at: Time) -> Option<u64> {
+        let at = self.wall.nanos(at);
+        u64::try_from(at - self.civil.around(self.zone, at).start + 1).ok()
     }
 
     fn note_evicted(&self, evicted: &mut Page, page: &Page) {

@@ -18,7 +18,7 @@ pub struct Facts {
     pub is_logged: bool,
     /// What may go at once after idling, each release at a cost of 1.
     pub at_once: fn(&Terms) -> u64,
-    /// The most within any period.
+    /// The most within any period; of the calendar, if it goes by that.
     pub most: fn(&Terms) -> u64,
     /// Checks that there is such a limit.
     pub check: fn(&Terms) -> Result<()>,

@@ -96,6 +96,10 @@ impl<R: Named> Rule for FromExit<R> {
         self.inner.closes(at)
     }
 
+    fn counts_for(&self, at: Time) -> Option<u64> {
+        self.inner.counts_for(at)
+    }
+
     fn depends_on_since(&self, cost: u64) -> bool {
         self.inner.depends_on_since(cost)
     }

@@ -182,6 +182,12 @@ pub trait Rule: Clone + 'static {
         None
     }
 
+    /// How long the period has lasted that a release at `at` counts in, this instant included; if periods do not begin with
+    /// releases, and so all of one length count.
+    fn counts_for(&self, _at: Time) -> Option<u64> {
+        None
+    }
+
     /// Whether the answer to an ask of this cost depends on its `since` in more than being no earlier.
     fn depends_on_since(&self, _cost: u64) -> bool {
         false

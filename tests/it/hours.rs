@@ -292,9 +292,14 @@ fn an_audit_finds_what_the_limits_would_not_have_allowed() {
             let is_allowed = world.allows(&limit, &releases, at, since, cost);
             let mut early = None;
             let instant = Time(u64::try_from(world.instant(at)).expect("after 1970"));
-            audit.judge(number, instant, &[cost], &[], |violation| early = Some(violation.early));
+            audit.judge(number, instant, &[cost], &[], |found| early = Some((found.early, found.count)));
             assert_eq!(early.is_none(), is_allowed, "at {at}: {early:?}, {releases:?}");
             releases.push(Release { at, since, cost });
+            if let Some((_, count)) = early.filter(|_| limit.kind == "calendar") {
+                let (start, _) = world.period(&limit, at);
+                let inside = releases.iter().filter(|one| i128::from(one.at) >= start).map(|one| one.cost);
+                assert_eq!(count, inside.sum::<u64>(), "in the period of {at}: {releases:?}");
+            }
         }
     }
 }

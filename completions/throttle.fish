@@ -143,7 +143,7 @@ complete -c throttle -n 'not __throttle_in_command' -l timeout -x -d 'End a comm
 complete -c throttle -n 'not __throttle_in_command' -l retries -x -d 'Try a failed item up to N times more'
 complete -c throttle -n 'not __throttle_in_command' -l backoff -x -d 'Wait before a retry: 1s..5m, or 22,75=1s..5m'
 complete -c throttle -n 'not __throttle_in_command' -l max-hold -x -d 'Hold for at most DUR when a server asks for a pause [default: 1h]'
-complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail=\t now,fail=\t' -d 'When to end the run: soon,fail=3, now,fail=10%, now,success=1'
+complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail=\t now,fail=\t' -d 'When to end the run: soon,fail=10%, now,success=1'
 complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each command before it runs'
 complete -c throttle -n 'not __throttle_in_command' -l once -d 'Wait for one release, then become COMMAND'
 complete -c throttle -n 'not __throttle_in_command' -l max-wait -x -d 'Wait at most DUR for a release, or end with 75'

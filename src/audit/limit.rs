@@ -156,6 +156,11 @@ impl Limit {
         self.facts().stairs(&self.terms)
     }
 
+    /// When the stair ends that begins at `at`.
+    pub fn next_stair(&self, at: Time) -> Time {
+        self.facts().next_stair(&self.terms, at)
+    }
+
     fn facts(&self) -> &'static Facts {
         self.rate.algorithm.facts()
     }

@@ -318,7 +318,7 @@ pub struct Cli {
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Commands")]
     pub(super) max_hold: Option<u64>,
 
-    /// When to end the run: soon,fail=3, now,fail=10%, now,success=1
+    /// When to end the run: soon,fail=10%, now,success=1
     ///
     /// soon: no more commands are started. now: running ones get TERM, too. fail=N: when N items have failed, after all
     /// their retries. fail=N%: when N of a hundred have: of all items once the input has been read to its end, before that of

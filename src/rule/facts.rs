@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::{SlotRule, Terms};
+use crate::time::Time;
 
 /// What an algorithm is called, what it takes and allows. All else follows from that.
 pub struct Facts {
@@ -125,6 +126,12 @@ impl Facts {
         } else {
             Stairs { first, height: terms.count, length: terms.period }
         }
+    }
+
+    /// When the stair ends that begins at `at`: it is as long as the others, but by the calendar.
+    pub fn next_stair(&self, terms: &Terms, at: Time) -> Time {
+        let civil = terms.civil_end(at).filter(|_| self.takes(Extra::Zone));
+        civil.unwrap_or_else(|| Time(at.0.saturating_add(self.stairs(terms).length.max(1))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a rule is asked, by which terms, and what it answers.
 
-use crate::time::{Time, Wall, Zone};
+use crate::time::{Civil, Time, Wall, Zone};
 
 /// What a release asks of one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +64,12 @@ impl Terms {
     /// So much per so many nanoseconds, with a burst.
     pub const fn new(count: u64, period: u64, burst: u64) -> Self {
         Terms { count, period, burst, margin: 0, zone: None, wall: Wall::EPOCH }
+    }
+
+    /// The end of the period of the calendar that `at` is in, if P stands for one.
+    pub fn civil_end(&self, at: Time) -> Option<Time> {
+        let zone = self.zone.unwrap_or_else(Zone::utc);
+        self.wall.when(Civil::new(self.period)?.around(zone, self.wall.nanos(at)).end)
     }
 
     /// The nanoseconds in which this cost accrues, rounded up. With a count of 0, as with 1.

@@ -6,13 +6,15 @@ use crate::charge::Draft;
 use crate::config::{Config, Rate};
 use crate::sink::{Flushed, Jobs, Sent, Sink};
 use crate::source::{Batch, Capacity, Charger, Delimiter};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// Another sink, watched.
 pub struct Watched<S> {
     sink: S,
     /// What tells when a release was over; without it, releases take no time.
     clock: Option<Clock>,
+    /// Limits that go by the calendar are judged by what it shows.
+    wall: Wall,
     audit: Audit,
     charger: Charger,
     delimiter: Delimiter,
@@ -22,10 +24,11 @@ pub struct Watched<S> {
 
 impl<S: Sink> Watched<S> {
     /// Judges by `rates` what goes to `sink`.
-    pub fn new(sink: S, config: &Config, rates: &[Rate], clock: Option<Clock>) -> Self {
+    pub fn new(sink: S, config: &Config, rates: &[Rate], clock: Option<Clock>, wall: Wall) -> Self {
         Watched {
             sink,
             clock,
+            wall,
             audit: Audit::new(rates).traced(),
             charger: Charger::new(rates, config.input.separator.as_deref()).without_bounds(),
             delimiter: Delimiter::new(&config.input.delimiter),
@@ -63,7 +66,7 @@ impl<S: Sink> Watched<S> {
                 }
             }
             items = items.saturating_sub(size);
-            self.audit.judge(batch.first(), at, &release.costs, &release.keys, |_| {});
+            self.audit.judge(batch.first(), self.wall.shows(at), &release.costs, &release.keys, |_| {});
         }
     }
 }

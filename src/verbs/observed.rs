@@ -8,6 +8,7 @@ use anyhow::Result;
 use crate::config::{Config, From, Rate};
 use crate::runtime::{Clock, Watched};
 use crate::sink::Sink;
+use crate::time::Wall;
 use crate::ui::plot;
 
 /// A sink, which is watched if its releases are to be drawn.
@@ -17,13 +18,19 @@ pub(super) enum Observed<'a> {
 }
 
 impl<'a> Observed<'a> {
-    pub(super) fn new(sink: Box<dyn Sink>, config: &'a Config, rates: &[Rate], clock: Option<Clock>) -> Self {
+    pub(super) fn new(
+        sink: Box<dyn Sink>,
+        config: &'a Config,
+        rates: &[Rate],
+        clock: Option<Clock>,
+        wall: Wall,
+    ) -> Self {
         match &config.plot {
             None => Observed::No(sink),
             Some(path) => {
                 // How many run is no matter of windows.
                 let rates: Vec<_> = rates.iter().filter(|rate| rate.from != From::Running).cloned().collect();
-                Observed::Yes(Box::new(Watched::new(sink, config, &rates, clock)), path)
+                Observed::Yes(Box::new(Watched::new(sink, config, &rates, clock, wall)), path)
             }
         }
     }

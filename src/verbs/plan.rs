@@ -45,7 +45,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let on_line = config.command().filter(|run| run.stdin != Feed::Items);
     let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
     let sink: Box<dyn Sink> = Box::new(DryRun::new(stdout, delimiter.clone(), capacity, expander));
-    let mut sink = Observed::new(sink, config, &rates, None);
+    let mut sink = Observed::new(sink, config, &rates, None, world.wall());
     let mut schedule = Schedule::new(config, rates, world.now());
     let mut driver = Driver {
         world: &mut world,

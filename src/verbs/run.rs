@@ -61,7 +61,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
         }
         log
     });
-    let mut sink = Observed::new(sink_for(config, &mut world)?, config, &rates, Some(clock));
+    let mut sink = Observed::new(sink_for(config, &mut world)?, config, &rates, Some(clock), world.wall());
     let delimiter = Delimiter::new(&config.input.delimiter);
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));

@@ -191,7 +191,10 @@ fn some_rules_cannot_count_from_the_end() {
             .code(2)
             .stderr(predicate::str::contains("has given the place back"));
     }
-    throttle(&["-r1/s,from=exit"]).assert().code(2).stderr(predicate::str::contains("is for a command"));
+    throttle(&["-r1/s,from=exit"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("from=exit and N/running are for a command"));
 }
 
 #[test]

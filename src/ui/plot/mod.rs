@@ -125,7 +125,7 @@ impl Chart {
         Chart {
             title: escaped(&limit.rate().to_string()),
             period: format_duration(limit.period()),
-            allowed: allowed(limit, end.since(start)),
+            allowed: allowed(limit, start, end),
             most: float(limit.most().into()),
             series: series.collect(),
         }
@@ -174,20 +174,21 @@ fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
 }
 
 /// The corners of what a limit allows from its first release on.
-fn allowed(limit: &Limit, span: u64) -> Vec<(f64, f64)> {
-    let stairs = limit.stairs();
-    let count = span / stairs.length.max(1);
-    if count > MOST_STAIRS {
-        let height = float(stairs.height.into()) * float(span.into()) / float(stairs.length.into());
-        let first = float(stairs.first.into());
-        return vec![(0.0, first), (float(span.into()), first + height)];
+fn allowed(limit: &Limit, start: Time, end: Time) -> Vec<(f64, f64)> {
+    let (stairs, span) = (limit.stairs(), float(end.since(start).into()));
+    let mut height = float(stairs.first.into());
+    if end.since(start) / stairs.length.max(1) > MOST_STAIRS {
+        let climbed = float(stairs.height.into()) * span / float(stairs.length.into());
+        return vec![(0.0, height), (span, height + climbed)];
     }
     let mut corners = Vec::new();
-    for stair in 0..=count {
-        let height = float(u128::from(stairs.first) + u128::from(stair) * u128::from(stairs.height));
-        let from = float(u128::from(stair) * u128::from(stairs.length));
-        let to = (from + float(stairs.length.into())).min(float(span.into()));
-        corners.extend([(from, height), (to, height)]);
+    let mut from = start;
+    while from <= end {
+        let next = limit.next_stair(from);
+        debug_assert!(next > from);
+        corners.extend([from, next.min(end)].map(|at| (float(at.since(start).into()), height)));
+        height += float(stairs.height.into());
+        from = next;
     }
     corners
 }
@@ -200,6 +201,23 @@ fn float(number: u128) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Defaults, RateText};
+    use crate::time::SECOND;
+
+    #[test]
+    fn quotas_of_the_calendar_are_renewed_at_midnight() {
+        let rate = "2/d,algo=calendar,tz=Europe/Berlin".parse::<RateText>().expect("a limit");
+        let mut audit = Audit::new(&[rate.resolve(&Defaults::default()).expect("a limit")]).traced();
+        let hours = |hours: u64| hours * 3600 * SECOND;
+        // 2026-10-24 12:00; the next day has 25 hours.
+        let noon = Time(1_792_836_000 * SECOND);
+        let end = Time(noon.0 + hours(40));
+        audit.judge(1, noon, &[1], &[], |_| {});
+        let corners = allowed(&audit.limits()[0], noon, end);
+        let corners: Vec<_> =
+            corners.iter().map(|(at, height)| (at / float(hours(1).into()), *height)).collect();
+        assert_eq!(corners, [(0.0, 2.0), (12.0, 2.0), (12.0, 4.0), (37.0, 4.0), (37.0, 6.0), (40.0, 6.0)]);
+    }
 
     /// Releases with ties, long pauses, and now and then a key that is seen but once.
     fn releases(random: &mut fastrand::Rng) -> Vec<(u64, u64)> {

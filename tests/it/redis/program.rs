@@ -52,7 +52,7 @@ fn scripts_get_one_release_each() {
     let Some(server) = RedisServer::start() else { return };
     let url = server.url("once");
     let once = |max_wait: &str| {
-        let args = ["--once", "-q", "-s", &url, "-r2/h,margin=200ms", "--max-wait", max_wait, "--", "echo"];
+        let args = ["--once", "-q", "-s", &url, "-r2/h,margin=2s", "--max-wait", max_wait, "--", "echo"];
         throttle(&args).assert().get_output().status.code()
     };
     assert_eq!(["0", "30m", "30m", "0"].map(once), [0, 0, 75, 75].map(Some));

@@ -204,7 +204,7 @@ impl Named for HaltOn {
 pub enum Share {
     /// So many.
     Count(u64),
-    /// So many of a hundred.
+    /// This number of a hundred.
     Percent(u64),
 }
 

@@ -11,7 +11,7 @@ use super::{format_duration, parse_count, parse_duration};
 /// By how much releases are delayed at random.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Jitter {
-    /// At most so many nanoseconds.
+    /// At most this number of nanoseconds.
     most: u64,
     /// The same seed delays the same items by as much.
     seed: u64,

@@ -103,7 +103,7 @@ pub enum Upkeep {
     Reset(Shared),
     /// Prints how much of it is used.
     Status(Shared),
-    /// Holds it for so many nanoseconds.
+    /// Holds it for this number of nanoseconds.
     Hold(Shared, u64),
     /// Prints the names of the states that there are.
     List,

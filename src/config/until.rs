@@ -12,7 +12,7 @@ use crate::time::Time;
 pub enum Until {
     /// When the clock on the wall shows this, since 1970.
     At(Time),
-    /// So many nanoseconds after the start of the run.
+    /// This number of nanoseconds after the start of the run.
     After(u64),
 }
 

@@ -15,7 +15,7 @@ pub struct Opening {
     pub until: Option<Time>,
 }
 
-/// So many times, at most, limits are asked in turn that do not agree.
+/// The number of times, at most, that limits are asked in turn that do not agree.
 const MOST_ROUNDS: usize = 1000;
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub struct Page {
     used: u64,
 }
 
-/// So many periods, at most, are looked through one by one for the last of many releases.
+/// The number of periods, at most, that are looked through one by one for the last of many releases.
 const MOST_PERIODS: u64 = 4096;
 
 impl Calendar {

@@ -21,7 +21,7 @@ pub(super) struct Ends {
 enum Patience {
     /// At this instant.
     Until(Time),
-    /// So many nanoseconds after any time that it is looked at.
+    /// This number of nanoseconds after any time that it is looked at.
     Within(u64),
 }
 

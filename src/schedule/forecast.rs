@@ -7,7 +7,7 @@ use crate::gate::{Limits, Why, last_release};
 use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
-/// So many lanes are looked at to learn what waits.
+/// The number of lanes that are looked at to learn what waits.
 const MOST_LANES: usize = 1024;
 
 /// What the next release waits for.

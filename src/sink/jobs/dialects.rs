@@ -143,7 +143,7 @@ fn wait_until(at: SystemTime, now: SystemTime) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::headers::parse;
+    use super::super::hold::parse;
     use super::*;
 
     const NOW: u64 = 1_700_000_000;

@@ -1,63 +1,6 @@
-//! What a command says about when to go on: seconds, an HTTP date, or HTTP headers.
+//! The header fields of HTTP responses.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
-
-use nix::libc::{O_NOCTTY, O_NONBLOCK};
-
-use super::dialects;
-
-/// Headers are looked for in the last so many bytes: what counts is the last response.
-const MOST: u64 = 1 << 20;
-
-/// The wait that the file at `path` asks for as of `now`, in nanoseconds. The file is removed.
-pub(super) fn take(path: &Path, now: SystemTime) -> Option<u64> {
-    let text = match read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        text => text,
-    };
-    let _ = fs::remove_file(path);
-    parse(&String::from_utf8_lossy(&text.ok()?), now)
-}
-
-/// The end of a file. The command may have put anything in its place: a FIFO would block, a device may never end.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let skipped = metadata.len().saturating_sub(MOST);
-    file.seek(SeekFrom::Start(skipped))?;
-    let mut text = read_at_most(file)?;
-    if skipped > 0 {
-        // It may begin within a line.
-        let first = memchr::memchr(b'\n', &text).map_or(text.len(), |at| at + 1);
-        text.drain(..first);
-    }
-    Ok(text)
-}
-
-/// However fast it grows meanwhile.
-fn read_at_most(file: File) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    file.take(MOST).read_to_end(&mut text)?;
-    Ok(text)
-}
-
-/// The wait that `text` asks for as of `now`, in nanoseconds: the value of a `Retry-After`, or blocks of headers.
-pub fn parse(text: &str, now: SystemTime) -> Option<u64> {
-    let headers = Headers::last(text);
-    if headers.fields.is_empty() {
-        return dialects::retry_after(text.trim(), now);
-    }
-    let now = headers.server_time().unwrap_or(now);
-    let retry_after = headers.get("retry-after").and_then(|value| dialects::retry_after(value, now));
-    retry_after.or_else(|| dialects::exhausted_for(&headers, now))
-}
 
 /// The fields of a response.
 #[derive(Default)]
@@ -68,7 +11,7 @@ pub(super) struct Headers<'a> {
 impl<'a> Headers<'a> {
     /// Those of the last block: there are several after a redirection. A block ends at an empty line; what follows, up to
     /// the next status line, is content. Without any status line, each block counts.
-    fn last(text: &'a str) -> Self {
+    pub(super) fn last(text: &'a str) -> Self {
         let (mut last, mut has_ended, mut has_status) = (Headers::default(), false, false);
         for line in text.lines().map(str::trim) {
             let field = field(line);
@@ -83,6 +26,10 @@ impl<'a> Headers<'a> {
         last
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
     /// The value of the last field of a name.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.all(name).next_back()
@@ -95,7 +42,7 @@ impl<'a> Headers<'a> {
 
     /// What the server's clock showed, by which it tells instants: ours may differ. A response that comes from a cache is
     /// older than that by its age (RFC 9111, section 5.1).
-    fn server_time(&self) -> Option<SystemTime> {
+    pub(super) fn server_time(&self) -> Option<SystemTime> {
         let date = httpdate::parse_http_date(self.get("date")?).ok()?;
         let age = self.get("age").and_then(|age| age.parse().ok()).unwrap_or(0);
         date.checked_add(Duration::from_secs(age))
@@ -107,79 +54,4 @@ fn field(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     (!name.is_empty() && name.bytes().all(is_token)).then(|| (name, value.trim()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::SECOND;
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn only_regular_files_are_read_and_only_their_end() {
-        use std::os::unix::fs::symlink;
-
-        use nix::sys::stat::Mode;
-        use nix::unistd::mkfifo;
-
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("headers");
-        let take = |make: &dyn Fn()| {
-            make();
-            let wait = take(&path, SystemTime::now());
-            assert!(fs::symlink_metadata(&path).is_err());
-            wait
-        };
-        let padded = |length: u64, end: &str| b" ".repeat(usize::try_from(length).unwrap() - end.len());
-        let padded = |length, end: &str| [padded(length, end), end.as_bytes().to_vec()].concat();
-        assert_eq!(take(&|| fs::write(&path, padded(MOST, "7")).unwrap()), Some(7 * SECOND));
-        assert_eq!(take(&|| fs::write(&path, padded(MOST + 1, "7")).unwrap()), None);
-        let response = "\nHTTP/2 429\r\nretry-after: 7\r\n\r\n";
-        assert_eq!(take(&|| fs::write(&path, padded(9 * MOST, response)).unwrap()), Some(7 * SECOND));
-        // It takes no room, but is long.
-        let sparse = || File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        assert_eq!(take(&sparse), None);
-        assert_eq!(take(&|| mkfifo(&path, Mode::S_IRWXU).unwrap()), None);
-        assert_eq!(take(&|| symlink("/dev/zero", &path).unwrap()), None);
-        assert_eq!(take(&|| {}), None);
-    }
-
-    #[test]
-    fn waits() {
-        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
-        let table = [
-            ("3", Some(3 * SECOND)),
-            (" 0.5\n", Some(SECOND / 2)),
-            ("Sun, 06 Nov 1994 08:49:40 GMT", Some(3 * SECOND)),
-            ("Sun, 06 Nov 1994 08:49:30 GMT", Some(0)),
-            ("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nDate: x\r\n\r\n", Some(7 * SECOND)),
-            (
-                "HTTP/1.1 302 x\r\nretry-after: 1\r\n\r\nHTTP/1.1 503 x\r\nretry-after: 2\r\n\r\n",
-                Some(2 * SECOND),
-            ),
-            ("HTTP/1.1 302 x\r\nretry-after: 1\r\n\r\nHTTP/1.1 200 x\r\nserver: x\r\n\r\n", None),
-            // What follows a block is content.
-            ("HTTP/1.1 200 x\r\nserver: x\r\n\r\nretry-after: 1\n", None),
-            ("retry-after: 1\n\nretry-after: 2\n\n\n", Some(2 * SECOND)),
-            ("HTTP/1.1 500 x\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n", None),
-            // By the server's clock, which is ahead of ours.
-            ("retry-after: Sun, 06 Nov 1994 09:00:01 GMT\ndate: Sun, 06 Nov 1994 09:00:00 GMT", Some(SECOND)),
-            // It is 9 s old, and so its date is.
-            (
-                "retry-after: Sun, 06 Nov 1994 09:00:10 GMT\ndate: Sun, 06 Nov 1994 09:00:00 GMT\nage: 9",
-                Some(SECOND),
-            ),
-            ("retry-after: soon\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 5", Some(5 * SECOND)),
-            ("", None),
-            ("soon", None),
-            ("\0", None),
-        ];
-        for (text, wait) in table {
-            assert_eq!(parse(text, now), wait, "{text:?}");
-        }
-        assert_eq!(
-            parse("Sun, 06 Nov 1994 08:49:37 GMT", now - Duration::from_millis(500)),
-            Some(SECOND / 2)
-        );
-    }
 }

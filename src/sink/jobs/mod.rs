@@ -5,6 +5,7 @@ mod dialects;
 mod exec;
 mod expander;
 mod headers;
+mod hold;
 mod job;
 mod lines;
 mod output;
@@ -33,7 +34,7 @@ use tempfile::TempDir;
 
 pub use self::exec::exec;
 pub use self::expander::Expander;
-pub use self::headers::parse as parse_headers;
+pub use self::hold::parse as parse_headers;
 
 use self::capture::Capture;
 use self::job::{Job, Parent};
@@ -223,7 +224,7 @@ impl Commands {
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
-        let retry_after = job.headers.and_then(|path| headers::take(&path, SystemTime::now()));
+        let retry_after = job.headers.and_then(|path| hold::take(&path, SystemTime::now()));
         self.outputs.take(job.first, job.capture);
         Some(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after })
     }

@@ -173,7 +173,7 @@ impl<'a> Visit<'a> {
         Ok(turns)
     }
 
-    /// Holds all keys for so many nanoseconds; with 0, none is held any more.
+    /// Holds all keys for this number of nanoseconds; with 0, none is held any more.
     pub(super) fn set_hold(&mut self, length: u64) -> Result<(), Fault> {
         self.header.hold = Hold::new(self.now, Time(self.now.0.saturating_add(length)));
         self.header.write(self.rows.connection)?;

@@ -157,10 +157,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
         }
         _ => estimate(lanes, limits, now, left),
     };
-    match last {
-        Verdict::At(at) => Some((at, precision.max(floor))),
-        Verdict::Never => None,
-    }
+    last.instant().map(|at| (at, precision.max(floor)))
 }
 
 /// When the last of `left` items may go, if they cost what those cost that wait, and each limit were the only one.

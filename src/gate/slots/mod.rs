@@ -13,7 +13,6 @@ use std::rc::Rc;
 
 use anyhow::Result;
 
-pub(super) use self::booked::Taken;
 pub use self::news::News;
 pub use self::order::{Answer, Order, Overruns, Slot, Turn};
 

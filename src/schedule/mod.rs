@@ -208,7 +208,6 @@ impl Schedule {
         self.timing.is_due = true;
     }
 
-    /// Whether more may arrive at this instant that has to be there.
     fn gathers(&mut self, now: Time, capacity: Capacity) -> bool {
         if !self.lanes.gather() || self.timing.is_due {
             return false;

@@ -219,10 +219,9 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
     fn charger(rates: &[&str]) -> Charger {
-        let resolve = |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let resolve = |rate: &&str| rate.parse::<Rate>().unwrap();
         Charger::new(&rates.iter().map(resolve).collect::<Vec<_>>(), None)
     }
 

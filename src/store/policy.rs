@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     fn rate(text: &str) -> Rate {
-        text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+        text.parse::<Rate>().unwrap()
     }
 
     fn rates(texts: &[&str]) -> Vec<Rate> {

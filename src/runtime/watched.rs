@@ -5,7 +5,7 @@ use crate::audit::Audit;
 use crate::charge::Draft;
 use crate::config::{Config, Rate};
 use crate::sink::{Flushed, Jobs, Sent, Sink};
-use crate::source::{Batch, Capacity, Charger, Delimiter};
+use crate::source::{Batch, Capacity, Charger, Delimiter, Together};
 use crate::time::{Time, Wall};
 
 /// Another sink, watched.
@@ -18,8 +18,6 @@ pub struct Watched<S> {
     audit: Audit,
     charger: Charger,
     delimiter: Delimiter,
-    /// Which limits charge a release the sum of what its items cost.
-    sums: Vec<bool>,
 }
 
 impl<S: Sink> Watched<S> {
@@ -32,7 +30,6 @@ impl<S: Sink> Watched<S> {
             audit: Audit::new(rates).traced(),
             charger: Charger::new(rates, config.input.separator.as_deref()).without_bounds(),
             delimiter: Delimiter::new(&config.input.delimiter),
-            sums: rates.iter().map(|rate| rate.cost.is_some()).collect(),
         }
     }
 
@@ -43,30 +40,21 @@ impl<S: Sink> Watched<S> {
 
     fn watch(&mut self, at: Time, batch: &Batch, mut items: u64) {
         let mut records = batch.records(&self.delimiter);
-        let (mut release, mut item) = (Draft::default(), Draft::default());
         for size in batch.sizes() {
             if items == 0 {
                 return;
             }
-            for (number, record) in
-                records.by_ref().take(usize::try_from(size).unwrap_or(usize::MAX)).enumerate()
-            {
+            let mut release = Together::default();
+            for record in records.by_ref().take(usize::try_from(size).unwrap_or(usize::MAX)) {
+                let mut item = Draft::default();
                 // What was released has a cost; under limits from before a retry, perhaps none.
                 let charged = self.charger.charge_into(self.delimiter.trim(record), record.len(), &mut item);
-                if charged.is_err() {
-                    continue;
-                }
-                match number {
-                    0 => std::mem::swap(&mut release, &mut item),
-                    _ => self.sums.iter().zip(&mut release.costs).zip(&item.costs).for_each(
-                        |((sums, cost), added)| {
-                            *cost = if *sums { cost.saturating_add(*added) } else { *cost };
-                        },
-                    ),
+                if charged.is_ok() {
+                    release.add(&self.charger, item);
                 }
             }
             items = items.saturating_sub(size);
-            self.audit.judge(batch.first(), self.wall.shows(at), &release.costs, &release.keys, |_| {});
+            self.audit.judge_together(batch.first(), self.wall.shows(at), &release.charges(), |_| {});
         }
     }
 }

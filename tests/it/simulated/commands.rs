@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use nix::sys::signal::Signal;
 use throttle::cli;
-use throttle::config::{self, Action, Config, Run};
+use throttle::config::{self, Action, Config, Plan, Run};
 use throttle::exit::{End, Exit, JobEnd};
 use throttle::records::JobLog;
 use throttle::runtime::sim::{Clock, Sim};
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) 
 fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run) -> (Exit, Stats) {
     let rates = config.limits.given().expect("limits");
     let reporter = Reporter::silent();
-    let mut schedule = Schedule::new(config, rates, world.now()).with_commands(run, 7);
+    let mut schedule = Schedule::new(&Plan::of(config), rates, world.now()).with_commands(run, 7);
     let delimiter = Delimiter::new(&config.input.delimiter);
     let log = open_log(config, run, &mut schedule);
     let exit = Driver { world, sink, reporter: &reporter, delimiter, log, metrics: None }.run(&mut schedule);

@@ -23,9 +23,19 @@ pub struct Charger {
 struct Rule {
     name: String,
     cost: Cost,
+    sharing: Sharing,
     only: Option<Only>,
     /// The most a record may cost.
     most: Option<u64>,
+}
+
+/// What a limit charges records that are released together.
+#[derive(Clone, Copy)]
+pub(super) struct Sharing {
+    /// The sum of their costs.
+    pub(super) sums: bool,
+    /// Which of the keys it goes by.
+    pub(super) key: Option<usize>,
 }
 
 /// The one key that a limit is for.
@@ -67,6 +77,7 @@ impl Charger {
             Rule {
                 name: rate.to_string(),
                 cost: Cost::new(rate.cost.as_ref(), separator, &mut paths),
+                sharing: Sharing { sums: rate.cost.is_some(), key },
                 only: key.and_then(|index| Only::new(index, rate)),
                 most: rate.most(),
             }
@@ -124,6 +135,11 @@ impl Charger {
             draft.costs.push(cost.map_err(|why| BadItem::new(why, record.bytes))?);
         }
         Ok(())
+    }
+
+    /// What each limit charges records that are released together.
+    pub(super) fn sharing(&self) -> impl Iterator<Item = Sharing> {
+        self.limits.iter().map(|rule| rule.sharing)
     }
 
     /// The limits with an `only=` that no record has matched so far.

@@ -158,7 +158,8 @@ impl<'a> Visit<'a> {
         Ok(holds.chain([self.header.hold]).collect())
     }
 
-    /// Tells what is held, and until when, and forgets it. Returns the first instant that no turn is for.
+    /// Tells what is held, and until when, and forgets it, and the turns: whoever has one may have ended. Returns the first
+    /// instant that none is for.
     pub(super) fn take_holds(&mut self, held: &mut Vec<(Option<Vec<u8>>, Time)>) -> Result<Time, Fault> {
         let mut ledger = self.take_ledger()?;
         let of_all = std::mem::take(&mut self.header.hold).max(std::mem::take(&mut ledger.hold));
@@ -168,7 +169,7 @@ impl<'a> Visit<'a> {
             let until = rows.ledger()?.and_then(|ledger| ledger.hold.in_force(self.now));
             held.extend(until.map(|until| (Some(key), until)));
         }
-        let turns = ledger.turns;
+        let turns = std::mem::take(&mut ledger.turns);
         self.ledger = Some(ledger);
         Ok(turns)
     }

@@ -29,9 +29,9 @@ pub enum Lock {
     },
 }
 
-/// So many keys are told that are held.
-#[cfg(any(feature = "redis", feature = "sqlite"))]
-pub(super) const MOST_KEYS: usize = 10;
+/// The number of held keys that are told, at most.
+#[cfg(feature = "sqlite")]
+pub(super) const MOST_KEYS: u32 = 10;
 
 /// What a state says of one limit.
 #[derive(Debug)]

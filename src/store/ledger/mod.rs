@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::held::{Held, NOBODY, Owner};
 use self::unlogged::Unlogged;
 use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot, StoreError, Turn};
+use crate::charge::Key;
 use crate::exit::Exit;
 pub use crate::rule::Account;
 use crate::rule::{Ask, SlotRule};
@@ -233,6 +234,38 @@ impl BookingRules {
         unlogged.note(log)?;
         self.forget(ledger, log)?;
         Ok(answer)
+    }
+
+    /// How much of a limit is left at `now`, at most `most`, and when the next slot is that charges 1 to it alone.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn left<L: Log>(
+        &self,
+        ledger: &Ledger,
+        log: &mut L,
+        now: Time,
+        (limit, most): (usize, u64),
+    ) -> Result<(u64, Time), L::Error> {
+        let order = |cost| {
+            let costs: Vec<_> =
+                (0..self.rules.len()).map(|other| if other == limit { cost } else { 0 }).collect();
+            Order::new(Key::new(), costs, 1)
+        };
+        // What may be used at once may be so in parts, and as one.
+        let (mut left, mut too_much) = (0, most.saturating_add(1));
+        while too_much - left > 1 {
+            let cost = left + (too_much - left) / 2;
+            let is_free = self.earliest(ledger, log, now, &order(cost))? <= now;
+            *(if is_free { &mut left } else { &mut too_much }) = cost;
+        }
+        let one = order(1);
+        if let Some(returned) = ledger.held.of(NOBODY, &one.costs).iter().find(|at| **at >= now) {
+            return Ok((left, *returned));
+        }
+        let at = self.earliest(ledger, log, now, &one)?;
+        let is_turned_away = self.is_turned_away(ledger, now, at, &one);
+        Ok((left, if is_turned_away { self.queue(&mut ledger.clone(), now, at, &one) } else { at }))
     }
 
     /// What an order gets while nothing is booked. Its turn is kept.

@@ -29,11 +29,11 @@ struct Stage {
 impl Stage {
     /// A machine that has been running for 1000 s.
     fn new() -> Self {
-        let domain = Domain { boot: "1".to_owned(), namespace: 0 };
+        let clock = ClockId { boot: "1".to_owned(), namespace: 0 };
         Stage {
             directory: tempfile::tempdir().expect("a directory"),
             clock: Arc::new(AtomicU64::new(1000 * SECOND)),
-            setting: Setting { domain, patience: Duration::from_secs(60) },
+            setting: Setting { clock, patience: Duration::from_secs(60) },
         }
     }
 

@@ -64,6 +64,6 @@ function calendar.charge(state, slot)
   state.y = state.y + state.cost
 end
 
-function calendar.settled(state)
+function calendar.matters_until(state)
   return math.max(state.quiet, state.y > 0 and end_of(state, state.x) or 0)
 end

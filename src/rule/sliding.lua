@@ -90,6 +90,6 @@ function sliding.charge(state, slot)
   table.insert(state.unwritten, { slot = slot, units = state.cost })
 end
 
-function sliding.settled(state)
+function sliding.matters_until(state)
   return math.max(state.quiet, state.newest + state.period)
 end

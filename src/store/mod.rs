@@ -100,7 +100,7 @@ pub use place::{names, place};
 pub use policy::{Policy, Quota};
 pub use reach::Reach;
 #[cfg(feature = "redis")]
-pub use redis::RedisStore;
+pub use redis::{RedisStore, book_over};
 pub use reserve::Reserve;
 pub use status::{LimitStatus, Lock, Status};
 

@@ -47,6 +47,7 @@ mod connection;
 mod distance;
 mod failure;
 mod hash_slot;
+mod name_check;
 mod nodes;
 mod observations;
 mod offline;
@@ -67,15 +68,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use self::asking::SHORT;
-use self::clock::Micros;
+use self::asking::{Asked, Asker, SHORT};
 use self::failure::Failure;
-use self::nodes::Nodes;
+use self::name_check::NameCheck;
 use self::observations::Observations;
+pub use self::offline::book_over;
 pub(super) use self::reset::reset;
 use self::retries::persist;
-use self::returnable::Returnable;
-use self::script::{Booking, Found};
+use self::returnable::{NodeSlot, Returnable};
+use self::script::Found;
 use self::shared_policy::SharedPolicy;
 use self::socket::Patience;
 pub(super) use self::upkeep::{hold, status};
@@ -92,21 +93,13 @@ const CORRECTIONS: usize = 4;
 
 /// Keeps limits in a Redis server, by the server's clock.
 pub struct RedisStore {
-    server: Server,
+    asker: Asker,
     timeout: Duration,
-    now: Box<dyn Fn() -> Time + Send>,
     shared_policy: SharedPolicy,
-    booking: Booking,
-    nodes: Nodes,
+    name: NameCheck,
     observations: Observations,
-    began: Micros,
-    is_near: bool,
-    has_told_reach: bool,
-    /// Until when it is on record that nobody uses the name of our keys for other limits.
-    claimed_until: Option<Time>,
-    /// Until when all keys are held, as of when it was asked.
-    name_held: Option<(Time, Option<Time>)>,
     returnable: Returnable,
+    has_told_reach: bool,
     warning: Option<String>,
     tell: Option<Tell>,
 }
@@ -139,19 +132,13 @@ impl RedisStore {
         now: impl Fn() -> Time + Send + 'static,
     ) -> Self {
         RedisStore {
+            asker: Asker::new(server, now),
             timeout,
-            now: Box::new(now),
             shared_policy: SharedPolicy::new(policy, &[]),
-            booking: Booking::new(),
-            nodes: Nodes::new(server.clone()),
-            server,
+            name: NameCheck::default(),
             observations: Observations::default(),
-            began: 0,
-            is_near: false,
-            has_told_reach: false,
-            claimed_until: None,
-            name_held: None,
             returnable: Returnable::default(),
+            has_told_reach: false,
             warning: None,
             tell: None,
         }
@@ -161,21 +148,22 @@ impl RedisStore {
     fn attempt(&mut self, whole: &Order, patience: Patience) -> Result<Answer, Failure> {
         let (mut why, mut given) = (String::new(), Vec::new());
         for _ in 0..CORRECTIONS {
-            let asked = self.meet(whole, patience);
-            let held = self.held_by_name(whole).map(|_| Order { count: 0, ..whole.clone() });
+            let checked = self.name.check(&mut self.asker, &mut self.shared_policy, whole, patience);
+            let held = self.name.held(whole, &self.asker.now).map(|_| Order { count: 0, ..whole.clone() });
             let order = held.as_ref().unwrap_or(whole);
             // What is given back is given back once.
-            let asked = match asked.and_then(|()| self.ask(order, &mem::take(&mut given), patience)) {
+            let given_back = mem::take(&mut given);
+            let asked = match checked.and_then(|()| self.ask(order, &given_back, patience)) {
                 Err(Failure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {
-                    (self.is_near, self.has_told_reach) = (false, false);
+                    (self.name.is_near, self.has_told_reach) = (false, false);
                     "the state has other margins again and again".clone_into(&mut why);
                     continue;
                 }
                 Err(Failure::OtherLimits(theirs)) => return Err(self.disagreement(&theirs)),
                 asked => asked?,
             };
-            if let Some(doubt) = self.doubt(order, &asked) {
-                self.warn(doubt);
+            if let Some(change) = self.check_clock(order, &asked) {
+                self.warn(change);
                 "its clock is set forward again and again".clone_into(&mut why);
                 continue;
             }
@@ -183,17 +171,24 @@ impl RedisStore {
                 "its clock shows another time again and again".clone_into(&mut why);
                 continue;
             }
-            self.note(order, &asked);
+            self.observe(order, &asked);
             self.tell_reach();
             match self.answer(order, &asked) {
                 // It may be by chance.
                 Err(Failure::Away(late)) if self.policy().deadline < SHORT => {
                     (why, given) = (late, asked.slots());
                 }
-                answer => return answer.map(|answer| self.heed_name(whole, answer)),
+                answer => {
+                    return answer.map(|answer| self.name.heed(whole, answer, &self.asker.now));
+                }
             }
         }
         Err(Failure::Away(why))
+    }
+
+    /// Books what an order asks for, and gives back slots of whichever node is asked.
+    fn ask(&mut self, order: &Order, given: &[NodeSlot], patience: Patience) -> Result<Asked, Failure> {
+        self.asker.ask(&mut self.shared_policy, &self.observations, (order, given), patience)
     }
 
     fn policy(&self) -> &Policy {
@@ -201,7 +196,8 @@ impl RedisStore {
     }
 
     fn disagreement(&self, theirs: &str) -> Failure {
-        let (server, name, ours) = (&self.server, self.server.name(), &self.policy().text);
+        let (server, ours) = (&self.asker.server, &self.policy().text);
+        let name = server.name();
         let error = anyhow!(
             "'{name}' is kept for other limits: {theirs} there, {ours} here: give the same limits or another name, or begin anew by 'throttle --reset-state -s {server}'"
         );
@@ -223,7 +219,7 @@ impl Store for RedisStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         let tell = self.tell.clone();
         let told = |why| tell.iter().for_each(|tell| tell(String::clone(&why)));
-        persist(&self.server.clone(), self.timeout, told, |patience| self.attempt(order, patience))
+        persist(&self.asker.server.clone(), self.timeout, told, |patience| self.attempt(order, patience))
     }
 
     fn tell_waits_to(&mut self, tell: Tell) {

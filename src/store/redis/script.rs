@@ -41,7 +41,7 @@ pub(super) struct Seen {
     pub(super) seq: u64,
     pub(super) newest: Micros,
     /// When none of it matters any more.
-    pub(super) settled: Micros,
+    pub(super) matters_until: Micros,
     /// What releases cost, together, that were late for their slots.
     pub(super) late: u64,
     /// When no slot is too close to these any more.
@@ -165,7 +165,7 @@ impl Booking {
             call.arg(index).arg(terms.log);
             call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
             call.arg(u8::from(terms.starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
-            call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.settled);
+            call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.matters_until);
             call.arg(&calendar.periods).arg(&calendar.hours);
         }
         call.arg(given);
@@ -189,7 +189,8 @@ fn fingerprint(charges: &[Charge]) -> u64 {
 /// Whether it can be what the script says to this request. Numbers below 0 have become large ones.
 fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
     let horizon = booked.now.saturating_add(request.policy.horizon / 1000);
-    let numbers = |seen: &Seen| [seen.epoch, seen.seq, seen.newest, seen.settled, seen.late, seen.close];
+    let numbers =
+        |seen: &Seen| [seen.epoch, seen.seq, seen.newest, seen.matters_until, seen.late, seen.close];
     let numbers = booked.seen.iter().flat_map(numbers);
     let numbers = numbers
         .chain(booked.ask_again)
@@ -208,11 +209,11 @@ fn read(value: Value) -> Option<BookedSlots> {
     let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
     let all = [Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted, Found::NotCovered];
     let found = *all.get(found)?;
-    let seen = seen.into_iter().map(|[epoch, seq, newest, settled, late, close]| Seen {
+    let seen = seen.into_iter().map(|[epoch, seq, newest, matters_until, late, close]| Seen {
         epoch,
         seq,
         newest,
-        settled,
+        matters_until,
         late,
         close,
     });
@@ -290,7 +291,10 @@ mod tests {
         assert_eq!((booked.now, booked.ask_again, booked.found), (100, None, Found::Lost));
         assert!(booked.is_kept && booked.held == Some(120));
         assert_eq!((booked.slots, booked.turn), (vec![100, 110], Some(Turn(9))));
-        assert_eq!(booked.seen, [Seen { epoch: 7, seq: 2, newest: 110, settled: 210, late: 5, close: 150 }]);
+        assert_eq!(
+            booked.seen,
+            [Seen { epoch: 7, seq: 2, newest: 110, matters_until: 210, late: 5, close: 150 }]
+        );
     }
 
     #[test]

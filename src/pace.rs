@@ -73,7 +73,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::charge::{Charge, Key};
-use crate::config::{Defaults, Limits};
+use crate::config::{Defaults, LimitOptions};
 use crate::gate::{Charges, Gate, Own, Part, Request};
 use crate::rule::Verdict;
 use crate::source::Charger;
@@ -133,8 +133,9 @@ impl Pace {
     /// # Errors
     /// A line that is no limit, or none at all.
     pub fn new(limits: &str, now: Instant) -> Result<Self, Error> {
-        let rates =
-            Limits { sources: Vec::new(), defaults: Defaults::default() }.parse(limits).map_err(Error)?;
+        let rates = LimitOptions { sources: Vec::new(), defaults: Defaults::default() }
+            .parse(limits)
+            .map_err(Error)?;
         if rates.is_empty() {
             return Err(Error(anyhow::anyhow!("no limit given: add one, such as 10/s")));
         }

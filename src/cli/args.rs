@@ -10,9 +10,9 @@ use clap::{ArgAction, Parser, ValueHint};
 
 use super::{help, packaged};
 use crate::config::{
-    Algorithm, Arrivals, Backoff, Batch, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume,
-    Selector, Source, Stats, Tag, Until, When, parse_count, parse_delimiter, parse_duration, parse_instant,
-    parse_limit_count, parse_limit_period, parse_size,
+    Algorithm, Arrivals, Backoff, BatchSize, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume,
+    Selector, Source, StatsFormat, Tag, Until, When, parse_count, parse_delimiter, parse_duration,
+    parse_instant, parse_limit_count, parse_limit_period, parse_size,
 };
 use crate::time::Time;
 
@@ -195,14 +195,14 @@ pub struct Cli {
     ///
     /// One or more bytes, with C escapes such as \t, \0 or \x1e.
     #[arg(short, long, value_name = "D", value_parser = parse_delimiter, help_heading = "Input")]
-    pub(super) delimiter: Option<Delimiter>,
+    pub(super) delimiter: Option<DelimiterBytes>,
 
     /// What separates fields, for col:N [default: blanks]
     ///
     /// One or more bytes, with C escapes such as \t. Every one of them ends a field, so fields may be empty.
     /// Without it, runs of blanks separate fields, as in awk.
     #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, help_heading = "Input")]
-    pub(super) field_separator: Option<Delimiter>,
+    pub(super) field_separator: Option<DelimiterBytes>,
 
     /// Longest item allowed [default: 64Mi]
     ///
@@ -249,7 +249,7 @@ pub struct Cli {
     /// COMMAND gets them as N arguments. Without DUR, a batch is what has arrived when its turn comes. With
     /// DUR, it first waits until it has N items, DUR has passed since the first of them, or the input ends.
     #[arg(short = 'B', long, value_name = "N[,DUR]", help_heading = "Commands")]
-    pub(super) batch: Option<Batch>,
+    pub(super) batch: Option<BatchSize>,
 
     /// Run up to N commands at once [default: 1]
     ///
@@ -463,8 +463,8 @@ pub struct Cli {
     /// prom:FILE: as metrics for Prometheus, in FILE, which is replaced at the start, once a second and at the end. The textfile
     /// collector of node_exporter reads files in its directory whose names end in .prom. Both may be given.
     #[arg(long, value_name = "FORMAT", help_heading = "Control")]
-    #[arg(value_parser = OsStringValueParser::new().try_map(|text| Stats::parse(&text)))]
-    pub(super) stats: Vec<Stats>,
+    #[arg(value_parser = OsStringValueParser::new().try_map(|text| StatsFormat::parse(&text)))]
+    pub(super) stats: Vec<StatsFormat>,
 
     /// Draw the releases over time to FILE, as SVG
     ///
@@ -518,4 +518,4 @@ fn choice<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
 }
 
 /// Bytes that clap, which goes by the name of a type, is not to take for a list of values.
-type Delimiter = Vec<u8>;
+type DelimiterBytes = Vec<u8>;

@@ -3,11 +3,11 @@
 use anyhow::{Result, bail, ensure};
 
 use super::args::Cli;
-use crate::config::{Action, Limits, Once, Selector};
+use crate::config::{LimitOptions, Once, Selector, Verb};
 
 impl Cli {
     /// The release that was asked for. Whatever is about items makes no sense with it.
-    pub(super) fn once(self, limits: &Limits) -> Result<Action> {
+    pub(super) fn once(self, limits: &LimitOptions) -> Result<Verb> {
         if let Some(flag) = self.flag_for_items() {
             bail!("--once reads no items: leave out {flag}");
         }
@@ -22,7 +22,7 @@ impl Cli {
             Some(Selector::Constant(cost)) => Some(cost),
             _ => None,
         };
-        Ok(Action::Once(Once { command: self.command, trace: self.trace, cost, max_wait: self.max_wait }))
+        Ok(Verb::Once(Once { command: self.command, trace: self.trace, cost, max_wait: self.max_wait }))
     }
 
     fn flag_for_items(&self) -> Option<&'static str> {

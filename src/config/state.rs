@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::quantity::parse_count;
-use super::rate::{From, Rate, keys};
+use super::rate::{CountFrom, Rate, keys};
 use super::server::{SCHEMES, Server};
-use super::{Batch, Limits, OnLimit, Source};
+use super::{BatchSize, LimitOptions, OnLimit, Source};
 
 /// Where a STATE may be given, with a password if need be.
 pub const VARIABLE: &str = "THROTTLE_STATE";
@@ -147,21 +147,21 @@ impl fmt::Display for State {
 ///
 /// # Errors
 /// They cannot, and why.
-pub fn check_shareable(limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
+pub fn check_shareable(limits: &LimitOptions, on_limit: OnLimit, batch: BatchSize) -> Result<()> {
     ensure!(
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
         "-r @FILE cannot be shared: all who share limits have to agree on them, and files change: give them as -r RATE"
     );
     let rates = limits.given()?;
-    if let Some(rate) = rates.iter().find(|rate| rate.from == From::Running) {
+    if let Some(rate) = rates.iter().find(|rate| rate.from == CountFrom::Running) {
         bail!("{rate} cannot be shared: other runs do not see what runs here: leave it out, or leave out -s");
     }
     ensure!(
-        rates.iter().all(|rate| rate.from == From::Start),
+        rates.iter().all(|rate| rate.from == CountFrom::Start),
         "from=exit cannot be shared: a slot is booked before its command starts, and nobody knows then when it will end"
     );
     ensure!(
-        rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE || !on_limit.never_waits(),
+        rates.iter().all(|rate| rate.cost.is_none()) || batch == BatchSize::SINGLE || !on_limit.never_waits(),
         "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, or let items wait"
     );
     check_keys(&rates)

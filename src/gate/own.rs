@@ -10,7 +10,7 @@ use super::{
     Answer, BatchTerms, Blocked, Charged, Charges, Foreseen, Gate, Kind, Limits, Needs, News, Opening, Order,
     Part, Refusal, Request, Waiting, Why,
 };
-use crate::config::{From, Rate, Selector, keys};
+use crate::config::{CountFrom, Rate, Selector, keys};
 use crate::rule::Verdict;
 use crate::time::{Time, Wall};
 
@@ -58,7 +58,7 @@ impl Own {
 
     /// Whether what is running counts.
     fn counts_exits(&self) -> bool {
-        self.rates.iter().any(|rate| rate.from != From::Start)
+        self.rates.iter().any(|rate| rate.from != CountFrom::Start)
     }
 }
 

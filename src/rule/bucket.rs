@@ -1,7 +1,7 @@
 //! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous exact refill.
 
 use super::slots::instant;
-use super::{Account, Ask, Extra, Facts, Named, Rule, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// Bursts of up to `burst`, then `count` per `period`: at most `burst + count·W/period` in any window W.
@@ -16,7 +16,7 @@ pub struct Bucket {
 }
 
 /// How many grains the bucket lacked from being full at an instant: those that were used.
-type Lacking = Account;
+type Lacking = SlotAccount;
 
 impl Bucket {
     fn grains(&self, cost: u64) -> u128 {
@@ -58,7 +58,7 @@ impl Bucket {
     }
 }
 
-impl Named for Bucket {
+impl NamedRule for Bucket {
     const FACTS: Facts = Facts {
         name: "bucket",
         help: "Up to B (-b, by default N) at once, then N per P. What is not used\n\
@@ -145,23 +145,23 @@ impl Rule for Bucket {
 }
 
 impl SlotRule for Bucket {
-    fn first_slot(&self, account: &Account, ask: Ask, _: u64, _: Option<Time>) -> Time {
+    fn first_slot(&self, account: &SlotAccount, ask: Ask, _: u64, _: Option<Time>) -> Time {
         instant(self.earliest(account, ask))
     }
 
-    fn book(&self, account: &mut Account, ask: Ask) {
+    fn book(&self, account: &mut SlotAccount, ask: Ask) {
         self.commit(account, ask.since, ask);
     }
 
-    fn owes_nothing(&self, account: &mut Account) {
+    fn owes_nothing(&self, account: &mut SlotAccount) {
         self.waive_debt(account);
     }
 
-    fn silent(&self, at: Time) -> Account {
+    fn silent(&self, at: Time) -> SlotAccount {
         Lacking { used: self.full(), at }
     }
 
-    fn fresh_from(&self, account: &Account, _: Time) -> Time {
+    fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
         instant(self.idle_at(account))
     }
 }

@@ -28,7 +28,7 @@ pub use from_exit::FromExit;
 pub use in_hours::{InHours, SlotsInHours};
 pub use interval::Interval;
 pub use sliding::Sliding;
-pub use slots::{Account, SlotRule};
+pub use slots::{SlotAccount, SlotRule};
 pub use terms::{Ask, Terms, Verdict};
 
 use std::fmt;
@@ -60,7 +60,7 @@ pub trait Visitor {
     type Output;
 
     /// Does it with `R`.
-    fn visit<R: Named>(self) -> Self::Output;
+    fn visit<R: NamedRule>(self) -> Self::Output;
 }
 
 impl Algorithm {
@@ -85,7 +85,7 @@ impl Algorithm {
         impl Visitor for TheFacts {
             type Output = &'static Facts;
 
-            fn visit<R: Named>(self) -> &'static Facts {
+            fn visit<R: NamedRule>(self) -> &'static Facts {
                 &R::FACTS
             }
         }
@@ -195,7 +195,7 @@ pub trait Rule: Clone + 'static {
 }
 
 /// A rule that has a name, and so can be typed.
-pub trait Named: Rule {
+pub trait NamedRule: Rule {
     /// What the rest of the program has to know of it.
     const FACTS: Facts;
 }

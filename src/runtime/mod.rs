@@ -26,7 +26,7 @@ use std::thread;
 pub use self::clock::Clock;
 pub use self::count::Count;
 pub use self::driver::Driver;
-pub use self::input::{Input, Position};
+pub use self::input::{Input, InputPosition};
 pub use self::limits::LimitsFiles;
 pub use self::listener::Listener;
 pub use self::output_watch::OutputWatch;

@@ -30,7 +30,7 @@ pub struct Review {
 
 impl Review {
     /// Judges by `rates`; `arrivals` says where instants are.
-    pub fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::Input) -> Self {
+    pub fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::InputOptions) -> Self {
         let separator = input.separator.as_deref();
         let charger = Charger::new(rates, separator).without_bounds();
         Review {

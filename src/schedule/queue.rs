@@ -16,7 +16,7 @@ use foldhash::fast::RandomState;
 use super::lane::Lane;
 use super::rules::Rules;
 use crate::charge::Key;
-use crate::config::{OnLimit, Queue as Config};
+use crate::config::{OnLimit, QueueOptions as Config};
 use crate::gate::{Holds, Kind, News, Opening, Part};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment};
@@ -725,13 +725,13 @@ fn ask(lane: &Lane, rules: &Rules, part: Part, now: Time) -> Opening {
 mod tests {
     use super::*;
     use crate::charge::Charge;
-    use crate::config::{Batch, Defaults, RateText};
+    use crate::config::{BatchSize, Defaults, RateText};
     use crate::gate::{BatchTerms, Own};
     use crate::schedule::batch::Batcher;
     use crate::source::Block;
 
     fn rules(batch: u64, depends_on_since: bool) -> Rules {
-        let batch = Batch { items: batch.try_into().unwrap(), linger: None };
+        let batch = BatchSize { items: batch.try_into().unwrap(), linger: None };
         let rate = "2/s,algo=bucket,burst=0".parse::<RateText>().unwrap();
         let rates = depends_on_since.then(|| rate.resolve(&Defaults::default()).unwrap());
         // What costs nothing is not charged.

@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 
 pub use dry_run::DryRun;
 pub use jobs::{Commands, Expander, exec, parse_headers};
-pub use permit::Permit;
+pub use permit::PermitSink;
 pub use stdout::Stdout;
 pub use text::Text;
 
@@ -76,8 +76,8 @@ pub trait Jobs {
     fn captures(&self) -> bool;
 
     /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
-    /// sent and is not settled.
-    fn settle(&mut self, first: u64, next: u64);
+    /// sent and may be sent again.
+    fn retire(&mut self, first: u64, next: u64);
 
     /// The item of this number, whose command has ended, is going to be sent again.
     fn supersede(&mut self, first: u64);

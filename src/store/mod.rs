@@ -94,7 +94,7 @@ mod status;
 #[cfg(feature = "sqlite")]
 pub use file::FileStore;
 pub use hold::Hold;
-pub use memory::{Memory, MemoryLog};
+pub use memory::{MemoryLog, MemoryStore};
 pub use open::{hold, open, reset, status};
 pub use place::{names, place};
 pub use policy::{Policy, Quota};
@@ -102,7 +102,7 @@ pub use reach::Reach;
 #[cfg(feature = "redis")]
 pub use redis::{RedisStore, book_over};
 pub use reserve::Reserve;
-pub use status::{LimitStatus, Lock, Status};
+pub use status::{LimitStatus, LockStatus, Status};
 
 /// Why a store cannot be asked any more.
 #[derive(Debug)]

@@ -12,12 +12,12 @@ pub struct Status {
     /// If runs were turned away: in how many nanoseconds the last of their turns is.
     pub last_turn: Option<u64>,
     /// Whether it is locked. On a server, none is.
-    pub lock: Option<Lock>,
+    pub lock: Option<LockStatus>,
 }
 
 /// Who has locked a state.
 #[derive(Clone, Copy, Debug)]
-pub enum Lock {
+pub enum LockStatus {
     /// Nobody.
     Free,
     /// This process.

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use super::line::reason;
-use super::report::Log;
+use super::report::LogUse;
 use super::stats::items;
 use super::wall::{clock_at, words};
 use crate::exit::Exit;
@@ -56,17 +56,17 @@ pub(super) fn plan(stats: &Stats, wall: Option<Wall>) -> String {
 }
 
 /// How to go on, or that there is nothing left to do.
-pub(super) fn next_step(log: Option<Log>, exit: Exit, stats: &Stats) -> Option<String> {
+pub(super) fn next_step(log: Option<LogUse>, exit: Exit, stats: &Stats) -> Option<String> {
     let is_interrupted = match exit {
         Exit::Signal(signal) => signal != Signal::SIGPIPE as i32,
         exit => exit == Exit::Refused,
     };
     match log? {
-        Log::Kept if is_interrupted => Some("to go on, run the same command with --resume".to_owned()),
-        Log::Resumed if is_interrupted => Some("to go on, run the same command again".to_owned()),
-        Log::Resumed if exit == Exit::Done && stats.read > 0 && stats.skipped == stats.read => {
+        LogUse::Kept if is_interrupted => Some("to go on, run the same command with --resume".to_owned()),
+        LogUse::Resumed if is_interrupted => Some("to go on, run the same command again".to_owned()),
+        LogUse::Resumed if exit == Exit::Done && stats.read > 0 && stats.skipped == stats.read => {
             Some(format!("nothing left to do: the log has {} as done", items(stats.read)))
         }
-        Log::Kept | Log::Resumed => None,
+        LogUse::Kept | LogUse::Resumed => None,
     }
 }

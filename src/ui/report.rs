@@ -26,17 +26,17 @@ pub(super) fn are_wanted(level: Report) -> bool {
 
 /// How a run that was interrupted goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Log {
+pub enum LogUse {
     /// It keeps a log.
     Kept,
     /// It goes on with the log of another.
     Resumed,
 }
 
-impl Log {
+impl LogUse {
     /// What the log of a command is for, if there is one.
-    pub fn of(run: &Run) -> Option<Log> {
-        let log = if run.resume.is_some() { Log::Resumed } else { Log::Kept };
+    pub fn of(run: &Run) -> Option<LogUse> {
+        let log = if run.resume.is_some() { LogUse::Resumed } else { LogUse::Kept };
         run.log.as_ref().map(|_| log)
     }
 }
@@ -56,7 +56,7 @@ pub struct Reporter {
     /// The next long wait is to be explained.
     explains: Cell<bool>,
     /// What the log is for, if one is kept.
-    log: Option<Log>,
+    log: Option<LogUse>,
     /// How many items the input has, if that is counted.
     count: Option<Box<dyn Fn() -> Option<Total>>>,
 }
@@ -99,7 +99,7 @@ impl Reporter {
     }
 
     /// Tells how to go on after an interrupt.
-    pub fn with_log(mut self, log: Option<Log>) -> Self {
+    pub fn with_log(mut self, log: Option<LogUse>) -> Self {
         self.log = log;
         self
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::wall::words;
-use crate::config::{From, Rate, format_duration};
+use crate::config::{CountFrom, Rate, format_duration};
 use crate::exit::Exit;
 use crate::schedule::{LimitStats, Schedule, Stats};
 use crate::time::{SECOND, Time, seconds};
@@ -14,8 +14,8 @@ use crate::time::{SECOND, Time, seconds};
 pub(super) fn short(rate: &Rate) -> String {
     let key = rate.key.as_ref().filter(|_| rate.only.is_none()).map(|key| format!(" per {key}"));
     let period = match rate.from {
-        From::Running => "running".to_owned(),
-        From::Start | From::Exit => format_duration(rate.period),
+        CountFrom::Running => "running".to_owned(),
+        CountFrom::Start | CountFrom::Exit => format_duration(rate.period),
     };
     format!("{}/{period}{}", rate.count, key.unwrap_or_default())
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::config::{Config, From, Rate};
+use crate::config::{Config, CountFrom, Rate};
 use crate::runtime::{Clock, Watched};
 use crate::sink::Sink;
 use crate::time::Wall;
@@ -29,7 +29,8 @@ impl<'a> Observed<'a> {
             None => Observed::No(sink),
             Some(path) => {
                 // How many run is no matter of windows.
-                let rates: Vec<_> = rates.iter().filter(|rate| rate.from != From::Running).cloned().collect();
+                let rates: Vec<_> =
+                    rates.iter().filter(|rate| rate.from != CountFrom::Running).cloned().collect();
                 Observed::Yes(Box::new(Watched::new(sink, config, &rates, clock, wall)), path)
             }
         }

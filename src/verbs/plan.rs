@@ -10,7 +10,7 @@ use crate::config::{Arrivals, Feed, Until};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::records::stamped;
-use crate::runtime::sim::{Clock, Sim};
+use crate::runtime::sim::{Sim, SimClock};
 use crate::runtime::{Driver, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, DryRun, Expander, Sink, Stdout};
@@ -31,7 +31,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
             Box::new(stamped(reader, delimiter.clone(), arrivals, separator, skip_blank))
         }
     };
-    let mut world = Sim::new(Clock::default(), stamped);
+    let mut world = Sim::new(SimClock::default(), stamped);
     ensure!(at.is_none() || !world.is_dated(), "--arrivals tell the date and the time: leave out --at");
     if !world.is_dated() {
         world.set_wall(at.unwrap_or_else(shown));

@@ -19,7 +19,7 @@ use crate::source::Delimiter;
 use crate::store::{self, Policy, Quota};
 use crate::time::SECOND;
 use crate::ui::progress::Display;
-use crate::ui::report::{Log, Reporter};
+use crate::ui::report::{LogUse, Reporter};
 
 /// Releases items to standard output or commands.
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
@@ -35,7 +35,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let reporter = reporter
         .with_display(display)
         .with_mixing(mixing(config))
-        .with_log(config.command().and_then(Log::of));
+        .with_log(config.command().and_then(LogUse::of));
     ensure!(
         config.plot.is_none() || !files.may_change(),
         "--plot is for limits that stay as they are: give them with -r"

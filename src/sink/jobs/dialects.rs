@@ -9,18 +9,18 @@ use crate::config::{parse_duration, parse_seconds};
 use crate::time::SECOND;
 
 /// Two fields that tell how much of a quota is left, and when there will be more.
-struct Quota {
+struct QuotaFields {
     remaining: &'static str,
     /// The first that is there counts.
     resets: &'static [&'static str],
 }
 
-const fn quota(remaining: &'static str, resets: &'static [&'static str]) -> Quota {
-    Quota { remaining, resets }
+const fn quota(remaining: &'static str, resets: &'static [&'static str]) -> QuotaFields {
+    QuotaFields { remaining, resets }
 }
 
 /// The quotas that are known, each with where it is described.
-const QUOTAS: &[Quota] = &[
+const QUOTAS: &[QuotaFields] = &[
     // In seconds from now: draft-ietf-httpapi-ratelimit-headers-06. Since 1970: docs.gitlab.com, "User and IP rate limits".
     quota("ratelimit-remaining", &["ratelimit-reset"]),
     // Since 1970: docs.github.com, "Rate limits for the REST API". In seconds from now: support.reddithelp.com, "Reddit Data

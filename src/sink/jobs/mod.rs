@@ -41,7 +41,7 @@ use self::job::{Job, Parent};
 use self::lines::Lines;
 use self::output::Outputs;
 use self::room::command_line;
-use self::shortage::{Next, Shortage};
+use self::shortage::{NextTry, Shortage};
 use self::tag::Tagger;
 use super::writer::Writer;
 use super::{Cause, Flushed, Jobs, Sent, Sink, Watch};
@@ -205,9 +205,9 @@ impl Commands {
         let what = format!("cannot run {}", self.expander.name());
         let error = Error::new(trouble.into_error()).context(what);
         match next {
-            Next::Again(pause) => Sent::Busy { pause, why: None },
-            Next::Tell(pause) => Sent::Busy { pause, why: Some(error) },
-            Next::GiveUp => {
+            NextTry::Again(pause) => Sent::Busy { pause, why: None },
+            NextTry::Tell(pause) => Sent::Busy { pause, why: Some(error) },
+            NextTry::GiveUp => {
                 let error = error.context(format!("tried for {} s", shortage::PATIENCE / SECOND));
                 Sent::Partly(0, Cause::Unable(Exit::CannotRun, error))
             }
@@ -317,8 +317,8 @@ impl Jobs for Commands {
         self.run.output != Output::Shared
     }
 
-    fn settle(&mut self, first: u64, next: u64) {
-        self.outputs.settle(first, next);
+    fn retire(&mut self, first: u64, next: u64) {
+        self.outputs.retire(first, next);
     }
 
     fn supersede(&mut self, first: u64) {

@@ -12,7 +12,7 @@ use std::fmt;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use self::calendar::Civil;
+use self::calendar::DateTime;
 use self::year::Years;
 use crate::time::Time;
 
@@ -87,7 +87,7 @@ impl Stamps {
         let year_day = calendar::year_day(stamp);
         let is_syslog = year_day.is_some() || stamp.len() < text.len();
         let (civil, tail) = match year_day {
-            Some((date, tail)) => (Civil { seconds: self.years.seconds(&date)?, nanos: date.nanos }, tail),
+            Some((date, tail)) => (DateTime { seconds: self.years.seconds(&date)?, nanos: date.nanos }, tail),
             None => calendar::read(stamp).ok_or(Fault::Unknown)?,
         };
         let (offset, tail) = match calendar::zone(tail) {
@@ -122,7 +122,7 @@ fn lookup(zone: &TimeZone, seconds: i64) -> Option<i64> {
     Some(seconds - at.as_second())
 }
 
-fn to_time(civil: &Civil, offset: i64) -> Option<Time> {
+fn to_time(civil: &DateTime, offset: i64) -> Option<Time> {
     let seconds = u64::try_from(civil.seconds - offset).ok()?;
     let nanos = seconds.checked_mul(crate::time::SECOND)?.checked_add(civil.nanos.into())?;
     Some(Time(nanos))

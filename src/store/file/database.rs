@@ -16,7 +16,7 @@ use super::files::{
 };
 use super::lock::Lock;
 use super::log::Index;
-use super::refusal::{About, Failed, Flaw, unusable};
+use super::refusal::{About, Flaw, OrFailed, unusable};
 use super::tables::{Header, SCHEMA};
 use super::{Setting, guard, owner};
 use crate::store::StoreError;

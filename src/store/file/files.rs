@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use super::guard;
 use super::lock::{Lock, TryLock};
-use super::refusal::Failed;
+use super::refusal::OrFailed;
 use crate::store::StoreError;
 
 /// Which files there are: the database, and what SQLite keeps beside one that is in use. Each by device and inode.

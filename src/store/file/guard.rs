@@ -9,7 +9,7 @@ use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 
 use super::files::present;
-use super::refusal::{Failed, refused};
+use super::refusal::{OrFailed, refused};
 use crate::store::StoreError;
 
 /// What can be read and written by others.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
-use super::refusal::Failed;
+use super::refusal::OrFailed;
 use crate::exit::Exit;
 use crate::store::{BEFORE_TELLING, StoreError};
 

@@ -16,7 +16,7 @@ const LOG_HEADER: u64 = 32;
 const FRAME_HEADER: u64 = 24;
 
 /// A header of 48 bytes, and a copy of it.
-type Header = [u8; 96];
+type RawHeader = [u8; 96];
 
 /// An open index, with the log that it is of.
 ///
@@ -27,8 +27,8 @@ pub(super) struct Index {
 }
 
 /// What an index said was written.
-pub(super) struct Written {
-    header: Header,
+pub(super) struct IndexClaim {
+    header: RawHeader,
     frames: u32,
     salt: [u8; 8],
     /// How long the log is, in bytes.
@@ -43,16 +43,16 @@ impl Index {
     }
 
     /// `None` if nothing was written, or that is not known.
-    pub(super) fn written(&self) -> Option<Written> {
+    pub(super) fn written(&self) -> Option<IndexClaim> {
         const VERSION: u32 = 3_007_000;
-        let mut header = [0; size_of::<Header>()];
+        let mut header = [0; size_of::<RawHeader>()];
         self.file.read_exact_at(&mut header, 0).ok()?;
         let number = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
         let page = u16::from_ne_bytes([header[14], header[15]]);
         let is_known = header[..48] == header[48..] && number(0) == VERSION && header[12] == 1;
         let frames = Some(number(16)).filter(|frames| is_known && *frames > 0)?;
         let length = LOG_HEADER + u64::from(frames) * (FRAME_HEADER + u64::from(page));
-        Some(Written { header, frames, salt: *header[32..].first_chunk()?, length })
+        Some(IndexClaim { header, frames, salt: *header[32..].first_chunk()?, length })
     }
 
     /// Whether the log is too short for what was written to it.
@@ -62,13 +62,13 @@ impl Index {
     }
 
     /// Whether SQLite has not found all that was written. Nobody may have written meanwhile.
-    pub(super) fn lacks(&self, written: &Written) -> bool {
-        let is_all = |found: Written| found.salt == written.salt && found.frames >= written.frames;
+    pub(super) fn lacks(&self, written: &IndexClaim) -> bool {
+        let is_all = |found: IndexClaim| found.salt == written.salt && found.frames >= written.frames;
         self.is_cut() || !self.written().is_some_and(is_all)
     }
 
     /// Has it say again what it said before, so that the next one who opens the state notices as well.
-    pub(super) fn restore(&self, written: &Written) {
+    pub(super) fn restore(&self, written: &IndexClaim) {
         // If it cannot, who looks at it next sees what is left.
         let _ = self.file.write_all_at(&written.header, 0);
     }

@@ -45,7 +45,7 @@ use rusqlite::Connection;
 
 use self::database::Database;
 use self::lock::Lock;
-use self::machine::ClockId;
+use self::machine::ClockOrigin;
 use self::refusal::About;
 pub(super) use self::status::{hold, status};
 use self::tables::Header;
@@ -105,7 +105,7 @@ pub struct FileStore {
 /// Where we are, and how long we wait for the lock.
 #[derive(Clone)]
 struct Setting {
-    clock: ClockId,
+    clock: ClockOrigin,
     patience: Duration,
 }
 
@@ -299,7 +299,7 @@ impl Store for FileStore {
 
 impl Setting {
     fn ours(path: &Path) -> Result<Self, StoreError> {
-        let clock = ClockId::ours().map_err(|error| StoreError {
+        let clock = ClockOrigin::ours().map_err(|error| StoreError {
             exit: Exit::Error,
             error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
         })?;

@@ -39,11 +39,11 @@ impl<T, E: Into<Error>> About<T> for Result<T, E> {
 }
 
 /// Names the file that a call of the system failed for, and what it was to do.
-pub(super) trait Failed<T> {
+pub(super) trait OrFailed<T> {
     fn or_failed(self, path: &Path, what: &str) -> Result<T, StoreError>;
 }
 
-impl<T> Failed<T> for io::Result<T> {
+impl<T> OrFailed<T> for io::Result<T> {
     fn or_failed(self, path: &Path, what: &str) -> Result<T, StoreError> {
         self.map_err(|error| {
             let exit = match error.kind() {

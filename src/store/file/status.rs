@@ -9,7 +9,7 @@ use super::txn::StateTxn;
 use super::{FileStore, Setting, lock, owner, path};
 use crate::config::{Rate, State};
 use crate::store::ledger::BookingRules;
-use crate::store::{Answer, LimitStatus, Lock, Policy, Reserve, Status, StoreError};
+use crate::store::{Answer, LimitStatus, LockStatus, Policy, Reserve, Status, StoreError};
 use crate::time::{Time, Wall, shown};
 
 /// The status of a state, as of `now`; `None` if there is none. Nothing is booked or written.
@@ -45,10 +45,10 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
 }
 
 /// Who has it is told because all others wait for it. To read takes no lock.
-fn lock_of(database: &Database) -> Result<Lock, StoreError> {
+fn lock_of(database: &Database) -> Result<LockStatus, StoreError> {
     let is_free = lock::Lock::at_once(&database.path, &database.file, std::fs::File::try_lock)?.is_some();
     let holder = if is_free { None } else { lock::holder(&database.file) };
-    Ok(holder.map_or(Lock::Free, |pid| Lock::Held { pid, is_stopped: lock::is_stopped(pid) }))
+    Ok(holder.map_or(LockStatus::Free, |pid| LockStatus::Held { pid, is_stopped: lock::is_stopped(pid) }))
 }
 
 /// Holds all that is kept in a state for this number of nanoseconds from now on, in which nothing is booked. With 0, nothing

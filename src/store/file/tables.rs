@@ -5,9 +5,9 @@ use std::ops::Range;
 use rusqlite::{Connection, Error, OptionalExtension, Result, Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::machine::ClockId;
+use super::machine::ClockOrigin;
 use crate::store::Hold;
-use crate::store::ledger::{Ledger, Log};
+use crate::store::ledger::{Ledger, UnitLog};
 use crate::store::status::MOST_KEYS;
 use crate::time::Time;
 
@@ -35,7 +35,7 @@ pub(super) struct Header {
     pub(super) hold: Hold,
     /// Whose clock the instants are on.
     #[serde(rename = "domain")]
-    pub(super) clock: ClockId,
+    pub(super) clock: ClockOrigin,
 }
 
 impl Header {
@@ -105,7 +105,7 @@ impl<'a> KeyRows<'a> {
     }
 }
 
-impl Log for KeyRows<'_> {
+impl UnitLog for KeyRows<'_> {
     type Error = anyhow::Error;
 
     fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, anyhow::Error> {
@@ -115,7 +115,7 @@ impl Log for KeyRows<'_> {
         Ok(self.last.insert(row).2)
     }
 
-    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), anyhow::Error> {
+    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), anyhow::Error> {
         self.last = None;
         let at = at.0.cast_signed();
         let sum = self.sum_of(limit, &units, at);

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use rusqlite::Connection;
 
-use super::machine::ClockId;
+use super::machine::ClockOrigin;
 use super::refusal::{bad, refused, reset_command};
 use super::tables::{self, Header, KeyRows};
 use crate::store::ledger::{BookingRules, Ledger, Owner};
@@ -50,7 +50,7 @@ impl<'a> StateTxn<'a> {
     }
 
     /// Whether it is a state of these limits, and on the clock of those who use it.
-    pub(super) fn check(&self, ours: &ClockId) -> Result<()> {
+    pub(super) fn check(&self, ours: &ClockOrigin) -> Result<()> {
         let limits = &self.rules.policy().text;
         if self.header.limits != *limits {
             let why = format!(
@@ -72,7 +72,7 @@ impl<'a> StateTxn<'a> {
     /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
     /// clock it may be long ago, but that may be wrong.
     /// Returns whether it has.
-    pub(super) fn carry_over_restart(&mut self, ours: &ClockId) -> Result<bool> {
+    pub(super) fn carry_over_restart(&mut self, ours: &ClockOrigin) -> Result<bool> {
         if self.header.clock == *ours {
             return Ok(false);
         }
@@ -122,13 +122,13 @@ impl<'a> StateTxn<'a> {
         let mut ledger = self.take_ledger()?;
         if let Some(of_all) = self.hold_of_all()?.filter(|_| order.is_for_slots()) {
             let until = ledger.hold.in_force(self.now).map_or(of_all, |until| until.max(of_all));
-            let answer = self.rules.held(&ledger, self.now, until, order);
+            let answer = self.rules.answer_held(&ledger, self.now, until, order);
             self.ledger = Some(ledger);
             return Ok(answer);
         }
         let answer = self.rules.book(&mut ledger, &mut self.rows, self.now, order)?;
         let ahead = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > self.now);
-        ledger.held.add(owner, &order.costs, ahead);
+        ledger.owned.add(owner, &order.costs, ahead);
         self.keep(ledger)?;
         Ok(answer)
     }
@@ -136,7 +136,7 @@ impl<'a> StateTxn<'a> {
     /// Takes back slots, as [`Store::give_back`](crate::store::Store::give_back) does, unless they are taken back already.
     pub(super) fn give_back(&mut self, order: &Order, owner: Owner, slots: &[Time]) -> Result<()> {
         let mut ledger = self.take_ledger()?;
-        let slots = ledger.held.remove(owner, &order.costs, slots);
+        let slots = ledger.owned.remove(owner, &order.costs, slots);
         self.rules.give_back(&mut ledger, self.now, &order.costs, slots);
         self.keep(ledger)
     }
@@ -190,7 +190,7 @@ impl<'a> StateTxn<'a> {
 
     /// Has the slots handed on that those who have ended cannot have used, by the clock.
     pub(super) fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl Fn() -> Time) {
-        self.ledger.iter_mut().for_each(|ledger| ledger.held.inherit(&has_ended, &clock));
+        self.ledger.iter_mut().for_each(|ledger| ledger.owned.inherit(&has_ended, &clock));
     }
 
     /// Whether nothing is known of the key yet.
@@ -247,7 +247,7 @@ impl<'a> StateTxn<'a> {
 
 impl Header {
     /// What a state begins with.
-    pub(super) fn first(rules: &BookingRules, clock: ClockId, now: Time) -> Header {
+    pub(super) fn first(rules: &BookingRules, clock: ClockOrigin, now: Time) -> Header {
         let limits = rules.policy().text.clone();
         let (generation, hold) = (fastrand::u64(..), Hold::default());
         Header { generation, clock, began: now, silent: None, hold, limits }

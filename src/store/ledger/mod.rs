@@ -1,10 +1,10 @@
 //! The rules of booking. Pure: they never read a clock, and do not know where their numbers are kept.
 //!
 //! What a state consists of is, for each key, a [`Ledger`] of a few numbers for each limit, with the slots that may be
-//! handed on, and for sliding windows a [`Log`] of when each unit of cost was used. All zeros and an empty log is the state
+//! handed on, and for sliding windows a [`UnitLog`] of when each unit of cost was used. All zeros and an empty log is the state
 //! of limits that have never been used. To book a slot takes a few reads and writes for each limit, whatever its count.
 
-mod held;
+mod owned;
 #[cfg(test)]
 mod tests;
 mod unlogged;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 
-pub use self::held::{Held, NOBODY, Owner};
+pub use self::owned::{NOBODY, OwnedSlots, Owner};
 use self::unlogged::Unlogged;
 use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot, StoreError, Turn};
 use crate::charge::Key;
 use crate::exit::Exit;
-pub use crate::rule::Account;
+pub use crate::rule::SlotAccount;
 use crate::rule::{Ask, SlotRule};
 use crate::time::{SECOND, Time, Wall};
 
@@ -41,9 +41,10 @@ pub struct Ledger {
     /// The first instant that no turn is for.
     pub turns: Time,
     /// One for each limit.
-    pub accounts: Box<[Account]>,
+    pub accounts: Box<[SlotAccount]>,
     /// Slots that may be handed on.
-    pub held: Held,
+    #[serde(rename = "held")]
+    pub owned: OwnedSlots,
     /// What was overrun since the state began.
     #[serde(default)]
     pub overruns: Overruns,
@@ -53,7 +54,7 @@ pub struct Ledger {
 }
 
 /// When units of cost were used, for the limits with a sliding window. Units are numbered from 0 in the order of use.
-pub trait Log {
+pub trait UnitLog {
     /// Why it cannot be read or written; or an order that can never be filled.
     type Error: From<StoreError>;
 
@@ -67,7 +68,7 @@ pub trait Log {
     ///
     /// # Errors
     /// It cannot be written.
-    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), Self::Error>;
+    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), Self::Error>;
 
     /// Forgets what ends at or before `unit`.
     ///
@@ -127,7 +128,7 @@ impl BookingRules {
     pub fn begin(&self, now: Time) -> Ledger {
         let accounts = self.limits().map(|(quota, rule)| match quota.starts_empty {
             true => rule.exhausted(now),
-            false => Account::default(),
+            false => SlotAccount::default(),
         });
         Ledger { accounts: accounts.collect(), ..Ledger::default() }
     }
@@ -157,12 +158,12 @@ impl BookingRules {
     ///
     /// # Errors
     /// The log cannot be written.
-    pub fn restart<L: Log>(&self, ledger: &Ledger, log: &mut L) -> Result<Ledger, L::Error> {
+    pub fn restart<L: UnitLog>(&self, ledger: &Ledger, log: &mut L) -> Result<Ledger, L::Error> {
         let mut accounts = Vec::with_capacity(ledger.accounts.len());
         for (limit, ((quota, rule), account)) in self.limits().zip(&ledger.accounts).enumerate() {
             if quota.is_logged() && account.used > 0 {
                 log.forget(limit, account.used)?;
-                log.note(limit, 0..account.used, Time::ZERO)?;
+                log.record(limit, 0..account.used, Time::ZERO)?;
             }
             // After a silence, nothing has been booked yet, and so nothing follows from when the last one was.
             let is_alone = ledger.accounts.len() == 1 && ledger.newest > Time::ZERO;
@@ -177,7 +178,7 @@ impl BookingRules {
     /// # Errors
     /// The log cannot be read or written, or the order is one that can never be filled. The ledger and the log are then
     /// not to be used any more.
-    pub fn book<L: Log>(
+    pub fn book<L: UnitLog>(
         &self,
         ledger: &mut Ledger,
         log: &mut L,
@@ -191,12 +192,12 @@ impl BookingRules {
         }
         ledger.hold = ledger.hold.after(now, order);
         if let Some(until) = ledger.hold.in_force(now) {
-            return Ok(self.held(ledger, now, until, order));
+            return Ok(self.answer_held(ledger, now, until, order));
         }
         // None of those is later than the newest slot, and so than any that is booked now.
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
-        ledger.held.forget(now);
-        let returned = if order.waits { ledger.held.take(&order.costs, most) } else { Vec::new() };
+        ledger.owned.forget(now);
+        let returned = if order.waits { ledger.owned.take(&order.costs, most) } else { Vec::new() };
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let mut answer = Answer { slots, overruns: ledger.overruns.clone(), ..Answer::default() };
         // Whether no slot of this order depends on another one of it.
@@ -227,11 +228,11 @@ impl BookingRules {
             lacking -= 1;
             self.book_at(ledger, &mut unlogged, at, order);
             if !is_small {
-                unlogged.note(log)?;
+                unlogged.record(log)?;
             }
             answer.slots.push(self.slot(at));
         }
-        unlogged.note(log)?;
+        unlogged.record(log)?;
         self.forget(ledger, log)?;
         Ok(answer)
     }
@@ -240,7 +241,7 @@ impl BookingRules {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn left<L: Log>(
+    pub fn left<L: UnitLog>(
         &self,
         ledger: &Ledger,
         log: &mut L,
@@ -260,7 +261,7 @@ impl BookingRules {
             *(if is_free { &mut left } else { &mut too_much }) = cost;
         }
         let one = order(1);
-        if let Some(returned) = ledger.held.of(NOBODY, &one.costs).iter().find(|at| **at >= now) {
+        if let Some(returned) = ledger.owned.of(NOBODY, &one.costs).iter().find(|at| **at >= now) {
             return Ok((left, *returned));
         }
         let at = self.earliest(ledger, log, now, &one)?;
@@ -269,7 +270,7 @@ impl BookingRules {
     }
 
     /// What an order gets while nothing is booked. Its turn is kept.
-    pub fn held(&self, ledger: &Ledger, now: Time, until: Time, order: &Order) -> Answer {
+    pub fn answer_held(&self, ledger: &Ledger, now: Time, until: Time, order: &Order) -> Answer {
         let ask_again = (order.count > 0).then(|| Hold::ask_again(now, until));
         let overruns = ledger.overruns.clone();
         Answer { ask_again, turn: order.turn, held: Some(until), overruns, ..Answer::default() }
@@ -280,11 +281,11 @@ impl BookingRules {
     /// close to what was overrun.
     pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<Time>) {
         let is_good = |at: &Time| *at > now && *at >= ledger.overruns.until;
-        ledger.held.add(NOBODY, costs, slots.into_iter().filter(is_good));
+        ledger.owned.add(NOBODY, costs, slots.into_iter().filter(is_good));
     }
 
     /// Charges releases of an order once more, as they were over only at `over`.
-    fn overrun<L: Log>(
+    fn overrun<L: UnitLog>(
         &self,
         ledger: &mut Ledger,
         log: &mut L,
@@ -311,8 +312,8 @@ impl BookingRules {
         }
         ledger.newest = at;
         // Those who hold them may give them up: then nobody is to have them.
-        ledger.held.forget(ledger.overruns.until);
-        unlogged.note(log)?;
+        ledger.owned.forget(ledger.overruns.until);
+        unlogged.record(log)?;
         self.forget(ledger, log)
     }
 
@@ -392,7 +393,7 @@ impl BookingRules {
     /// The first instant that all limits allow.
     ///
     /// What a limit allows at one instant it may not allow at a later one, so all are asked again until they agree.
-    fn earliest<L: Log>(
+    fn earliest<L: UnitLog>(
         &self,
         ledger: &Ledger,
         log: &mut L,
@@ -427,7 +428,7 @@ impl BookingRules {
     }
 
     /// Forgets what is not looked at any more.
-    fn forget<L: Log>(&self, ledger: &Ledger, log: &mut L) -> Result<(), L::Error> {
+    fn forget<L: UnitLog>(&self, ledger: &Ledger, log: &mut L) -> Result<(), L::Error> {
         for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
             if quota.is_logged() {
                 log.forget(limit, account.used.saturating_sub(quota.count.into()))?;

@@ -4,7 +4,7 @@ use super::RedisStore;
 use super::asking::Asked;
 use super::clock::Micros;
 use super::distance::too_slow;
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::script::Found;
 use crate::store::{Answer, Order, Slot};
 use crate::time::Time;
@@ -43,13 +43,13 @@ impl RedisStore {
         self.warning.get_or_insert_with(|| format!("{server}: {what}"));
     }
 
-    pub(super) fn answer(&mut self, order: &Order, asked: &Asked) -> Result<Answer, Failure> {
+    pub(super) fn answer(&mut self, order: &Order, asked: &Asked) -> Result<Answer, ServerFailure> {
         let Asked { node, exchange, booked, .. } = asked;
         let deadline = self.policy().deadline;
         let slot = |&micros: &Micros| exchange.slot(micros, deadline).map(|slot| (slot, micros));
         let slots: Vec<_> = booked.slots.iter().filter_map(slot).collect();
         if slots.is_empty() && !booked.slots.is_empty() {
-            return Err(Failure::away(too_slow(exchange.round_trip(), deadline)));
+            return Err(ServerFailure::away(too_slow(exchange.round_trip(), deadline)));
         }
         self.returnable.add(order, *node, &slots, exchange.answered);
         let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();

@@ -1,15 +1,15 @@
 //! What a server is asked: how long it takes to answer, and for slots.
 
-use super::calendar::Calendar;
+use super::calendar::ScriptCalendar;
 use super::clock::Exchange;
 use super::distance::round_trip;
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::nodes::{NodeId, Nodes};
 use super::observations::Observations;
 use super::returnable::NodeSlot;
-use super::script::{BookedSlots, Booking, Charge, Request, Seen, redis_key};
+use super::script::{BookedSlots, Booking, BookingRequest, ScriptCharge, Seen, redis_key};
 use super::shared_policy::SharedPolicy;
-use super::socket::Patience;
+use super::socket::Timeouts;
 use crate::config::Server;
 use crate::store::Order;
 use crate::time::Time;
@@ -29,7 +29,7 @@ pub(super) struct Probed {
 /// A booking: who was asked for what, and what came of it.
 pub(super) struct Asked {
     pub(super) node: NodeId,
-    pub(super) charges: Vec<Charge>,
+    pub(super) charges: Vec<ScriptCharge>,
     pub(super) exchange: Exchange,
     pub(super) booked: BookedSlots,
 }
@@ -37,7 +37,7 @@ pub(super) struct Asked {
 impl Asked {
     /// Whether what is kept does not follow from what was seen before, of what still matters.
     pub(super) fn is_of_another_history(&self) -> bool {
-        let is_another = |(charge, seen): (&Charge, &Seen)| {
+        let is_another = |(charge, seen): (&ScriptCharge, &Seen)| {
             let known = charge.seen;
             known.epoch > 0 && known.epoch != seen.epoch && known.matters_until > self.booked.now
         };
@@ -70,10 +70,10 @@ impl Asker {
         order: &Order,
         keep: u64,
         enough: (u64, u64),
-        patience: Patience,
-    ) -> Result<(u64, Probed), Failure> {
+        patience: Timeouts,
+    ) -> Result<(u64, Probed), ServerFailure> {
         let key = redis_key(self.server.name(), b"");
-        let nothing = Request { keep, ..shared.request(&key, order) };
+        let nothing = BookingRequest { keep, ..shared.request(&key, order) };
         let (now, booking) = (&self.now, &self.booking);
         self.nodes.ask(&key, patience, |_, connection| {
             let mut probed = Probed::default();
@@ -95,8 +95,8 @@ impl Asker {
         shared: &mut SharedPolicy,
         observations: &Observations,
         (order, given): (&Order, &[NodeSlot]),
-        patience: Patience,
-    ) -> Result<Asked, Failure> {
+        patience: Timeouts,
+    ) -> Result<Asked, ServerFailure> {
         shared.prepare(order)?;
         let key = redis_key(self.server.name(), &order.key);
         let nothing = shared.request(&key, order);
@@ -107,11 +107,12 @@ impl Asker {
                 booking.ask(connection, &nothing)?;
             }
             let mut charges = observations.charges(order, nothing.terms, node);
-            let by_calendar = |charge: &&mut Charge| nothing.policy.quotas[charge.index].hours.is_some();
+            let by_calendar =
+                |charge: &&mut ScriptCharge| nothing.policy.quotas[charge.index].hours.is_some();
             for charge in charges.iter_mut().filter(by_calendar) {
                 let shown = observations.shown_by(node, now());
                 let quota = &nothing.policy.quotas[charge.index];
-                charge.calendar = Calendar::around(shown, quota, nothing.policy);
+                charge.calendar = ScriptCalendar::around(shown, quota, nothing.policy);
             }
             // If the key has moved, the others are by another clock.
             let given: Vec<_> =
@@ -120,7 +121,7 @@ impl Asker {
             // The script runs later than this, so it takes it to be later than it was.
             let ago = order.overrun.map_or(0, |over| asked.since(over) / 1000);
             let pause = order.hold.map_or(0, |until| until.since(asked).div_ceil(1000));
-            let request = Request { charges: &charges, given: &given, ago, pause, ..nothing };
+            let request = BookingRequest { charges: &charges, given: &given, ago, pause, ..nothing };
             let booked = booking.ask(connection, &request)?;
             let answered = now();
             connection.replicate(replicas, true)?;

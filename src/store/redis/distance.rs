@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use crate::config::format_duration;
 use crate::time::Time;
 
@@ -20,8 +20,8 @@ pub(super) const CHOOSING: u64 = 50_000_000;
 pub(super) fn round_trip(
     now: &dyn Fn() -> Time,
     (enough, longest): (u64, u64),
-    mut probe: impl FnMut() -> Result<(), Failure>,
-) -> Result<u64, Failure> {
+    mut probe: impl FnMut() -> Result<(), ServerFailure>,
+) -> Result<u64, ServerFailure> {
     let start = now();
     let mut nearest = u64::MAX;
     for trial in 0..TRIALS {

@@ -69,7 +69,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use self::asking::{Asked, Asker, SHORT};
-use self::failure::Failure;
+use self::failure::ServerFailure;
 use self::name_check::NameCheck;
 use self::observations::Observations;
 pub use self::offline::book_over;
@@ -78,7 +78,7 @@ use self::retries::persist;
 use self::returnable::{NodeSlot, Returnable};
 use self::script::Found;
 use self::shared_policy::SharedPolicy;
-use self::socket::Patience;
+use self::socket::Timeouts;
 pub(super) use self::upkeep::{hold, status};
 use super::{Answer, Order, Policy, Reach, Slot, Store, StoreError, Tell};
 use crate::config::{Rate, Server};
@@ -145,7 +145,7 @@ impl RedisStore {
     }
 
     /// Asks once; again, if the answer came too late, or says that none could be trusted, or that margins are others.
-    fn attempt(&mut self, whole: &Order, patience: Patience) -> Result<Answer, Failure> {
+    fn attempt(&mut self, whole: &Order, patience: Timeouts) -> Result<Answer, ServerFailure> {
         let (mut why, mut given) = (String::new(), Vec::new());
         for _ in 0..CORRECTIONS {
             let checked = self.name.check(&mut self.asker, &mut self.shared_policy, whole, patience);
@@ -154,12 +154,12 @@ impl RedisStore {
             // What is given back is given back once.
             let given_back = mem::take(&mut given);
             let asked = match checked.and_then(|()| self.ask(order, &given_back, patience)) {
-                Err(Failure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {
+                Err(ServerFailure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {
                     (self.name.is_near, self.has_told_reach) = (false, false);
                     "the state has other margins again and again".clone_into(&mut why);
                     continue;
                 }
-                Err(Failure::OtherLimits(theirs)) => return Err(self.disagreement(&theirs)),
+                Err(ServerFailure::OtherLimits(theirs)) => return Err(self.disagreement(&theirs)),
                 asked => asked?,
             };
             if let Some(change) = self.check_clock(order, &asked) {
@@ -175,7 +175,7 @@ impl RedisStore {
             self.tell_reach();
             match self.answer(order, &asked) {
                 // It may be by chance.
-                Err(Failure::Away(late)) if self.policy().deadline < SHORT => {
+                Err(ServerFailure::Away(late)) if self.policy().deadline < SHORT => {
                     (why, given) = (late, asked.slots());
                 }
                 answer => {
@@ -183,11 +183,11 @@ impl RedisStore {
                 }
             }
         }
-        Err(Failure::Away(why))
+        Err(ServerFailure::Away(why))
     }
 
     /// Books what an order asks for, and gives back slots of whichever node is asked.
-    fn ask(&mut self, order: &Order, given: &[NodeSlot], patience: Patience) -> Result<Asked, Failure> {
+    fn ask(&mut self, order: &Order, given: &[NodeSlot], patience: Timeouts) -> Result<Asked, ServerFailure> {
         self.asker.ask(&mut self.shared_policy, &self.observations, (order, given), patience)
     }
 
@@ -195,13 +195,13 @@ impl RedisStore {
         &self.shared_policy.policy
     }
 
-    fn disagreement(&self, theirs: &str) -> Failure {
+    fn disagreement(&self, theirs: &str) -> ServerFailure {
         let (server, ours) = (&self.asker.server, &self.policy().text);
         let name = server.name();
         let error = anyhow!(
             "'{name}' is kept for other limits: {theirs} there, {ours} here: give the same limits or another name, or begin anew by 'throttle --reset-state -s {server}'"
         );
-        Failure::bad(Exit::BadState, error)
+        ServerFailure::bad(Exit::BadState, error)
     }
 
     /// Only once something was booked is it known what the margins are.
@@ -234,7 +234,7 @@ impl Store for RedisStore {
         }
         let order = Order { count: 0, turn: None, ..order.clone() };
         // Not a second time after an answer that is lost: somebody else may have them by then.
-        let _ = self.ask(&order, &given, Patience { each: GIVING_BACK, end: Instant::now() + GIVING_BACK });
+        let _ = self.ask(&order, &given, Timeouts { each: GIVING_BACK, end: Instant::now() + GIVING_BACK });
         Ok(())
     }
 }

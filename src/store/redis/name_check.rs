@@ -3,9 +3,9 @@
 
 use super::asking::{Asker, Probed};
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_far, too_slow};
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::shared_policy::SharedPolicy;
-use super::socket::Patience;
+use super::socket::Timeouts;
 use crate::store::hold::LOOK;
 use crate::store::{Answer, Hold, Order};
 use crate::time::Time;
@@ -28,8 +28,8 @@ impl NameCheck {
         asker: &mut Asker,
         shared: &mut SharedPolicy,
         order: &Order,
-        patience: Patience,
-    ) -> Result<(), Failure> {
+        patience: Timeouts,
+    ) -> Result<(), ServerFailure> {
         if !self.is_near {
             let enough = shared.policy.deadline / ROUND_TRIPS;
             let longest = if shared.is_agreed { u64::MAX } else { CHOOSING };
@@ -42,8 +42,8 @@ impl NameCheck {
             let deadline = shared.policy.deadline;
             if round_trip > deadline / ROUND_TRIPS {
                 return Err(match is_kept {
-                    true => Failure::away(too_slow(round_trip, deadline)),
-                    false => Failure::refused(too_far(round_trip, deadline)),
+                    true => ServerFailure::away(too_slow(round_trip, deadline)),
+                    false => ServerFailure::refused(too_far(round_trip, deadline)),
                 });
             }
             self.is_near = true;

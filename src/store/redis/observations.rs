@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use super::asking::Asked;
-use super::calendar::Calendar;
+use super::calendar::ScriptCalendar;
 use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
-use super::script::{Charge, Seen};
+use super::script::{ScriptCharge, Seen};
 use super::terms::ScriptTerms;
 use crate::charge::Key;
 use crate::store::{Order, Overruns};
@@ -83,12 +83,12 @@ impl Observations {
     }
 
     /// What an order charges, if it is given to `node`.
-    pub(super) fn charges(&self, order: &Order, terms: &[ScriptTerms], node: NodeId) -> Vec<Charge> {
+    pub(super) fn charges(&self, order: &Order, terms: &[ScriptTerms], node: NodeId) -> Vec<ScriptCharge> {
         let limits = terms.iter().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
         let charge = |(index, (&terms, &cost))| {
             let seen = self.of(&order.key, index).seen;
             let is_distrusted = self.is_distrusted(&order.key, index, node);
-            Charge { index, terms, cost, seen, is_distrusted, calendar: Calendar::default() }
+            ScriptCharge { index, terms, cost, seen, is_distrusted, calendar: ScriptCalendar::default() }
         };
         limits.map(charge).collect()
     }
@@ -156,13 +156,13 @@ mod tests {
             starts_empty: false,
             log: 0,
         };
-        let charge = Charge {
+        let charge = ScriptCharge {
             index: 0,
             terms,
             cost: 1,
             seen: Seen::default(),
             is_distrusted: false,
-            calendar: Calendar::default(),
+            calendar: ScriptCalendar::default(),
         };
         let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, matters_until, ..Seen::default() }];
         let (slots, found) = (Vec::new(), Found::Nothing);

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::RedisStore;
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::nodes::Dial;
-use super::socket::{Patience, Socket};
+use super::socket::{Socket, Timeouts};
 use crate::store::{Answer, Order, StoreError};
 
 /// So long is an answer waited for, though it is there already or never will be.
@@ -23,13 +23,13 @@ pub fn book_over(
     order: &Order,
 ) -> Result<Answer, StoreError> {
     store.asker.nodes.connect_by(dial(streams.into_iter()));
-    let answer = store.attempt(order, Patience { each: PATIENCE, end: Instant::now() + PATIENCE });
-    answer.map_err(Failure::given_up)
+    let answer = store.attempt(order, Timeouts { each: PATIENCE, end: Instant::now() + PATIENCE });
+    answer.map_err(ServerFailure::given_up)
 }
 
 fn dial(mut streams: impl Iterator<Item = UnixStream> + Send + 'static) -> Dial {
     Box::new(move |_, access| {
-        let stream = streams.next().ok_or_else(|| Failure::away("nobody answers"))?;
+        let stream = streams.next().ok_or_else(|| ServerFailure::away("nobody answers"))?;
         Connection::over(Socket::over(stream.into(), access.patience.until()), false, access)
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Pipeline, cmd, pipe};
 
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::nodes::Nodes;
 use super::retries::persist;
 use super::script::redis_key;
@@ -36,7 +36,7 @@ pub(super) fn for_each_key(
     connection: &mut Connection,
     name: &str,
     command: impl Fn(&mut Pipeline, &[u8]),
-) -> Result<(), Failure> {
+) -> Result<(), ServerFailure> {
     let pattern = pattern(name);
     let mut cursor = 0;
     loop {

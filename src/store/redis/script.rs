@@ -2,10 +2,10 @@
 
 use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value, cmd, from_redis_value};
 
-use super::calendar::Calendar;
+use super::calendar::ScriptCalendar;
 use super::clock::Micros;
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::terms::ScriptTerms;
 use crate::rule::Algorithm;
 use crate::store::hold::LOOK;
@@ -50,7 +50,7 @@ pub(super) struct Seen {
 
 /// One limit that is charged.
 #[derive(Clone, Debug)]
-pub(super) struct Charge {
+pub(super) struct ScriptCharge {
     /// Which of the limits.
     pub(super) index: usize,
     pub(super) terms: ScriptTerms,
@@ -58,12 +58,12 @@ pub(super) struct Charge {
     pub(super) seen: Seen,
     /// Whether all that is kept of it is to be distrusted.
     pub(super) is_distrusted: bool,
-    pub(super) calendar: Calendar,
+    pub(super) calendar: ScriptCalendar,
 }
 
 /// One booking.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request<'a> {
+pub(super) struct BookingRequest<'a> {
     /// Where it is kept.
     pub(super) key: &'a [u8],
     pub(super) policy: &'a Policy,
@@ -75,7 +75,7 @@ pub(super) struct Request<'a> {
     /// How many slots, for whom, and when.
     pub(super) order: &'a Order,
     /// What one slot is charged; nothing if it is only asked whether the limits are ours.
-    pub(super) charges: &'a [Charge],
+    pub(super) charges: &'a [ScriptCharge],
     /// Slots that are given back, which were charged as is now.
     pub(super) given: &'a [Micros],
     /// How long ago the releases were over that the order reports, if it does.
@@ -84,7 +84,7 @@ pub(super) struct Request<'a> {
     pub(super) pause: Micros,
 }
 
-impl Request<'_> {
+impl BookingRequest<'_> {
     /// Many at once make the script take long: less than D, and so that the answer comes in time.
     fn count(&self) -> u64 {
         let books = !self.charges.is_empty() && self.order.overrun.is_none();
@@ -137,7 +137,11 @@ impl Booking {
     }
 
     /// Books, by the script's digest if the server knows it.
-    pub(super) fn ask(&self, connection: &mut Connection, request: &Request) -> Result<BookedSlots, Failure> {
+    pub(super) fn ask(
+        &self,
+        connection: &mut Connection,
+        request: &BookingRequest,
+    ) -> Result<BookedSlots, ServerFailure> {
         let call = self.call(request);
         let mut value = connection.ask(&call);
         if value.as_ref().is_err_and(|error: &RedisError| error.kind() == NO_SCRIPT) {
@@ -146,13 +150,15 @@ impl Booking {
             value = loaded.and_then(|_| connection.ask(&call));
         }
         match value.map_err(|error| connection.failure(&error))? {
-            Value::BulkString(other) => Err(Failure::OtherLimits(other.escape_ascii().to_string())),
-            value => read(value).filter(|booked| is_sound(booked, request)).ok_or_else(Failure::nonsense),
+            Value::BulkString(other) => Err(ServerFailure::OtherLimits(other.escape_ascii().to_string())),
+            value => {
+                read(value).filter(|booked| is_sound(booked, request)).ok_or_else(ServerFailure::nonsense)
+            }
         }
     }
 
-    fn call(&self, request: &Request) -> Cmd {
-        let &Request { policy, order, charges, given, .. } = request;
+    fn call(&self, request: &BookingRequest) -> Cmd {
+        let &BookingRequest { policy, order, charges, given, .. } = request;
         let units = request.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
         let mut call = cmd("EVALSHA");
         call.arg(self.0.get_hash()).arg(1).arg(request.key);
@@ -161,7 +167,7 @@ impl Booking {
         call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
         call.arg(fingerprint(charges)).arg(given.len()).arg(u8::from(order.waits));
         call.arg(request.late()).arg(request.ago).arg(request.pause);
-        for Charge { index, terms, cost, seen, is_distrusted, calendar } in charges {
+        for ScriptCharge { index, terms, cost, seen, is_distrusted, calendar } in charges {
             call.arg(index).arg(terms.log);
             call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
             call.arg(u8::from(terms.starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
@@ -180,14 +186,14 @@ pub(super) fn redis_key(name: &str, key: &[u8]) -> Vec<u8> {
 }
 
 /// A number for what is charged: slots are handed on for the same only. By FNV-1a, in as many bits as a double holds.
-fn fingerprint(charges: &[Charge]) -> u64 {
+fn fingerprint(charges: &[ScriptCharge]) -> u64 {
     let numbers = charges.iter().flat_map(|charge| [charge.index as u64, charge.cost]);
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     numbers.flat_map(u64::to_be_bytes).fold(0xcbf2_9ce4_8422_2325, step) >> 11
 }
 
 /// Whether it can be what the script says to this request. Numbers below 0 have become large ones.
-fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
+fn is_sound(booked: &BookedSlots, request: &BookingRequest) -> bool {
     let horizon = booked.now.saturating_add(request.policy.horizon / 1000);
     let numbers =
         |seen: &Seen| [seen.epoch, seen.seq, seen.newest, seen.matters_until, seen.late, seen.close];
@@ -261,16 +267,16 @@ mod tests {
         let rate = "1/s".parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
         let policy = Policy { horizon: 50_000, ..Policy::new(&[rate], Reserve::REMOTE) };
         let terms = terms(&policy).unwrap();
-        let charge = Charge {
+        let charge = ScriptCharge {
             index: 0,
             terms: terms[0],
             cost: 1,
             seen: Seen::default(),
             is_distrusted: false,
-            calendar: Calendar::default(),
+            calendar: ScriptCalendar::default(),
         };
         let order = Order::new(Key::new(), [1], 2);
-        let request = Request {
+        let request = BookingRequest {
             key: b"",
             policy: &policy,
             terms: &terms,

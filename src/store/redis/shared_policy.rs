@@ -2,8 +2,8 @@
 //! first decides.
 
 use super::clock::Micros;
-use super::failure::Failure;
-use super::script::Request;
+use super::failure::ServerFailure;
+use super::script::BookingRequest;
 use super::terms::{ScriptTerms, terms};
 use crate::config::Rate;
 use crate::exit::Exit;
@@ -37,20 +37,20 @@ impl SharedPolicy {
 
     /// # Errors
     /// Redis cannot keep these limits, or costs, exactly.
-    pub(super) fn prepare(&mut self, order: &Order) -> Result<(), Failure> {
+    pub(super) fn prepare(&mut self, order: &Order) -> Result<(), ServerFailure> {
         let mut prepare = || {
             if self.terms.is_empty() {
                 self.terms = terms(&self.policy)?;
             }
             self.terms.iter().zip(&order.costs).try_for_each(|(terms, &cost)| terms.ensure_exact(cost))
         };
-        prepare().map_err(|error| Failure::bad(Exit::Usage, error))
+        prepare().map_err(|error| ServerFailure::bad(Exit::Usage, error))
     }
 
     /// An order that charges nothing.
-    pub(super) fn request<'a>(&'a self, key: &'a [u8], order: &'a Order) -> Request<'a> {
+    pub(super) fn request<'a>(&'a self, key: &'a [u8], order: &'a Order) -> BookingRequest<'a> {
         let SharedPolicy { policy, terms, began, .. } = self;
-        Request {
+        BookingRequest {
             key,
             policy,
             terms,

@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use nix::sys::signal::Signal;
 use throttle::cli;
-use throttle::config::{Action, Config, Run};
+use throttle::config::{Config, Run, Verb};
 use throttle::exit::{End, Exit, JobEnd};
-use throttle::runtime::sim::{Clock, Sim};
+use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Flushed, Jobs, Sent, Sink};
@@ -45,7 +45,7 @@ pub(crate) struct Outcome {
 pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
     let args = [&["throttle"], args, &["--", "simulated"]].concat();
     let config = cli::parse(args.into_iter().map(Into::into)).expect("a command line");
-    let Action::Run(commands) = &config.action else { panic!("no command") };
+    let Verb::Run(commands) = &config.action else { panic!("no command") };
     let shared = Rc::new(Shared::default());
     let sim = Sim::new(shared.clock.clone(), blocks.into_iter().map(Ok));
     let mut world = JobsWorld { sim, shared: Rc::clone(&shared) };
@@ -67,7 +67,7 @@ fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run)
 /// What the world and the commands share.
 #[derive(Default)]
 struct Shared {
-    clock: Clock,
+    clock: SimClock,
     runs: RefCell<Vec<Ran>>,
     /// When commands end that run, their number among the runs, and how they end.
     running: RefCell<BTreeSet<(u64, usize)>>,
@@ -155,7 +155,7 @@ impl<F: Fn(&str, u64) -> Behaviour> Jobs for SimulatedJobs<F> {
 
     fn supersede(&mut self, _: u64) {}
 
-    fn settle(&mut self, _: u64, _: u64) {}
+    fn retire(&mut self, _: u64, _: u64) {}
 
     fn flush(&mut self) -> Flushed {
         Flushed::default()

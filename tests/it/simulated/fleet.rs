@@ -18,7 +18,7 @@ use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stop};
 use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Capacity, Delimiter};
-use throttle::store::{Memory, Order, Policy, Quota, Reserve, Slot, Store};
+use throttle::store::{MemoryStore, Order, Policy, Quota, Reserve, Slot, Store};
 use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
 
@@ -117,7 +117,7 @@ struct Fleet {
 }
 
 struct State {
-    store: Memory,
+    store: MemoryStore,
     /// Until when processes wait.
     waiting: BTreeSet<(u64, usize)>,
     /// Whose turn it is; nobody's before all are there.
@@ -128,7 +128,7 @@ impl Fleet {
     fn new(policy: Policy) -> Arc<Self> {
         let clock = Arc::new(AtomicU64::new(0));
         let shown = Arc::clone(&clock);
-        let store = Memory::new(policy, move || Time(shown.load(SeqCst)));
+        let store = MemoryStore::new(policy, move || Time(shown.load(SeqCst)));
         let state = State { store, waiting: BTreeSet::new(), turn: None };
         Arc::new(Fleet { clock, state: Mutex::new(state), changed: Condvar::new() })
     }

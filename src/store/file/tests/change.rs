@@ -38,7 +38,7 @@ fn after_a_restart_all_counts_as_used_when_it_happened() {
 fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
     let mut stage = Stage::new();
     stage.open();
-    stage.setting.clock = ClockId { boot: "2".to_owned(), namespace: 12 };
+    stage.setting.clock = ClockOrigin { boot: "2".to_owned(), namespace: 12 };
     assert_eq!(slots(&mut stage.open(), 1), [10]);
 }
 

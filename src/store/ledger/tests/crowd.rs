@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::audit::{Release, is_kept};
 use super::{for_each_seed, order};
 use crate::config::{Algorithm, Defaults, Rate, RateText};
-use crate::store::{Memory, Policy, Reserve, Slot, Store};
+use crate::store::{MemoryStore, Policy, Reserve, Slot, Store};
 use crate::time::Time;
 
 const RESERVE: Reserve =
@@ -45,7 +45,7 @@ struct History {
 fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
     let policy = Policy::new(rates, RESERVE);
     let clock = Arc::new(AtomicU64::new(0));
-    let mut store = Memory::new(policy.clone(), {
+    let mut store = MemoryStore::new(policy.clone(), {
         let clock = Arc::clone(&clock);
         move || Time(clock.load(Relaxed))
     });

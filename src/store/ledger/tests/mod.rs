@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::*;
 use crate::charge::Key;
 use crate::gate::{Limiter, Single};
-use crate::rule::{Algorithm, Extra, Named, Rule as _, Sliding, Terms, Verdict, Visitor};
+use crate::rule::{Algorithm, Extra, NamedRule, Rule as _, Sliding, Terms, Verdict, Visitor};
 use crate::store::memory::MemoryLog;
 
 /// Calls `check` with random numbers, over and over; says which they were if it fails.
@@ -105,7 +105,7 @@ struct Alone(Terms);
 impl Visitor for Alone {
     type Output = Box<dyn Limiter>;
 
-    fn visit<R: Named>(self) -> Box<dyn Limiter> {
+    fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
         Box::new(Single::new(R::new(self.0)))
     }
 }
@@ -239,9 +239,9 @@ fn what_is_left_is_what_could_be_booked() {
             let costs = costs(random, &quotas);
             let booked = state.book(now, &order(&costs, random.u64(1..=3))).slots;
             let returned = random.usize(0..=booked.len());
-            state.ledger.held.add(7, &costs, booked.iter().map(|slot| slot.at));
+            state.ledger.owned.add(7, &costs, booked.iter().map(|slot| slot.at));
             let returned: Vec<_> = booked[..returned].iter().map(|slot| slot.at).collect();
-            state.ledger.held.remove(7, &costs, &returned);
+            state.ledger.owned.remove(7, &costs, &returned);
             state.rules.give_back(&mut state.ledger, Time(now), &costs, returned);
             for (limit, quota) in quotas.iter().enumerate() {
                 let capacity = quota.at_once();

@@ -229,7 +229,7 @@ impl Drop for Server {
     }
 }
 
-/// Bookings of so many slots each, over one connection to a server on this machine.
+/// Bookings of `count` slots each, over one connection to a server on this machine.
 fn book_on_a_server(bencher: Bencher<'_, '_>, rate: &str, count: u64) {
     const ROUNDS: u64 = 1000;
     let directory = tempfile::tempdir().expect("a directory");

@@ -16,7 +16,8 @@ impl Cli {
         }
         ensure!(
             !limits.count_exits(),
-            "from=exit and N/running wait for the end of a command, and --once becomes COMMAND: leave out from=exit, or N/running"
+            "from=exit and N/running wait for the end of a command, and --once becomes COMMAND: leave out \
+             from=exit, or N/running"
         );
         let cost = match self.cost {
             Some(Selector::Constant(cost)) => Some(cost),

@@ -3,7 +3,7 @@
 /// How many digits of a rate are enough to round it: with one less, the last one may be more than 1e-17 of it.
 const DIGITS: u32 = 18;
 
-/// A count for each so many nanoseconds.
+/// A count, and the nanoseconds in which it is reached.
 type Fraction = (u64, u64);
 
 /// `count / scale` for each `period` as the least count for a multiple of the period, if the numbers are not too large.

@@ -197,7 +197,7 @@ pub struct QueueOptions {
 /// How many items make one release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchSize {
-    /// At most so many.
+    /// At most this number.
     pub items: NonZeroU64,
     /// How long a batch that is not full waits for more, in nanoseconds from its first item's arrival.
     pub linger: Option<u64>,

@@ -36,8 +36,8 @@ pub struct Shared {
 }
 
 impl State {
-    /// Reads a STATE from the command line: a name, a path, the URL of a server, or `@FILE` that holds one of these; `read` has
-    /// the text of a file.
+    /// Reads a STATE from the command line: a name, a path, the URL of a server, or `@FILE` that holds one of these;
+    /// `read` has the text of a file.
     ///
     /// # Errors
     /// None of these, or one with a password: everybody on the machine could see it.
@@ -51,7 +51,8 @@ impl State {
         let is_secret = matches!(&state, State::Server(server) if server.has_credentials());
         ensure!(
             !is_secret,
-            "a user or password on the command line is there for all to see: put the URL into $THROTTLE_STATE, or into a file and say -s @FILE"
+            "a user or password on the command line is there for all to see: put the URL into \
+             $THROTTLE_STATE, or into a file and say -s @FILE"
         );
         Ok(state)
     }
@@ -94,8 +95,8 @@ impl State {
         Ok(State::Name(text.to_owned()))
     }
 
-    /// What a command gets for the value `text` of [`VARIABLE`]: the same without user and password. It is empty if they
-    /// may be anywhere.
+    /// What a command gets for the value `text` of [`VARIABLE`]: the same without user and password. It is empty if
+    /// they may be anywhere.
     pub fn inherited(text: &OsStr) -> String {
         let text = text.to_str().unwrap_or_default();
         match State::parse(text) {
@@ -162,7 +163,8 @@ pub fn check_shareable(limits: &LimitOptions, on_limit: OnLimit, batch: BatchSiz
     );
     ensure!(
         rates.iter().all(|rate| rate.cost.is_none()) || batch == BatchSize::SINGLE || !on_limit.never_waits(),
-        "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, or let items wait"
+        "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, \
+         or let items wait"
     );
     check_keys(&rates)
 }
@@ -173,7 +175,8 @@ fn check_keys(rates: &[Rate]) -> Result<()> {
     let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(rates).len() == 1;
     ensure!(
         !is_keyed || is_same,
-        "limits that share a state go all by the same key, or none does: split them over two runs, one after the other in a pipe"
+        "limits that share a state go all by the same key, or none does: split them over two runs, one after \
+         the other in a pipe"
     );
     Ok(())
 }

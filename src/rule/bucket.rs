@@ -36,7 +36,8 @@ impl Bucket {
         lacking.used.saturating_sub(self.accrued(now.since(lacking.at)))
     }
 
-    /// The level at `now`, while `ask` has been waiting since it became next in line; and what is owed. One of the two is 0.
+    /// The level at `now`, while `ask` has been waiting since it became next in line; and what is owed. One of the two
+    /// is 0.
     ///
     /// Only what was released too early, as an audit finds it, leaves a debt.
     fn level_for(&self, lacking: &Lacking, now: Time, ask: Ask) -> (u128, u128) {
@@ -48,7 +49,7 @@ impl Bucket {
         (level, owed.saturating_sub(accrued))
     }
 
-    /// When so many grains will have accrued, from `at` on.
+    /// When this number of grains will have accrued, from `at` on.
     fn after(&self, at: Time, grains: u128) -> Verdict {
         match u128::from(self.terms.count) {
             _ if grains == 0 => Verdict::At(at),
@@ -99,8 +100,8 @@ impl Rule for Bucket {
         u64::try_from(level / self.grains(ask.cost)).unwrap_or(u64::MAX)
     }
 
-    /// It takes as long as for one release that costs as much as all together; but where one takes all that the bucket holds, what
-    /// rounding up leaves over is lost each time.
+    /// It takes as long as for one release that costs as much as all together; but where one takes all that the bucket
+    /// holds, what rounding up leaves over is lost each time.
     fn last_of(&self, lacking: &Lacking, ask: Ask, count: u64) -> Verdict {
         if let Some(gaps) = count.checked_sub(1).filter(|_| ask.cost >= self.terms.burst) {
             let gap = self.grains(ask.cost).div_ceil(self.terms.count.max(1).into());

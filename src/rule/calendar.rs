@@ -18,8 +18,8 @@ pub struct Calendar {
     wall: Wall,
 }
 
-/// The last period in which something was released; there was none if nothing of it is used. Instants are those that the
-/// clock on the wall shows, so that it may be set.
+/// The last period in which something was released; there was none if nothing of it is used. Instants are those that
+/// the clock on the wall shows, so that it may be set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Page {
     start: Time,
@@ -81,7 +81,8 @@ fn clamped(nanos: i128) -> Time {
 fn check(terms: &Terms) -> Result<()> {
     let Some(civil) = Civil::new(terms.period) else {
         bail!(
-            "algo=calendar takes the periods d, w, month and year, and parts of a day that it is a multiple of, from 1s to \
+            "algo=calendar takes the periods d, w, month and year, and parts of a day that it is a multiple \
+             of, from 1s to \
              12h"
         );
     };
@@ -204,8 +205,8 @@ impl Rule for Calendar {
     }
 }
 
-/// `at` is when the period began, as the clock on the wall shows it, and `used` the cost of the slots in it; 0 if there was
-/// none yet.
+/// `at` is when the period began, as the clock on the wall shows it, and `used` the cost of the slots in it; 0 if there
+/// was none yet.
 impl SlotRule for Calendar {
     /// What is released as late as it may be must still be in its period.
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {

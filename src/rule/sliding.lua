@@ -3,7 +3,7 @@
 
 local sliding = new_rule('sliding')
 
--- So many units are read at once: they are asked for one after the other.
+-- The number of units read at once: they are asked for one after the other.
 local AHEAD = 64
 
 function sliding.open(state)

@@ -62,8 +62,8 @@ impl Sliding {
         now.since(run.at) >= self.period
     }
 
-    /// Forgets what was released before the last `count`. Only what goes over the limit, as an audit finds it, leaves any
-    /// that has not left the window: what is to be released next waits for the last `count` in any case.
+    /// Forgets what was released before the last `count`. Only what goes over the limit, as an audit finds it, leaves
+    /// any that has not left the window: what is to be released next waits for the last `count` in any case.
     fn forget_excess(&self, log: &mut ReleaseLog) {
         let Some(older) = &mut log.older else { return };
         while let Some(run) = older.front().filter(|run| log.used - run.cost >= self.count) {
@@ -189,8 +189,8 @@ impl Rule for Sliding {
     }
 }
 
-/// `at` is the mark of when all of it counts as used, if ever; `used` the cost of all slots since then. When each of them was
-/// used is in the log.
+/// `at` is the mark of when all of it counts as used, if ever; `used` the cost of all slots since then. When each of
+/// them was used is in the log.
 impl SlotRule for Sliding {
     /// The last unit that is asked for must be a period later than the one that is N before it.
     fn deciding_unit(&self, account: &SlotAccount, cost: u64) -> Option<u128> {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{Ask, Verdict};
 use crate::time::Time;
 
-/// What a ledger keeps of the past of one limit. What the numbers mean is up to its rule; all zeros are those of a limit that
-/// was never used.
+/// What a ledger keeps of the past of one limit. What the numbers mean is up to its rule; all zeros are those of a
+/// limit that was never used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SlotAccount {
     /// An instant.
@@ -25,8 +25,8 @@ pub trait SlotRule: Debug + Send + Sync {
         None
     }
 
-    /// The first instant, at or after `ask.since`, at which a slot is allowed whose release may be up to `late` nanoseconds
-    /// late. `decided` is when the deciding unit was used.
+    /// The first instant, at or after `ask.since`, at which a slot is allowed whose release may be up to `late`
+    /// nanoseconds late. `decided` is when the deciding unit was used.
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, decided: Option<Time>) -> Time;
 
     /// Charges a slot at `ask.since`, which was allowed.
@@ -51,8 +51,8 @@ pub trait SlotRule: Debug + Send + Sync {
     /// From when on the limit cannot be told from one that was never used, if its newest slot was at `newest`.
     fn fresh_from(&self, account: &SlotAccount, newest: Time) -> Time;
 
-    /// Once the clock has begun anew at 0: what was used counts as used then. `newest` is when the last of it was, if that
-    /// is known.
+    /// Once the clock has begun anew at 0: what was used counts as used then. `newest` is when the last of it was, if
+    /// that is known.
     fn restarted(&self, account: &SlotAccount, _newest: Option<Time>) -> SlotAccount {
         SlotAccount { at: Time::ZERO, ..*account }
     }

@@ -11,7 +11,7 @@ use super::input::{Input, InputPosition};
 use crate::schedule::Total;
 use crate::source::{Delimiter, Reader};
 
-/// So many bytes are read for it. The items of a larger file are estimated.
+/// The number of bytes read for it, at most. The items of a larger file are estimated.
 const MOST: u64 = 1 << 30;
 
 /// How many items the input has, once they are counted.

@@ -63,8 +63,8 @@ impl Input {
         Ok(Input { from: Origin::File(File::from(OwnedFd::from(reader))), is_fast: false })
     }
 
-    /// Whether what is written to standard output is read again from here, for ever. As cat has it: it is the same file, and
-    /// writing goes on behind what is still to be read.
+    /// Whether what is written to standard output is read again from here, for ever. As cat has it: it is the same
+    /// file, and writing goes on behind what is still to be read.
     pub fn is_fed_by_stdout(&self) -> bool {
         let (ours, theirs) = match &self.from {
             Origin::Stdin => ((fstat(io::stdin()), place(&io::stdin())), place(&io::stdout())),

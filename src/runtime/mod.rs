@@ -41,7 +41,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<thr
     spawn_with(64 << 10, name, run)
 }
 
-/// As [`spawn`], with so many bytes of stack.
+/// As [`spawn`], with a stack of this number of bytes.
 fn spawn_with(
     stack: usize,
     name: &str,

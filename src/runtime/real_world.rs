@@ -128,7 +128,8 @@ impl RealWorld {
         Ok(limits::watch(files, rates.to_vec(), self.waker.clone())?)
     }
 
-    /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than `patience`.
+    /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than
+    /// `patience`.
     ///
     /// # Errors
     /// A thread cannot be started.

@@ -106,11 +106,11 @@ pub trait Watch {
 pub enum Sent {
     /// All of it has left.
     All,
-    /// So many items have left, and nothing more can be sent.
+    /// This number of items has left, and nothing more can be sent.
     Partly(u64, Cause),
     /// It cannot be sent just now, for want of something that others use.
     Busy {
-        /// After so many nanoseconds, it is worth a try.
+        /// The number of nanoseconds after which it is worth a try.
         pause: u64,
         /// What the user should hear of.
         why: Option<Error>,

@@ -20,7 +20,7 @@ pub struct Progress {
     pub wall: Wall,
 }
 
-/// Items that left within so many nanoseconds of late.
+/// The pace is that of the items that left within this number of nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recent {
     pub(super) items: u64,

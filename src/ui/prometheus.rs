@@ -119,7 +119,8 @@ fn gauges(page: &mut Exposition, limits: &Labelled, wall: Wall) {
         Availability::Common { .. } => None,
         Availability::Keyed { .. } => Some(now.waiting.to_string()),
     });
-    let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or the end of a command can allow it.";
+    let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or \
+        the end of a command can allow it.";
     gauge("throttle_limit_next_timestamp_seconds", help, &|now| {
         now.next.map(|next| match next {
             Verdict::At(at) => timestamp(wall.shows(at)),
@@ -174,8 +175,8 @@ fn exact(nanos: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// An instant to the millisecond, so that it does not change with every reading of the clocks; rounded up, so that it is
-/// never too early.
+/// An instant to the millisecond, so that it does not change with every reading of the clocks; rounded up, so that it
+/// is never too early.
 fn timestamp(shown: Time) -> String {
     exact(shown.0.checked_next_multiple_of(SECOND / 1000).unwrap_or(shown.0))
 }

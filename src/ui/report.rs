@@ -61,7 +61,7 @@ pub struct Reporter {
     count: Option<Box<dyn Fn() -> Option<Total>>>,
 }
 
-/// So many failures are named, and the rest is counted.
+/// The number of failures that are named. The rest is counted.
 const MOST_FAILURES: u64 = 20;
 
 impl Reporter {

@@ -4,7 +4,8 @@ use crate::config::rounded_duration;
 use crate::printable::{escaped, excerpt};
 use crate::store::{LimitStatus, LockStatus, Status};
 
-/// A line for each limit, for what is held, for those who wait for their turn, and for the lock, as far as there are any.
+/// A line for each limit, for what is held, for those who wait for their turn, and for the lock, as far as there are
+/// any.
 pub fn describe(status: &Status) -> String {
     let limits = status.limits.iter().map(limit);
     let held = status.held.iter().map(|(key, left)| match key {

@@ -17,8 +17,8 @@ use crate::sink::{Commands, DryRun, Expander, Sink, Stdout};
 use crate::source::{Capacity, Delimiter};
 use crate::time::{Time, shown};
 
-/// Prints when each item would be released, if it arrives as `arrivals` say, or else at once. At the start the clock on the
-/// wall shows `at`.
+/// Prints when each item would be released, if it arrives as `arrivals` say, or else at once. At the start the clock on
+/// the wall shows `at`.
 pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) -> Result<Exit> {
     setup.check_no_pause("the dry run would never end")?;
     let Setup { config, rates, reader, reporter, .. } = setup;

@@ -91,7 +91,8 @@ fn counting() -> (Arc<Count>, impl Fn() -> Option<Total> + 'static) {
     (Arc::clone(&count), move || count.total())
 }
 
-/// Whether the end of the run tells what is left of all items. Some that are not read yet may be blank, or done already.
+/// Whether the end of the run tells what is left of all items. Some that are not read yet may be blank, or done
+/// already.
 fn counts_rest(config: &Config) -> bool {
     let resumes = config.command().is_some_and(|run| run.resume.is_some());
     config.queue.until.is_some() && !config.input.cleaning.skip_blank && !resumes

@@ -74,7 +74,8 @@ pub struct Commands {
     shortage: Shortage,
     /// What commands get in place of the value of [`VARIABLE`], if that is set.
     state: Option<String>,
-    /// Where commands tell what servers have said, each in a file of its own: what one leaves behind may write to it later.
+    /// Where commands tell what servers have said, each in a file of its own: what one leaves behind may write to it
+    /// later.
     said: Option<TempDir>,
 }
 

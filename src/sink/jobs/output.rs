@@ -14,11 +14,11 @@ use crate::output::Target;
 use crate::sink::writer::Writer;
 use crate::sink::{Cause, Flushed};
 
-/// So many commands may wait for their turn before no more are started that come after them.
+/// The number of commands that may wait for their turn before no more are started that come after them.
 const MOST_WAITING: usize = 1000;
 
-/// Descriptors for all but the outputs of commands: streams, the input, limits, a log, a state and its threads, and what
-/// starting a command takes.
+/// Descriptors for all but the outputs of commands: streams, the input, limits, a log, a state and its threads, and
+/// what starting a command takes.
 const OTHER_FILES: usize = 32;
 
 /// What POSIX guarantees.

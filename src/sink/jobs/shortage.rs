@@ -24,7 +24,7 @@ pub(super) struct Shortage {
 /// What to do about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NextTry {
-    /// Try again after so many nanoseconds.
+    /// Try again after this number of nanoseconds.
     Again(u64),
     /// The same, and tell of it.
     Tell(u64),

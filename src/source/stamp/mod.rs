@@ -1,7 +1,7 @@
 //! Time stamps: seconds, milliseconds and microseconds since an epoch, RFC 3339, ISO 8601, common log format, syslog.
 //!
-//! Their text is read by hand: an audit reads millions a second, and a stamp may go on in the fields after it. [`jiff`] knows
-//! the calendar and the time zones.
+//! Their text is read by hand: an audit reads millions a second, and a stamp may go on in the fields after it. [`jiff`]
+//! knows the calendar and the time zones.
 
 mod calendar;
 mod epoch;
@@ -33,11 +33,13 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Fault::Unknown => {
-                "not a time: there are seconds with up to 9 decimals, ms and us since 1970, RFC 3339, ISO 8601, and the stamps of web servers and syslog"
+                "not a time: there are seconds with up to 9 decimals, ms and us since 1970, RFC 3339, ISO \
+                 8601, and the stamps of web servers and syslog"
             }
             Fault::NoZone => "a time without a zone: add one to --arrivals, as in --arrivals col:1,tz=UTC",
             Fault::NoYear => {
-                "a date without a year, which is in none between that before it and now: give the year of the first, as in --arrivals col:1,tz=UTC,year=2024"
+                "a date without a year, which is in none between that before it and now: give the year of the \
+                 first, as in --arrivals col:1,tz=UTC,year=2024"
             }
             Fault::OutOfRange => "not between the years 1970 and 2554",
         })

@@ -58,8 +58,8 @@ impl Database {
             let _opens = lock_directory(guard::directory(&path), setting.patience, File::try_lock_shared)?;
             let before = files_at(&path)?;
             let found = Database::open(path, file, setting)?;
-            // If another one was put in its place meanwhile, that is what SQLite has opened; or one that a program other
-            // than this has removed since.
+            // If another one was put in its place meanwhile, that is what SQLite has opened; or one that a program
+            // other than this has removed since.
             if before.iter().zip(&found.files).all(|(before, file)| before.is_none() || before == file) {
                 return Ok(Some(found));
             }
@@ -144,7 +144,8 @@ impl Database {
         owner != self.owner && owner::has_ended(&self.file, owner)
     }
 
-    /// Begins to write, under its lock; `None` if it is not in its place any more, with all that SQLite keeps beside it.
+    /// Begins to write, under its lock; `None` if it is not in its place any more, with all that SQLite keeps beside
+    /// it.
     pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
         self.is_good.set(false);
         if files_at(&self.path)? == self.files {
@@ -156,8 +157,8 @@ impl Database {
         }
         let _removes = lock_directory(guard::directory(&self.path), patience, File::try_lock)?;
         let [_, log, index] = files_at(&self.path)?;
-        // The index of our log does not fit another database or log: SQLite would read the wrong pages. Nor does that of
-        // any log which is gone.
+        // The index of our log does not fit another database or log: SQLite would read the wrong pages. Nor does that
+        // of any log which is gone.
         if index == self.files[2] || log.is_none() {
             remove_companions(&self.path)?;
         }
@@ -169,8 +170,8 @@ impl Database {
     }
 }
 
-/// Writes the log into the database when the last process closes it, and removes it. Not before it was found good: a damaged
-/// one is left as it is.
+/// Writes the log into the database when the last process closes it, and removes it. Not before it was found good: a
+/// damaged one is left as it is.
 impl Drop for Database {
     fn drop(&mut self) {
         if self.is_good.get() && !self.is_cut() {

@@ -51,14 +51,15 @@ pub(super) fn guard_companions(path: &Path) -> Result<(), StoreError> {
     companions(path).iter().try_for_each(|path| guard::check(path))
 }
 
-/// While a state is opened, nobody creates or removes one in its directory, or what is beside one: that of a state which was
-/// removed could be that of the next one by then.
+/// While a state is opened, nobody creates or removes one in its directory, or what is beside one: that of a state
+/// which was removed could be that of the next one by then.
 pub(super) fn lock_directory(directory: &Path, patience: Duration, how: TryLock) -> Result<Lock, StoreError> {
     let own = File::open(directory).or_failed(directory, "cannot open it")?;
     Lock::within(patience, directory, &Arc::new(own), how, drop)
 }
 
-/// What is to become a state. It takes the place of what was left of one by whoever was killed, as it has the same name.
+/// What is to become a state. It takes the place of what was left of one by whoever was killed, as it has the same
+/// name.
 pub(super) fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
     let name = format!(".throttle-new-{}", geteuid());
     present(fs::remove_file(directory.join(&name)))?;

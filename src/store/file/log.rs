@@ -1,8 +1,8 @@
-//! Whether the log of a state is still what its index says was written: SQLite would take what is left of it for all that
-//! there ever was.
+//! Whether the log of a state is still what its index says was written: SQLite would take what is left of it for all
+//! that there ever was.
 //!
-//! The index outlives whoever is killed. The first process that opens the state has SQLite build it anew from what is good
-//! of the log, so what it said before is compared with what it says then. Its format is that of
+//! The index outlives whoever is killed. The first process that opens the state has SQLite build it anew from what is
+//! good of the log, so what it said before is compared with what it says then. Its format is that of
 //! <https://sqlite.org/walformat.html>.
 
 use std::fs::{self, File};

@@ -1,26 +1,26 @@
 //! A store in a file, for the processes of one user on one machine: a database of SQLite's.
 //!
-//! All bookings are made under the file's lock (`flock`), which the system takes back when a process ends in whatever way.
-//! It is held for some ten microseconds, so whoever waits looks again soon, not as SQLite's busy handler does. Each booking
-//! is a transaction. Instants are on the clock that counts from when the machine was started, and goes on while it is
-//! suspended.
+//! All bookings are made under the file's lock (`flock`), which the system takes back when a process ends in whatever
+//! way. It is held for some ten microseconds, so whoever waits looks again soon, not as SQLite's busy handler does.
+//! Each booking is a transaction. Instants are on the clock that counts from when the machine was started, and goes on
+//! while it is suspended.
 //!
 //! # What survives what
 //!
 //! - **`kill -9`**, at any moment: nothing is lost. The future slots of a process that has ended are handed on.
-//! - **A restart**: the clock begins anew. Whatever was released before counts as released at that instant, whatever the
-//!   wall clock says; so a limit per day is used as much for a day after it as it was before.
-//! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half minute or
-//!   so, since nothing waits for the disk. A limit with a longer period may be exceeded by as many once; or the file is
-//!   damaged, which is noticed. The file itself is on the disk before it is first used.
-//! - **Damage**: SQLite notices, or the checksum that each row has, or a gap between rows; or the log does not hold all that
-//!   its index says was written since the machine was started. The files are left as they are, for whoever wants to look at
-//!   them, so the next run notices as well.
-//! - **Removal, replacement or a reset** during a run, of the file or of what SQLite keeps beside it: noticed at the next
-//!   booking of a process that knew the state from before. What was lost may hold slots up to a horizon after it was lost,
-//!   so all limits count as used up then; unless, by when the state that is there now began, that is over. A process that
-//!   has not known the lost state cannot notice, and if none does, a state that was reset or removed begins as a new one.
-//!   That is what a reset is for.
+//! - **A restart**: the clock begins anew. Whatever was released before counts as released at that instant, whatever
+//!   the wall clock says; so a limit per day is used as much for a day after it as it was before.
+//! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half
+//!   minute or so, since nothing waits for the disk. A limit with a longer period may be exceeded by as many once; or
+//!   the file is damaged, which is noticed. The file itself is on the disk before it is first used.
+//! - **Damage**: SQLite notices, or the checksum that each row has, or a gap between rows; or the log does not hold all
+//!   that its index says was written since the machine was started. The files are left as they are, for whoever wants
+//!   to look at them, so the next run notices as well.
+//! - **Removal, replacement or a reset** during a run, of the file or of what SQLite keeps beside it: noticed at the
+//!   next booking of a process that knew the state from before. What was lost may hold slots up to a horizon after it
+//!   was lost, so all limits count as used up then; unless, by when the state that is there now began, that is over. A
+//!   process that has not known the lost state cannot notice, and if none does, a state that was reset or removed
+//!   begins as a new one. That is what a reset is for.
 
 mod database;
 mod files;
@@ -112,8 +112,8 @@ struct Setting {
 impl FileStore {
     /// Opens the state at `path`, or begins one there. Its directory has to be there.
     ///
-    /// It waits only for those who create or remove a state in the same directory. If this one is locked just then, some of
-    /// what may be wrong with it is told by the first booking.
+    /// It waits only for those who create or remove a state in the same directory. If this one is locked just then,
+    /// some of what may be wrong with it is told by the first booking.
     ///
     /// `now` shows the time since the machine was started (`CLOCK_BOOTTIME`); slots are on the same time line.
     ///
@@ -237,7 +237,8 @@ impl FileStore {
         Ok(Some(answer))
     }
 
-    /// Goes by what the clock on the wall shows, which is read first: then it is not believed to be ahead. Returns the time.
+    /// Goes by what the clock on the wall shows, which is read first: then it is not believed to be ahead. Returns the
+    /// time.
     fn follow_wall(&mut self) -> Time {
         let shown = shown();
         let now = (self.clock)();

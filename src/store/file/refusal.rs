@@ -103,7 +103,8 @@ pub(super) fn unusable(path: &Path, flaw: Flaw) -> StoreError {
              throttle uses it, begin a new one by {reset}"
         ),
         Flaw::Version(version) => format!(
-            "this state is in format {version}, of another version of throttle: use that one, or begin a new one by {reset}"
+            "this state is in format {version}, of another version of throttle: use that one, or begin a new \
+             one by {reset}"
         ),
     };
     bad(path, &why)

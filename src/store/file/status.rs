@@ -51,8 +51,8 @@ fn lock_of(database: &Database) -> Result<LockStatus, StoreError> {
     Ok(holder.map_or(LockStatus::Free, |pid| LockStatus::Held { pid, is_stopped: lock::is_stopped(pid) }))
 }
 
-/// Holds all that is kept in a state for this number of nanoseconds from now on, in which nothing is booked. With 0, nothing
-/// is held any more. Returns whether there is such a state.
+/// Holds all that is kept in a state for this number of nanoseconds from now on, in which nothing is booked. With 0,
+/// nothing is held any more. Returns whether there is such a state.
 ///
 /// # Errors
 /// As for booking.

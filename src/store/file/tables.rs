@@ -11,12 +11,13 @@ use crate::store::ledger::{Ledger, UnitLog};
 use crate::store::status::MOST_KEYS;
 use crate::time::Time;
 
-/// What is more than a number is JSON, for whoever looks into it. Instants are nanoseconds since the machine was started,
-/// units are big-endian.
+/// What is more than a number is JSON, for whoever looks into it. Instants are nanoseconds since the machine was
+/// started, units are big-endian.
 pub(super) const SCHEMA: &str = "
 CREATE TABLE policy(id INTEGER PRIMARY KEY, header TEXT, sum INTEGER);
 CREATE TABLE account(key BLOB PRIMARY KEY, idle INTEGER, ledger TEXT, sum INTEGER) WITHOUT ROWID;
-CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum INTEGER, PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
+CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum INTEGER, \
+  PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
 ";
 
 /// What a state says about itself.

@@ -133,7 +133,8 @@ impl<'a> StateTxn<'a> {
         Ok(answer)
     }
 
-    /// Takes back slots, as [`Store::give_back`](crate::store::Store::give_back) does, unless they are taken back already.
+    /// Takes back slots, as [`Store::give_back`](crate::store::Store::give_back) does, unless they are taken back
+    /// already.
     pub(super) fn give_back(&mut self, order: &Order, owner: Owner, slots: &[Time]) -> Result<()> {
         let mut ledger = self.take_ledger()?;
         let slots = ledger.owned.remove(owner, &order.costs, slots);
@@ -261,11 +262,11 @@ impl Header {
         }
     }
 
-    /// Makes it that of the state that follows the one that was known, and was lost since. Returns whether there is anything
-    /// to do.
+    /// Makes it that of the state that follows the one that was known, and was lost since. Returns whether there is
+    /// anything to do.
     ///
-    /// If it began after that was last seen, it was lost by then. No slot that was lost is later than a horizon after, and
-    /// once that is as good as forgotten, there is nothing to be done. Nor is any that is kept later than `newest`.
+    /// If it began after that was last seen, it was lost by then. No slot that was lost is later than a horizon after,
+    /// and once that is as good as forgotten, there is nothing to be done. Nor is any that is kept later than `newest`.
     pub(super) fn succeed(
         &mut self,
         known: &Fingerprint,

@@ -1,8 +1,9 @@
 //! The rules of booking. Pure: they never read a clock, and do not know where their numbers are kept.
 //!
 //! What a state consists of is, for each key, a [`Ledger`] of a few numbers for each limit, with the slots that may be
-//! handed on, and for sliding windows a [`UnitLog`] of when each unit of cost was used. All zeros and an empty log is the state
-//! of limits that have never been used. To book a slot takes a few reads and writes for each limit, whatever its count.
+//! handed on, and for sliding windows a [`UnitLog`] of when each unit of cost was used. All zeros and an empty log is
+//! the state of limits that have never been used. To book a slot takes a few reads and writes for each limit, whatever
+//! its count.
 
 mod owned;
 #[cfg(test)]
@@ -27,10 +28,11 @@ use crate::time::{SECOND, Time, Wall};
 /// Nobody is told to ask again sooner than after this.
 const PAUSE: u64 = SECOND / 1000;
 
-/// So many nanoseconds ahead, slots are given out a few at a time: others have been booked before.
+/// Slots that are further ahead than this number of nanoseconds are given out a few at a time: others were booked
+/// before.
 pub(super) const NEAR: u64 = SECOND / 10;
 
-/// So many horizons ahead is the last turn.
+/// The last turn is this number of horizons ahead.
 pub(super) const LONGEST_QUEUE: u64 = 16;
 
 /// The numbers of all limits.
@@ -276,9 +278,9 @@ impl BookingRules {
         Answer { ask_again, turn: order.turn, held: Some(until), overruns, ..Answer::default() }
     }
 
-    /// Takes back slots that were booked at `costs`. They stay charged, so that no limit sees a difference when they are
-    /// handed on. Those that are not after `now` are of no use, and whoever gives one back may not know yet that it is too
-    /// close to what was overrun.
+    /// Takes back slots that were booked at `costs`. They stay charged, so that no limit sees a difference when they
+    /// are handed on. Those that are not after `now` are of no use, and whoever gives one back may not know yet that it
+    /// is too close to what was overrun.
     pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<Time>) {
         let is_good = |at: &Time| *at > now && *at >= ledger.overruns.until;
         ledger.owned.add(NOBODY, costs, slots.into_iter().filter(is_good));

@@ -63,8 +63,8 @@ impl OwnedSlots {
         share.slots.drain(..most.min(share.slots.len())).collect()
     }
 
-    /// What belongs to those who have ended is nobody's. Those of their slots that they may have used by then are forgotten:
-    /// `clock` is read once it is known who has ended.
+    /// What belongs to those who have ended is nobody's. Those of their slots that they may have used by then are
+    /// forgotten: `clock` is read once it is known who has ended.
     pub fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl FnOnce() -> Time) {
         let left = self.0.extract_if(.., |share| share.owner != NOBODY && has_ended(share.owner));
         let left: Vec<_> = left.collect();

@@ -14,7 +14,8 @@ use crate::config::Server;
 use crate::store::Order;
 use crate::time::Time;
 
-/// If slots are good for less than this, it matters that a server that has slept takes some tenths of a millisecond longer.
+/// If slots are good for less than this, it matters that a server that has slept takes some tenths of a millisecond
+/// longer.
 pub(super) const SHORT: u64 = 5_000_000;
 
 /// What is told of a name when nothing is booked.

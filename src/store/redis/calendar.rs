@@ -1,7 +1,8 @@
-//! What a server is told of the calendar, as it knows no zones: when periods begin, and the hours at which a limit is asked.
+//! What a server is told of the calendar, as it knows no zones: when periods begin, and the hours at which a limit is
+//! asked.
 //!
-//! It is as of the server's clock, by the zones of this machine, and reaches somewhat further than slots are booked ahead. If
-//! the clock shows another time than was expected, the script says so, and is asked again.
+//! It is as of the server's clock, by the zones of this machine, and reaches somewhat further than slots are booked
+//! ahead. If the clock shows another time than was expected, the script says so, and is asked again.
 
 use super::clock::Micros;
 use crate::rule::Extra;
@@ -13,7 +14,8 @@ use crate::time::Civil;
 pub(super) struct ScriptCalendar {
     /// How long after its beginning a period opens, how long before its end it closes, and when the periods begin.
     pub(super) periods: String,
-    /// How long before the hours the last slot is, from when on and until when they are told, and when each begins and ends.
+    /// How long before the hours the last slot is, from when on and until when they are told, and when each begins and
+    /// ends.
     pub(super) hours: String,
 }
 
@@ -102,7 +104,8 @@ mod tests {
                 "9/h",
             ],
         );
-        // Of the last, releases may be late by 2 s. 2026-03-29 has 23 hours in Berlin, and its clocks do not show 02:00.
+        // Of the last, releases may be late by 2 s. 2026-03-29 has 23 hours in Berlin, and its clocks do not show
+        // 02:00.
         let midnight = 1_774_738_800;
         let now = midnight + hour / 2;
         assert_eq!(told[0], [vec![7, 9, midnight - 24 * hour, midnight, midnight + 23 * hour], vec![]]);

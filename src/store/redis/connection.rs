@@ -112,7 +112,7 @@ impl Connection {
     }
 
     /// Waits until `count` replicas have all that was written by this connection; before anything `is_written`, only
-    /// once: whether there are so many, as otherwise all would be booked in vain.
+    /// once: whether there are enough, as otherwise all would be booked in vain.
     pub(super) fn replicate(&mut self, count: u32, is_written: bool) -> Result<(), ServerFailure> {
         if count == 0 || (self.has_replicas && !is_written) {
             return Ok(());

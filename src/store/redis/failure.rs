@@ -99,7 +99,7 @@ const PASSING: [&str; 5] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRY
 const HOPELESS: [(&str, &str); 10] = [
     ("WRONGPASS", "it does not accept the user and password"),
     ("NOAUTH", "it asks for a password"),
-    // What it says to so many arguments.
+    // What it says to this number of arguments.
     ("unauthenticated", "it asks for a password (NOAUTH)"),
     ("NOPERM", MAY_NOT),
     ("ACL failure", MAY_NOT),

@@ -15,24 +15,25 @@
 //!
 //! # In a cluster
 //!
-//! One key is in one slot, and goes to another node as one. Each booking checks the policy that is kept under its key; a
-//! run with keys checks that of the name as well, when it begins and now and then, which another node may keep. Each
+//! One key is in one slot, and goes to another node as one. Each booking checks the policy that is kept under its key;
+//! a run with keys checks that of the name as well, when it begins and now and then, which another node may keep. Each
 //! node has a clock of its own. If the node that takes over a key has one that is ahead, slots would come too early by
 //! as much, so it is distrusted, as after a step, and gets no slots back that the other one gave.
 //!
 //! A replica that is promoted may lack bookings whose slots are about to be used, and the next who asks gets the same
-//! ones, unless it is who booked them. With `replicas=`, no slot is used before `WAIT` says that so many have it.
+//! ones, unless it is who booked them. With `replicas=`, no slot is used before `WAIT` says that this number of them
+//! has it.
 //!
 //! # The calendar
 //!
 //! A server knows no zones. With each booking it is told when periods begin and at which hours limits are asked (see
-//! `calendar`), on its own clock, which is the one that counts. It keeps the last period that was used: what was over does not
-//! begin anew, also when its clock is set back.
+//! `calendar`), on its own clock, which is the one that counts. It keeps the last period that was used: what was over
+//! does not begin anew, also when its clock is set back.
 //!
 //! # When the server is near
 //!
-//! Then slots may be good for less than a millisecond, of which an answer takes its part. A server that has slept is woken
-//! by a question that books nothing. What comes too late is given back and asked for again at once.
+//! Then slots may be good for less than a millisecond, of which an answer takes its part. A server that has slept is
+//! woken by a question that books nothing. What comes too late is given back and asked for again at once.
 //!
 //! # When the server is away
 //!
@@ -88,7 +89,7 @@ use crate::time::Time;
 /// For how long slots are given back at most.
 const GIVING_BACK: Duration = Duration::from_millis(200);
 
-/// So often it is asked in a row as an answer is not to be used.
+/// The number of times that it is asked in a row, as long as no answer can be used.
 const CORRECTIONS: usize = 4;
 
 /// Keeps limits in a Redis server, by the server's clock.
@@ -199,7 +200,8 @@ impl RedisStore {
         let (server, ours) = (&self.asker.server, &self.policy().text);
         let name = server.name();
         let error = anyhow!(
-            "'{name}' is kept for other limits: {theirs} there, {ours} here: give the same limits or another name, or begin anew by 'throttle --reset-state -s {server}'"
+            "'{name}' is kept for other limits: {theirs} there, {ours} here: give the same limits or another \
+             name, or begin anew by 'throttle --reset-state -s {server}'"
         );
         ServerFailure::bad(Exit::BadState, error)
     }

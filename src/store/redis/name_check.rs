@@ -1,5 +1,5 @@
-//! What is known of the name that limits are kept under: whether the server is near enough, and that all who use the name
-//! mean these limits.
+//! What is known of the name that limits are kept under: whether the server is near enough, and that all who use the
+//! name mean these limits.
 
 use super::asking::{Asker, Probed};
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_far, too_slow};
@@ -21,8 +21,8 @@ pub(super) struct NameCheck {
 }
 
 impl NameCheck {
-    /// Before anything is booked: whether the server is near enough for these limits. Before keys are charged, and now and
-    /// then: whether all who use the name mean these limits.
+    /// Before anything is booked: whether the server is near enough for these limits. Before keys are charged, and now
+    /// and then: whether all who use the name mean these limits.
     pub(super) fn check(
         &mut self,
         asker: &mut Asker,

@@ -16,7 +16,7 @@ use super::sentinel;
 use super::socket::Timeouts;
 use crate::config::{Address, Server};
 
-/// So often one question is passed on.
+/// The number of times that one question is passed on.
 const REDIRECTS: usize = 5;
 
 /// The largest clusters have a thousand.

@@ -1,5 +1,5 @@
-//! What this process has seen of each limit and each clock, and so can tell whether what is kept is all that was booked,
-//! and as old as it looks.
+//! What this process has seen of each limit and each clock, and so can tell whether what is kept is all that was
+//! booked, and as old as it looks.
 
 use std::collections::HashMap;
 
@@ -35,8 +35,8 @@ pub(super) struct Observations {
 }
 
 impl Observations {
-    /// Why what was asked for may be younger than it looks by the clock that answered, unless it was distrusted already.
-    /// The next charges say so.
+    /// Why what was asked for may be younger than it looks by the clock that answered, unless it was distrusted
+    /// already. The next charges say so.
     ///
     /// Nothing matters for longer than `memory` nanoseconds.
     pub(super) fn check_clock(

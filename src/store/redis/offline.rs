@@ -10,7 +10,7 @@ use super::nodes::Dial;
 use super::socket::{Socket, Timeouts};
 use crate::store::{Answer, Order, StoreError};
 
-/// So long is an answer waited for, though it is there already or never will be.
+/// For how long an answer is waited for, though it is there already or never will be.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Books by the answers that come over `streams`, one for each connection, and asks once only.

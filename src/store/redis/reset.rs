@@ -12,11 +12,11 @@ use super::script::redis_key;
 use crate::config::Server;
 use crate::store::StoreError;
 
-/// So many keys are looked at in one step: none takes the server long.
+/// The number of keys looked at in one step: none takes the server long.
 const STEP: u32 = 1000;
 
-/// Forgets all that is kept under the name of `server`, tried for as long as `timeout`. Processes that use it notice, and
-/// are silent for one window.
+/// Forgets all that is kept under the name of `server`, tried for as long as `timeout`. Processes that use it notice,
+/// and are silent for one window.
 ///
 /// # Errors
 /// As for booking.

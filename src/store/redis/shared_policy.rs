@@ -1,5 +1,5 @@
-//! The limits that all who share a state have to agree on. Margins are among them: where the user has given none, whoever is
-//! first decides.
+//! The limits that all who share a state have to agree on. Margins are among them: where the user has given none,
+//! whoever is first decides.
 
 use super::clock::Micros;
 use super::failure::ServerFailure;
@@ -78,8 +78,8 @@ impl SharedPolicy {
         }
     }
 
-    /// Agrees to the policy that a state is kept for, if it differs from ours by margins that are not given, and by nothing
-    /// else. Returns whether it does.
+    /// Agrees to the policy that a state is kept for, if it differs from ours by margins that are not given, and by
+    /// nothing else. Returns whether it does.
     pub(super) fn adopt(&mut self, theirs: &str) -> bool {
         let theirs_in_full = Policy::rates(theirs).unwrap_or_default();
         if self.rates.is_empty() || theirs_in_full.len() != self.rates.len() {

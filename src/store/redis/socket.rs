@@ -1,4 +1,4 @@
-//! Bytes to and from a server: no later than an instant, and no more than so many.
+//! Bytes to and from a server, within limits of time and of length.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -26,7 +26,7 @@ impl Timeouts {
     }
 }
 
-/// A socket of which every read and write ends by one instant, and so many bytes are read at most.
+/// A socket of which every read and write ends by one instant, and whose answers are limited in length.
 pub(super) struct Socket {
     inner: socket2::Socket,
     until: Instant,

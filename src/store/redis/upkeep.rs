@@ -20,11 +20,11 @@ use crate::store::{LimitStatus, Policy, Reserve, Status, StoreError};
 /// No policy is longer.
 const LONGEST_POLICY: u32 = 65_536;
 
-/// So often a status is asked for whose limits change meanwhile.
+/// The number of times that a status is asked for whose limits change meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// Holds all that is kept under the name of `server`, tried for as long as `timeout`. With a `length` of 0, nothing is held any
-/// more. Returns whether anything is kept.
+/// Holds all that is kept under the name of `server`, tried for as long as `timeout`. With a `length` of 0, nothing is
+/// held any more. Returns whether anything is kept.
 ///
 /// # Errors
 /// As for booking.

@@ -33,7 +33,8 @@ pub(super) fn svg(plot: &Plot) -> String {
     let rows = plot.charts.len();
     let height = HEIGHT * f64::from(u32::try_from(rows).unwrap_or(u32::MAX));
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\" role=\"img\">\n\
          <title>Releases against their limits</title>\n<style>{STYLE}</style>\n\
          <rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n"
     );

@@ -18,8 +18,8 @@ pub(super) struct Terms {
     pub(super) period: u64,
     pub(super) policy: Policy,
     pub(super) rules: BookingRules,
-    /// Whether those who are turned away have turns. Without, whoever asks first is served, which is one more thing that
-    /// may happen, so that a limit that holds without turns does so with them; and there are fewer states.
+    /// Whether those who are turned away have turns. Without, whoever asks first is served, which is one more thing
+    /// that may happen, so that a limit that holds without turns does so with them; and there are fewer states.
     pub(super) has_turns: bool,
     /// As far ahead as anyone likes.
     pub(super) unbounded: BookingRules,

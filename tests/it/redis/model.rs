@@ -26,7 +26,7 @@ struct Limit {
     hours: Option<InHours>,
     /// For how many nanoseconds a release may be late.
     late: u64,
-    /// One unit in so many microseconds, as a fraction.
+    /// The microseconds of one unit, as a fraction.
     gap: (u64, u64),
     newest: u64,
 }
@@ -71,8 +71,8 @@ impl Limit {
         Limit { rule, hours, late, gap, newest: 0 }
     }
 
-    /// The first instant from `from` on at which a slot is allowed; `None` if there is none. From `reach` on, nothing is known
-    /// of the calendar, and it may be an instant at which it is not.
+    /// The first instant from `from` on at which a slot is allowed; `None` if there is none. From `reach` on, nothing
+    /// is known of the calendar, and it may be an instant at which it is not.
     fn earliest(&self, since: u64, from: u64, cost: u64, reach: u64) -> Option<u64> {
         let by_rule = match &self.rule {
             Rule::OfAnyPeriod(rule) => {

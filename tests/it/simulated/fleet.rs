@@ -29,13 +29,13 @@ use super::block;
 pub(crate) struct Faults {
     /// From an order to its being booked, and again to the answer.
     pub(crate) delay: u64,
-    /// One in so many answers is lost, and the order is given again.
+    /// One answer of this number is lost, and the order is given again.
     pub(crate) loss: u64,
     /// How late a process wakes up.
     pub(crate) lateness: u64,
     /// How long a write is blocked, now and then.
     pub(crate) stall: u64,
-    /// One in so many processes is ended on its way, and gives back its slots.
+    /// One process of this number is ended on its way, and gives back its slots.
     pub(crate) death: u64,
 }
 
@@ -48,8 +48,8 @@ pub(crate) struct Release {
     pub(crate) process: usize,
 }
 
-/// Runs `processes` with these arguments, each on items of one key of three that arrive at random within `span`, and returns what they
-/// released, in the order of time.
+/// Runs `processes` with these arguments, each on items of one key of three that arrive at random within `span`, and
+/// returns what they released, in the order of time.
 pub(crate) fn run(
     args: &[&str],
     processes: usize,

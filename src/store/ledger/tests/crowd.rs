@@ -19,9 +19,9 @@ const RESERVE: Reserve =
 struct Habits {
     /// A slot is dropped if its deadline has passed.
     keep_deadlines: bool,
-    /// One of so many wake-ups is late by up to three times the deadline; others by up to half of it.
+    /// One wake-up of this number is late by up to three times the deadline; others by up to half of it.
     late: u64,
-    /// One of so many wake-ups is the last one of a process. Another takes its place.
+    /// One wake-up of this number is the last one of a process. Another takes its place.
     deadly: u64,
     /// How long, at most, there may be nothing to release.
     idle: u64,

@@ -4,8 +4,8 @@
 -- ARGV  policy, nonce, horizon, how many, when the run began (0: now), for how many milliseconds to keep the policy at
 --       least, how many limits the policy has, its turn (0: none), how many slots it gets if they are far ahead, how
 --       many units are in all logs, a number for what is charged, how many slots are given back, whether it waits (or
---       else: slots that are free at once, or none), how many releases were over later than their slots were good, how long
---       ago, for how long nothing is to be booked (0: it may be);
+--       else: slots that are free at once, or none), how many releases were over later than their slots were good, how
+--       long ago, for how long nothing is to be booked (0: it may be);
 --       for each limit that is charged: which it is, how many units are in the logs before its own, rule, count,
 --       period, burst, whether it starts empty, cost, whether to distrust what is kept, and what the client last saw of
 --       it: epoch, seq, newest, matters_until (0 each if nothing), and what it is told of periods and of hours;

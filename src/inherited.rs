@@ -80,7 +80,6 @@ impl Inherited {
         self.mask.filter(|mask| HEARD.into_iter().any(|signal| mask.contains(signal)))
     }
 
-    /// Whether `signal` was ignored.
     pub(crate) fn ignores(self, signal: c_int) -> bool {
         WATCHED.into_iter().zip(self.ignored).any(|(watched, is_ignored)| watched == signal && is_ignored)
     }

@@ -39,7 +39,6 @@ impl Calendar {
         if is_known { known } else { self.civil.around(self.zone, at) }
     }
 
-    /// How much is used of a period.
     fn used(page: &Page, period: Stretch) -> u64 {
         if page.used > 0 && clamped(period.start) == page.start { page.used } else { 0 }
     }

@@ -25,7 +25,6 @@ pub struct FixedWindow {
 }
 
 impl Fixed {
-    /// The window that `now` is in, if any.
     fn current(&self, window: FixedWindow, now: Time) -> Option<FixedWindow> {
         (window.used > 0 && now.since(window.start) < self.period).then_some(window)
     }

@@ -8,12 +8,10 @@ pub(crate) fn terms(count: u64, period: u64) -> Terms {
     Terms::new(count, period, count)
 }
 
-/// An ask of one.
 pub(crate) fn one(since: u64) -> Ask {
     Ask { since: Time(since), cost: 1 }
 }
 
-/// A rule with its state.
 pub(crate) struct Stateful<R: Rule> {
     pub(crate) rule: R,
     pub(crate) state: R::State,

@@ -25,7 +25,6 @@ pub struct Input {
     is_fast: bool,
 }
 
-/// Where bytes come from.
 enum Origin {
     /// Standard input, without a buffer of std's.
     Stdin,

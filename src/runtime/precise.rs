@@ -22,7 +22,6 @@ const WORTH_SPINNING: Duration = Duration::from_millis(20);
 /// thousandth of the wait, up to this, keeps them apart for it, too.
 const COURTESY: Duration = Duration::from_micros(300);
 
-/// When the last stretch of a wait until `until` begins.
 pub(super) fn last_stretch(until: Time) -> Time {
     Time(until.0.saturating_sub(LAST_STRETCH))
 }

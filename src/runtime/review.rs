@@ -119,7 +119,6 @@ impl Review {
     }
 }
 
-/// What an item costs, and its keys.
 fn charge(charger: &mut Charger, number: u64, item: &[u8], delimiter: usize) -> Result<Box<Draft>> {
     let mut draft = Box::<Draft>::default();
     charger

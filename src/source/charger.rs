@@ -24,7 +24,6 @@ struct ChargeRule {
     name: String,
     cost: Cost,
     only: Option<Only>,
-    /// The most a record may cost.
     most: Option<u64>,
 }
 

@@ -12,7 +12,6 @@ pub(super) enum Field {
     Other(Extractor),
 }
 
-/// A record, and what its JSON holds.
 pub(super) struct Record<'a> {
     pub(super) bytes: &'a [u8],
     /// With the delimiter.
@@ -46,7 +45,6 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Whether `field` is in JSON, which the record is not.
     pub(super) fn lacks_json(&self, field: &Field) -> bool {
         matches!(field, Field::Path(_)) && self.values.is_none()
     }

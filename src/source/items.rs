@@ -79,7 +79,6 @@ impl Segment {
         Segment { attempt: RetryState { number: self.attempt.number + 1, batch, not_before }, ..self }
     }
 
-    /// Takes off the first `items` items.
     pub(crate) fn split_off(&mut self, items: u64, delimiter: &Delimiter) -> Segment {
         let length = match items {
             all if all == self.items() => self.bytes().len(),

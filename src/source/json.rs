@@ -77,7 +77,6 @@ impl PathNode {
         self.children.iter().for_each(|child| child.node.clear(values));
     }
 
-    /// Takes the values from a tree.
     fn take(&self, value: &Value, values: &mut PathValues<'_>) {
         if let Some(path) = self.path {
             values[path] = match value {

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use crate::charge::Key;
 
-/// What a selector selects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Selected<'a> {
     /// The record has no such part.
@@ -23,7 +22,6 @@ impl<'a> Selected<'a> {
         Selected::Text(Cow::Owned(text.into()))
     }
 
-    /// As text.
     pub(super) fn into_text(self) -> Option<Cow<'a, [u8]>> {
         match self {
             Selected::Missing => None,

@@ -17,7 +17,6 @@ struct MemoryBooks {
     rules: BookingRules,
     clock: Box<dyn Fn() -> Time + Send>,
     began: Time,
-    /// The state of each key.
     states: HashMap<Key, (Ledger, MemoryLog)>,
 }
 

@@ -70,7 +70,6 @@ impl Zone {
         (i128::from(offset.seconds()) * i128::from(SECOND), next.unwrap_or(i128::MAX))
     }
 
-    /// The date that clocks show.
     pub(super) fn date(self, at: i128) -> Date {
         self.0.rules.to_datetime(timestamp(at)).date()
     }

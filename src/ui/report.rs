@@ -51,7 +51,6 @@ pub struct Reporter {
     as_json: bool,
     /// How many failures were told, or would have been.
     failures: Cell<u64>,
-    /// Someone looks on.
     is_watched: bool,
     /// The next long wait is to be explained.
     explains: Cell<bool>,

@@ -31,7 +31,6 @@ pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
     (nanos >= SECOND / 1000).then_some(text)
 }
 
-/// All numbers, as one JSON object.
 pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     let stats = schedule.stats();
     let Stats { started, read, released, refused, skipped, retried, failed, unprinted, bytes, .. } = stats;
@@ -94,7 +93,6 @@ pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     Some(format!("waited {}{limits}; at most {most} in one second{stopped}", words(stats.waited)))
 }
 
-/// In one line, as of `now`.
 pub(super) fn line(stats: &Stats, now: Time) -> String {
     let Stats { read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
     let nanos = now.since(stats.started);

@@ -47,7 +47,6 @@ struct MessageQueue {
 
 struct QueueState {
     pending: Vec<u8>,
-    /// The thread is in a write.
     is_writing: bool,
     /// It has been waited for in vain.
     is_stuck: bool,

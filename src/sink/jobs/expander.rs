@@ -13,7 +13,6 @@ pub struct Expander {
     fields: Fields,
 }
 
-/// An item, and what stands for it.
 struct ItemValues<'a> {
     item: &'a [u8],
     number: u64,

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-/// The fields of a response.
 #[derive(Default)]
 pub(super) struct Headers<'a> {
     fields: Vec<(&'a str, &'a str)>,

@@ -33,7 +33,6 @@ pub(super) struct Lines {
 /// The two outputs of a command that is about to start.
 pub(super) type Pipes = [PipeReader; 2];
 
-/// One output of a command.
 struct OutputStream {
     /// The number of the first item.
     first: u64,

@@ -124,7 +124,6 @@ impl Commands {
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
     }
 
-    /// Starts the command for `batch` in a slot.
     fn start(&mut self, at: Time, batch: &Batch, slot: usize) -> Result<(), Trouble> {
         let mut command = self.command(batch).map_err(Trouble::TempFile)?;
         command.env("THROTTLE_SEQ", batch.first().to_string());
@@ -155,7 +154,6 @@ impl Commands {
         }
     }
 
-    /// The command line for `batch`.
     fn line(&self, batch: &Batch) -> Vec<OsString> {
         self.expander.expand(batch, &self.delimiter)
     }

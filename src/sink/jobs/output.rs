@@ -35,7 +35,6 @@ pub(super) struct Outputs {
     waiting: BTreeMap<u64, Vec<io::Result<Captured>>>,
     /// The output of attempts that others are to follow.
     superseded: BTreeMap<u64, Captured>,
-    /// What is printed as it comes.
     lines: Option<Lines>,
     /// It is the turn of the items before this one.
     next: u64,
@@ -163,7 +162,6 @@ impl Outputs {
         if self.is_broken { Err(None) } else { Ok(()) }
     }
 
-    /// Prints what a command has printed.
     fn print(&mut self, first: u64, output: io::Result<Captured>) -> Result<(), Option<Cause>> {
         self.check()?;
         let output = output.map_err(|error| unreadable(first, error))?;

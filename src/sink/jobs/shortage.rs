@@ -21,7 +21,6 @@ pub(super) struct Shortage {
     pause: u64,
 }
 
-/// What to do about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NextTry {
     /// Try again after this number of nanoseconds.

@@ -49,7 +49,6 @@ fn check_found(path: &Path, found: io::Result<Metadata>) -> Result<(), StoreErro
     why.map_or(Ok(()), |why| Err(refused(path, why)))
 }
 
-/// The directory that a file is in.
 pub(super) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),

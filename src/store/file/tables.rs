@@ -52,7 +52,6 @@ impl Header {
     }
 }
 
-/// The rows of one key.
 pub(super) struct KeyRows<'a> {
     pub(super) connection: &'a Connection,
     pub(super) key: &'a [u8],
@@ -137,7 +136,6 @@ impl UnitLog for KeyRows<'_> {
     }
 }
 
-/// All keys.
 pub(super) fn keys(connection: &Connection) -> Result<Vec<Vec<u8>>> {
     connection.prepare("SELECT key FROM account")?.query_map([], |row| row.get(0))?.collect()
 }

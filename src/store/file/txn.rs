@@ -152,7 +152,6 @@ impl<'a> StateTxn<'a> {
         Ok(until)
     }
 
-    /// What is held, and until when.
     pub(super) fn holds(&self) -> Result<Vec<(Option<Vec<u8>>, Time)>> {
         let of_no_key = self.ledger.as_ref().map_or(Hold::default(), |ledger| ledger.hold);
         let of_all = self.header.hold.max(of_no_key).in_force(self.now).map(|until| (None, until));
@@ -210,7 +209,6 @@ impl<'a> StateTxn<'a> {
         Fingerprint { generation: self.header.generation, key: self.rows.key.to_vec(), newest, at: self.now }
     }
 
-    /// The numbers of all keys.
     fn ledgers(&self) -> rusqlite::Result<Vec<(Vec<u8>, Ledger)>> {
         let keys = tables::keys(self.rows.connection)?.into_iter();
         keys.map(|key| self.rows_of(&key).ledger().map(|ledger| (key, ledger.unwrap_or_default()))).collect()

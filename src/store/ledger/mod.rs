@@ -83,13 +83,11 @@ pub trait UnitLog {
 #[derive(Clone, Debug)]
 pub struct BookingRules {
     policy: Policy,
-    /// One for each limit.
     rules: Arc<[Box<dyn SlotRule>]>,
 }
 
 /// A limit that an order charges.
 struct Debit<'a> {
-    /// Which of the limits it is.
     limit: usize,
     quota: &'a Quota,
     rule: &'a dyn SlotRule,
@@ -386,7 +384,6 @@ impl BookingRules {
         self.policy.quotas.iter().zip(self.rules.iter().map(AsRef::as_ref))
     }
 
-    /// The limits that an order charges.
     fn debits<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = Debit<'a>> {
         let limits = self.limits().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
         limits.map(|(limit, ((quota, rule), &cost))| Debit { limit, quota, rule, cost })
@@ -429,7 +426,6 @@ impl BookingRules {
         ledger.newest = at;
     }
 
-    /// Forgets what is not looked at any more.
     fn forget<L: UnitLog>(&self, ledger: &Ledger, log: &mut L) -> Result<(), L::Error> {
         for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
             if quota.is_logged() {

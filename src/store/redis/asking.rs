@@ -27,7 +27,6 @@ pub(super) struct Probed {
     pub(super) held: Option<Time>,
 }
 
-/// A booking: who was asked for what, and what came of it.
 pub(super) struct Asked {
     pub(super) node: NodeId,
     pub(super) charges: Vec<ScriptCharge>,

@@ -85,7 +85,6 @@ impl Connection {
         self.is_asking = is_asking;
     }
 
-    /// What it says to a command.
     pub(super) fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
         let mut commands = pipe();
         if self.is_asking {
@@ -95,7 +94,6 @@ impl Connection {
         values.pop().unwrap_or(Value::Nil).extract_error()
     }
 
-    /// What it says to each of several commands.
     pub(super) fn ask_all(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
         self.stream.socket().expect_answer(self.patience.until());
         self.stream.write_all(&commands.get_packed_pipeline()).and_then(|()| self.stream.flush())?;

@@ -13,7 +13,6 @@ const LONGEST: usize = 200;
 
 pub(super) const TOO_LATE: &str = "no answer in time";
 
-/// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum ServerFailure {
     /// It may pass: try again.

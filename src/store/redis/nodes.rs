@@ -22,7 +22,6 @@ const REDIRECTS: usize = 5;
 /// The largest clusters have a thousand.
 const MOST_NODES: usize = 4096;
 
-/// One of the nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(super) struct NodeId(pub(super) usize);
 

@@ -82,7 +82,6 @@ impl Observations {
             .map(|observation| observation.node)
     }
 
-    /// What an order charges, if it is given to `node`.
     pub(super) fn charges(&self, order: &Order, terms: &[ScriptTerms], node: NodeId) -> Vec<ScriptCharge> {
         let limits = terms.iter().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
         let charge = |(index, (&terms, &cost))| {

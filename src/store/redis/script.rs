@@ -12,7 +12,6 @@ use crate::store::hold::LOOK;
 use crate::store::ledger::{LONGEST_QUEUE, NEAR};
 use crate::store::{Order, Policy, Turn};
 
-/// The rules, and what books by all of them.
 fn code() -> String {
     [&rules(), include_str!("scripts/book.lua")].concat()
 }
@@ -48,20 +47,16 @@ pub(super) struct Seen {
     pub(super) close: Micros,
 }
 
-/// One limit that is charged.
 #[derive(Clone, Debug)]
 pub(super) struct ScriptCharge {
-    /// Which of the limits.
     pub(super) index: usize,
     pub(super) terms: ScriptTerms,
     pub(super) cost: u64,
     pub(super) seen: Seen,
-    /// Whether all that is kept of it is to be distrusted.
     pub(super) is_distrusted: bool,
     pub(super) calendar: ScriptCalendar,
 }
 
-/// One booking.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BookingRequest<'a> {
     /// Where it is kept.
@@ -112,7 +107,6 @@ pub(super) enum Found {
     NotCovered,
 }
 
-/// What came of a booking.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct BookedSlots {
     pub(super) now: Micros,
@@ -124,7 +118,6 @@ pub(super) struct BookedSlots {
     /// Until when nothing is booked.
     pub(super) held: Option<Micros>,
     pub(super) slots: Vec<Micros>,
-    /// One for each charge.
     pub(super) seen: Vec<Seen>,
 }
 

@@ -28,7 +28,6 @@ const LONGEST_NAME: usize = 60;
 /// The number of stairs of what is allowed that can be told apart. Beyond that, it is a line.
 const MOST_STAIRS: u64 = 60;
 
-/// What is drawn of a run.
 struct Plot {
     /// Nanoseconds from the first release to the last.
     span: f64,

@@ -28,7 +28,6 @@ text{fill:#e6edf3}.small{fill:#9198a1}.ground{fill:#0d1117}.grid{stroke:#2a313c}
 .limit{stroke:#9198a1}.s0{stroke:#4493f8}.s1{stroke:#ab7df8}.s2{stroke:#d29922}.s3{stroke:#3fb950}\
 .early{fill:#ff7b72;stroke:#0d1117}.bad{fill:#ff7b72}}";
 
-/// Draws a plot.
 pub(super) fn svg(plot: &Plot) -> String {
     let rows = plot.charts.len();
     let height = HEIGHT * f64::from(u32::try_from(rows).unwrap_or(u32::MAX));

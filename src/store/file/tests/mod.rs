@@ -74,7 +74,6 @@ impl Stage {
         self.directory.path().join(format!("state{suffix}"))
     }
 
-    /// A copy of all that is in it.
     fn copy(&self) -> PathBuf {
         let copy = self.directory.path().join("copy");
         self.sqlite().execute("VACUUM INTO ?1", [copy.to_str()]).expect("copied");

@@ -32,7 +32,6 @@ struct Process {
     wakes: u64,
 }
 
-/// What has happened.
 struct History {
     releases: Vec<Release>,
     /// When each slot was, and what it cost, in the order in which they were given out.

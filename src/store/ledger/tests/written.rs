@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// What is written to a log.
 #[derive(Default)]
 struct Written(Vec<String>);
 

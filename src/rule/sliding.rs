@@ -100,7 +100,7 @@ impl Rule for Sliding {
         if ask.cost > self.count {
             return Verdict::Never;
         }
-        // Enough of the oldest releases have to leave the window, up to this one.
+        // There is space once the oldest releases, of this cost together, have left the window.
         let mut excess = log.used.saturating_sub(self.count - ask.cost);
         if excess == 0 {
             return Verdict::At(ask.since);

@@ -99,15 +99,16 @@ impl<'a> StateTxn<'a> {
         Ok(true)
     }
 
-    /// Sees to what was known and is not there any more: `is_replaced` if the state is in other files. Returns whether
-    /// something was lost.
+    /// Begins anew, with silence, if the state that was known is gone: `is_replaced` if its files are others. Returns
+    /// whether it is gone.
     pub(super) fn silence_after_loss(&mut self, known: &Fingerprint, is_replaced: bool) -> Result<bool> {
         let is_another = self.header.generation != known.generation;
         let is_older = |ledger: &Ledger| known.key == self.rows.key && ledger.newest < known.newest;
         if !is_replaced && !is_another && !self.ledger.as_ref().is_some_and(is_older) {
             return Ok(false);
         }
-        // Whoever made it knew of what was lost, if it is silent for as long as we would have it.
+        // The new state needs no silence from us if it has one that lasts as long as ours would: then whoever began it
+        // knew of the loss.
         let silent = known.at.0.saturating_add(self.rules.policy().horizon);
         let is_seen_to = is_another && self.header.silent.is_some_and(|last| last.0 >= silent);
         let newest = tables::newest(self.rows.connection)?;

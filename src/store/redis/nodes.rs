@@ -143,7 +143,7 @@ impl Nodes {
         Ok(connection)
     }
 
-    /// After a failure a node is not asked by what is known, but whichever comes next, who knows better.
+    /// Forgets what a node that failed was known to keep. If it was the one to ask first, the next one is from now on.
     fn lose(&mut self, node: NodeId, why: String) -> String {
         self.known[node.0].connection = None;
         self.by_slot.retain(|_, keeper| *keeper != node);

@@ -81,6 +81,9 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Nobody reads what is written: as a process dies that does not handle SIGPIPE.
+    pub const READER_GONE: Exit = Exit::Signal(Signal::SIGPIPE as i32);
+
     /// The exit status, as a shell sees it.
     pub fn status(self) -> i32 {
         match self {

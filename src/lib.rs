@@ -4,7 +4,7 @@
 //!                  events                    actions
 //! source ─ items ─▶ ┌────────────────────────┐ ─ Send(batch) ─▶ sink: stdout | command
 //! jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Book(order) ─▶ store
-//! store ── slots ─▶ │  queue · batch · gate  │ ─ Wait(until) ─▶ clock
+//! store ── slots ─▶ │  lanes · jobs · gate   │ ─ Wait(until) ─▶ clock
 //! signals, files ─▶ └────────────────────────┘ ─ Tell ────────▶ ui
 //! ```
 //!
@@ -22,7 +22,7 @@
 //! | `runtime` | the driver, which is the only loop; clock, waiting, threads, signals, files, the simulated world |
 //! | `ui` | messages, progress, statistics |
 //! | `cli` | clap: what was typed becomes a `Config` |
-//! | `schedule` | what is released in which order: events in, actions out, no I/O. `queue` (lanes and their order), `batch` (what makes one release), `admit` (what leaves at an instant), `attempts` and `ended` (commands), `needs` (what the gate needs in time) |
+//! | `schedule` | what is released in which order: events in, actions out, no I/O. Owners: `supply` (what was read), `lanes` (what waits, its order and batches), `jobs` (what runs, retries, halt), `account` (counts, who hears of releases), `course` and `ends` (what is done next, how it ends); `Schedule::poll` is where they meet, `releases` the way of an item |
 //! | `store` | slots that processes share: a file, a server |
 //! | `sink` | standard output, the dry run, commands (`jobs`) |
 //! | `source` | bytes → blocks → items, with their cost and key; time stamps |
@@ -34,9 +34,9 @@
 //! | `time` | instants (`Time`), the clock on the wall (`Wall`), and the calendar: zones, civil periods, hours of the week |
 //! | `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable` | what all may use |
 //!
-//! An item's way: `source::Reader` reads a block, `Intake` cuts items off it and charges them, `schedule::Queue` has
-//! them wait in lanes, `schedule::admit` puts what may go into a `Batch`, the driver gives it to the `Sink` and tells
-//! the scheduler how many items have left. Items that nothing holds up pass the lanes by, as they lie in their block.
+//! An item's way: `source::Reader` reads a block, `Intake` cuts items off it and charges them, `schedule::lanes` has them
+//! wait, `schedule::releases` puts what may go into an `Admission`, the driver gives it to the `Sink` and tells the
+//! scheduler how many items have left. Items that nothing holds up pass the lanes by, as they lie in their block.
 //!
 //! # To add ...
 //!

@@ -77,7 +77,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::charge::{Charge, Key};
 use crate::config::{Defaults, LimitOptions};
 use crate::gate::{Charges, Gate, Own, Part, Request};
-use crate::rule::Verdict;
 use crate::source::Charger;
 use crate::time::{Time, Wall};
 
@@ -168,10 +167,8 @@ impl Pace {
     /// The first instant from `now` on at which `item` may be released, if there is one and nothing else is committed
     /// before.
     pub fn earliest(&self, item: &Item, now: Instant) -> Option<Instant> {
-        match self.gate.ask(Part::All, &item.request(), self.time(now)).from {
-            Verdict::At(at) => self.origin.checked_add(Duration::from_nanos(at.0)),
-            Verdict::Never => None,
-        }
+        let at = self.gate.ask(Part::All, &item.request(), self.time(now)).from.instant()?;
+        self.origin.checked_add(Duration::from_nanos(at.0))
     }
 
     /// Admits `item` at `now`, an instant read before it is released.

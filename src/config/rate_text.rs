@@ -66,7 +66,8 @@ impl RateText {
     /// As for a RATE, except that 0 is valid.
     pub fn parse_pausing(text: &str) -> Result<Self> {
         let (rate, options) = split_options(text);
-        let amount = Amount::parse(rate).map_err(|error| nearest(text, &error))?;
+        let amount = Amount::parse(rate)
+            .map_err(|error| nearest(text, &error, |rate| rate.parse::<RateText>().is_ok()))?;
         let mut rate = RateText::of(amount)?;
         for (at, option) in options.iter().enumerate() {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));

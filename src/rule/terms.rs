@@ -36,6 +36,14 @@ impl Verdict {
         from.checked_add(nanos.into()).map_or(Verdict::Never, Verdict::At)
     }
 
+    /// The instant, if there is one.
+    pub fn instant(self) -> Option<Time> {
+        match self {
+            Verdict::At(at) => Some(at),
+            Verdict::Never => None,
+        }
+    }
+
     /// Whether it is no later than `now`.
     pub fn allows(self, now: Time) -> bool {
         self <= Verdict::At(now)

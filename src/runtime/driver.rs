@@ -1,6 +1,7 @@
 //! The loop: asks the scheduler what to do, does it, and tells it what came of it.
 
 use anyhow::{Error, anyhow};
+use nix::sys::signal::Signal;
 
 use super::text_file::TextFile;
 use super::world::{Event, Wait, Wake, World};
@@ -47,9 +48,8 @@ impl Driver<'_> {
                 Action::Book(order) => self.world.book(order),
                 Action::GiveBack(order, slots) => self.world.give_back(order, slots),
                 Action::Tell(notice) => self.reporter.tell(&notice, self.world.wall(), now),
-                Action::Signal(signal) => {
-                    self.sink.jobs().into_iter().for_each(|jobs| jobs.signal(signal));
-                }
+                Action::Terminate => self.signal(Signal::SIGTERM),
+                Action::Kill => self.signal(Signal::SIGKILL),
                 Action::Settle { first, next } => self.retire(schedule, first, next),
                 Action::Wait { until, accepting } => self.wait(schedule, until, accepting),
                 Action::Finish(exit) => {
@@ -89,6 +89,10 @@ impl Driver<'_> {
             }
             Sent::TooLong => schedule.too_long(end, admission),
         }
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.sink.jobs().into_iter().for_each(|jobs| jobs.signal(signal));
     }
 
     fn retire(&mut self, schedule: &mut Schedule, first: u64, next: u64) {

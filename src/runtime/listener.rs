@@ -62,7 +62,7 @@ impl Listener {
         }
         match self.stop {
             None => Ok(None),
-            Some(Stop::Signal(signal)) => Ok(Some(Exit::Signal(signal as i32))),
+            Some(Stop::Signal(signal)) => Ok(Some(Exit::Signal(signal))),
             Some(Stop::ReaderGone) => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }

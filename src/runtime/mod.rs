@@ -18,7 +18,6 @@ pub mod sim;
 mod stdout_reader;
 mod text_file;
 mod waker;
-mod watched;
 mod world;
 
 use std::thread;
@@ -33,7 +32,6 @@ pub use self::output_watch::OutputWatch;
 pub use self::real_world::RealWorld;
 pub use self::review::Review;
 pub use self::text_file::TextFile;
-pub use self::watched::Watched;
 pub use self::world::{Event, Wait, Wake, World};
 
 /// Starts a thread that runs until the process ends.

@@ -37,5 +37,5 @@ fn hear(signal: c_int, waker: &Waker) {
 }
 
 fn stop(signal: Signal) -> Event {
-    Event::Stop(Stop::Signal(signal))
+    Event::Stop(Stop::Signal(signal as i32))
 }

@@ -1,7 +1,6 @@
 //! What the scheduler wants done, and what it has to tell.
 
 use anyhow::Error;
-use nix::sys::signal::Signal;
 
 use super::Admission;
 use crate::config::{HaltOn, Rate};
@@ -19,8 +18,10 @@ pub enum Action {
     Book(Order),
     /// Give back slots that were booked by such an order. They are not used any more.
     GiveBack(Order, Vec<Slot>),
-    /// Pass a signal on to the commands that run.
-    Signal(Signal),
+    /// Ask the commands that run to end.
+    Terminate,
+    /// Kill the commands that run.
+    Kill,
     /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
     /// sent and is not settled.
     Settle {
@@ -148,8 +149,18 @@ pub enum Failure {
 /// Why a run ends before its input does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// A signal that asks for it.
-    Signal(Signal),
+    /// The signal of this number asks for it.
+    Signal(i32),
     /// Nobody reads what is written.
     ReaderGone,
+}
+
+impl Stop {
+    /// What is told in the end.
+    pub(super) fn exit(self) -> Exit {
+        match self {
+            Stop::Signal(number) => Exit::Signal(number),
+            Stop::ReaderGone => Exit::READER_GONE,
+        }
+    }
 }

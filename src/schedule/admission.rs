@@ -18,8 +18,8 @@ pub struct Admission {
     pub(super) deferred: Vec<usize>,
     /// The instant that was checked.
     pub(super) checked: Time,
-    /// What one release is charged, the last one.
-    pub(super) last: Option<OwnedRequest>,
+    /// What was asked for the releases, if anybody wants to know, each with their number.
+    pub(super) asked: Vec<(u64, OwnedRequest)>,
 }
 
 /// A request that is kept for as long as its command runs.
@@ -74,6 +74,6 @@ impl Admission {
         self.batch.clear();
         self.lanes.clear();
         self.deferred.clear();
-        self.last = None;
+        self.asked.clear();
     }
 }

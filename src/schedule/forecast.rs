@@ -1,9 +1,9 @@
 //! What a run waits for, and how long it may still take.
 
 use super::Schedule;
-use super::lane::Lane;
+use super::lanes::{Lane, Lanes};
 use crate::config::Rate;
-use crate::gate::{Limits, Why, last_release};
+use crate::gate::{Gate, Limits, Why, last_release};
 use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
@@ -49,7 +49,7 @@ pub enum Precision {
 /// How many items the input has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Total {
-    /// So many.
+    /// Their number.
     pub items: u64,
     /// They were counted, not estimated.
     pub is_exact: bool,
@@ -72,116 +72,116 @@ pub struct Forecast {
     pub ends: Option<(Time, Precision)>,
 }
 
-impl Schedule {
-    /// What to expect at `now`, if the input has so many items.
-    pub fn forecast(&self, now: Time, counted: Option<Total>) -> Forecast {
-        let stats = self.stats();
+impl Forecast {
+    /// What to expect at `now`, if the input has this number of items.
+    pub(super) fn of(schedule: &Schedule, now: Time, counted: Option<Total>) -> Forecast {
+        let stats = schedule.stats();
         let read = Total { items: stats.read, is_exact: true };
-        let total = if self.rules.batcher.has_ended() { Some(read) } else { counted };
+        let total = if schedule.lanes.batcher.has_ended() { Some(read) } else { counted };
         let known = total.map_or(stats.read, |total| total.items.max(stats.read));
         let left = known - (stats.settled + stats.skipped).min(known);
-        let next = self.next_release().or(self.held_by_all(now)).filter(|next| *next > now);
+        let held = held_by_all(&schedule.lanes, &*schedule.gate, now);
+        let next = schedule.next_release().or(held).filter(|next| *next > now);
         let size = match total {
             Some(Total { is_exact: true, .. }) => Precision::Exact,
             Some(_) => Precision::About,
             None => Precision::AtLeast,
         };
-        let last = self.last_release(now, left).map(|(at, precision)| (at, precision.max(size)));
+        let last = last_release_of(schedule, now, left).map(|(at, precision)| (at, precision.max(size)));
         // It is never before the next release, which knows of holds and backoffs.
         let ends = last.map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision));
-        let done = self.done() + stats.skipped;
-        Forecast { wait_reason: self.wait_reason(now), next, total, done, left, ends }
+        let done = schedule.done() + stats.skipped;
+        Forecast { wait_reason: WaitReason::of(schedule, now), next, total, done, left, ends }
     }
+}
 
-    /// Until when all who share the limits are held.
-    fn held_by_all(&self, now: Time) -> Option<Time> {
-        let lane = self.queue.lane(self.queue.soonest(&self.rules)?);
-        let until = self.rules.with_request(lane, |_, request| self.rules.gate.held_until(request))?;
-        Some(until).filter(|until| *until > now)
-    }
-
+impl WaitReason {
     /// What the next release waits for at `now`.
-    pub fn wait_reason(&self, now: Time) -> WaitReason {
-        let Some(at) = self.queue.soonest(&self.rules).filter(|_| !self.stopping) else {
-            return match self.attempts.backoff_until() {
-                Some(_) if !self.stopping => WaitReason::Backoff,
-                _ if self.attempts.running() > 0 => WaitReason::Command,
+    pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
+        let Schedule { gate, lanes, jobs, course, timing, .. } = schedule;
+        let Some(at) = lanes.soonest(&**gate).filter(|_| !course.is_stopping()) else {
+            return match jobs.retries.backoff_until() {
+                Some(_) if !course.is_stopping() => WaitReason::Backoff,
+                _ if jobs.running() > 0 => WaitReason::Command,
                 _ => WaitReason::Input,
             };
         };
-        let lane = self.queue.lane(at);
-        let rates = self.rules.gate.rates();
-        match self.why(lane) {
-            _ if !self.rules.batcher.has_vacancy() => WaitReason::Command,
-            _ if self.not_before > now => WaitReason::Shortage,
-            _ if self.held_by_all(now).is_some() => WaitReason::Hold,
+        let (lane, rates) = (lanes.lane(at), gate.rates());
+        match why(lanes, lane, &**gate) {
+            _ if !lanes.batcher.has_vacancy() => WaitReason::Command,
+            _ if timing.not_before > now => WaitReason::Shortage,
+            _ if held_by_all(lanes, &**gate, now).is_some() => WaitReason::Hold,
             Some(Why::Slot(_)) => WaitReason::Slot,
             Some(Why::Never(_)) => match rates.iter().find(|rate| rate.pauses()) {
                 Some(rate) => WaitReason::Pause(rate.clone()),
                 None => WaitReason::Command,
             },
             Some(Why::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
-            None if self.queue.held_until(at) > now => WaitReason::Hold,
+            None if lanes.held_until(at) > now => WaitReason::Hold,
             None if lane.delayed_until() > now => WaitReason::Jitter,
             None if lane.held_until() > now => WaitReason::Backoff,
             None => WaitReason::Batch,
         }
     }
+}
 
-    fn why(&self, lane: &Lane) -> Option<Why> {
-        self.rules.with_request(lane, |_, request| self.rules.gate.why(request))?
-    }
+fn why(lanes: &Lanes, lane: &Lane, gate: &dyn Gate) -> Option<Why> {
+    lanes.with_request(lane, |_, request| gate.why(request))?
+}
 
-    /// Which limit the next release waits for, by its place, if that is known.
-    pub(super) fn binding(&self) -> Option<usize> {
-        self.why(self.queue.lane(self.queue.soonest(&self.rules)?))?.limit()
-    }
+/// Which limit the next release waits for, by its place, if that is known.
+pub(super) fn binding(lanes: &Lanes, gate: &dyn Gate) -> Option<usize> {
+    why(lanes, lanes.lane(lanes.soonest(gate)?), gate)?.limit()
+}
 
-    /// When the last of so many items may go.
-    fn last_release(&self, now: Time, left: u64) -> Option<(Time, Precision)> {
-        let foreseen = self.rules.gate.foreseen(now);
-        let limits = &foreseen.limits;
-        // What holds up the only lane holds up all.
-        let held = self.queue.soonest(&self.rules).and_then(|at| self.queue.lane(at).since());
-        let start = held.map_or(now, |held| held.max(now));
-        let is_all = foreseen.is_all && self.rules.jitter.is_none();
-        let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
-        let (last, precision) = match self.intake.charger().uniform() {
-            Some(charge) if !self.rules.batcher.forms_batches() => {
-                (last_release(limits, start, &charge.costs, left), Precision::Exact)
-            }
-            _ => self.estimate(limits, now, left),
-        };
-        match last {
-            Verdict::At(at) => Some((at, precision.max(floor))),
-            Verdict::Never => None,
+/// Until when all who share the limits are held.
+fn held_by_all(lanes: &Lanes, gate: &dyn Gate, now: Time) -> Option<Time> {
+    let lane = lanes.lane(lanes.soonest(gate)?);
+    let until = lanes.with_request(lane, |_, request| gate.held_until(request))?;
+    Some(until).filter(|until| *until > now)
+}
+
+/// When the last of `left` items may go.
+fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, Precision)> {
+    let Schedule { gate, lanes, supply, .. } = schedule;
+    let foreseen = gate.foreseen(now);
+    let limits = &foreseen.limits;
+    // What holds up the only lane holds up all.
+    let held = lanes.soonest(&**gate).and_then(|at| lanes.lane(at).since());
+    let start = held.map_or(now, |held| held.max(now));
+    let is_all = foreseen.is_all && lanes.policy.jitter.is_none();
+    let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
+    let (last, precision) = match supply.intake.charger().uniform() {
+        Some(charge) if !lanes.batcher.forms_batches() => {
+            (last_release(limits, start, &charge.costs, left), Precision::Exact)
         }
-    }
+        _ => estimate(lanes, limits, now, left),
+    };
+    last.instant().map(|at| (at, precision.max(floor)))
+}
 
-    /// When the last of so many items may go, if they cost what those cost that wait, and each limit were the only one.
-    fn estimate(&self, limits: &Limits, now: Time, left: u64) -> (Verdict, Precision) {
-        let lanes = || self.queue.occupied().take(MOST_LANES);
-        let mut precision = Precision::About;
-        let answers = limits.iter().enumerate().map(|(at, limit)| {
-            let cost_of = |lane: &Lane| self.rules.batcher.cost_of(lane.waiting(), at);
-            let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
-            if let Some(key) = limit.key {
-                // How many more have which key is not known.
-                precision = Precision::AtLeast;
-                let keyed = lanes().filter_map(|lane| Some((&lane.front()?.charge.keys[key], cost_of(lane))));
-                return keyed.map(|(key, (_, cost))| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);
-            }
-            let sums = lanes().map(cost_of);
-            let (items, cost) = sums.fold((0u64, 0u64), |(items, cost), (more, costs)| {
-                (items + more, cost.saturating_add(costs))
-            });
-            let total = u128::from(cost) * u128::from(left) / u128::from(items.max(1));
-            if items == 0 && left > 0 {
-                precision = Precision::AtLeast;
-            }
-            last_of(&[], u64::try_from(total).unwrap_or(u64::MAX))
-        });
-        let last = answers.fold(Verdict::At(now), Verdict::max);
-        (last, precision)
-    }
+/// When the last of `left` items may go, if they cost what those cost that wait, and each limit were the only one.
+fn estimate(waiting: &Lanes, limits: &Limits, now: Time, left: u64) -> (Verdict, Precision) {
+    let lanes = || waiting.occupied().take(MOST_LANES);
+    let mut precision = Precision::About;
+    let answers = limits.iter().enumerate().map(|(at, limit)| {
+        let cost_of = |lane: &Lane| waiting.batcher.cost_of(lane.waiting(), at);
+        let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
+        if let Some(key) = limit.key {
+            // How many more have which key is not known.
+            precision = Precision::AtLeast;
+            let keyed = lanes().filter_map(|lane| Some((&lane.front()?.charge.keys[key], cost_of(lane))));
+            return keyed.map(|(key, (_, cost))| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);
+        }
+        let sums = lanes().map(cost_of);
+        let (items, cost) = sums
+            .fold((0u64, 0u64), |(items, cost), (more, costs)| (items + more, cost.saturating_add(costs)));
+        let total = u128::from(cost) * u128::from(left) / u128::from(items.max(1));
+        if items == 0 && left > 0 {
+            precision = Precision::AtLeast;
+        }
+        last_of(&[], u64::try_from(total).unwrap_or(u64::MAX))
+    });
+    let last = answers.fold(Verdict::At(now), Verdict::max);
+    (last, precision)
 }

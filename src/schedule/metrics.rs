@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::lane::Lane;
+use super::lanes::{Lane, Lanes};
 use super::{LimitStats, Schedule, Stats};
 use crate::charge::Key;
 use crate::gate::{Availability, Limit};
@@ -42,24 +42,25 @@ pub struct Now {
     pub waiting: u64,
 }
 
-impl Schedule {
-    /// How the run stands at `now`.
-    pub fn metrics(&self, now: Time) -> Metrics {
-        let mut limits: Vec<_> =
-            self.limit_stats().into_iter().map(|stats| LimitMetrics { stats, now: None }).collect();
-        for ((at, &place), limit) in
-            self.tally.places().iter().enumerate().zip(self.rules.gate.limits().iter())
-        {
-            limits[place].now = Some(self.now_of(at, limit, now));
+impl Metrics {
+    /// How a run stands at `now`.
+    pub(super) fn of(schedule: &Schedule, now: Time) -> Metrics {
+        let Schedule { gate, lanes, account, course, .. } = schedule;
+        let stats = schedule.limit_stats().into_iter();
+        let mut limits: Vec<_> = stats.map(|stats| LimitMetrics { stats, now: None }).collect();
+        for ((at, &place), limit) in account.places().iter().enumerate().zip(gate.limits().iter()) {
+            limits[place].now = Some(Now::of(lanes, at, limit, now));
         }
-        let next = self.next_release().filter(|next| *next > now && !self.stopping);
-        Metrics { stats: self.stats(), running: self.running() as u64, next, limits }
+        let next = schedule.next_release().filter(|next| *next > now && !course.is_stopping());
+        Metrics { stats: schedule.stats(), running: schedule.running() as u64, next, limits }
     }
+}
 
-    fn now_of(&self, at: usize, limit: &Limit, now: Time) -> Now {
+impl Now {
+    fn of(lanes: &Lanes, at: usize, limit: &Limit, now: Time) -> Now {
         let mut waiting: HashSet<&Key> = HashSet::new();
         let mut next: Option<Verdict> = None;
-        for lane in self.queue.occupied() {
+        for lane in lanes.occupied() {
             let Some((key, verdict)) = ask(lane, at, limit, now) else { continue };
             next = Some(next.map_or(verdict, |next| next.min(verdict)));
             if !verdict.allows(now) {

@@ -1,12 +1,10 @@
 //! What a run has done.
 
-use crate::time::{SECOND, Time};
+use crate::time::Time;
 
 /// Counters of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// When the run started.
-    pub started: Time,
     /// Items read.
     pub read: u64,
     /// Items released.
@@ -25,42 +23,34 @@ pub struct Stats {
     pub settled: u64,
     /// Bytes of the items that are done with, with delimiters, but for refused ones.
     pub bytes: u64,
-    /// For how long, in nanoseconds, items waited that the sink could have taken.
+    /// When it began, and what passed with nothing done.
+    pub times: Times,
+    /// The most items that left within one second of the run.
+    pub busiest: u64,
+}
+
+/// When a run did something, and for how long it did not. Spans are in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Times {
+    /// When the run started.
+    pub started: Time,
+    /// When the last items left.
+    pub last: Time,
+    /// For how long items waited that the sink could have taken.
     pub waited: u64,
     /// For how long the process was stopped, as far as that made it late.
     pub stopped: u64,
-    /// When the last items left.
-    pub last: Time,
-    /// The second of the run in which they did, and how many left within it.
-    pub second: (u64, u64),
-    /// The most items that left within one second of the run.
-    pub busiest: u64,
 }
 
 impl Stats {
     /// Nothing yet, at `started`.
     pub fn new(started: Time) -> Self {
-        Stats { started, ..Stats::default() }
-    }
-
-    /// Counts items that have left by `now`.
-    pub(crate) fn leave(&mut self, now: Time, items: u64) {
-        let second = now.since(self.started) / SECOND;
-        let before = if self.second.0 == second { self.second.1 } else { 0 };
-        self.second = (second, before + items);
-        self.busiest = self.busiest.max(before + items);
-        self.last = now;
+        Stats { times: Times { started, ..Times::default() }, ..Stats::default() }
     }
 
     /// How long the run has gone on by `now`, in nanoseconds, without the time that it was stopped.
     pub fn elapsed(&self, now: Time) -> u64 {
-        now.since(self.started).saturating_sub(self.stopped)
-    }
-
-    /// Counts items that are refused.
-    pub(crate) fn refuse(&mut self, items: u64) {
-        self.refused += items;
-        self.settled += items;
+        now.since(self.times.started).saturating_sub(self.times.stopped)
     }
 
     /// Items that were read and not released, or are to be released again.

@@ -40,7 +40,7 @@ pub trait Sink {
     }
 
     /// The commands that were started, if that is what it does.
-    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+    fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         None
     }
 }
@@ -62,13 +62,13 @@ impl Sink for Box<dyn Sink> {
         self.as_mut().finish()
     }
 
-    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+    fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         self.as_mut().jobs()
     }
 }
 
 /// Commands that were started and run on.
-pub trait Jobs {
+pub trait RunningJobs {
     /// Collects the commands that have ended, and prints nothing: a reader may stall, and the ends be told late.
     fn reap(&mut self) -> Vec<JobEnd>;
 

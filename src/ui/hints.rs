@@ -44,9 +44,9 @@ pub(super) fn explanation(
 
 /// What a dry run would have done, in words, and when, if that can be told. The table on stdout is for programs.
 pub(super) fn plan(stats: &Stats, wall: Option<Wall>) -> String {
-    let nanos = stats.last.since(stats.started);
+    let nanos = stats.times.last.since(stats.times.started);
     let wall = wall.filter(|_| stats.released > 0);
-    let ends = wall.map(|wall| format!(", ends {}", clock_at(wall, stats.started, stats.last)));
+    let ends = wall.map(|wall| format!(", ends {}", clock_at(wall, stats.times.started, stats.times.last)));
     let ends = ends.unwrap_or_default();
     let refused = match stats.refused {
         0 => String::new(),

@@ -26,7 +26,7 @@ pub fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) -> Str
 
 fn of_run(page: &mut Exposition, run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) {
     let Metrics { stats, running, next, .. } = metrics;
-    let Stats { started, read, released, refused, skipped, retried, failed, bytes, waited, .. } = *stats;
+    let Stats { times, read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
     let mut counter = |name, help, value: &dyn Display| {
         page.family(name, MetricType::Counter, help, [(run, value)]);
     };
@@ -38,7 +38,7 @@ fn of_run(page: &mut Exposition, run: &str, metrics: &Metrics, wall: Wall, exit:
     counter("throttle_failed_total", "Items that failed after all their retries.", &failed);
     counter("throttle_bytes_total", "Bytes of the items that are done.", &bytes);
     let help = "Seconds that items waited although the output could have taken them.";
-    counter("throttle_waiting_seconds_total", help, &exact(waited));
+    counter("throttle_waiting_seconds_total", help, &exact(times.waited));
     let mut gauge = |name, help, value: Option<&dyn Display>| {
         page.family(name, MetricType::Gauge, help, value.map(|value| (run, value)));
     };
@@ -47,7 +47,7 @@ fn of_run(page: &mut Exposition, run: &str, metrics: &Metrics, wall: Wall, exit:
     let next = next.map(|next| timestamp(wall.shows(next)));
     let help = "When the next release may be, in seconds since 1970; absent while none waits for an instant.";
     gauge("throttle_next_release_timestamp_seconds", help, next.as_ref().map(|next| next as _));
-    let started = timestamp(wall.shows(started));
+    let started = timestamp(wall.shows(times.started));
     gauge("throttle_start_time_seconds", "When the run started, in seconds since 1970.", Some(&started));
     let status = exit.map(Exit::status);
     let help = "The exit status, once the run is over; absent while it runs.";
@@ -186,6 +186,7 @@ mod tests {
     use super::*;
     use crate::config::{Defaults, RateText};
     use crate::gate::Charged;
+    use crate::schedule::Times;
 
     fn limit(text: &str) -> LimitMetrics {
         let rate = text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
@@ -193,7 +194,8 @@ mod tests {
     }
 
     fn metrics(limits: Vec<LimitMetrics>) -> Metrics {
-        let stats = Stats { read: 9, released: 7, settled: 7, waited: SECOND / 4, ..Stats::default() };
+        let times = Times { waited: SECOND / 4, ..Times::default() };
+        let stats = Stats { read: 9, released: 7, settled: 7, times, ..Stats::default() };
         Metrics { stats, running: 2, next: None, limits }
     }
 

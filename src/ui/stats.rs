@@ -33,7 +33,7 @@ pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
 
 pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     let stats = schedule.stats();
-    let Stats { started, read, released, refused, skipped, retried, failed, unprinted, bytes, .. } = stats;
+    let Stats { times, read, released, refused, skipped, retried, failed, unprinted, bytes, .. } = stats;
     let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
     let limits = schedule.limit_stats().into_iter().map(|limit| {
         json!({
@@ -57,9 +57,9 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
         "unprinted": unprinted,
         "left": stats.left(),
         "bytes": bytes,
-        "seconds": seconds(now.since(started)),
-        "stopped_seconds": seconds(stats.stopped),
-        "waited_seconds": seconds(stats.waited),
+        "seconds": seconds(now.since(times.started)),
+        "stopped_seconds": seconds(stats.times.stopped),
+        "waited_seconds": seconds(stats.times.waited),
         "mean_rate": mean(released, stats.elapsed(now)),
         "highest_rate": stats.busiest,
         "limits": limits.collect::<Vec<_>>(),
@@ -78,7 +78,7 @@ fn mean(items: u64, nanos: u64) -> Option<f64> {
 
 /// How long items waited, and for which limits how often; nothing if nothing waited.
 pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
-    if stats.waited == 0 {
+    if stats.times.waited == 0 {
         return None;
     }
     let times = |limit: &LimitStats| match (limit.waits, short(&limit.rate)) {
@@ -87,15 +87,18 @@ pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
         (count, limit) => format!(", {count} times for {limit}"),
     };
     let limits = limits.iter().map(times).collect::<String>();
-    let stopped =
-        if stats.stopped > 0 { format!(", stopped {}", words(stats.stopped)) } else { String::new() };
+    let stopped = if stats.times.stopped > 0 {
+        format!(", stopped {}", words(stats.times.stopped))
+    } else {
+        String::new()
+    };
     let most = items(stats.busiest);
-    Some(format!("waited {}{limits}; at most {most} in one second{stopped}", words(stats.waited)))
+    Some(format!("waited {}{limits}; at most {most} in one second{stopped}", words(stats.times.waited)))
 }
 
 pub(super) fn line(stats: &Stats, now: Time) -> String {
     let Stats { read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
-    let nanos = now.since(stats.started);
+    let nanos = now.since(stats.times.started);
     let rate = pace(released, stats.elapsed(now)).map_or_else(String::new, |rate| format!(", {rate}"));
     let seconds = seconds(nanos);
     let count = |items, what| if items > 0 { format!(", {items} {what}") } else { String::new() };
@@ -122,7 +125,7 @@ mod tests {
     fn a_line_has_what_there_is_to_say() {
         let mut stats = Stats { read: 7, released: 6, bytes: 12, ..Stats::new(Time(SECOND)) };
         assert_eq!(line(&stats, Time(SECOND)), "6 of 7 items released (12 bytes) in 0.000s");
-        stats.refuse(1);
+        (stats.refused, stats.settled) = (1, 1);
         (stats.failed, stats.retried, stats.skipped) = (2, 3, 4);
         let words = "6 of 7 items released (12 bytes) in 4.000s, 1.5/s, 1 refused, 4 done before, 2 failed, 3 retried";
         assert_eq!(line(&stats, Time(5 * SECOND)), words);
@@ -144,12 +147,11 @@ mod tests {
         let limit = |(text, waits)| LimitStats { waits, ..LimitStats::new(rate(text)) };
         let limits = [("20/1m", 3), ("9/s", 0), ("100/h", 1)].map(limit);
         assert_eq!(waits(&stats, &limits), None);
-        (0..20).for_each(|_| stats.leave(Time(61 * SECOND), 1));
-        stats.leave(Time(62 * SECOND), 5);
-        stats.waited = 170 * SECOND;
+        stats.busiest = 20;
+        stats.times.waited = 170 * SECOND;
         let words = "waited 2 min 50 s, 3 times for 20/1m, once for 100/1h; at most 20 items in one second";
         assert_eq!(waits(&stats, &limits).as_deref(), Some(words));
-        stats.stopped = 62 * SECOND;
+        stats.times.stopped = 62 * SECOND;
         assert_eq!(waits(&stats, &limits), Some(format!("{words}, stopped 1 min 2 s")));
     }
 }

@@ -1,8 +1,8 @@
 //! What the program does: it runs, plans a run, audits one, looks after state, or prints help.
 
 mod audit;
+mod drawing;
 mod help;
-mod observed;
 mod once;
 mod plan;
 mod run;

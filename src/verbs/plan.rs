@@ -5,15 +5,15 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 
 use super::Setup;
-use super::observed::Observed;
-use crate::config::{Arrivals, Feed, Until};
+use super::drawing::Drawing;
+use crate::config::{Arrivals, Feed, Plan, Until};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::records::stamped;
 use crate::runtime::sim::{Sim, SimClock};
 use crate::runtime::{Driver, World};
 use crate::schedule::Schedule;
-use crate::sink::{Commands, DryRun, Expander, Sink, Stdout};
+use crate::sink::{Commands, DryRun, Expander, Stdout};
 use crate::source::{Capacity, Delimiter};
 use crate::time::{Time, shown};
 
@@ -44,12 +44,12 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let capacity = config.command().map_or(Capacity::UNLIMITED, |run| Commands::capacity_of(run, &delimiter));
     let on_line = config.command().filter(|run| run.stdin != Feed::Items);
     let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
-    let sink: Box<dyn Sink> = Box::new(DryRun::new(stdout, delimiter.clone(), capacity, expander));
-    let mut sink = Observed::new(sink, config, &rates, None, world.wall());
-    let mut schedule = Schedule::new(config, rates, world.now());
+    let mut sink = DryRun::new(stdout, delimiter.clone(), capacity, expander);
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
+    let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let mut driver = Driver {
         world: &mut world,
-        sink: sink.sink(),
+        sink: &mut sink,
         reporter: &reporter,
         delimiter,
         log: None,
@@ -57,6 +57,6 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     };
     let exit = driver.run(&mut schedule);
     reporter.dry_summary(&schedule, world.now(), exit, wall);
-    sink.draw()?;
+    drawing.iter().try_for_each(Drawing::draw)?;
     Ok(exit)
 }

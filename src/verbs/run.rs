@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::Setup;
-use super::observed::Observed;
-use crate::config::{Config, Output, Rate, Run, Shared, State, rounded_duration};
+use super::drawing::Drawing;
+use crate::config::{Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
@@ -48,7 +48,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     }
     world.watch_reader().context("cannot start")?;
     world.watch_limits(files, &rates)?;
-    let mut schedule = Schedule::new(config, rates.clone(), world.now());
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
     if let Some(shared) = &config.shared {
         schedule = schedule.with_bookings(share(shared, &rates, &mut world, &reporter)?);
     }
@@ -61,16 +61,17 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
         }
         log
     });
-    let mut sink = Observed::new(sink_for(config, &mut world)?, config, &rates, Some(clock), world.wall());
+    let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
+    let mut sink = sink_for(config, &mut world)?;
     let delimiter = Delimiter::new(&config.input.delimiter);
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
     let mut driver =
-        Driver { world: &mut world, sink: sink.sink(), reporter: &reporter, delimiter, log, metrics };
+        Driver { world: &mut world, sink: sink.as_mut(), reporter: &reporter, delimiter, log, metrics };
     let exit = driver.run(&mut schedule);
     reporter.summary(&schedule, world.now(), exit);
-    sink.draw()?;
+    drawing.iter().try_for_each(Drawing::draw)?;
     if position.is_shared() {
         position.advance(schedule.consumed());
     }

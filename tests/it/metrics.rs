@@ -291,7 +291,8 @@ fn watched(limit: &str, arrivals: &[(u64, u32)], has_metrics: bool) -> (u64, u64
     let blocks: Vec<_> = arrivals.iter().map(|&(at, count)| Ok(block(at, &lines(count)))).collect();
     let world = Sim::new(SimClock::default(), blocks.into_iter());
     let mut world = Watching { world, file: &file, waits: 0, versions: 0, last: 0 };
-    let mut schedule = Schedule::new(&config, config.limits.given().unwrap(), world.now());
+    let mut schedule =
+        Schedule::new(&throttle::config::Plan::of(&config), config.limits.given().unwrap(), world.now());
     let metrics =
         has_metrics.then(|| TextFile::create(&file, &schedule, world.now(), Wall::default()).unwrap());
     let (sink, reporter) = (&mut Nowhere, &Reporter::silent());

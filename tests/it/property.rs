@@ -85,13 +85,13 @@ fn what_a_run_counts_is_what_happened() {
             let Outcome { releases, exit, stats, .. } = exact(&case.stretched(SCALE));
             let left = |release: &Release| release.lines.len() as u64;
             assert_eq!(stats.released, releases.iter().map(left).sum::<u64>());
-            let since_start = |release: &Release| (release.end - stats.started.0) / SECOND;
+            let since_start = |release: &Release| (release.end - stats.times.started.0) / SECOND;
             let seconds = releases.chunk_by(|a, b| since_start(a) == since_start(b));
             let busiest = seconds.map(|releases| releases.iter().map(left).sum()).max();
             assert_eq!(stats.busiest, busiest.unwrap_or(0));
-            assert_eq!(stats.started.0, case.items[0].arrival * SCALE);
+            assert_eq!(stats.times.started.0, case.items[0].arrival * SCALE);
             if let Some(last) = releases.last() {
-                assert_eq!(stats.last.0, last.end);
+                assert_eq!(stats.times.last.0, last.end);
             }
             let lines = releases.iter().flat_map(|release| &release.lines);
             assert_eq!(stats.bytes, lines.map(|line| line.len() as u64 + 1).sum::<u64>());

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use throttle::cli;
-use throttle::config::Config;
+use throttle::config::{Config, Plan};
 use throttle::exit::Exit;
 use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, Event, Wait, Wake, World};
@@ -105,7 +105,7 @@ impl Simulation {
         let mut world =
             Faulty { sim, clock, lateness, events, settings, releases, changes: Vec::new(), waits: 0 };
         let reporter = Reporter::silent();
-        let mut schedule = Schedule::new(&config, rates, world.now());
+        let mut schedule = Schedule::new(&Plan::of(&config), rates, world.now());
         let delimiter = Delimiter::new(b"\n");
         let mut driver = Driver {
             world: &mut world,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::schedule::Stats;
+use crate::schedule::{Stats, Times};
 
 #[test]
 fn a_run_counts_items_bytes_and_the_time_that_they_waited() {
@@ -19,9 +19,7 @@ fn a_run_counts_items_bytes_and_the_time_that_they_waited() {
         released: 3,
         settled: 3,
         bytes: 7,
-        waited: 200,
-        last: Time(200),
-        second: (0, 3),
+        times: Times { waited: 200, last: Time(200), ..Times::default() },
         busiest: 3,
         ..Stats::default()
     };
@@ -58,7 +56,7 @@ fn the_busiest_second_is_the_one_with_the_most_releases() {
         (2 * S, Input("f\n"), "send f; wait - or input"),
     ]);
     let stats = schedule.stats();
-    assert_eq!((stats.second, stats.busiest, stats.last), ((2, 1), 3, Time(2 * S)));
+    assert_eq!((stats.busiest, stats.times.last), (3, Time(2 * S)));
 }
 
 #[test]
@@ -66,7 +64,7 @@ fn time_that_the_process_stood_still_is_no_time_of_the_run() {
     let mut schedule = Scene::new("-r 1/s").schedule;
     schedule.stood_still(30);
     schedule.stood_still(3);
-    assert_eq!((schedule.stats().stopped, schedule.stats().elapsed(Time(100))), (33, 67));
+    assert_eq!((schedule.stats().times.stopped, schedule.stats().elapsed(Time(100))), (33, 67));
 }
 
 #[test]
@@ -83,7 +81,7 @@ fn an_attempt_that_fails_is_counted_apart_from_the_release() {
     let stats = schedule.stats();
     assert_eq!((stats.released, stats.retried, stats.failed, stats.settled), (2, 1, 1, 2));
     // From 0 until 10 an item waited, from then on one that backed off.
-    assert_eq!((stats.bytes, stats.waited, stats.second), (5, 40, (0, 3)));
+    assert_eq!((stats.bytes, stats.times.waited, stats.busiest), (5, 40, 3));
 }
 
 #[test]
@@ -215,7 +213,7 @@ fn what_waits_for_a_command_does_not_wait_for_a_limit() {
         (310, Interrupt, "SIGTERM; wait -"),
         (400, Ended(3, 0), "finish 130"),
     ]);
-    assert_eq!(schedule.stats().waited, 50);
+    assert_eq!(schedule.stats().times.waited, 50);
     assert_eq!(waits(&schedule), [1]);
 }
 
@@ -226,7 +224,7 @@ fn after_a_stop_nothing_waits() {
         (10, Interrupt, "SIGTERM; wait -"),
         (90, Ended(1, 0), "finish 130"),
     ]);
-    assert_eq!(schedule.stats().waited, 10);
+    assert_eq!(schedule.stats().times.waited, 10);
 }
 
 #[test]
@@ -245,7 +243,7 @@ fn each_wait_is_counted_once_for_the_limit_that_it_was_for() {
         (100, Ended(1, 0), "wait 100 or input"),
         (100, Due, "send c; wait -"),
     ]);
-    assert_eq!((schedule.stats().waited, waits(&schedule)), (0, vec![0]));
+    assert_eq!((schedule.stats().times.waited, waits(&schedule)), (0, vec![0]));
 }
 
 #[test]

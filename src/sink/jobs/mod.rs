@@ -44,7 +44,7 @@ use self::room::command_line;
 use self::shortage::{NextTry, Shortage};
 use self::tag::Tagger;
 use super::writer::Writer;
-use super::{Cause, Flushed, Jobs, Sent, Sink, Watch};
+use super::{Cause, Flushed, RunningJobs, Sent, Sink, Watch};
 use crate::config::{Feed, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
@@ -80,7 +80,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Runs the command of `run` for what is released. [`Jobs::reap`] has to be called when a command has ended.
+    /// Runs the command of `run` for what is released. [`RunningJobs::reap`] has to be called when a command has ended.
     /// Printing ends early once `interrupt` is raised. Where output is printed line by line, `watch` tells of it.
     ///
     /// # Errors
@@ -301,12 +301,12 @@ impl Sink for Commands {
         self.outputs.finish()
     }
 
-    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+    fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         Some(self)
     }
 }
 
-impl Jobs for Commands {
+impl RunningJobs for Commands {
     fn reap(&mut self) -> Vec<JobEnd> {
         let ended = iter::from_fn(wait::next_ended);
         ended.filter_map(|(pid, end)| self.end(pid, end)).collect()

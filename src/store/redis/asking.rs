@@ -7,7 +7,7 @@ use super::failure::ServerFailure;
 use super::nodes::{NodeId, Nodes};
 use super::observations::Observations;
 use super::returnable::NodeSlot;
-use super::script::{BookedSlots, Booking, BookingRequest, ScriptCharge, Seen, redis_key};
+use super::script::{BookedSlots, BookingRequest, BookingScript, ScriptCharge, Seen, redis_key};
 use super::shared_policy::SharedPolicy;
 use super::socket::Timeouts;
 use crate::config::Server;
@@ -54,13 +54,13 @@ pub(super) struct Asker {
     pub(super) server: Server,
     /// The clock that slots are told by.
     pub(super) now: Box<dyn Fn() -> Time + Send>,
-    booking: Booking,
+    booking: BookingScript,
     pub(super) nodes: Nodes,
 }
 
 impl Asker {
     pub(super) fn new(server: Server, now: impl Fn() -> Time + Send + 'static) -> Self {
-        Asker { now: Box::new(now), booking: Booking::new(), nodes: Nodes::new(server.clone()), server }
+        Asker { now: Box::new(now), booking: BookingScript::new(), nodes: Nodes::new(server.clone()), server }
     }
 
     /// How long an answer takes that says whether the limits are those of the name, and whether they are in force.

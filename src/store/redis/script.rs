@@ -122,11 +122,11 @@ pub(super) struct BookedSlots {
 }
 
 /// The script, with its digest.
-pub(super) struct Booking(Script);
+pub(super) struct BookingScript(Script);
 
-impl Booking {
+impl BookingScript {
     pub(super) fn new() -> Self {
-        Booking(Script::new(&code()))
+        BookingScript(Script::new(&code()))
     }
 
     /// Books, by the script's digest if the server knows it.

@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use nix::sys::signal::Signal;
 use throttle::cli;
-use throttle::config::{Config, Run, Verb};
+use throttle::config::{Config, Plan, Run, Verb};
 use throttle::exit::{End, Exit, JobEnd};
 use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
-use throttle::sink::{Flushed, Jobs, Sent, Sink};
+use throttle::sink::{Flushed, RunningJobs, Sent, Sink};
 use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) 
 fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run) -> (Exit, Stats) {
     let rates = config.limits.given().expect("limits");
     let reporter = Reporter::silent();
-    let mut schedule = Schedule::new(config, rates, world.now()).with_commands(run, 7);
+    let mut schedule = Schedule::new(&Plan::of(config), rates, world.now()).with_commands(run, 7);
     let delimiter = Delimiter::new(b"\n");
     let exit =
         Driver { world, sink, reporter: &reporter, delimiter, log: None, metrics: None }.run(&mut schedule);
@@ -135,12 +135,12 @@ impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
         None
     }
 
-    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+    fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         Some(self)
     }
 }
 
-impl<F: Fn(&str, u64) -> Behaviour> Jobs for SimulatedJobs<F> {
+impl<F: Fn(&str, u64) -> Behaviour> RunningJobs for SimulatedJobs<F> {
     fn reap(&mut self) -> Vec<JobEnd> {
         let mut running = self.shared.running.borrow_mut();
         let still = running.split_off(&(self.shared.clock.now().0 + 1, 0));

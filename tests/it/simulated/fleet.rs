@@ -12,7 +12,7 @@ use fastrand::Rng;
 use nix::sys::signal::Signal;
 use throttle::charge::Key;
 use throttle::cli;
-use throttle::config::Config;
+use throttle::config::{Config, Plan};
 use throttle::gate::BookingTerms;
 use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stop};
@@ -209,7 +209,7 @@ impl Member {
             most: policy.quotas.iter().map(Quota::most).collect(),
             patience: 2 * self.faults.delay,
         };
-        let mut schedule = Schedule::new(config, rates, self.now()).with_bookings(terms);
+        let mut schedule = Schedule::new(&Plan::of(config), rates, self.now()).with_bookings(terms);
         let delimiter = Delimiter::new(b"\n");
         Driver { world: &mut self, sink: &mut log, reporter: &reporter, delimiter, log: None, metrics: None }
             .run(&mut schedule);
@@ -248,7 +248,7 @@ impl Member {
     fn event(&mut self, accepting: bool) -> Option<Wake> {
         let now = self.fleet.now();
         if self.death.take_if(|death| *death <= now).is_some() {
-            return Some(Wake::Event(Event::Stop(Stop::Signal(Signal::SIGTERM))));
+            return Some(Wake::Event(Event::Stop(Stop::Signal(Signal::SIGTERM as i32))));
         }
         if self.pause.is_some_and(|(at, _)| at <= now) {
             self.tell_pause();

@@ -8,7 +8,7 @@ use crate::time::Time;
 
 /// A queue of items. All go by the same keys, unless the order of the input is kept.
 #[derive(Default)]
-pub(super) struct Lane {
+pub(in crate::schedule) struct Lane {
     waiting: VecDeque<Part>,
     /// How many items wait.
     items: u64,
@@ -43,16 +43,16 @@ impl Part {
 
 impl Lane {
     /// An empty one, of which nothing is released before `until`.
-    pub(super) fn held(until: Time) -> Self {
+    pub(in crate::schedule) fn held(until: Time) -> Self {
         Lane { hold: until, ..Lane::default() }
     }
 
     /// Releases nothing before `until`.
-    pub(super) fn hold(&mut self, until: Time) {
+    pub(in crate::schedule) fn hold(&mut self, until: Time) {
         self.hold = self.hold.max(until);
     }
 
-    pub(super) fn push(&mut self, items: Items, batcher: &Batcher) {
+    pub(in crate::schedule) fn push(&mut self, items: Items, batcher: &Batcher) {
         self.hold = self.hold.max(items.segment.not_before());
         self.items += items.segment.items();
         let before = self.waiting.back().map_or(0, Part::after);
@@ -67,7 +67,7 @@ impl Lane {
     }
 
     /// Puts items in their places among those that wait. Nothing is released before they may go.
-    pub(super) fn requeue(&mut self, items: Vec<Items>, batcher: &Batcher) {
+    pub(in crate::schedule) fn requeue(&mut self, items: Vec<Items>, batcher: &Batcher) {
         self.items += items.iter().map(|items| items.segment.items()).sum::<u64>();
         self.hold = items.iter().map(|items| items.segment.not_before()).fold(self.hold, Time::max);
         let last = items.iter().map(|items| items.segment.first()).max();
@@ -83,27 +83,27 @@ impl Lane {
     }
 
     /// Until when nothing is released, whatever the limits say.
-    pub(super) fn held_until(&self) -> Time {
+    pub(in crate::schedule) fn held_until(&self) -> Time {
         self.hold
     }
 
     /// Delays the next release.
-    pub(super) fn delay(&mut self, until: Time) {
+    pub(in crate::schedule) fn delay(&mut self, until: Time) {
         self.delay = Some(until);
     }
 
     /// Whether the next release was delayed, or is.
-    pub(super) fn is_delayed(&self) -> bool {
+    pub(in crate::schedule) fn is_delayed(&self) -> bool {
         self.delay.is_some()
     }
 
     /// Until when the next release is delayed.
-    pub(super) fn delayed_until(&self) -> Time {
+    pub(in crate::schedule) fn delayed_until(&self) -> Time {
         self.delay.unwrap_or_default()
     }
 
     /// Composes anew what would be released next.
-    pub(super) fn reopen(&mut self, batcher: &Batcher) {
+    pub(in crate::schedule) fn reopen(&mut self, batcher: &Batcher) {
         let filled = self.arrival_of(batcher.most_items());
         self.open = self.front().map(|front| batcher.open(front, self.waiting().skip(1), filled));
         let open = self.open.as_ref().filter(|_| batcher.composes_ahead());
@@ -119,48 +119,48 @@ impl Lane {
     }
 
     /// What would be released next, if its costs were allowed then.
-    pub(super) fn composed(&self) -> Option<&Open> {
+    pub(in crate::schedule) fn composed(&self) -> Option<&Open> {
         self.ahead.as_ref().or(self.open.as_ref())
     }
 
     /// Lets nothing more join what would be released next.
-    pub(super) fn fix(&mut self) {
+    pub(in crate::schedule) fn fix(&mut self) {
         self.open = self.composed().cloned().map(Open::fixed);
         self.ahead = None;
     }
 
     /// Whether nothing joins what would be released next, whatever happens.
-    pub(super) fn is_fixed(&self) -> bool {
+    pub(in crate::schedule) fn is_fixed(&self) -> bool {
         self.open.as_ref().is_some_and(Open::is_fixed)
     }
 
     /// The items in front.
-    pub(super) fn front(&self) -> Option<&Items> {
+    pub(in crate::schedule) fn front(&self) -> Option<&Items> {
         self.waiting.front().map(|part| &part.items)
     }
 
     /// What would be released next.
-    pub(super) fn open(&self) -> Option<&Open> {
+    pub(in crate::schedule) fn open(&self) -> Option<&Open> {
         self.open.as_ref()
     }
 
     /// All that waits.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &Items> {
+    pub(in crate::schedule) fn waiting(&self) -> impl Iterator<Item = &Items> {
         self.waiting.iter().map(|part| &part.items)
     }
 
     /// The number of items that wait.
-    pub(super) fn items(&self) -> u64 {
+    pub(in crate::schedule) fn items(&self) -> u64 {
         self.items
     }
 
     /// In how many parts all that waits is kept.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::schedule) fn len(&self) -> usize {
         self.waiting.len()
     }
 
     /// How many items from the front on are charged the same, up to `most`.
-    pub(super) fn alike(&self, most: u64) -> u64 {
+    pub(in crate::schedule) fn alike(&self, most: u64) -> u64 {
         let Some(front) = self.front() else { return 0 };
         let mut count = 0;
         for items in self.waiting().take_while(|items| items.charge == front.charge) {
@@ -173,18 +173,18 @@ impl Lane {
     }
 
     /// Since when what would be released next has been next in line.
-    pub(super) fn since(&self) -> Option<Time> {
+    pub(in crate::schedule) fn since(&self) -> Option<Time> {
         let since = self.open.as_ref()?.since;
         Some(since.max(self.previous).max(self.hold))
     }
 
     /// When the last release happened.
-    pub(super) fn previous(&self) -> Time {
+    pub(in crate::schedule) fn previous(&self) -> Time {
         self.previous
     }
 
     /// Takes out the first `count` items, which leave at `at`.
-    pub(super) fn take(
+    pub(in crate::schedule) fn take(
         &mut self,
         count: u64,
         at: Time,
@@ -211,12 +211,12 @@ impl Lane {
     }
 
     /// The first release was over at `at`, later than it was let go.
-    pub(super) fn released(&mut self, at: Time) {
+    pub(in crate::schedule) fn released(&mut self, at: Time) {
         self.previous = self.previous.max(at);
     }
 
     /// Gives up what waits to be sent for the first time.
-    pub(super) fn take_fresh(&mut self, batcher: &Batcher) -> Vec<Items> {
+    pub(in crate::schedule) fn take_fresh(&mut self, batcher: &Batcher) -> Vec<Items> {
         let (fresh, again): (Vec<_>, _) =
             self.clear().into_iter().partition(|items| items.segment.attempt() == 1);
         self.requeue(again, batcher);
@@ -224,7 +224,7 @@ impl Lane {
     }
 
     /// Gives up all that waits, and the memory of it.
-    pub(super) fn clear(&mut self) -> Vec<Items> {
+    pub(in crate::schedule) fn clear(&mut self) -> Vec<Items> {
         self.items = 0;
         (self.open, self.ahead) = (None, None);
         std::mem::take(&mut self.waiting).into_iter().map(|part| part.items).collect()

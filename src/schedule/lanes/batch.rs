@@ -8,7 +8,7 @@ use crate::source::{ArgumentError, Capacity, Items};
 use crate::time::Time;
 
 /// Forms releases out of items that wait in a lane.
-pub(super) struct Batcher {
+pub(in crate::schedule) struct Batcher {
     batch: BatchSize,
     /// What the gate says of batches.
     terms: BatchTerms,
@@ -24,12 +24,12 @@ pub(super) struct Batcher {
 
 /// What a lane would release next.
 #[derive(Clone, Debug)]
-pub(super) struct Open {
-    pub(super) items: u64,
+pub(in crate::schedule) struct Open {
+    pub(in crate::schedule) items: u64,
     /// When it was complete, without regard to what was released before.
-    pub(super) since: Time,
+    pub(in crate::schedule) since: Time,
     /// What it costs under each limit.
-    pub(super) costs: Rc<[u64]>,
+    pub(in crate::schedule) costs: Rc<[u64]>,
     /// Its room on a command line.
     weight: usize,
     /// When it closes by itself: it is full, has lingered long enough, or the input has ended.
@@ -42,11 +42,11 @@ pub(super) struct Open {
 
 impl Open {
     /// Lets nothing join any more.
-    pub(super) fn fixed(self) -> Self {
+    pub(in crate::schedule) fn fixed(self) -> Self {
         Open { is_full: true, is_fixed: true, ..self }
     }
 
-    pub(super) fn is_fixed(&self) -> bool {
+    pub(in crate::schedule) fn is_fixed(&self) -> bool {
         self.is_fixed
     }
 
@@ -58,7 +58,7 @@ impl Open {
 }
 
 impl Batcher {
-    pub(super) fn new(batch: BatchSize, terms: BatchTerms) -> Self {
+    pub(in crate::schedule) fn new(batch: BatchSize, terms: BatchTerms) -> Self {
         Batcher {
             batch,
             terms,
@@ -69,36 +69,40 @@ impl Batcher {
         }
     }
 
-    pub(super) fn set_terms(&mut self, terms: BatchTerms) {
+    pub(in crate::schedule) fn set_terms(&mut self, terms: BatchTerms) {
         self.terms = terms;
     }
 
     /// Whether what a batch costs depends on what is in it.
-    pub(super) fn sums_costs(&self) -> bool {
+    pub(in crate::schedule) fn sums_costs(&self) -> bool {
         self.forms_batches() && self.terms.sums.contains(&true)
     }
 
     /// Whether it has to be known before its release what joins a batch then.
-    pub(super) fn composes_ahead(&self) -> bool {
+    pub(in crate::schedule) fn composes_ahead(&self) -> bool {
         self.terms.is_ahead && self.sums_costs() && !self.lingers()
     }
 
-    pub(super) fn set_capacity(&mut self, capacity: Capacity) {
+    pub(in crate::schedule) fn set_capacity(&mut self, capacity: Capacity) {
         self.capacity = capacity;
     }
 
     /// Whether the sink can take a release.
-    pub(super) fn has_vacancy(&self) -> bool {
+    pub(in crate::schedule) fn has_vacancy(&self) -> bool {
         self.capacity.vacancies > 0
     }
 
     /// The sink takes only items before the one of this number.
-    pub(super) fn before(&self) -> u64 {
+    pub(in crate::schedule) fn before(&self) -> u64 {
         self.capacity.before
     }
 
     /// How many items wait, and what they cost a limit in the batches they would make.
-    pub(super) fn cost_of<'a>(&self, waiting: impl Iterator<Item = &'a Items>, limit: usize) -> (u64, u64) {
+    pub(in crate::schedule) fn cost_of<'a>(
+        &self,
+        waiting: impl Iterator<Item = &'a Items>,
+        limit: usize,
+    ) -> (u64, u64) {
         let is_summed = self.terms.sums.get(limit).is_some_and(|&sums| sums);
         let (mut count, mut cost) = (0u64, 0u64);
         for items in waiting {
@@ -112,56 +116,56 @@ impl Batcher {
     }
 
     /// Why an item can never be given to a command, if so.
-    pub(super) fn argument_error(&self, item: &[u8]) -> Option<ArgumentError> {
+    pub(in crate::schedule) fn argument_error(&self, item: &[u8]) -> Option<ArgumentError> {
         self.capacity.argument_error(item)
     }
 
     /// Whether items become arguments.
-    pub(super) fn fills_arguments(&self) -> bool {
+    pub(in crate::schedule) fn fills_arguments(&self) -> bool {
         self.capacity.fills_arguments()
     }
 
     /// A batch of so many items was too long for the system.
-    pub(super) fn shrink(&mut self, items: u64) {
+    pub(in crate::schedule) fn shrink(&mut self, items: u64) {
         self.shrunk = (items / 2).max(1);
     }
 
     /// A batch of so many items was formed too late for its slot. If that is as it took so long, a smaller one may not be.
-    pub(super) fn was_late(&mut self, items: u64) {
+    pub(in crate::schedule) fn was_late(&mut self, items: u64) {
         self.timely = (items / 2).max(1);
     }
 
     /// A batch was formed in time.
-    pub(super) fn was_timely(&mut self) {
+    pub(in crate::schedule) fn was_timely(&mut self) {
         self.timely = self.timely.saturating_mul(2);
     }
 
     /// The input has ended. What waits has to be composed anew.
-    pub(super) fn end(&mut self, at: Time) {
+    pub(in crate::schedule) fn end(&mut self, at: Time) {
         self.ended = Some(at);
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(in crate::schedule) fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
     /// The most items that one release is to carry.
-    pub(super) fn most_items(&self) -> u64 {
+    pub(in crate::schedule) fn most_items(&self) -> u64 {
         self.batch.items.get()
     }
 
-    pub(super) fn forms_batches(&self) -> bool {
+    pub(in crate::schedule) fn forms_batches(&self) -> bool {
         self.most_items() > 1
     }
 
     /// Whether a batch closes by itself, apart from its release.
-    pub(super) fn lingers(&self) -> bool {
+    pub(in crate::schedule) fn lingers(&self) -> bool {
         self.batch.linger.is_some()
     }
 
     /// What begins with `front`, with others `behind` it that may join. Without a time to linger, they join at the
     /// release. `filled` is when as many had come as a batch can hold.
-    pub(super) fn open<'a>(
+    pub(in crate::schedule) fn open<'a>(
         &self,
         front: &Items,
         behind: impl IntoIterator<Item = &'a Items>,
@@ -194,7 +198,7 @@ impl Batcher {
     }
 
     /// `items` have joined the lane of `front`, which now holds `total` of them: do they join what is `open`?
-    pub(super) fn extend(&self, open: &mut Open, front: &Items, items: &Items, total: u64) {
+    pub(in crate::schedule) fn extend(&self, open: &mut Open, front: &Items, items: &Items, total: u64) {
         let Some(closes) = open.closes else { return };
         if items.segment.arrival() > closes {
             open.is_full = true;
@@ -206,12 +210,12 @@ impl Batcher {
     }
 
     /// Lets `items` join what is `open` before its release, as far as they may.
-    pub(super) fn join_ahead(&self, open: &mut Open, front: &Items, items: &Items) {
+    pub(in crate::schedule) fn join_ahead(&self, open: &mut Open, front: &Items, items: &Items) {
         self.join(open, front, items, 0, &mut |costs| self.ever_admits(costs));
     }
 
     /// What is `open` as it is released, with all of `waiting` that is allowed as well.
-    pub(super) fn complete<'a>(
+    pub(in crate::schedule) fn complete<'a>(
         &self,
         open: &Open,
         mut waiting: impl Iterator<Item = &'a Items>,
@@ -232,7 +236,11 @@ impl Batcher {
     }
 
     /// What is `open` as it would be released next, if its costs were allowed then.
-    pub(super) fn composed<'a>(&self, open: &Open, waiting: impl Iterator<Item = &'a Items>) -> Open {
+    pub(in crate::schedule) fn composed<'a>(
+        &self,
+        open: &Open,
+        waiting: impl Iterator<Item = &'a Items>,
+    ) -> Open {
         self.complete(open, waiting, |costs| self.ever_admits(costs))
     }
 
@@ -274,7 +282,7 @@ impl Batcher {
     }
 
     /// What releases cost together, for each limit that charges a sum.
-    pub(super) fn sum(&self, costs: &[u64], added: &[u64]) -> Rc<[u64]> {
+    pub(in crate::schedule) fn sum(&self, costs: &[u64], added: &[u64]) -> Rc<[u64]> {
         let pairs = costs.iter().zip(added).zip(&self.terms.sums);
         pairs.map(|((&cost, &added), &sums)| if sums { cost.saturating_add(added) } else { cost }).collect()
     }

@@ -1,0 +1,69 @@
+//! How a run goes on, and how it ends.
+
+use std::collections::VecDeque;
+
+use anyhow::Error;
+
+use super::{Action, Notice};
+use crate::exit::Exit;
+
+/// What is to be done before anything else is decided, and whether the run goes on after that.
+pub(super) struct Course {
+    actions: VecDeque<Action>,
+    exit: Exit,
+    /// Nothing more is released.
+    stopping: bool,
+}
+
+impl Course {
+    pub(super) fn new() -> Self {
+        Course { actions: VecDeque::new(), exit: Exit::Done, stopping: false }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    pub(super) fn push(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+
+    pub(super) fn tell(&mut self, notice: Notice) {
+        self.push(Action::Tell(notice));
+    }
+
+    pub(super) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Releases nothing more.
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// Of several exits, the highest is told in the end.
+    pub(super) fn raise(&mut self, exit: Exit) {
+        self.exit = self.exit.max(exit);
+    }
+
+    /// Releases nothing more, and tells `exit` in the end, if nothing higher comes up.
+    pub(super) fn end(&mut self, exit: Exit) {
+        self.raise(exit);
+        self.stop();
+    }
+
+    /// Ends as was wished, whatever has failed.
+    pub(super) fn succeed(&mut self) {
+        self.exit = Exit::Done;
+        self.stop();
+    }
+
+    pub(super) fn give_up(&mut self, exit: Exit, error: Error) {
+        self.tell(Notice::Error(error));
+        self.end(exit);
+    }
+}

@@ -1,0 +1,186 @@
+//! Items whose command has failed and is tried again.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+
+use crate::config::{Backoff, Retry};
+use crate::exit::{End, JobEnd};
+use crate::schedule::Failed;
+use crate::source::Segment;
+use crate::time::Time;
+
+/// What follows from the end of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::schedule) enum Outcome {
+    /// All is well.
+    Completed,
+    /// Its items are tried again.
+    Retry {
+        /// After this number of nanoseconds.
+        after: u64,
+        /// The server asks for it: all that goes by the same keys waits as well.
+        holds: bool,
+    },
+    /// Its items have failed for good.
+    Failed,
+}
+
+/// The rules for what is tried again, and what waits for that.
+#[derive(Default)]
+pub(in crate::schedule) struct Retries {
+    rules: Retry,
+    jitter: Rng,
+    /// What waits for its next attempt, by when that may be and its first item.
+    backing_off: BTreeMap<(Time, u64), Vec<Segment>>,
+    /// How the last attempt failed of what waits for its next one, by its first item.
+    failed_so_far: BTreeMap<u64, Failed>,
+}
+
+impl Retries {
+    /// By these rules; `seed` makes the jitter of backoffs.
+    pub(super) fn new(rules: Retry, seed: u64) -> Self {
+        Retries { rules, jitter: Rng::with_seed(seed), ..Retries::default() }
+    }
+
+    /// Whether what fails may be tried again.
+    pub(in crate::schedule) fn are_allowed(&self) -> bool {
+        self.rules.times > 0
+    }
+
+    /// What follows from the end of a command that was tried for the `number`th time.
+    pub(in crate::schedule) fn outcome(&mut self, ended: &JobEnd, number: u64) -> Outcome {
+        if ended.end == End::Exited(0) {
+            return Outcome::Completed;
+        }
+        if number > self.rules.times || !self.is_worth_a_retry(ended.end) {
+            return Outcome::Failed;
+        }
+        let backoff = self.rules.backoff.as_ref();
+        let jitter = backoff.map_or(0, |backoff| backoff_after(number, backoff, &mut self.jitter));
+        let hold = self.hold(ended);
+        Outcome::Retry { after: hold.unwrap_or(jitter), holds: hold.is_some() }
+    }
+
+    /// For how many nanoseconds a server asks for a pause, as far as it is heeded.
+    pub(in crate::schedule) fn hold(&self, ended: &JobEnd) -> Option<u64> {
+        ended.retry_after.map(|asked| asked.min(self.rules.max_hold))
+    }
+
+    fn is_worth_a_retry(&self, end: End) -> bool {
+        let codes = self.rules.backoff.as_ref().map_or(&[][..], |backoff| &backoff.codes);
+        // 255 asks to stop, unless it is among the codes.
+        if codes.is_empty() { end != End::Exited(255) } else { codes.contains(&end.code()) }
+    }
+
+    /// What has failed is to be tried again.
+    pub(in crate::schedule) fn add(&mut self, failed: Failed) {
+        self.failed_so_far.insert(failed.item, failed);
+    }
+
+    /// Whether the items from this one on have failed, and are to be tried again.
+    pub(in crate::schedule) fn contains(&self, first: u64) -> bool {
+        self.failed_so_far.contains_key(&first)
+    }
+
+    /// The items from this one on are tried again, or done with.
+    pub(in crate::schedule) fn remove(&mut self, first: u64) {
+        self.failed_so_far.remove(&first);
+    }
+
+    /// What has failed and will not be tried again, as the run is over.
+    pub(in crate::schedule) fn take_failed(&mut self) -> impl Iterator<Item = Failed> + use<> {
+        std::mem::take(&mut self.failed_so_far).into_values()
+    }
+
+    /// Items wait until an instant before they are tried again.
+    pub(in crate::schedule) fn back_off(&mut self, until: Time, segments: Vec<Segment>) {
+        let first = segments.first().map_or(0, Segment::first);
+        self.backing_off.insert((until, first), segments);
+    }
+
+    /// When the first of the items that back off may be tried again.
+    pub(in crate::schedule) fn backoff_until(&self) -> Option<Time> {
+        self.backing_off.keys().next().map(|(until, _)| *until)
+    }
+
+    /// Items whose backoff is over by `now`.
+    pub(in crate::schedule) fn take_due(&mut self, now: Time) -> Option<Vec<Segment>> {
+        let entry = self.backing_off.first_entry().filter(|entry| entry.key().0 <= now)?;
+        Some(entry.remove())
+    }
+}
+
+/// Exponential backoff with full jitter (Brooker, "Exponential Backoff And Jitter", 2015), but never below `least`.
+fn backoff_after(attempt: u64, backoff: &Backoff, jitter: &mut Rng) -> u64 {
+    let doublings = u32::try_from(attempt).unwrap_or(u32::MAX);
+    let doubled = 2u64.checked_pow(doublings).and_then(|factor| backoff.least.checked_mul(factor));
+    let most = doubled.filter(|_| backoff.least > 0).unwrap_or(backoff.most).min(backoff.most);
+    jitter.u64(backoff.least..=most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn retries(times: u64, backoff: Option<&str>) -> Retries {
+        let backoff = backoff.map(|text| text.parse().unwrap());
+        Retries::new(Retry { times, backoff, ..Retry::default() }, 7)
+    }
+
+    fn ended(end: End) -> JobEnd {
+        JobEnd { first: 1, end, timed_out: false, retry_after: None }
+    }
+
+    #[test]
+    fn what_is_tried_again() {
+        let table = [
+            (0, None, End::Exited(1), 1, false),
+            (2, None, End::Exited(1), 2, true),
+            (2, None, End::Exited(1), 3, false),
+            (2, None, End::Exited(255), 1, false),
+            (2, None, End::Killed(9), 1, true),
+            (2, Some("22=1..2"), End::Exited(22), 1, true),
+            (2, Some("22=1..2"), End::Exited(1), 1, false),
+            (2, Some("22=1..2"), End::Killed(9), 1, false),
+            (2, Some("137=1..2"), End::Killed(9), 1, true),
+            (2, Some("255=1..2"), End::Exited(255), 1, true),
+            (2, Some("1..2"), End::Exited(255), 1, false),
+            (2, Some("1..2"), End::Killed(15), 1, true),
+        ];
+        for (times, backoff, end, attempt, is_again) in table {
+            let outcome = retries(times, backoff).outcome(&ended(end), attempt);
+            assert_eq!(
+                matches!(outcome, Outcome::Retry { .. }),
+                is_again,
+                "{times} {backoff:?} {end:?} {attempt}"
+            );
+        }
+        assert_eq!(retries(0, None).outcome(&ended(End::Exited(0)), 1), Outcome::Completed);
+    }
+
+    #[test]
+    fn backoffs_double_with_full_jitter_between_their_bounds() {
+        let backoff: Backoff = "1..10".parse().unwrap();
+        let second = crate::time::SECOND;
+        for seed in 0..1000 {
+            for (attempt, most) in [(1, 2), (2, 4), (3, 8), (4, 10), (80, 10)] {
+                let wait = backoff_after(attempt, &backoff, &mut Rng::with_seed(seed));
+                assert!((second..=most * second).contains(&wait), "seed {seed}: {wait} after {attempt}");
+            }
+        }
+    }
+
+    #[test]
+    fn backoffs_from_nothing_have_their_upper_bound_at_once() {
+        let backoff: Backoff = "0..10".parse().unwrap();
+        let waits = (0..100).map(|seed| backoff_after(1, &backoff, &mut Rng::with_seed(seed)));
+        assert!(waits.max() > Some(5 * crate::time::SECOND));
+    }
+
+    #[test]
+    fn what_a_command_asks_for_comes_first() {
+        let ended = JobEnd { retry_after: Some(7), ..ended(End::Exited(1)) };
+        assert_eq!(retries(1, Some("1..2")).outcome(&ended, 1), Outcome::Retry { after: 7, holds: true });
+    }
+}

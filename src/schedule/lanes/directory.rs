@@ -1,0 +1,154 @@
+//! The lanes, by the keys that they are for.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::{Index, IndexMut};
+use std::rc::Rc;
+
+use foldhash::fast::RandomState;
+
+use super::kept::Kept;
+use super::lane::Lane;
+use crate::charge::Key;
+use crate::time::Time;
+
+/// The number of idle lanes that keep their buffers.
+const FEW_LANES: usize = 64;
+
+/// A lane, and what is known of it.
+#[derive(Default)]
+pub(super) struct Entry {
+    pub(super) name: Rc<[Key]>,
+    pub(super) lane: Lane,
+    /// The answer of the limits that go by key.
+    pub(super) kept: Kept,
+    /// Something is still to be charged that its answers do not know of.
+    pub(super) is_uncharged: bool,
+    /// It waits for what is admitted to be charged.
+    pub(super) is_passed_over: bool,
+}
+
+/// All lanes. What was empty for long is used again.
+#[derive(Default)]
+pub(super) struct Directory {
+    entries: Vec<Entry>,
+    free: Vec<usize>,
+    names: HashMap<Rc<[Key]>, usize, RandomState>,
+    /// Lanes that became empty, and when. Their last release matters until an item has arrived after it.
+    emptied: VecDeque<(Time, usize)>,
+}
+
+impl Directory {
+    pub(super) fn get(&self, name: &[Key]) -> Option<usize> {
+        if self.names.is_empty() { None } else { self.names.get(name).copied() }
+    }
+
+    /// The lane of this name; if there is none, one of which nothing is released before `held`.
+    pub(super) fn get_or_open(&mut self, name: &Rc<[Key]>, held: impl FnOnce() -> Time) -> usize {
+        if let Some(&at) = self.names.get(name) {
+            return at;
+        }
+        let entry = Entry { name: Rc::clone(name), lane: Lane::held(held()), ..Entry::default() };
+        let at = self.free.pop().unwrap_or(self.entries.len());
+        if at == self.entries.len() {
+            self.entries.push(entry);
+        } else {
+            self.entries[at] = entry;
+        }
+        self.names.insert(Rc::clone(name), at);
+        at
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.entries.iter().map(|entry| &entry.lane)
+    }
+
+    pub(super) fn into_lanes(self) -> impl Iterator<Item = Lane> {
+        self.entries.into_iter().map(|entry| entry.lane)
+    }
+
+    /// A lane has become empty. `remember`: when its last release was matters.
+    pub(super) fn empty(&mut self, at: usize, now: Time, remember: bool) {
+        let are_many = self.names.len() > FEW_LANES;
+        if are_many && !remember {
+            return self.forget(at);
+        }
+        if are_many {
+            // Most lanes hold one item, once.
+            self.entries[at].lane.clear();
+        }
+        self.emptied.push_back((now, at));
+    }
+
+    /// Forgets the empty lanes whose last release was no later than `arrival`.
+    pub(super) fn forget_emptied(&mut self, arrival: Time) {
+        while let Some(&(_, at)) = self.emptied.front().filter(|(since, _)| *since <= arrival) {
+            self.emptied.pop_front();
+            let lane = &self.entries[at].lane;
+            if lane.front().is_none() && lane.previous() <= arrival {
+                self.forget(at);
+            }
+        }
+    }
+
+    fn forget(&mut self, at: usize) {
+        if self.names.remove(&self.entries[at].name).is_some() {
+            self.entries[at] = Entry::default();
+            self.free.push(at);
+        }
+    }
+}
+
+impl Index<usize> for Directory {
+    type Output = Entry;
+
+    fn index(&self, at: usize) -> &Entry {
+        &self.entries[at]
+    }
+}
+
+impl IndexMut<usize> for Directory {
+    fn index_mut(&mut self, at: usize) -> &mut Entry {
+        &mut self.entries[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(directory: &mut Directory, number: u64) -> usize {
+        let name: Rc<[Key]> = [Key::from_slice(&number.to_le_bytes())].into();
+        directory.get_or_open(&name, || Time::ZERO)
+    }
+
+    /// Lanes of this number of keys, which became empty at 5.
+    fn emptied(count: u64, remember: bool) -> Directory {
+        let mut directory = Directory::default();
+        let lanes: Vec<_> = (0..count).map(|number| open(&mut directory, number)).collect();
+        lanes.into_iter().for_each(|at| directory.empty(at, Time(5), remember));
+        directory
+    }
+
+    #[test]
+    fn few_lanes_are_kept_for_keys_that_have_nothing_waiting() {
+        assert_eq!(emptied(10, false).names.len(), 10);
+        let directory = emptied(200, false);
+        assert_eq!((directory.names.len(), directory.free.len()), (FEW_LANES, 200 - FEW_LANES));
+    }
+
+    #[test]
+    fn a_lane_whose_last_release_matters_is_kept_until_one_arrives_after_that() {
+        let mut directory = emptied(200, true);
+        directory.forget_emptied(Time(4));
+        assert_eq!(directory.names.len(), 200);
+        // It was over later than it was let go.
+        directory[7].lane.released(Time(6));
+        directory.forget_emptied(Time(5));
+        assert_eq!((directory.names.len(), directory.free.len()), (1, 199));
+        assert_eq!((open(&mut directory, 300), directory.len()), (199, 200));
+    }
+}

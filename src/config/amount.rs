@@ -12,7 +12,6 @@ pub(super) struct Amount {
     pub(super) count: u64,
     /// In nanoseconds. For what is running, there is none: it is 0.
     pub(super) period: u64,
-    /// It is a number of running commands.
     pub(super) is_running: bool,
     /// What was written, if this is a little less: that has too many decimals.
     pub(super) rounded_from: Option<String>,

@@ -9,7 +9,7 @@ use super::duration::parse_duration;
 use super::named::Named;
 use super::nearest::nearest;
 use super::quantity::parse_count;
-use super::rate::{Defaults, From, Rate, Start};
+use super::rate::{CountFrom, Defaults, Rate, Start};
 use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
 use crate::time::{Hours, SECOND, Week, Zone};
@@ -24,7 +24,7 @@ pub struct RateText {
     during: Option<Week>,
     zone: Option<Zone>,
     start: Start,
-    from: From,
+    from: CountFrom,
     cost: Option<Selector>,
     key: Option<Selector>,
     only: Option<String>,
@@ -44,7 +44,7 @@ impl RateText {
     /// With nothing else said. The count may be 0.
     fn of(amount: Amount) -> Result<Self> {
         ensure!(amount.period > 0 || amount.is_running, "a period of 0 is no limit: the least is 1ns");
-        let from = if amount.is_running { From::Running } else { From::Start };
+        let from = if amount.is_running { CountFrom::Running } else { CountFrom::Start };
         Ok(RateText {
             amount,
             algorithm: None,
@@ -91,7 +91,7 @@ impl RateText {
             "during" => self.during = Some(value.parse()?),
             "tz" => self.zone = Some(value.parse()?),
             "start" => self.start = Start::named(value)?,
-            "from" => self.from = From::named(value)?,
+            "from" => self.from = CountFrom::named(value)?,
             "cost" => self.cost = Some(value.parse()?),
             "key" => self.key = Some(Selector::parse_part(value)?),
             "only" => self.only = Some(value.to_owned()),
@@ -112,7 +112,7 @@ impl RateText {
 
     /// Whether it counts commands until they exit.
     pub(crate) fn counts_exits(&self) -> bool {
-        self.from != From::Start
+        self.from != CountFrom::Start
     }
 
     /// The algorithm, if only this is asked.
@@ -135,7 +135,7 @@ impl RateText {
             Algorithm::taking(Extra::Burst, " or ")
         );
         ensure!(
-            self.from == From::Start || algorithm.facts().takes(Extra::FromExit),
+            self.from == CountFrom::Start || algorithm.facts().takes(Extra::FromExit),
             "from=exit is for {}: a {algorithm} limit has given the place back before the command ends",
             Algorithm::taking(Extra::FromExit, " and ")
         );
@@ -205,8 +205,8 @@ fn split_options(text: &str) -> (&str, Vec<&str>) {
     (parts[0], parts.split_off(1))
 }
 
-impl Named for From {
-    const NAMES: &'static [(&'static str, Self)] = &[("start", From::Start), ("exit", From::Exit)];
+impl Named for CountFrom {
+    const NAMES: &'static [(&'static str, Self)] = &[("start", CountFrom::Start), ("exit", CountFrom::Exit)];
 }
 
 impl Named for Start {

@@ -10,7 +10,7 @@ use super::{
     Answer, BatchTerms, Blocked, Booking, Charged, Charges, Foreseen, Gate, Kind, Limits, Needs, News,
     Opening, Order, Part, Properties, Refusal, Request, Waiting, Why,
 };
-use crate::config::{From, Rate, Selector, keys};
+use crate::config::{CountFrom, Rate, Selector, keys};
 use crate::rule::Verdict;
 use crate::time::{Time, Wall};
 
@@ -67,7 +67,7 @@ impl Own {
     }
 
     fn counts_exits(&self) -> bool {
-        self.rates.iter().any(|rate| rate.from != From::Start)
+        self.rates.iter().any(|rate| rate.from != CountFrom::Start)
     }
 }
 

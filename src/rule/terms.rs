@@ -50,7 +50,7 @@ impl Verdict {
     }
 }
 
-/// The numbers of a limit: so much cost per so many nanoseconds.
+/// The numbers of a limit: a cost in a period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// N. With 0 nothing is ever released.
@@ -59,8 +59,8 @@ pub struct Terms {
     pub period: u64,
     /// B. Only rules that have a burst look at it.
     pub burst: u64,
-    /// Nanoseconds without a release before and after each boundary. Only rules that go by the calendar look at this and the
-    /// following; for others, it is in the period.
+    /// Nanoseconds without a release before and after each boundary. Only rules that go by the calendar look at this
+    /// and the following; for others, it is in the period.
     pub margin: u64,
     /// Whose calendar; without it, that of UTC.
     pub zone: Option<Zone>,
@@ -69,7 +69,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// So much per so many nanoseconds, with a burst.
+    /// A `count` in `period` nanoseconds, with a burst.
     pub const fn new(count: u64, period: u64, burst: u64) -> Self {
         Terms { count, period, burst, margin: 0, zone: None, wall: Wall::EPOCH }
     }

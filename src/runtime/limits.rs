@@ -12,7 +12,7 @@ use anyhow::Result;
 
 use super::waker::Waker;
 use super::world::Event;
-use crate::config::{Limits, Rate};
+use crate::config::{LimitOptions, Rate};
 
 /// How often files are looked at. With the time to settle, a change is noticed within 200 ms.
 const LOOK: Duration = Duration::from_millis(180);
@@ -22,14 +22,14 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// All limits of a run, and the files that they are read from.
 pub struct LimitsFiles {
-    limits: Limits,
+    limits: LimitOptions,
     /// What those held that can be read only once, as pipes can.
     read_once: HashMap<PathBuf, String>,
 }
 
 impl LimitsFiles {
     /// The files that `limits` name. They are not read before [`load`](Self::load).
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: LimitOptions) -> Self {
         LimitsFiles { limits, read_once: HashMap::new() }
     }
 

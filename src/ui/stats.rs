@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::wall::words;
-use crate::config::{From, Rate, format_duration};
+use crate::config::{CountFrom, Rate, format_duration};
 use crate::exit::Exit;
 use crate::schedule::{LimitStats, Schedule, Stats};
 use crate::time::{SECOND, Time, seconds};
@@ -14,8 +14,8 @@ use crate::time::{SECOND, Time, seconds};
 pub(super) fn short(rate: &Rate) -> String {
     let key = rate.key.as_ref().filter(|_| rate.only.is_none()).map(|key| format!(" per {key}"));
     let period = match rate.from {
-        From::Running => "running".to_owned(),
-        From::Start | From::Exit => format_duration(rate.period),
+        CountFrom::Running => "running".to_owned(),
+        CountFrom::Start | CountFrom::Exit => format_duration(rate.period),
     };
     format!("{}/{period}{}", rate.count, key.unwrap_or_default())
 }
@@ -31,7 +31,6 @@ pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
     (nanos >= SECOND / 1000).then_some(text)
 }
 
-/// All numbers, as one JSON object.
 pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     let stats = schedule.stats();
     let Stats { times, read, released, refused, skipped, retried, failed, unprinted, bytes, .. } = stats;
@@ -97,7 +96,6 @@ pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     Some(format!("waited {}{limits}; at most {most} in one second{stopped}", words(stats.times.waited)))
 }
 
-/// In one line, as of `now`.
 pub(super) fn line(stats: &Stats, now: Time) -> String {
     let Stats { read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
     let nanos = now.since(stats.times.started);

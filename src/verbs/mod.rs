@@ -16,8 +16,8 @@ pub(crate) use self::once::once;
 pub(crate) use self::plan::plan;
 pub(crate) use self::run::run;
 pub(crate) use self::state::state;
-use crate::config::{Action, Config, From, Rate};
-use crate::runtime::{Input, LimitsFiles, Position};
+use crate::config::{Config, CountFrom, Rate, Verb};
+use crate::runtime::{Input, InputPosition, LimitsFiles};
 use crate::source::{Delimiter, Reader};
 use crate::ui::plot;
 use crate::ui::report::Reporter;
@@ -28,7 +28,7 @@ pub(crate) struct Setup<'a> {
     files: LimitsFiles,
     rates: Vec<Rate>,
     reader: Reader<Input>,
-    position: Position,
+    position: InputPosition,
     reporter: Reporter,
 }
 
@@ -50,18 +50,18 @@ impl<'a> Setup<'a> {
             reporter.detail(&format_args!("each release is delayed at random: --jitter {jitter}"));
         });
         let input = match config.action {
-            Action::Once(_) => Input::blank()?,
+            Verb::Once(_) => Input::blank()?,
             _ => Input::open(config.input.file.as_deref())?,
         };
-        if config.input.file.is_none() && !matches!(config.action, Action::Once(_)) {
+        if config.input.file.is_none() && !matches!(config.action, Verb::Once(_)) {
             reporter.reads_terminal();
         }
-        let writes_items = matches!(config.action, Action::Pass | Action::DryRun { .. });
+        let writes_items = matches!(config.action, Verb::Pass | Verb::DryRun { .. });
         ensure!(
             !writes_items || !input.is_fed_by_stdout(),
             "the input is the output: it would feed itself for ever"
         );
-        let position = Position::of(&input);
+        let position = InputPosition::of(&input);
         let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
         Ok(Setup { config, files, rates, reader, position, reporter })
     }
@@ -75,8 +75,8 @@ impl<'a> Setup<'a> {
 
 /// What counts commands needs some. Limits in files are known only now.
 fn check_commands(config: &Config, rates: &[Rate]) -> Result<()> {
-    let is_for_items = matches!(config.action, Action::Pass | Action::DryRun { run: None, .. });
-    if let Some(rate) = rates.iter().find(|rate| rate.from == From::Running).filter(|_| is_for_items) {
+    let is_for_items = matches!(config.action, Verb::Pass | Verb::DryRun { run: None, .. });
+    if let Some(rate) = rates.iter().find(|rate| rate.from == CountFrom::Running).filter(|_| is_for_items) {
         bail!("{rate} is for a command: add one, such as -- curl");
     }
     Ok(())

@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use crate::config::Batch;
+use crate::config::BatchSize;
 use crate::gate::BatchTerms;
 use crate::source::{ArgumentError, Capacity, Items};
 use crate::time::Time;
 
 /// Forms releases out of items that wait in a lane.
 pub(in crate::schedule) struct Batcher {
-    batch: Batch,
+    batch: BatchSize,
     /// What the gate says of batches.
     terms: BatchTerms,
     /// What the sink takes.
@@ -58,7 +58,7 @@ impl Open {
 }
 
 impl Batcher {
-    pub(in crate::schedule) fn new(batch: Batch, terms: BatchTerms) -> Self {
+    pub(in crate::schedule) fn new(batch: BatchSize, terms: BatchTerms) -> Self {
         Batcher {
             batch,
             terms,

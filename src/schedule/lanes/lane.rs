@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
     use crate::charge::Charge;
-    use crate::config::Batch;
+    use crate::config::BatchSize;
     use crate::gate::BatchTerms;
     use crate::source::Block;
 
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn places_are_found_whatever_joined_left_or_came_back() {
         let batcher =
-            Batcher::new(Batch { items: 3.try_into().unwrap(), linger: None }, BatchTerms::default());
+            Batcher::new(BatchSize { items: 3.try_into().unwrap(), linger: None }, BatchTerms::default());
         let delimiter = Delimiter::new(b"\n");
         for seed in 0..200 {
             let (mut random, mut lane) = (Rng::with_seed(seed), Lane::default());

@@ -47,7 +47,7 @@ pub(crate) fn store_at(url: &str, policy: Policy, clock: &Arc<AtomicU64>) -> Red
     RedisStore::new(url.parse().unwrap(), policy, PATIENT, move || Time(clock.load(Relaxed)))
 }
 
-/// So many, at a cost of one with the one limit that there is.
+/// An order for `count` slots, at a cost of one with the one limit that there is.
 pub(crate) fn some(count: u64) -> Order {
     keyed(b"", count)
 }

@@ -237,7 +237,8 @@ impl BookingRules {
         Ok(answer)
     }
 
-    /// How much of a limit is left at `now`, at most `most`, and when the next slot is that charges 1 to it alone.
+    /// How much of a limit is left at `now`, at most `most`, and when the next slot is that charges 1 to it alone, for
+    /// whoever has no turn to wait for: those who have one may be gone.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -264,9 +265,7 @@ impl BookingRules {
         if let Some(returned) = ledger.owned.of(NOBODY, &one.costs).iter().find(|at| **at >= now) {
             return Ok((left, *returned));
         }
-        let at = self.earliest(ledger, log, now, &one)?;
-        let is_turned_away = self.is_turned_away(ledger, now, at, &one);
-        Ok((left, if is_turned_away { self.queue(&mut ledger.clone(), now, at, &one) } else { at }))
+        Ok((left, self.earliest(ledger, log, now, &one)?))
     }
 
     /// What an order gets while nothing is booked. Its turn is kept.

@@ -14,7 +14,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use throttle::charge::Key;
 use throttle::cli;
-use throttle::config::{Defaults, Plan, RateText};
+use throttle::config::{Plan, Rate};
 use throttle::gate::{Limiter, Single};
 use throttle::rule::{Algorithm, Ask, NamedRule, Rule as _, Sliding, Terms, Visitor};
 use throttle::runtime::sim::{Sim, SimClock};
@@ -149,7 +149,7 @@ fn schedule_keyed(bencher: Bencher<'_, '_>) {
 const NO_LIMIT: &str = "60000/ms";
 
 fn policy(rate: &str) -> Policy {
-    let rate = rate.parse::<RateText>().and_then(|rate| rate.resolve(&Defaults::default()));
+    let rate = rate.parse::<Rate>();
     Policy::new(&[rate.expect("a rate")], Reserve::LOCAL)
 }
 

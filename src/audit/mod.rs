@@ -15,7 +15,7 @@ pub use self::limit::{Limit, WorstKey};
 pub use self::tally::{Numbers, Tally, Worst};
 pub use self::trace::{Step, Trace};
 
-use crate::charge::Key;
+use crate::charge::{Draft, Key};
 use crate::config::{Rate, keys};
 use crate::time::Time;
 
@@ -70,7 +70,32 @@ impl Audit {
         keys: &[Key],
         mut tell: impl FnMut(&Violation),
     ) {
-        self.releases += 1;
+        let is_early = self.judge_charge(number, at, costs, keys, &mut tell);
+        self.count(is_early);
+    }
+
+    /// As [`Audit::judge`], for a release that is charged for several keys.
+    pub fn judge_together(
+        &mut self,
+        number: u64,
+        at: Time,
+        charges: &[Draft],
+        mut tell: impl FnMut(&Violation),
+    ) {
+        let is_early = charges.iter().fold(false, |is_early, Draft { costs, keys }| {
+            self.judge_charge(number, at, costs, keys, &mut tell) || is_early
+        });
+        self.count(is_early);
+    }
+
+    fn judge_charge(
+        &mut self,
+        number: u64,
+        at: Time,
+        costs: &[u64],
+        keys: &[Key],
+        tell: &mut impl FnMut(&Violation),
+    ) -> bool {
         let mut is_early = false;
         for (limit, &cost) in self.limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0) {
             if let Some(violation) = limit.judge(number, at, cost, keys) {
@@ -78,6 +103,11 @@ impl Audit {
                 tell(&violation);
             }
         }
+        is_early
+    }
+
+    fn count(&mut self, is_early: bool) {
+        self.releases += 1;
         self.too_early += u64::from(is_early);
     }
 

@@ -224,12 +224,21 @@ impl FromStr for RateText {
     }
 }
 
+/// What a RATE leaves out is as by default.
+impl FromStr for Rate {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        text.parse::<RateText>()?.resolve(&Defaults::default())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn resolved(text: &str) -> Rate {
-        text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+        text.parse().unwrap()
     }
 
     #[test]
@@ -299,7 +308,7 @@ mod tests {
             ("1/584y,margin=584y", "584 years"),
         ];
         for (text, mend) in bad {
-            let rate = text.parse::<RateText>().and_then(|rate| rate.resolve(&Defaults::default()));
+            let rate = text.parse::<Rate>();
             let error = format!("{:#}", rate.unwrap_err());
             assert!(error.contains(mend), "{text}: {error}");
         }

@@ -66,7 +66,6 @@ impl Own {
         self.has_ended = true;
     }
 
-    /// Whether what is running counts.
     fn counts_exits(&self) -> bool {
         self.rates.iter().any(|rate| rate.from != CountFrom::Start)
     }

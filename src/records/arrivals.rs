@@ -1,5 +1,6 @@
 //! Records with the arrivals that they tell, in the order of these.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use super::order::Order;
@@ -28,14 +29,19 @@ impl<T> InOrder<T> {
         self.recorded.is_calendar()
     }
 
-    /// Takes a record without its delimiter, makes of its item what is to be kept, and gives whatever is next to `each`.
+    /// Whether any record was of several items.
+    pub fn has_batches(&self) -> bool {
+        self.recorded.has_batches()
+    }
+
+    /// Takes a record without its delimiter, makes of its items what is to be kept, and gives whatever is next to `each`.
     ///
     /// # Errors
     /// The record does not tell its instant, or is out of order by more than is allowed; or `make` or `each` fail.
     pub fn push<E: From<SourceError>>(
         &mut self,
         record: &[u8],
-        make: impl FnOnce(u64, &[u8]) -> Result<T, E>,
+        make: impl FnOnce(u64, &[Cow<'_, [u8]>]) -> Result<T, E>,
         each: &mut impl FnMut(Time, u64, T) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(moment) = self.recorded.read(record)? else { return Ok(()) };
@@ -43,7 +49,7 @@ impl<T> InOrder<T> {
             // It is in the order of ends, and one job may have run all the time.
             self.order.set_slack(u64::MAX);
         }
-        let value = make(moment.number, &moment.item)?;
+        let value = make(moment.number, &moment.items)?;
         if self.order.passes(moment.at) {
             return each(moment.at, moment.number, value);
         }

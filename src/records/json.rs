@@ -7,20 +7,27 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Entry;
-use super::log::{Instants, Noted};
+use super::log::{Entry, Instants, Noted};
+use super::recorded::Items;
 
 /// What each line begins with.
 pub(super) const START: &str = "{\"seq\":";
 
-/// The line of an entry. An item that is not UTF-8 is an array of its bytes.
-pub(super) fn line(entry: &Entry, instants: &Instants) -> String {
-    let Entry { seq, attempt, end, item, .. } = *entry;
+/// The line of an entry: with its item, or with `lists` of all items and their numbers. An item that is not UTF-8 is an
+/// array of its bytes.
+pub(super) fn line(entry: &Entry, instants: &Instants, lists: bool) -> String {
+    let Entry { attempt, end, ref items, .. } = *entry;
     let Instants { start, wait, runtime } = instants;
     let (exit, signal) = (end.code(), end.signal());
-    let item = str::from_utf8(item).map_or_else(|_| Value::from(item), Value::from);
+    let item = |item: &[u8]| str::from_utf8(item).map_or_else(|_| Value::from(item), Value::from);
+    let (seqs, items): (Vec<_>, Vec<_>) = items.iter().map(|(seq, bytes)| (*seq, item(bytes))).unzip();
+    let seq = seqs.first().unwrap_or(&0);
+    let items = match &items[..] {
+        [item] if !lists => format!("\"item\":{item}"),
+        _ => format!("\"items\":{},\"seqs\":{}", Value::from(items), Value::from(&seqs[..])),
+    };
     format!(
-        "{START}{seq},\"start\":{start},\"wait\":{wait},\"runtime\":{runtime},\"attempt\":{attempt},\"exit\":{exit},\"signal\":{signal},\"item\":{item}}}\n"
+        "{START}{seq},\"start\":{start},\"wait\":{wait},\"runtime\":{runtime},\"attempt\":{attempt},\"exit\":{exit},\"signal\":{signal},{items}}}\n"
     )
 }
 
@@ -38,8 +45,13 @@ pub(super) struct Line<'a> {
     start: &'a RawValue,
     exit: Option<i32>,
     signal: Option<i32>,
+    /// One, in a line that is not of a batch.
     #[serde(borrow)]
-    item: Item<'a>,
+    item: Option<Item<'a>>,
+    #[serde(borrow, default)]
+    items: Vec<Item<'a>>,
+    #[serde(default)]
+    seqs: Vec<u64>,
 }
 
 #[derive(Deserialize)]
@@ -47,6 +59,16 @@ pub(super) struct Line<'a> {
 enum Item<'a> {
     Text(#[serde(borrow)] Cow<'a, str>),
     Bytes(Vec<u8>),
+}
+
+impl<'a> Item<'a> {
+    fn bytes(self) -> Cow<'a, [u8]> {
+        match self {
+            Item::Text(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
+            Item::Text(Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
+            Item::Bytes(bytes) => Cow::Owned(bytes),
+        }
+    }
 }
 
 impl<'a> Line<'a> {
@@ -60,18 +82,16 @@ impl<'a> Line<'a> {
         self.start.get().as_bytes()
     }
 
-    /// The item.
-    pub(super) fn item(self) -> Cow<'a, [u8]> {
-        match self.item {
-            Item::Text(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
-            Item::Text(Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
-            Item::Bytes(bytes) => Cow::Owned(bytes),
-        }
+    /// The items, if there are any.
+    pub(super) fn items(self) -> Option<Items<'a>> {
+        let items: Items<'a> = self.item.into_iter().chain(self.items).map(Item::bytes).collect();
+        Some(items).filter(|items| !items.is_empty())
     }
 
     /// What it says.
-    pub(super) fn noted(self) -> Noted<'a> {
+    pub(super) fn noted(mut self) -> Option<Noted<'a>> {
         let is_completed = self.exit == Some(0) && self.signal == Some(0);
-        Noted { seq: self.seq, is_completed, item: self.item() }
+        let seqs = if self.item.is_some() { vec![self.seq] } else { std::mem::take(&mut self.seqs) };
+        Noted::new(is_completed, seqs.into_iter(), self.items()?)
     }
 }

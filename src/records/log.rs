@@ -1,4 +1,4 @@
-//! The log of commands: one line for each item and attempt, and what can be known from it later.
+//! The log of commands: one line for each that ended, and what can be known from it later.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -9,43 +9,56 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::file::LogFile;
+use super::recorded::Items;
 use super::{json, tsv};
 use crate::config::{LogFormat, Resume};
-use crate::exit::{End, JobEnd};
+use crate::exit::End;
 use crate::time::{Time, Wall, seconds};
 
 /// A file that commands are noted in.
 pub struct JobLog {
     file: LogFile,
     format: LogFormat,
-    /// Lines of items that are completed but for the output of their command, by the number of its first item.
+    /// Commands are for batches: a member of JSON that may hold several items always is a list.
+    lists: bool,
+    /// Lines of commands that have completed but for their output, by the number of their first item.
     unprinted: HashMap<u64, String>,
 }
 
-/// What a line says of an item.
+/// What a line says.
 pub(super) struct Noted<'a> {
-    pub(super) seq: u64,
     /// With status 0.
     pub(super) is_completed: bool,
-    pub(super) item: Cow<'a, [u8]>,
+    /// The items, and their numbers.
+    pub(super) items: Vec<(u64, Cow<'a, [u8]>)>,
 }
 
-/// What is noted of one item.
+impl<'a> Noted<'a> {
+    /// Nothing, unless each item has a number.
+    pub(super) fn new(
+        is_completed: bool,
+        mut seqs: impl Iterator<Item = u64>,
+        items: Items<'a>,
+    ) -> Option<Self> {
+        let items = items.into_iter().map(|item| Some((seqs.next()?, item))).collect::<Option<_>>()?;
+        seqs.next().is_none().then_some(Noted { is_completed, items })
+    }
+}
+
+/// What is noted of a command.
 pub struct Entry<'a> {
-    /// Its number, counted from 1.
-    pub seq: u64,
-    /// When its command started, by the clock of the run.
+    /// When it started, by the clock of the run.
     pub started: Time,
-    /// How long it waited, in nanoseconds.
+    /// How long its items waited, in nanoseconds.
     pub wait: u64,
-    /// How long its command ran, in nanoseconds.
+    /// How long it ran, in nanoseconds.
     pub runtime: u64,
-    /// How often it has been tried, this time included.
+    /// How often its items have been tried, this time included.
     pub attempt: u64,
-    /// How its command ended.
+    /// How it ended.
     pub end: End,
-    /// The item itself.
-    pub item: &'a [u8],
+    /// Its items, and their numbers, counted from 1.
+    pub items: Vec<(u64, &'a [u8])>,
 }
 
 impl JobLog {
@@ -65,7 +78,13 @@ impl JobLog {
             LogFormat::Tsv => LogFile::open(path, tsv::HEADER, tsv::HEADER)?,
             LogFormat::Json => LogFile::open(path, "", json::START)?,
         };
-        Ok(JobLog { file, format, unprinted: HashMap::new() })
+        Ok(JobLog { file, format, lists: false, unprinted: HashMap::new() })
+    }
+
+    /// For commands that get several items each.
+    #[must_use]
+    pub fn of_batches(self) -> Self {
+        JobLog { lists: true, ..self }
     }
 
     /// The items that are not to be run again: those noted as completed with status 0, or all.
@@ -78,36 +97,33 @@ impl JobLog {
             let line = line.context("cannot read the log")?;
             let noted = match self.format {
                 LogFormat::Tsv => tsv::noted(&line),
-                LogFormat::Json => json::Line::read(&line).ok().map(json::Line::noted),
+                LogFormat::Json => json::Line::read(&line).ok().and_then(json::Line::noted),
             };
-            let Some(Noted { seq, is_completed, item }) = noted else { continue };
-            // Of an item that failed there may be a line for each attempt, in this run and in others.
-            let counts = match resume {
-                Resume::Unfinished => is_completed,
-                Resume::New => known.insert((seq, item.to_vec())),
-            };
-            *items.entry(item.into()).or_default() += u64::from(counts);
+            let Some(noted) = noted else { continue };
+            for (seq, item) in noted.items {
+                // Of an item that failed there may be a line for each attempt, in this run and in others.
+                let counts = match resume {
+                    Resume::Unfinished => noted.is_completed,
+                    Resume::New => known.insert((seq, item.to_vec())),
+                };
+                *items.entry(item.into()).or_default() += u64::from(counts);
+            }
         }
         Ok(Completed { items })
     }
 
-    /// Notes items whose command has `ended`: in whole lines, or not at all. Those that are completed are noted once its
-    /// output is [`printed`](Self::printed).
+    /// Notes a command that has ended: in a whole line, or not at all. One that has completed is noted once its output is
+    /// [`printed`](Self::printed).
     ///
     /// # Errors
     /// The file cannot be written to.
-    pub fn note<'a>(
-        &mut self,
-        wall: Wall,
-        ended: &JobEnd,
-        entries: impl Iterator<Item = Entry<'a>>,
-    ) -> Result<()> {
-        let lines = entries.map(|entry| self.line(wall, &entry)).collect::<String>();
-        if ended.end == End::Exited(0) {
-            self.unprinted.insert(ended.first, lines);
+    pub fn note(&mut self, wall: Wall, entry: &Entry) -> Result<()> {
+        let line = self.line(wall, entry);
+        if entry.end == End::Exited(0) {
+            self.unprinted.insert(entry.items.first().map_or(0, |(seq, _)| *seq), line);
             return Ok(());
         }
-        self.append(&lines)
+        self.append(&line)
     }
 
     /// The output of the command whose first item has this number is out.
@@ -115,11 +131,11 @@ impl JobLog {
     /// # Errors
     /// The file cannot be written to.
     pub fn printed(&mut self, first: u64) -> Result<()> {
-        self.unprinted.remove(&first).map_or(Ok(()), |lines| self.append(&lines))
+        self.unprinted.remove(&first).map_or(Ok(()), |line| self.append(&line))
     }
 
-    fn append(&self, lines: &str) -> Result<()> {
-        self.file.append(lines).context("cannot write to the log")
+    fn append(&self, line: &str) -> Result<()> {
+        self.file.append(line).context("cannot write to the log")
     }
 
     fn line(&self, wall: Wall, entry: &Entry) -> String {
@@ -130,7 +146,7 @@ impl JobLog {
         };
         match self.format {
             LogFormat::Tsv => tsv::line(entry, &instants),
-            LogFormat::Json => json::line(entry, &instants),
+            LogFormat::Json => json::line(entry, &instants, self.lists),
         }
     }
 }
@@ -171,17 +187,13 @@ impl Completed {
 mod tests {
     use std::fs::OpenOptions;
     use std::io::Write;
-    use std::iter;
 
     use super::*;
 
-    fn entry(item: &[u8], end: End) -> Entry<'_> {
-        Entry { seq: 1, started: Time::ZERO, wait: 1_500_000, runtime: 0, attempt: 1, end, item }
-    }
-
-    fn note(log: &mut JobLog, first: u64, item: &[u8], end: End) {
-        let ended = JobEnd { first, end, timed_out: false, retry_after: None };
-        log.note(Wall::default(), &ended, iter::once(entry(item, end))).unwrap();
+    fn note(log: &mut JobLog, seq: u64, item: &[u8], end: End) {
+        let (started, items) = (Time::ZERO, vec![(seq, item)]);
+        let entry = Entry { started, wait: 1_500_000, runtime: 0, attempt: 1, end, items };
+        log.note(Wall::default(), &entry).unwrap();
     }
 
     #[test]

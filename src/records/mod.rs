@@ -5,6 +5,7 @@ mod escape;
 mod file;
 mod json;
 mod log;
+mod numbers;
 mod order;
 mod recorded;
 mod tsv;

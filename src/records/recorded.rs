@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use super::json;
 use super::tsv::Columns;
 use crate::config::{Arrivals, Selector};
@@ -20,6 +22,8 @@ pub(super) struct Recorded {
     is_told: bool,
     /// Items read so far.
     number: u64,
+    /// A record was of several items.
+    has_batches: bool,
 }
 
 /// Where the stamp and the item of a record are.
@@ -33,6 +37,9 @@ enum Layout {
     Json,
 }
 
+/// Items that were released together: nearly always one.
+pub(super) type Items<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
+
 /// A record that happened.
 #[derive(Debug)]
 pub(super) struct Moment<'a> {
@@ -41,7 +48,7 @@ pub(super) struct Moment<'a> {
     /// When it happened.
     pub(super) at: Time,
     /// What costs and keys are taken from.
-    pub(super) item: Cow<'a, [u8]>,
+    pub(super) items: Items<'a>,
 }
 
 impl Recorded {
@@ -55,7 +62,13 @@ impl Recorded {
             layout: arrivals.selector.as_ref().map(|_| Layout::Item),
             is_told: arrivals.selector.is_some(),
             number: 0,
+            has_batches: false,
         }
+    }
+
+    /// Whether any record was of several items.
+    pub(super) fn has_batches(&self) -> bool {
+        self.has_batches
     }
 
     /// Whether stamps are dates and times, not numbers.
@@ -95,11 +108,19 @@ impl Recorded {
                 .and_then(|job| self.read_job(job)),
             Some(Layout::Json) => json::Line::read(record)
                 .map_err(|error| format!("is no line of a log: {error}"))
-                .and_then(|line| self.read_job((line.start(), line.item()))),
-            Some(Layout::Item) | None => self.read_item(record).map(|at| (at, Cow::Borrowed(record))),
+                .and_then(|line| {
+                    let (start, items) = (line.start(), line.items());
+                    self.read_job((start, items.ok_or_else(|| "has no item".to_owned())?))
+                }),
+            Some(Layout::Item) | None => {
+                self.read_item(record).map(|at| (at, Items::from_iter([record.into()])))
+            }
         };
         match read {
-            Ok((at, item)) => Ok(Some(Moment { number, at, item })),
+            Ok((at, items)) => {
+                self.has_batches |= items.len() > 1;
+                Ok(Some(Moment { number, at, items }))
+            }
             Err(why) => Err(SourceError::Item { record: number, why }),
         }
     }
@@ -121,12 +142,9 @@ impl Recorded {
         self.stamps.read(&field, text).map_err(|fault| describe(selector, &field, fault) + hint)
     }
 
-    fn read_job<'a>(
-        &mut self,
-        (stamp, item): (&'a [u8], Cow<'a, [u8]>),
-    ) -> Result<(Time, Cow<'a, [u8]>), String> {
+    fn read_job<'a>(&mut self, (stamp, items): (&'a [u8], Items<'a>)) -> Result<(Time, Items<'a>), String> {
         let at = self.stamps.read(stamp, stamp).map_err(|fault| describe(&"the start", stamp, fault))?;
-        Ok((at, item))
+        Ok((at, items))
     }
 }
 
@@ -151,8 +169,10 @@ mod tests {
     fn read(lines: &[&str]) -> Vec<Result<(u64, u64, String), String>> {
         let mut recorded = Recorded::new(&Arrivals::default(), None);
         let moments = lines.iter().filter_map(|line| match recorded.read(line.as_bytes()) {
-            Ok(moment) => moment
-                .map(|Moment { number, at, item }| Ok((number, at.0, String::from_utf8_lossy(&item).into()))),
+            Ok(moment) => moment.map(|Moment { number, at, items }| {
+                let items: Vec<_> = items.iter().map(|item| String::from_utf8_lossy(item)).collect();
+                Ok((number, at.0, items.join("|")))
+            }),
             Err(error) => Some(Err(error.to_string())),
         });
         moments.collect()
@@ -171,8 +191,10 @@ mod tests {
         let ours = [
             "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem",
             "2\t1.500000000\t0.0\t0.1\t1\t0\t0\ta b\\tc\\\\\\x41\\u{e9}",
+            "3-4,7\t2\t0.0\t0.1\t1\t0\t0\ta\t\tb\\tc",
         ];
-        assert_eq!(read(&ours), [Ok((1, 1_500_000_000, "a b\tc\\A\u{e9}".to_owned()))]);
+        let batch = Ok((2, 2_000_000_000, "a||b\tc".to_owned()));
+        assert_eq!(read(&ours), [Ok((1, 1_500_000_000, "a b\tc\\A\u{e9}".to_owned())), batch]);
         let parallel = [
             "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand",
             "1\t:\t1700000000.500\t     0.002\t0\t0\t0\t0\techo 1\tx",
@@ -180,6 +202,8 @@ mod tests {
         assert_eq!(read(&parallel), [Ok((1, 1_700_000_000_500_000_000, "echo 1\tx".to_owned()))]);
         let json = [r#"{"seq":1,"start":1700000000.123456789,"exit":0,"item":"a\"b\t"}"#];
         assert_eq!(read(&json), [Ok((1, 1_700_000_000_123_456_789, "a\"b\t".to_owned()))]);
+        let json = [r#"{"seq":1,"start":2,"exit":0,"items":["a\t",[98],""],"seqs":[1,2,3]}"#];
+        assert_eq!(read(&json), [Ok((1, 2_000_000_000, "a\t|b|".to_owned()))]);
     }
 
     #[test]
@@ -188,5 +212,6 @@ mod tests {
         for line in ["1\t2", "1\tx\t0\t0\t0\t0\t0\ta"] {
             assert!(read(&[header, line])[0].as_ref().unwrap_err().starts_with("item 1: "), "{line}");
         }
+        assert_eq!(read(&[r#"{"seq":1,"start":2}"#]), [Err("item 1: has no item".to_owned())]);
     }
 }

@@ -2,31 +2,40 @@
 
 use std::borrow::Cow;
 
-use super::Entry;
 use super::escape::{escape, unescape};
-use super::log::{Instants, Noted};
+use super::log::{Entry, Instants, Noted};
+use super::numbers;
+use super::recorded::Items;
 
 /// The first line.
 pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
 
 /// The line of an entry.
 pub(super) fn line(entry: &Entry, instants: &Instants) -> String {
-    let Entry { seq, attempt, end, item, .. } = *entry;
+    let Entry { attempt, end, ref items, .. } = *entry;
     let Instants { start, wait, runtime } = instants;
     let (exit, signal) = (end.code(), end.signal());
-    format!("{seq}\t{start}\t{wait}\t{runtime}\t{attempt}\t{exit}\t{signal}\t{}\n", escape(item))
+    let seq = numbers::text(items.iter().map(|(seq, _)| *seq));
+    let items = items.iter().map(|(_, item)| escape(item)).collect::<Vec<_>>().join("\t");
+    format!("{seq}\t{start}\t{wait}\t{runtime}\t{attempt}\t{exit}\t{signal}\t{items}\n")
 }
 
 /// What a line says, if it is not the header.
 pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
     let mut fields = line.splitn(8, |&byte| byte == b'\t');
-    let seq = str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let seqs = numbers::read(fields.next()?)?;
     let mut fields = fields.skip(4);
-    let (exit, signal, item) = (fields.next()?, fields.next()?, fields.next()?);
-    Some(Noted { seq, is_completed: exit == b"0" && signal == b"0", item: unescape(item) })
+    let (exit, signal, items) = (fields.next()?, fields.next()?, fields.next()?);
+    let is_completed = exit == b"0" && signal == b"0";
+    Noted::new(is_completed, seqs, unescape_all(items).collect())
 }
 
-/// Where a log has what an audit asks for. The item is the last column.
+/// The items of a line. Tabs in items are escaped.
+fn unescape_all(items: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    items.split(|&byte| byte == b'\t').map(unescape)
+}
+
+/// Where a log has what an audit asks for. The item is the last column; in ours, there may be several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Columns {
     start: usize,
@@ -48,10 +57,11 @@ impl Columns {
         (start < item).then_some(Columns { start, item, is_ours })
     }
 
-    /// The start in a line, and the item.
-    pub(super) fn read<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], Cow<'a, [u8]>)> {
+    /// The start in a line, and the items.
+    pub(super) fn read<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], Items<'a>)> {
         let mut fields = line.splitn(self.item + 1, |&byte| byte == b'\t').skip(self.start);
         let (start, item) = (fields.next()?, fields.nth(self.item - self.start - 1)?);
-        Some((start.trim_ascii(), if self.is_ours { unescape(item) } else { Cow::Borrowed(item) }))
+        let items = if self.is_ours { unescape_all(item).collect() } else { Items::from_iter([item.into()]) };
+        Some((start.trim_ascii(), items))
     }
 }

@@ -219,10 +219,9 @@ impl Driver<'_> {
         let items = attempt
             .segments
             .iter()
-            .flat_map(|segment| self.delimiter.split(segment.bytes()).zip(segment.first()..));
-        let entries =
-            items.map(|(item, seq)| Entry { seq, started, wait, runtime, attempt: number, end, item });
-        log.note(self.world.wall(), ended, entries)
+            .flat_map(|segment| (segment.first()..).zip(self.delimiter.split(segment.bytes())));
+        let entry = Entry { started, wait, runtime, attempt: number, end, items: items.collect() };
+        log.note(self.world.wall(), &entry)
     }
 
     /// Prints what commands have printed, as far as it is their turn.

@@ -1,5 +1,6 @@
 //! The run of `--audit`: every record is judged by when it says that it was released.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -7,25 +8,24 @@ use anyhow::Result;
 
 use super::input::Input;
 use super::listener::Listener;
-use crate::audit::Audit;
+use crate::audit::{Audit, Violation};
 use crate::charge::{Charge, Draft};
 use crate::config::{self, Arrivals, Rate};
 use crate::exit::Exit;
 use crate::records::InOrder;
-use crate::source::{Block, Charger, Delimiter, Reader, SourceError};
+use crate::source::{Block, Charger, Delimiter, Reader, SourceError, Together};
 use crate::time::Time;
-use crate::ui::audit::AuditReport;
+use crate::ui::audit::{AuditReport, Form};
 
 /// Records on their way from an input to an audit.
 pub struct Review {
-    in_order: InOrder<Option<Box<Draft>>>,
+    in_order: InOrder<Option<Box<[Draft]>>>,
     charger: Charger,
-    /// What all cost, if that is the same.
+    /// What each item costs, if that is the same.
     uniform: Option<Charge>,
     delimiter: Delimiter,
     audit: Audit,
-    /// Stamps are dates and times, not numbers.
-    is_calendar: bool,
+    form: Form,
 }
 
 impl Review {
@@ -39,7 +39,7 @@ impl Review {
             charger,
             delimiter: Delimiter::new(&input.delimiter),
             audit: Audit::new(rates),
-            is_calendar: false,
+            form: Form::default(),
         }
     }
 
@@ -96,55 +96,68 @@ impl Review {
     }
 
     fn judge_block<W: Write>(&mut self, block: &Block, report: &mut AuditReport<W>) -> Result<()> {
-        let Review { in_order, charger, uniform, delimiter, audit, is_calendar } = self;
+        let Review { in_order, charger, uniform, delimiter, audit, form } = self;
         for record in delimiter.split(block.bytes()) {
-            let charge = |number, item: &[u8]| match uniform {
-                Some(_) => Ok(None),
-                None => charge(charger, number, item, delimiter.len()).map(Some),
+            let charge = |number, items: &[Cow<[u8]>]| match (&uniform, items) {
+                (Some(_), [_]) => Ok(None),
+                _ => charge(charger, number, items, delimiter.len()).map(Some),
             };
-            in_order.push(record, charge, &mut |at, number, draft| {
-                judge(audit, report, *is_calendar, (number, at), draft.as_deref(), uniform.as_ref())
+            in_order.push(record, charge, &mut |at, number, charges| {
+                judge(audit, report, *form, (number, at), charges.as_deref(), uniform.as_ref())
             })?;
-            *is_calendar = in_order.is_calendar();
+            *form = Form { is_calendar: in_order.is_calendar(), has_batches: in_order.has_batches() };
         }
         Ok(())
     }
 
     fn finish<W: Write>(&mut self, report: &mut AuditReport<W>) -> Result<()> {
-        let Review { in_order, uniform, audit, is_calendar, .. } = self;
-        in_order.finish(&mut |at, number, draft: Option<Box<Draft>>| {
-            judge(audit, report, *is_calendar, (number, at), draft.as_deref(), uniform.as_ref())
+        let Review { in_order, uniform, audit, form, .. } = self;
+        in_order.finish(&mut |at, number, charges: Option<Box<[Draft]>>| {
+            judge(audit, report, *form, (number, at), charges.as_deref(), uniform.as_ref())
         })?;
-        Ok(report.summary(audit, *is_calendar)?)
+        Ok(report.summary(audit, *form)?)
     }
 }
 
-fn charge(charger: &mut Charger, number: u64, item: &[u8], delimiter: usize) -> Result<Box<Draft>> {
-    let mut draft = Box::<Draft>::default();
+fn charge(charger: &mut Charger, number: u64, items: &[Cow<[u8]>], delimiter: usize) -> Result<Box<[Draft]>> {
+    if let [item] = items {
+        return Ok(Box::new([charge_item(charger, number, item, delimiter)?]));
+    }
+    let mut release = Together::default();
+    for item in items {
+        let draft = charge_item(charger, number, item, delimiter)?;
+        release.add(charger, draft);
+    }
+    Ok(release.charges().into())
+}
+
+fn charge_item(charger: &mut Charger, number: u64, item: &[u8], delimiter: usize) -> Result<Draft> {
+    let mut draft = Draft::default();
     charger
         .charge_into(item, item.len() + delimiter, &mut draft)
         .map_err(|error| SourceError::Item { record: number, why: error.to_string() })?;
     Ok(draft)
 }
 
+/// Without charges of its own, a release is charged as all are.
 fn judge<W: Write>(
     audit: &mut Audit,
     report: &mut AuditReport<W>,
-    is_calendar: bool,
+    form: Form,
     (number, at): (u64, Time),
-    draft: Option<&Draft>,
+    charges: Option<&[Draft]>,
     uniform: Option<&Charge>,
 ) -> Result<()> {
-    let (costs, keys) = match (draft, uniform) {
-        (Some(draft), _) => (draft.costs.as_slice(), draft.keys.as_slice()),
-        (None, Some(charge)) => (&*charge.costs, &*charge.keys),
-        (None, None) => unreachable!("what is not charged alike has a charge of its own"),
-    };
     let mut told = Ok(());
-    audit.judge(number, at, costs, keys, |violation| {
+    let tell = |violation: &Violation| {
         if told.is_ok() {
-            told = report.violation(violation, is_calendar);
+            told = report.violation(violation, form);
         }
-    });
+    };
+    match (charges, uniform) {
+        (Some(charges), _) => audit.judge_together(number, at, charges, tell),
+        (None, Some(Charge { costs, keys })) => audit.judge(number, at, costs, keys, tell),
+        (None, None) => unreachable!("what is not charged alike has a charge of its own"),
+    }
     Ok(told?)
 }

@@ -73,7 +73,6 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// What to expect at `now`, if the input has this number of items.
     pub(super) fn of(schedule: &Schedule, now: Time, counted: Option<Total>) -> Forecast {
         let stats = schedule.stats();
         let read = Total { items: stats.read, is_exact: true };
@@ -96,7 +95,6 @@ impl Forecast {
 }
 
 impl WaitReason {
-    /// What the next release waits for at `now`.
     pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
         let Schedule { gate, lanes, jobs, course, timing, .. } = schedule;
         let Some(at) = lanes.soonest(&**gate).filter(|_| !course.is_stopping()) else {

@@ -208,7 +208,6 @@ impl Schedule {
         self.timing.is_due = true;
     }
 
-    /// Whether more may arrive at this instant that has to be there.
     fn gathers(&mut self, now: Time, capacity: Capacity) -> bool {
         if !self.lanes.gather() || self.timing.is_due {
             return false;
@@ -397,10 +396,7 @@ impl Schedule {
         // Its sums are by the old limits.
         self.spare = self.spare.take().map(|_| Box::default());
         self.lanes.batcher.set_terms(self.gate.properties().batches.clone());
-        if are_other {
-            self.lanes.forget_keys();
-        }
-        let waiting = self.lanes.take_all();
+        let waiting = self.lanes.take_all(now, are_other);
         self.supply.recharge(waiting, &rates);
         self.recharge_running(now);
         self.course.tell(Notice::Limits(rates));

@@ -23,8 +23,18 @@ pub struct Charger {
 struct ChargeRule {
     name: String,
     cost: Cost,
+    sharing: Sharing,
     only: Option<Only>,
     most: Option<u64>,
+}
+
+/// What a limit charges records that are released together.
+#[derive(Clone, Copy)]
+pub(super) struct Sharing {
+    /// The sum of their costs.
+    pub(super) sums: bool,
+    /// Which of the keys it goes by.
+    pub(super) key: Option<usize>,
 }
 
 /// The one key that a limit is for.
@@ -66,6 +76,7 @@ impl Charger {
             ChargeRule {
                 name: rate.to_string(),
                 cost: Cost::new(rate.cost.as_ref(), separator, &mut paths),
+                sharing: Sharing { sums: rate.cost.is_some(), key },
                 only: key.and_then(|index| Only::new(index, rate)),
                 most: rate.most(),
             }
@@ -123,6 +134,11 @@ impl Charger {
             draft.costs.push(cost.map_err(|why| BadItem::new(why, record.bytes))?);
         }
         Ok(())
+    }
+
+    /// What each limit charges records that are released together.
+    pub(super) fn sharing(&self) -> impl Iterator<Item = Sharing> {
+        self.limits.iter().map(|rule| rule.sharing)
     }
 
     /// The limits with an `only=` that no record has matched so far.
@@ -218,10 +234,9 @@ impl ChargeRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
     fn charger(rates: &[&str]) -> Charger {
-        let resolve = |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let resolve = |rate: &&str| rate.parse::<Rate>().unwrap();
         Charger::new(&rates.iter().map(resolve).collect::<Vec<_>>(), None)
     }
 

@@ -15,6 +15,7 @@ mod part;
 mod reader;
 mod select;
 mod stamp;
+mod together;
 
 use std::fmt;
 use std::io;
@@ -31,6 +32,7 @@ pub use items::{Batch, Items, Segment};
 pub use reader::Reader;
 pub use select::Extractor;
 pub(crate) use stamp::{Fault, Stamps};
+pub use together::Together;
 
 /// Why there is no more input, though its end was not reached.
 #[derive(Debug)]

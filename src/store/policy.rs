@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     fn rate(text: &str) -> Rate {
-        text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+        text.parse::<Rate>().unwrap()
     }
 
     fn rates(texts: &[&str]) -> Vec<Rate> {

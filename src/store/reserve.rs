@@ -69,7 +69,6 @@ pub(super) fn prescribed(rate: &Rate) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
     #[test]
     fn the_reserve_is_a_share_of_what_is_prescribed_within_bounds() {
@@ -108,7 +107,7 @@ mod tests {
         ];
         for (reserve, cases) in table {
             for &(text, late) in cases {
-                let rate = text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+                let rate = text.parse::<Rate>().unwrap();
                 assert_eq!(reserve.margin(&rate), late * us, "{reserve:?} of {text}");
             }
         }

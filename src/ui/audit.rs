@@ -14,6 +14,21 @@ use crate::time::{SECOND, Time};
 /// The number of keys that are named, at most.
 const MOST_KEYS: usize = 5;
 
+/// What the records that are judged look like.
+#[derive(Clone, Copy, Default)]
+pub struct Form {
+    /// Stamps are dates and times, not numbers.
+    pub is_calendar: bool,
+    /// Some records are of several items, so what is judged are releases.
+    pub has_batches: bool,
+}
+
+impl Form {
+    fn noun(self) -> &'static str {
+        if self.has_batches { "release" } else { "item" }
+    }
+}
+
 /// Writes what is found.
 pub struct AuditReport<W: Write> {
     out: BufWriter<W>,
@@ -38,35 +53,35 @@ impl<W: Write> AuditReport<W> {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn violation(&mut self, violation: &Violation, is_calendar: bool) -> io::Result<()> {
+    pub fn violation(&mut self, violation: &Violation, form: Form) -> io::Result<()> {
         if self.is_quiet {
             return Ok(());
         }
         let Violation { number, at, rate, key, count, early } = *violation;
         let limit = escaped(&rate.to_string());
-        let at = instant(at, is_calendar);
+        let (noun, at) = (form.noun(), instant(at, form.is_calendar));
         let key = key.map_or(String::new(), |key| format!(" for {}", excerpt(key)));
         let period = format_duration(rate.period.saturating_add(rate.margin));
         let how = early.map_or_else(
             || "more than is ever allowed".to_owned(),
             |early| format!("{} too early", rounded_duration(early)),
         );
-        writeln!(self.out, "item {number} at {at}: {how}, {count} in {period}, limit {limit}{key}")
+        writeln!(self.out, "{noun} {number} at {at}: {how}, {count} in {period}, limit {limit}{key}")
     }
 
     /// The numbers of each limit, at the end.
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn summary(&mut self, audit: &Audit, is_calendar: bool) -> io::Result<()> {
+    pub fn summary(&mut self, audit: &Audit, form: Form) -> io::Result<()> {
         if !self.is_quiet {
-            audit.limits().iter().try_for_each(|limit| self.limit(limit, is_calendar))?;
+            audit.limits().iter().try_for_each(|limit| self.limit(limit, form))?;
         }
         self.out.flush()
     }
 
-    fn limit(&mut self, limit: &Limit, is_calendar: bool) -> io::Result<()> {
-        let (tally, out) = (limit.tally(), &mut self.out);
+    fn limit(&mut self, limit: &Limit, form: Form) -> io::Result<()> {
+        let (tally, noun, out) = (limit.tally(), form.noun(), &mut self.out);
         let Numbers { releases, violations, earliest } = tally.numbers;
         let by = match earliest {
             0 => String::new(),
@@ -76,16 +91,16 @@ impl<W: Write> AuditReport<W> {
             out,
             "limit {}: {violations} of {} too early{by}",
             escaped(&limit.rate().to_string()),
-            super::stats::items(releases)
+            super::stats::count_of(releases, noun)
         )?;
         if releases == 0 {
             return Ok(());
         }
         let (period, worst) = (format_duration(limit.period()), tally.worst);
-        let (start, end) = (instant(worst.start, is_calendar), instant(worst.end, is_calendar));
+        let (start, end) = (instant(worst.start, form.is_calendar), instant(worst.end, form.is_calendar));
         writeln!(
             out,
-            "  worst window  {} in {period}: {start} to {end}, item {}",
+            "  worst window  {} in {period}: {start} to {end}, {noun} {}",
             worst.count, worst.number
         )?;
         let mean_share = limit.mean_share();

@@ -184,12 +184,11 @@ fn timestamp(shown: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
     use crate::gate::Charged;
     use crate::schedule::Times;
 
     fn limit(text: &str) -> LimitMetrics {
-        let rate = text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = text.parse::<Rate>().unwrap();
         LimitMetrics { stats: LimitStats::new(rate), now: None }
     }
 

@@ -119,7 +119,6 @@ pub(super) fn count_of(count: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
     #[test]
     fn a_line_has_what_there_is_to_say() {
@@ -142,7 +141,7 @@ mod tests {
 
     #[test]
     fn waits_are_told_by_limit() {
-        let rate = |text: &str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = |text: &str| text.parse::<Rate>().unwrap();
         let mut stats = Stats::new(Time(0));
         let limit = |(text, waits)| LimitStats { waits, ..LimitStats::new(rate(text)) };
         let limits = [("20/1m", 3), ("9/s", 0), ("100/h", 1)].map(limit);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::drawing::Drawing;
-use crate::config::{Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
+use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
@@ -41,7 +41,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
         "--plot is for limits that stay as they are: give them with -r"
     );
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
-    let log = config.command().map(open_log).transpose()?.flatten();
+    let log = config.command().map(|run| open_log(config, run)).transpose()?.flatten();
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
     if world.is_over() && config.input.file.is_none() && config.command().is_some() {
         reporter.notice(&"no items on standard input");
@@ -137,9 +137,10 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     Ok(Box::new(Stdout::new(delimiter, interrupt)))
 }
 
-fn open_log(run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
+fn open_log(config: &Config, run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
     let Some(path) = &run.log else { return Ok(None) };
     let log = JobLog::open(path, run.log_format)?;
+    let log = if config.batch == BatchSize::SINGLE { log } else { log.of_batches() };
     let completed = run.resume.map(|resume| log.done(resume)).transpose()?;
     Ok(Some((log, completed)))
 }

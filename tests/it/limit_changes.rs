@@ -314,3 +314,18 @@ fn the_order_of_limits_does_not_matter() {
         assert_eq!(changed(lists).run().releases, changed(vec![first.clone()]).run().releases);
     });
 }
+
+/// A bucket that holds nothing fills up for an item from the release before it, not from the last one that it was
+/// charged.
+#[test]
+fn what_waits_remembers_the_release_before_it_when_limits_change() {
+    let rates = ["2/10ns,algo=bucket,cost=col:1,burst=0", "1/7ns,algo=interval"];
+    for changes in 0..3 {
+        let simulation = Simulation::new(&["-r", rates[0], "-r", rates[1]]);
+        let simulation = (0..changes)
+            .fold(simulation, |simulation, at| simulation.relimited(18 + at, &[rates[1], rates[0]]));
+        let outcome = simulation.run(vec![block(0, &["2 x", "0 y", "2 z"])]);
+        let starts: Vec<_> = outcome.releases.iter().map(|release| release.start).collect();
+        assert_eq!(starts, [10, 17, 27], "{changes}");
+    }
+}

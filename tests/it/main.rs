@@ -5,6 +5,7 @@
 
 mod audit;
 mod audit_option;
+mod batch_log;
 mod batches;
 mod bytes;
 mod civil;

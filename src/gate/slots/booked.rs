@@ -193,7 +193,6 @@ impl Booked {
         at.filter(|at| *at > request.since && !request.is_free())
     }
 
-    /// Whether there is any slot for a request.
     pub(super) fn has_slot(&self, request: &Request) -> bool {
         self.slots_for(request).is_some_and(|slots| !slots.is_empty())
     }

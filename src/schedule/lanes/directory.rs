@@ -9,6 +9,7 @@ use foldhash::fast::RandomState;
 use super::kept::Kept;
 use super::lane::Lane;
 use crate::charge::Key;
+use crate::source::Items;
 use crate::time::Time;
 
 /// The number of idle lanes that keep their buffers.
@@ -66,8 +67,17 @@ impl Directory {
         self.entries.iter().map(|entry| &entry.lane)
     }
 
-    pub(super) fn into_lanes(self) -> impl Iterator<Item = Lane> {
-        self.entries.into_iter().map(|entry| entry.lane)
+    /// Gives up all that waits, as of `now`. The lanes stay, for as long as their last releases matter.
+    pub(super) fn take_all(&mut self, now: Time) -> Vec<Items> {
+        let mut waiting = Vec::new();
+        for (at, entry) in
+            self.entries.iter_mut().enumerate().filter(|(_, entry)| entry.lane.front().is_some())
+        {
+            waiting.append(&mut entry.lane.clear());
+            self.emptied.push_back((now, at));
+        }
+        self.entries.iter_mut().for_each(|entry| entry.kept = Kept::default());
+        waiting
     }
 
     /// A lane has become empty. `remember`: when its last release was matters.

@@ -10,7 +10,6 @@ use crate::time::Time;
 #[derive(Default)]
 pub(in crate::schedule) struct Lane {
     waiting: VecDeque<Part>,
-    /// How many items wait.
     items: u64,
     /// What would be released next, if anything waits.
     open: Option<Open>,
@@ -139,17 +138,14 @@ impl Lane {
         self.waiting.front().map(|part| &part.items)
     }
 
-    /// What would be released next.
     pub(in crate::schedule) fn open(&self) -> Option<&Open> {
         self.open.as_ref()
     }
 
-    /// All that waits.
     pub(in crate::schedule) fn waiting(&self) -> impl Iterator<Item = &Items> {
         self.waiting.iter().map(|part| &part.items)
     }
 
-    /// The number of items that wait.
     pub(in crate::schedule) fn items(&self) -> u64 {
         self.items
     }
@@ -178,7 +174,6 @@ impl Lane {
         Some(since.max(self.previous).max(self.hold))
     }
 
-    /// When the last release happened.
     pub(in crate::schedule) fn previous(&self) -> Time {
         self.previous
     }

@@ -223,11 +223,6 @@ impl Lanes {
         self.place(at, gate);
     }
 
-    /// From now on, items have other keys.
-    pub(super) fn forget_keys(&mut self) {
-        self.holds.forget_keys();
-    }
-
     /// Empties a lane, as an item that is newer takes the place of all in it. Returns the number of those that gave way.
     fn displace(&mut self, at: usize) -> u64 {
         self.turns.take(at);
@@ -236,12 +231,17 @@ impl Lanes {
         gone.iter().map(|items| items.segment.items()).sum()
     }
 
-    /// Gives up all that waits, in the order of the input.
-    pub(super) fn take_all(&mut self) -> Vec<Segment> {
+    /// Gives up all that waits, in the order of the input. If items have `other_keys` from now on, so have the lanes.
+    pub(super) fn take_all(&mut self, now: Time, other_keys: bool) -> Vec<Segment> {
         (self.turns, self.size) = (self.turns.emptied(), Size::default());
-        let lanes = std::mem::take(&mut self.directory).into_lanes();
-        let waiting = lanes.flat_map(|mut lane| lane.clear()).map(|items| items.segment);
-        let mut segments: Vec<_> = waiting.collect();
+        let waiting = self.directory.take_all(now);
+        if other_keys {
+            self.holds.forget_keys();
+        }
+        if other_keys && !self.policy.in_order {
+            self.directory = Directory::default();
+        }
+        let mut segments: Vec<_> = waiting.into_iter().map(|items| items.segment).collect();
         segments.sort_by_key(Segment::first);
         segments
     }

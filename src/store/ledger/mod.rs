@@ -264,9 +264,8 @@ impl BookingRules {
         if let Some(returned) = ledger.owned.of(NOBODY, &one.costs).iter().find(|at| **at >= now) {
             return Ok((left, *returned));
         }
-        let at = self.earliest(ledger, log, now, &one)?;
-        let is_turned_away = self.is_turned_away(ledger, now, at, &one);
-        Ok((left, if is_turned_away { self.queue(&mut ledger.clone(), now, at, &one) } else { at }))
+        // Runs that have turns may be gone.
+        Ok((left, self.earliest(ledger, log, now, &one)?))
     }
 
     /// What an order gets while nothing is booked. Its turn is kept.

@@ -73,12 +73,12 @@ fn told(numbers: Option<&[i128]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
+    use crate::config::Rate;
     use crate::store::Reserve;
 
     /// In seconds, for the limits of a policy at this instant.
     fn calendars(now: &str, rates: &[&str]) -> Vec<[Vec<i64>; 2]> {
-        let rate = |text: &&str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = |text: &&str| text.parse::<Rate>().unwrap();
         let policy = Policy::new(&rates.iter().map(rate).collect::<Vec<_>>(), Reserve::REMOTE);
         let now = now.parse::<jiff::Timestamp>().unwrap().as_microsecond().try_into().unwrap();
         let seconds = |text: &str| {

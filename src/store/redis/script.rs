@@ -235,7 +235,7 @@ mod tests {
     use super::super::terms::terms;
     use super::*;
     use crate::charge::Key;
-    use crate::config::{Defaults, RateText};
+    use crate::config::Rate;
     use crate::store::Reserve;
 
     fn ints(numbers: &[i64]) -> Value {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn accepted(value: Value) -> Option<BookedSlots> {
-        let rate = "1/s".parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = "1/s".parse::<Rate>().unwrap();
         let policy = Policy { horizon: 50_000, ..Policy::new(&[rate], Reserve::REMOTE) };
         let terms = terms(&policy).unwrap();
         let charge = ScriptCharge {

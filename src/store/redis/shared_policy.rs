@@ -113,10 +113,9 @@ impl SharedPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
     fn rates(texts: &[&str]) -> Vec<Rate> {
-        let rate = |text: &&str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = |text: &&str| text.parse::<Rate>().unwrap();
         texts.iter().map(rate).collect()
     }
 

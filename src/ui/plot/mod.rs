@@ -201,13 +201,12 @@ fn float(number: u128) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
     use crate::time::SECOND;
 
     #[test]
     fn quotas_of_the_calendar_are_renewed_at_midnight() {
-        let rate = "2/d,algo=calendar,tz=Europe/Berlin".parse::<RateText>().expect("a limit");
-        let mut audit = Audit::new(&[rate.resolve(&Defaults::default()).expect("a limit")]).traced();
+        let rate = "2/d,algo=calendar,tz=Europe/Berlin".parse().expect("a limit");
+        let mut audit = Audit::new(&[rate]).traced();
         let hours = |hours: u64| hours * 3600 * SECOND;
         // 2026-10-24 12:00; the next day has 25 hours.
         let noon = Time(1_792_836_000 * SECOND);

@@ -10,13 +10,12 @@ mod state;
 
 use std::fs;
 use std::io::{self, Read};
-use std::iter;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use throttle::config::{Defaults, LimitOptions, Rate, RateText, Resume};
-use throttle::exit::{End, JobEnd};
+use throttle::exit::End;
 use throttle::records::{Completed, Entry, JobLog};
 use throttle::sink::parse_headers;
 use throttle::source::{Delimiter, Extractor, Reader, SourceError};
@@ -158,19 +157,12 @@ pub fn joblog(data: &[u8]) {
     assert!(kept.ends_with(b"\n") && kept.starts_with(&header));
     assert!(content.starts_with(&kept) || header.starts_with(&content));
     let before = count(log.done(Resume::Unfinished).expect("readable"), data);
-    let entry = Entry {
-        seq: 1,
-        started: Time::ZERO,
-        wait: 0,
-        runtime: 0,
-        attempt: 1,
-        end: End::Exited(0),
-        item: data,
-    };
-    let ended = JobEnd { first: 1, end: entry.end, timed_out: false, retry_after: None };
-    log.note(Wall::default(), &ended, iter::once(entry)).expect("writable");
+    // Two items of a batch are not one that has a delimiter of the log in it.
+    let items = vec![(1, data), (3, data)];
+    let entry = Entry { started: Time::ZERO, wait: 0, runtime: 0, attempt: 1, end: End::Exited(0), items };
+    log.note(Wall::default(), &entry).expect("writable");
     log.printed(1).expect("writable");
-    assert_eq!(count(log.done(Resume::Unfinished).expect("readable"), data), before + 1);
+    assert_eq!(count(log.done(Resume::Unfinished).expect("readable"), data), before + 2);
 }
 
 /// How often an item was completed.

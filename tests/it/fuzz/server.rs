@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use throttle::charge::Key;
-use throttle::config::{Defaults, Rate, RateText};
+use throttle::config::Rate;
 use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Store, Turn, book_over};
 use throttle::time::{SECOND, Time};
 
@@ -118,8 +118,7 @@ fn answering(answers: &[u8]) -> (UnixStream, UnixStream) {
 }
 
 fn rate(text: &str) -> Rate {
-    let text = text.parse::<RateText>().expect("a rate");
-    text.resolve(&Defaults::default()).expect("a rate")
+    text.parse().expect("a rate")
 }
 
 /// Nothing that a terminal would obey.

@@ -52,6 +52,34 @@ impl Past {
     }
 }
 
+/// What is released together.
+struct Release {
+    noun: &'static str,
+    number: usize,
+    at: u64,
+}
+
+/// Judges items that are released together, each limit what it charges for them: with `cost=` the sum, else one; with
+/// keys for each. Returns what is said of those that are too early.
+fn judge_all(case: &Case, found: &mut [Found], release: &Release, items: &[Item]) -> Vec<String> {
+    let mut said = Vec::new();
+    for (rate, found) in case.rates.iter().zip(found) {
+        let mut charges: Vec<(String, u64)> = vec![(items[0].key(rate), 0)];
+        for item in items {
+            let (key, cost) = (item.key(rate), item.charge(rate));
+            match charges.iter_mut().find(|(other, _)| *other == key) {
+                Some((_, sum)) if rate.cost.is_some() => *sum += cost,
+                Some((_, sum)) => *sum = cost,
+                None if cost > 0 => charges.push((key, cost)),
+                None => {}
+            }
+        }
+        let charges = charges.into_iter().filter(|(_, cost)| *cost > 0);
+        said.extend(charges.filter_map(|(key, cost)| found.judge(rate, release, &key, cost)));
+    }
+    said
+}
+
 /// What should be told of a limit.
 #[derive(Default)]
 struct Found {
@@ -66,16 +94,15 @@ struct Found {
 
 impl Found {
     /// Judges a release, and returns what is said if it is too early.
-    fn judge(&mut self, rate: &Rate, item: &Item) -> Option<String> {
-        let (cost, at, key) = (item.charge(rate), item.arrival, item.key(rate));
-        let past = self.keys.entry(key.clone()).or_default();
+    fn judge(&mut self, rate: &Rate, release: &Release, key: &str, cost: u64) -> Option<String> {
+        let Release { noun, number, at } = *release;
+        let past = self.keys.entry(key.to_owned()).or_default();
         let (count, early) = past.judge(rate, at, cost);
-        let number = item.number + 1;
         self.items += 1;
         if count > self.worst.0 {
             self.worst = (count, past.start_of_window(rate, at), at, number);
         }
-        let worst = self.worst_of_keys.entry(key.clone()).or_default();
+        let worst = self.worst_of_keys.entry(key.to_owned()).or_default();
         *worst = count.max(*worst);
         let how = match early {
             Some(0) => return None,
@@ -86,7 +113,7 @@ impl Found {
         self.earliest = self.earliest.max(early.unwrap_or(0));
         let of = rate.key.as_ref().map_or(String::new(), |_| format!(" for '{key}'"));
         let (at, window) = (Time(at), format_duration(period(rate)));
-        Some(format!("item {number} at {at}: {how}, {count} in {window}, limit {rate}{of}"))
+        Some(format!("{noun} {number} at {at}: {how}, {count} in {window}, limit {rate}{of}"))
     }
 
     fn charges(&self) -> impl Iterator<Item = &Charge> {
@@ -181,37 +208,78 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// The limits of a case judge its arrivals, as though these were releases.
-fn audit(case: &Case, more: &str) -> Output {
+/// The limits of a case judge what is told to have been released.
+fn audit(case: &Case, more: &str, input: String) -> Output {
     let limits: Vec<_> = case.rates.iter().map(|rate| format!("-r '{rate}'")).collect();
-    let input: String = case.items.iter().map(|item| item.line() + "\n").collect();
     let limits = limits.join(" ");
-    let script = format!("ulimit -v {MOST_MEMORY}; exec throttle --audit --arrivals=col:1 {limits} {more}");
+    let script = format!("ulimit -v {MOST_MEMORY}; exec throttle --audit {limits} --stats=json {more}");
     sh(&script).write_stdin(input).output().unwrap()
+}
+
+/// Checks what an audit has told of items that were released together.
+fn check(case: &Case, releases: &[&[Item]], output: &Output) {
+    let noun = if releases.iter().any(|items| items.len() > 1) { "release" } else { "item" };
+    let mut found: Vec<_> = case.rates.iter().map(|_| Found::default()).collect();
+    let (mut wanted, mut too_early) = (Vec::new(), 0);
+    for (items, number) in releases.iter().zip(1..) {
+        let mut said = judge_all(case, &mut found, &Release { noun, number, at: items[0].arrival }, items);
+        too_early += u64::from(!said.is_empty());
+        // A release may be too early for several keys.
+        said.sort_unstable();
+        wanted.extend(said);
+    }
+    let told = text(&output.stdout);
+    let told: Vec<_> = told.lines().take_while(|line| line.starts_with(noun)).collect();
+    let mut told_of = told.chunk_by(|a, b| a.split(' ').nth(1) == b.split(' ').nth(1)).map(<[_]>::to_vec);
+    let told: Vec<_> = told_of
+        .by_ref()
+        .flat_map(|mut said| {
+            said.sort_unstable();
+            said
+        })
+        .collect();
+    assert_eq!(told, wanted);
+    assert_eq!(output.status.code(), Some(if too_early > 0 { 75 } else { 0 }));
+    let told: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert_eq!((&told["read"], &told["too_early"]), (&releases.len().into(), &too_early.into()));
+    for ((rate, found), told) in case.rates.iter().zip(&found).zip(told["limits"].as_array().unwrap()) {
+        if found.items > 0 {
+            found.check(rate, told);
+        }
+    }
 }
 
 #[test]
 fn an_audit_finds_what_the_model_finds() {
     for_each_case(CASES, |case| {
-        let output = audit(case, "--stats=json");
-        let mut found: Vec<_> = case.rates.iter().map(|_| Found::default()).collect();
-        let (mut wanted, mut too_early) = (Vec::new(), 0);
-        for item in &case.items {
-            let charged = case.rates.iter().zip(&mut found).filter(|(rate, _)| item.charge(rate) > 0);
-            let said: Vec<_> = charged.filter_map(|(rate, found)| found.judge(rate, item)).collect();
-            too_early += u64::from(!said.is_empty());
-            wanted.extend(said);
+        let input = case.items.iter().map(|item| item.line() + "\n").collect();
+        let singly: Vec<_> = case.items.chunks(1).collect();
+        check(case, &singly, &audit(case, "--arrivals=col:1", input));
+    });
+}
+
+/// The row of a log for items whose command started together.
+fn row(format: &str, number: usize, items: &[Item]) -> String {
+    let start = Time(items[0].arrival);
+    let lines: Vec<_> = items.iter().map(Item::line).collect();
+    match format {
+        "json" if items.len() == 1 => {
+            format!("{{\"seq\":{number},\"start\":{start},\"exit\":0,\"item\":\"{}\"}}\n", lines[0])
         }
-        let told = text(&output.stdout);
-        let told: Vec<_> = told.lines().take_while(|line| line.starts_with("item ")).collect();
-        assert_eq!(told, wanted);
-        assert_eq!(output.status.code(), Some(if too_early > 0 { 75 } else { 0 }));
-        let told: Value = serde_json::from_slice(&output.stderr).expect("JSON");
-        assert_eq!((&told["read"], &told["too_early"]), (&case.items.len().into(), &too_early.into()));
-        for ((rate, found), told) in case.rates.iter().zip(&found).zip(told["limits"].as_array().unwrap()) {
-            if found.items > 0 {
-                found.check(rate, told);
-            }
-        }
+        "json" => format!("{{\"seq\":{number},\"start\":{start},\"items\":{lines:?},\"seqs\":[]}}\n"),
+        _ => format!("{number}\t{start}\t0.0\t0.0\t1\t0\t0\t{}\n", lines.join("\t")),
+    }
+}
+
+#[test]
+fn an_audit_of_batches_finds_what_the_model_finds() {
+    for_each_case(CASES, |case| {
+        let mut random = case.random.clone();
+        let releases: Vec<_> = case.items.chunk_by(|_, _| random.bool()).collect();
+        let format = *random.choice(&["tsv", "json"]).expect("a format");
+        let header = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
+        let header = if format == "tsv" { header } else { "" }.to_owned();
+        let rows = releases.iter().zip(1..).map(|(items, number)| row(format, number, items));
+        check(case, &releases, &audit(case, "", header + &rows.collect::<String>()));
     });
 }

@@ -1,6 +1,6 @@
 //! What the model takes from the program: the policy, and the ledger's rules.
 
-use throttle::config::{Defaults, RateText};
+use throttle::config::Rate;
 use throttle::store::ledger::{BookingRules, Ledger, NOBODY, Owner};
 use throttle::store::{Answer, MemoryLog, Order, Overruns, Policy, Reserve, Slot};
 use throttle::time::Time;
@@ -28,8 +28,7 @@ pub(super) struct Terms {
 impl Terms {
     /// Of `count` per `period`, with a deadline of one tick; `horizon` in ticks, too.
     pub(super) fn new(count: u64, period: u64, horizon: u64, span: u64) -> Self {
-        let rate = format!("{count}/{period}ms").parse::<RateText>().expect("a rate");
-        let rate = rate.resolve(&Defaults::default()).expect("resolved");
+        let rate = format!("{count}/{period}ms").parse::<Rate>().expect("a rate");
         let reserve =
             Reserve { least: TICK, dearest_part: 1, floor: TICK, most: TICK, longest: 0, ..Reserve::LOCAL };
         let policy = Policy { horizon: horizon * TICK, span, ..Policy::new(&[rate], reserve) };

@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use nix::sys::signal::Signal;
 use throttle::cli;
-use throttle::config::{Config, Plan, Run, Verb};
+use throttle::config::{self, Config, Plan, Run, Verb};
 use throttle::exit::{End, Exit, JobEnd};
+use throttle::records::JobLog;
 use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
@@ -31,6 +32,8 @@ pub(crate) struct Ran {
     pub(crate) end: u64,
     pub(crate) attempt: u64,
     pub(crate) line: String,
+    /// The numbers of its items, and these.
+    pub(crate) items: Vec<(u64, Vec<u8>)>,
 }
 
 /// What has become of a run.
@@ -40,7 +43,7 @@ pub(crate) struct Outcome {
     pub(crate) stats: Stats,
 }
 
-/// Runs `throttle` with these arguments on lines that arrive in `blocks`, with commands that `behave` as told for each
+/// Runs `throttle` with these arguments on items that arrive in `blocks`, with commands that `behave` as told for each
 /// line and attempt.
 pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
     let args = [&["throttle"], args, &["--", "simulated"]].concat();
@@ -49,7 +52,9 @@ pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) 
     let shared = Rc::new(Shared::default());
     let sim = Sim::new(shared.clock.clone(), blocks.into_iter().map(Ok));
     let mut world = JobsWorld { sim, shared: Rc::clone(&shared) };
-    let mut sink = SimulatedJobs { shared: Rc::clone(&shared), behave, jobs: commands.jobs.get() };
+    let delimiter = Delimiter::new(&config.input.delimiter);
+    let (jobs, printed) = (commands.jobs.get(), Vec::new());
+    let mut sink = SimulatedJobs { shared: Rc::clone(&shared), behave, jobs, delimiter, printed };
     let (exit, stats) = drive(&mut world, &mut sink, &config, commands);
     Outcome { runs: shared.runs.take(), exit, stats }
 }
@@ -58,10 +63,19 @@ fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run)
     let rates = config.limits.given().expect("limits");
     let reporter = Reporter::silent();
     let mut schedule = Schedule::new(&Plan::of(config), rates, world.now()).with_commands(run, 7);
-    let delimiter = Delimiter::new(b"\n");
-    let exit =
-        Driver { world, sink, reporter: &reporter, delimiter, log: None, metrics: None }.run(&mut schedule);
+    let delimiter = Delimiter::new(&config.input.delimiter);
+    let log = open_log(config, run, &mut schedule);
+    let exit = Driver { world, sink, reporter: &reporter, delimiter, log, metrics: None }.run(&mut schedule);
     (exit, schedule.stats())
+}
+
+fn open_log(config: &Config, run: &Run, schedule: &mut Schedule) -> Option<JobLog> {
+    let log = JobLog::open(run.log.as_deref()?, run.log_format).expect("a log");
+    if let Some(resume) = run.resume {
+        let mut completed = log.done(resume).expect("a log");
+        schedule.skip(Box::new(move |item| completed.take(item)));
+    }
+    Some(if config.batch == config::BatchSize::SINGLE { log } else { log.of_batches() })
 }
 
 /// What the world and the commands share.
@@ -110,6 +124,9 @@ struct SimulatedJobs<F> {
     shared: Rc<Shared>,
     behave: F,
     jobs: usize,
+    delimiter: Delimiter,
+    /// What has ended, by its first item: its output is out at once.
+    printed: Vec<u64>,
 }
 
 impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
@@ -120,12 +137,17 @@ impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
         let bytes: Vec<_> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
-        let line = String::from_utf8(bytes).expect("text").trim_end().to_owned();
+        let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+        let numbered = |segment: &Segment| {
+            let items = self.delimiter.split(segment.bytes()).map(<[u8]>::to_vec);
+            (segment.first()..).zip(items).collect::<Vec<_>>()
+        };
+        let items = batch.segments().iter().flat_map(numbered).collect();
         let Behaviour { duration, code, retry_after } = (self.behave)(&line, batch.attempt());
         let (start, end, attempt) = (at.0, at.0 + duration, batch.attempt());
         let mut runs = self.shared.runs.borrow_mut();
         self.shared.running.borrow_mut().insert((end, runs.len()));
-        runs.push(Ran { start, end, attempt, line });
+        runs.push(Ran { start, end, attempt, line, items });
         let end = JobEnd { first: batch.first(), end: End::Exited(code), timed_out: false, retry_after };
         self.shared.endings.borrow_mut().push(end);
         Sent::All
@@ -146,7 +168,9 @@ impl<F: Fn(&str, u64) -> Behaviour> RunningJobs for SimulatedJobs<F> {
         let still = running.split_off(&(self.shared.clock.now().0 + 1, 0));
         let endings = self.shared.endings.borrow();
         let ended = std::mem::replace(&mut *running, still);
-        ended.into_iter().map(|(_, number)| endings[number]).collect()
+        let ended: Vec<_> = ended.into_iter().map(|(_, number)| endings[number]).collect();
+        self.printed.extend(ended.iter().map(|ended| ended.first));
+        ended
     }
 
     fn captures(&self) -> bool {
@@ -158,7 +182,7 @@ impl<F: Fn(&str, u64) -> Behaviour> RunningJobs for SimulatedJobs<F> {
     fn retire(&mut self, _: u64, _: u64) {}
 
     fn flush(&mut self) -> Flushed {
-        Flushed::default()
+        Flushed { printed: std::mem::take(&mut self.printed), ..Flushed::default() }
     }
 
     fn signal(&mut self, _: Signal) {}

@@ -3,6 +3,7 @@
 mod change;
 mod damage;
 mod held;
+mod told;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

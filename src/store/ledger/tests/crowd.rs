@@ -8,7 +8,7 @@ use fastrand::Rng;
 
 use super::audit::{Release, is_kept};
 use super::{for_each_seed, order};
-use crate::config::{Algorithm, Defaults, Rate, RateText};
+use crate::config::{Algorithm, Rate};
 use crate::store::{MemoryStore, Policy, Reserve, Slot, Store};
 use crate::time::Time;
 
@@ -105,7 +105,7 @@ fn rate(random: &mut Rng, algorithm: Algorithm) -> Rate {
     let text = format!("{count}/{period}ns,algo={algorithm}");
     let burst = random.u64(1..=20);
     let text = if algorithm == Algorithm::Bucket { format!("{text},burst={burst}") } else { text };
-    text.parse::<RateText>().expect("a rate").resolve(&Defaults::default()).expect("resolved")
+    text.parse().expect("a rate")
 }
 
 /// Such that a limit is used up at times, and at times not.

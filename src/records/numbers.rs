@@ -1,0 +1,62 @@
+//! The numbers of the items of a command, as they stand in a column: `1-3,7`.
+
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+
+/// Those that follow one another as a range.
+pub(super) fn text(numbers: impl Iterator<Item = u64>) -> String {
+    let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut().filter(|last| last.end().checked_add(1) == Some(number)) {
+            Some(last) => *last = *last.start()..=number,
+            None => ranges.push(number..=number),
+        }
+    }
+    let mut text = String::new();
+    for range in ranges {
+        let comma = if text.is_empty() { "" } else { "," };
+        let (first, last) = range.into_inner();
+        let _ = write!(text, "{comma}{first}");
+        if last > first {
+            let _ = write!(text, "-{last}");
+        }
+    }
+    text
+}
+
+/// Reads them. There may be more than anybody has noted: they are not counted.
+pub(super) fn read(text: &[u8]) -> Option<impl Iterator<Item = u64>> {
+    let ranges = str::from_utf8(text).ok()?.split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    });
+    Some(ranges.collect::<Option<Vec<_>>>()?.into_iter().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_what_follows_one_another() {
+        for (numbers, expected) in [
+            (&[7][..], "7"),
+            (&[1, 2], "1-2"),
+            (&[1, 3, 4, 5, 9], "1,3-5,9"),
+            (&[u64::MAX - 1, u64::MAX], "18446744073709551614-18446744073709551615"),
+            (&[5, 4, 4], "5,4,4"),
+        ] {
+            assert_eq!(text(numbers.iter().copied()), expected);
+            assert_eq!(read(expected.as_bytes()).unwrap().collect::<Vec<_>>(), numbers);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_read() {
+        for text in ["", "a", "1-", "-1", "1,,2", "1-2-3", "\u{e9}"] {
+            assert!(read(text.as_bytes()).is_none(), "{text}");
+        }
+        // Not made before it is asked for.
+        assert_eq!(read(b"0-18446744073709551615").unwrap().nth(9), Some(9));
+    }
+}

@@ -1,0 +1,50 @@
+//! What records are charged that are released together.
+
+use std::collections::HashMap;
+
+use super::Charger;
+use super::charger::Sharing;
+use crate::charge::{Draft, Key};
+
+/// The charges of one release: of limits with a cost of their own the sum, of others one; of limits with keys that for
+/// each key.
+#[derive(Default)]
+pub struct Together {
+    charges: Vec<Draft>,
+    /// Which of them is for a limit and a key, unless it is the first.
+    places: HashMap<(usize, Key), usize>,
+}
+
+impl Together {
+    /// Adds a record that `charger` has charged.
+    pub fn add(&mut self, charger: &Charger, mut record: Draft) {
+        let Some(first) = self.charges.first() else { return self.charges.push(record) };
+        let has_same_keys = first.keys == record.keys;
+        for (limit, sharing) in charger.sharing().enumerate() {
+            let place = if has_same_keys { 0 } else { self.place(limit, &sharing, &record) };
+            if let Some(charge) = self.charges.get_mut(place) {
+                let (cost, added) = (&mut charge.costs[limit], std::mem::take(&mut record.costs[limit]));
+                *cost = if sharing.sums { cost.saturating_add(added) } else { added.max(*cost) };
+            }
+        }
+        if record.costs.iter().any(|cost| *cost > 0) {
+            self.charges.push(record);
+        }
+    }
+
+    /// Which of the charges a limit makes of a record: the next one, if there is none yet.
+    fn place(&mut self, limit: usize, sharing: &Sharing, record: &Draft) -> usize {
+        let key = sharing.key.map(|key| &record.keys[key]).filter(|_| record.costs[limit] > 0);
+        match key {
+            Some(key) if Some(key) != sharing.key.map(|key| &self.charges[0].keys[key]) => {
+                *self.places.entry((limit, key.clone())).or_insert(self.charges.len())
+            }
+            _ => 0,
+        }
+    }
+
+    /// The charges: one, if all keys are the same.
+    pub fn charges(self) -> Vec<Draft> {
+        self.charges
+    }
+}

@@ -420,16 +420,16 @@ pub struct Cli {
 
     /// Note the end of each command in FILE
     ///
-    /// A line for each command, tab-separated, with a header: seq, start, wait, runtime, attempt, exit, signal, item. A batch
-    /// is one line, with a column for each item. What FILE holds is kept.
+    /// A line for each command, tab-separated, with a header: seq, start, wait, runtime, attempt, exit, signal, item. A
+    /// batch is one line, with a column for each item. What FILE holds is kept.
     #[arg(long, value_name = "FILE", help_heading = "Control")]
     pub(super) log: Option<PathBuf>,
 
     /// Write a new log as tsv (default) or json
     ///
-    /// json: an object a line, with the columns of the log as its members; an item that is not UTF-8 is an array of its bytes.
-    /// With -B there are items and seqs, lists, in place of item.
-    /// A log that is there already is continued in its own format.
+    /// json: an object a line, with the columns of the log as its members; an item that is not UTF-8 is an array of its
+    /// bytes. With -B there are items and seqs, lists, in place of item. A log that is there already is continued in
+    /// its own format.
     #[arg(
         long,
         value_name = "FORMAT",

@@ -119,7 +119,6 @@ impl Review {
     }
 }
 
-/// What the release of some items costs, and its keys.
 fn charge(charger: &mut Charger, number: u64, items: &[Cow<[u8]>], delimiter: usize) -> Result<Box<[Draft]>> {
     if let [item] = items {
         return Ok(Box::new([charge_item(charger, number, item, delimiter)?]));

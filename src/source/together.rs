@@ -6,8 +6,8 @@ use super::Charger;
 use super::charger::Sharing;
 use crate::charge::{Draft, Key};
 
-/// The charges of one release: of limits with a cost of their own the sum, of others one; of limits with keys that for each
-/// key.
+/// The charges of one release: of limits with a cost of their own the sum, of others one; of limits with keys that for
+/// each key.
 #[derive(Default)]
 pub struct Together {
     charges: Vec<Draft>,

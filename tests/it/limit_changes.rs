@@ -315,7 +315,8 @@ fn the_order_of_limits_does_not_matter() {
     });
 }
 
-/// A bucket that holds nothing fills up for an item from the release before it, not from the last one that it was charged.
+/// A bucket that holds nothing fills up for an item from the release before it, not from the last one that it was
+/// charged.
 #[test]
 fn what_waits_remembers_the_release_before_it_when_limits_change() {
     let rates = ["2/10ns,algo=bucket,cost=col:1,burst=0", "1/7ns,algo=interval"];

@@ -265,6 +265,7 @@ impl BookingRules {
         if let Some(returned) = ledger.owned.of(NOBODY, &one.costs).iter().find(|at| **at >= now) {
             return Ok((left, *returned));
         }
+        // Runs that have turns may be gone.
         Ok((left, self.earliest(ledger, log, now, &one)?))
     }
 

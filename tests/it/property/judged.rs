@@ -59,8 +59,8 @@ struct Release {
     at: u64,
 }
 
-/// Judges items that are released together, each limit what it charges for them: with `cost=` the sum, else one; with keys
-/// for each. Returns what is said of those that are too early.
+/// Judges items that are released together, each limit what it charges for them: with `cost=` the sum, else one; with
+/// keys for each. Returns what is said of those that are too early.
 fn judge_all(case: &Case, found: &mut [Found], release: &Release, items: &[Item]) -> Vec<String> {
     let mut said = Vec::new();
     for (rate, found) in case.rates.iter().zip(found) {

@@ -250,10 +250,9 @@ fn what_is_left_is_what_could_be_booked() {
                 let (rules, mut log) = (&state.rules, state.log.clone());
                 let left = rules.left(&state.ledger, &mut log, Time(now), (limit, capacity)).unwrap();
                 assert_eq!((state.ledger.clone(), log.units), before, "nothing is used");
-                // Whoever has a turn may be gone.
-                let mut asked = state.clone();
-                asked.ledger.turns = Time::ZERO;
-                let answer = asked.book(now, &order(&costs, capacity + 1));
+                let mut without_turns = state.clone();
+                without_turns.ledger.turns = Time::ZERO;
+                let answer = without_turns.book(now, &order(&costs, capacity + 1));
                 let free = answer.slots.iter().filter(|slot| slot.at.0 <= now).count() as u64;
                 assert_eq!(left.0, free.min(capacity), "{quota:?}");
                 let first = answer.slots.first().map(|slot| slot.at);

@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::recorded::RowItems;
-use super::row::{Entry, Instants, Noted};
+use super::row::{Entry, Instants, Noted, RowItems};
 
 /// What each line begins with.
 pub(super) const START: &str = "{\"seq\":";

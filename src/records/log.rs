@@ -144,6 +144,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::time::Time;
 
     fn note(log: &mut JobLog, seq: u64, item: &[u8], end: End) {
         let (started, items) = (Time::ZERO, vec![(seq, item)]);

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use smallvec::SmallVec;
-
 use super::json;
+use super::row::RowItems;
 use super::tsv::Columns;
 use crate::config::{Arrivals, Selector};
 use crate::printable::excerpt;
@@ -36,9 +35,6 @@ enum Layout {
     /// A log of jobs, as JSON lines.
     Json,
 }
-
-/// Items that were released together: nearly always one.
-pub(super) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
 /// A record that happened.
 #[derive(Debug)]

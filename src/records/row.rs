@@ -2,9 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::recorded::RowItems;
+use smallvec::SmallVec;
+
 use crate::exit::End;
 use crate::time::Time;
+
+/// Items that were released together: nearly always one.
+pub(super) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
 /// What a line says.
 pub(super) struct Noted<'a> {

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use super::escape::{escape, unescape};
 use super::numbers;
-use super::recorded::RowItems;
-use super::row::{Entry, Instants, Noted};
+use super::row::{Entry, Instants, Noted, RowItems};
 
 /// The first line.
 pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";

@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use super::guard;
 use super::lock::{Lock, TryLock};
-use super::refusal::OrFailed;
+use super::refusal::{OrFailed, present};
 use crate::store::StoreError;
 
 /// Which files there are: the database, and what SQLite keeps beside one that is in use. Each by device and inode.
@@ -69,14 +69,6 @@ pub(super) fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
 pub(super) fn remove_companions(path: &Path) -> Result<(), StoreError> {
     let remove = |path| present(fs::remove_file(path)).or_failed(path, "cannot remove it").map(drop);
     companions(path).iter().try_for_each(|path| remove(path))
-}
-
-/// `None` if there is no such file.
-pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        found => found.map(Some),
-    }
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

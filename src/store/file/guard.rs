@@ -8,8 +8,7 @@ use std::path::Path;
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 
-use super::files::present;
-use super::refusal::{OrFailed, refused};
+use super::refusal::{OrFailed, present, refused};
 use crate::store::StoreError;
 
 /// What can be read and written by others.

@@ -10,7 +10,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::files::{companions, present};
+use super::files::companions;
+use super::refusal::present;
 
 const LOG_HEADER: u64 = 32;
 const FRAME_HEADER: u64 = 24;

@@ -25,6 +25,14 @@ pub(super) enum Flaw {
     Version(u32),
 }
 
+/// `None` if there is no such file.
+pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// Names the file that an error is about.
 pub(super) trait About<T> {
     /// SQLite objects, or what it has found cannot be; unless it is told already.

@@ -1,7 +1,7 @@
 //! What becomes of an answer.
 
 use super::RedisStore;
-use super::asking::Asked;
+use super::asked::Asked;
 use super::clock::Micros;
 use super::distance::too_slow;
 use super::failure::ServerFailure;

@@ -1,13 +1,14 @@
 //! What a server is asked: how long it takes to answer, and for slots.
 
+use super::asked::Asked;
 use super::calendar::ScriptCalendar;
 use super::clock::Exchange;
 use super::distance::round_trip;
 use super::failure::ServerFailure;
-use super::nodes::{NodeId, Nodes};
+use super::nodes::Nodes;
 use super::observations::Observations;
 use super::returnable::NodeSlot;
-use super::script::{BookedSlots, BookingRequest, BookingScript, ScriptCharge, Seen, redis_key};
+use super::script::{BookingRequest, BookingScript, ScriptCharge, redis_key};
 use super::shared_policy::SharedPolicy;
 use super::socket::Timeouts;
 use crate::config::Server;
@@ -25,28 +26,6 @@ pub(super) struct Probed {
     pub(super) is_kept: bool,
     /// Until when all keys are held.
     pub(super) held: Option<Time>,
-}
-
-pub(super) struct Asked {
-    pub(super) node: NodeId,
-    pub(super) charges: Vec<ScriptCharge>,
-    pub(super) exchange: Exchange,
-    pub(super) booked: BookedSlots,
-}
-
-impl Asked {
-    /// Whether what is kept does not follow from what was seen before, of what still matters.
-    pub(super) fn is_of_another_history(&self) -> bool {
-        let is_another = |(charge, seen): (&ScriptCharge, &Seen)| {
-            let known = charge.seen;
-            known.epoch > 0 && known.epoch != seen.epoch && known.matters_until > self.booked.now
-        };
-        self.charges.iter().zip(&self.booked.seen).any(is_another)
-    }
-
-    pub(super) fn slots(&self) -> Vec<NodeSlot> {
-        self.booked.slots.iter().map(|&micros| NodeSlot { node: self.node, micros }).collect()
-    }
 }
 
 /// Asks, over connections that are kept.

@@ -14,10 +14,10 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use throttle::charge::Key;
 use throttle::cli;
-use throttle::config::{Defaults, Plan, RateText};
+use throttle::config::{Plan, Rate};
 use throttle::gate::{Limiter, Single};
-use throttle::rule::{Algorithm, Ask, Named, Rule as _, Sliding, Terms, Visitor};
-use throttle::runtime::sim::{Clock, Sim};
+use throttle::rule::{Algorithm, Ask, NamedRule, Rule as _, Sliding, Terms, Visitor};
+use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, World};
 use throttle::schedule::Schedule;
 use throttle::sink::{Sent, Sink};
@@ -41,7 +41,7 @@ struct Alone;
 impl Visitor for Alone {
     type Output = Box<dyn Limiter>;
 
-    fn visit<R: Named>(self) -> Box<dyn Limiter> {
+    fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
         Box::new(Single::new(R::new(TERMS)))
     }
 }
@@ -105,7 +105,7 @@ fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
     bencher.counter(ItemsCount::new(items)).bench_local(|| {
         let rates = config.limits.given().expect("limits");
         let reader = Reader::new(&input[..], Delimiter::new(b"\n"), 1 << 20);
-        let mut world = Sim::new(Clock::default(), reader);
+        let mut world = Sim::new(SimClock::default(), reader);
         let (mut sink, reporter) = (Nowhere, Reporter::silent());
         let mut schedule = Schedule::new(&Plan::of(&config), rates, world.now());
         let delimiter = Delimiter::new(b"\n");
@@ -149,7 +149,7 @@ fn schedule_keyed(bencher: Bencher<'_, '_>) {
 const NO_LIMIT: &str = "60000/ms";
 
 fn policy(rate: &str) -> Policy {
-    let rate = rate.parse::<RateText>().and_then(|rate| rate.resolve(&Defaults::default()));
+    let rate = rate.parse::<Rate>();
     Policy::new(&[rate.expect("a rate")], Reserve::LOCAL)
 }
 
@@ -229,7 +229,7 @@ impl Drop for Server {
     }
 }
 
-/// Bookings of so many slots each, over one connection to a server on this machine.
+/// Bookings of `count` slots each, over one connection to a server on this machine.
 fn book_on_a_server(bencher: Bencher<'_, '_>, rate: &str, count: u64) {
     const ROUNDS: u64 = 1000;
     let directory = tempfile::tempdir().expect("a directory");

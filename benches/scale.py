@@ -19,7 +19,7 @@ THROTTLE = os.environ.get("THROTTLE", os.path.join(HERE, "..", "target", "debug"
 DOUBLINGS = 3
 REPEATS = 3
 
-# The cost of an item may be so many times as much after all doublings; if it were in proportion to the size, it would be
+# The cost of an item may be this many times as much after all doublings; if it were in proportion to the size, it would be
 # eight times as much.
 MOST = 2.5
 

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use throttle::charge::Draft;
-use throttle::config::{Defaults, Rate, RateText};
+use throttle::config::Rate;
 use throttle::source::Charger;
 
 fn main() {
@@ -18,7 +18,7 @@ fn main() {
 const RECORDS: usize = 10_000;
 
 fn rate(text: &str) -> Rate {
-    text.parse::<RateText>().and_then(|rate| rate.resolve(&Defaults::default())).expect("a valid rate")
+    text.parse().expect("a valid rate")
 }
 
 fn charges(bencher: Bencher<'_, '_>, limit: &str, record: impl Fn(usize) -> String) {

@@ -1,8 +1,8 @@
 //! The process as it was found, before the standard library's own start changes it.
 //!
-//! Before `main`, std opens /dev/null in place of a closed stdin, stdout or stderr, and ignores SIGPIPE.
-//! We need both as they were: writing to a stdout that was closed is an error, and commands inherit the signal dispositions
-//! that we inherited. So this runs earlier, when the program is loaded.
+//! Before `main`, std opens /dev/null in place of a closed stdin, stdout or stderr, and ignores SIGPIPE. We need both
+//! as they were: writing to a stdout that was closed is an error, and commands inherit the signal dispositions that we
+//! inherited. So this runs earlier, when the program is loaded.
 //!
 //! Signals that were ignored stay ignored, as in a shell. Blocked ones are unblocked: the mask was rarely meant for us.
 //! Commands get the mask and the dispositions as they were found.
@@ -80,7 +80,6 @@ impl Inherited {
         self.mask.filter(|mask| HEARD.into_iter().any(|signal| mask.contains(signal)))
     }
 
-    /// Whether `signal` was ignored.
     pub(crate) fn ignores(self, signal: c_int) -> bool {
         WATCHED.into_iter().zip(self.ignored).any(|(watched, is_ignored)| watched == signal && is_ignored)
     }

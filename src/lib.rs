@@ -42,23 +42,22 @@
 //!
 //! **What servers say of their quotas**: a row in `sink/jobs/dialects.rs`.
 //!
-//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its slots, its tests), its script `rule/NAME.lua`, and its name in
-//! `rule/mod.rs`, in whose match the compiler asks for it. Then ALGORITHMS in
-//! `man/throttle.1.in`; help and completions take
-//! theirs from the facts, and the random tests the name. What these expect of the rule stands in `tests/it/property` and in
-//! `store/ledger/tests/audit.rs`.
+//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its slots, its tests), its script `rule/NAME.lua`, and its
+//! name in `rule/mod.rs`, in whose match the compiler asks for it. Then ALGORITHMS in `man/throttle.1.in`; help and
+//! completions take theirs from the facts, and the random tests the name. What these expect of the rule stands in
+//! `tests/it/property` and in `store/ledger/tests/audit.rs`.
 //!
-//! **A selector**: `config/selector.rs` (parse, print), `source/select.rs` (find it in the bytes of an item), the manual. In a
-//! command it is a placeholder without more ado: `config/template.rs`, `sink/jobs/expander.rs`.
+//! **A selector**: `config/selector.rs` (parse, print), `source/select.rs` (find it in the bytes of an item), the
+//! manual. In a command it is a placeholder without more ado: `config/template.rs`, `sink/jobs/expander.rs`.
 //!
-//! **An output mode**: `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`; something else than standard
-//! output or commands: a `Sink` of its own in `sink`, and `verbs/run.rs`, which picks it.
+//! **An output mode**: `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`; something else than
+//! standard output or commands: a `Sink` of its own in `sink`, and `verbs/run.rs`, which picks it.
 //!
-//! **A store**: a room below `store` with a `Store`, its state in `config/state.rs`, `store/open.rs`, and `tests/it/stores.rs`,
-//! which holds every store to the same tests.
+//! **A store**: a room below `store` with a `Store`, its state in `config/state.rs`, `store/open.rs`, and
+//! `tests/it/stores.rs`, which holds every store to the same tests.
 //!
-//! **An option**: `cli/args.rs`, `cli/meaning.rs`, a field in `config`, and where it is used. In the manual, its line under OPTIONS
-//! is made of the short help; a section of `man/throttle.1.in` tells the rest.
+//! **An option**: `cli/args.rs`, `cli/meaning.rs`, a field in `config`, and where it is used. In the manual, its line
+//! under OPTIONS is made of the short help; a section of `man/throttle.1.in` tells the rest.
 //!
 //! # The library alone
 //!

@@ -13,7 +13,6 @@ const CERTAIN: usize = 512;
 /// Milliseconds from one look at something that is not to block to the next.
 const LOOK: u8 = 5;
 
-/// Which of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
     Stdout,

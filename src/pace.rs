@@ -1,7 +1,8 @@
 //! Pacing a program of one's own, by the limits that the command line knows.
 //!
-//! A limit is written as on the command line: `10/s`, `5000/h,algo=bucket,burst=50`, `1/s,key=host`. What `key=` and `cost=`
-//! select is found in an *item*, some bytes that stand for a request: its URL, a line of words, a JSON document.
+//! A limit is written as on the command line: `10/s`, `5000/h,algo=bucket,burst=50`, `1/s,key=host`. What `key=` and
+//! `cost=` select is found in an *item*, some bytes that stand for a request: its URL, a line of words, a JSON
+//! document.
 //!
 //! A loop that may block uses a [`Pacer`]:
 //!
@@ -19,10 +20,10 @@
 //! # }
 //! ```
 //!
-//! A program that has a timer and a clock of its own, asynchronous or simulated, uses [`Pace`], which has neither: it is told
-//! the time, and answers with an instant. Three steps, as nothing that really happens happens at an instant: *admit* what may
-//! go at an instant read before, do it, and *commit* it at an instant read after. So the distance between the end of one and
-//! the start of the one that had to wait for it is what the limit says, and never less.
+//! A program that has a timer and a clock of its own, asynchronous or simulated, uses [`Pace`], which has neither: it
+//! is told the time, and answers with an instant. Three steps, as nothing that really happens happens at an instant:
+//! *admit* what may go at an instant read before, do it, and *commit* it at an instant read after. So the distance
+//! between the end of one and the start of the one that had to wait for it is what the limit says, and never less.
 //!
 //! ```
 //! # fn main() -> Result<(), throttle::pace::Error> {
@@ -44,9 +45,9 @@
 //!
 //! # What is promised
 //!
-//! What `throttle(1)` says of its algorithms holds for what is committed: with the default one, no window of the period has
-//! more than the limit between the end of a release and the start of another. Items are asked about one by one; which of
-//! several goes first is the caller's to decide. Nothing is shared with other processes.
+//! What `throttle(1)` says of its algorithms holds for what is committed: with the default one, no window of the period
+//! has more than the limit between the end of a release and the start of another. Items are asked about one by one;
+//! which of several goes first is the caller's to decide. Nothing is shared with other processes.
 //!
 //! # Beside others
 //!
@@ -65,7 +66,8 @@
 //!
 //! `cargo bench --bench pace` measures a decision beside governor's.
 //!
-//! This module keeps to semantic versioning. The rest of the crate is the program `throttle`, and may change at any time.
+//! This module keeps to semantic versioning. The rest of the crate is the program `throttle`, and may change at any
+//! time.
 
 use std::fmt;
 use std::rc::Rc;
@@ -73,9 +75,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::charge::{Charge, Key};
-use crate::config::{Defaults, Limits};
+use crate::config::{Defaults, LimitOptions};
 use crate::gate::{Charges, Gate, Own, Part, Request};
-use crate::rule::Verdict;
 use crate::source::Charger;
 use crate::time::{Time, Wall};
 
@@ -105,8 +106,8 @@ impl Item {
     }
 }
 
-/// A release that was admitted, and has to be [committed](Pace::commit) once it has happened. One that is dropped has not
-/// happened, and charges nothing.
+/// A release that was admitted, and has to be [committed](Pace::commit) once it has happened. One that is dropped has
+/// not happened, and charges nothing.
 #[derive(Debug)]
 #[must_use = "what is not committed is not charged"]
 pub struct Admission(Charges);
@@ -133,8 +134,9 @@ impl Pace {
     /// # Errors
     /// A line that is no limit, or none at all.
     pub fn new(limits: &str, now: Instant) -> Result<Self, Error> {
-        let rates =
-            Limits { sources: Vec::new(), defaults: Defaults::default() }.parse(limits).map_err(Error)?;
+        let rates = LimitOptions { sources: Vec::new(), defaults: Defaults::default() }
+            .parse(limits)
+            .map_err(Error)?;
         if rates.is_empty() {
             return Err(Error(anyhow::anyhow!("no limit given: add one, such as 10/s")));
         }
@@ -144,7 +146,8 @@ impl Pace {
         Ok(pace)
     }
 
-    /// What the clock on the wall shows `now`: needed again when it was set, by limits that go by the calendar or have hours.
+    /// What the clock on the wall shows `now`: needed again when it was set, by limits that go by the calendar or have
+    /// hours.
     pub fn set_clock(&mut self, now: Instant, shown: SystemTime) {
         let shown = nanos(shown.duration_since(UNIX_EPOCH).unwrap_or_default());
         let now = self.time(now);
@@ -161,12 +164,11 @@ impl Pace {
         Ok(Item { costs, keys, since: self.time(since) })
     }
 
-    /// The first instant from `now` on at which `item` may be released, if there is one and nothing else is committed before.
+    /// The first instant from `now` on at which `item` may be released, if there is one and nothing else is committed
+    /// before.
     pub fn earliest(&self, item: &Item, now: Instant) -> Option<Instant> {
-        match self.gate.ask(Part::All, &item.request(), self.time(now)).from {
-            Verdict::At(at) => self.origin.checked_add(Duration::from_nanos(at.0)),
-            Verdict::Never => None,
-        }
+        let at = self.gate.ask(Part::All, &item.request(), self.time(now)).from.instant()?;
+        self.origin.checked_add(Duration::from_nanos(at.0))
     }
 
     /// Admits `item` at `now`, an instant read before it is released.
@@ -232,7 +234,8 @@ impl Pacer {
     }
 }
 
-/// Leave for one release. It is charged when this is dropped, by the clock then: so drop it once the release has happened.
+/// Leave for one release. It is charged when this is dropped, by the clock then: so drop it once the release has
+/// happened.
 #[must_use = "the release is charged when this is dropped"]
 pub struct Permit<'a> {
     pace: &'a mut Pace,

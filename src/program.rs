@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::cli::{self, Instead};
-use crate::config::{Action, Config, Report};
+use crate::config::{Config, Report, Verb};
 use crate::exit::Exit;
 use crate::store::StoreError;
 use crate::ui::report::Reporter;
@@ -29,9 +29,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn with_items(config: &Config) -> anyhow::Result<Exit> {
     let setup = Setup::new(config)?;
     match &config.action {
-        Action::Pass | Action::Run(_) => verbs::run(setup),
-        Action::Once(once) => verbs::once(setup, once),
-        Action::DryRun { arrivals, at, .. } => verbs::plan(setup, arrivals.as_ref(), *at),
-        Action::Audit(arrivals) => verbs::audit(setup, arrivals),
+        Verb::Pass | Verb::Run(_) => verbs::run(setup),
+        Verb::Once(once) => verbs::once(setup, once),
+        Verb::DryRun { arrivals, at, .. } => verbs::plan(setup, arrivals.as_ref(), *at),
+        Verb::Audit(arrivals) => verbs::audit(setup, arrivals),
     }
 }

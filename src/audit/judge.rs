@@ -4,7 +4,7 @@ use super::tally::Numbers;
 use super::window::Window;
 use crate::config::Rate;
 use crate::gate::Accounts;
-use crate::rule::{Ask, InHours, Named, Rule, Terms, Verdict, Visitor};
+use crate::rule::{Ask, InHours, NamedRule, Rule, Terms, Verdict, Visitor};
 use crate::time::{Time, Wall};
 
 /// A limit that judges what was released, by all or by each key.
@@ -47,7 +47,7 @@ struct Ruling<'a>(&'a Rate, Terms);
 impl Visitor for Ruling<'_> {
     type Output = Box<dyn Judge>;
 
-    fn visit<R: Named>(self) -> Box<dyn Judge> {
+    fn visit<R: NamedRule>(self) -> Box<dyn Judge> {
         let Ruling(rate, terms) = self;
         let rule = R::new(terms);
         // What may have waited since the release before it depends on when that was, however long ago.

@@ -1,9 +1,9 @@
 use super::*;
-use crate::config::{Defaults, RateText};
+use crate::config::Rate;
 use crate::rule::Verdict;
 
 fn rate(text: &str) -> Rate {
-    text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+    text.parse::<Rate>().unwrap()
 }
 
 /// The numbers of the releases that are too early, what is in their windows, and by how much they are.

@@ -10,9 +10,9 @@ use clap::{ArgAction, Parser, ValueHint};
 
 use super::{help, packaged};
 use crate::config::{
-    Algorithm, Arrivals, Backoff, Batch, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume,
-    Selector, Source, Stats, Tag, Until, When, parse_count, parse_delimiter, parse_duration, parse_instant,
-    parse_limit_count, parse_limit_period, parse_size,
+    Algorithm, Arrivals, Backoff, BatchSize, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume,
+    Selector, Source, StatsFormat, Tag, Until, When, parse_count, parse_delimiter, parse_duration,
+    parse_instant, parse_limit_count, parse_limit_period, parse_size,
 };
 use crate::time::Time;
 
@@ -67,8 +67,8 @@ pub struct Cli {
     /// the period after its end), during=HOURS (it is asked only then, as in Mon-Fri@09:00-17:00) and tz=ZONE (of
     /// these hours, or of the calendar; by default the zone of the system).
     ///
-    /// 0/s,during=HOURS releases nothing at these hours. N/running[,key=SEL] admits a command while fewer than N are running, in all or
-    /// of its key.
+    /// 0/s,during=HOURS releases nothing at these hours. N/running[,key=SEL] admits a command while fewer than N are
+    /// running, in all or of its key.
     ///
     /// May be given several times, and together with -n and -p: an item is released when all limits admit it.
     ///
@@ -90,10 +90,10 @@ pub struct Cli {
 
     /// What an item costs: 5, bytes, col:2, .a.b [default: 1]
     ///
-    /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter),
-    /// .path.to.value (in JSON) or re:REGEX (the first group, or all of the match). Or it is a number, the same for
-    /// all items. An item without a cost, or that costs more than a limit ever admits, is an error: see --on-bad. For every limit
-    /// that has no cost= of its own.
+    /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter), .path.to.value
+    /// (in JSON) or re:REGEX (the first group, or all of the match). Or it is a number, the same for all items. An item
+    /// without a cost, or that costs more than a limit ever admits, is an error: see --on-bad. For every limit that has
+    /// no cost= of its own.
     #[arg(short, long, value_name = "SEL", allow_negative_numbers = true, help_heading = "Limits")]
     pub(super) cost: Option<Selector>,
 
@@ -126,7 +126,7 @@ pub struct Cli {
 
     /// Look at most N items ahead for one that may go [default: 1024]
     ///
-    /// At most so many wait in the lanes of their keys; then reading stops until one is released.
+    /// At most N wait in the lanes of their keys; then reading stops until one is released.
     #[arg(long, value_name = "N", value_parser = parse_lookahead, help_heading = "Limits", hide_short_help = true)]
     pub(super) lookahead: Option<NonZeroU64>,
 
@@ -140,17 +140,18 @@ pub struct Cli {
 
     /// Delay each release at random by up to DUR
     ///
-    /// From the instant at which the limits would admit it; then they are asked again. So releases are never closer together than
-    /// the limits allow, and items with the same keys keep their order. With DUR,seed=N, the same items are delayed by as
-    /// much each time, also in a dry run; -v tells the seed of a run without one.
+    /// From the instant at which the limits would admit it; then they are asked again. So releases are never closer
+    /// together than the limits allow, and items with the same keys keep their order. With DUR,seed=N, the same items
+    /// are delayed by as much each time, also in a dry run; -v tells the seed of a run without one.
     #[arg(long, value_name = "DUR", hide_short_help = true, help_heading = "Limits")]
     pub(super) jitter: Option<Jitter>,
 
     /// Share the limits with all runs that name this STATE
     ///
-    /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a file,
-    /// for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME, redis+sentinel://HOST/MASTER/NAME and
-    /// unix:///SOCKET?name=NAME are for runs on many. @FILE reads one of these from FILE. Without -s, $THROTTLE_STATE counts. All runs have to give the same limits.
+    /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a
+    /// file, for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME, redis+sentinel://HOST/MASTER/NAME and
+    /// unix:///SOCKET?name=NAME are for runs on many. @FILE reads one of these from FILE. Without -s, $THROTTLE_STATE
+    /// counts. All runs have to give the same limits.
     #[arg(short, long, value_name = "STATE", help_heading = "Limits")]
     pub(super) state: Option<String>,
 
@@ -168,10 +169,15 @@ pub struct Cli {
 
     /// Print how much of the limits of STATE is used, release nothing
     ///
-    /// For each limit: how many slots are used, how many are free, and when the next one is; and which process holds the
-    /// lock of a file, if one does. Then what is held (see --hold), and whether runs wait for their turn. Without -s STATE, the
-    /// names of all states.
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["command", "reset_state", "dry_run"], help_heading = "Limits")]
+    /// For each limit: how many slots are used, how many are free, and when the next one is; and which process holds
+    /// the lock of a file, if one does. Then what is held (see --hold), and whether runs wait for their turn. Without
+    /// -s STATE, the names of all states.
+    #[arg(
+        long,
+        hide_short_help = true,
+        conflicts_with_all = ["command", "reset_state", "dry_run"],
+        help_heading = "Limits"
+    )]
     pub(super) status: bool,
 
     /// Hold all runs of STATE for DUR, and do nothing else
@@ -195,14 +201,14 @@ pub struct Cli {
     ///
     /// One or more bytes, with C escapes such as \t, \0 or \x1e.
     #[arg(short, long, value_name = "D", value_parser = parse_delimiter, help_heading = "Input")]
-    pub(super) delimiter: Option<Delimiter>,
+    pub(super) delimiter: Option<DelimiterBytes>,
 
     /// What separates fields, for col:N [default: blanks]
     ///
     /// One or more bytes, with C escapes such as \t. Every one of them ends a field, so fields may be empty.
     /// Without it, runs of blanks separate fields, as in awk.
     #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, help_heading = "Input")]
-    pub(super) field_separator: Option<Delimiter>,
+    pub(super) field_separator: Option<DelimiterBytes>,
 
     /// Longest item allowed [default: 64Mi]
     ///
@@ -212,15 +218,15 @@ pub struct Cli {
 
     /// Remove white space around items, such as a CR
     ///
-    /// Blanks, tabs and carriage returns at both ends, as from files that come from Windows. Costs, keys, COMMAND and the
-    /// output get the rest. An item may become empty: see --skip-blank.
+    /// Blanks, tabs and carriage returns at both ends, as from files that come from Windows. Costs, keys, COMMAND and
+    /// the output get the rest. An item may become empty: see --skip-blank.
     #[arg(long, help_heading = "Input")]
     pub(super) trim: bool,
 
     /// Skip items that are empty or only white space
     ///
-    /// They are neither released nor charged, and appear in no count. They keep their numbers, so that those of the other
-    /// items are still those of the lines.
+    /// They are neither released nor charged, and appear in no count. They keep their numbers, so that those of the
+    /// other items are still those of the lines.
     #[arg(long, help_heading = "Input")]
     pub(super) skip_blank: bool,
 
@@ -230,17 +236,17 @@ pub struct Cli {
     ///
     /// fail: what came before it is released, then the run ends with status 1.
     ///
-    /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1 if
-    /// nothing worse happens, even with -q.
+    /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1
+    /// if nothing worse happens, even with -q.
     #[arg(long, value_name = "WHAT", hide_possible_values = true, help_heading = "Input")]
     #[arg(value_parser = choice::<OnBad>())]
     pub(super) on_bad: Option<OnBad>,
 
     /// What stands for the item in COMMAND [default: {}]
     ///
-    /// It is replaced wherever it occurs in COMMAND and its arguments. A selector in braces, such as {col:2}, {.user.id} or
-    /// {host}, stands for what it selects in the item, and {#} for the number of the item. If none of these occurs, the item
-    /// becomes the last argument.
+    /// It is replaced wherever it occurs in COMMAND and its arguments. A selector in braces, such as {col:2},
+    /// {.user.id} or {host}, stands for what it selects in the item, and {#} for the number of the item. If none of
+    /// these occurs, the item becomes the last argument.
     #[arg(short = 'I', value_name = "STR", help_heading = "Commands")]
     pub(super) placeholder: Option<OsString>,
 
@@ -249,12 +255,19 @@ pub struct Cli {
     /// COMMAND gets them as N arguments. Without DUR, a batch is what has arrived when its turn comes. With
     /// DUR, it first waits until it has N items, DUR has passed since the first of them, or the input ends.
     #[arg(short = 'B', long, value_name = "N[,DUR]", help_heading = "Commands")]
-    pub(super) batch: Option<Batch>,
+    pub(super) batch: Option<BatchSize>,
 
     /// Run up to N commands at once [default: 1]
     ///
     /// The limits still say when they start. With N over 1, the output of each is printed whole when it has ended.
-    #[arg(short, long, visible_short_alias = 'P', value_name = "N", value_parser = parse_jobs, allow_negative_numbers = true)]
+    #[arg(
+        short,
+        long,
+        visible_short_alias = 'P',
+        value_name = "N",
+        value_parser = parse_jobs,
+        allow_negative_numbers = true
+    )]
     #[arg(help_heading = "Commands")]
     pub(super) jobs: Option<NonZeroUsize>,
 
@@ -266,16 +279,16 @@ pub struct Cli {
 
     /// Let the outputs of commands mix
     ///
-    /// Commands write directly to standard output and standard error, also with -j. With --tag, each line is printed as soon as it
-    /// is complete, never within another.
+    /// Commands write directly to standard output and standard error, also with -j. With --tag, each line is printed as
+    /// soon as it is complete, never within another.
     #[arg(short, long, conflicts_with = "keep_order", hide_short_help = true, help_heading = "Commands")]
     pub(super) ungrouped: bool,
 
     /// Put the item and a tab before each line of output
     ///
-    /// Of COMMAND's standard output and standard error. With --tag=SEL, what SEL selects in the item, as for --cost; nothing, if
-    /// the item has no such part. Of a batch, all items, with blanks between them. With -u, or without -j, each line is
-    /// printed as soon as it is complete.
+    /// Of COMMAND's standard output and standard error. With --tag=SEL, what SEL selects in the item, as for --cost;
+    /// nothing, if the item has no such part. Of a batch, all items, with blanks between them. With -u, or without -j,
+    /// each line is printed as soon as it is complete.
     #[arg(long, value_name = "SEL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     #[arg(help_heading = "Commands")]
     pub(super) tag: Option<Tag>,
@@ -302,28 +315,30 @@ pub struct Cli {
 
     /// Wait before a retry: 1s..5m, or 22,75=1s..5m
     ///
-    /// [CODES=]MIN..MAX, or one time for a wait that stays the same. The wait is a random time between MIN and twice MIN, then four times MIN, and so on up to MAX.
-    /// Other items go on meanwhile; then the item is next in line. With --in-order it keeps its place, and the others wait.
-    /// A time that a command puts into $THROTTLE_HEADERS holds up everything with the same keys. With CODES, only
-    /// commands that exit with one of these are tried again, and none that was killed. Without --backoff, a retry goes when
-    /// the limits admit it.
+    /// [CODES=]MIN..MAX, or one time for a wait that stays the same.
+    /// The wait is a random time between MIN and twice MIN, then four times MIN, and so on up to MAX.
+    /// Other items go on meanwhile; then the item is next in line. With --in-order it keeps its place, and the others
+    /// wait. A time that a command puts into $THROTTLE_HEADERS holds up everything with the same keys. With CODES, only
+    /// commands that exit with one of these are tried again, and none that was killed. Without --backoff, a retry goes
+    /// when the limits admit it.
     #[arg(long, value_name = "WAIT", requires = "retries", help_heading = "Commands")]
     pub(super) backoff: Option<Backoff>,
 
     /// Hold for at most DUR when a server asks for a pause [default: 1h]
     ///
-    /// COMMAND tells in the file named by $THROTTLE_HEADERS what the server has said, as from curl -D "$THROTTLE_HEADERS", also
-    /// when it succeeds. Retry-After, or else a quota of which nothing is left, holds up everything with the same keys until
-    /// there is more. A server that asks for more than DUR is asked again after DUR.
+    /// COMMAND tells in the file named by $THROTTLE_HEADERS what the server has said, as from curl -D
+    /// "$THROTTLE_HEADERS", also when it succeeds. Retry-After, or else a quota of which nothing is left, holds up
+    /// everything with the same keys until there is more. A server that asks for more than DUR is asked again after
+    /// DUR.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Commands")]
     pub(super) max_hold: Option<u64>,
 
     /// When to end the run: soon,fail=10%, now,success=1
     ///
     /// soon: no more commands are started. now: running ones get TERM, too. fail=N: when N items have failed, after all
-    /// their retries. fail=N%: when N of a hundred have: of all items once the input has been read to its end, before that of
-    /// those that are done with, if these are three or more. success= and done= count items that succeeded, or ended in any way.
-    /// After success=, the status is 0.
+    /// their retries. fail=N%: when N of a hundred have: of all items once the input has been read to its end, before
+    /// that of those that are done with, if these are three or more. success= and done= count items that succeeded, or
+    /// ended in any way. After success=, the status is 0.
     #[arg(long, value_name = "WHEN", help_heading = "Commands")]
     pub(super) halt: Option<Halt>,
 
@@ -335,24 +350,25 @@ pub struct Cli {
 
     /// Wait for one release, then become COMMAND
     ///
-    /// Reads no items. COMMAND takes the place of throttle, with its standard input, output and error, and its status; {} in it
-    /// stays. Without COMMAND, it ends with 0. For scripts that share a limit: throttle --once -s NAME -r 1/s -- COMMAND. -c N
-    /// says what the release costs.
+    /// Reads no items. COMMAND takes the place of throttle, with its standard input, output and error, and its status;
+    /// {} in it stays. Without COMMAND, it ends with 0. For scripts that share a limit: throttle --once -s NAME -r 1/s
+    /// -- COMMAND. -c N says what the release costs.
     #[arg(long, conflicts_with_all = ["reset_state", "status"], help_heading = "Control")]
     pub(super) once: bool,
 
     /// Wait at most DUR for a release, or end with 75
     ///
-    /// As soon as it is known that the next release is further away. With --on-limit=drop, an item that was not released by DUR
-    /// after its arrival is discarded; with --on-limit=fail, it ends the run. With --once, DUR counts from the start; with 0, it is
-    /// released at once or not at all. Waiting for a store that is slow does not count: see --store-timeout.
+    /// As soon as it is known that the next release is further away. With --on-limit=drop, an item that was not
+    /// released by DUR after its arrival is discarded; with --on-limit=fail, it ends the run. With --once, DUR counts
+    /// from the start; with 0, it is released at once or not at all. Waiting for a store that is slow does not count:
+    /// see --store-timeout.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Control")]
     pub(super) max_wait: Option<u64>,
 
     /// Start nothing after DUR, or a TIME; end with 75
     ///
-    /// Counted from the start of the run; TIME is a date and a time, as for --at. Commands that run by then come to their end. If
-    /// items are left, it says how many, and the status is 75; with --log, --resume goes on.
+    /// Counted from the start of the run; TIME is a date and a time, as for --at. Commands that run by then come to
+    /// their end. If items are left, it says how many, and the status is 75; with --log, --resume goes on.
     #[arg(long, value_name = "DUR|TIME", help_heading = "Control")]
     pub(super) until: Option<Until>,
 
@@ -366,10 +382,10 @@ pub struct Cli {
 
     /// Check time stamps against the limits, release nothing
     ///
-    /// Reads when each item was released, and prints each that was too early: its number, its instant, how many there are in
-    /// its window, and by how much it was too early; at the end, also by a signal, for each limit, the worst window, how much of the
-    /// limit was used, and the highest and the mean rate. Exits with 75 if any was too early. With --stats=json, the numbers
-    /// follow as JSON.
+    /// Reads when each item was released, and prints each that was too early: its number, its instant, how many there
+    /// are in its window, and by how much it was too early; at the end, also by a signal, for each limit, the worst
+    /// window, how much of the limit was used, and the highest and the mean rate. Exits with 75 if any was too early.
+    /// With --stats=json, the numbers follow as JSON.
     ///
     /// A log of --log, or of the --joblog of parallel, is read as it is: costs and keys are those of its items.
     #[arg(long, help_heading = "Control")]
@@ -378,26 +394,27 @@ pub struct Cli {
 
     /// With --dry-run or --audit: where items tell their time
     ///
-    /// SEL[,tz=ZONE][,year=YEAR]: SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up to 9
-    /// decimals (since 1970, or since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO 8601, or as web
-    /// servers and syslog write it; a syslog message may be selected whole. ZONE, such as UTC, local, +01:00 or Europe/Berlin, is that of
-    /// times which name none. YEAR is that of the first, if they name none; without it, the last one that is not later
-    /// than now. In a dry run without --arrivals, all items arrive at 0.
+    /// SEL[,tz=ZONE][,year=YEAR]: SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up
+    /// to 9 decimals (since 1970, or since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO
+    /// 8601, or as web servers and syslog write it; a syslog message may be selected whole. ZONE, such as UTC, local,
+    /// +01:00 or Europe/Berlin, is that of times which name none. YEAR is that of the first, if they name none; without
+    /// it, the last one that is not later than now. In a dry run without --arrivals, all items arrive at 0.
     #[arg(long, value_name = "SEL", help_heading = "Control")]
     pub(super) arrivals: Option<Arrivals>,
 
     /// With --dry-run: what the clock shows when it starts
     ///
     /// TIME is a date, perhaps with a time, an offset or a zone: 2026-11-21, 2026-11-21T09:00, 2026-11-21T09:00+01:00,
-    /// 2026-11-21T09:00[Europe/Berlin]. Without it, the clock is that of --arrivals if these are since 1970, or else starts now.
+    /// 2026-11-21T09:00[Europe/Berlin]. Without it, the clock is that of --arrivals if these are since 1970, or else
+    /// starts now.
     #[arg(long, value_name = "TIME", requires = "dry_run", value_parser = parse_instant, hide_short_help = true)]
     #[arg(help_heading = "Control")]
     pub(super) at: Option<Time>,
 
     /// Sort items that are out of order by up to DUR
     ///
-    /// By the times of --arrivals. Without it, items that are out of order are an error, but for logs of commands, which are
-    /// sorted as a whole.
+    /// By the times of --arrivals. Without it, items that are out of order are an error, but for logs of commands,
+    /// which are sorted as a whole.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, help_heading = "Control")]
     pub(super) unsorted: Option<u64>,
 
@@ -426,9 +443,10 @@ pub struct Cli {
 
     /// Do not run again what the log says is done
     ///
-    /// Items that the log of --log has with exit 0 are passed over; all others are run. They are known by their content,
-    /// so the list may have been edited. Each time that an item was completed counts for one of its kind. With --resume=new,
-    /// items that the log has as failed are passed over as well, and only those that it does not have are run.
+    /// Items that the log of --log has with exit 0 are passed over; all others are run. They are known by their
+    /// content, so the list may have been edited. Each time that an item was completed counts for one of its kind. With
+    /// --resume=new, items that the log has as failed are passed over as well, and only those that it does not have are
+    /// run.
     #[arg(long, value_name = "WHICH", requires = "log", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "unfinished", hide_possible_values = true, value_parser = choice::<Resume>())]
     #[arg(help_heading = "Control")]
@@ -442,8 +460,8 @@ pub struct Cli {
 
     /// Print errors only
     ///
-    /// Leaves out warnings, which items failed, and what was left when the run ends early; the exit status still tells. Errors of
-    /// throttle itself are printed, and so are items that could not be given to COMMAND.
+    /// Leaves out warnings, which items failed, and what was left when the run ends early; the exit status still tells.
+    /// Errors of throttle itself are printed, and so are items that could not be given to COMMAND.
     #[arg(short, long, help_heading = "Control")]
     pub(super) quiet: bool,
 
@@ -461,17 +479,17 @@ pub struct Cli {
     ///
     /// json: as one JSON object on standard error, at the end, as the last line.
     ///
-    /// prom:FILE: as metrics for Prometheus, in FILE, which is replaced at the start, once a second and at the end. The textfile
-    /// collector of node_exporter reads files in its directory whose names end in .prom. Both may be given.
+    /// prom:FILE: as metrics for Prometheus, in FILE, which is replaced at the start, once a second and at the end. The
+    /// textfile collector of node_exporter reads files in its directory whose names end in .prom. Both may be given.
     #[arg(long, value_name = "FORMAT", help_heading = "Control")]
-    #[arg(value_parser = OsStringValueParser::new().try_map(|text| Stats::parse(&text)))]
-    pub(super) stats: Vec<Stats>,
+    #[arg(value_parser = OsStringValueParser::new().try_map(|text| StatsFormat::parse(&text)))]
+    pub(super) stats: Vec<StatsFormat>,
 
     /// Draw the releases over time to FILE, as SVG
     ///
-    /// At the end: what was released against what each limit allowed, and what was in each window against the limit; of limits
-    /// with keys, the busiest keys. With -, in characters to the width of the terminal, on standard error; of an audit, on
-    /// standard output.
+    /// At the end: what was released against what each limit allowed, and what was in each window against the limit; of
+    /// limits with keys, the busiest keys. With -, in characters to the width of the terminal, on standard error; of an
+    /// audit, on standard output.
     #[arg(long, value_name = "FILE", conflicts_with = "reset_state", help_heading = "Control")]
     pub(super) plot: Option<PathBuf>,
 
@@ -519,4 +537,4 @@ fn choice<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
 }
 
 /// Bytes that clap, which goes by the name of a type, is not to take for a list of values.
-type Delimiter = Vec<u8>;
+type DelimiterBytes = Vec<u8>;

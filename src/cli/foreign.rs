@@ -61,7 +61,8 @@ pub(super) fn source_advice(args: &[OsString]) -> Option<String> {
     let typed = args.iter().map(|arg| arg.to_str().unwrap_or_default()).take_while(|arg| *arg != "--");
     let source = typed.into_iter().find(|arg| SOURCES.contains(arg))?;
     Some(format!(
-        "{source} is of parallel: items come from stdin, as in printf '%s\\n' a b | throttle, or from -a FILE; if it is the command's own, put -- before the command"
+        "{source} is of parallel: items come from stdin, as in printf '%s\\n' a b | throttle, or from -a \
+         FILE; if it is the command's own, put -- before the command"
     ))
 }
 

@@ -64,7 +64,6 @@ fn algorithms() -> String {
     format!("{} or {last}", first.join(", "))
 }
 
-/// The help on `-A`, in a line.
 pub(super) fn on_algorithm() -> String {
     let default = Algorithm::default().to_string();
     format!("Rule: {}", algorithms().replace(&default, &format!("{default} (default)")))

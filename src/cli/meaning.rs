@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 use super::args::Cli;
 use super::misplaced;
 use crate::config::{
-    Action, Arrivals, Batch, Cleaning, Config, Defaults, Feed, Input, Limits, OnLimit, Output, Queue,
-    RateText, Report, Retry, Run, Shared, Source, State, Stats, Template, Upkeep, VARIABLE, check_shareable,
-    format_duration,
+    Arrivals, BatchSize, Cleaning, Config, Defaults, Feed, InputOptions, LimitOptions, OnLimit, Output,
+    QueueOptions, RateText, Report, Retry, Run, Shared, Source, State, StatsFormat, Template, Upkeep,
+    VARIABLE, Verb, check_shareable, format_duration,
 };
 use crate::time::SECOND;
 
@@ -43,7 +43,7 @@ impl Cli {
     pub(super) fn config(self) -> Result<Config> {
         let limits = self.limits()?;
         let input = self.input()?;
-        let batch = self.batch.unwrap_or(Batch::SINGLE);
+        let batch = self.batch.unwrap_or(BatchSize::SINGLE);
         let on_limit = self.on_limit.unwrap_or_default();
         let shared = self.shared()?;
         if shared.is_some() {
@@ -60,7 +60,7 @@ impl Cli {
         };
         let queue = self.queue();
         let (progress, plot) = (self.progress, self.plot.clone());
-        let (as_json, metrics) = (self.stats.contains(&Stats::Json), self.metrics()?);
+        let (as_json, metrics) = (self.stats.contains(&StatsFormat::Json), self.metrics()?);
         ensure!(
             !limits.count_exits() || !self.command.is_empty() || self.once || self.audit,
             "from=exit and N/running are for a command: add one, such as -- curl"
@@ -84,8 +84,8 @@ impl Cli {
     }
 
     /// How items wait, and for how long. A single release has its own patience.
-    fn queue(&self) -> Queue {
-        Queue {
+    fn queue(&self) -> QueueOptions {
+        QueueOptions {
             in_order: self.in_order,
             lookahead: self.lookahead.unwrap_or(LOOKAHEAD),
             max_wait: self.max_wait.filter(|_| !self.once),
@@ -94,7 +94,7 @@ impl Cli {
         }
     }
 
-    fn check_waits(&self, on_limit: OnLimit, batch: Batch) -> Result<()> {
+    fn check_waits(&self, on_limit: OnLimit, batch: BatchSize) -> Result<()> {
         let flags = [
             (self.max_wait.is_some(), "--max-wait"),
             (self.until.is_some(), "--until"),
@@ -119,7 +119,7 @@ impl Cli {
         !self.reset_state && !self.status && self.hold.is_none()
     }
 
-    fn limits(&self) -> Result<Limits> {
+    fn limits(&self) -> Result<LimitOptions> {
         let defaults = Defaults {
             algorithm: self.algorithm.unwrap_or_default(),
             burst: self.burst,
@@ -135,7 +135,7 @@ impl Cli {
         }
         sources.extend(self.rate.iter().cloned());
         ensure!(!self.releases() || !sources.is_empty(), misplaced::no_limit(&self.command));
-        let limits = Limits { sources, defaults };
+        let limits = LimitOptions { sources, defaults };
         limits.given()?;
         ensure!(
             self.burst.is_none() || limits.may_have_burst(),
@@ -190,7 +190,7 @@ impl Cli {
         self.arg_file.as_ref().filter(|file| file.as_os_str() != "-")
     }
 
-    fn input(&self) -> Result<Input> {
+    fn input(&self) -> Result<InputOptions> {
         let delimiter = match &self.delimiter {
             Some(delimiter) => delimiter.clone(),
             None if self.null => vec![0],
@@ -201,10 +201,10 @@ impl Cli {
         let cleaning = Cleaning { trim: self.trim, skip_blank: self.skip_blank };
         let on_bad = self.on_bad.unwrap_or_default();
         let file = self.file().cloned();
-        Ok(Input { file, delimiter, separator, max_record, cleaning, on_bad })
+        Ok(InputOptions { file, delimiter, separator, max_record, cleaning, on_bad })
     }
 
-    fn action(self) -> Result<Action> {
+    fn action(self) -> Result<Verb> {
         if self.command.is_empty()
             && let Some(flag) = self.flag_for_commands()
         {
@@ -215,13 +215,13 @@ impl Cli {
             if let Some(first) = self.command.first() {
                 bail!("--audit runs no command: to read {0}, use <{0} or -a {0}", first.display());
             }
-            return Ok(Action::Audit(arrivals.unwrap_or_default()));
+            return Ok(Verb::Audit(arrivals.unwrap_or_default()));
         }
         let run = if self.command.is_empty() { None } else { Some(Box::new(self.run()?)) };
         Ok(match run {
-            run if dry_run => Action::DryRun { arrivals, at, run },
-            Some(run) => Action::Run(run),
-            None => Action::Pass,
+            run if dry_run => Verb::DryRun { arrivals, at, run },
+            Some(run) => Verb::Run(run),
+            None => Verb::Pass,
         })
     }
 
@@ -244,8 +244,8 @@ impl Cli {
     /// Where metrics go. What is only computed must not pass for what was released.
     fn metrics(&self) -> Result<Option<PathBuf>> {
         let mut files = self.stats.iter().filter_map(|stats| match stats {
-            Stats::Json => None,
-            Stats::Prometheus(file) => Some(file.clone()),
+            StatsFormat::Json => None,
+            StatsFormat::Prometheus(file) => Some(file.clone()),
         });
         let (file, other) = (files.next(), files.next());
         ensure!(other.is_none(), "--stats=prom: may be given once");

@@ -3,11 +3,11 @@
 use anyhow::{Result, bail, ensure};
 
 use super::args::Cli;
-use crate::config::{Action, Limits, Once, Selector};
+use crate::config::{LimitOptions, Once, Selector, Verb};
 
 impl Cli {
     /// The release that was asked for. Whatever is about items makes no sense with it.
-    pub(super) fn once(self, limits: &Limits) -> Result<Action> {
+    pub(super) fn once(self, limits: &LimitOptions) -> Result<Verb> {
         if let Some(flag) = self.flag_for_items() {
             bail!("--once reads no items: leave out {flag}");
         }
@@ -16,13 +16,14 @@ impl Cli {
         }
         ensure!(
             !limits.count_exits(),
-            "from=exit and N/running wait for the end of a command, and --once becomes COMMAND: leave out from=exit, or N/running"
+            "from=exit and N/running wait for the end of a command, and --once becomes COMMAND: leave out \
+             from=exit, or N/running"
         );
         let cost = match self.cost {
             Some(Selector::Constant(cost)) => Some(cost),
             _ => None,
         };
-        Ok(Action::Once(Once { command: self.command, trace: self.trace, cost, max_wait: self.max_wait }))
+        Ok(Verb::Once(Once { command: self.command, trace: self.trace, cost, max_wait: self.max_wait }))
     }
 
     fn flag_for_items(&self) -> Option<&'static str> {

@@ -202,7 +202,7 @@ impl Named for HaltOn {
 /// How many items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Share {
-    /// So many.
+    /// This number of items.
     Count(u64),
     /// This number of a hundred.
     Percent(u64),
@@ -212,7 +212,8 @@ impl FromStr for Halt {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        const FORMS: &str = "there are soon and now, and fail=N, success=N and done=N, where N is a number of items or a \
+        const FORMS: &str = "there are soon and now, and fail=N, success=N and done=N, where N is a number of \
+            items or a \
                              percentage, as in soon,fail=3 or now,fail=10%";
         let parts = text.split_once(',').and_then(|(when, what)| Some((when, what.split_once('=')?)));
         let (when, (on, share)) = parts.context(FORMS)?;
@@ -236,8 +237,8 @@ impl FromStr for Halt {
 }
 
 impl Halt {
-    /// Whether it is time, when an item `has_failed` or not, after so many failures among so many items that have ended, of
-    /// `all` if that is known.
+    /// Whether an item that `has_failed`, or has not, makes it time: with it, `failed` of the `ended` items have
+    /// failed, of `all` if that is known.
     pub fn is_reached(self, has_failed: bool, failed: u64, ended: u64, all: Option<u64>) -> bool {
         let (counts, count) = match self.on {
             HaltOn::Failed => (has_failed, failed),

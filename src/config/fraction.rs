@@ -3,11 +3,11 @@
 /// How many digits of a rate are enough to round it: with one less, the last one may be more than 1e-17 of it.
 const DIGITS: u32 = 18;
 
-/// A count for each so many nanoseconds.
-type Rate = (u64, u64);
+/// A count, and the nanoseconds in which it is reached.
+type Fraction = (u64, u64);
 
 /// `count / scale` for each `period` as the least count for a multiple of the period, if the numbers are not too large.
-pub(super) fn exact(count: u128, scale: u128, period: u64) -> Option<Rate> {
+pub(super) fn exact(count: u128, scale: u128, period: u64) -> Option<Fraction> {
     let divisor = greatest_common_divisor(count, scale);
     let period = (scale / divisor).checked_mul(period.into())?;
     whole(count / divisor, period)
@@ -17,7 +17,7 @@ pub(super) fn exact(count: u128, scale: u128, period: u64) -> Option<Rate> {
 ///
 /// The period may be any number of nanoseconds that is no less than the one given: with fewer, a rate that is not a
 /// whole number would let nearly twice as many go in one period. Beyond that, the count is as low as can be.
-pub(super) fn round_down(count: u128, scale: u128, period: u64) -> Option<Rate> {
+pub(super) fn round_down(count: u128, scale: u128, period: u64) -> Option<Fraction> {
     let (most, span) = with_enough_digits(count, scale, period)?;
     // A tenth of what is allowed is left for digits that were cut off.
     let least = most - most / 10u128.pow(16) * 9;
@@ -26,7 +26,7 @@ pub(super) fn round_down(count: u128, scale: u128, period: u64) -> Option<Rate> 
     whole(count.checked_mul(times)?, nanos.checked_mul(times)?)
 }
 
-fn whole(count: u128, period: u128) -> Option<Rate> {
+fn whole(count: u128, period: u128) -> Option<Fraction> {
     u64::try_from(count).ok().zip(u64::try_from(period).ok())
 }
 

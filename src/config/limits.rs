@@ -34,14 +34,14 @@ impl std::str::FromStr for Source {
 
 /// All limits of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct LimitOptions {
     /// Where they come from; at least one.
     pub sources: Vec<Source>,
     /// What they are where they do not say.
     pub defaults: Defaults,
 }
 
-impl Limits {
+impl LimitOptions {
     /// All limits, where `read` has the text of a file.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn files_hold_a_rate_a_line() {
-        let limits = Limits { sources: Vec::new(), defaults: Defaults::default() };
+        let limits = LimitOptions { sources: Vec::new(), defaults: Defaults::default() };
         let rates =
             limits.parse("# policy\n10/s\n\n  100/m,algo=bucket # and\n0/s\n5/s,key=re:a#b\n").unwrap();
         let printed: Vec<_> = rates.iter().map(Rate::to_string).collect();

@@ -8,6 +8,7 @@ mod duration;
 mod fraction;
 mod instant;
 mod jitter;
+mod limit_count;
 mod limits;
 mod named;
 mod nearest;
@@ -29,24 +30,25 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result};
 
 pub use crate::rule::Algorithm;
-pub use amount::{Period, parse_limit_count, parse_limit_period};
+pub use amount::{Period, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share, Tag};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use instant::parse_instant;
 pub use jitter::Jitter;
-pub use limits::{Limits, Source};
+pub use limit_count::parse_limit_count;
+pub use limits::{LimitOptions, Source};
 pub use named::Named;
 pub use plan::Plan;
 pub use quantity::{parse_count, parse_decimal, parse_size};
-pub use rate::{Defaults, From, Rate, Start, keys};
+pub use rate::{CountFrom, Defaults, Rate, Start, keys};
 pub use rate_text::RateText;
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use server::{Address, Server};
 pub use state::{Shared, State, VARIABLE, check_shareable};
-pub use stats::Stats;
+pub use stats::StatsFormat;
 pub use template::{Piece, Template};
 pub use until::Until;
 
@@ -56,19 +58,19 @@ use crate::time::Time;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// What limits the releases.
-    pub limits: Limits,
+    pub limits: LimitOptions,
     /// Where limits are kept that are shared with other runs.
     pub shared: Option<Shared>,
     /// What happens to an item that cannot go at once.
     pub on_limit: OnLimit,
     /// How items wait.
-    pub queue: Queue,
+    pub queue: QueueOptions,
     /// Where items come from.
-    pub input: Input,
+    pub input: InputOptions,
     /// How many items make one release.
-    pub batch: Batch,
+    pub batch: BatchSize,
     /// What a release does.
-    pub action: Action,
+    pub action: Verb,
     /// How much is told on stderr.
     pub report: Report,
     /// Whether progress is shown.
@@ -91,9 +93,9 @@ impl Config {
     /// The command that is run for each release, or would be.
     pub fn command(&self) -> Option<&Run> {
         match &self.action {
-            Action::Run(run) => Some(run),
-            Action::DryRun { run, .. } => run.as_deref(),
-            Action::Pass | Action::Once(_) | Action::Audit(_) => None,
+            Verb::Run(run) => Some(run),
+            Verb::DryRun { run, .. } => run.as_deref(),
+            Verb::Pass | Verb::Once(_) | Verb::Audit(_) => None,
         }
     }
 }
@@ -113,7 +115,7 @@ pub enum Upkeep {
 
 /// Where items come from, and where one ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Input {
+pub struct InputOptions {
     /// Read instead of stdin.
     pub file: Option<PathBuf>,
     /// What ends a record. Not empty.
@@ -183,7 +185,7 @@ impl Named for OnLimit {
 
 /// How items wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Queue {
+pub struct QueueOptions {
     /// In the order of the input, whatever their keys.
     pub in_order: bool,
     /// The most items that wait in lanes; then reading stops.
@@ -198,19 +200,19 @@ pub struct Queue {
 
 /// How many items make one release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Batch {
-    /// At most so many.
+pub struct BatchSize {
+    /// At most this number.
     pub items: NonZeroU64,
     /// How long a batch that is not full waits for more, in nanoseconds from its first item's arrival.
     pub linger: Option<u64>,
 }
 
-impl Batch {
+impl BatchSize {
     /// Each item on its own.
-    pub const SINGLE: Batch = Batch { items: NonZeroU64::MIN, linger: None };
+    pub const SINGLE: BatchSize = BatchSize { items: NonZeroU64::MIN, linger: None };
 }
 
-impl FromStr for Batch {
+impl FromStr for BatchSize {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -219,13 +221,13 @@ impl FromStr for Batch {
             None => (text, None),
         };
         let items = NonZeroU64::new(parse_count(items)?).context("a batch holds at least 1 item")?;
-        Ok(Batch { items, linger })
+        Ok(BatchSize { items, linger })
     }
 }
 
 /// What a release does.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Action {
+pub enum Verb {
     /// Writes the items to stdout.
     Pass,
     /// Runs a command with the items.

@@ -5,11 +5,10 @@ use anyhow::Error;
 use super::amount::Amount;
 use super::duration::parse_duration;
 use super::quantity::{parse_count, parse_decimal};
-use super::rate_text::RateText;
 
-/// Adds to `error` what the RATE `text` should perhaps have been. What is suggested can be read.
-pub(super) fn nearest(text: &str, error: &Error) -> Error {
-    if let Some(rate) = in_bytes(text).filter(|rate| rate.parse::<RateText>().is_ok()) {
+/// Adds to `error` what the RATE `text` should perhaps have been. What is suggested can be read, as `is_rate` says.
+pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool) -> Error {
+    if let Some(rate) = in_bytes(text).filter(|rate| is_rate(rate)) {
         return Error::msg(format!("bytes are what items may cost: try {rate}"));
     }
     let valid: Vec<_> = candidates(text).into_iter().filter(|rate| Amount::parse(rate).is_ok()).collect();
@@ -108,7 +107,7 @@ fn eighth(number: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::config::RateText;
 
     /// What is typed, and what is suggested.
     #[test]

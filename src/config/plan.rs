@@ -1,6 +1,6 @@
 //! What the scheduler of a run goes by.
 
-use super::{Batch, Cleaning, Config, OnBad, OnLimit, Queue, Selector};
+use super::{BatchSize, Cleaning, Config, OnBad, OnLimit, QueueOptions, Selector};
 
 /// What of the command line matters for when items go, but for the limits and for how commands end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,9 +14,9 @@ pub struct Plan {
     /// What happens to an item that cannot be charged.
     pub on_bad: OnBad,
     /// How items wait.
-    pub queue: Queue,
+    pub queue: QueueOptions,
     /// How many items make one release.
-    pub batch: Batch,
+    pub batch: BatchSize,
     /// What happens to an item that cannot go at once.
     pub on_limit: OnLimit,
     /// What the command takes from each item.

@@ -20,7 +20,7 @@ pub enum Start {
 
 /// What a limit counts of a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum From {
+pub enum CountFrom {
     /// Its start.
     #[default]
     Start,
@@ -63,7 +63,7 @@ pub struct Rate {
     /// What it had done before the run.
     pub start: Start,
     /// What it counts.
-    pub from: From,
+    pub from: CountFrom,
     /// What an item is charged; 1 without it.
     pub cost: Option<Selector>,
     /// What tells items apart: each value has a limit of its own.
@@ -106,7 +106,7 @@ impl Rate {
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.from {
-            From::Running => write!(f, "{}/{RUNNING}", self.count)?,
+            CountFrom::Running => write!(f, "{}/{RUNNING}", self.count)?,
             _ => write!(f, "{}/{},algo={}", self.count, format_duration(self.period), self.algorithm)?,
         }
         if let Some(burst) = self.burst {
@@ -124,7 +124,7 @@ impl fmt::Display for Rate {
         if self.start == Start::Empty {
             write!(f, ",start=empty")?;
         }
-        if self.from == From::Exit {
+        if self.from == CountFrom::Exit {
             write!(f, ",from=exit")?;
         }
         if let Some(cost) = &self.cost {

@@ -9,7 +9,7 @@ use super::duration::parse_duration;
 use super::named::Named;
 use super::nearest::nearest;
 use super::quantity::parse_count;
-use super::rate::{Defaults, From, Rate, Start};
+use super::rate::{CountFrom, Defaults, Rate, Start};
 use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
 use crate::time::{Hours, SECOND, Week, Zone};
@@ -24,7 +24,7 @@ pub struct RateText {
     during: Option<Week>,
     zone: Option<Zone>,
     start: Start,
-    from: From,
+    from: CountFrom,
     cost: Option<Selector>,
     key: Option<Selector>,
     only: Option<String>,
@@ -44,7 +44,7 @@ impl RateText {
     /// With nothing else said. The count may be 0.
     fn of(amount: Amount) -> Result<Self> {
         ensure!(amount.period > 0 || amount.is_running, "a period of 0 is no limit: the least is 1ns");
-        let from = if amount.is_running { From::Running } else { From::Start };
+        let from = if amount.is_running { CountFrom::Running } else { CountFrom::Start };
         Ok(RateText {
             amount,
             algorithm: None,
@@ -66,7 +66,8 @@ impl RateText {
     /// As for a RATE, except that 0 is valid.
     pub fn parse_pausing(text: &str) -> Result<Self> {
         let (rate, options) = split_options(text);
-        let amount = Amount::parse(rate).map_err(|error| nearest(text, &error))?;
+        let amount = Amount::parse(rate)
+            .map_err(|error| nearest(text, &error, |rate| rate.parse::<RateText>().is_ok()))?;
         let mut rate = RateText::of(amount)?;
         for (at, option) in options.iter().enumerate() {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -90,7 +91,7 @@ impl RateText {
             "during" => self.during = Some(value.parse()?),
             "tz" => self.zone = Some(value.parse()?),
             "start" => self.start = Start::named(value)?,
-            "from" => self.from = From::named(value)?,
+            "from" => self.from = CountFrom::named(value)?,
             "cost" => self.cost = Some(value.parse()?),
             "key" => self.key = Some(Selector::parse_part(value)?),
             "only" => self.only = Some(value.to_owned()),
@@ -116,7 +117,7 @@ impl RateText {
 
     /// Whether it counts commands until they exit.
     pub(crate) fn counts_exits(&self) -> bool {
-        self.from != From::Start
+        self.from != CountFrom::Start
     }
 
     /// The algorithm, if only this is asked.
@@ -139,7 +140,7 @@ impl RateText {
             Algorithm::taking(Extra::Burst, " or ")
         );
         ensure!(
-            self.from == From::Start || algorithm.facts().takes(Extra::FromExit),
+            self.from == CountFrom::Start || algorithm.facts().takes(Extra::FromExit),
             "from=exit is for {}: a {algorithm} limit has given the place back before the command ends",
             Algorithm::taking(Extra::FromExit, " and ")
         );
@@ -209,8 +210,8 @@ fn split_options(text: &str) -> (&str, Vec<&str>) {
     (parts[0], parts.split_off(1))
 }
 
-impl Named for From {
-    const NAMES: &'static [(&'static str, Self)] = &[("start", From::Start), ("exit", From::Exit)];
+impl Named for CountFrom {
+    const NAMES: &'static [(&'static str, Self)] = &[("start", CountFrom::Start), ("exit", CountFrom::Exit)];
 }
 
 impl Named for Start {
@@ -228,12 +229,21 @@ impl FromStr for RateText {
     }
 }
 
+/// What a RATE leaves out is as by default.
+impl FromStr for Rate {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        text.parse::<RateText>()?.resolve(&Defaults::default())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn resolved(text: &str) -> Rate {
-        text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+        text.parse().unwrap()
     }
 
     #[test]
@@ -303,7 +313,7 @@ mod tests {
             ("1/584y,margin=584y", "584 years"),
         ];
         for (text, mend) in bad {
-            let rate = text.parse::<RateText>().and_then(|rate| rate.resolve(&Defaults::default()));
+            let rate = text.parse::<Rate>();
             let error = format!("{:#}", rate.unwrap_err());
             assert!(error.contains(mend), "{text}: {error}");
         }

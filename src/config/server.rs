@@ -27,9 +27,9 @@ const LONGEST_NAME: usize = 200;
 /// A Redis server, and the name of a state that it keeps.
 ///
 /// Written as `redis://[user[:password]@]host[:port]/NAME[?db=N][&replicas=N]`, the same with `rediss://` for TLS, or
-/// `unix:///path/to.sock?name=NAME[&db=N][&user=USER][&password=PASSWORD]`. With `redis+sentinel://HOST[:PORT]/MASTER/NAME`
-/// (or `rediss+sentinel://`) the host is that of a sentinel, which is asked for the master. Reserved characters are
-/// written as `%XX`.
+/// `unix:///path/to.sock?name=NAME[&db=N][&user=USER][&password=PASSWORD]`. With
+/// `redis+sentinel://HOST[:PORT]/MASTER/NAME` (or `rediss+sentinel://`) the host is that of a sentinel, which is asked
+/// for the master. Reserved characters are written as `%XX`.
 ///
 /// However it is printed, the password does not show. Nor does a user without one, which may be a password.
 #[derive(Clone, PartialEq, Eq)]

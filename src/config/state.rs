@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::quantity::parse_count;
-use super::rate::{From, Rate, keys};
+use super::rate::{CountFrom, Rate, keys};
 use super::server::{SCHEMES, Server};
-use super::{Batch, Limits, OnLimit, Source};
+use super::{BatchSize, LimitOptions, OnLimit, Source};
 
 /// Where a STATE may be given, with a password if need be.
 pub const VARIABLE: &str = "THROTTLE_STATE";
@@ -36,8 +36,8 @@ pub struct Shared {
 }
 
 impl State {
-    /// Reads a STATE from the command line: a name, a path, the URL of a server, or `@FILE` that holds one of these; `read` has
-    /// the text of a file.
+    /// Reads a STATE from the command line: a name, a path, the URL of a server, or `@FILE` that holds one of these;
+    /// `read` has the text of a file.
     ///
     /// # Errors
     /// None of these, or one with a password: everybody on the machine could see it.
@@ -51,7 +51,8 @@ impl State {
         let is_secret = matches!(&state, State::Server(server) if server.has_credentials());
         ensure!(
             !is_secret,
-            "a user or password on the command line is there for all to see: put the URL into $THROTTLE_STATE, or into a file and say -s @FILE"
+            "a user or password on the command line is there for all to see: put the URL into \
+             $THROTTLE_STATE, or into a file and say -s @FILE"
         );
         Ok(state)
     }
@@ -94,8 +95,8 @@ impl State {
         Ok(State::Name(text.to_owned()))
     }
 
-    /// What a command gets for the value `text` of [`VARIABLE`]: the same without user and password. It is empty if they
-    /// may be anywhere.
+    /// What a command gets for the value `text` of [`VARIABLE`]: the same without user and password. It is empty if
+    /// they may be anywhere.
     pub fn inherited(text: &OsStr) -> String {
         let text = text.to_str().unwrap_or_default();
         match State::parse(text) {
@@ -147,22 +148,23 @@ impl fmt::Display for State {
 ///
 /// # Errors
 /// They cannot, and why.
-pub fn check_shareable(limits: &Limits, on_limit: OnLimit, batch: Batch) -> Result<()> {
+pub fn check_shareable(limits: &LimitOptions, on_limit: OnLimit, batch: BatchSize) -> Result<()> {
     ensure!(
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
         "-r @FILE cannot be shared: all who share limits have to agree on them, and files change: give them as -r RATE"
     );
     let rates = limits.given()?;
-    if let Some(rate) = rates.iter().find(|rate| rate.from == From::Running) {
+    if let Some(rate) = rates.iter().find(|rate| rate.from == CountFrom::Running) {
         bail!("{rate} cannot be shared: other runs do not see what runs here: leave it out, or leave out -s");
     }
     ensure!(
-        rates.iter().all(|rate| rate.from == From::Start),
+        rates.iter().all(|rate| rate.from == CountFrom::Start),
         "from=exit cannot be shared: a slot is booked before its command starts, and nobody knows then when it will end"
     );
     ensure!(
-        rates.iter().all(|rate| rate.cost.is_none()) || batch == Batch::SINGLE || !on_limit.never_waits(),
-        "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, or let items wait"
+        rates.iter().all(|rate| rate.cost.is_none()) || batch == BatchSize::SINGLE || !on_limit.never_waits(),
+        "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, \
+         or let items wait"
     );
     check_keys(&rates)
 }
@@ -173,7 +175,8 @@ fn check_keys(rates: &[Rate]) -> Result<()> {
     let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(rates).len() == 1;
     ensure!(
         !is_keyed || is_same,
-        "limits that share a state go all by the same key, or none does: split them over two runs, one after the other in a pipe"
+        "limits that share a state go all by the same key, or none does: split them over two runs, one after \
+         the other in a pipe"
     );
     Ok(())
 }

@@ -8,25 +8,25 @@ use anyhow::{Context, Result, ensure};
 
 /// A form in which the numbers of a run are told.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Stats {
+pub enum StatsFormat {
     /// As one JSON object, at the end.
     Json,
     /// As a text file for Prometheus, all the time.
     Prometheus(PathBuf),
 }
 
-impl Stats {
+impl StatsFormat {
     /// Reads `json` or `prom:FILE`.
     ///
     /// # Errors
     /// It is neither.
     pub fn parse(text: &OsStr) -> Result<Self> {
         if text == "json" {
-            return Ok(Stats::Json);
+            return Ok(StatsFormat::Json);
         }
         let path = text.as_bytes().strip_prefix(b"prom:");
         let path = path.context("there are json and prom:FILE")?;
         ensure!(!path.is_empty(), "prom: needs a file, as in prom:/var/lib/node_exporter/throttle.prom");
-        Ok(Stats::Prometheus(PathBuf::from(OsStr::from_bytes(path))))
+        Ok(StatsFormat::Prometheus(PathBuf::from(OsStr::from_bytes(path))))
     }
 }

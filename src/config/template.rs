@@ -31,8 +31,8 @@ pub enum Piece {
 }
 
 impl Template {
-    /// `placeholder`, by default `{}`, stands for an item wherever it occurs in `command`, as do selectors in braces for
-    /// what they select and `{#}` for its number. With none of them, items go to the end.
+    /// `placeholder`, by default `{}`, stands for an item wherever it occurs in `command`, as do selectors in braces
+    /// for what they select and `{#}` for its number. With none of them, items go to the end.
     pub fn new(command: &[OsString], placeholder: Option<&OsStr>) -> Self {
         let mut template = Template { args: Vec::new(), selectors: Vec::new() };
         let placeholder = placeholder.unwrap_or(OsStr::new(ITEM)).as_bytes();

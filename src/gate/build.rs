@@ -1,9 +1,9 @@
 //! From what limits are to what keeps them.
 
 use super::{Keyed, Limiter, Single};
-use crate::config::{From, Rate, Start, keys};
+use crate::config::{CountFrom, Rate, Start, keys};
 
-use crate::rule::{FromExit, Named, Rule, Terms, Visitor};
+use crate::rule::{FromExit, NamedRule, Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
 /// For each limit, which of the [`keys`] it goes by, if each key has a limit of its own.
@@ -31,11 +31,11 @@ struct History<'a>(&'a Rate, Wall);
 impl Visitor for History<'_> {
     type Output = Box<dyn Limiter>;
 
-    fn visit<R: Named>(self) -> Box<dyn Limiter> {
+    fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
         let History(rate, wall) = self;
         match rate.from {
-            From::Start => for_keys::<R>(rate, wall),
-            From::Exit | From::Running => for_keys::<FromExit<R>>(rate, wall),
+            CountFrom::Start => for_keys::<R>(rate, wall),
+            CountFrom::Exit | CountFrom::Running => for_keys::<FromExit<R>>(rate, wall),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::build::{key_parts, limiter};
 use super::{Limit, Limiter, Limits, Request};
-use crate::config::{From, Rate, Start};
+use crate::config::{CountFrom, Rate, Start};
 use crate::rule::Terms;
 use crate::time::{Time, Wall};
 
@@ -61,7 +61,7 @@ pub(super) fn change(
 ) -> (Limits, Paused, Vec<bool>) {
     let known = known(old, limits, paused);
     let sources: Vec<_> = new.iter().map(|rate| nearest(rate, &known).cloned()).collect();
-    let counts_anew = |(rate, source): (&Rate, &Option<_>)| rate.from != From::Start && source.is_none();
+    let counts_anew = |(rate, source): (&Rate, &Option<_>)| rate.from != CountFrom::Start && source.is_none();
     let is_new = new.iter().zip(&sources).map(counts_anew).collect();
     let paused = Paused::new(known, new);
     let limiters = new.iter().zip(sources).map(|(rate, source)| match source {
@@ -122,7 +122,7 @@ fn is_paused(rate: &Rate, new: &[Rate]) -> bool {
 
 /// Whether a pause is for all items. What counts until its end has to be told of it by a limit that charges the same.
 fn is_for_all(pause: &Rate, rate: &Rate) -> bool {
-    pause.cost.is_none() && pause.only.is_none() && rate.from == From::Start
+    pause.cost.is_none() && pause.only.is_none() && rate.from == CountFrom::Start
 }
 
 /// Whether both limits apply to the same items, for the same cost and key.

@@ -1,11 +1,12 @@
 //! What releases that were admitted are going to be charged.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use foldhash::fast::RandomState;
 
-use super::slots::Taken;
 use super::{Limit, Slot};
+use crate::charge::Key;
 use crate::time::Time;
 
 /// What releases that are admitted at one instant, one after the other, are going to be charged; and the slots that they
@@ -60,6 +61,15 @@ pub(super) struct Release {
     pub(super) count: u64,
     /// Their slots, if they need any.
     pub(super) taken: Option<Taken>,
+}
+
+/// Slots that releases use, and what they were booked for.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    /// The key and the costs.
+    pub(super) claim: (Key, Rc<[u64]>),
+    /// Each for one release.
+    pub(super) slots: Vec<Slot>,
 }
 
 impl Charges {

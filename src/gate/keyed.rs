@@ -16,7 +16,7 @@ pub struct Keyed<A: Rule> {
     memory: Memory,
     /// No more lenient than any history that was evicted.
     evicted: A::State,
-    /// At least so many nanoseconds lie between two searches for what can be evicted.
+    /// At least this number of nanoseconds lies between two searches for what can be evicted.
     pause: u64,
     evict_at: Option<Time>,
 }

@@ -38,10 +38,7 @@ mod tests {
     use crate::time::{SECOND, Wall};
 
     fn limits(texts: &[&str]) -> Limits {
-        let rates: Vec<Rate> = texts
-            .iter()
-            .map(|text| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap())
-            .collect();
+        let rates: Vec<Rate> = texts.iter().map(|text| text.parse::<Rate>().unwrap()).collect();
         Limits::new(&rates, Time::ZERO, Wall::EPOCH)
     }
 

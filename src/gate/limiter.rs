@@ -7,7 +7,7 @@ use crate::time::Time;
 /// How a limit stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Availability {
-    /// All items share it: so many releases of cost 1 are allowed now.
+    /// All items share it: this number of releases of cost 1 is allowed now.
     Common {
         /// How many.
         available: u64,

@@ -44,7 +44,7 @@ pub struct Charged {
 }
 
 impl Charged {
-    /// Adds releases that cost so much together.
+    /// Adds releases, and what they cost together.
     pub(crate) fn add(&mut self, releases: u64, cost: u64) {
         self.releases += releases;
         self.cost = self.cost.saturating_add(cost);
@@ -57,7 +57,6 @@ impl Charged {
 #[derive(Clone, Default)]
 pub struct Limits {
     all: Vec<Limit>,
-    /// What each was charged.
     charged: Vec<Charged>,
 }
 
@@ -91,7 +90,6 @@ impl Limits {
         limits.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));
     }
 
-    /// What each limit was charged since it was built.
     pub(super) fn charged(&self) -> &[Charged] {
         &self.charged
     }
@@ -240,7 +238,6 @@ impl Limits {
         }
     }
 
-    /// When some limit has accounts to evict.
     pub(super) fn evict_at(&self) -> Option<Time> {
         self.all.iter().filter_map(|limit| limit.limiter.evict_at()).min()
     }

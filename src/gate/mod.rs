@@ -64,9 +64,14 @@ pub enum Part {
 /// What releases have in common that get the same answer of [`Part::Common`], apart from being no earlier than they asked.
 pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 
-/// What a release was refused by: a limit, by its place, or any of several that are shared.
+/// Why a release was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refusal(pub Option<usize>);
+pub struct Refusal {
+    /// The limit, by its place; none if it is any of several that are shared.
+    pub limit: Option<usize>,
+    /// When it would have been allowed, if a store has said so. Otherwise, ask.
+    pub allowed: Option<Time>,
+}
 
 /// Why nothing more is admitted at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +101,19 @@ impl Why {
             Why::Slot(limit) => limit,
         }
     }
+}
+
+/// What the scheduler goes by as long as the limits stay as they are.
+#[derive(Clone, Debug, Default)]
+pub struct Properties {
+    /// What batches go by.
+    pub batches: BatchTerms,
+    /// What is never allowed may be allowed yet, though nothing is running.
+    pub may_open: bool,
+    /// An item may be admitted that has never waited, and leaves no trace of when it left.
+    pub lets_pass: bool,
+    /// Answers may depend on when an item became next in line, in more than being no earlier.
+    pub depends_on_since: bool,
 }
 
 /// What releases that carry several items have to go by.
@@ -153,10 +171,44 @@ pub trait Waiting {
     fn tell(&self, most: u64, each: &mut dyn FnMut(Wanted));
 }
 
+/// What a gate has a store do. One without a store needs nothing.
+pub trait Booking {
+    /// Provides for what waits, when only `vacancies` more can be released.
+    ///
+    /// # Errors
+    /// Something that waits can never be released.
+    fn prepare(&mut self, now: Time, waiting: &dyn Waiting, vacancies: u64) -> Result<Needs>;
+
+    /// Nothing more is released. What is needed then is to be looked at again as long as an instant is told.
+    fn close(&mut self, now: Time) -> Needs;
+
+    /// A store has answered an order.
+    fn answered(&mut self, now: Time, order: &Order, answer: &Answer);
+
+    /// Whether an answer of a store is on its way.
+    fn is_asking(&self) -> bool;
+
+    /// The store cannot be asked any more.
+    fn store_failed(&mut self);
+
+    /// Gives up what was not used by `now`.
+    fn expire(&mut self, now: Time);
+
+    /// Nothing like `request` is released before `until`, by any who share the limits. Returns what tells them; nothing, if
+    /// nobody does.
+    fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order>;
+
+    /// Until when nothing like `request` is released by any who share the limits.
+    fn held_until(&self, request: &Request) -> Time;
+}
+
 /// What may leave when.
-pub trait Gate {
+pub trait Gate: Booking {
     /// The limits.
     fn rates(&self) -> &[Rate];
+
+    /// What is fixed until they change.
+    fn properties(&self) -> &Properties;
 
     /// An answer of [`Gate::ask`] stands until this number changes, or the opening ends.
     fn revision(&self, part: Part) -> u64;
@@ -178,9 +230,6 @@ pub trait Gate {
 
     /// What does not allow a release at `request.since`, after those that are charged.
     fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Refusal>;
-
-    /// When a release that was refused would have been allowed, if ever.
-    fn allowed_at(&self, request: &Request) -> Option<Time>;
 
     /// Whether `request` would be admitted at `now`, after those that are charged.
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool;
@@ -215,51 +264,11 @@ pub trait Gate {
     /// `horizon`.
     fn forget(&mut self, now: Time, horizon: Time);
 
-    /// Gives up what was not used by `now`.
-    fn expire(&mut self, now: Time);
-
     /// Whose answer may have become more lenient, if anyone's, since this was last asked.
     fn take_news(&mut self) -> Option<News>;
 
-    /// Provides for what waits, when only `vacancies` more can be released.
-    ///
-    /// # Errors
-    /// Something that waits can never be released.
-    fn prepare(&mut self, now: Time, waiting: &dyn Waiting, vacancies: u64) -> Result<Needs>;
-
-    /// Nothing more is released. What is needed then is to be looked at again as long as an instant is told.
-    fn close(&mut self, now: Time) -> Needs;
-
-    /// A store has answered an order.
-    fn answered(&mut self, now: Time, order: &Order, answer: &Answer);
-
-    /// Nothing like `request` is released before `until`, by any who share the limits. Returns what tells them; nothing, if
-    /// nobody does.
-    fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order>;
-
-    /// Until when nothing like `request` is released by any who share the limits.
-    fn held_until(&self, request: &Request) -> Time;
-
-    /// Whether an answer of a store is on its way.
-    fn is_asking(&self) -> bool;
-
-    /// The store cannot be asked any more.
-    fn store_failed(&mut self);
-
     /// Other limits hold from `now` on, with what is known of past releases.
     fn change(&mut self, now: Time, rates: Vec<Rate>);
-
-    /// What batches go by.
-    fn batches(&self) -> BatchTerms;
-
-    /// Whether what is never allowed may be allowed yet, though nothing is running.
-    fn may_open(&self) -> bool;
-
-    /// Whether an item may be admitted that has never waited, and leaves no trace of when it left.
-    fn lets_pass(&self) -> bool;
-
-    /// Whether answers may depend on when an item became next in line, in more than being no earlier.
-    fn depends_on_since(&self) -> bool;
 
     /// What each limit was charged since it is there. Of those that are shared, as many as were charged for a release.
     fn charged(&self) -> &[Charged];

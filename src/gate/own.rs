@@ -7,10 +7,10 @@ use anyhow::Result;
 
 use super::change::{Paused, change};
 use super::{
-    Answer, BatchTerms, Blocked, Charged, Charges, Foreseen, Gate, Kind, Limits, Needs, News, Opening, Order,
-    Part, Refusal, Request, Waiting, Why,
+    Answer, BatchTerms, Blocked, Booking, Charged, Charges, Foreseen, Gate, Kind, Limits, Needs, News,
+    Opening, Order, Part, Properties, Refusal, Request, Waiting, Why,
 };
-use crate::config::{From, Rate, Selector, keys};
+use crate::config::{CountFrom, Rate, Selector, keys};
 use crate::rule::Verdict;
 use crate::time::{Time, Wall};
 
@@ -20,8 +20,7 @@ pub struct Own {
     rates: Vec<Rate>,
     limits: Limits,
     paused: Paused,
-    /// Answers may depend on when an item became next in line, under these limits or those before them.
-    depends_on_since: bool,
+    properties: Properties,
     /// Items that differ in one key may share another, so that one uses up what another waits for.
     shares_keys: bool,
     /// How often the answers of the common limits may have changed, and of those that go by key.
@@ -44,7 +43,18 @@ impl Own {
     }
 
     fn set_rates(&mut self, rates: Vec<Rate>) {
-        self.depends_on_since |= rates.iter().any(depends_on_since);
+        // What became next in line under limits before these depends on that still.
+        let depends_on_since = self.properties.depends_on_since || rates.iter().any(depends_on_since);
+        self.properties = Properties {
+            batches: BatchTerms {
+                sums: rates.iter().map(|rate| rate.cost.is_some()).collect(),
+                most: rates.iter().map(Rate::most).collect(),
+                is_ahead: false,
+            },
+            may_open: rates.iter().any(Rate::pauses),
+            lets_pass: !depends_on_since,
+            depends_on_since,
+        };
         self.shares_keys = self.limits.iter().any(|limit| limit.key.is_some()) && keys(&rates).len() > 1;
         self.revisions = (self.revisions.0 + 1, self.revisions.1 + 1);
         self.rates = rates;
@@ -56,15 +66,47 @@ impl Own {
         self.has_ended = true;
     }
 
-    /// Whether what is running counts.
     fn counts_exits(&self) -> bool {
-        self.rates.iter().any(|rate| rate.from != From::Start)
+        self.rates.iter().any(|rate| rate.from != CountFrom::Start)
+    }
+}
+
+/// Nobody else has to be asked.
+impl Booking for Own {
+    fn prepare(&mut self, _: Time, _: &dyn Waiting, _: u64) -> Result<Needs> {
+        Ok(Needs::default())
+    }
+
+    fn close(&mut self, _: Time) -> Needs {
+        Needs::default()
+    }
+
+    fn answered(&mut self, _: Time, _: &Order, _: &Answer) {}
+
+    fn is_asking(&self) -> bool {
+        false
+    }
+
+    fn store_failed(&mut self) {}
+
+    fn expire(&mut self, _: Time) {}
+
+    fn hold(&mut self, _: Time, _: &Request, _: Time) -> Option<Order> {
+        None
+    }
+
+    fn held_until(&self, _: &Request) -> Time {
+        Time::ZERO
     }
 }
 
 impl Gate for Own {
     fn rates(&self) -> &[Rate] {
         &self.rates
+    }
+
+    fn properties(&self) -> &Properties {
+        &self.properties
     }
 
     fn revision(&self, part: Part) -> u64 {
@@ -105,14 +147,7 @@ impl Gate for Own {
     }
 
     fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Refusal> {
-        self.limits.refusing(charges, request).map(|limit| Refusal(Some(limit)))
-    }
-
-    fn allowed_at(&self, request: &Request) -> Option<Time> {
-        match self.limits.ask(Part::All, request, request.since).from {
-            Verdict::At(at) => Some(at),
-            Verdict::Never => None,
-        }
+        self.limits.refusing(charges, request).map(|limit| Refusal { limit: Some(limit), allowed: None })
     }
 
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool {
@@ -158,58 +193,15 @@ impl Gate for Own {
         self.limits.evict(now, horizon);
     }
 
-    fn expire(&mut self, _: Time) {}
-
     fn take_news(&mut self) -> Option<News> {
         mem::take(&mut self.has_ended).then(|| News::of_all(Time(u64::MAX)))
     }
-
-    fn prepare(&mut self, _: Time, _: &dyn Waiting, _: u64) -> Result<Needs> {
-        Ok(Needs::default())
-    }
-
-    fn close(&mut self, _: Time) -> Needs {
-        Needs::default()
-    }
-
-    fn answered(&mut self, _: Time, _: &Order, _: &Answer) {}
-
-    fn hold(&mut self, _: Time, _: &Request, _: Time) -> Option<Order> {
-        None
-    }
-
-    fn held_until(&self, _: &Request) -> Time {
-        Time::ZERO
-    }
-
-    fn is_asking(&self) -> bool {
-        false
-    }
-
-    fn store_failed(&mut self) {}
 
     fn change(&mut self, now: Time, rates: Vec<Rate>) {
         let (limits, paused) = (mem::take(&mut self.limits), mem::take(&mut self.paused));
         (self.limits, self.paused, self.is_new) =
             change(&self.rates, limits, paused, &rates, now, self.wall.unwrap_or_default());
         self.set_rates(rates);
-    }
-
-    fn batches(&self) -> BatchTerms {
-        let sums = self.rates.iter().map(|rate| rate.cost.is_some()).collect();
-        BatchTerms { sums, most: self.rates.iter().map(Rate::most).collect(), is_ahead: false }
-    }
-
-    fn may_open(&self) -> bool {
-        self.rates.iter().any(Rate::pauses)
-    }
-
-    fn lets_pass(&self) -> bool {
-        !self.depends_on_since
-    }
-
-    fn depends_on_since(&self) -> bool {
-        self.depends_on_since
     }
 
     fn charged(&self) -> &[Charged] {

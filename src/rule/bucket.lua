@@ -48,6 +48,6 @@ function bucket.waive_debt(state)
   state.x = math.max(state.x, 0)
 end
 
-function bucket.settled(state)
+function bucket.matters_until(state)
   return state.newest + divide_up(math.max(state.burst * state.period - state.x, 0), state.count)
 end

@@ -1,7 +1,7 @@
 //! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous exact refill.
 
 use super::slots::instant;
-use super::{Account, Ask, Extra, Facts, Named, Rule, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// Bursts of up to `burst`, then `count` per `period`: at most `burst + count·W/period` in any window W.
@@ -16,7 +16,7 @@ pub struct Bucket {
 }
 
 /// How many grains the bucket lacked from being full at an instant: those that were used.
-type Lacking = Account;
+type Lacking = SlotAccount;
 
 impl Bucket {
     fn grains(&self, cost: u64) -> u128 {
@@ -36,7 +36,8 @@ impl Bucket {
         lacking.used.saturating_sub(self.accrued(now.since(lacking.at)))
     }
 
-    /// The level at `now`, while `ask` has been waiting since it became next in line; and what is owed. One of the two is 0.
+    /// The level at `now`, while `ask` has been waiting since it became next in line; and what is owed. One of the two
+    /// is 0.
     ///
     /// Only what was released too early, as an audit finds it, leaves a debt.
     fn level_for(&self, lacking: &Lacking, now: Time, ask: Ask) -> (u128, u128) {
@@ -48,7 +49,7 @@ impl Bucket {
         (level, owed.saturating_sub(accrued))
     }
 
-    /// When so many grains will have accrued, from `at` on.
+    /// When this number of grains will have accrued, from `at` on.
     fn after(&self, at: Time, grains: u128) -> Verdict {
         match u128::from(self.terms.count) {
             _ if grains == 0 => Verdict::At(at),
@@ -58,7 +59,7 @@ impl Bucket {
     }
 }
 
-impl Named for Bucket {
+impl NamedRule for Bucket {
     const FACTS: Facts = Facts {
         name: "bucket",
         help: "Up to B (-b, by default N) at once, then N per P. What is not used\n\
@@ -99,8 +100,8 @@ impl Rule for Bucket {
         u64::try_from(level / self.grains(ask.cost)).unwrap_or(u64::MAX)
     }
 
-    /// It takes as long as for one release that costs as much as all together; but where one takes all that the bucket holds, what
-    /// rounding up leaves over is lost each time.
+    /// It takes as long as for one release that costs as much as all together; but where one takes all that the bucket
+    /// holds, what rounding up leaves over is lost each time.
     fn last_of(&self, lacking: &Lacking, ask: Ask, count: u64) -> Verdict {
         if let Some(gaps) = count.checked_sub(1).filter(|_| ask.cost >= self.terms.burst) {
             let gap = self.grains(ask.cost).div_ceil(self.terms.count.max(1).into());
@@ -145,23 +146,23 @@ impl Rule for Bucket {
 }
 
 impl SlotRule for Bucket {
-    fn first_slot(&self, account: &Account, ask: Ask, _: u64, _: Option<Time>) -> Time {
+    fn first_slot(&self, account: &SlotAccount, ask: Ask, _: u64, _: Option<Time>) -> Time {
         instant(self.earliest(account, ask))
     }
 
-    fn book(&self, account: &mut Account, ask: Ask) {
+    fn book(&self, account: &mut SlotAccount, ask: Ask) {
         self.commit(account, ask.since, ask);
     }
 
-    fn owes_nothing(&self, account: &mut Account) {
+    fn owes_nothing(&self, account: &mut SlotAccount) {
         self.waive_debt(account);
     }
 
-    fn silent(&self, at: Time) -> Account {
+    fn silent(&self, at: Time) -> SlotAccount {
         Lacking { used: self.full(), at }
     }
 
-    fn fresh_from(&self, account: &Account, _: Time) -> Time {
+    fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
         instant(self.idle_at(account))
     }
 }

@@ -1,10 +1,10 @@
--- At most N units in each period of the calendar: x is when the last one began in which something is used, y how much of it
--- is used. A server knows no zones, so it is told when periods begin: `starts`, in their order. Nothing is in the first
--- `opens` and the last `closes` microseconds of a period.
+-- At most N units in each period of the calendar: x is when the last one began in which something is used, y how much
+-- of it is used. A server knows no zones, so it is told when periods begin: `starts`, in their order. Nothing is in the
+-- first `opens` and the last `closes` microseconds of a period.
 
 local calendar = new_rule('calendar')
 
--- A period is not as long as so many of what it is called.
+-- No period is as long as this multiple of what it is called.
 local LONGER = 2
 
 -- If the clock was set back, the last period is still that one: none begins a second time.
@@ -64,6 +64,6 @@ function calendar.charge(state, slot)
   state.y = state.y + state.cost
 end
 
-function calendar.settled(state)
+function calendar.matters_until(state)
   return math.max(state.quiet, state.y > 0 and end_of(state, state.x) or 0)
 end

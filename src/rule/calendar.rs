@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 
 use super::facts::narrow;
-use super::{Account, Ask, Extra, Facts, Named, Rule, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::{Civil, Stretch, Time, Wall, Zone};
 
 /// At most `count` in each civil period of a zone.
@@ -18,8 +18,8 @@ pub struct Calendar {
     wall: Wall,
 }
 
-/// The last period in which something was released; there was none if nothing of it is used. Instants are those that the
-/// clock on the wall shows, so that it may be set.
+/// The last period in which something was released; there was none if nothing of it is used. Instants are those that
+/// the clock on the wall shows, so that it may be set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Page {
     start: Time,
@@ -39,7 +39,6 @@ impl Calendar {
         if is_known { known } else { self.civil.around(self.zone, at) }
     }
 
-    /// How much is used of a period.
     fn used(page: &Page, period: Stretch) -> u64 {
         if page.used > 0 && clamped(period.start) == page.start { page.used } else { 0 }
     }
@@ -81,7 +80,8 @@ fn clamped(nanos: i128) -> Time {
 fn check(terms: &Terms) -> Result<()> {
     let Some(civil) = Civil::new(terms.period) else {
         bail!(
-            "algo=calendar takes the periods d, w, month and year, and parts of a day that it is a multiple of, from 1s to \
+            "algo=calendar takes the periods d, w, month and year, and parts of a day that it is a multiple \
+             of, from 1s to \
              12h"
         );
     };
@@ -92,7 +92,7 @@ fn check(terms: &Terms) -> Result<()> {
     Ok(())
 }
 
-impl Named for Calendar {
+impl NamedRule for Calendar {
     const FACTS: Facts = Facts {
         name: "calendar",
         help: "At most N in each day, week, month or year of a zone (tz=). For\n\
@@ -204,11 +204,11 @@ impl Rule for Calendar {
     }
 }
 
-/// `at` is when the period began, as the clock on the wall shows it, and `used` the cost of the slots in it; 0 if there was
-/// none yet.
+/// `at` is when the period began, as the clock on the wall shows it, and `used` the cost of the slots in it; 0 if there
+/// was none yet.
 impl SlotRule for Calendar {
     /// What is released as late as it may be must still be in its period.
-    fn first_slot(&self, account: &Account, ask: Ask, late: u64, _: Option<Time>) -> Time {
+    fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
         let page = self.page_of(account);
         let mut at = self.shown(&page, ask.since);
         if 2 * self.margin + i128::from(late) >= self.civil.longest().into() {
@@ -223,29 +223,29 @@ impl SlotRule for Calendar {
         Time(u64::MAX)
     }
 
-    fn book(&self, account: &mut Account, ask: Ask) {
+    fn book(&self, account: &mut SlotAccount, ask: Ask) {
         let mut page = self.page_of(account);
         self.commit(&mut page, ask.since, ask);
-        *account = Account { at: page.start, used: page.used.into() };
+        *account = SlotAccount { at: page.start, used: page.used.into() };
     }
 
-    fn silent(&self, at: Time) -> Account {
+    fn silent(&self, at: Time) -> SlotAccount {
         let page = self.page(self.wall.nanos(at), self.count);
-        Account { at: page.start, used: page.used.into() }
+        SlotAccount { at: page.start, used: page.used.into() }
     }
 
-    fn fresh_from(&self, account: &Account, _: Time) -> Time {
+    fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
         super::slots::instant(self.idle_at(&self.page_of(account)))
     }
 
     /// The clock on the wall goes on.
-    fn restarted(&self, account: &Account, _: Option<Time>) -> Account {
+    fn restarted(&self, account: &SlotAccount, _: Option<Time>) -> SlotAccount {
         *account
     }
 }
 
 impl Calendar {
-    fn page_of(&self, account: &Account) -> Page {
+    fn page_of(&self, account: &SlotAccount) -> Page {
         if account.used == 0 { Page::default() } else { self.page(account.at.0.into(), narrow(account.used)) }
     }
 }
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn slots_end_as_long_before_a_boundary_as_their_releases_may_be_late() {
         let rule = Calendar::new(Terms { margin: 10, ..terms(2, DAY, "UTC") });
-        let (mut account, late) = (Account::default(), 5);
+        let (mut account, late) = (SlotAccount::default(), 5);
         let mut book = |since: u64| {
             let at = rule.first_slot(&account, one(since), late, None);
             SlotRule::book(&rule, &mut account, one(at.0));
@@ -368,6 +368,6 @@ mod tests {
         let late_slots = [0, DAY - 16, DAY - 16, 2 * DAY - 15].map(&mut book);
         assert_eq!(late_slots, [10, DAY - 16, DAY + 10, 2 * DAY + 10]);
         assert_eq!(rule.fresh_from(&account, Time(0)), Time(3 * DAY));
-        assert_eq!(rule.silent(Time(5)), Account { at: Time(0), used: 2 });
+        assert_eq!(rule.silent(Time(5)), SlotAccount { at: Time(0), used: 2 });
     }
 }

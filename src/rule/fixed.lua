@@ -17,6 +17,6 @@ function fixed.charge(state, slot)
   state.y = state.y + state.cost
 end
 
-function fixed.settled(state)
+function fixed.matters_until(state)
   return math.max(state.quiet, state.x + state.period)
 end

@@ -2,7 +2,7 @@
 
 use super::facts::narrow;
 use super::slots::{instant, later};
-use super::{Account, Ask, Facts, Named, Rule, SlotRule, Terms, Verdict};
+use super::{Ask, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in each of its own windows of length `period`.
@@ -17,7 +17,7 @@ pub struct Fixed {
 
 /// The last window; there was none if nothing of it is used.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Window {
+pub struct FixedWindow {
     /// When it started.
     pub start: Time,
     /// How much of it is used.
@@ -25,13 +25,12 @@ pub struct Window {
 }
 
 impl Fixed {
-    /// The window that `now` is in, if any.
-    fn current(&self, window: Window, now: Time) -> Option<Window> {
+    fn current(&self, window: FixedWindow, now: Time) -> Option<FixedWindow> {
         (window.used > 0 && now.since(window.start) < self.period).then_some(window)
     }
 }
 
-impl Named for Fixed {
+impl NamedRule for Fixed {
     const FACTS: Facts = Facts {
         name: "fixed",
         help: "At most N in each of its own windows, so up to 2N around a\n\
@@ -48,13 +47,13 @@ impl Named for Fixed {
 }
 
 impl Rule for Fixed {
-    type State = Window;
+    type State = FixedWindow;
 
     fn new(terms: Terms) -> Self {
         Fixed { count: terms.count, period: terms.period }
     }
 
-    fn earliest(&self, window: &Window, ask: Ask) -> Verdict {
+    fn earliest(&self, window: &FixedWindow, ask: Ask) -> Verdict {
         if ask.cost > self.count {
             return Verdict::Never;
         }
@@ -64,12 +63,12 @@ impl Rule for Fixed {
         }
     }
 
-    fn available(&self, window: &Window, now: Time, ask: Ask, pending: u64) -> u64 {
+    fn available(&self, window: &FixedWindow, now: Time, ask: Ask, pending: u64) -> u64 {
         let used = self.current(*window, now).map_or(0, |window| window.used);
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
-    fn last_of(&self, window: &Window, ask: Ask, count: u64) -> Verdict {
+    fn last_of(&self, window: &FixedWindow, ask: Ask, count: u64) -> Verdict {
         let together = self.count / ask.cost;
         let more = count.saturating_sub(self.available(window, ask.since, ask, 0));
         if more == 0 {
@@ -83,20 +82,20 @@ impl Rule for Fixed {
         }
     }
 
-    fn commit(&self, window: &mut Window, now: Time, ask: Ask) {
-        let current = self.current(*window, now).unwrap_or(Window { start: now, used: 0 });
-        *window = Window { used: current.used.saturating_add(ask.cost), ..current };
+    fn commit(&self, window: &mut FixedWindow, now: Time, ask: Ask) {
+        let current = self.current(*window, now).unwrap_or(FixedWindow { start: now, used: 0 });
+        *window = FixedWindow { used: current.used.saturating_add(ask.cost), ..current };
     }
 
-    fn idle_at(&self, window: &Window) -> Verdict {
+    fn idle_at(&self, window: &FixedWindow) -> Verdict {
         match window.used {
             0 => Verdict::At(Time::ZERO),
             _ => Verdict::after(window.start, self.period),
         }
     }
 
-    fn exhaust(&self, window: &mut Window, at: Time) {
-        *window = Window { start: at, used: self.count };
+    fn exhaust(&self, window: &mut FixedWindow, at: Time) {
+        *window = FixedWindow { start: at, used: self.count };
     }
 
     fn memory(&self) -> Option<u64> {
@@ -104,41 +103,41 @@ impl Rule for Fixed {
     }
 
     /// What was released before the last window may belong in the one that a longer period makes of it.
-    fn carry_over(&self, window: &mut Window, new: &Self, now: Time, forgotten: Option<Time>) {
+    fn carry_over(&self, window: &mut FixedWindow, new: &Self, now: Time, forgotten: Option<Time>) {
         *window = match forgotten.filter(|at| now.since(*at) < new.period) {
             None => self.current(*window, now).unwrap_or_default(),
-            Some(at) if window.used == 0 => Window { start: at, used: new.count },
-            Some(_) => Window { start: window.start, used: window.used.max(new.count) },
+            Some(at) if window.used == 0 => FixedWindow { start: at, used: new.count },
+            Some(_) => FixedWindow { start: window.start, used: window.used.max(new.count) },
         };
     }
 }
 
 /// `at` is when the window started, `used` the cost of the slots in it; 0 if there was none yet.
 impl SlotRule for Fixed {
-    fn first_slot(&self, account: &Account, ask: Ask, late: u64, _: Option<Time>) -> Time {
+    fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
         let end = later(account.at, self.period);
         // What is released as late as it may be must still be in its window.
         let is_too_late = account.used > 0 && ask.since < end && later(ask.since, late) >= end;
         if is_too_late { end } else { instant(self.earliest(&window(account), ask)) }
     }
 
-    fn book(&self, account: &mut Account, ask: Ask) {
+    fn book(&self, account: &mut SlotAccount, ask: Ask) {
         let mut window = window(account);
         self.commit(&mut window, ask.since, ask);
-        *account = Account { at: window.start, used: window.used.into() };
+        *account = SlotAccount { at: window.start, used: window.used.into() };
     }
 
-    fn silent(&self, at: Time) -> Account {
-        Account { at, used: self.count.into() }
+    fn silent(&self, at: Time) -> SlotAccount {
+        SlotAccount { at, used: self.count.into() }
     }
 
-    fn fresh_from(&self, account: &Account, _: Time) -> Time {
+    fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
         instant(self.idle_at(&window(account)))
     }
 }
 
-fn window(account: &Account) -> Window {
-    Window { start: account.at, used: narrow(account.used) }
+fn window(account: &SlotAccount) -> FixedWindow {
+    FixedWindow { start: account.at, used: narrow(account.used) }
 }
 
 #[cfg(test)]

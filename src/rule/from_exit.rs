@@ -1,6 +1,6 @@
 //! Counting from the end of a command instead of its start.
 
-use super::{Ask, Named, Rule, Terms, Verdict};
+use super::{Ask, NamedRule, Rule, Terms, Verdict};
 use crate::time::Time;
 
 /// A release occupies its place from its start until it is finished, and counts as made at that instant.
@@ -17,17 +17,17 @@ pub struct FromExit<R> {
 pub struct Running<S> {
     finished: S,
     /// The sum of the costs of what is running.
-    held: u64,
+    in_flight: u64,
 }
 
-impl<R: Named> FromExit<R> {
+impl<R: NamedRule> FromExit<R> {
     /// Whether nothing may start because something runs: nothing accrues before that ends.
     fn is_occupied(state: &Running<R::State>) -> bool {
-        R::FACTS.accrues && state.held > 0
+        R::FACTS.accrues && state.in_flight > 0
     }
 }
 
-impl<R: Named> Rule for FromExit<R> {
+impl<R: NamedRule> Rule for FromExit<R> {
     type State = Running<R::State>;
 
     fn new(terms: Terms) -> Self {
@@ -36,7 +36,7 @@ impl<R: Named> Rule for FromExit<R> {
 
     /// Never means: not before something has finished.
     fn earliest(&self, state: &Self::State, ask: Ask) -> Verdict {
-        match ask.cost.checked_add(state.held) {
+        match ask.cost.checked_add(state.in_flight) {
             _ if Self::is_occupied(state) => Verdict::Never,
             Some(cost) => self.inner.earliest(&state.finished, Ask { cost, ..ask }),
             None => Verdict::Never,
@@ -44,8 +44,8 @@ impl<R: Named> Rule for FromExit<R> {
     }
 
     fn available(&self, state: &Self::State, now: Time, ask: Ask, pending: u64) -> u64 {
-        match state.held.checked_add(pending) {
-            Some(held) => self.inner.available(&state.finished, now, ask, held),
+        match state.in_flight.checked_add(pending) {
+            Some(in_flight) => self.inner.available(&state.finished, now, ask, in_flight),
             None => 0,
         }
     }
@@ -56,11 +56,11 @@ impl<R: Named> Rule for FromExit<R> {
     }
 
     fn commit(&self, state: &mut Self::State, _: Time, ask: Ask) {
-        state.held = state.held.saturating_add(ask.cost);
+        state.in_flight = state.in_flight.saturating_add(ask.cost);
     }
 
     fn finish(&self, state: &mut Self::State, now: Time, ask: Ask) {
-        state.held = state.held.saturating_sub(ask.cost);
+        state.in_flight = state.in_flight.saturating_sub(ask.cost);
         self.inner.commit(&mut state.finished, now, ask);
     }
 
@@ -73,7 +73,7 @@ impl<R: Named> Rule for FromExit<R> {
     }
 
     fn idle_at(&self, state: &Self::State) -> Verdict {
-        if state.held > 0 { Verdict::Never } else { self.inner.idle_at(&state.finished) }
+        if state.in_flight > 0 { Verdict::Never } else { self.inner.idle_at(&state.finished) }
     }
 
     fn exhaust(&self, state: &mut Self::State, at: Time) {

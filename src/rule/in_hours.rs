@@ -1,7 +1,7 @@
 //! Limits that are asked only at some hours, though they count always.
 
 use super::slots::{instant, later};
-use super::{Account, Ask, SlotRule, Verdict};
+use super::{Ask, SlotAccount, SlotRule, Verdict};
 use crate::time::{Hours, Time, Wall};
 
 /// Hours on the time line of a run.
@@ -33,7 +33,7 @@ impl InHours {
         first.map_or(Verdict::Never, |first| Verdict::At(first.max(at)))
     }
 
-    /// The first instant from `at` on at which the limit is not asked for so many nanoseconds.
+    /// The first instant from `at` on from which the limit is not asked for `late` nanoseconds.
     fn first_free(&self, at: Time, nanos: u64) -> Time {
         let mut at = at;
         loop {
@@ -59,12 +59,12 @@ pub struct SlotsInHours {
 }
 
 impl SlotRule for SlotsInHours {
-    fn deciding_unit(&self, account: &Account, cost: u64) -> Option<u128> {
+    fn deciding_unit(&self, account: &SlotAccount, cost: u64) -> Option<u128> {
         if cost > self.most { None } else { self.rule.deciding_unit(account, cost) }
     }
 
     /// What is released as late as it may be must not be in the hours.
-    fn first_slot(&self, account: &Account, ask: Ask, late: u64, decided: Option<Time>) -> Time {
+    fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, decided: Option<Time>) -> Time {
         let free = self.hours.first_free(ask.since, late);
         if free <= ask.since || ask.cost > self.most {
             return free;
@@ -72,39 +72,39 @@ impl SlotRule for SlotsInHours {
         free.min(self.rule.first_slot(account, ask, late, decided))
     }
 
-    fn book(&self, account: &mut Account, ask: Ask) {
+    fn book(&self, account: &mut SlotAccount, ask: Ask) {
         self.rule.book(account, ask);
         self.waive_debt(account, ask.since);
     }
 
-    fn overrun(&self, account: &mut Account, ask: Ask) {
+    fn overrun(&self, account: &mut SlotAccount, ask: Ask) {
         self.rule.overrun(account, ask);
         self.waive_debt(account, ask.since);
     }
 
-    fn exhausted(&self, at: Time) -> Account {
+    fn exhausted(&self, at: Time) -> SlotAccount {
         self.rule.exhausted(at)
     }
 
-    fn silent(&self, at: Time) -> Account {
+    fn silent(&self, at: Time) -> SlotAccount {
         self.rule.silent(at)
     }
 
-    fn fresh_from(&self, account: &Account, newest: Time) -> Time {
+    fn fresh_from(&self, account: &SlotAccount, newest: Time) -> Time {
         self.rule.fresh_from(account, newest)
     }
 
-    fn restarted(&self, account: &Account, newest: Option<Time>) -> Account {
+    fn restarted(&self, account: &SlotAccount, newest: Option<Time>) -> SlotAccount {
         self.rule.restarted(account, newest)
     }
 
-    fn owes_nothing(&self, account: &mut Account) {
+    fn owes_nothing(&self, account: &mut SlotAccount) {
         self.rule.owes_nothing(account);
     }
 }
 
 impl SlotsInHours {
-    fn waive_debt(&self, account: &mut Account, at: Time) {
+    fn waive_debt(&self, account: &mut SlotAccount, at: Time) {
         if !self.hours.contain(at) {
             self.rule.owes_nothing(account);
         }

@@ -23,4 +23,4 @@ function interval.overrun(state, slot)
   state.x = math.max(state.x, slot + interval.memory(state))
 end
 
-interval.settled = interval.earliest
+interval.matters_until = interval.earliest

@@ -2,7 +2,7 @@
 
 use super::facts::narrow;
 use super::slots::later;
-use super::{Account, Ask, Extra, Facts, Named, Rule, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// Consecutive releases at least `period/count` apart, for each unit of cost.
@@ -29,8 +29,8 @@ impl Interval {
     }
 
     /// The account as it stands after a slot of this cost.
-    fn after(&self, at: Time, cost: u64) -> Account {
-        Account { at: later(at, narrow(self.gap(cost))), used: 0 }
+    fn after(&self, at: Time, cost: u64) -> SlotAccount {
+        SlotAccount { at: later(at, narrow(self.gap(cost))), used: 0 }
     }
 
     /// When the gap after the last release is over.
@@ -43,7 +43,7 @@ impl Interval {
     }
 }
 
-impl Named for Interval {
+impl NamedRule for Interval {
     const FACTS: Facts = Facts {
         name: "interval",
         help: "At least P/N between one release and the next. Even pacing, with\n\
@@ -106,35 +106,35 @@ impl Rule for Interval {
 
 /// `at` is the first instant that is allowed.
 impl SlotRule for Interval {
-    fn first_slot(&self, account: &Account, ask: Ask, _: u64, _: Option<Time>) -> Time {
+    fn first_slot(&self, account: &SlotAccount, ask: Ask, _: u64, _: Option<Time>) -> Time {
         ask.since.max(account.at)
     }
 
-    fn book(&self, account: &mut Account, ask: Ask) {
+    fn book(&self, account: &mut SlotAccount, ask: Ask) {
         *account = self.after(ask.since, ask.cost);
     }
 
-    fn overrun(&self, account: &mut Account, ask: Ask) {
+    fn overrun(&self, account: &mut SlotAccount, ask: Ask) {
         account.at = account.at.max(self.after(ask.since, ask.cost).at);
     }
 
-    fn exhausted(&self, at: Time) -> Account {
+    fn exhausted(&self, at: Time) -> SlotAccount {
         self.after(at, 1)
     }
 
-    fn silent(&self, at: Time) -> Account {
-        Account { at: later(at, self.terms.period), used: 0 }
+    fn silent(&self, at: Time) -> SlotAccount {
+        SlotAccount { at: later(at, self.terms.period), used: 0 }
     }
 
-    fn fresh_from(&self, account: &Account, _: Time) -> Time {
+    fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
         account.at
     }
 
     /// What the last one cost shows in how much later the next one may be.
-    fn restarted(&self, account: &Account, newest: Option<Time>) -> Account {
+    fn restarted(&self, account: &SlotAccount, newest: Option<Time>) -> SlotAccount {
         match newest {
-            _ if *account == Account::default() => *account,
-            Some(newest) => Account { at: Time(account.at.since(newest)), used: 0 },
+            _ if *account == SlotAccount::default() => *account,
+            Some(newest) => SlotAccount { at: Time(account.at.since(newest)), used: 0 },
             None => self.silent(Time::ZERO),
         }
     }

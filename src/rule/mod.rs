@@ -1,4 +1,5 @@
-//! The rules, one a file: all that is known of an algorithm. To add one, add its file and its script, and name it below.
+//! The rules, one a file: all that is known of an algorithm. To add one, add its file and its script, and name it
+//! below.
 //!
 //! A [`Rule`] is arithmetic over its terms and a small state, which is all zeros as long as nothing was released.
 //!
@@ -28,7 +29,7 @@ pub use from_exit::FromExit;
 pub use in_hours::{InHours, SlotsInHours};
 pub use interval::Interval;
 pub use sliding::Sliding;
-pub use slots::{Account, SlotRule};
+pub use slots::{SlotAccount, SlotRule};
 pub use terms::{Ask, Terms, Verdict};
 
 use std::fmt;
@@ -60,7 +61,7 @@ pub trait Visitor {
     type Output;
 
     /// Does it with `R`.
-    fn visit<R: Named>(self) -> Self::Output;
+    fn visit<R: NamedRule>(self) -> Self::Output;
 }
 
 impl Algorithm {
@@ -85,7 +86,7 @@ impl Algorithm {
         impl Visitor for TheFacts {
             type Output = &'static Facts;
 
-            fn visit<R: Named>(self) -> &'static Facts {
+            fn visit<R: NamedRule>(self) -> &'static Facts {
                 &R::FACTS
             }
         }
@@ -168,22 +169,22 @@ pub trait Rule: Clone + 'static {
         None
     }
 
-    /// Has a state of this rule go on under `new` terms from `now`, with what it knows of past releases. What it does not
-    /// know, which is of no time after `forgotten`, counts as used.
+    /// Has a state of this rule go on under `new` terms from `now`, with what it knows of past releases. What it does
+    /// not know, which is of no time after `forgotten`, counts as used.
     fn carry_over(&self, state: &mut Self::State, new: &Self, now: Time, forgotten: Option<Time>);
 
-    /// Makes up for the eviction of `state`, if `forgotten` is not enough for that: has `evicted`, which is the default at
-    /// first, be no more lenient under any terms.
+    /// Makes up for the eviction of `state`, if `forgotten` is not enough for that: has `evicted`, which is the default
+    /// at first, be no more lenient under any terms.
     fn note_evicted(&self, _evicted: &mut Self::State, _state: &Self::State) {}
 
-    /// Until when an answer stands that allows a release at `at`, as long as nothing is committed: from then on it may be
-    /// refused again, so it is asked again. For ever, unless it is said. A rule that says so does not accrue.
+    /// Until when an answer stands that allows a release at `at`, as long as nothing is committed: from then on it may
+    /// be refused again, so it is asked again. For ever, unless it is said. A rule that says so does not accrue.
     fn closes(&self, _at: Time) -> Option<Time> {
         None
     }
 
-    /// How long the period has lasted that a release at `at` counts in, this instant included; if periods do not begin with
-    /// releases, and so all of one length count.
+    /// How long the period has lasted that a release at `at` counts in, this instant included; if periods do not begin
+    /// with releases, and so all of one length count.
     fn counts_for(&self, _at: Time) -> Option<u64> {
         None
     }
@@ -195,7 +196,7 @@ pub trait Rule: Clone + 'static {
 }
 
 /// A rule that has a name, and so can be typed.
-pub trait Named: Rule {
+pub trait NamedRule: Rule {
     /// What the rest of the program has to know of it.
     const FACTS: Facts;
 }

@@ -3,7 +3,7 @@
 
 local sliding = new_rule('sliding')
 
--- So many units are read at once: they are asked for one after the other.
+-- The number of units read at once: they are asked for one after the other.
 local AHEAD = 64
 
 function sliding.open(state)
@@ -90,6 +90,6 @@ function sliding.charge(state, slot)
   table.insert(state.unwritten, { slot = slot, units = state.cost })
 end
 
-function sliding.settled(state)
+function sliding.matters_until(state)
   return math.max(state.quiet, state.newest + state.period)
 end

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::slots::later;
-use super::{Account, Ask, Extra, Facts, Named, Rule, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -18,32 +18,32 @@ pub struct Sliding {
 /// What was released: runs `(instant, cost)`. Releases made at one instant share a run, so a burst takes one entry, and
 /// a large `count` reserves nothing in advance.
 #[derive(Clone, Debug, Default)]
-pub struct Log {
+pub struct ReleaseLog {
     /// The sum of the costs of all runs.
     used: u64,
     /// The newest run; there is none if its cost is 0.
-    newest: Run,
+    newest: Usage,
     /// The runs before it. A limit of 1 a period never has any, so with a million keys the indirection saves more than
     /// it costs.
     #[expect(clippy::box_collection)]
-    older: Option<Box<VecDeque<Run>>>,
+    older: Option<Box<VecDeque<Usage>>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Run {
+struct Usage {
     at: Time,
     cost: u64,
 }
 
-impl Log {
+impl ReleaseLog {
     /// All runs, oldest first.
-    fn runs(&self) -> impl Iterator<Item = &Run> {
+    fn runs(&self) -> impl Iterator<Item = &Usage> {
         let newest = Some(&self.newest).filter(|run| run.cost > 0);
         self.older.iter().flat_map(|older| older.iter()).chain(newest)
     }
 
     /// Adds a run that is no later than any other.
-    fn prepend(&mut self, run: Run) {
+    fn prepend(&mut self, run: Usage) {
         self.used += run.cost;
         match self.newest.cost {
             0 => self.newest = run,
@@ -58,13 +58,13 @@ impl Sliding {
         mark.0.checked_sub(1).map_or(Time::ZERO, |at| later(Time(at), self.period))
     }
 
-    fn is_over(&self, run: &Run, now: Time) -> bool {
+    fn is_over(&self, run: &Usage, now: Time) -> bool {
         now.since(run.at) >= self.period
     }
 
-    /// Forgets what was released before the last `count`. Only what goes over the limit, as an audit finds it, leaves any
-    /// that has not left the window: what is to be released next waits for the last `count` in any case.
-    fn forget_excess(&self, log: &mut Log) {
+    /// Forgets what was released before the last `count`. Only what goes over the limit, as an audit finds it, leaves
+    /// any that has not left the window: what is to be released next waits for the last `count` in any case.
+    fn forget_excess(&self, log: &mut ReleaseLog) {
         let Some(older) = &mut log.older else { return };
         while let Some(run) = older.front().filter(|run| log.used - run.cost >= self.count) {
             log.used -= run.cost;
@@ -73,7 +73,7 @@ impl Sliding {
     }
 }
 
-impl Named for Sliding {
+impl NamedRule for Sliding {
     const FACTS: Facts = Facts {
         name: "sliding",
         help: "At most N in any window of length P. The default: it satisfies\n\
@@ -90,17 +90,17 @@ impl Named for Sliding {
 }
 
 impl Rule for Sliding {
-    type State = Log;
+    type State = ReleaseLog;
 
     fn new(terms: Terms) -> Self {
         Sliding { count: terms.count, period: terms.period }
     }
 
-    fn earliest(&self, log: &Log, ask: Ask) -> Verdict {
+    fn earliest(&self, log: &ReleaseLog, ask: Ask) -> Verdict {
         if ask.cost > self.count {
             return Verdict::Never;
         }
-        // Enough of the oldest releases have to leave the window, up to this one.
+        // There is space once the oldest releases, of this cost together, have left the window.
         let mut excess = log.used.saturating_sub(self.count - ask.cost);
         if excess == 0 {
             return Verdict::At(ask.since);
@@ -113,18 +113,18 @@ impl Rule for Sliding {
         at.max(Verdict::At(ask.since))
     }
 
-    fn available(&self, log: &Log, now: Time, ask: Ask, pending: u64) -> u64 {
+    fn available(&self, log: &ReleaseLog, now: Time, ask: Ask, pending: u64) -> u64 {
         let over = log.runs().take_while(|run| self.is_over(run, now));
         let used = log.used - over.map(|run| run.cost).sum::<u64>();
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
-    fn is_plenty(&self, log: &Log, cost: u64, pending: u64) -> bool {
+    fn is_plenty(&self, log: &ReleaseLog, cost: u64, pending: u64) -> bool {
         self.count.saturating_sub(log.used).saturating_sub(pending) >= cost
     }
 
     /// Once the limit is used up, each release goes a period after the one that is `count` before it.
-    fn last_of(&self, log: &Log, ask: Ask, count: u64) -> Verdict {
+    fn last_of(&self, log: &ReleaseLog, ask: Ask, count: u64) -> Verdict {
         let Some(last) = count.checked_sub(1) else { return Verdict::At(ask.since) };
         let together = self.count / ask.cost;
         if together == 0 {
@@ -134,7 +134,7 @@ impl Rule for Sliding {
         self.earliest(log, Ask { cost, ..ask }).plus(u128::from(last / together) * u128::from(self.period))
     }
 
-    fn commit(&self, log: &mut Log, now: Time, ask: Ask) {
+    fn commit(&self, log: &mut ReleaseLog, now: Time, ask: Ask) {
         // To look at the oldest run takes time with many keys, so that has to wait until memory is short.
         if log.older.as_ref().is_none_or(|older| older.len() == older.capacity()) {
             self.expire(log, now);
@@ -146,13 +146,13 @@ impl Rule for Sliding {
         // What was released is known to fit; the bound only keeps the sum of the runs within a u64.
         let cost = ask.cost.min(u64::MAX - log.used);
         log.used += cost;
-        log.newest = Run { at: now, cost: log.newest.cost + cost };
+        log.newest = Usage { at: now, cost: log.newest.cost + cost };
         if log.used > self.count {
             self.forget_excess(log);
         }
     }
 
-    fn expire(&self, log: &mut Log, now: Time) {
+    fn expire(&self, log: &mut ReleaseLog, now: Time) {
         if let Some(older) = &mut log.older {
             while let Some(run) = older.front().filter(|run| self.is_over(run, now)) {
                 log.used -= run.cost;
@@ -164,58 +164,58 @@ impl Rule for Sliding {
         }
     }
 
-    fn idle_at(&self, log: &Log) -> Verdict {
+    fn idle_at(&self, log: &ReleaseLog) -> Verdict {
         match log.newest.cost {
             0 => Verdict::At(Time::ZERO),
             _ => Verdict::after(log.newest.at, self.period),
         }
     }
 
-    fn exhaust(&self, log: &mut Log, at: Time) {
+    fn exhaust(&self, log: &mut ReleaseLog, at: Time) {
         // What there was before is over by the time that this is.
-        *log = Log { used: self.count, newest: Run { at, cost: self.count }, older: None };
+        *log = ReleaseLog { used: self.count, newest: Usage { at, cost: self.count }, older: None };
     }
 
     fn memory(&self) -> Option<u64> {
         Some(self.period)
     }
 
-    fn carry_over(&self, log: &mut Log, new: &Self, now: Time, forgotten: Option<Time>) {
+    fn carry_over(&self, log: &mut ReleaseLog, new: &Self, now: Time, forgotten: Option<Time>) {
         self.expire(log, now);
         let unknown = new.count.saturating_sub(log.used);
         if let Some(at) = forgotten.filter(|at| unknown > 0 && now.since(*at) < new.period) {
-            log.prepend(Run { at, cost: unknown });
+            log.prepend(Usage { at, cost: unknown });
         }
     }
 }
 
-/// `at` is the mark of when all of it counts as used, if ever; `used` the cost of all slots since then. When each of them was
-/// used is in the log.
+/// `at` is the mark of when all of it counts as used, if ever; `used` the cost of all slots since then. When each of
+/// them was used is in the log.
 impl SlotRule for Sliding {
     /// The last unit that is asked for must be a period later than the one that is N before it.
-    fn deciding_unit(&self, account: &Account, cost: u64) -> Option<u128> {
+    fn deciding_unit(&self, account: &SlotAccount, cost: u64) -> Option<u128> {
         (account.used + u128::from(cost) - 1).checked_sub(self.count.into())
     }
 
-    fn first_slot(&self, account: &Account, ask: Ask, _: u64, decided: Option<Time>) -> Time {
+    fn first_slot(&self, account: &SlotAccount, ask: Ask, _: u64, decided: Option<Time>) -> Time {
         ask.since.max(self.end(decided.map_or(account.at, |at| account.at.max(mark(at)))))
     }
 
-    fn book(&self, account: &mut Account, ask: Ask) {
+    fn book(&self, account: &mut SlotAccount, ask: Ask) {
         account.used += u128::from(ask.cost);
     }
 
-    fn silent(&self, at: Time) -> Account {
-        Account { at: mark(at), used: 0 }
+    fn silent(&self, at: Time) -> SlotAccount {
+        SlotAccount { at: mark(at), used: 0 }
     }
 
-    fn fresh_from(&self, account: &Account, newest: Time) -> Time {
+    fn fresh_from(&self, account: &SlotAccount, newest: Time) -> Time {
         let last = later(newest, if account.used > 0 { self.period } else { 0 });
         last.max(self.end(account.at))
     }
 
-    fn restarted(&self, account: &Account, _: Option<Time>) -> Account {
-        Account { at: account.at.min(mark(Time::ZERO)), ..*account }
+    fn restarted(&self, account: &SlotAccount, _: Option<Time>) -> SlotAccount {
+        SlotAccount { at: account.at.min(mark(Time::ZERO)), ..*account }
     }
 }
 

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{Ask, Verdict};
 use crate::time::Time;
 
-/// What a ledger keeps of the past of one limit. What the numbers mean is up to its rule; all zeros are those of a limit that
-/// was never used.
+/// What a ledger keeps of the past of one limit. What the numbers mean is up to its rule; all zeros are those of a
+/// limit that was never used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Account {
+pub struct SlotAccount {
     /// An instant.
     pub at: Time,
     /// An amount.
@@ -21,40 +21,40 @@ pub struct Account {
 pub trait SlotRule: Debug + Send + Sync {
     /// Which unit of cost, counted from the first that was booked, decides on a slot of this cost. Only if the rule is
     /// [logged](super::Facts::is_logged).
-    fn deciding_unit(&self, _account: &Account, _cost: u64) -> Option<u128> {
+    fn deciding_unit(&self, _account: &SlotAccount, _cost: u64) -> Option<u128> {
         None
     }
 
-    /// The first instant, at or after `ask.since`, at which a slot is allowed whose release may be up to `late` nanoseconds
-    /// late. `decided` is when the deciding unit was used.
-    fn first_slot(&self, account: &Account, ask: Ask, late: u64, decided: Option<Time>) -> Time;
+    /// The first instant, at or after `ask.since`, at which a slot is allowed whose release may be up to `late`
+    /// nanoseconds late. `decided` is when the deciding unit was used.
+    fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, decided: Option<Time>) -> Time;
 
     /// Charges a slot at `ask.since`, which was allowed.
-    fn book(&self, account: &mut Account, ask: Ask);
+    fn book(&self, account: &mut SlotAccount, ask: Ask);
 
     /// Charges a release again that was over only at `ask.since`, which is not before the newest slot.
-    fn overrun(&self, account: &mut Account, ask: Ask) {
+    fn overrun(&self, account: &mut SlotAccount, ask: Ask) {
         self.book(account, ask);
     }
 
     /// What was charged for and is not there is not owed, see [`Rule::waive_debt`](super::Rule::waive_debt).
-    fn owes_nothing(&self, _account: &mut Account) {}
+    fn owes_nothing(&self, _account: &mut SlotAccount) {}
 
     /// Just used up at `at`, as by [`Rule::exhaust`](super::Rule::exhaust).
-    fn exhausted(&self, at: Time) -> Account {
+    fn exhausted(&self, at: Time) -> SlotAccount {
         self.silent(at)
     }
 
     /// Used up at `at`, by releases of any cost.
-    fn silent(&self, at: Time) -> Account;
+    fn silent(&self, at: Time) -> SlotAccount;
 
     /// From when on the limit cannot be told from one that was never used, if its newest slot was at `newest`.
-    fn fresh_from(&self, account: &Account, newest: Time) -> Time;
+    fn fresh_from(&self, account: &SlotAccount, newest: Time) -> Time;
 
-    /// Once the clock has begun anew at 0: what was used counts as used then. `newest` is when the last of it was, if that
-    /// is known.
-    fn restarted(&self, account: &Account, _newest: Option<Time>) -> Account {
-        Account { at: Time::ZERO, ..*account }
+    /// Once the clock has begun anew at 0: what was used counts as used then. `newest` is when the last of it was, if
+    /// that is known.
+    fn restarted(&self, account: &SlotAccount, _newest: Option<Time>) -> SlotAccount {
+        SlotAccount { at: Time::ZERO, ..*account }
     }
 }
 

@@ -8,12 +8,10 @@ pub(crate) fn terms(count: u64, period: u64) -> Terms {
     Terms::new(count, period, count)
 }
 
-/// An ask of one.
 pub(crate) fn one(since: u64) -> Ask {
     Ask { since: Time(since), cost: 1 }
 }
 
-/// A rule with its state.
 pub(crate) struct Stateful<R: Rule> {
     pub(crate) rule: R,
     pub(crate) state: R::State,
@@ -70,7 +68,8 @@ impl<R: Rule> Stateful<R> {
         items.iter().map(&mut release).collect()
     }
 
-    /// When the last of `count` releases goes, as it is found by releasing them one by one; which is what the rule says.
+    /// When the last of `count` releases goes, as it is found by releasing them one by one; which is what the rule
+    /// says.
     pub(crate) fn last_of(&mut self, since: u64, cost: u64, count: u64) -> Option<u64> {
         let ask = Ask { since: Time(since), cost };
         let forecast = match self.rule.last_of(&self.state, ask, count) {

@@ -36,13 +36,21 @@ impl Verdict {
         from.checked_add(nanos.into()).map_or(Verdict::Never, Verdict::At)
     }
 
+    /// The instant, if there is one.
+    pub fn instant(self) -> Option<Time> {
+        match self {
+            Verdict::At(at) => Some(at),
+            Verdict::Never => None,
+        }
+    }
+
     /// Whether it is no later than `now`.
     pub fn allows(self, now: Time) -> bool {
         self <= Verdict::At(now)
     }
 }
 
-/// The numbers of a limit: so much cost per so many nanoseconds.
+/// The numbers of a limit: a cost in a period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// N. With 0 nothing is ever released.
@@ -51,8 +59,8 @@ pub struct Terms {
     pub period: u64,
     /// B. Only rules that have a burst look at it.
     pub burst: u64,
-    /// Nanoseconds without a release before and after each boundary. Only rules that go by the calendar look at this and the
-    /// following; for others, it is in the period.
+    /// Nanoseconds without a release before and after each boundary. Only rules that go by the calendar look at this
+    /// and the following; for others, it is in the period.
     pub margin: u64,
     /// Whose calendar; without it, that of UTC.
     pub zone: Option<Zone>,
@@ -61,7 +69,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// So much per so many nanoseconds, with a burst.
+    /// A `count` in `period` nanoseconds, with a burst.
     pub const fn new(count: u64, period: u64, burst: u64) -> Self {
         Terms { count, period, burst, margin: 0, zone: None, wall: Wall::EPOCH }
     }

@@ -29,7 +29,6 @@ enum Task {
 enum Never {}
 
 impl BookingThread {
-    /// Starts the thread.
     pub(super) fn open(store: Box<dyn Store>, waker: Waker, patience: Duration) -> io::Result<Self> {
         let (tasks, taken) = unbounded();
         let (open, closed) = bounded(0);

@@ -9,7 +9,8 @@ use crate::time::{SECOND, Time};
 /// A clock that never goes back.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
-    /// Counts from when it was made, and not the time that the machine is suspended: so a suspend can only make us later.
+    /// Counts from when it was made, and not the time that the machine is suspended: so a suspend can only make us
+    /// later.
     Monotonic(Instant),
     /// Counts from the start of the machine, suspended or not: the same for all processes.
     Boot,

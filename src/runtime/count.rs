@@ -7,11 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use super::input::{Input, Position};
+use super::input::{Input, InputPosition};
 use crate::schedule::Total;
 use crate::source::{Delimiter, Reader};
 
-/// So many bytes are read for it. The items of a larger file are estimated.
+/// The number of bytes read for it, at most. The items of a larger file are estimated.
 const MOST: u64 = 1 << 30;
 
 /// How many items the input has, once they are counted.
@@ -31,13 +31,13 @@ impl Count {
     pub fn start(
         self: Arc<Self>,
         input: &Input,
-        position: &Position,
+        position: &InputPosition,
         delimiter: Delimiter,
         max_record: usize,
     ) {
         let Some((range, Ok(file))) = position.range().map(|range| (range, input.copied())) else { return };
         let _ = super::spawn("count", move || {
-            if let Some(total) = count(Part { file, range, read: 0 }, MOST, delimiter, max_record) {
+            if let Some(total) = count(FileRange { file, range, read: 0 }, MOST, delimiter, max_record) {
                 let _ = self.total.set(total);
             }
         });
@@ -45,13 +45,13 @@ impl Count {
 }
 
 /// A part of a file, read without moving anybody's position.
-struct Part {
+struct FileRange {
     file: File,
     range: Range<u64>,
     read: u64,
 }
 
-impl Read for Part {
+impl Read for FileRange {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = self.range.end.saturating_sub(self.range.start + self.read);
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
@@ -62,7 +62,7 @@ impl Read for Part {
 }
 
 /// Counts what stands in the first `most` bytes, and estimates the rest.
-fn count(part: Part, most: u64, delimiter: Delimiter, max_record: usize) -> Option<Total> {
+fn count(part: FileRange, most: u64, delimiter: Delimiter, max_record: usize) -> Option<Total> {
     let size = part.range.end.saturating_sub(part.range.start);
     let mut items = 0;
     for block in Reader::new(part.take(most), delimiter, max_record) {
@@ -84,7 +84,7 @@ mod tests {
     fn counted(text: &str, range: Range<u64>, most: u64) -> Option<(u64, bool)> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        let total = count(Part { file, range, read: 0 }, most, Delimiter::new(b"\n"), 4)?;
+        let total = count(FileRange { file, range, read: 0 }, most, Delimiter::new(b"\n"), 4)?;
         Some((total.items, total.is_exact))
     }
 

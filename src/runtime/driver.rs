@@ -50,7 +50,7 @@ impl Driver<'_> {
                 Action::Tell(notice) => self.reporter.tell(&notice, self.world.wall(), now),
                 Action::Terminate => self.signal(Signal::SIGTERM),
                 Action::Kill => self.signal(Signal::SIGKILL),
-                Action::Settle { first, next } => self.settle(schedule, first, next),
+                Action::Settle { first, next } => self.retire(schedule, first, next),
                 Action::Wait { until, accepting } => self.wait(schedule, until, accepting),
                 Action::Finish(exit) => {
                     if self.finish(schedule) {
@@ -95,9 +95,9 @@ impl Driver<'_> {
         self.sink.jobs().into_iter().for_each(|jobs| jobs.signal(signal));
     }
 
-    fn settle(&mut self, schedule: &mut Schedule, first: u64, next: u64) {
+    fn retire(&mut self, schedule: &mut Schedule, first: u64, next: u64) {
         let Some(jobs) = self.sink.jobs() else { return };
-        jobs.settle(first, next);
+        jobs.retire(first, next);
         self.flush(schedule);
     }
 
@@ -198,7 +198,7 @@ impl Driver<'_> {
         let ended = jobs.reap();
         let now = self.world.now();
         for ended in ended {
-            if let Err(error) = self.note(schedule, now, &ended) {
+            if let Err(error) = self.record_end(schedule, now, &ended) {
                 schedule.fail(Exit::Error, error);
             }
             schedule.job_ended(now, &ended);
@@ -210,7 +210,7 @@ impl Driver<'_> {
     }
 
     /// Notes the end of a command in the log.
-    fn note(&mut self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
+    fn record_end(&mut self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
         let Some((log, attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
             return Ok(());
         };
@@ -234,13 +234,13 @@ impl Driver<'_> {
     /// Notes whose output is out. Returns whether all of it is.
     fn flushed(&mut self, schedule: &mut Schedule, flushed: Flushed) -> bool {
         let Flushed { printed, unprinted, cause } = flushed;
-        let noted = self
+        let recorded = self
             .log
             .as_mut()
             .map_or(Ok(()), |log| printed.into_iter().try_for_each(|first| log.printed(first)));
-        let is_well = noted.is_ok() && cause.is_none();
+        let is_well = recorded.is_ok() && cause.is_none();
         schedule.not_printed(unprinted);
-        noted.err().into_iter().for_each(|error| schedule.fail(Exit::Error, error));
+        recorded.err().into_iter().for_each(|error| schedule.fail(Exit::Error, error));
         cause.into_iter().for_each(|cause| self.fail(schedule, cause));
         is_well
     }

@@ -20,13 +20,12 @@ use crate::pipe;
 
 /// Where bytes come from.
 pub struct Input {
-    from: From,
+    from: Origin,
     /// So much has come at once that a larger pipe was asked for.
     is_fast: bool,
 }
 
-/// Where bytes come from.
-enum From {
+enum Origin {
     /// Standard input, without a buffer of std's.
     Stdin,
     /// A file named on the command line.
@@ -42,12 +41,12 @@ impl Input {
         match path {
             Some(path) => {
                 let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-                Ok(Input { from: From::File(file), is_fast: false })
+                Ok(Input { from: Origin::File(file), is_fast: false })
             }
             None if inherited().stdin_closed => {
                 bail!("standard input is closed: pipe items in, or name a file with -a")
             }
-            None => Ok(Input { from: From::Stdin, is_fast: false }),
+            None => Ok(Input { from: Origin::Stdin, is_fast: false }),
         }
     }
 }
@@ -60,15 +59,15 @@ impl Input {
     pub fn blank() -> Result<Self> {
         let (reader, mut writer) = io::pipe().context("cannot make a pipe")?;
         writer.write_all(b"\n").context("cannot write to a pipe")?;
-        Ok(Input { from: From::File(File::from(OwnedFd::from(reader))), is_fast: false })
+        Ok(Input { from: Origin::File(File::from(OwnedFd::from(reader))), is_fast: false })
     }
 
-    /// Whether what is written to standard output is read again from here, for ever. As cat has it: it is the same file, and
-    /// writing goes on behind what is still to be read.
+    /// Whether what is written to standard output is read again from here, for ever. As cat has it: it is the same
+    /// file, and writing goes on behind what is still to be read.
     pub fn is_fed_by_stdout(&self) -> bool {
         let (ours, theirs) = match &self.from {
-            From::Stdin => ((fstat(io::stdin()), place(&io::stdin())), place(&io::stdout())),
-            From::File(file) => ((fstat(file), place(file)), place(&io::stdout())),
+            Origin::Stdin => ((fstat(io::stdin()), place(&io::stdin())), place(&io::stdout())),
+            Origin::File(file) => ((fstat(file), place(file)), place(&io::stdout())),
         };
         let ((Ok(ours), Some((at, size))), Some((written, _)), Ok(out)) = (ours, theirs, fstat(io::stdout()))
         else {
@@ -84,8 +83,8 @@ impl Input {
     /// first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
         match &self.from {
-            From::Stdin => readable::wait(Some(io::stdin().as_fd()), timeout),
-            From::File(file) => readable::wait(Some(file.as_fd()), timeout),
+            Origin::Stdin => readable::wait(Some(io::stdin().as_fd()), timeout),
+            Origin::File(file) => readable::wait(Some(file.as_fd()), timeout),
         }
     }
 }
@@ -93,13 +92,13 @@ impl Input {
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = match &self.from {
-            From::Stdin => read(&io::stdin(), buffer),
-            From::File(file) => read(file, buffer),
+            Origin::Stdin => read(&io::stdin(), buffer),
+            Origin::File(file) => read(file, buffer),
         }?;
         if read >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
             match &self.from {
-                From::Stdin => pipe::enlarge(io::stdin()),
-                From::File(file) => pipe::enlarge(file),
+                Origin::Stdin => pipe::enlarge(io::stdin()),
+                Origin::File(file) => pipe::enlarge(file),
             }
         }
         Ok(read)
@@ -123,8 +122,8 @@ impl Input {
     /// The same input under another descriptor.
     pub(super) fn copied(&self) -> io::Result<File> {
         let copy = match &self.from {
-            From::Stdin => io::stdin().as_fd().try_clone_to_owned(),
-            From::File(file) => file.as_fd().try_clone_to_owned(),
+            Origin::Stdin => io::stdin().as_fd().try_clone_to_owned(),
+            Origin::File(file) => file.as_fd().try_clone_to_owned(),
         };
         Ok(copy?.into())
     }
@@ -134,18 +133,18 @@ impl Input {
 ///
 /// We read ahead of what is released. Of standard input, the rest is left for whoever reads the file next, as POSIX
 /// asks of utilities.
-pub struct Position {
+pub struct InputPosition {
     is_stdin: bool,
     /// Where it stood, and the size of the file.
     place: Option<(i64, i64)>,
 }
 
-impl Position {
+impl InputPosition {
     /// Where `input` stands.
     pub fn of(input: &Input) -> Self {
         match &input.from {
-            From::Stdin => Position { is_stdin: true, place: place(&io::stdin()) },
-            From::File(file) => Position { is_stdin: false, place: place(file) },
+            Origin::Stdin => InputPosition { is_stdin: true, place: place(&io::stdin()) },
+            Origin::File(file) => InputPosition { is_stdin: false, place: place(file) },
         }
     }
 

@@ -12,7 +12,7 @@ use anyhow::Result;
 
 use super::waker::Waker;
 use super::world::Event;
-use crate::config::{Limits, Rate};
+use crate::config::{LimitOptions, Rate};
 
 /// How often files are looked at. With the time to settle, a change is noticed within 200 ms.
 const LOOK: Duration = Duration::from_millis(180);
@@ -22,7 +22,7 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// All limits of a run, and the files that they are read from.
 pub struct LimitsFiles {
-    limits: Limits,
+    limits: LimitOptions,
     /// Whether a limit makes sense in this run.
     check: fn(&Rate) -> Result<()>,
     /// What those held that can be read only once, as pipes can.
@@ -31,7 +31,7 @@ pub struct LimitsFiles {
 
 impl LimitsFiles {
     /// The files that `limits` name. They are not read before [`load`](Self::load); each limit has to pass `check` then.
-    pub fn new(limits: Limits, check: fn(&Rate) -> Result<()>) -> Self {
+    pub fn new(limits: LimitOptions, check: fn(&Rate) -> Result<()>) -> Self {
         LimitsFiles { limits, check, read_once: HashMap::new() }
     }
 

@@ -41,8 +41,8 @@ impl Listener {
         Arc::clone(&self.interrupt)
     }
 
-    /// Waits until there is something to read, or the run is to stop, or for as long as `timeout`. Returns whether it was the
-    /// first.
+    /// Waits until there is something to read, or the run is to stop, or for as long as `timeout`. Returns whether it
+    /// was the first.
     pub(super) fn wait(&self, input: &Input, timeout: Option<Duration>) -> bool {
         let mut is_readable = false;
         self.events.interruptible(|| is_readable = input.wait(timeout));

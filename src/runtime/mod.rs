@@ -25,7 +25,7 @@ use std::thread;
 pub use self::clock::Clock;
 pub use self::count::Count;
 pub use self::driver::Driver;
-pub use self::input::{Input, Position};
+pub use self::input::{Input, InputPosition};
 pub use self::limits::LimitsFiles;
 pub use self::listener::Listener;
 pub use self::output_watch::OutputWatch;
@@ -39,7 +39,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<thr
     spawn_with(64 << 10, name, run)
 }
 
-/// As [`spawn`], with so many bytes of stack.
+/// As [`spawn`], with a stack of this number of bytes.
 fn spawn_with(
     stack: usize,
     name: &str,

@@ -17,18 +17,17 @@ const SPIN: Duration = Duration::from_micros(100);
 /// it. A shorter one is spun through altogether.
 const WORTH_SPINNING: Duration = Duration::from_millis(20);
 
-/// After a long wait there is no hurry. A receiver stamps what it gets some tens of microseconds late, and not always by
-/// as much, so it would see bursts that are a period apart to the microsecond now and then closer than that. A
+/// After a long wait there is no hurry. A receiver stamps what it gets some tens of microseconds late, and not always
+/// by as much, so it would see bursts that are a period apart to the microsecond now and then closer than that. A
 /// thousandth of the wait, up to this, keeps them apart for it, too.
 const COURTESY: Duration = Duration::from_micros(300);
 
-/// When the last stretch of a wait until `until` begins.
 pub(super) fn last_stretch(until: Time) -> Time {
     Time(until.0.saturating_sub(LAST_STRETCH))
 }
 
-/// Blocks until `until`, in a wait that began at `since`; after a long one, a little longer. Returns whether `until` has
-/// come; if not, the rest is short enough to spin.
+/// Blocks until `until`, in a wait that began at `since`; after a long one, a little longer. Returns whether `until`
+/// has come; if not, the rest is short enough to spin.
 pub(super) fn sleep(clock: Clock, since: Time, until: Time) -> bool {
     let wait = Duration::from_nanos(until.since(since));
     let left = Duration::from_nanos(until.since(clock.now()));

@@ -43,7 +43,7 @@ pub struct RealWorld {
 }
 
 impl RealWorld {
-    /// Goes by `clock`. Listens to signals; skipped when the input is empty: polling returns at once.
+    /// Goes by `clock`. Listens to signals, unless the input is empty and has ended: such a run is over at once.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
@@ -128,7 +128,8 @@ impl RealWorld {
         Ok(limits::watch(files, rates.to_vec(), self.waker.clone())?)
     }
 
-    /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than `patience`.
+    /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than
+    /// `patience`.
     ///
     /// # Errors
     /// A thread cannot be started.

@@ -30,7 +30,7 @@ pub struct Review {
 
 impl Review {
     /// Judges by `rates`; `arrivals` says where instants are.
-    pub fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::Input) -> Self {
+    pub fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::InputOptions) -> Self {
         let separator = input.separator.as_deref();
         let charger = Charger::new(rates, separator).without_bounds();
         Review {
@@ -54,8 +54,8 @@ impl Review {
         &self.audit
     }
 
-    /// Judges all that is read, to the end or until it is to stop. What is found is told whenever the input pauses, and at once to a
-    /// terminal.
+    /// Judges all that is read, to the end or until it is to stop. What is found is told whenever the input pauses, and
+    /// at once to a terminal.
     ///
     /// # Errors
     /// The input cannot be read or is out of order, a record does not tell its instant or cost, or the report cannot be

@@ -14,7 +14,6 @@ use super::world::Event;
 use crate::inherited::inherited;
 use crate::schedule::Stop;
 
-/// Starts listening.
 pub(super) fn listen(waker: &Waker) -> Result<()> {
     let is_heeded = |signal: &c_int| !inherited().ignores(*signal);
     if is_heeded(&SIGINT) {

@@ -12,9 +12,9 @@ use crate::time::{SECOND, Time, Wall};
 
 /// A clock that stands still until it is set.
 #[derive(Clone, Debug, Default)]
-pub struct Clock(Rc<Cell<Time>>);
+pub struct SimClock(Rc<Cell<Time>>);
 
-impl Clock {
+impl SimClock {
     /// What it shows.
     pub fn now(&self) -> Time {
         self.0.get()
@@ -31,7 +31,7 @@ const DATED: Time = Time(100_000_000 * SECOND);
 
 /// A world with arrivals that are known in advance.
 pub struct Sim<I: Iterator<Item = Result<Block, SourceError>>> {
-    clock: Clock,
+    clock: SimClock,
     wall: Wall,
     arrivals: Peekable<I>,
     ended: bool,
@@ -39,7 +39,7 @@ pub struct Sim<I: Iterator<Item = Result<Block, SourceError>>> {
 
 impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
     /// A world that starts with its first arrival, or at `clock` if that is later. Its time line is that since 1970.
-    pub fn new(clock: Clock, arrivals: I) -> Self {
+    pub fn new(clock: SimClock, arrivals: I) -> Self {
         let mut arrivals = arrivals.peekable();
         if let Some(Ok(first)) = arrivals.peek() {
             clock.reach(first.arrival());

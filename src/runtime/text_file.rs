@@ -80,8 +80,8 @@ impl TextFile {
     }
 }
 
-/// Writes a temporary file beside `path`, whose name the collector passes over, and renames it. No power failure matters
-/// so much that the disk would have to be waited for.
+/// Writes a temporary file beside `path`, whose name the collector passes over, and renames it. No power failure
+/// matters so much that the disk would have to be waited for.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()

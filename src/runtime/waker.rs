@@ -50,7 +50,6 @@ impl Waker {
 }
 
 impl Events {
-    /// An event that has happened, if any.
     pub(super) fn next(&self) -> Option<Event> {
         self.receiver.try_recv().ok()
     }

@@ -3,7 +3,6 @@
 use crate::config::{Plan, Until};
 use crate::time::{Time, Wall};
 
-/// What ends a run early.
 pub(super) struct Ends {
     start: Time,
     patience: Option<Patience>,
@@ -47,12 +46,10 @@ impl Ends {
         matches!(self.until, Some(Until::At(_)))
     }
 
-    /// Whether the time of the run is over.
     pub(super) fn are_due(&self, now: Time) -> bool {
         self.over.is_some_and(|over| now >= over)
     }
 
-    /// When the time of the run is over.
     pub(super) fn over(&self) -> Option<Time> {
         self.over
     }

@@ -73,7 +73,6 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// What to expect at `now`, if the input has this number of items.
     pub(super) fn of(schedule: &Schedule, now: Time, counted: Option<Total>) -> Forecast {
         let stats = schedule.stats();
         let read = Total { items: stats.read, is_exact: true };
@@ -96,7 +95,6 @@ impl Forecast {
 }
 
 impl WaitReason {
-    /// What the next release waits for at `now`.
     pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
         let Schedule { gate, lanes, jobs, course, timing, .. } = schedule;
         let Some(at) = lanes.soonest(&**gate).filter(|_| !course.is_stopping()) else {
@@ -167,10 +165,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
         }
         _ => estimate(lanes, limits, now, left),
     };
-    match last {
-        Verdict::At(at) => Some((at, precision.max(floor))),
-        Verdict::Never => None,
-    }
+    last.instant().map(|at| (at, precision.max(floor)))
 }
 
 /// When the last of `left` items may go, if they cost what those cost that wait, and each limit were the only one.

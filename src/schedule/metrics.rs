@@ -44,7 +44,6 @@ pub struct Now {
 }
 
 impl Metrics {
-    /// How a run stands at `now`.
     pub(super) fn of(schedule: &Schedule, now: Time) -> Metrics {
         let Schedule { gate, lanes, account, course, .. } = schedule;
         let stats = schedule.limit_stats().into_iter();

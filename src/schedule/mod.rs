@@ -85,7 +85,7 @@ impl Schedule {
         let gate = Own::new(rates, now);
         Schedule {
             supply,
-            lanes: Lanes::new(plan, delimiter, gate.batches()),
+            lanes: Lanes::new(plan, delimiter, gate.properties().batches.clone()),
             gate: Box::new(gate),
             jobs: Jobs::default(),
             account,
@@ -109,7 +109,7 @@ impl Schedule {
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
         let rates = self.gate.rates().to_vec();
         self.gate = Box::new(Slots::new(rates, terms, self.lanes.policy.waits()));
-        self.lanes.batcher.set_terms(self.gate.batches());
+        self.lanes.batcher.set_terms(self.gate.properties().batches.clone());
         self
     }
 
@@ -208,7 +208,6 @@ impl Schedule {
         self.timing.is_due = true;
     }
 
-    /// Whether more may arrive at this instant that has to be there.
     fn gathers(&mut self, now: Time, capacity: Capacity) -> bool {
         if !self.lanes.gather() || self.timing.is_due {
             return false;
@@ -302,7 +301,7 @@ impl Schedule {
     /// Notes when the next release may be. A turn that never comes ends the run, unless something may change that.
     fn set_next(&mut self, next: Option<Verdict>) {
         // A limit from a file may pause, or count what is running, or slots are booked.
-        let may_change = self.jobs.running() > 0 || self.gate.may_open();
+        let may_change = self.jobs.running() > 0 || self.gate.properties().may_open;
         self.timing.next = match next {
             Some(Verdict::At(at)) => Some(at),
             Some(Verdict::Never) if !may_change => {
@@ -330,8 +329,8 @@ impl Schedule {
         let again = self.jobs.retries.backoff_until();
         // What a lane waits for by its key may not be all that it waits for.
         let next = self.timing.next.filter(|_| !self.lanes.is_empty()).and_then(|next| {
-            let exact = self.lanes.earliest(&*self.gate, now, by);
-            if let Some(Verdict::At(at)) = exact { Some(at.max(next)) } else { None }
+            let exact = self.lanes.earliest(&*self.gate, now, by)?.instant();
+            exact.map(|exact| exact.max(next))
         });
         match next {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),
@@ -396,7 +395,7 @@ impl Schedule {
         self.gate.change(now, rates.clone());
         // Its sums are by the old limits.
         self.spare = self.spare.take().map(|_| Box::default());
-        self.lanes.batcher.set_terms(self.gate.batches());
+        self.lanes.batcher.set_terms(self.gate.properties().batches.clone());
         let waiting = self.lanes.take_all(now, are_other);
         self.supply.recharge(waiting, &rates);
         self.recharge_running(now);

@@ -95,7 +95,7 @@ impl Schedule {
             && capacity.line.is_none()
             && self.lanes.policy.on_limit == OnLimit::Wait
             && self.lanes.policy.jitter.is_none()
-            && self.gate.lets_pass()
+            && self.gate.properties().lets_pass
             && !self.keeps_requests()
             && !self.lanes.batcher.forms_batches()
     }
@@ -280,13 +280,15 @@ impl Schedule {
     }
 
     /// What could not go at its arrival.
-    fn refuse(&mut self, at: usize, Refusal(limit): Refusal) {
+    fn refuse(&mut self, at: usize, Refusal { limit, allowed }: Refusal) {
         let lane = self.lanes.lane(at);
         let Some((front, open)) = lane.front().zip(lane.open()) else { return };
         if self.lanes.policy.on_limit == OnLimit::Fail {
-            let allowed =
-                |_, request: &Request| self.gate.allowed_at(request).map(|at| at.since(request.since));
-            let early = self.lanes.with_request(lane, allowed).flatten();
+            let asked = |_, request: &Request| {
+                let answer = || self.gate.ask(Part::All, request, request.since).from.instant();
+                allowed.or_else(answer).map(|at| at.since(request.since))
+            };
+            let early = self.lanes.with_request(lane, asked).flatten();
             let (item, text) = (front.segment.first(), self.lanes.text(&front.segment));
             let limit = limit.map(|limit| self.gate.rates()[limit].clone());
             self.course.tell(Notice::Refused { item, text, limit, early });

@@ -28,7 +28,6 @@ struct Told {
     unmatched: bool,
 }
 
-/// What is next.
 pub(super) enum Next {
     /// An item, which is charged.
     Item,
@@ -57,7 +56,6 @@ impl Supply {
         }
     }
 
-    /// Looks at the next item.
     pub(super) fn look(&mut self) -> Next {
         match self.intake.look() {
             None => Next::Nothing,

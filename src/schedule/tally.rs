@@ -49,7 +49,7 @@ impl Tally {
         tally
     }
 
-    /// These are the limits now, and the ones before were charged so much. One that was there before goes on counting.
+    /// These are the limits now, and those before were `charged` this. One that was there before goes on counting.
     pub(super) fn set_rates(&mut self, rates: &[Rate], charged: &[Charged]) {
         self.limits = self.limits(charged);
         self.binding = None;
@@ -81,7 +81,7 @@ impl Tally {
         self.binding = limit;
     }
 
-    /// Releases have waited for so many nanoseconds.
+    /// Releases have waited for this number of nanoseconds.
     pub(super) fn wait(&mut self, nanos: u64) {
         self.of(self.binding).for_each(|limit| limit.waited += nanos);
     }
@@ -113,7 +113,7 @@ impl Tally {
         limits.iter_mut().enumerate().filter(move |(at, _)| places.contains(at)).map(|(_, limit)| limit)
     }
 
-    /// All limits, of which the present ones were `charged` so much since they are there.
+    /// All limits, of which the present ones were `charged` this since they are there.
     pub(super) fn limits(&self, charged: &[Charged]) -> Vec<LimitStats> {
         let mut limits = self.limits.clone();
         for (&place, charged) in self.places.iter().zip(charged) {
@@ -131,10 +131,9 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
     fn rates(texts: &[&str]) -> Vec<Rate> {
-        let rate = |text: &&str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = |text: &&str| text.parse::<Rate>().unwrap();
         texts.iter().map(rate).collect()
     }
 

@@ -12,7 +12,7 @@ mod shared;
 use super::{Action, Notice, Schedule, Stop};
 use crate::charge::Key;
 use crate::cli;
-use crate::config::{Action as What, Defaults, Plan, Rate, RateText};
+use crate::config::{Defaults, Plan, Rate, RateText, Verb as What};
 use crate::exit::{End, JobEnd};
 use crate::gate::{Answer, BookingTerms, Order, Slot};
 use crate::source::{Block, Capacity, CommandLine, Delimiter};

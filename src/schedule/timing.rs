@@ -2,7 +2,6 @@
 
 use crate::time::Time;
 
-/// What is known of the next release, and of the last.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Timing {
     /// When the next release may be, as far as it is known.

@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 
 pub use dry_run::DryRun;
 pub use jobs::{Commands, Expander, exec, parse_headers};
-pub use permit::Permit;
+pub use permit::PermitSink;
 pub use stdout::Stdout;
 pub use text::Text;
 
@@ -40,7 +40,7 @@ pub trait Sink {
     }
 
     /// The commands that were started, if that is what it does.
-    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+    fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         None
     }
 }
@@ -62,13 +62,13 @@ impl Sink for Box<dyn Sink> {
         self.as_mut().finish()
     }
 
-    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+    fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         self.as_mut().jobs()
     }
 }
 
 /// Commands that were started and run on.
-pub trait Jobs {
+pub trait RunningJobs {
     /// Collects the commands that have ended, and prints nothing: a reader may stall, and the ends be told late.
     fn reap(&mut self) -> Vec<JobEnd>;
 
@@ -76,8 +76,8 @@ pub trait Jobs {
     fn captures(&self) -> bool;
 
     /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
-    /// sent and is not settled.
-    fn settle(&mut self, first: u64, next: u64);
+    /// sent and may be sent again.
+    fn retire(&mut self, first: u64, next: u64);
 
     /// The item of this number, whose command has ended, is going to be sent again.
     fn supersede(&mut self, first: u64);
@@ -106,11 +106,11 @@ pub trait Watch {
 pub enum Sent {
     /// All of it has left.
     All,
-    /// So many items have left, and nothing more can be sent.
+    /// This number of items has left, and nothing more can be sent.
     Partly(u64, Cause),
     /// It cannot be sent just now, for want of something that others use.
     Busy {
-        /// After so many nanoseconds, it is worth a try.
+        /// The number of nanoseconds after which it is worth a try.
         pause: u64,
         /// What the user should hear of.
         why: Option<Error>,

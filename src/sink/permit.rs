@@ -5,9 +5,9 @@ use crate::source::{Batch, Capacity};
 use crate::time::Time;
 
 /// Takes what is released, and does nothing with it.
-pub struct Permit;
+pub struct PermitSink;
 
-impl Sink for Permit {
+impl Sink for PermitSink {
     fn capacity(&self) -> Capacity {
         Capacity::UNLIMITED
     }

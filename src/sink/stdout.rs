@@ -27,7 +27,7 @@ impl Stdout {
         Stdout { writer: Writer::new(interrupt), delimiter, gathered: Vec::new(), is_fast: false }
     }
 
-    /// Writes whole records. If it fails, so many bytes have been written.
+    /// Writes whole records. With an error, it tells the number of bytes that were written before.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, Cause)> {
         if bytes.len() >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
             pipe::enlarge(io::stdout());

@@ -28,7 +28,6 @@ impl Block {
         Block { arrival, ..Block::new(Buffer::from(bytes), end, records) }
     }
 
-    /// The same, arrived at `arrival`.
     pub(crate) fn arrived(self, arrival: Time) -> Self {
         Block { arrival, ..self }
     }

@@ -112,7 +112,7 @@ impl CommandLine {
         delimiter: 0,
     };
 
-    /// The text of an item of this length that stands there so often.
+    /// The text of an item of this length, which stands there this number of times.
     fn text(&self, length: usize, times: usize) -> usize {
         length.saturating_mul(times).saturating_add(self.overhead)
     }

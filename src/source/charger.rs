@@ -4,7 +4,7 @@ use super::bad_item::BadItem;
 use super::field::{Field, Record};
 use super::host::canonical_host;
 use super::json::Paths;
-use super::part::Part;
+use super::part::Selected;
 use crate::charge::{Charge, Draft, Key};
 use crate::config::{Rate, Selector, keys};
 use crate::printable::excerpt;
@@ -14,18 +14,17 @@ pub struct Charger {
     /// What is selected from records that are JSON, in one pass.
     paths: Option<Paths>,
     keys: Vec<Field>,
-    limits: Vec<Rule>,
+    limits: Vec<ChargeRule>,
     /// The charge of every record, if all have the same.
     uniform: Option<Charge>,
 }
 
 /// One limit, as far as it concerns a record.
-struct Rule {
+struct ChargeRule {
     name: String,
     cost: Cost,
     sharing: Sharing,
     only: Option<Only>,
-    /// The most a record may cost.
     most: Option<u64>,
 }
 
@@ -74,7 +73,7 @@ impl Charger {
         let keys: Vec<_> = selectors.iter().map(|key| Field::new(key, separator, &mut paths)).collect();
         let rule = |rate: &Rate| {
             let key = rate.key.as_ref().and_then(|key| selectors.iter().position(|known| *known == key));
-            Rule {
+            ChargeRule {
                 name: rate.to_string(),
                 cost: Cost::new(rate.cost.as_ref(), separator, &mut paths),
                 sharing: Sharing { sums: rate.cost.is_some(), key },
@@ -130,7 +129,7 @@ impl Charger {
         self.write_keys(&record, &mut draft.keys);
         draft.costs.clear();
         for rule in &mut self.limits {
-            rule.note(&draft.keys);
+            rule.remember(&draft.keys);
             let cost = rule.cost(&draft.keys, &record);
             draft.costs.push(cost.map_err(|why| BadItem::new(why, record.bytes))?);
         }
@@ -144,7 +143,7 @@ impl Charger {
 
     /// The limits with an `only=` that no record has matched so far.
     pub fn unmatched(&self) -> impl Iterator<Item = &str> {
-        let is_unmatched = |rule: &&Rule| rule.only.as_ref().is_some_and(|only| !only.matched);
+        let is_unmatched = |rule: &&ChargeRule| rule.only.as_ref().is_some_and(|only| !only.matched);
         self.limits.iter().filter(is_unmatched).map(|rule| rule.name.as_str())
     }
 
@@ -204,15 +203,15 @@ impl Cost {
     }
 }
 
-fn why_no_cost(selector: &Selector, part: &Part<'_>) -> String {
+fn why_no_cost(selector: &Selector, part: &Selected<'_>) -> String {
     match part {
-        Part::Text(text) => format!("its cost, {selector}, is {}, not a whole number", excerpt(text)),
-        Part::Missing | Part::Number(_) => format!("has no {selector} to take its cost from"),
+        Selected::Text(text) => format!("its cost, {selector}, is {}, not a whole number", excerpt(text)),
+        Selected::Missing | Selected::Number(_) => format!("has no {selector} to take its cost from"),
     }
 }
 
-impl Rule {
-    fn note(&mut self, keys: &[Key]) {
+impl ChargeRule {
+    fn remember(&mut self, keys: &[Key]) {
         if let Some(only) = &mut self.only {
             only.matched |= only.matches(keys);
         }
@@ -235,10 +234,9 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
     fn charger(rates: &[&str]) -> Charger {
-        let resolve = |rate: &&str| rate.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let resolve = |rate: &&str| rate.parse::<Rate>().unwrap();
         Charger::new(&rates.iter().map(resolve).collect::<Vec<_>>(), None)
     }
 

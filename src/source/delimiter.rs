@@ -80,7 +80,6 @@ impl Delimiter {
         if left == 0 { length } else { bytes.len() }
     }
 
-    /// The records in `bytes` with their delimiters.
     pub(crate) fn split_inclusive<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let mut rest = bytes;
         std::iter::from_fn(move || {

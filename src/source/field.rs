@@ -1,7 +1,7 @@
 //! Parts of records that are selected together: all that is in JSON is found in one pass.
 
-use super::json::{Paths, Values};
-use super::part::Part;
+use super::json::{PathValues, Paths};
+use super::part::Selected;
 use super::select::Extractor;
 use crate::config::Selector;
 
@@ -12,13 +12,12 @@ pub(super) enum Field {
     Other(Extractor),
 }
 
-/// A record, and what its JSON holds.
 pub(super) struct Record<'a> {
     pub(super) bytes: &'a [u8],
     /// With the delimiter.
     length: usize,
     /// `None` if it is not JSON.
-    values: Option<Values<'a>>,
+    values: Option<PathValues<'a>>,
 }
 
 impl Field {
@@ -37,14 +36,15 @@ impl<'a> Record<'a> {
     }
 
     /// What `field` selects, given to `use_it`.
-    pub(super) fn with<T>(&self, field: &Field, use_it: impl FnOnce(&Part<'a>) -> T) -> T {
+    pub(super) fn with<T>(&self, field: &Field, use_it: impl FnOnce(&Selected<'a>) -> T) -> T {
         match field {
-            Field::Path(path) => use_it(self.values.as_ref().map_or(&Part::Missing, |values| &values[*path])),
+            Field::Path(path) => {
+                use_it(self.values.as_ref().map_or(&Selected::Missing, |values| &values[*path]))
+            }
             Field::Other(extractor) => use_it(&extractor.part(self.bytes, self.length)),
         }
     }
 
-    /// Whether `field` is in JSON, which the record is not.
     pub(super) fn lacks_json(&self, field: &Field) -> bool {
         matches!(field, Field::Path(_)) && self.values.is_none()
     }

@@ -23,8 +23,8 @@ impl Fields {
         Fields { paths, fields }
     }
 
-    /// The selected parts of a record, in the order of the selectors; `None` for what it does not have. `length` is that
-    /// of the record with its delimiter, which `record` is without.
+    /// The selected parts of a record, in the order of the selectors; `None` for what it does not have. `length` is
+    /// that of the record with its delimiter, which `record` is without.
     pub fn select<'a>(&self, record: &'a [u8], length: usize) -> Vec<Option<Cow<'a, [u8]>>> {
         if self.fields.is_empty() {
             return Vec::new();

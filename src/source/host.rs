@@ -4,12 +4,12 @@ use std::net::Ipv4Addr;
 
 use url::{Host, Url};
 
-use super::part::Part;
+use super::part::Selected;
 
 /// The host: in lower case, international names in their ASCII form, addresses in their shortest form, without
 /// dots at the end.
-pub(super) fn host(record: &[u8]) -> Part<'_> {
-    plain_host(record).map_or_else(|| parsed_host(record), Part::borrowed)
+pub(super) fn host(record: &[u8]) -> Selected<'_> {
+    plain_host(record).map_or_else(|| parsed_host(record), Selected::borrowed)
 }
 
 /// A host that is not part of a URL, written as [`host`] writes it.
@@ -64,11 +64,11 @@ fn without_dots(host: &[u8]) -> &[u8] {
     &host[..end]
 }
 
-fn parsed_host(record: &[u8]) -> Part<'static> {
+fn parsed_host(record: &[u8]) -> Selected<'static> {
     // What is not UTF-8 in a path is of no interest; in a host it is no letter of any name.
     let url = Url::parse(String::from_utf8_lossy(record).trim()).ok();
     let host = url.as_ref().and_then(Url::host_str).and_then(canonical).filter(|host| !host.is_empty());
-    host.map_or(Part::Missing, Part::owned)
+    host.map_or(Selected::Missing, Selected::owned)
 }
 
 #[cfg(test)]
@@ -174,7 +174,7 @@ mod tests {
             let url = format!("http{}://{rest}", if random.bool() { "s" } else { "" });
             if let Some(host) = plain_host(url.as_bytes()) {
                 told += 1;
-                assert_eq!(Part::borrowed(host), parsed_host(url.as_bytes()), "{url}");
+                assert_eq!(Selected::borrowed(host), parsed_host(url.as_bytes()), "{url}");
             }
         }
         assert!(told > 1000, "{told}");

@@ -22,15 +22,33 @@ pub struct Intake {
     /// The charge of the item in front, and its length, once it has been looked at.
     front: Option<usize>,
     draft: Draft,
-    done: Option<Done>,
-    skipped: u64,
-    cleaning: Cleaning,
-    blank: u64,
+    filter: Filter,
     /// Items and bytes put in so far.
     items: u64,
     bytes: u64,
     /// When the newest of them arrived.
     newest: Time,
+}
+
+/// Which items are passed over, and how many were.
+#[derive(Default)]
+struct Filter {
+    done: Option<Done>,
+    skipped: u64,
+    cleaning: Cleaning,
+    blank: u64,
+}
+
+impl Filter {
+    fn passes_over(&mut self, record: &[u8], attempt: u64) -> bool {
+        if self.cleaning.skip_blank && is_blank(record) {
+            self.blank += 1;
+            return true;
+        }
+        let is_done = attempt == 1 && self.done.as_mut().is_some_and(|done| done(record));
+        self.skipped += u64::from(is_done);
+        is_done
+    }
 }
 
 impl Intake {
@@ -44,10 +62,7 @@ impl Intake {
             segments: VecDeque::new(),
             front: None,
             draft: Draft::default(),
-            done: None,
-            skipped: 0,
-            cleaning: Cleaning::default(),
-            blank: 0,
+            filter: Filter::default(),
             items: 0,
             bytes: 0,
             newest: Time::ZERO,
@@ -56,14 +71,14 @@ impl Intake {
 
     /// Passes over the items that are `done`.
     pub fn skip(&mut self, done: Done) {
-        self.done = Some(done);
+        self.filter.done = Some(done);
         self.singly = true;
     }
 
     /// Leaves out what is not wanted of what was read.
     pub fn clean(mut self, cleaning: Cleaning) -> Self {
         self.singly |= cleaning != Cleaning::default();
-        self.cleaning = cleaning;
+        self.filter.cleaning = cleaning;
         self
     }
 
@@ -75,17 +90,17 @@ impl Intake {
 
     /// Whether items may be used as they lie in their buffer.
     pub fn is_verbatim(&self) -> bool {
-        !self.cleaning.trim
+        !self.filter.cleaning.trim
     }
 
     /// How many blank items were left out.
     pub fn blank(&self) -> u64 {
-        self.blank
+        self.filter.blank
     }
 
     /// How many items were passed over.
     pub fn skipped(&self) -> u64 {
-        self.skipped
+        self.filter.skipped
     }
 
     /// How items are charged.
@@ -165,16 +180,10 @@ impl Intake {
             let segment = self.segments.front()?;
             let length = self.delimiter.first(segment.bytes());
             let whole = self.delimiter.trim(&segment.bytes()[..length]);
-            let record = trim(self.cleaning, whole);
+            let record = trim(self.filter.cleaning, whole);
             let charged = length - (whole.len() - record.len());
             self.front = Some(length);
-            if self.cleaning.skip_blank && is_blank(record) {
-                self.blank += 1;
-                self.pass();
-            } else if let Some(done) = self.done.as_mut().filter(|_| segment.attempt() == 1)
-                && done(record)
-            {
-                self.skipped += 1;
+            if self.filter.passes_over(record, segment.attempt()) {
                 self.pass();
             } else if let Err(bad) = self
                 .charger
@@ -195,7 +204,7 @@ impl Intake {
     /// The item in front, which has been looked at, without its delimiter.
     pub fn record(&self) -> &[u8] {
         let (Some(segment), Some(length)) = (self.segments.front(), self.front) else { return &[] };
-        trim(self.cleaning, self.delimiter.trim(&segment.bytes()[..length]))
+        trim(self.filter.cleaning, self.delimiter.trim(&segment.bytes()[..length]))
     }
 
     /// Takes the item in front, which has been looked at, as it lies in its buffer.
@@ -211,7 +220,7 @@ impl Intake {
     /// Takes the item in front, which has been looked at, in memory of its own and with its charge.
     pub fn take(&mut self) -> Option<Items> {
         let segment = self.pass()?;
-        let segment = if self.cleaning.trim { self.trimmed(&segment) } else { segment.detached() };
+        let segment = if self.filter.cleaning.trim { self.trimmed(&segment) } else { segment.detached() };
         let charge = self.charger.uniform().cloned();
         Some(Items { segment, charge: charge.unwrap_or_else(|| self.draft.charge()) })
     }

@@ -10,12 +10,12 @@ pub struct Segment {
     block: Block,
     first: u64,
     offset: u64,
-    attempt: Attempt,
+    attempt: RetryState,
 }
 
 /// How often something has been sent, and what follows from that for the next time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Attempt {
+struct RetryState {
     /// How often it will have been sent, the next time included.
     number: u64,
     /// The number of the first item that it was sent together with; 0 if it was not.
@@ -24,14 +24,14 @@ struct Attempt {
     not_before: Time,
 }
 
-impl Attempt {
-    const FIRST: Attempt = Attempt { number: 1, batch: 0, not_before: Time::ZERO };
+impl RetryState {
+    const FIRST: RetryState = RetryState { number: 1, batch: 0, not_before: Time::ZERO };
 }
 
 impl Segment {
     /// The items of a block, of which the first has the number `first` and stands `offset` bytes into the input.
     pub(crate) fn new(block: Block, first: u64, offset: u64) -> Self {
-        Segment { block, first, offset, attempt: Attempt::FIRST }
+        Segment { block, first, offset, attempt: RetryState::FIRST }
     }
 
     /// The items with their delimiters.
@@ -76,10 +76,9 @@ impl Segment {
 
     /// The same, to be sent once more, with those of the batch whose first item has this number.
     pub(crate) fn again(self, batch: u64, not_before: Time) -> Self {
-        Segment { attempt: Attempt { number: self.attempt.number + 1, batch, not_before }, ..self }
+        Segment { attempt: RetryState { number: self.attempt.number + 1, batch, not_before }, ..self }
     }
 
-    /// Takes off the first `items` items.
     pub(crate) fn split_off(&mut self, items: u64, delimiter: &Delimiter) -> Segment {
         let length = match items {
             all if all == self.items() => self.bytes().len(),

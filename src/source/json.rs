@@ -8,20 +8,20 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::Value;
 use smallvec::{SmallVec, smallvec};
 
-use super::part::Part;
+use super::part::Selected;
 
 /// The paths, as a tree of their names, such that one pass over the text finds all values.
 #[derive(Default)]
 pub(super) struct Paths {
-    root: Node,
+    root: PathNode,
     count: usize,
 }
 
 /// The values, one for each path, in the order in which they were added.
-pub(super) type Values<'a> = SmallVec<[Part<'a>; 4]>;
+pub(super) type PathValues<'a> = SmallVec<[Selected<'a>; 4]>;
 
 #[derive(Default)]
-struct Node {
+struct PathNode {
     /// The number of the path that ends here.
     path: Option<usize>,
     children: Vec<Child>,
@@ -31,7 +31,7 @@ struct Child {
     name: String,
     /// The name as an index, for an array.
     index: Option<usize>,
-    node: Node,
+    node: PathNode,
 }
 
 impl Paths {
@@ -48,8 +48,8 @@ impl Paths {
     ///
     /// # Errors
     /// It is not JSON, so far as this shows without decoding what is passed over.
-    pub(super) fn values<'a>(&self, text: &'a [u8]) -> Result<Values<'a>, serde_json::Error> {
-        let mut values = smallvec![Part::Missing; self.count];
+    pub(super) fn values<'a>(&self, text: &'a [u8]) -> Result<PathValues<'a>, serde_json::Error> {
+        let mut values = smallvec![Selected::Missing; self.count];
         let mut json = serde_json::Deserializer::from_slice(text);
         At { node: &self.root, values: &mut values }.deserialize(&mut json)?;
         json.end()?;
@@ -57,33 +57,32 @@ impl Paths {
     }
 }
 
-impl Node {
-    fn child(&mut self, name: &str) -> &mut Node {
+impl PathNode {
+    fn child(&mut self, name: &str) -> &mut PathNode {
         let at = self.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
             let (name, index) = (name.to_owned(), name.parse().ok());
-            self.children.push(Child { name, index, node: Node::default() });
+            self.children.push(Child { name, index, node: PathNode::default() });
             self.children.len() - 1
         });
         &mut self.children[at].node
     }
 
-    fn named(&self, name: &str) -> Option<&Node> {
+    fn named(&self, name: &str) -> Option<&PathNode> {
         self.children.iter().find(|child| child.name == name).map(|child| &child.node)
     }
 
     /// Forgets what was found here and below, for another member of the same name takes its place.
-    fn clear(&self, values: &mut Values<'_>) {
-        self.path.iter().for_each(|&path| values[path] = Part::Missing);
+    fn clear(&self, values: &mut PathValues<'_>) {
+        self.path.iter().for_each(|&path| values[path] = Selected::Missing);
         self.children.iter().for_each(|child| child.node.clear(values));
     }
 
-    /// Takes the values from a tree.
-    fn take(&self, value: &Value, values: &mut Values<'_>) {
+    fn take(&self, value: &Value, values: &mut PathValues<'_>) {
         if let Some(path) = self.path {
             values[path] = match value {
-                Value::Null => Part::Missing,
-                Value::String(text) => Part::owned(text.as_str()),
-                value => Part::owned(value.to_string()),
+                Value::Null => Selected::Missing,
+                Value::String(text) => Selected::owned(text.as_str()),
+                value => Selected::owned(value.to_string()),
             };
         }
         for child in &self.children {
@@ -98,12 +97,12 @@ impl Node {
 
 /// Reads one value, which is at this node of the paths.
 struct At<'n, 'v, 'a> {
-    node: &'n Node,
-    values: &'v mut Values<'a>,
+    node: &'n PathNode,
+    values: &'v mut PathValues<'a>,
 }
 
 impl<'a> At<'_, '_, 'a> {
-    fn set(self, value: Part<'a>) {
+    fn set(self, value: Selected<'a>) {
         if let Some(path) = self.node.path {
             self.values[path] = value;
         }
@@ -126,37 +125,37 @@ impl<'a> Visitor<'a> for At<'_, '_, 'a> {
     }
 
     fn visit_unit<E: Error>(self) -> Result<(), E> {
-        self.set(Part::Missing);
+        self.set(Selected::Missing);
         Ok(())
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
-        self.set(Part::borrowed(if value { b"true" } else { b"false" }));
+        self.set(Selected::borrowed(if value { b"true" } else { b"false" }));
         Ok(())
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
-        self.set(Part::Number(value));
+        self.set(Selected::Number(value));
         Ok(())
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
-        self.set(Part::owned(value.to_string()));
+        self.set(Selected::owned(value.to_string()));
         Ok(())
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
-        self.set(Part::owned(Value::from(value).to_string()));
+        self.set(Selected::owned(Value::from(value).to_string()));
         Ok(())
     }
 
     fn visit_borrowed_str<E: Error>(self, value: &'a str) -> Result<(), E> {
-        self.set(Part::borrowed(value.as_bytes()));
+        self.set(Selected::borrowed(value.as_bytes()));
         Ok(())
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
-        self.set(Part::owned(value));
+        self.set(Selected::owned(value));
         Ok(())
     }
 
@@ -201,10 +200,10 @@ impl<'a> Visitor<'a> for At<'_, '_, 'a> {
 }
 
 /// Reads a member's name, and tells where it leads.
-struct Name<'n>(&'n Node);
+struct Name<'n>(&'n PathNode);
 
 impl<'a, 'n> DeserializeSeed<'a> for Name<'n> {
-    type Value = Option<&'n Node>;
+    type Value = Option<&'n PathNode>;
 
     fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<Self::Value, D::Error> {
         json.deserialize_str(self)
@@ -212,7 +211,7 @@ impl<'a, 'n> DeserializeSeed<'a> for Name<'n> {
 }
 
 impl<'n> Visitor<'_> for Name<'n> {
-    type Value = Option<&'n Node>;
+    type Value = Option<&'n PathNode>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
@@ -235,7 +234,7 @@ mod tests {
         }
         let values = tree.values(text.as_bytes()).map_err(|error| error.to_string())?;
         let text =
-            |value: Part<'_>| value.into_text().map(|text| String::from_utf8(text.into_owned()).unwrap());
+            |value: Selected<'_>| value.into_text().map(|text| String::from_utf8(text.into_owned()).unwrap());
         Ok(values.into_iter().map(text).collect())
     }
 

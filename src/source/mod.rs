@@ -65,7 +65,8 @@ impl fmt::Display for SourceError {
             SourceError::Read(error) => write!(f, "cannot read the input: {error}"),
             SourceError::TooLong { record, offset, max } => write!(
                 f,
-                "item {record}, at byte {offset}, is longer than {max} bytes: raise --max-record, or check the delimiter"
+                "item {record}, at byte {offset}, is longer than {max} bytes: raise --max-record, or check the \
+                 delimiter"
             ),
             SourceError::Item { record, why } => write!(f, "item {record}: {why}"),
         }

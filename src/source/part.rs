@@ -4,9 +4,8 @@ use std::borrow::Cow;
 
 use crate::charge::Key;
 
-/// What a selector selects.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Part<'a> {
+pub(super) enum Selected<'a> {
     /// The record has no such part.
     Missing,
     Text(Cow<'a, [u8]>),
@@ -14,30 +13,29 @@ pub(super) enum Part<'a> {
     Number(u64),
 }
 
-impl<'a> Part<'a> {
+impl<'a> Selected<'a> {
     pub(super) fn borrowed(text: &'a [u8]) -> Self {
-        Part::Text(Cow::Borrowed(text))
+        Selected::Text(Cow::Borrowed(text))
     }
 
     pub(super) fn owned(text: impl Into<Vec<u8>>) -> Self {
-        Part::Text(Cow::Owned(text.into()))
+        Selected::Text(Cow::Owned(text.into()))
     }
 
-    /// As text.
     pub(super) fn into_text(self) -> Option<Cow<'a, [u8]>> {
         match self {
-            Part::Missing => None,
-            Part::Text(text) => Some(text),
-            Part::Number(number) => Some(Cow::Owned(number.to_string().into_bytes())),
+            Selected::Missing => None,
+            Selected::Text(text) => Some(text),
+            Selected::Number(number) => Some(Cow::Owned(number.to_string().into_bytes())),
         }
     }
 
     /// As a cost: digits and nothing else.
     pub(super) fn whole_number(&self) -> Option<u64> {
         match self {
-            Part::Missing => None,
-            Part::Text(text) => parse_digits(text),
-            Part::Number(number) => Some(*number),
+            Selected::Missing => None,
+            Selected::Text(text) => parse_digits(text),
+            Selected::Number(number) => Some(*number),
         }
     }
 
@@ -45,16 +43,16 @@ impl<'a> Part<'a> {
     pub(super) fn write_to(&self, key: &mut Key) {
         key.clear();
         match self {
-            Part::Missing => {}
-            Part::Text(text) => key.extend_from_slice(text),
-            Part::Number(number) => key.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
+            Selected::Missing => {}
+            Selected::Text(text) => key.extend_from_slice(text),
+            Selected::Number(number) => key.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
         }
     }
 }
 
-impl<'a> From<Option<&'a [u8]>> for Part<'a> {
+impl<'a> From<Option<&'a [u8]>> for Selected<'a> {
     fn from(text: Option<&'a [u8]>) -> Self {
-        text.map_or(Part::Missing, Part::borrowed)
+        text.map_or(Selected::Missing, Selected::borrowed)
     }
 }
 
@@ -92,7 +90,8 @@ mod tests {
     #[test]
     fn numbers_are_keys_in_decimal() {
         let mut key = Key::from_slice(b"before");
-        for (part, text) in [(Part::Number(120), &b"120"[..]), (Part::owned("x"), b"x"), (Part::Missing, b"")]
+        for (part, text) in
+            [(Selected::Number(120), &b"120"[..]), (Selected::owned("x"), b"x"), (Selected::Missing, b"")]
         {
             part.write_to(&mut key);
             assert_eq!(key.as_slice(), text);

@@ -9,13 +9,13 @@ use regex::bytes::{CaptureLocations, Regex};
 
 use super::host::host;
 use super::json::Paths;
-use super::part::Part;
+use super::part::Selected;
 use crate::config::{Selector, compile};
 
 /// A selector, ready to be used.
-pub struct Extractor(Kind);
+pub struct Extractor(SelectorKind);
 
-enum Kind {
+enum SelectorKind {
     Column {
         index: usize,
         separator: Option<Box<Finder<'static>>>,
@@ -38,17 +38,17 @@ impl Extractor {
         Extractor(match selector {
             Selector::Column(column) => {
                 let separator = separator.map(|separator| Box::new(Finder::new(separator).into_owned()));
-                Kind::Column { index: column.get() - 1, separator }
+                SelectorKind::Column { index: column.get() - 1, separator }
             }
-            Selector::Bytes => Kind::Bytes,
-            Selector::Host => Kind::Host,
+            Selector::Bytes => SelectorKind::Bytes,
+            Selector::Host => SelectorKind::Host,
             Selector::Path(path) => {
                 let mut paths = Paths::default();
                 paths.add(path);
-                Kind::Path(paths)
+                SelectorKind::Path(paths)
             }
             Selector::Regex(regex) => pattern(compile(regex).expect("checked when it was parsed")),
-            Selector::Constant(number) => Kind::Constant(*number),
+            Selector::Constant(number) => SelectorKind::Constant(*number),
         })
     }
 
@@ -58,32 +58,34 @@ impl Extractor {
         self.part(record, length).into_text()
     }
 
-    pub(super) fn part<'a>(&self, record: &'a [u8], length: usize) -> Part<'a> {
+    pub(super) fn part<'a>(&self, record: &'a [u8], length: usize) -> Selected<'a> {
         match &self.0 {
-            Kind::Column { index, separator: None } => column(record, *index).into(),
-            Kind::Column { index, separator: Some(separator) } => field(record, separator, *index).into(),
-            Kind::Bytes => Part::Number(length as u64),
-            Kind::Host => host(record),
-            Kind::Path(paths) => {
-                paths.values(record).ok().and_then(|mut values| values.pop()).unwrap_or(Part::Missing)
+            SelectorKind::Column { index, separator: None } => column(record, *index).into(),
+            SelectorKind::Column { index, separator: Some(separator) } => {
+                field(record, separator, *index).into()
             }
-            Kind::Match(regex) => regex.find(record).map(|found| found.as_bytes()).into(),
-            Kind::Group(pattern) => {
+            SelectorKind::Bytes => Selected::Number(length as u64),
+            SelectorKind::Host => host(record),
+            SelectorKind::Path(paths) => {
+                paths.values(record).ok().and_then(|mut values| values.pop()).unwrap_or(Selected::Missing)
+            }
+            SelectorKind::Match(regex) => regex.find(record).map(|found| found.as_bytes()).into(),
+            SelectorKind::Group(pattern) => {
                 let mut groups = pattern.1.borrow_mut();
                 let found = pattern.0.captures_read(&mut groups, record);
                 found.and_then(|_| groups.get(1)).map(|(start, end)| &record[start..end]).into()
             }
-            Kind::Constant(number) => Part::Number(*number),
+            SelectorKind::Constant(number) => Selected::Number(*number),
         }
     }
 }
 
-fn pattern(regex: Regex) -> Kind {
+fn pattern(regex: Regex) -> SelectorKind {
     if regex.captures_len() == 1 {
-        return Kind::Match(Box::new(regex));
+        return SelectorKind::Match(Box::new(regex));
     }
     let groups = RefCell::new(regex.capture_locations());
-    Kind::Group(Box::new((regex, groups)))
+    SelectorKind::Group(Box::new((regex, groups)))
 }
 
 /// The field between runs of blanks and, as in awk, newlines.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Order;
 use crate::time::{SECOND, Time};
 
-/// Whoever is held asks again after so many nanoseconds at the latest: it may be lifted.
+/// The nanoseconds after which whoever is held asks again at the latest: it may be lifted.
 pub(super) const LOOK: u64 = SECOND;
 
 /// A pause that a server has asked for, or somebody has set.

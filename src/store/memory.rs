@@ -4,36 +4,35 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ledger::{BookingRules, Ledger, Log};
+use super::ledger::{BookingRules, Ledger, UnitLog};
 use super::{Answer, Order, Policy, Slot, Store, StoreError};
 use crate::charge::Key;
 use crate::time::Time;
 
 /// Several users share one by cloning it. It keeps every key that it has seen.
 #[derive(Clone)]
-pub struct Memory(Arc<Mutex<Books>>);
+pub struct MemoryStore(Arc<Mutex<MemoryBooks>>);
 
-struct Books {
+struct MemoryBooks {
     rules: BookingRules,
     clock: Box<dyn Fn() -> Time + Send>,
     began: Time,
-    /// The state of each key.
     states: HashMap<Key, (Ledger, MemoryLog)>,
 }
 
-impl Memory {
+impl MemoryStore {
     /// Limits that begin now. Slots are on the time line of `clock`, which must not go back.
     pub fn new(policy: Policy, clock: impl Fn() -> Time + Send + 'static) -> Self {
         let began = clock();
         let (rules, clock) = (BookingRules::new(policy), Box::new(clock));
-        Memory(Arc::new(Mutex::new(Books { rules, clock, began, states: HashMap::new() })))
+        MemoryStore(Arc::new(Mutex::new(MemoryBooks { rules, clock, began, states: HashMap::new() })))
     }
 }
 
-impl Store for Memory {
+impl Store for MemoryStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Books { rules, clock, began, states } = &mut *books;
+        let MemoryBooks { rules, clock, began, states } = &mut *books;
         let fresh = || (rules.begin(*began), MemoryLog::default());
         let (ledger, log) = states.entry(order.key.clone()).or_insert_with(fresh);
         rules.book(ledger, log, clock(), order)
@@ -41,7 +40,7 @@ impl Store for Memory {
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Books { rules, clock, states, .. } = &mut *books;
+        let MemoryBooks { rules, clock, states, .. } = &mut *books;
         if let Some((ledger, _)) = states.get_mut(&order.key) {
             rules.give_back(ledger, clock(), &order.costs, slots.iter().map(|slot| slot.at).collect());
         }
@@ -56,7 +55,7 @@ pub struct MemoryLog {
     pub(super) units: Vec<BTreeMap<u128, (u128, Time)>>,
 }
 
-impl Log for MemoryLog {
+impl UnitLog for MemoryLog {
     type Error = StoreError;
 
     fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError> {
@@ -64,7 +63,7 @@ impl Log for MemoryLog {
         Ok(noted.expect("what is asked for was noted").1.1)
     }
 
-    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
+    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
         let missing = (limit + 1).saturating_sub(self.units.len());
         self.units.extend((0..missing).map(|_| BTreeMap::new()));
         self.units[limit].insert(units.start, (units.end, at));

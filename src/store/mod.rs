@@ -2,9 +2,9 @@
 //!
 //! # The promise
 //!
-//! In any window of length P, no more than N releases start, over all processes that use the same state; none is
-//! early. If the state is lost, nothing is released until every slot that might have been booked is more than a period old;
-//! no slot is further ahead than the horizon.
+//! In any window of length P, no more than N releases start, over all processes that use the same state; none is early.
+//! If the state is lost, nothing is released until every slot that might have been booked is more than a period old; no
+//! slot is further ahead than the horizon.
 //!
 //! # Slots with a deadline
 //!
@@ -22,50 +22,50 @@
 //! e(k+N) ≥ s(k+N) ≥ s(k) + P + D ≥ e(k) + P
 //! ```
 //!
-//! The end of a release is known only when it is over: a write may block for as long as its reader likes. So the clock is
-//! read again after it, and a release that was over after its deadline is *reported*: `e'(k) > s(k) + D`. It is charged
-//! once more, at that instant, so that no slot which is booked from then on is too close to it; and everybody who holds
-//! slots from before gives up the first of them that cost as much, as if the late release had taken their place. Others
-//! learn of it when they next ask, at the latest shortly before they use a slot that they have had for long. Until the
-//! report is answered, the process that was late uses none of its own.
+//! The end of a release is known only when it is over: a write may block for as long as its reader likes. So the clock
+//! is read again after it, and a release that was over after its deadline is *reported*: `e'(k) > s(k) + D`. It is
+//! charged once more, at that instant, so that no slot which is booked from then on is too close to it; and everybody
+//! who holds slots from before gives up the first of them that cost as much, as if the late release had taken their
+//! place. Others learn of it when they next ask, at the latest shortly before they use a slot that they have had for
+//! long. Until the report is answered, the process that was late uses none of its own.
 //!
-//! A dropped slot stays in the log: that costs throughput, never the limit. One that is *given back* in time stays in the
-//! log as well, but has no owner until the next process that asks for slots at the same cost gets the same instant. To the
-//! rules nothing has happened: the log is that of one release, whoever makes it. `margin=` sets D. [`Policy`] has the
-//! reserve for each algorithm.
+//! A dropped slot stays in the log: that costs throughput, never the limit. One that is *given back* in time stays in
+//! the log as well, but has no owner until the next process that asks for slots at the same cost gets the same instant.
+//! To the rules nothing has happened: the log is that of one release, whoever makes it. `margin=` sets D. [`Policy`]
+//! has the reserve for each algorithm.
 //!
 //! # Who does what
 //!
 //! A [`Store`] answers one question: [`Store::book`]. All limits of a run are booked as one, so that a release has one
-//! slot. The scheduler asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
-//! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
+//! slot. The scheduler asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for
+//! the answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
 //! [`crate::gate::Slots`], which is pure, like all limiters.
 //!
-//! Slots that no item needs any more, or that a run has left when it ends, are moved out of there and given back: so none
-//! is used by its old owner.
+//! Slots that no item needs any more, or that a run has left when it ends, are moved out of there and given back: so
+//! none is used by its old owner.
 //!
 //! Slots are given out in the order of asking, so there is no polling and no thundering herd. None is given out further
-//! ahead than the *horizon*, so that the bookings of dead processes expire soon. A process that would have to wait longer
-//! is turned away: it is told when to ask again, and gets a *turn*. Those who come later go behind it, so nobody starves;
-//! but a turn is no slot, and whoever does not come back costs the others nothing. Where slots are far ahead they are given
-//! out a few at a time, so that all processes get the same.
+//! ahead than the *horizon*, so that the bookings of dead processes expire soon. A process that would have to wait
+//! longer is turned away: it is told when to ask again, and gets a *turn*. Those who come later go behind it, so nobody
+//! starves; but a turn is no slot, and whoever does not come back costs the others nothing. Where slots are far ahead
+//! they are given out a few at a time, so that all processes get the same.
 //!
 //! # What is not promised
 //!
 //! - A process that is stopped between its last look at the clock and the system call that releases is late
 //!   unnoticed, by as long as it is stopped.
-//! - While a write is blocked, others go on. What they release between its end and their next question may be too close to
-//!   that end: they ask at least once in a lead ([`crate::schedule`]), some 50 ms.
-//! - Once the state was lost, those who hold slots from before may not notice what others overrun: the count of that begins
-//!   anew.
+//! - While a write is blocked, others go on. What they release between its end and their next question may be too close
+//!   to that end: they ask at least once in a lead ([`crate::schedule`]), some 50 ms.
+//! - Once the state was lost, those who hold slots from before may not notice what others overrun: the count of that
+//!   begins anew.
 //! - A process that starts after the state was lost, and before one that knew it has asked again, cannot know that
 //!   there ever was one.
 //!
 //! # On the way to internet scale
 //!
 //! One key of one server serves some ten thousands of bookings a second, and the round trip is hidden as long as a
-//! batch lasts longer than it: n slots at N per P last n·P/N, so n ≥ N·RTT/P. With N = 10 000/s and 100 ms that is
-//! 1000 at a time. Beyond one server, names, and the keys of a name, spread over a cluster, one key never over two. Beyond
+//! batch lasts longer than it: n slots at N per P last n·P/N, so n ≥ N·RTT/P. With N = 10 000/s and 100 ms that is 1000
+//! at a time. Beyond one server, names, and the keys of a name, spread over a cluster, one key never over two. Beyond
 //! one region, the quota itself is leased: a region holds n of N for a term T, returns what it does not use, and a
 //! lease that is not renewed is dead only T + D later, which is how long its share lies idle after a failure.
 
@@ -94,15 +94,15 @@ mod status;
 #[cfg(feature = "sqlite")]
 pub use file::FileStore;
 pub use hold::Hold;
-pub use memory::{Memory, MemoryLog};
+pub use memory::{MemoryLog, MemoryStore};
 pub use open::{hold, open, reset, status};
 pub use place::{names, place};
 pub use policy::{Policy, Quota};
 pub use reach::Reach;
 #[cfg(feature = "redis")]
-pub use redis::RedisStore;
+pub use redis::{RedisStore, book_over};
 pub use reserve::Reserve;
-pub use status::{LimitStatus, Lock, Status};
+pub use status::{LimitStatus, LockStatus, Status};
 
 /// Why a store cannot be asked any more.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl fmt::Display for StoreError {
 /// Takes what the user should hear of while a store waits.
 pub type Tell = Arc<dyn Fn(String) + Send + Sync>;
 
-/// So long is waited before it is told, in seconds; later on, it is told once a minute.
+/// The seconds of waiting before it is told; later on, it is told once a minute.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 const BEFORE_TELLING: u64 = 2;
 

@@ -61,7 +61,7 @@ pub fn reset(shared: &Shared) -> Result<(), StoreError> {
     }
 }
 
-/// Holds all that is kept in a state for so many nanoseconds from now on; with 0, nothing is held any more.
+/// Holds all that is kept in a state for `length` nanoseconds from now on; with 0, nothing is held any more.
 ///
 /// # Errors
 /// It is unavailable, or there is none: only a run says what the limits are.

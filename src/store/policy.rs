@@ -87,7 +87,7 @@ pub struct Policy {
     pub text: String,
 }
 
-/// The most slots that are booked at once are those for so many nanoseconds.
+/// The most slots that are booked at once are those for this number of nanoseconds.
 const SPAN: u64 = 50 * MILLISECOND;
 
 /// No more are booked at once, whatever the rate: a store serves one order at a time.
@@ -119,7 +119,8 @@ impl Policy {
             let free = quota.margin.saturating_mul(2).saturating_add(self.deadline);
             ensure!(
                 Civil::new(quota.period).is_none_or(|civil| free < civil.longest()),
-                "'{}' leaves nothing of a period: slots keep {} from its beginning and {} from its end, so make the period \
+                "'{}' leaves nothing of a period: slots keep {} from its beginning and {} from its end, so \
+                 make the period \
                  longer, or margin= shorter if it is given",
                 self.text,
                 format_duration(quota.margin),
@@ -163,8 +164,8 @@ fn quota(rate: &Rate) -> Quota {
     Quota { hours: rate.hours.clone(), starts_empty, ..Quota::new(rate.algorithm, terms) }
 }
 
-/// A few periods: enough to serve a waiting fleet in order, but few enough that the bookings of dead processes expire soon. After
-/// a loss of the state, this much may have been booked without anyone knowing.
+/// A few periods: enough to serve a waiting fleet in order, but few enough that the bookings of dead processes expire
+/// soon. After a loss of the state, this much may have been booked without anyone knowing.
 fn horizon(rate: &Rate) -> u64 {
     rate.period.saturating_mul(5).clamp(SECOND, 3600 * SECOND)
 }
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     fn rate(text: &str) -> Rate {
-        text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+        text.parse::<Rate>().unwrap()
     }
 
     fn rates(texts: &[&str]) -> Vec<Rate> {

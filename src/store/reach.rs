@@ -67,11 +67,10 @@ impl fmt::Display for Reach {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
     use crate::store::Reserve;
 
     fn rate(text: &str) -> Rate {
-        text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+        text.parse::<Rate>().unwrap()
     }
 
     #[test]

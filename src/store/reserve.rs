@@ -9,13 +9,14 @@ pub(super) const MILLISECOND: u64 = SECOND / 1000;
 /// prescribes, within bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reserve {
-    /// One part in so many of that time.
+    /// That time is divided by this...
     pub part: u64,
-    /// At least, in nanoseconds.
+    /// ... and is this number of nanoseconds at least.
     pub least: u64,
-    /// That is cut to one part in so many of the time...
+    /// The least is cut to the time divided by this...
     pub dearest_part: u64,
-    /// ... but for a gap not below this, in nanoseconds: slots after the first are ahead, and nobody wakes up more exactly...
+    /// ... but for a gap not below this, in nanoseconds: slots after the first are ahead, and nobody wakes up more
+    /// exactly...
     pub floor: u64,
     /// ... and for a window not below this: its slots may be due at once, when the answer still has to be passed on.
     pub window_floor: u64,
@@ -68,7 +69,6 @@ pub(super) fn prescribed(rate: &Rate) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
     #[test]
     fn the_reserve_is_a_share_of_what_is_prescribed_within_bounds() {
@@ -107,7 +107,7 @@ mod tests {
         ];
         for (reserve, cases) in table {
             for &(text, late) in cases {
-                let rate = text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+                let rate = text.parse::<Rate>().unwrap();
                 assert_eq!(reserve.margin(&rate), late * us, "{reserve:?} of {text}");
             }
         }

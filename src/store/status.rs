@@ -12,12 +12,12 @@ pub struct Status {
     /// If runs were turned away: in how many nanoseconds the last of their turns is.
     pub last_turn: Option<u64>,
     /// Whether it is locked. On a server, none is.
-    pub lock: Option<Lock>,
+    pub lock: Option<LockStatus>,
 }
 
 /// Who has locked a state.
 #[derive(Clone, Copy, Debug)]
-pub enum Lock {
+pub enum LockStatus {
     /// Nobody.
     Free,
     /// This process.
@@ -29,9 +29,9 @@ pub enum Lock {
     },
 }
 
-/// So many keys are told that are held.
-#[cfg(any(feature = "redis", feature = "sqlite"))]
-pub(super) const MOST_KEYS: usize = 10;
+/// The number of held keys that are told, at most.
+#[cfg(feature = "sqlite")]
+pub(super) const MOST_KEYS: u32 = 10;
 
 /// What a state says of one limit.
 #[derive(Debug)]

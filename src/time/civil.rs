@@ -8,7 +8,7 @@ use super::{SECOND, Zone};
 /// A civil period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Civil {
-    /// One of several parts of a day, of so many nanoseconds each; the last one of a day ends with it.
+    /// One of several parts of a day, of this number of nanoseconds each; the last one of a day ends with it.
     Part(u64),
     /// From the first instant of a date.
     Day,
@@ -37,7 +37,8 @@ const MONTH: u64 = 2_630_016 * SECOND;
 const YEAR: u64 = 31_557_600 * SECOND;
 
 impl Civil {
-    /// The period that this number of nanoseconds stands for, as `1d`, `1w`, `1month` and `1y` are read; if there is one.
+    /// The period that this number of nanoseconds stands for, as `1d`, `1w`, `1month` and `1y` are read; if there is
+    /// one.
     pub fn new(period: u64) -> Option<Self> {
         match period {
             SECOND..=HALF_DAY if DAY.is_multiple_of(period) => Some(Civil::Part(period)),

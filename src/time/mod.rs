@@ -58,8 +58,8 @@ impl Wall {
         Wall { origin: i128::from(shown.0) - i128::from(now.0) }
     }
 
-    /// Follows a clock that has been set, and shows `shown` now, or up to `within` nanoseconds ago. Otherwise instants stay as far
-    /// apart as they are in the run.
+    /// Follows a clock that has been set, and shows `shown` now, or up to `within` nanoseconds ago. Otherwise instants
+    /// stay as far apart as they are in the run.
     pub fn follow(&mut self, now: Time, shown: Time, within: u64) {
         let found = Wall::new(now, shown);
         if found.origin.abs_diff(self.origin) > Wall::SET + u128::from(within) {

@@ -21,15 +21,15 @@ const FAR: i128 = 26 * 3600 * SECOND as i128;
 
 /// A zone of the system's database. Each that is named lives as long as the program, so it is cheap to copy.
 #[derive(Clone, Copy)]
-pub struct Zone(&'static Known);
+pub struct Zone(&'static NamedZone);
 
-struct Known {
+struct NamedZone {
     name: String,
     rules: TimeZone,
 }
 
 /// Those that have been named.
-static KNOWN: Mutex<Vec<&'static Known>> = Mutex::new(Vec::new());
+static ZONES: Mutex<Vec<&'static NamedZone>> = Mutex::new(Vec::new());
 
 impl Zone {
     /// The zone of the system: `TZ`, or `/etc/localtime`; UTC, if there is neither.
@@ -53,10 +53,10 @@ impl Zone {
 
     fn known(rules: TimeZone) -> Self {
         let name = rules.iana_name().unwrap_or(LOCAL).to_owned();
-        let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut known = ZONES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let found = known.iter().find(|zone| zone.name == name && zone.rules == rules).copied();
         Zone(found.unwrap_or_else(|| {
-            let zone = Box::leak(Box::new(Known { name, rules }));
+            let zone = Box::leak(Box::new(NamedZone { name, rules }));
             known.push(zone);
             zone
         }))
@@ -70,7 +70,6 @@ impl Zone {
         (i128::from(offset.seconds()) * i128::from(SECOND), next.unwrap_or(i128::MAX))
     }
 
-    /// The date that clocks show.
     pub(super) fn date(self, at: i128) -> Date {
         self.0.rules.to_datetime(timestamp(at)).date()
     }

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::printable::{escaped, excerpt};
 use crate::time::{SECOND, Time};
 
-/// So many keys are named.
+/// The number of keys that are named, at most.
 const MOST_KEYS: usize = 5;
 
 /// What the records that are judged look like.

@@ -20,7 +20,7 @@ pub struct Progress {
     pub wall: Wall,
 }
 
-/// Items that left within so many nanoseconds of late.
+/// The pace is that of the items that left within this number of nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recent {
     pub(super) items: u64,
@@ -28,11 +28,17 @@ pub(super) struct Recent {
 }
 
 /// The parts of the line, in the order in which they are left out where there is no room.
-const OPTIONAL: [Part; 6] =
-    [Part::Pace, Part::Running, Part::Percent, Part::Reason, Part::End, Part::Troubles];
+const OPTIONAL: [LinePart; 6] = [
+    LinePart::Pace,
+    LinePart::Running,
+    LinePart::Percent,
+    LinePart::Reason,
+    LinePart::End,
+    LinePart::Troubles,
+];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+enum LinePart {
     Pace,
     Running,
     Percent,
@@ -54,22 +60,22 @@ pub(super) fn cut(line: &str, width: usize) -> &str {
     line.char_indices().nth(width).map_or(line, |(at, _)| &line[..at])
 }
 
-fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, parts: &[Part]) -> String {
+fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, parts: &[LinePart]) -> String {
     let has = |part| parts.contains(&part);
-    let mut all = vec![done(progress, has(Part::Percent))];
+    let mut all = vec![done(progress, has(LinePart::Percent))];
     let stats = &progress.stats;
     let counts = [
-        (stats.failed, "failed", Part::Troubles),
-        (stats.refused, "refused", Part::Troubles),
-        (progress.running, "running", Part::Running),
+        (stats.failed, "failed", LinePart::Troubles),
+        (stats.refused, "refused", LinePart::Troubles),
+        (progress.running, "running", LinePart::Running),
     ];
     let counts = counts.into_iter().filter(|(count, _, part)| *count > 0 && has(*part));
     all.extend(counts.map(|(count, what, _)| format!("{count} {what}")));
     // A burst at the start is no rate yet.
-    let has_pace = has(Part::Pace) && recent.items > 0 && recent.nanos >= 10 * SECOND;
+    let has_pace = has(LinePart::Pace) && recent.items > 0 && recent.nanos >= 10 * SECOND;
     all.extend(pace(recent.items, recent.nanos).filter(|_| has_pace));
-    all.extend(wait(&progress.forecast, progress.wall, now, has(Part::Reason)));
-    let end = end.filter(|_| has(Part::End)).map(|end| format!("; {end}"));
+    all.extend(wait(&progress.forecast, progress.wall, now, has(LinePart::Reason)));
+    let end = end.filter(|_| has(LinePart::End)).map(|end| format!("; {end}"));
     escaped(&(all.join(", ") + end.as_deref().unwrap_or_default()))
 }
 

@@ -3,7 +3,7 @@
 use super::report::Reporter;
 use super::stats::items;
 use super::wall::clock_to_the_second;
-use crate::config::{From, HaltOn, rounded_duration};
+use crate::config::{CountFrom, HaltOn, rounded_duration};
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
 use crate::schedule::{Failed, Failure, HoldBegun, Notice};
@@ -23,7 +23,7 @@ impl Reporter {
             }
             Notice::BadItem(error) => self.say_failed(false, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
-                let counts_exits = limit.as_ref().is_some_and(|limit| limit.from != From::Start);
+                let counts_exits = limit.as_ref().is_some_and(|limit| limit.from != CountFrom::Start);
                 let never = if counts_exits { "came while too much was running" } else { "can never go" };
                 let early = early.map_or_else(
                     || never.to_owned(),

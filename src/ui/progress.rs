@@ -10,8 +10,8 @@ use crate::config::When;
 use crate::schedule::Total;
 use crate::time::{SECOND, Time};
 
-/// To the start of the line, which is emptied, and all below it: in a window that has become narrower, it goes on there.
-/// One after the other, as tmux would otherwise keep what the first row of the screen holds.
+/// To the start of the line, which is emptied, and all below it: in a window that has become narrower, it goes on
+/// there. One after the other, as tmux would otherwise keep what the first row of the screen holds.
 const CLEAR: &str = "\r\x1b[2K\x1b[J";
 
 /// Has the terminal cut off what does not fit into the line, should it have become narrower, and no longer do so.
@@ -23,7 +23,7 @@ const FIRST: u64 = SECOND / 4;
 /// How often it is shown. It must not keep an idle process awake.
 const EVERY: u64 = SECOND;
 
-/// The rate is that of so many of the times that it was shown.
+/// The number of the last redraws that the rate is taken over.
 const RECENT: usize = 60;
 
 /// Shows progress: one line that changes on a terminal, otherwise lines.

@@ -15,7 +15,7 @@ const DEFAULT: &str = ",algo=sliding";
 
 /// All numbers. `run` tells the run from others on the same machine; `exit` is given once it is over.
 pub fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) -> String {
-    let mut page = Page::default();
+    let mut page = Exposition::default();
     let run = label("run", run);
     of_run(&mut page, &run, metrics, wall, exit);
     let limits: Vec<_> = labels(&run, &metrics.limits).into_iter().zip(&metrics.limits).collect();
@@ -24,11 +24,11 @@ pub fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) -> Str
     page.text
 }
 
-fn of_run(page: &mut Page, run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) {
+fn of_run(page: &mut Exposition, run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) {
     let Metrics { stats, running, next, .. } = metrics;
     let Stats { times, read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
     let mut counter = |name, help, value: &dyn Display| {
-        page.family(name, Kind::Counter, help, [(run, value)]);
+        page.family(name, MetricType::Counter, help, [(run, value)]);
     };
     counter("throttle_read_total", "Items read.", &read);
     counter("throttle_released_total", "Items released, not counting retries.", &released);
@@ -40,7 +40,7 @@ fn of_run(page: &mut Page, run: &str, metrics: &Metrics, wall: Wall, exit: Optio
     let help = "Seconds that items waited although the output could have taken them.";
     counter("throttle_waiting_seconds_total", help, &exact(times.waited));
     let mut gauge = |name, help, value: Option<&dyn Display>| {
-        page.family(name, Kind::Gauge, help, value.map(|value| (run, value)));
+        page.family(name, MetricType::Gauge, help, value.map(|value| (run, value)));
     };
     gauge("throttle_waiting_items", "Items read and not yet released.", Some(&stats.left()));
     gauge("throttle_running_commands", "Commands that are running.", Some(running));
@@ -76,10 +76,10 @@ fn name(rate: &Rate) -> String {
 
 type Labelled<'a> = [(String, &'a LimitMetrics)];
 
-fn counters(page: &mut Page, limits: &Labelled) {
+fn counters(page: &mut Exposition, limits: &Labelled) {
     let mut counter = |name, help, value: &dyn Fn(&LimitStats) -> String| {
         let samples = limits.iter().map(|(labels, limit)| (labels.as_str(), value(&limit.stats)));
-        page.family(name, Kind::Counter, help, samples);
+        page.family(name, MetricType::Counter, help, samples);
     };
     let help = "Releases that the limit was charged for, retries included; a batch is one.";
     counter("throttle_limit_released_total", help, &|limit| limit.charged.releases.to_string());
@@ -98,11 +98,11 @@ fn counters(page: &mut Page, limits: &Labelled) {
     counter("throttle_limit_waiting_seconds_total", help, &|limit| exact(limit.waited));
 }
 
-fn gauges(page: &mut Page, limits: &Labelled, wall: Wall) {
+fn gauges(page: &mut Exposition, limits: &Labelled, wall: Wall) {
     let mut gauge = |name, help, value: &dyn Fn(&Now) -> Option<String>| {
         let samples =
             limits.iter().filter_map(|(labels, limit)| Some((labels.as_str(), value(&limit.now?)?)));
-        page.family(name, Kind::Gauge, help, samples);
+        page.family(name, MetricType::Gauge, help, samples);
     };
     let help = "How much the limit allows at once now; absent for limits by key and shared ones.";
     gauge("throttle_limit_available", help, &|now| match now.standing {
@@ -119,7 +119,8 @@ fn gauges(page: &mut Page, limits: &Labelled, wall: Wall) {
         Availability::Common { .. } => None,
         Availability::Keyed { .. } => Some(now.waiting.to_string()),
     });
-    let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or the end of a command can allow it.";
+    let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or \
+        the end of a command can allow it.";
     gauge("throttle_limit_next_timestamp_seconds", help, &|now| {
         now.next.map(|next| match next {
             Verdict::At(at) => timestamp(wall.shows(at)),
@@ -129,22 +130,22 @@ fn gauges(page: &mut Page, limits: &Labelled, wall: Wall) {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum MetricType {
     Counter,
     Gauge,
 }
 
 #[derive(Default)]
-struct Page {
+struct Exposition {
     text: String,
 }
 
-impl Page {
+impl Exposition {
     /// A metric with its samples, if there are any. Writing to a string cannot fail.
     fn family<'a, V: Display>(
         &mut self,
         name: &str,
-        kind: Kind,
+        kind: MetricType,
         help: &str,
         samples: impl IntoIterator<Item = (&'a str, V)>,
     ) {
@@ -153,8 +154,8 @@ impl Page {
             return;
         }
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
+            MetricType::Counter => "counter",
+            MetricType::Gauge => "gauge",
         };
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for (labels, value) in samples {
@@ -174,8 +175,8 @@ fn exact(nanos: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// An instant to the millisecond, so that it does not change with every reading of the clocks; rounded up, so that it is
-/// never too early.
+/// An instant to the millisecond, so that it does not change with every reading of the clocks; rounded up, so that it
+/// is never too early.
 fn timestamp(shown: Time) -> String {
     exact(shown.0.checked_next_multiple_of(SECOND / 1000).unwrap_or(shown.0))
 }
@@ -183,12 +184,11 @@ fn timestamp(shown: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
     use crate::gate::Charged;
     use crate::schedule::Times;
 
     fn limit(text: &str) -> LimitMetrics {
-        let rate = text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = text.parse::<Rate>().unwrap();
         LimitMetrics { stats: LimitStats::new(rate), now: None }
     }
 

@@ -2,10 +2,12 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::io::{self, IsTerminal};
 
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
+use super::hints;
 use super::progress::{Display, Progress};
 use super::stats::{self, count_of, items};
 use super::stderr;
@@ -13,7 +15,7 @@ use super::terminal;
 use crate::config::{Rate, Report, Run};
 use crate::exit::{Exit, signal_name};
 use crate::printable::{escaped, escaped_json};
-use crate::schedule::{Schedule, Stats, Total};
+use crate::schedule::{Schedule, Stats, Total, WaitReason};
 use crate::store::Reach;
 use crate::time::{Time, Wall};
 
@@ -24,17 +26,17 @@ pub(super) fn are_wanted(level: Report) -> bool {
 
 /// How a run that was interrupted goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Log {
+pub enum LogUse {
     /// It keeps a log.
     Kept,
     /// It goes on with the log of another.
     Resumed,
 }
 
-impl Log {
+impl LogUse {
     /// What the log of a command is for, if there is one.
-    pub fn of(run: &Run) -> Option<Log> {
-        let log = if run.resume.is_some() { Log::Resumed } else { Log::Kept };
+    pub fn of(run: &Run) -> Option<LogUse> {
+        let log = if run.resume.is_some() { LogUse::Resumed } else { LogUse::Kept };
         run.log.as_ref().map(|_| log)
     }
 }
@@ -49,17 +51,16 @@ pub struct Reporter {
     as_json: bool,
     /// How many failures were told, or would have been.
     failures: Cell<u64>,
-    /// Someone looks on.
     is_watched: bool,
     /// The next long wait is to be explained.
-    pub(super) explains: Cell<bool>,
+    explains: Cell<bool>,
     /// What the log is for, if one is kept.
-    pub(super) log: Option<Log>,
+    log: Option<LogUse>,
     /// How many items the input has, if that is counted.
     count: Option<Box<dyn Fn() -> Option<Total>>>,
 }
 
-/// So many failures are named, and the rest is counted.
+/// The number of failures that are named. The rest is counted.
 const MOST_FAILURES: u64 = 20;
 
 impl Reporter {
@@ -97,7 +98,7 @@ impl Reporter {
     }
 
     /// Tells how to go on after an interrupt.
-    pub fn with_log(mut self, log: Option<Log>) -> Self {
+    pub fn with_log(mut self, log: Option<LogUse>) -> Self {
         self.log = log;
         self
     }
@@ -192,6 +193,26 @@ impl Reporter {
         }
     }
 
+    /// Whether a long wait is to be explained.
+    pub fn explains(&self) -> bool {
+        self.explains.get()
+    }
+
+    /// Explains a long wait; only the first.
+    pub fn explain(&self, wall: Wall, now: Time, next: Option<Time>, wait_reason: &WaitReason) {
+        if let Some(text) = hints::explanation(wall, now, next, wait_reason) {
+            self.explains.set(false);
+            self.notice(&text);
+        }
+    }
+
+    /// Says that items are typed, if they are.
+    pub fn reads_terminal(&self) {
+        if io::stdin().is_terminal() {
+            self.notice(&"reading items from the terminal; Ctrl-D ends them");
+        }
+    }
+
     /// The limits, at the start of a run, with `-v`.
     pub fn limits(&self, limits: &[Rate]) {
         if self.level == Some(Report::Verbose) {
@@ -257,7 +278,7 @@ impl Reporter {
         }
         self.unprinted(exit, &stats);
         self.left(exit, &stats);
-        self.next_step(exit, &stats);
+        hints::next_step(self.log, exit, &stats).iter().for_each(|text| self.notice(text));
         self.numbers(schedule, now, exit);
     }
 
@@ -266,7 +287,7 @@ impl Reporter {
         let stats = schedule.stats();
         self.left(exit, &stats);
         if self.level == Some(Report::Verbose) || self.is_watched {
-            self.plan(&stats, wall);
+            self.notice(&hints::plan(&stats, wall));
         }
         self.numbers(schedule, now, exit);
     }

@@ -2,9 +2,10 @@
 
 use crate::config::rounded_duration;
 use crate::printable::{escaped, excerpt};
-use crate::store::{LimitStatus, Lock, Status};
+use crate::store::{LimitStatus, LockStatus, Status};
 
-/// A line for each limit, for what is held, for those who wait for their turn, and for the lock, as far as there are any.
+/// A line for each limit, for what is held, for those who wait for their turn, and for the lock, as far as there are
+/// any.
 pub fn describe(status: &Status) -> String {
     let limits = status.limits.iter().map(limit);
     let held = status.held.iter().map(|(key, left)| match key {
@@ -14,9 +15,11 @@ pub fn describe(status: &Status) -> String {
     let turns =
         status.last_turn.map(|turn| format!("turns: runs wait for theirs, the last in {}", roughly(turn)));
     let lock = status.lock.map(|lock| match lock {
-        Lock::Free => "lock: free".to_owned(),
-        Lock::Held { pid, is_stopped: false } => format!("lock: held by process {pid}"),
-        Lock::Held { pid, is_stopped: true } => format!("lock: held by process {pid}, which is stopped"),
+        LockStatus::Free => "lock: free".to_owned(),
+        LockStatus::Held { pid, is_stopped: false } => format!("lock: held by process {pid}"),
+        LockStatus::Held { pid, is_stopped: true } => {
+            format!("lock: held by process {pid}, which is stopped")
+        }
     });
     limits.chain(held).chain(turns).chain(lock).collect::<Vec<_>>().join("\n")
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::wall::words;
-use crate::config::{From, Rate, format_duration};
+use crate::config::{CountFrom, Rate, format_duration};
 use crate::exit::Exit;
 use crate::schedule::{LimitStats, Schedule, Stats};
 use crate::time::{SECOND, Time, seconds};
@@ -14,8 +14,8 @@ use crate::time::{SECOND, Time, seconds};
 pub(super) fn short(rate: &Rate) -> String {
     let key = rate.key.as_ref().filter(|_| rate.only.is_none()).map(|key| format!(" per {key}"));
     let period = match rate.from {
-        From::Running => "running".to_owned(),
-        From::Start | From::Exit => format_duration(rate.period),
+        CountFrom::Running => "running".to_owned(),
+        CountFrom::Start | CountFrom::Exit => format_duration(rate.period),
     };
     format!("{}/{period}{}", rate.count, key.unwrap_or_default())
 }
@@ -31,7 +31,6 @@ pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
     (nanos >= SECOND / 1000).then_some(text)
 }
 
-/// All numbers, as one JSON object.
 pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     let stats = schedule.stats();
     let Stats { times, read, released, refused, skipped, retried, failed, unprinted, bytes, .. } = stats;
@@ -97,7 +96,6 @@ pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     Some(format!("waited {}{limits}; at most {most} in one second{stopped}", words(stats.times.waited)))
 }
 
-/// In one line, as of `now`.
 pub(super) fn line(stats: &Stats, now: Time) -> String {
     let Stats { read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
     let nanos = now.since(stats.times.started);
@@ -121,7 +119,6 @@ pub(super) fn count_of(count: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
     #[test]
     fn a_line_has_what_there_is_to_say() {
@@ -144,7 +141,7 @@ mod tests {
 
     #[test]
     fn waits_are_told_by_limit() {
-        let rate = |text: &str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = |text: &str| text.parse::<Rate>().unwrap();
         let mut stats = Stats::new(Time(0));
         let limit = |(text, waits)| LimitStats { waits, ..LimitStats::new(rate(text)) };
         let limits = [("20/1m", 3), ("9/s", 0), ("100/h", 1)].map(limit);

@@ -20,7 +20,7 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 /// How many bytes may wait to be written. What comes on top is dropped.
 const MOST: usize = 64 << 10;
 
-static QUEUE: Queue = Queue { state: Mutex::new(State::new()), changed: Condvar::new() };
+static QUEUE: MessageQueue = MessageQueue { state: Mutex::new(QueueState::new()), changed: Condvar::new() };
 
 /// Writes a message, if that can be done in time; or else later.
 pub fn tell(text: &str) {
@@ -40,14 +40,13 @@ pub fn flush(exit: Exit) {
     QUEUE.wait(QUEUE.lock(), patience);
 }
 
-struct Queue {
-    state: Mutex<State>,
+struct MessageQueue {
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
-struct State {
+struct QueueState {
     pending: Vec<u8>,
-    /// The thread is in a write.
     is_writing: bool,
     /// It has been waited for in vain.
     is_stuck: bool,
@@ -55,9 +54,9 @@ struct State {
     has_thread: Option<bool>,
 }
 
-impl State {
+impl QueueState {
     const fn new() -> Self {
-        State { pending: Vec::new(), is_writing: false, is_stuck: false, has_thread: None }
+        QueueState { pending: Vec::new(), is_writing: false, is_stuck: false, has_thread: None }
     }
 
     fn is_busy(&self) -> bool {
@@ -65,8 +64,8 @@ impl State {
     }
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl MessageQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,7 +84,7 @@ impl Queue {
         }
     }
 
-    fn wait(&self, state: MutexGuard<'_, State>, patience: Duration) {
+    fn wait(&self, state: MutexGuard<'_, QueueState>, patience: Duration) {
         let waited = self.changed.wait_timeout_while(state, patience, |state| state.is_busy());
         let (mut state, result) = waited.unwrap_or_else(PoisonError::into_inner);
         state.is_stuck = result.timed_out();

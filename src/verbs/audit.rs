@@ -6,7 +6,7 @@ use anyhow::{Error, Result, ensure};
 use nix::sys::signal::Signal;
 
 use super::Setup;
-use crate::config::{Arrivals, From, Report};
+use crate::config::{Arrivals, CountFrom, Report};
 use crate::exit::Exit;
 use crate::printable::escaped_json;
 use crate::runtime::{Listener, Review};
@@ -18,9 +18,9 @@ use crate::ui::{plot, stderr};
 pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     setup.check_no_pause("there is nothing to audit")?;
     // What was running is in no record.
-    setup.rates.retain(|rate| rate.from != From::Running);
+    setup.rates.retain(|rate| rate.from != CountFrom::Running);
     ensure!(!setup.rates.is_empty(), "an audit knows only when items were released: give a rate as well");
-    let counts_exits = setup.rates.iter().any(|rate| rate.from == From::Exit);
+    let counts_exits = setup.rates.iter().any(|rate| rate.from == CountFrom::Exit);
     ensure!(!counts_exits, "an audit knows only when items were released: leave out from=exit");
     let Setup { config, rates, reader, .. } = setup;
     let mut review = Review::new(&rates, arrivals, &config.input);

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::audit::Audit;
 use crate::charge::Key;
-use crate::config::{Config, From, Rate, keys};
+use crate::config::{Config, CountFrom, Rate, keys};
 use crate::schedule::{Release, Schedule};
 use crate::time::Wall;
 use crate::ui::plot;
@@ -55,7 +55,7 @@ struct Windowed {
 
 impl Windowed {
     fn of(all: &[Rate]) -> Self {
-        let limits = (0..all.len()).filter(|&at| all[at].from != From::Running).collect::<Vec<_>>();
+        let limits = (0..all.len()).filter(|&at| all[at].from != CountFrom::Running).collect::<Vec<_>>();
         let rates = limits.iter().map(|&at| all[at].clone()).collect::<Vec<_>>();
         let known = keys(all);
         let place = |key| known.iter().position(|other| *other == key);

@@ -16,8 +16,8 @@ pub(crate) use self::once::once;
 pub(crate) use self::plan::plan;
 pub(crate) use self::run::run;
 pub(crate) use self::state::state;
-use crate::config::{Action, Config, From, Rate};
-use crate::runtime::{Input, LimitsFiles, Position};
+use crate::config::{Config, CountFrom, Rate, Verb};
+use crate::runtime::{Input, InputPosition, LimitsFiles};
 use crate::source::{Delimiter, Reader};
 use crate::ui::plot;
 use crate::ui::report::Reporter;
@@ -28,7 +28,7 @@ pub(crate) struct Setup<'a> {
     files: LimitsFiles,
     rates: Vec<Rate>,
     reader: Reader<Input>,
-    position: Position,
+    position: InputPosition,
     reporter: Reporter,
 }
 
@@ -49,18 +49,18 @@ impl<'a> Setup<'a> {
             reporter.detail(&format_args!("each release is delayed at random: --jitter {jitter}"));
         });
         let input = match config.action {
-            Action::Once(_) => Input::blank()?,
+            Verb::Once(_) => Input::blank()?,
             _ => Input::open(config.input.file.as_deref())?,
         };
-        if config.input.file.is_none() && !matches!(config.action, Action::Once(_)) {
+        if config.input.file.is_none() && !matches!(config.action, Verb::Once(_)) {
             reporter.reads_terminal();
         }
-        let writes_items = matches!(config.action, Action::Pass | Action::DryRun { .. });
+        let writes_items = matches!(config.action, Verb::Pass | Verb::DryRun { .. });
         ensure!(
             !writes_items || !input.is_fed_by_stdout(),
             "the input is the output: it would feed itself for ever"
         );
-        let position = Position::of(&input);
+        let position = InputPosition::of(&input);
         let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
         Ok(Setup { config, files, rates, reader, position, reporter })
     }
@@ -73,16 +73,16 @@ impl<'a> Setup<'a> {
 }
 
 /// What is checked of each limit, whenever those in files are read.
-fn check_for(action: &Action) -> fn(&Rate) -> Result<()> {
+fn check_for(action: &Verb) -> fn(&Rate) -> Result<()> {
     match action {
-        Action::Pass | Action::DryRun { run: None, .. } => check_without_commands,
-        Action::Once(_) => once::check,
+        Verb::Pass | Verb::DryRun { run: None, .. } => check_without_commands,
+        Verb::Once(_) => once::check,
         _ => |_| Ok(()),
     }
 }
 
 /// What counts commands needs some.
 fn check_without_commands(rate: &Rate) -> Result<()> {
-    ensure!(rate.from != From::Running, "{rate} is for a command: add one, such as -- curl");
+    ensure!(rate.from != CountFrom::Running, "{rate} is for a command: add one, such as -- curl");
     Ok(())
 }

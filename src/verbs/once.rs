@@ -7,12 +7,12 @@ use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::run::share;
-use crate::config::{From, Once, Plan, Rate, Selector};
+use crate::config::{CountFrom, Once, Plan, Rate, Selector};
 use crate::exit::Exit;
 use crate::printable::quoted;
 use crate::runtime::{Clock, Driver, RealWorld, World};
 use crate::schedule::Schedule;
-use crate::sink::{Permit, exec};
+use crate::sink::{PermitSink, exec};
 use crate::source::Delimiter;
 use crate::ui::stderr;
 
@@ -33,7 +33,7 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let delimiter = Delimiter::new(&config.input.delimiter);
     let mut driver = Driver {
         world: &mut world,
-        sink: &mut Permit,
+        sink: &mut PermitSink,
         reporter: &reporter,
         delimiter,
         log: None,
@@ -47,8 +47,8 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
         reporter.trace(&quoted(&once.command));
     }
     stderr::flush(exit);
-    // Charged is the instant at which the release was committed. If it is later now than its slot allows, it is wasted, and
-    // the wait begins anew.
+    // Charged is the instant at which the release was committed. If it is later now than its slot allows, it is wasted,
+    // and the wait begins anew.
     let is_late = schedule.good_until().is_some_and(|until| world.now() > until);
     let (exit, error) = if is_late { exec(&ourselves()?) } else { exec(&once.command) };
     reporter.error(&error);
@@ -72,7 +72,7 @@ pub(super) fn check(rate: &Rate) -> Result<()> {
     ensure!(rate.key.is_none(), "--once reads no items, so that nothing has a key: leave out key= of {rate}");
     ensure!(is_constant, "--once reads no items: give a number as cost= of {rate}");
     ensure!(
-        rate.from == From::Start,
+        rate.from == CountFrom::Start,
         "--once does not see the end of COMMAND: leave out {rate}, or its from=exit"
     );
     ensure!(

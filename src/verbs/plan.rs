@@ -10,15 +10,15 @@ use crate::config::{Arrivals, Feed, Plan, Until};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::records::stamped;
-use crate::runtime::sim::{Clock, Sim};
+use crate::runtime::sim::{Sim, SimClock};
 use crate::runtime::{Driver, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, DryRun, Expander, Stdout};
 use crate::source::{Capacity, Delimiter};
 use crate::time::{Time, shown};
 
-/// Prints when each item would be released, if it arrives as `arrivals` say, or else at once. At the start the clock on the
-/// wall shows `at`.
+/// Prints when each item would be released, if it arrives as `arrivals` say, or else at once. At the start the clock on
+/// the wall shows `at`.
 pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) -> Result<Exit> {
     setup.check_no_pause("the dry run would never end")?;
     let Setup { config, rates, reader, reporter, .. } = setup;
@@ -31,7 +31,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
             Box::new(stamped(reader, delimiter.clone(), arrivals, separator, skip_blank))
         }
     };
-    let mut world = Sim::new(Clock::default(), stamped);
+    let mut world = Sim::new(SimClock::default(), stamped);
     ensure!(at.is_none() || !world.is_dated(), "--arrivals tell the date and the time: leave out --at");
     if !world.is_dated() {
         world.set_wall(at.unwrap_or_else(shown));

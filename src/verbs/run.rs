@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::drawing::Drawing;
-use crate::config::{Batch, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
+use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
@@ -19,7 +19,7 @@ use crate::source::Delimiter;
 use crate::store::{self, Policy, Quota};
 use crate::time::SECOND;
 use crate::ui::progress::Display;
-use crate::ui::report::{Log, Reporter};
+use crate::ui::report::{LogUse, Reporter};
 
 /// Releases items to standard output or commands.
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
@@ -35,7 +35,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let reporter = reporter
         .with_display(display)
         .with_mixing(mixing(config))
-        .with_log(config.command().and_then(Log::of));
+        .with_log(config.command().and_then(LogUse::of));
     ensure!(
         config.plot.is_none() || !files.may_change(),
         "--plot is for limits that stay as they are: give them with -r"
@@ -92,7 +92,8 @@ fn counting() -> (Arc<Count>, impl Fn() -> Option<Total> + 'static) {
     (Arc::clone(&count), move || count.total())
 }
 
-/// Whether the end of the run tells what is left of all items. Some that are not read yet may be blank, or done already.
+/// Whether the end of the run tells what is left of all items. Some that are not read yet may be blank, or done
+/// already.
 fn counts_rest(config: &Config) -> bool {
     let resumes = config.command().is_some_and(|run| run.resume.is_some());
     config.queue.until.is_some() && !config.input.cleaning.skip_blank && !resumes
@@ -139,7 +140,7 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
 fn open_log(config: &Config, run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
     let Some(path) = &run.log else { return Ok(None) };
     let log = JobLog::open(path, run.log_format)?;
-    let log = if config.batch == Batch::SINGLE { log } else { log.of_batches() };
+    let log = if config.batch == BatchSize::SINGLE { log } else { log.of_batches() };
     let completed = run.resume.map(|resume| log.done(resume)).transpose()?;
     Ok(Some((log, completed)))
 }

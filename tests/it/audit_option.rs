@@ -108,7 +108,8 @@ fn syslog_is_read_by_its_own_stamps() {
 fn what_is_out_of_order_is_sorted_as_far_as_told() {
     let log = "0 a\n3 c\n2 b\n4 d\n";
     let error = audit(&["-r1/s"], log, 1);
-    let wanted = "item 3: arrival 2.000000000 is before that of an earlier item, 3.000000000: sort the input by col:1, or say by how much";
+    let wanted = "item 3: arrival 2.000000000 is before that of an earlier item, 3.000000000: sort the input \
+        by col:1, or say by how much";
     assert!(error.contains(wanted), "{error}");
     audit(&["-r1/s", "--unsorted=1s"], log, 0);
     let error = audit(&["-r1/s", "--unsorted=500ms"], "0 a\n3 c\n3.6 d\n2 b\n", 1);
@@ -129,7 +130,8 @@ fn costs_and_keys_are_judged() {
         told,
         [
             "item 3 at 0.500000000: 500ms too early, 6 in 1s, limit 5/1s,algo=sliding,cost=col:3,key=col:2 for 'a'",
-            "item 4 at 0.700000000: more than is ever allowed, 14 in 1s, limit 5/1s,algo=sliding,cost=col:3,key=col:2 for 'b'",
+            "item 4 at 0.700000000: more than is ever allowed, 14 in 1s, limit \
+             5/1s,algo=sliding,cost=col:3,key=col:2 for 'b'",
             "limit 5/1s,algo=sliding,cost=col:3,key=col:2: 2 of 4 items too early, by up to 500ms",
         ]
     );

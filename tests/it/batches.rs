@@ -106,8 +106,8 @@ fn a_batch_that_is_too_long_beside_the_environment_is_made_smaller() {
     assert!(counts.iter().all(|&count| count > 0));
 }
 
-/// The processor time for each item does not grow with the batch: four times as many take some four times as long, where
-/// a quadratic way takes sixteen times.
+/// The processor time for each item does not grow with the batch: four times as many take some four times as long,
+/// where a quadratic way takes sixteen times.
 #[test]
 fn batches_are_formed_in_linear_time() {
     let retried = "[ $THROTTLE_ATTEMPT = 2 ]";

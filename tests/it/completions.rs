@@ -94,7 +94,8 @@ fn zsh_completes() {
 
 fn zsh(option: &str, typed: &[(&str, &str)]) {
     let setup = format!(
-        "{option}\nPS1='%% '\nunsetopt zle_bracketed_paste beep\nfpath=({} $fpath)\nautoload -Uz compinit && compinit -u -D\n\
+        "{option}\nPS1='%% '\nunsetopt zle_bracketed_paste beep\nfpath=({} $fpath)\nautoload -Uz compinit && \
+         compinit -u -D\n\
          _ours() {{ compadd -- --ours-only first }}\ncompdef _ours ourcommand\n{WORDS}",
         completion("")
     );

@@ -72,8 +72,8 @@ fn gaps_and_buckets_are_kept_together() {
     });
 }
 
-/// How long after a late end others may not have learned of it: the report is on its way, then whoever asks has an answer, and
-/// asks again only when it has been for two leads.
+/// How long after a late end others may not have learned of it: the report is on its way, then whoever asks has an
+/// answer, and asks again only when it has been for two leads.
 fn learned_after(faults: &Faults) -> u64 {
     let answer = 2 * faults.delay + faults.lateness;
     faults.delay + answer + 2 * (50 * MILLI + answer) + faults.lateness
@@ -188,8 +188,9 @@ fn nothing_is_lost_by_being_late() {
 
 const CALM: Faults = Faults { delay: MILLI, loss: u64::MAX, lateness: MILLI / 2, stall: 0, death: u64::MAX };
 
-/// Of `processes` that always have something to release: how much each does from the second second on to the end of `seconds`,
-/// and the longest that any of them waits from one release to the next. In the first, whoever is first has the burst.
+/// Of `processes` that always have something to release: how much each does from the second second on to the end of
+/// `seconds`, and the longest that any of them waits from one release to the next. In the first, whoever is first has
+/// the burst.
 fn shares(rate: &str, processes: usize, seconds: u64) -> (Vec<usize>, u64) {
     let (start, end) = (1000 * MILLI, seconds * 1000 * MILLI);
     let items = 30 * seconds;

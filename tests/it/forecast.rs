@@ -52,7 +52,7 @@ impl Run {
         self.schedule.forecast(self.now, None)
     }
 
-    /// Goes on for so many waits.
+    /// Goes on for this number of waits.
     fn advance(&mut self, waits: usize) {
         for _ in 0..waits {
             let Some(until) = self.step() else { return };

@@ -101,7 +101,8 @@ fn a_crontab_needs_only_paths_and_a_home() {
     let directory = Directory::new();
     let items = directory.file("items", "a\nb\n");
     let script = format!(
-        "cd / && exec setsid -w env -i HOME={} SHELL=/bin/sh LOGNAME=u {THROTTLE} -s api -r 1T/s -a {} -- /bin/echo </dev/null",
+        "cd / && exec setsid -w env -i HOME={} SHELL=/bin/sh LOGNAME=u {THROTTLE} -s api -r 1T/s -a {} -- \
+         /bin/echo </dev/null",
         directory.path().display(),
         items.display()
     );
@@ -205,7 +206,8 @@ fn the_short_help_has_the_options_of_the_readme() {
 
 #[test]
 fn lines_from_windows_are_told_once_and_may_be_trimmed() {
-    let told = "throttle: item 2 ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'\n";
+    let told = "throttle: item 2 ends in a carriage return, which COMMAND gets: add --trim, or filter with tr \
+        -d '\\r'\n";
     let echo = [UNLIMITED, "echo"];
     throttle(&echo).write_stdin("a\nb\r\nc\r\n").assert().success().stdout("a\nb\r\nc\r\n").stderr(told);
     throttle(&[UNLIMITED, "--trim", "echo"]).write_stdin("a\r\n").assert().success().stdout("a\n").stderr("");

@@ -91,8 +91,8 @@ fn what_is_held_goes_exactly_when_its_pauses_are_over_and_nothing_else_waits() {
     }
 }
 
-/// A server that tells with each answer that the quota is used up for 0.3 s. Tells when requests come, and when they are
-/// answered.
+/// A server that tells with each answer that the quota is used up for 0.3 s. Tells when requests come, and when they
+/// are answered.
 fn exhausted_server(header: &'static str) -> (String, Receiver<(Instant, Instant)>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -145,7 +145,8 @@ fn a_pause_is_told_and_is_no_longer_than_it_may_be() {
         text(&output.stderr)
     };
     let told = run(&[]);
-    let expected = "throttle: item 1 'a 1': the server asks for a pause of 1day1h, --max-hold allows 1h: all items wait \
+    let expected = "throttle: item 1 'a 1': the server asks for a pause of 1day1h, --max-hold allows 1h: all \
+        items wait \
                     until ";
     assert!(told.starts_with(expected), "{told}");
     let told = run(&["--max-hold=2d", "-Kcol:1"]);
@@ -159,7 +160,8 @@ fn a_pause_is_told_and_is_no_longer_than_it_may_be() {
 /// The file has two names, and what is in it counts once.
 #[test]
 fn the_file_of_headers_has_two_names() {
-    let script = "test \"$THROTTLE_HEADERS\" = \"$THROTTLE_RETRY_AFTER\" && echo 0.2 >$THROTTLE_RETRY_AFTER && date +%s%N";
+    let script = "test \"$THROTTLE_HEADERS\" = \"$THROTTLE_RETRY_AFTER\" && echo 0.2 >$THROTTLE_RETRY_AFTER \
+        && date +%s%N";
     let output =
         throttle(&[UNLIMITED, "--", "sh", "-c", script]).write_stdin("1\n2\n").output().expect("a run");
     let times: Vec<u64> = text(&output.stdout).lines().map(|line| line.parse().expect("a time")).collect();

@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use throttle::audit::Audit;
-use throttle::config::{Defaults, RateText};
+use throttle::config::Rate;
 use throttle::exit::Exit;
 use throttle::time::{SECOND, Time};
 
@@ -280,8 +280,7 @@ fn an_audit_finds_what_the_limits_would_not_have_allowed() {
         if !ends(&limit) {
             continue;
         }
-        let rate = limit.text[2..].parse::<RateText>().expect("a rate");
-        let rate = rate.resolve(&Defaults::default()).expect("a limit");
+        let rate = limit.text[2..].parse::<Rate>().expect("a limit");
         println!("seed {seed}: {rate} from {start}");
         let mut audit = Audit::new(&[rate]);
         let (mut releases, mut at) = (Vec::<Release>::new(), 0);

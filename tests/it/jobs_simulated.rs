@@ -10,12 +10,12 @@ use crate::simulated::commands::{Behaviour, Outcome, Ran, run};
 
 const MILLI: u64 = 1_000_000;
 
-/// It ends well after so many milliseconds.
+/// It ends well after this number of milliseconds.
 fn ok(millis: u64) -> Behaviour {
     ends(millis, 0)
 }
 
-/// It ends with this code after so many milliseconds.
+/// It ends with this code after this number of milliseconds.
 fn ends(millis: u64, code: i32) -> Behaviour {
     Behaviour { duration: millis * MILLI, code, retry_after: None }
 }

@@ -1,5 +1,5 @@
-//! Random changes of limits, judged by all that was really released: no limit in force is exceeded by what limits of the
-//! same algorithm, cost and key have seen before it, whatever became of them in between.
+//! Random changes of limits, judged by all that was really released: no limit in force is exceeded by what limits of
+//! the same algorithm, cost and key have seen before it, whatever became of them in between.
 
 use std::ops::Range;
 use std::thread;
@@ -12,10 +12,10 @@ use throttle::exit::Exit;
 use crate::simulated::{Change, Outcome, Release, Simulation, block};
 use crate::support::{OWN_TESTS, of_any_period, seeds};
 
-/// So many cases take about a second.
+/// The number of cases that take about a second.
 const CASES: u64 = 150;
 
-/// Rates have periods of up to so many units: all of them divide this.
+/// A number of units that all periods of rates divide.
 const COMMON_MULTIPLE: u64 = 360_360;
 
 /// Lists of limits, one after the other, and items.
@@ -23,7 +23,7 @@ struct Case {
     /// With the instants from which on they are in force.
     lists: Vec<(u64, Vec<String>)>,
     items: Vec<(u64, String)>,
-    /// So many nanoseconds are a unit of time.
+    /// The nanoseconds of a unit of time.
     unit: u64,
     /// How late the world wakes, and how slow it sends, at most.
     delays: (u64, u64),

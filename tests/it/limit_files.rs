@@ -247,7 +247,7 @@ mod simulated {
 
     use super::*;
 
-    /// When each of so many items goes that arrive at 0.
+    /// When each of this number of items goes, which arrive at 0.
     fn instants(items: usize, simulation: Simulation) -> Vec<u64> {
         let lines: Vec<_> = (0..items).map(|item| format!("{} {item}", ["a", "b"][item % 2])).collect();
         let Outcome { releases, exit, .. } = simulation.run(vec![block(0, &lines)]);

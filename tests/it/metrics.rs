@@ -11,7 +11,7 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 use throttle::cli;
 use throttle::exit::Exit;
-use throttle::runtime::sim::{Clock, Sim};
+use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, TextFile, Wait, Wake, World};
 use throttle::schedule::Schedule;
 use throttle::sink::{Sent, Sink};
@@ -289,7 +289,7 @@ fn watched(limit: &str, arrivals: &[(u64, u32)], has_metrics: bool) -> (u64, u64
     let config = cli::parse(["throttle", "-r", limit].map(Into::into)).expect("a command line");
     let lines = |count| (1..=count).map(|number| number.to_string()).collect::<Vec<_>>();
     let blocks: Vec<_> = arrivals.iter().map(|&(at, count)| Ok(block(at, &lines(count)))).collect();
-    let world = Sim::new(Clock::default(), blocks.into_iter());
+    let world = Sim::new(SimClock::default(), blocks.into_iter());
     let mut world = Watching { world, file: &file, waits: 0, versions: 0, last: 0 };
     let mut schedule =
         Schedule::new(&throttle::config::Plan::of(&config), config.limits.given().unwrap(), world.now());

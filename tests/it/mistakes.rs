@@ -44,7 +44,8 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["-r1/s", "curl -fsS {}"],
-        "there is no program 'curl -fsS {}': to run a program with arguments, do not quote them as one: -- curl -fsS {}",
+        "there is no program 'curl -fsS {}': to run a program with arguments, do not quote them as one: -- \
+         curl -fsS {}",
     ),
     // Bytes.
     (

@@ -1,7 +1,7 @@
 //! Judges of their own mind: what counts is when requests arrive at a server, not when we think that we sent them.
 //!
-//! A request is on its way from the start of curl until the server has read it, and not always equally long: a
-//! few milliseconds on an idle machine, hundreds of them on a busy one. With `from=exit` the difference does not matter: a
+//! A request is on its way from the start of curl until the server has read it, and not always equally long: a few
+//! milliseconds on an idle machine, hundreds of them on a busy one. With `from=exit` the difference does not matter: a
 //! request has been read by the end of its command.
 
 use std::fs;
@@ -137,8 +137,10 @@ fn some_are_refused_without_pacing(nginx: &Nginx) {
     assert!(judgement.refused > 0, "the referee is asleep: {judgement:?}");
 }
 
-/// Every other request is late by most of the distance that is wanted, in place of a start that takes long now and then.
-const LATE_CURL: &str = r#"printf '#!/bin/sh\n[ $((THROTTLE_SEQ %% 2)) = 0 ] || sleep 0.04\nexec %s "$@"\n' "$(command -v curl)" >late &&
+/// Every other request is late by most of the distance that is wanted, in place of a start that takes long now and
+/// then.
+const LATE_CURL: &str = r#"curl=$(command -v curl)
+printf '#!/bin/sh\n[ $((THROTTLE_SEQ %% 2)) = 0 ] || sleep 0.04\nexec %s "$@"\n' "$curl" >late &&
 chmod +x late && mkdir bin && mv late bin/curl"#;
 
 /// The line of the manual, the cookbook and the README, as it stands there, on a machine that has other things to do.

@@ -60,7 +60,10 @@ fn written_directly_all_attempts_are_seen() {
 fn a_hyphen_is_standard_input_and_no_log() {
     throttle(&[UNLIMITED, "-a", "-", "echo"]).write_stdin("x\n").assert().success().stdout("x\n");
     let refused = throttle(&[UNLIMITED, "--log", "-", "echo"]).write_stdin("x\n").assert().code(2);
-    refused.stderr("throttle: --log - would be standard output, where COMMAND writes: name a file, or ./- for one of that name\n");
+    refused.stderr(
+        "throttle: --log - would be standard output, where COMMAND writes: name a file, or ./- for \
+        one of that name\n",
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@ use self::model::{Expected, expected};
 use crate::simulated::{Outcome, Release, Simulation};
 use crate::support::of_any_period;
 
-/// So many cases take a few seconds.
+/// The number of cases that take a few seconds.
 const CASES: u64 = 250;
 
 fn exact(case: &Case) -> Outcome {

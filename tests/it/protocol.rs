@@ -1,22 +1,23 @@
 //! The booking protocol (`throttle::store`), model-checked: every interleaving of three processes that share a limit.
 //!
-//! Slots, deadlines and silences are those of the program: the model asks `store::ledger::BookingRules`, `store::Policy` and
-//! `gate::Slots` itself. Time is discrete. At any point any process may act, or time may pass: so whoever wakes up
-//! may be late by any time. States that differ only in when they are count as one, so runs of any length are covered.
+//! Slots, deadlines and silences are those of the program: the model asks `store::ledger::BookingRules`,
+//! `store::Policy` and `gate::Slots` itself. Time is discrete. At any point any process may act, or time may pass: so
+//! whoever wakes up may be late by any time. States that differ only in when they are count as one, so runs of any
+//! length are covered.
 //!
 //! Some processes book ahead, others take only what is free at once (`--on-limit drop`).
 //!
 //! Slots are given back as in the program, too: which ones is up to `gate::Slots`, what becomes of them to the ledger.
 //!
-//! A release may take any time, as a write that is blocked does: if it was late for its slot, that is reported, and others
-//! learn of it with what they ask next. It counts from its end for those who know, whoever made it among them. They know no
-//! more of a report once the state that held it was lost.
+//! A release may take any time, as a write that is blocked does: if it was late for its slot, that is reported, and
+//! others learn of it with what they ask next. It counts from its end for those who know, whoever made it among them.
+//! They know no more of a report once the state that held it was lost.
 //!
 //! Assumed, not checked: between its last look at the clock and the release a process is not stopped, clocks agree, and
 //! a process that starts does not ask between a loss and the first one who knew what was lost. Who notices a loss is
-//! modelled, too (`model::Protocol::visit`), and so is that a store knows none of the slots that were booked before one:
-//! in the program both are part of each store. Both stores use the ledger here: that the server's scripts and the ledger
-//! agree with the limiters is tested elsewhere (`redis::model`, `ledger::tests`).
+//! modelled, too (`model::Protocol::visit`), and so is that a store knows none of the slots that were booked before
+//! one: in the program both are part of each store. Both stores use the ledger here: that the server's scripts and the
+//! ledger agree with the limiters is tested elsewhere (`redis::model`, `ledger::tests`).
 //!
 //! The explorer is ours, for two reasons: `stateright` always brings a web server along, and its "eventually" misses
 //! runs that go in circles; what `spin` checks would be a copy of the rules in another language.
@@ -241,8 +242,8 @@ fn a_live_process_is_served_even_if_not_all_fit() {
     assert!(circle.is_none(), "over and over: {:?}", circle.map(|state| graph.way_to(state)));
 }
 
-/// With deaths and losses, too, unless these and all races are for ever to its harm: it can always still be served. Turns
-/// make too many states of these, with processes that leave the queue.
+/// With deaths and losses, too, unless these and all races are for ever to its harm: it can always still be served.
+/// Turns make too many states of these, with processes that leave the queue.
 #[test]
 fn a_live_process_can_be_served_whatever_has_happened() {
     let without_turns = |store, faults| {

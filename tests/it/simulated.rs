@@ -13,7 +13,7 @@ use fastrand::Rng;
 use throttle::cli;
 use throttle::config::{Config, Plan};
 use throttle::exit::Exit;
-use throttle::runtime::sim::{Clock, Sim};
+use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Sent, Sink};
@@ -24,7 +24,7 @@ use throttle::ui::report::Reporter;
 /// A run that is to be.
 pub(crate) struct Simulation {
     config: Config,
-    clock: Clock,
+    clock: SimClock,
     lateness: Delay,
     slowness: Delay,
     events: VecDeque<(u64, Event)>,
@@ -64,7 +64,7 @@ impl Simulation {
         let args = ["throttle"].into_iter().chain(args.iter().map(AsRef::as_ref));
         Simulation {
             config: cli::parse(args.map(Into::into)).expect("a command line"),
-            clock: Clock::default(),
+            clock: SimClock::default(),
             lateness: Delay::none(),
             slowness: Delay::none(),
             events: VecDeque::new(),
@@ -142,7 +142,7 @@ impl Delay {
         Delay { random: Rng::with_seed(seed), most }
     }
 
-    fn pass(&mut self, clock: &Clock) {
+    fn pass(&mut self, clock: &SimClock) {
         if self.random.bool() {
             clock.reach(Time(clock.now().0 + self.random.u64(0..=self.most)));
         }
@@ -152,7 +152,7 @@ impl Delay {
 /// The simulated world with delays and events.
 struct Faulty<I: Iterator<Item = Result<Block, SourceError>>> {
     sim: Sim<I>,
-    clock: Clock,
+    clock: SimClock,
     lateness: Delay,
     events: VecDeque<(u64, Event)>,
     settings: VecDeque<(u64, u64)>,
@@ -198,7 +198,7 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
 
 /// Notes what leaves, and when.
 struct Recorder {
-    clock: Clock,
+    clock: SimClock,
     slowness: Delay,
     releases: Rc<RefCell<Vec<Release>>>,
 }

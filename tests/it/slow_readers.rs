@@ -30,8 +30,8 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The pipe holds up to 1 MiB, so more than that is under way, or an item is larger: its write begins in its slot, and ends
-/// when it is read.
+/// The pipe holds up to 1 MiB, so more than that is under way, or an item is larger: its write begins in its slot, and
+/// ends when it is read.
 const CASES: [Case; 4] = [
     Case { args: &["-r1/300ms"], limit: (1, 300), items: 4, bytes: 1_500_000, stall: (ms(700), ms(0)) },
     Case { args: &["-r20/300ms"], limit: (20, 300), items: 80, bytes: 60_000, stall: (ms(800), ms(0)) },
@@ -86,8 +86,8 @@ impl Case {
 /// A write to standard output: when it began and ended, in microseconds, and how many bytes it took.
 type Stamped = (u64, u64, usize);
 
-/// The writes in a trace, of lines such as `12 1.000000 write(1, ""..., 8) = 8 <0.000011>`, or in two halves if something
-/// else happened in between.
+/// The writes in a trace, of lines such as `12 1.000000 write(1, ""..., 8) = 8 <0.000011>`, or in two halves if
+/// something else happened in between.
 fn writes(trace: &str) -> Vec<Stamped> {
     let mut begun = None;
     let mut writes = Vec::new();
@@ -166,8 +166,8 @@ fn a_limit_on_a_server() {
     check_all(|number| Some(server.url(&number.to_string())));
 }
 
-/// Two processes, of which one has a reader that stalls: the other, which learns of it before its next slot, keeps away from
-/// the end of the write.
+/// Two processes, of which one has a reader that stalls: the other, which learns of it before its next slot, keeps away
+/// from the end of the write.
 #[cfg(feature = "sqlite")]
 #[test]
 fn what_is_late_keeps_others_away() {

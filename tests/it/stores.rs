@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use throttle::charge::Key;
-use throttle::store::{FileStore, Memory, Order, Policy, RedisStore, Slot, Store};
+use throttle::store::{FileStore, MemoryStore, Order, Policy, RedisStore, Slot, Store};
 use throttle::time::Time;
 
 use crate::redis::client::{PATIENT, now, policy};
@@ -25,10 +25,10 @@ fn for_each_store(check: impl Fn(&str, Open<'_>)) {
         Box::new(FileStore::open(&directory.path().join(name), policy, now).expect("a state"))
     };
     check("a file", Box::new(in_file));
-    let memory = std::cell::RefCell::new(std::collections::HashMap::<String, Memory>::new());
+    let memory = std::cell::RefCell::new(std::collections::HashMap::<String, MemoryStore>::new());
     let in_memory = |name: &str, policy| -> Box<dyn Store> {
         let mut known = memory.borrow_mut();
-        Box::new(known.entry(name.to_owned()).or_insert_with(|| Memory::new(policy, now)).clone())
+        Box::new(known.entry(name.to_owned()).or_insert_with(|| MemoryStore::new(policy, now)).clone())
     };
     check("memory", Box::new(in_memory));
     let Some(server) = RedisServer::start() else { return };

@@ -16,7 +16,7 @@ use crate::support::{Directory, Running, THROTTLE, numbers, sh_command, text, th
 /// Takes the line off.
 const CLEAR: &str = "\r\x1b[2K\x1b[J";
 
-/// The program with a terminal for its messages, and a file of so many items for its input.
+/// The program with a terminal for its messages, and a file of this number of items for its input.
 fn on(screen: &Screen, items: u32, args: &[&str]) -> Running {
     let directory = Directory::new();
     let file = directory.file("items", numbers(items));

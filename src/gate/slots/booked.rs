@@ -10,19 +10,12 @@ use super::charged_key;
 use super::lease::{Held, Lease, Needed};
 use super::order::{Answer, Order, Slot};
 use crate::charge::Key;
+use crate::gate::charges::Taken;
 use crate::gate::{Charged, Holds, Opening, Request};
 use crate::time::{SECOND, Time};
 
 /// Whose slots they are: the key and the costs that they were booked for.
 pub(super) type Claim = (Key, Rc<[u64]>);
-
-/// Slots that releases use, and what they were booked for.
-#[derive(Clone, Debug)]
-pub(in crate::gate) struct Taken {
-    claim: Claim,
-    /// Each for one release.
-    pub(in crate::gate) slots: Vec<Slot>,
-}
 
 /// Lets one release go in each slot.
 ///
@@ -200,7 +193,6 @@ impl Booked {
         at.filter(|at| *at > request.since && !request.is_free())
     }
 
-    /// Whether there is any slot for a request.
     pub(super) fn has_slot(&self, request: &Request) -> bool {
         self.slots_for(request).is_some_and(|slots| !slots.is_empty())
     }

@@ -19,9 +19,7 @@ pub(super) struct Needed {
 pub(super) struct Held {
     /// So many.
     pub(super) count: u64,
-    /// When the first of them is.
     pub(super) first: Option<Time>,
-    /// When the last of them is.
     pub(super) last: Option<Time>,
     /// When the store last answered for the key.
     pub(super) heard: Option<Time>,

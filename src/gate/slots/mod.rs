@@ -13,7 +13,6 @@ use std::rc::Rc;
 
 use anyhow::Result;
 
-pub(super) use self::booked::Taken;
 pub use self::news::News;
 pub use self::order::{Answer, Order, Overruns, Slot, Turn};
 
@@ -24,8 +23,8 @@ use self::orders::{Orders, Plan};
 use super::charges::Release;
 use super::own::depends_on_since;
 use super::{
-    BatchTerms, Blocked, Charged, Charges, Closed, Foreseen, Gate, Kind, Limits, Needs, Opening, Part,
-    Refusal, Request, Waiting, Why,
+    BatchTerms, Blocked, Booking, Charged, Charges, Closed, Foreseen, Gate, Kind, Limits, Needs, Opening,
+    Part, Properties, Refusal, Request, Waiting, Why,
 };
 use crate::charge::Key;
 use crate::config::Rate;
@@ -76,6 +75,7 @@ pub struct Slots {
     /// How often answers may have changed.
     revision: u64,
     terms: BookingTerms,
+    properties: Properties,
     /// Until when an answer is waited for at the end of the run.
     ends: Option<Time>,
     /// None is kept here.
@@ -95,8 +95,20 @@ impl Slots {
         // No slot is before one that is booked already. Where limits are for some items only, one of these that has to wait
         // for long would hold up the others; so each takes what is free when it asks.
         let is_mixed = !by_key && rates.iter().any(|rate| rate.only.is_some());
+        let properties = Properties {
+            batches: BatchTerms {
+                sums: rates.iter().map(|rate| rate.cost.is_some()).collect(),
+                most: terms.most.iter().copied().map(Some).collect(),
+                is_ahead: true,
+            },
+            may_open: true,
+            // Slots are booked for what waits.
+            lets_pass: false,
+            depends_on_since: rates.iter().any(depends_on_since),
+        };
         Slots {
             rates,
+            properties,
             booked: Booked::new(by_key),
             demands: Demands::default(),
             orders: Orders::new(terms.span, terms.longest_span, wait && !is_mixed),
@@ -165,9 +177,82 @@ impl Slots {
     }
 }
 
+impl Booking for Slots {
+    fn prepare(&mut self, now: Time, waiting: &dyn Waiting, vacancies: u64) -> Result<Needs> {
+        self.ends = None;
+        if waiting.may_grow() {
+            let again = Some(now).filter(|_| !waiting.is_empty());
+            return Ok(Needs { again, ..Needs::default() });
+        }
+        // More would not be booked.
+        let most = 2 * self.orders.span();
+        self.demands.gather(waiting, self.booked.is_by_key(), most, &self.terms.most)?;
+        let demands = &self.demands;
+        let returned = self.booked.take_surplus(now, |key, costs| demands.needed(key, costs));
+        self.revision += u64::from(!returned.is_empty());
+        let mut needs = Needs { returned, ..Needs::default() };
+        self.order(now, vacancies, &mut needs);
+        Ok(needs)
+    }
+
+    /// All slots go back, those on their way as well: these are waited for.
+    fn close(&mut self, now: Time) -> Needs {
+        let returned = self.booked.take_surplus(now, |_, _| Needed::default());
+        self.revision += u64::from(!returned.is_empty());
+        Needs { returned, again: self.last_answer(now), ..Needs::default() }
+    }
+
+    fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
+        if order.is_for_slots() {
+            self.orders.answered(now, order, answer);
+        }
+        let was_held = self.booked.held_by_key(&order.key) > now;
+        self.booked.put(now, order, answer);
+        self.revision += 1;
+        if !order.is_for_slots() || was_held || answer.held.is_some() {
+            self.tell(now, &order.key);
+        }
+        if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
+            self.booked.refuse_until(now, &order.key, &order.costs, at);
+            self.tell(Time(u64::MAX), &order.key);
+        }
+        // They may be earlier than those held: slots that others gave back.
+        if let Some(first) = answer.slots.first() {
+            self.tell(first.at, &order.key);
+        }
+    }
+
+    fn is_asking(&self) -> bool {
+        self.orders.coming() > 0
+    }
+
+    fn store_failed(&mut self) {
+        self.orders.give_up();
+    }
+
+    fn expire(&mut self, now: Time) {
+        self.revision += u64::from(self.booked.expire(now));
+    }
+
+    fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
+        let order = self.booked.silence(now, request, until);
+        self.revision += 1;
+        self.tell(now, &order.key);
+        Some(order)
+    }
+
+    fn held_until(&self, request: &Request) -> Time {
+        self.booked.held_until(request)
+    }
+}
+
 impl Gate for Slots {
     fn rates(&self) -> &[Rate] {
         &self.rates
+    }
+
+    fn properties(&self) -> &Properties {
+        &self.properties
     }
 
     fn revision(&self, part: Part) -> u64 {
@@ -205,12 +290,8 @@ impl Gate for Slots {
     }
 
     fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {
-        let is_refused = !self.booked.has_slot(request) && self.booked.refused_until(request).is_some();
-        is_refused.then(|| Refusal(only_charged(request.costs)))
-    }
-
-    fn allowed_at(&self, request: &Request) -> Option<Time> {
-        self.booked.refused_until(request)
+        let allowed = self.booked.refused_until(request).filter(|_| !self.booked.has_slot(request))?;
+        Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
     }
 
     fn fits(&mut self, _: &mut Charges, now: Time, request: &Request) -> bool {
@@ -256,97 +337,12 @@ impl Gate for Slots {
 
     fn forget(&mut self, _: Time, _: Time) {}
 
-    fn expire(&mut self, now: Time) {
-        self.revision += u64::from(self.booked.expire(now));
-    }
-
     fn take_news(&mut self) -> Option<News> {
         self.news.take()
     }
 
-    fn prepare(&mut self, now: Time, waiting: &dyn Waiting, vacancies: u64) -> Result<Needs> {
-        self.ends = None;
-        if waiting.may_grow() {
-            let again = Some(now).filter(|_| !waiting.is_empty());
-            return Ok(Needs { again, ..Needs::default() });
-        }
-        // More would not be booked.
-        let most = 2 * self.orders.span();
-        self.demands.gather(waiting, self.booked.is_by_key(), most, &self.terms.most)?;
-        let demands = &self.demands;
-        let returned = self.booked.take_surplus(now, |key, costs| demands.needed(key, costs));
-        self.revision += u64::from(!returned.is_empty());
-        let mut needs = Needs { returned, ..Needs::default() };
-        self.order(now, vacancies, &mut needs);
-        Ok(needs)
-    }
-
-    /// All slots go back, those on their way as well: these are waited for.
-    fn close(&mut self, now: Time) -> Needs {
-        let returned = self.booked.take_surplus(now, |_, _| Needed::default());
-        self.revision += u64::from(!returned.is_empty());
-        Needs { returned, again: self.last_answer(now), ..Needs::default() }
-    }
-
-    fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
-        if order.is_for_slots() {
-            self.orders.answered(now, order, answer);
-        }
-        let was_held = self.booked.held_by_key(&order.key) > now;
-        self.booked.put(now, order, answer);
-        self.revision += 1;
-        if !order.is_for_slots() || was_held || answer.held.is_some() {
-            self.tell(now, &order.key);
-        }
-        if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
-            self.booked.refuse_until(now, &order.key, &order.costs, at);
-            self.tell(Time(u64::MAX), &order.key);
-        }
-        // They may be earlier than those held: slots that others gave back.
-        if let Some(first) = answer.slots.first() {
-            self.tell(first.at, &order.key);
-        }
-    }
-
-    fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
-        let order = self.booked.silence(now, request, until);
-        self.revision += 1;
-        self.tell(now, &order.key);
-        Some(order)
-    }
-
-    fn held_until(&self, request: &Request) -> Time {
-        self.booked.held_until(request)
-    }
-
-    fn is_asking(&self) -> bool {
-        self.orders.coming() > 0
-    }
-
-    fn store_failed(&mut self) {
-        self.orders.give_up();
-    }
-
     /// A store keeps to the limits that it was opened for.
     fn change(&mut self, _: Time, _: Vec<Rate>) {}
-
-    fn batches(&self) -> BatchTerms {
-        let sums = self.rates.iter().map(|rate| rate.cost.is_some()).collect();
-        BatchTerms { sums, most: self.terms.most.iter().copied().map(Some).collect(), is_ahead: true }
-    }
-
-    fn may_open(&self) -> bool {
-        true
-    }
-
-    /// Slots are booked for what waits.
-    fn lets_pass(&self) -> bool {
-        false
-    }
-
-    fn depends_on_since(&self) -> bool {
-        self.rates.iter().any(depends_on_since)
-    }
 
     fn charged(&self) -> &[Charged] {
         &self.charged

@@ -12,7 +12,6 @@ const LEAD: u64 = SECOND / 20;
 /// An answer that is of no use is not asked for again at once.
 const PAUSE: u64 = SECOND / 100;
 
-/// What has been asked of the store.
 #[derive(Clone)]
 pub(super) struct Orders {
     /// How many slots one order may ask for at most.
@@ -33,7 +32,7 @@ pub(super) struct Orders {
 /// How it stands with a claim.
 #[derive(Clone)]
 enum Ordered {
-    /// An order for so many is on its way, since then.
+    /// An order for this number is on its way, since then.
     Coming(Time, u64),
     /// It makes no sense to ask before; then with this turn, if there is one.
     NotBefore(Time, Option<Turn>),
@@ -76,7 +75,6 @@ impl Orders {
         (span >> self.halvings.min(63)).max(1)
     }
 
-    /// How many slots are on their way.
     pub(super) fn coming(&self) -> u64 {
         self.coming
     }

@@ -1,4 +1,4 @@
-//! When so many items have failed, or succeeded, that the run ends.
+//! The number of items that may fail, or are to succeed, before the run ends.
 
 use crate::config::{Halt, HaltOn, Share};
 
@@ -27,7 +27,6 @@ impl Halting {
         self.have_succeeded
     }
 
-    /// How many items count for the end of the run.
     pub(in crate::schedule) fn counted(&self, on: HaltOn) -> u64 {
         match on {
             HaltOn::Failed => self.failed,

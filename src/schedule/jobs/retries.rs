@@ -10,7 +10,6 @@ use crate::schedule::Failed;
 use crate::source::Segment;
 use crate::time::Time;
 
-/// What follows from the end of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::schedule) enum Outcome {
     /// All is well.
@@ -43,7 +42,6 @@ impl Retries {
         Retries { rules, jitter: Rng::with_seed(seed), ..Retries::default() }
     }
 
-    /// Whether what fails may be tried again.
     pub(in crate::schedule) fn are_allowed(&self) -> bool {
         self.rules.times > 0
     }

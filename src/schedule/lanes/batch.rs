@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use crate::config::Batch;
+use crate::config::BatchSize;
 use crate::gate::BatchTerms;
 use crate::source::{ArgumentError, Capacity, Items};
 use crate::time::Time;
 
 /// Forms releases out of items that wait in a lane.
 pub(in crate::schedule) struct Batcher {
-    batch: Batch,
+    batch: BatchSize,
     /// What the gate says of batches.
     terms: BatchTerms,
     /// What the sink takes.
@@ -58,7 +58,7 @@ impl Open {
 }
 
 impl Batcher {
-    pub(in crate::schedule) fn new(batch: Batch, terms: BatchTerms) -> Self {
+    pub(in crate::schedule) fn new(batch: BatchSize, terms: BatchTerms) -> Self {
         Batcher {
             batch,
             terms,
@@ -87,7 +87,6 @@ impl Batcher {
         self.capacity = capacity;
     }
 
-    /// Whether the sink can take a release.
     pub(in crate::schedule) fn has_vacancy(&self) -> bool {
         self.capacity.vacancies > 0
     }
@@ -125,12 +124,12 @@ impl Batcher {
         self.capacity.fills_arguments()
     }
 
-    /// A batch of so many items was too long for the system.
+    /// A batch of this number of items was too long for the system.
     pub(in crate::schedule) fn shrink(&mut self, items: u64) {
         self.shrunk = (items / 2).max(1);
     }
 
-    /// A batch of so many items was formed too late for its slot. If that is as it took so long, a smaller one may not be.
+    /// A batch of this number of items was formed too late for its slot. If that is as it took so long, a smaller one may not be.
     pub(in crate::schedule) fn was_late(&mut self, items: u64) {
         self.timely = (items / 2).max(1);
     }

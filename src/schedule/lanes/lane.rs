@@ -10,7 +10,6 @@ use crate::time::Time;
 #[derive(Default)]
 pub(in crate::schedule) struct Lane {
     waiting: VecDeque<Part>,
-    /// How many items wait.
     items: u64,
     /// What would be released next, if anything waits.
     open: Option<Open>,
@@ -139,17 +138,14 @@ impl Lane {
         self.waiting.front().map(|part| &part.items)
     }
 
-    /// What would be released next.
     pub(in crate::schedule) fn open(&self) -> Option<&Open> {
         self.open.as_ref()
     }
 
-    /// All that waits.
     pub(in crate::schedule) fn waiting(&self) -> impl Iterator<Item = &Items> {
         self.waiting.iter().map(|part| &part.items)
     }
 
-    /// The number of items that wait.
     pub(in crate::schedule) fn items(&self) -> u64 {
         self.items
     }
@@ -178,7 +174,6 @@ impl Lane {
         Some(since.max(self.previous).max(self.hold))
     }
 
-    /// When the last release happened.
     pub(in crate::schedule) fn previous(&self) -> Time {
         self.previous
     }
@@ -239,7 +234,7 @@ mod tests {
 
     use super::*;
     use crate::charge::Charge;
-    use crate::config::Batch;
+    use crate::config::BatchSize;
     use crate::gate::BatchTerms;
     use crate::source::Block;
 
@@ -260,7 +255,7 @@ mod tests {
     #[test]
     fn places_are_found_whatever_joined_left_or_came_back() {
         let batcher =
-            Batcher::new(Batch { items: 3.try_into().unwrap(), linger: None }, BatchTerms::default());
+            Batcher::new(BatchSize { items: 3.try_into().unwrap(), linger: None }, BatchTerms::default());
         let delimiter = Delimiter::new(b"\n");
         for seed in 0..200 {
             let (mut random, mut lane) = (Rng::with_seed(seed), Lane::default());

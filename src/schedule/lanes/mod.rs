@@ -343,7 +343,8 @@ mod tests {
     fn what_gives_way_to_something_newer_is_not_counted_any_more() {
         let config = cli::parse(["throttle", "-r", "1/s", "--on-limit", "latest"].map(Into::into)).unwrap();
         let gate = Own::new(Vec::new(), Time(0));
-        let mut lanes = Lanes::new(&Plan::of(&config), Delimiter::new(b"\n"), gate.batches());
+        let mut lanes =
+            Lanes::new(&Plan::of(&config), Delimiter::new(b"\n"), gate.properties().batches.clone());
         for number in 10..15u64 {
             let block = Block::of(format!("{number}\n").into_bytes(), 1, Time(5));
             let charge = Charge { costs: Rc::default(), keys: Rc::default() };

@@ -12,7 +12,7 @@ impl Lanes {
     /// Whether answers may depend on when an item became next in line, so that lanes that are empty are remembered for a
     /// while.
     pub(super) fn depend_on_since(&self, gate: &dyn Gate) -> bool {
-        gate.depends_on_since() || self.policy.on_limit != OnLimit::Wait
+        gate.properties().depends_on_since || self.policy.on_limit != OnLimit::Wait
     }
 
     /// Hands on what a lane would release next, and whether that is judged instead of made to wait.

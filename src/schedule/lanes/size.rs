@@ -9,7 +9,6 @@ const MOST_BYTES: usize = 64 << 20;
 /// cache.
 const MOST_BYTES_ALIKE: usize = 64 << 10;
 
-/// How much waits in all lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Size {
     pub(super) items: u64,

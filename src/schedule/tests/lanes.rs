@@ -238,7 +238,7 @@ fn limits_of_keys_are_evicted_unless_something_waits_for_them() {
     ]);
 }
 
-/// Releases items of so many keys as they become due. Returns how often the limits were asked.
+/// Releases items of this number of keys as they become due. Returns how often the limits were asked.
 fn asked(args: &str, keys: u64, items: u64, step: u64) -> u64 {
     let mut scene = Scene::new(args);
     let lines: Vec<_> = (0..items).map(|item| format!("k{} x{}\n", item % keys, item % 3)).collect();

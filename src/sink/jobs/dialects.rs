@@ -9,22 +9,23 @@ use crate::config::{parse_duration, parse_seconds};
 use crate::time::SECOND;
 
 /// Two fields that tell how much of a quota is left, and when there will be more.
-struct Quota {
+struct QuotaFields {
     remaining: &'static str,
     /// The first that is there counts.
     resets: &'static [&'static str],
 }
 
-const fn quota(remaining: &'static str, resets: &'static [&'static str]) -> Quota {
-    Quota { remaining, resets }
+const fn quota(remaining: &'static str, resets: &'static [&'static str]) -> QuotaFields {
+    QuotaFields { remaining, resets }
 }
 
 /// The quotas that are known, each with where it is described.
-const QUOTAS: &[Quota] = &[
-    // In seconds from now: draft-ietf-httpapi-ratelimit-headers-06. Since 1970: docs.gitlab.com, "User and IP rate limits".
+const QUOTAS: &[QuotaFields] = &[
+    // In seconds from now: draft-ietf-httpapi-ratelimit-headers-06. Since 1970: docs.gitlab.com, "User and IP rate
+    // limits".
     quota("ratelimit-remaining", &["ratelimit-reset"]),
-    // Since 1970: docs.github.com, "Rate limits for the REST API". In seconds from now: support.reddithelp.com, "Reddit Data
-    // API Wiki". Both, with decimals, and preferably from now: docs.discord.com, "Rate Limits". As a date:
+    // Since 1970: docs.github.com, "Rate limits for the REST API". In seconds from now: support.reddithelp.com, "Reddit
+    // Data API Wiki". Both, with decimals, and preferably from now: docs.discord.com, "Rate Limits". As a date:
     // developer.vimeo.com, "Rate limiting"; developer.atlassian.com, "Rate limiting".
     quota("x-ratelimit-remaining", &["x-ratelimit-reset-after", "x-ratelimit-reset"]),
     // As a date: techdocs.akamai.com, "Rate limiting".
@@ -169,11 +170,13 @@ mod tests {
             ("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: Tue, 14 Nov 2023 22:13:30 GMT", Some(10.0)),
             ("x-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 6m0s", Some(360.0)),
             (
-                "x-ratelimit-remaining-requests: 1\nx-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-requests: 1s\nx-ratelimit-reset-tokens: 7.66s",
+                "x-ratelimit-remaining-requests: 1\nx-ratelimit-remaining-tokens: 0\n\
+                 x-ratelimit-reset-requests: 1s\nx-ratelimit-reset-tokens: 7.66s",
                 Some(7.66),
             ),
             (
-                "x-ratelimit-remaining-requests: 0\nx-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-requests: 1h2m3s\nx-ratelimit-reset-tokens: 120ms",
+                "x-ratelimit-remaining-requests: 0\nx-ratelimit-remaining-tokens: 0\n\
+                 x-ratelimit-reset-requests: 1h2m3s\nx-ratelimit-reset-tokens: 120ms",
                 Some(3723.0),
             ),
             ("x-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-tokens: 2m59.56s", Some(179.56)),

@@ -13,8 +13,7 @@ pub struct Expander {
     fields: Fields,
 }
 
-/// An item, and what stands for it.
-struct Values<'a> {
+struct ItemValues<'a> {
     item: &'a [u8],
     number: u64,
     selected: Vec<Option<Cow<'a, [u8]>>>,
@@ -33,7 +32,7 @@ impl Expander {
             .numbered(delimiter)
             .map(|(number, record)| {
                 let item = delimiter.trim(record);
-                Values { item, number, selected: self.fields.select(item, record.len()) }
+                ItemValues { item, number, selected: self.fields.select(item, record.len()) }
             })
             .collect();
         let mut line = Vec::with_capacity(self.template.args().len() + items.len());
@@ -56,7 +55,7 @@ impl Expander {
     }
 }
 
-impl Values<'_> {
+impl ItemValues<'_> {
     fn fill(&self, pieces: &[Piece]) -> OsString {
         let mut filled = Vec::new();
         for piece in pieces {

@@ -2,15 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-/// The fields of a response.
 #[derive(Default)]
 pub(super) struct Headers<'a> {
     fields: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Headers<'a> {
-    /// Those of the last block: there are several after a redirection. A block ends at an empty line; what follows, up to
-    /// the next status line, is content. Without any status line, each block counts.
+    /// Those of the last block: there are several after a redirection. A block ends at an empty line; what follows, up
+    /// to the next status line, is content. Without any status line, each block counts.
     pub(super) fn last(text: &'a str) -> Self {
         let (mut last, mut has_ended, mut has_status) = (Headers::default(), false, false);
         for line in text.lines().map(str::trim) {
@@ -40,8 +39,8 @@ impl<'a> Headers<'a> {
         self.fields.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 
-    /// What the server's clock showed, by which it tells instants: ours may differ. A response that comes from a cache is
-    /// older than that by its age (RFC 9111, section 5.1).
+    /// What the server's clock showed, by which it tells instants: ours may differ. A response that comes from a cache
+    /// is older than that by its age (RFC 9111, section 5.1).
     pub(super) fn server_time(&self) -> Option<SystemTime> {
         let date = httpdate::parse_http_date(self.get("date")?).ok()?;
         let age = self.get("age").and_then(|age| age.parse().ok()).unwrap_or(0);

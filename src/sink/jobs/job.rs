@@ -18,7 +18,6 @@ use crate::time::{SECOND, Time};
 /// How long a command that ran too long has to end in good order.
 const GRACE: u64 = 2 * SECOND;
 
-/// A command that runs.
 pub(super) struct Job {
     pub(super) pid: Pid,
     /// The number of its first item.

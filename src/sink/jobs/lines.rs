@@ -25,7 +25,7 @@ const FULL_PIPE: usize = 1 << 20;
 /// The outputs of commands that are being read.
 pub(super) struct Lines {
     watch: Box<dyn Watch>,
-    streams: Vec<Stream>,
+    streams: Vec<OutputStream>,
     /// Where it is read to.
     buffer: Box<[u8]>,
 }
@@ -33,8 +33,7 @@ pub(super) struct Lines {
 /// The two outputs of a command that is about to start.
 pub(super) type Pipes = [PipeReader; 2];
 
-/// One output of a command.
-struct Stream {
+struct OutputStream {
     /// The number of the first item.
     first: u64,
     tag: Rc<[u8]>,
@@ -67,7 +66,7 @@ impl Lines {
     /// The command for the item of this number has started.
     pub(super) fn start(&mut self, first: u64, tag: &Rc<[u8]>, pipes: Pipes) {
         let targets = [Target::Stdout, Target::Stderr];
-        self.streams.extend(targets.into_iter().zip(pipes).map(|(target, pipe)| Stream {
+        self.streams.extend(targets.into_iter().zip(pipes).map(|(target, pipe)| OutputStream {
             first,
             tag: Rc::clone(tag),
             target,
@@ -106,7 +105,7 @@ impl Lines {
     }
 }
 
-impl Stream {
+impl OutputStream {
     /// Reads what has come, and prints whole lines. Returns whether more may come.
     fn read(&mut self, buffer: &mut [u8], writer: &Writer) -> Result<bool, Cause> {
         let most = if self.has_ended { FULL_PIPE } else { PIECE };

@@ -42,10 +42,10 @@ use self::lines::Lines;
 use self::output::Outputs;
 use self::room::command_line;
 use self::said::Said;
-use self::shortage::{Next, Shortage};
+use self::shortage::{NextTry, Shortage};
 use self::tag::Tagger;
 use super::writer::Writer;
-use super::{Cause, Flushed, Jobs, Sent, Sink, Watch};
+use super::{Cause, Flushed, RunningJobs, Sent, Sink, Watch};
 use crate::config::{Feed, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
@@ -79,7 +79,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Runs the command of `run` for what is released. [`Jobs::reap`] has to be called when a command has ended.
+    /// Runs the command of `run` for what is released. [`RunningJobs::reap`] has to be called when a command has ended.
     /// Printing ends early once `interrupt` is raised. Where output is printed line by line, `watch` tells of it.
     ///
     /// # Errors
@@ -118,7 +118,6 @@ impl Commands {
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
     }
 
-    /// Starts the command for `batch` in a slot.
     fn start(&mut self, at: Time, batch: &Batch, slot: usize) -> Result<(), Trouble> {
         let mut command = self.command(batch).map_err(Trouble::TempFile)?;
         command.env("THROTTLE_SEQ", batch.first().to_string());
@@ -149,7 +148,6 @@ impl Commands {
         }
     }
 
-    /// The command line for `batch`.
     fn line(&self, batch: &Batch) -> Vec<OsString> {
         self.expander.expand(batch, &self.delimiter)
     }
@@ -195,9 +193,9 @@ impl Commands {
         let what = format!("cannot run {}", self.expander.name());
         let error = Error::new(trouble.into_error()).context(what);
         match next {
-            Next::Again(pause) => Sent::Busy { pause, why: None },
-            Next::Tell(pause) => Sent::Busy { pause, why: Some(error) },
-            Next::GiveUp => {
+            NextTry::Again(pause) => Sent::Busy { pause, why: None },
+            NextTry::Tell(pause) => Sent::Busy { pause, why: Some(error) },
+            NextTry::GiveUp => {
                 let error = error.context(format!("tried for {} s", shortage::PATIENCE / SECOND));
                 Sent::Partly(0, Cause::Unable(Exit::CannotRun, error))
             }
@@ -292,12 +290,12 @@ impl Sink for Commands {
         self.outputs.finish()
     }
 
-    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+    fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         Some(self)
     }
 }
 
-impl Jobs for Commands {
+impl RunningJobs for Commands {
     fn reap(&mut self) -> Vec<JobEnd> {
         let ended = iter::from_fn(wait::next_ended);
         ended.filter_map(|(pid, end)| self.end(pid, end)).collect()
@@ -307,8 +305,8 @@ impl Jobs for Commands {
         self.run.output != Output::Shared
     }
 
-    fn settle(&mut self, first: u64, next: u64) {
-        self.outputs.settle(first, next);
+    fn retire(&mut self, first: u64, next: u64) {
+        self.outputs.retire(first, next);
     }
 
     fn supersede(&mut self, first: u64) {

@@ -14,11 +14,11 @@ use crate::output::Target;
 use crate::sink::writer::Writer;
 use crate::sink::{Cause, Flushed};
 
-/// So many commands may wait for their turn before no more are started that come after them.
-const MOST_HELD: usize = 1000;
+/// The number of commands that may wait for their turn before no more are started that come after them.
+const MOST_WAITING: usize = 1000;
 
-/// Descriptors for all but the outputs of commands: streams, the input, limits, a log, a state and its threads, and what
-/// starting a command takes.
+/// Descriptors for all but the outputs of commands: streams, the input, limits, a log, a state and its threads, and
+/// what starting a command takes.
 const OTHER_FILES: usize = 32;
 
 /// What POSIX guarantees.
@@ -32,16 +32,15 @@ pub(super) struct Outputs {
     /// The numbers of the items that are not done with.
     open: BTreeSet<u64>,
     /// What waits for its turn, or cannot be read. An item may have several, from one attempt each.
-    held: BTreeMap<u64, Vec<io::Result<Captured>>>,
+    waiting: BTreeMap<u64, Vec<io::Result<Captured>>>,
     /// The output of attempts that others are to follow.
     superseded: BTreeMap<u64, Captured>,
-    /// What is printed as it comes.
     lines: Option<Lines>,
     /// It is the turn of the items before this one.
     next: u64,
     /// A write broke off: what comes after a piece of an output would only look as though it were whole.
     is_broken: bool,
-    /// How many files are held, and the most that may be open, those of running commands included.
+    /// The number of files of finished commands, and the most that may be open, those of running commands included.
     files: usize,
     most_files: usize,
 }
@@ -55,7 +54,7 @@ impl Outputs {
             space: Space::default(),
             in_order,
             open: BTreeSet::new(),
-            held: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             superseded: BTreeMap::new(),
             lines,
             next,
@@ -65,18 +64,18 @@ impl Outputs {
         }
     }
 
-    /// If no more is to be held than there is, when so many commands are running: only items before the one of this
-    /// number may be started. What is held waits for them.
+    /// If no more may wait than does already, with this number of commands running: only items before the one of this
+    /// number may be started. What waits does so for them.
     pub(super) fn bound(&self, running: usize) -> Option<u64> {
         let is_short_of_files = self.in_order && self.files + 2 * (running + 1) > self.most_files;
-        let is_full = self.held.len() >= MOST_HELD || is_short_of_files;
-        // Of an item that is open, attempts may be held.
-        let held = self.held.first_key_value().map(|(first, _)| first);
-        let first = held.into_iter().chain(self.open.first()).min().filter(|_| is_full)?;
+        let is_full = self.waiting.len() >= MOST_WAITING || is_short_of_files;
+        // Of an item that is open, earlier attempts may be waiting.
+        let waiting = self.waiting.first_key_value().map(|(first, _)| first);
+        let first = waiting.into_iter().chain(self.open.first()).min().filter(|_| is_full)?;
         Some(first + 1)
     }
 
-    /// Whether files are held that an item before the one of this number will free.
+    /// Whether files wait that an item before the one of this number will free.
     pub(super) fn will_free_files(&self, first: u64) -> bool {
         self.files > 0 && self.open.first().is_some_and(|open| *open < first)
     }
@@ -101,14 +100,16 @@ impl Outputs {
         let output = capture.map(|capture| capture.read(&self.space));
         self.lines.iter_mut().for_each(|lines| lines.end(first));
         self.files += output.as_ref().map_or(0, files);
-        self.held.entry(first).or_default().extend(output);
+        self.waiting.entry(first).or_default().extend(output);
     }
 
     /// The item of this number is tried again: its output so far is printed only if that does not happen.
     pub(super) fn supersede(&mut self, first: u64) {
-        let Some(Ok(last)) = self.held.get_mut(&first).and_then(|outputs| outputs.last_mut()) else { return };
+        let Some(Ok(last)) = self.waiting.get_mut(&first).and_then(|outputs| outputs.last_mut()) else {
+            return;
+        };
         let output = last.take_stdout();
-        if self.superseded.len() < MOST_HELD && self.files < self.most_files / 2 {
+        if self.superseded.len() < MOST_WAITING && self.files < self.most_files / 2 {
             self.superseded.insert(first, output);
         } else {
             self.files -= output.files();
@@ -116,16 +117,16 @@ impl Outputs {
     }
 
     /// The item of this number is done with; all before `next` have been started.
-    pub(super) fn settle(&mut self, first: u64, next: u64) {
+    pub(super) fn retire(&mut self, first: u64, next: u64) {
         self.open.remove(&first);
         self.next = self.open.first().map_or(next, |open| next.min(*open));
     }
 
-    /// All that is still held will not wait any longer.
+    /// All that still waits will not wait any longer.
     pub(super) fn finish(&mut self) -> Flushed {
         self.next = u64::MAX;
         for (first, output) in std::mem::take(&mut self.superseded) {
-            self.held.entry(first).or_default().push(Ok(output));
+            self.waiting.entry(first).or_default().push(Ok(output));
         }
         self.flush()
     }
@@ -133,8 +134,8 @@ impl Outputs {
     /// Prints that of which it is the turn.
     pub(super) fn flush(&mut self) -> Flushed {
         let mut flushed = Flushed { cause: self.print_lines().err(), ..Flushed::default() };
-        while let Some(held) = self.held.first_entry().filter(|held| *held.key() < self.next) {
-            let (first, outputs) = held.remove_entry();
+        while let Some(waiting) = self.waiting.first_entry().filter(|waiting| *waiting.key() < self.next) {
+            let (first, outputs) = waiting.remove_entry();
             self.files -= outputs.iter().map(files).sum::<usize>();
             let check = self.check();
             match check.and_then(|()| outputs.into_iter().try_for_each(|output| self.print(first, output))) {
@@ -161,7 +162,6 @@ impl Outputs {
         if self.is_broken { Err(None) } else { Ok(()) }
     }
 
-    /// Prints what a command has printed.
     fn print(&mut self, first: u64, output: io::Result<Captured>) -> Result<(), Option<Cause>> {
         self.check()?;
         let output = output.map_err(|error| unreadable(first, error))?;
@@ -185,7 +185,7 @@ impl Outputs {
     }
 }
 
-/// How many files an output is held in.
+/// The number of files that an output is kept in.
 fn files(output: &io::Result<Captured>) -> usize {
     output.as_ref().map_or(0, Captured::files)
 }
@@ -232,17 +232,17 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_held_than_there_may_be() {
+    fn no_more_wait_than_there_may_be() {
         let mut outputs = outputs();
         outputs.open(3);
         for first in 4..1004 {
             assert_eq!(outputs.bound(4), None, "{first}");
             end(&mut outputs, first, 0);
-            outputs.settle(first, 1);
+            outputs.retire(first, 1);
             assert!(outputs.flush().printed.is_empty());
         }
         assert_eq!(outputs.bound(0), Some(4));
-        outputs.settle(3, 1003);
+        outputs.retire(3, 1003);
         outputs.flush();
         assert_eq!(outputs.bound(0), None);
     }
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn files_are_left_for_the_first_item_that_is_not_done() {
         let mut outputs = outputs();
-        // With nothing held, those that run may become too many.
+        // With nothing waiting, those that run may become too many.
         assert_eq!([outputs.bound(4), outputs.bound(5)], [None, None]);
         outputs.open(3);
         assert_eq!([outputs.bound(4), outputs.bound(5)], [None, Some(4)]);

@@ -21,10 +21,9 @@ pub(super) struct Shortage {
     pause: u64,
 }
 
-/// What to do about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Next {
-    /// Try again after so many nanoseconds.
+pub(super) enum NextTry {
+    /// Try again after this number of nanoseconds.
     Again(u64),
     /// The same, and tell of it.
     Tell(u64),
@@ -34,20 +33,20 @@ pub(super) enum Next {
 
 impl Shortage {
     /// A command could not be started at `now`. If it `will_pass`, something of ours gives back what is short.
-    pub(super) fn persists(&mut self, now: Time, will_pass: bool) -> Next {
+    pub(super) fn persists(&mut self, now: Time, will_pass: bool) -> NextTry {
         if will_pass {
             self.over();
-            return Next::Again(FIRST_PAUSE);
+            return NextTry::Again(FIRST_PAUSE);
         }
         let Some(since) = self.since else {
             (self.since, self.pause) = (Some(now), FIRST_PAUSE);
-            return Next::Tell(FIRST_PAUSE);
+            return NextTry::Tell(FIRST_PAUSE);
         };
         if now.since(since) >= PATIENCE {
-            return Next::GiveUp;
+            return NextTry::GiveUp;
         }
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        Next::Again(self.pause)
+        NextTry::Again(self.pause)
     }
 
     /// A command could be started.
@@ -67,13 +66,13 @@ mod tests {
             let next = shortage.persists(now, false);
             steps.push(next);
             match next {
-                Next::Again(pause) | Next::Tell(pause) => now = Time(now.0 + pause),
-                Next::GiveUp => break,
+                NextTry::Again(pause) | NextTry::Tell(pause) => now = Time(now.0 + pause),
+                NextTry::GiveUp => break,
             }
         }
         let pauses = [50, 100, 200, 400, 800, 1600, 2000].map(|millis| millis * SECOND / 1000);
-        assert_eq!(steps[0], Next::Tell(pauses[0]));
-        assert_eq!(steps[1..7], pauses[1..].iter().map(|&pause| Next::Again(pause)).collect::<Vec<_>>());
+        assert_eq!(steps[0], NextTry::Tell(pauses[0]));
+        assert_eq!(steps[1..7], pauses[1..].iter().map(|&pause| NextTry::Again(pause)).collect::<Vec<_>>());
         assert!((PATIENCE..PATIENCE + LONGEST_PAUSE).contains(&now.since(Time(7))));
     }
 
@@ -81,10 +80,10 @@ mod tests {
     fn commands_that_run_or_start_end_it() {
         let mut shortage = Shortage::default();
         let late = Time(PATIENCE + 1);
-        assert_eq!(shortage.persists(Time(0), false), Next::Tell(FIRST_PAUSE));
-        assert_eq!(shortage.persists(late, true), Next::Again(FIRST_PAUSE));
-        assert_eq!(shortage.persists(late, false), Next::Tell(FIRST_PAUSE));
+        assert_eq!(shortage.persists(Time(0), false), NextTry::Tell(FIRST_PAUSE));
+        assert_eq!(shortage.persists(late, true), NextTry::Again(FIRST_PAUSE));
+        assert_eq!(shortage.persists(late, false), NextTry::Tell(FIRST_PAUSE));
         shortage.over();
-        assert_eq!(shortage.persists(Time(late.0 * 2), false), Next::Tell(FIRST_PAUSE));
+        assert_eq!(shortage.persists(Time(late.0 * 2), false), NextTry::Tell(FIRST_PAUSE));
     }
 }

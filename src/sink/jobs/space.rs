@@ -15,7 +15,6 @@ use nix::unistd::geteuid;
 /// With less than this, a file system is full: some keep back what they need for themselves.
 const LEAST: u64 = 64 << 10;
 
-/// The space for temporary files.
 #[derive(Default)]
 pub(super) struct Space {
     was_full: Cell<bool>,

@@ -5,7 +5,7 @@ use jiff::tz::Offset;
 
 /// What a calendar and a clock show, with no regard to the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Civil {
+pub(super) struct DateTime {
     /// As though it were UTC.
     pub(super) seconds: i64,
     pub(super) nanos: u32,
@@ -18,7 +18,7 @@ const MONTHS: [&[u8]; 12] =
 type Read<'a, T> = Option<(T, &'a [u8])>;
 
 /// Reads a date and a time, after a bracket if there is one.
-pub(super) fn read(text: &[u8]) -> Read<'_, Civil> {
+pub(super) fn read(text: &[u8]) -> Read<'_, DateTime> {
     let text = text.strip_prefix(b"[").unwrap_or(text);
     let (days, rest) = match text.get(2)? {
         b'/' => common_date(text)?,
@@ -26,7 +26,7 @@ pub(super) fn read(text: &[u8]) -> Read<'_, Civil> {
     };
     let (seconds, rest) = time(rest)?;
     let (nanos, rest) = fraction(rest)?;
-    Some((Civil { seconds: days * 86_400 + seconds, nanos }, rest))
+    Some((DateTime { seconds: days * 86_400 + seconds, nanos }, rest))
 }
 
 /// A date without a year, and a time.

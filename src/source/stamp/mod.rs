@@ -1,7 +1,7 @@
 //! Time stamps: seconds, milliseconds and microseconds since an epoch, RFC 3339, ISO 8601, common log format, syslog.
 //!
-//! Their text is read by hand: an audit reads millions a second, and a stamp may go on in the fields after it. [`jiff`] knows
-//! the calendar and the time zones.
+//! Their text is read by hand: an audit reads millions a second, and a stamp may go on in the fields after it. [`jiff`]
+//! knows the calendar and the time zones.
 
 mod calendar;
 mod epoch;
@@ -12,7 +12,7 @@ use std::fmt;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use self::calendar::Civil;
+use self::calendar::DateTime;
 use self::year::Years;
 use crate::time::Time;
 
@@ -33,11 +33,13 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Fault::Unknown => {
-                "not a time: there are seconds with up to 9 decimals, ms and us since 1970, RFC 3339, ISO 8601, and the stamps of web servers and syslog"
+                "not a time: there are seconds with up to 9 decimals, ms and us since 1970, RFC 3339, ISO \
+                 8601, and the stamps of web servers and syslog"
             }
             Fault::NoZone => "a time without a zone: add one to --arrivals, as in --arrivals col:1,tz=UTC",
             Fault::NoYear => {
-                "a date without a year, which is in none between that before it and now: give the year of the first, as in --arrivals col:1,tz=UTC,year=2024"
+                "a date without a year, which is in none between that before it and now: give the year of the \
+                 first, as in --arrivals col:1,tz=UTC,year=2024"
             }
             Fault::OutOfRange => "not between the years 1970 and 2554",
         })
@@ -87,7 +89,7 @@ impl Stamps {
         let year_day = calendar::year_day(stamp);
         let is_syslog = year_day.is_some() || stamp.len() < text.len();
         let (civil, tail) = match year_day {
-            Some((date, tail)) => (Civil { seconds: self.years.seconds(&date)?, nanos: date.nanos }, tail),
+            Some((date, tail)) => (DateTime { seconds: self.years.seconds(&date)?, nanos: date.nanos }, tail),
             None => calendar::read(stamp).ok_or(Fault::Unknown)?,
         };
         let (offset, tail) = match calendar::zone(tail) {
@@ -122,7 +124,7 @@ fn lookup(zone: &TimeZone, seconds: i64) -> Option<i64> {
     Some(seconds - at.as_second())
 }
 
-fn to_time(civil: &Civil, offset: i64) -> Option<Time> {
+fn to_time(civil: &DateTime, offset: i64) -> Option<Time> {
     let seconds = u64::try_from(civil.seconds - offset).ok()?;
     let nanos = seconds.checked_mul(crate::time::SECOND)?.checked_add(civil.nanos.into())?;
     Some(Time(nanos))

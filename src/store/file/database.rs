@@ -2,23 +2,21 @@
 
 use std::cell::Cell;
 use std::fs::{self, File, Permissions};
-use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
-use url::Url;
 
-use super::domain::Domain;
 use super::files::{
     Files, files_at, guard_companions, identity, locate, lock_directory, new_file, remove_companions,
 };
 use super::lock::Lock;
 use super::log::Index;
-use super::refusal::{Fault, Flaw, failed, unusable};
+use super::refusal::{About, Flaw, OrFailed, unusable};
 use super::tables::{Header, SCHEMA};
 use super::{Setting, guard, owner};
 use crate::store::StoreError;
@@ -37,19 +35,18 @@ const VERSION_AT: usize = 60;
 const APPLICATION_AT: usize = 68;
 const HEADER: usize = 100;
 
-/// A state that was found good.
+/// A state that is open.
 pub(super) struct Database {
     pub(super) connection: Connection,
-    /// Open for longer than the connection, as is the file.
+    /// Open for longer than the connection, as is the file: to close it would take away SQLite's locks.
     index: Option<Index>,
-    /// Whether it was found good when it was last looked at. If not, it is left as it is.
-    pub(super) is_good: Cell<bool>,
-    /// Open for as long as the connection is: to close it would take away SQLite's locks.
     pub(super) file: Arc<File>,
     pub(super) path: PathBuf,
     files: Files,
     /// Who we are to others that use it.
     pub(super) owner: Owner,
+    /// Whether it was found good when it was last looked at. If not, it is left as it is.
+    pub(super) is_good: Cell<bool>,
 }
 
 impl Database {
@@ -57,47 +54,71 @@ impl Database {
     pub(super) fn find(path: &Path, setting: &Setting) -> Result<Option<Self>, StoreError> {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(None) };
-            let file = Arc::new(file);
             // SQLite opens one file after the other. They have to be of one state.
             let _opens = lock_directory(guard::directory(&path), setting.patience, File::try_lock_shared)?;
             let before = files_at(&path)?;
-            let connection = connect(&path, &file, setting)?;
-            let [_, wal, shm] = files_at(&path)?;
-            guard_companions(&path)?;
-            // If another one was put in its place meanwhile, that is what SQLite has opened.
-            let files = [Some(identity(&path, &file)?), wal, shm];
-            // Or one that a program other than this has removed since.
-            if before.iter().zip(&files).all(|(before, file)| before.is_none() || before == file) {
-                let owner = owner::register(&file).map_err(|error| failed(&path, "cannot lock it", error))?;
-                let index = Index::open(&path).map_err(|error| unreadable(&path, error))?;
-                let is_good = Cell::new(false);
-                return Ok(Some(Database { connection, index, is_good, file, path, files, owner }));
+            let found = Database::open(path, file, setting)?;
+            // If another one was put in its place meanwhile, that is what SQLite has opened; or one that a program
+            // other than this has removed since.
+            if before.iter().zip(&found.files).all(|(before, file)| before.is_none() || before == file) {
+                return Ok(Some(found));
             }
         }
+    }
+
+    /// Opens a file that is a state.
+    fn open(path: PathBuf, file: File, setting: &Setting) -> Result<Self, StoreError> {
+        recognised(&path, &file)?.map_err(|flaw| unusable(&path, flaw))?;
+        guard_companions(&path)?;
+        let file = Arc::new(file);
+        // Whoever is using it just now will notice what was lost of the log.
+        let quiet = Lock::at_once(&path, &file, File::try_lock)?;
+        let before = open_index(&path)?;
+        let written = before.as_ref().filter(|_| quiet.is_some()).and_then(Index::written);
+        let connection = connect(&path, setting.patience).about(&path)?;
+        let index = before.filter(Index::is_in_use);
+        if let Some((index, written)) = index.as_ref().zip(written)
+            && index.lacks(&written)
+            // What was not on the disk when the machine crashed is no such loss.
+            && Header::read(&connection).about(&path)?.clock.boot == setting.clock.boot
+        {
+            drop(connection);
+            index.restore(&written);
+            return Err(unusable(&path, Flaw::Damaged));
+        }
+        let index = index.map_or_else(|| open_index(&path), |index| Ok(Some(index)))?;
+        let [_, log, beside] = files_at(&path)?;
+        guard_companions(&path)?;
+        let files = [Some(identity(&path, &file)?), log, beside];
+        let owner = owner::register(&file).or_failed(&path, "cannot lock it")?;
+        Ok(Database { connection, index, file, path, files, owner, is_good: Cell::new(false) })
     }
 
     /// Puts a new state at `path`, complete from its first moment, unless somebody else was faster.
     pub(super) fn create(
         path: &Path,
         patience: Duration,
-        fill: impl Fn(&Connection) -> rusqlite::Result<()>,
+        fill: impl Fn(&Connection) -> Result<()>,
     ) -> Result<(), StoreError> {
-        let cannot = |error| failed(path, "cannot create it", error);
-        let directory = fs::canonicalize(guard::directory(path)).map_err(cannot)?;
+        const CANNOT: &str = "cannot create it";
+        let directory = fs::canonicalize(guard::directory(path)).or_failed(path, CANNOT)?;
         // Whatever is beside a state that is not there is of one that was removed.
         let creates = lock_directory(&directory, patience, File::try_lock)?;
         if path.symlink_metadata().is_ok() {
             return Ok(());
         }
         remove_companions(path)?;
-        let new = new_file(&directory).map_err(cannot)?;
-        if guard::shared_group(&directory).is_some() {
-            new.as_file().set_permissions(Permissions::from_mode(0o660)).map_err(cannot)?;
-        }
-        write(new.path(), fill).map_err(|error| Fault::from(error).of(path))?;
-        new.as_file().sync_all().map_err(cannot)?;
-        new.persist_noclobber(path).map_err(|error| cannot(error.error))?;
-        creates.0.sync_all().map_err(cannot)
+        let new = new_file(&directory).or_failed(path, CANNOT)?;
+        write(new.path(), fill).about(path)?;
+        let publish = || {
+            if guard::shared_group(&directory).is_some() {
+                new.as_file().set_permissions(Permissions::from_mode(0o660))?;
+            }
+            new.as_file().sync_all()?;
+            new.persist_noclobber(path)?;
+            creates.0.sync_all()
+        };
+        publish().or_failed(path, CANNOT)
     }
 
     /// Takes away what is at `path`, under its lock. Whether there was anything.
@@ -113,7 +134,7 @@ impl Database {
             if recognised(&path, &file)? == Err(Flaw::Foreign) {
                 return Err(unusable(&path, Flaw::Foreign));
             }
-            fs::remove_file(&path).map_err(|error| failed(&path, "cannot remove it", error))?;
+            fs::remove_file(&path).or_failed(&path, "cannot remove it")?;
             return remove_companions(&path).map(|()| true);
         }
     }
@@ -123,7 +144,8 @@ impl Database {
         owner != self.owner && owner::has_ended(&self.file, owner)
     }
 
-    /// Begins to write, under its lock; `None` if it is not in its place any more, with all that SQLite keeps beside it.
+    /// Begins to write, under its lock; `None` if it is not in its place any more, with all that SQLite keeps beside
+    /// it.
     pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
         self.is_good.set(false);
         if files_at(&self.path)? == self.files {
@@ -131,12 +153,12 @@ impl Database {
                 return Err(unusable(&self.path, Flaw::Damaged));
             }
             let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
-            return begun.map(Some).map_err(|error| Fault::from(error).of(&self.path));
+            return begun.map(Some).about(&self.path);
         }
         let _removes = lock_directory(guard::directory(&self.path), patience, File::try_lock)?;
         let [_, log, index] = files_at(&self.path)?;
-        // The index of our log does not fit another database or log: SQLite would read the wrong pages. Nor does that of
-        // any log which is gone.
+        // The index of our log does not fit another database or log: SQLite would read the wrong pages. Nor does that
+        // of any log which is gone.
         if index == self.files[2] || log.is_none() {
             remove_companions(&self.path)?;
         }
@@ -148,29 +170,21 @@ impl Database {
     }
 }
 
+/// Writes the log into the database when the last process closes it, and removes it. Not before it was found good: a
+/// damaged one is left as it is.
 impl Drop for Database {
     fn drop(&mut self) {
         if self.is_good.get() && !self.is_cut() {
-            checkpoint_on_close(&self.connection);
+            // What is left behind does no harm.
+            let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
         }
     }
-}
-
-fn unreadable(path: &Path, error: io::Error) -> StoreError {
-    failed(path, "cannot read what is beside it", error)
-}
-
-/// Writes the log into the database when the last process closes it, and removes it. Not before it was found good: a damaged
-/// one is left as it is.
-pub(super) fn checkpoint_on_close(connection: &Connection) {
-    // What is left behind does no harm.
-    let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
 }
 
 /// Whether a file is a state, by its first bytes.
 fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> {
     let mut bytes = [0; HEADER];
-    let read = file.read_at(&mut bytes, 0).map_err(|error| failed(path, "cannot read it", error))?;
+    let read = file.read_at(&mut bytes, 0).or_failed(path, "cannot read it")?;
     let number = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
     let is_ours = number(APPLICATION_AT) == APPLICATION;
     Ok(match (bytes.starts_with(MAGIC), is_ours) {
@@ -183,48 +197,23 @@ fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> 
     })
 }
 
-/// Whether something was lost of the log since the machine was started, unless somebody is using it just now and will notice.
-/// What was not on the disk when the machine crashed is no such loss.
-fn has_lost_log(path: &Path, file: &Arc<File>, ours: &Domain) -> Result<bool, StoreError> {
-    let Some(_quiet) = Lock::at_once(path, file, File::try_lock)? else { return Ok(false) };
-    let index = Index::open(path).map_err(|error| unreadable(path, error))?;
-    let is_torn = index.as_ref().map_or(Ok(false), Index::is_torn);
-    if !is_torn.map_err(|error| unreadable(path, error))? {
-        return Ok(false);
-    }
-    let header = header_without_log(path).map_err(|error| Fault::from(error).of(path))?;
-    Ok(header.domain.boot == ours.boot)
+fn open_index(path: &Path) -> Result<Option<Index>, StoreError> {
+    Index::open(path).or_failed(path, "cannot read what is beside it")
 }
 
-/// What a state says about itself in the database alone.
-fn header_without_log(path: &Path) -> rusqlite::Result<Header> {
-    let url = Url::from_file_path(path).map_err(|()| rusqlite::Error::InvalidPath(path.to_owned()))?;
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Header::read(&Connection::open_with_flags(format!("{url}?immutable=1"), flags)?)
-}
-
-/// Opens a file that is a state.
-pub(super) fn connect(path: &Path, file: &Arc<File>, setting: &Setting) -> Result<Connection, StoreError> {
-    recognised(path, file)?.map_err(|flaw| unusable(path, flaw))?;
-    guard_companions(path)?;
-    if has_lost_log(path, file, &setting.domain)? {
-        return Err(unusable(path, Flaw::Damaged));
-    }
-    let opened = || {
-        let connection = Connection::open_with_flags(path, flags())?;
-        connection.busy_timeout(setting.patience)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        // Or else statements are compiled anew with each booking, in case that other numbers ask for another plan.
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        // Nothing waits for the disk: with a checkpoint that did, all would wait for it at times, far beyond a deadline.
-        connection.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 1000; \
-             PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON",
-        )?;
-        if has_schema(&connection)? { Ok(connection) } else { Err(rusqlite::Error::InvalidQuery) }
-    };
-    opened().map_err(|error| Fault::from(error).of(path))
+/// Has SQLite open a file that has our tables.
+fn connect(path: &Path, patience: Duration) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags())?;
+    connection.busy_timeout(patience)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // Or else statements are compiled anew with each booking, in case that other numbers ask for another plan.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // Nothing waits for the disk: with a checkpoint that did, all would wait for it at times, far beyond a deadline.
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 1000; \
+         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON",
+    )?;
+    if has_schema(&connection)? { Ok(connection) } else { Err(rusqlite::Error::InvalidQuery) }
 }
 
 /// Whether there are our tables, and nothing else, such as a trigger.
@@ -235,7 +224,7 @@ fn has_schema(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(expected.eq(found.iter().map(String::as_str)))
 }
 
-fn write(path: &Path, fill: impl Fn(&Connection) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+fn write(path: &Path, fill: impl Fn(&Connection) -> Result<()>) -> Result<()> {
     let connection = Connection::open_with_flags(path, flags())?;
     connection
         .execute_batch("PRAGMA page_size = 1024; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")?;
@@ -245,7 +234,7 @@ fn write(path: &Path, fill: impl Fn(&Connection) -> rusqlite::Result<()>) -> rus
     transaction.execute_batch(SCHEMA)?;
     fill(&transaction)?;
     transaction.commit()?;
-    connection.execute_batch("PRAGMA journal_mode = WAL")
+    Ok(connection.execute_batch("PRAGMA journal_mode = WAL")?)
 }
 
 fn flags() -> OpenFlags {

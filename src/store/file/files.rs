@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use super::guard;
 use super::lock::{Lock, TryLock};
-use super::refusal::failed;
+use super::refusal::OrFailed;
 use crate::store::StoreError;
 
 /// Which files there are: the database, and what SQLite keeps beside one that is in use. Each by device and inode.
@@ -22,15 +22,14 @@ const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 /// The file at `path`, if it is there, and where that is: SQLite follows no link on the way.
 pub(super) fn locate(path: &Path) -> Result<Option<(PathBuf, File)>, StoreError> {
     let directory = guard::directory(path);
-    let resolved = fs::canonicalize(directory);
-    let resolved = resolved.map_err(|error| failed(directory, "cannot look at this directory", error))?;
+    let resolved = fs::canonicalize(directory).or_failed(directory, "cannot look at this directory")?;
     guard::check_directory(&resolved)?;
     let path = resolved.join(path.file_name().unwrap_or_default());
     Ok(guard::open(&path)?.map(|file| (path, file)))
 }
 
 pub(super) fn identity(path: &Path, file: &File) -> Result<(u64, u64), StoreError> {
-    let metadata = file.metadata().map_err(|error| failed(path, "cannot look at it", error))?;
+    let metadata = file.metadata().or_failed(path, "cannot look at it")?;
     Ok((metadata.dev(), metadata.ino()))
 }
 
@@ -38,8 +37,7 @@ pub(super) fn identity(path: &Path, file: &File) -> Result<(u64, u64), StoreErro
 pub(super) fn files_at(path: &Path) -> Result<Files, StoreError> {
     let mut files = Files::default();
     for (file, path) in files.iter_mut().zip(SUFFIXES.map(|suffix| beside(path, suffix))) {
-        let there = present(fs::symlink_metadata(&path));
-        let there = there.map_err(|error| failed(&path, "cannot look at it", error))?;
+        let there = present(fs::symlink_metadata(&path)).or_failed(&path, "cannot look at it")?;
         *file = there.map(|there| (there.dev(), there.ino()));
     }
     Ok(files)
@@ -53,14 +51,15 @@ pub(super) fn guard_companions(path: &Path) -> Result<(), StoreError> {
     companions(path).iter().try_for_each(|path| guard::check(path))
 }
 
-/// While a state is opened, nobody creates or removes one in its directory, or what is beside one: that of a state which was
-/// removed could be that of the next one by then.
+/// While a state is opened, nobody creates or removes one in its directory, or what is beside one: that of a state
+/// which was removed could be that of the next one by then.
 pub(super) fn lock_directory(directory: &Path, patience: Duration, how: TryLock) -> Result<Lock, StoreError> {
-    let own = File::open(directory).map_err(|error| failed(directory, "cannot open it", error))?;
+    let own = File::open(directory).or_failed(directory, "cannot open it")?;
     Lock::within(patience, directory, &Arc::new(own), how, drop)
 }
 
-/// What is to become a state. It takes the place of what was left of one by whoever was killed, as it has the same name.
+/// What is to become a state. It takes the place of what was left of one by whoever was killed, as it has the same
+/// name.
 pub(super) fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
     let name = format!(".throttle-new-{}", geteuid());
     present(fs::remove_file(directory.join(&name)))?;
@@ -68,10 +67,8 @@ pub(super) fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
 }
 
 pub(super) fn remove_companions(path: &Path) -> Result<(), StoreError> {
-    let remove = |path| present(fs::remove_file(path)).map(drop);
-    companions(path)
-        .iter()
-        .try_for_each(|path| remove(path).map_err(|error| failed(path, "cannot remove it", error)))
+    let remove = |path| present(fs::remove_file(path)).or_failed(path, "cannot remove it").map(drop);
+    companions(path).iter().try_for_each(|path| remove(path))
 }
 
 /// `None` if there is no such file.

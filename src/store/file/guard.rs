@@ -9,8 +9,7 @@ use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 
 use super::files::present;
-use super::network;
-use super::refusal::{failed, refused};
+use super::refusal::{OrFailed, refused};
 use crate::store::StoreError;
 
 /// What can be read and written by others.
@@ -31,7 +30,7 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     // Whatever it may have become since, it is not waited for.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let opened = present(OpenOptions::new().read(true).write(true).custom_flags(flags).open(path));
-    let Some(file) = opened.map_err(|error| failed(path, "cannot open it", error))? else { return Ok(None) };
+    let Some(file) = opened.or_failed(path, "cannot open it")? else { return Ok(None) };
     check_found(path, file.metadata())?;
     is_local(path).map(|()| Some(file))
 }
@@ -45,12 +44,11 @@ pub(super) fn check(path: &Path) -> Result<(), StoreError> {
 }
 
 fn check_found(path: &Path, found: io::Result<Metadata>) -> Result<(), StoreError> {
-    let found = present(found).map_err(|error| failed(path, "cannot look at it", error))?;
+    let found = present(found).or_failed(path, "cannot look at it")?;
     let why = found.and_then(|found| unfit(&found, shared_group(directory(path))));
     why.map_or(Ok(()), |why| Err(refused(path, why)))
 }
 
-/// The directory that a file is in.
 pub(super) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -64,8 +62,7 @@ pub(super) fn directory(path: &Path) -> &Path {
 /// # Errors
 /// It may not, as others might put something else in its place, or it is not on this machine.
 pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
-    let metadata = fs::metadata(directory);
-    let metadata = metadata.map_err(|error| failed(directory, "cannot look at this directory", error))?;
+    let metadata = fs::metadata(directory).or_failed(directory, "cannot look at this directory")?;
     if ![geteuid().as_raw(), 0].contains(&metadata.uid()) && group_of(&metadata).is_none() {
         return Err(refused(directory, "this directory belongs to another user: use one of your own"));
     }
@@ -109,7 +106,7 @@ fn unfit(metadata: &Metadata, group: Option<u32>) -> Option<&'static str> {
 }
 
 fn is_local(path: &Path) -> Result<(), StoreError> {
-    match network::of(path).map_err(|error| failed(path, "cannot tell on which file system it is", error))? {
+    match network(path).or_failed(path, "cannot tell on which file system it is")? {
         Some(name) => {
             let why = format!(
                 "it is on {name}, where locks and clocks of several machines meet: \
@@ -120,6 +117,32 @@ fn is_local(path: &Path) -> Result<(), StoreError> {
         None => Ok(()),
     }
 }
+
+/// The file system that `path` is on, if several machines may have it in common.
+#[cfg(target_os = "linux")]
+fn network(path: &Path) -> io::Result<Option<&'static str>> {
+    Ok(network_of(nix::sys::statfs::statfs(path)?.filesystem_type().0))
+}
+
+/// Nothing is known of that here.
+#[cfg(not(target_os = "linux"))]
+fn network(_: &Path) -> io::Result<Option<&'static str>> {
+    Ok(None)
+}
+
+/// By the number that `statfs` tells. Its type depends on the machine; its lower half is what counts.
+#[cfg(target_os = "linux")]
+fn network_of(number: impl TryInto<i64>) -> Option<&'static str> {
+    let number = format!("{:016x} ", number.try_into().unwrap_or(0));
+    SHARED.split(", ").find_map(|known| known.strip_prefix(&number[8..]))
+}
+
+/// File systems that several machines may have in common. Of what is behind FUSE nothing can be known: perhaps sshfs.
+#[cfg(target_os = "linux")]
+const SHARED: &str = "00006969 NFS, 0000517b SMB, fe534d42 SMB, ff534d42 CIFS, 5346414f AFS, 6b414653 AFS, \
+                      00c36400 Ceph, 73757245 Coda, 01021997 9p, 65735546 FUSE, 7461636f OCFS2, 01161970 GFS2, \
+                      0bd00bd0 Lustre, 47504653 GPFS, 786f4256 a folder shared by VirtualBox, \
+                      bacbacbc a folder shared by VMware, aad7aaea PanFS, 19830326 BeeGFS, 0000564c NCP";
 
 #[cfg(test)]
 mod tests {
@@ -209,5 +232,15 @@ mod tests {
             chown(directory.path(), Some(12345), None).unwrap();
             assert!(check_directory(directory.path()).is_err());
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn network_file_systems_are_known_by_their_numbers() {
+        assert_eq!(network_of(0x6969_i64), Some("NFS"));
+        assert_eq!(network_of(0xff53_4d42_i64), Some("CIFS"));
+        assert_eq!(network_of(0xff53_4d42_u32.cast_signed()), Some("CIFS"));
+        // ext4 and tmpfs.
+        assert_eq!((network_of(0xef53_i64), network_of(0x0102_1994_i64)), (None, None));
     }
 }

@@ -1,12 +1,15 @@
-//! The one lock in front of a state: `flock`, which the system takes back when a process ends.
+//! The one lock in front of a state: `flock`, which the system takes back when a process ends; and who holds it.
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{holder, refusal};
+use anyhow::anyhow;
+
+use super::refusal::OrFailed;
+use crate::exit::Exit;
 use crate::store::{BEFORE_TELLING, StoreError};
 
 /// The lock is held only for moments, unless its holder is stopped.
@@ -40,7 +43,7 @@ impl Lock {
         match try_lock(file) {
             Ok(()) => Ok(Some(Lock(Arc::clone(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(refusal::failed(path, "cannot lock it", error)),
+            Err(TryLockError::Error(error)) => Err(error).or_failed(path, "cannot lock it"),
         }
     }
 
@@ -58,12 +61,14 @@ impl Lock {
                 return Ok(lock);
             }
             if start.elapsed() >= patience {
-                return Err(refusal::locked(path, file, patience));
+                let (path, patience, holder) = (path.display(), patience.as_secs(), describe_holder(file));
+                let error = anyhow!("{path}: locked for more than {patience} s by {holder}");
+                return Err(StoreError { exit: Exit::StoreAway, error });
             }
             if start.elapsed() >= Duration::from_secs(BEFORE_TELLING)
                 && let Some(tell) = tell.take()
             {
-                tell(format!("{}: locked by {}; waiting for it", path.display(), holder::culprit(file)));
+                tell(format!("{}: locked by {}; waiting for it", path.display(), describe_holder(file)));
             }
             thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -71,10 +76,59 @@ impl Lock {
     }
 }
 
+/// Who keeps the lock, and what to do about it.
+fn describe_holder(file: &File) -> String {
+    match holder(file) {
+        Some(pid) if is_stopped(pid) => {
+            format!("process {pid}, which is stopped: let it go on by 'kill -CONT {pid}', or end it")
+        }
+        Some(pid) => format!("process {pid}: end it, or use another state"),
+        None => "a process that cannot be seen from here: end it, or use another state".to_owned(),
+    }
+}
+
+/// The process that holds the lock of `file`, if the system tells.
+pub(super) fn holder(file: &File) -> Option<u32> {
+    let name = name(file)?;
+    // While others come and go, the list is told with gaps.
+    (0..10).find_map(|_| holder_in(&fs::read_to_string("/proc/locks").ok()?, &name))
+}
+
+/// What the system calls a file in its list of locks.
+#[cfg(target_os = "linux")]
+fn name(file: &File) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+
+    use nix::sys::stat::{major, minor};
+
+    let metadata = file.metadata().ok()?;
+    let (device, inode) = (metadata.dev(), metadata.ino());
+    Some(format!("{:02x}:{:02x}:{inode}", major(device), minor(device)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn name(_: &File) -> Option<String> {
+    None
+}
+
+/// As in `1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`; those who wait have an arrow after the number.
+fn holder_in(locks: &str, file: &str) -> Option<u32> {
+    let locks = locks.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    locks
+        .filter(|fields| fields.get(1) == Some(&"FLOCK") && fields.get(5) == Some(&file))
+        .find_map(|fields| fields[4].parse().ok().filter(|pid| *pid > 0))
+}
+
+/// Whether a process has been stopped, as by ^Z.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // After a name in parentheses, which may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['T', 't']))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::Exit;
 
     #[test]
     fn a_lock_is_waited_for_for_a_while() {
@@ -87,5 +141,17 @@ mod tests {
         let unlocks = thread::spawn(move || drop(lock));
         within(Duration::from_secs(60)).unwrap();
         unlocks.join().unwrap();
+    }
+
+    #[test]
+    fn the_holder_is_found() {
+        let locks = "1: FLOCK  ADVISORY  WRITE 11 fe:00:5678 0 EOF\n\
+                     2: POSIX  ADVISORY  WRITE 12 fe:00:56 0 EOF\n\
+                     3: -> FLOCK  ADVISORY  WRITE 13 fe:00:56 0 EOF\n\
+                     4: FLOCK  ADVISORY  WRITE 14 fe:00:56 0 EOF\n";
+        assert_eq!(holder_in(locks, "fe:00:56"), Some(14));
+        assert_eq!(holder_in(locks, "fe:01:56"), None);
+        // Of another pid namespace.
+        assert_eq!(holder_in("1: FLOCK  ADVISORY  WRITE 0 fe:00:56 0 EOF\n", "fe:00:56"), None);
     }
 }

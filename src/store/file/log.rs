@@ -1,8 +1,9 @@
-//! The log of a state, and whether it is still what its index says was written: SQLite would take what is left of it for all
+//! Whether the log of a state is still what its index says was written: SQLite would take what is left of it for all
 //! that there ever was.
 //!
-//! The index outlives whoever is killed; SQLite builds it anew when the first process opens the state. Both formats are
-//! those of <https://sqlite.org/walformat.html>.
+//! The index outlives whoever is killed. The first process that opens the state has SQLite build it anew from what is
+//! good of the log, so what it said before is compared with what it says then. Its format is that of
+//! <https://sqlite.org/walformat.html>.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,97 +12,71 @@ use std::path::{Path, PathBuf};
 
 use super::files::{companions, present};
 
+const LOG_HEADER: u64 = 32;
+const FRAME_HEADER: u64 = 24;
+
 /// A header of 48 bytes, and a copy of it.
-const INDEX_HEADER: usize = 48;
-const INDEX_VERSION: u32 = 3_007_000;
-const LOG_HEADER: usize = 32;
-const FRAME_HEADER: usize = 24;
+type RawHeader = [u8; 96];
 
 /// An open index, with the log that it is of.
+///
+/// To close it takes away the locks that SQLite has on it, whatever descriptor they were taken by.
 pub(super) struct Index {
     file: File,
     log: PathBuf,
 }
 
-/// What an index says was written.
-struct Written {
-    frames: usize,
-    page: usize,
+/// What an index said was written.
+pub(super) struct IndexClaim {
+    header: RawHeader,
+    frames: u32,
     salt: [u8; 8],
-    sum: [u32; 2],
+    /// How long the log is, in bytes.
+    length: u64,
 }
 
 impl Index {
     /// The index of the state at `path`, if there is one.
-    ///
-    /// To close it takes away the locks that SQLite has on it, whatever descriptor they were taken by.
     pub(super) fn open(path: &Path) -> io::Result<Option<Self>> {
         let [log, index] = companions(path);
-        Ok(present(File::open(index))?.map(|file| Index { file, log }))
+        Ok(present(File::options().read(true).write(true).open(index))?.map(|file| Index { file, log }))
+    }
+
+    /// `None` if nothing was written, or that is not known.
+    pub(super) fn written(&self) -> Option<IndexClaim> {
+        const VERSION: u32 = 3_007_000;
+        let mut header = [0; size_of::<RawHeader>()];
+        self.file.read_exact_at(&mut header, 0).ok()?;
+        let number = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        let page = u16::from_ne_bytes([header[14], header[15]]);
+        let is_known = header[..48] == header[48..] && number(0) == VERSION && header[12] == 1;
+        let frames = Some(number(16)).filter(|frames| is_known && *frames > 0)?;
+        let length = LOG_HEADER + u64::from(frames) * (FRAME_HEADER + u64::from(page));
+        Some(IndexClaim { header, frames, salt: *header[32..].first_chunk()?, length })
     }
 
     /// Whether the log is too short for what was written to it.
     pub(super) fn is_cut(&self) -> bool {
         let length = || fs::symlink_metadata(&self.log).map_or(0, |log| log.len());
-        self.written().is_some_and(|written| length() < written.length() as u64)
+        self.written().is_some_and(|written| length() < written.length)
     }
 
-    /// Whether not all that was written can be read, while nobody writes.
-    pub(super) fn is_torn(&self) -> io::Result<bool> {
-        let Some(written) = self.written() else { return Ok(false) };
-        let log = present(fs::read(&self.log))?.unwrap_or_default();
-        // Whoever closes a state last removes the index first.
-        Ok(!written.is_in(&log) && self.file.metadata()?.nlink() > 0)
+    /// Whether SQLite has not found all that was written. Nobody may have written meanwhile.
+    pub(super) fn lacks(&self, written: &IndexClaim) -> bool {
+        let is_all = |found: IndexClaim| found.salt == written.salt && found.frames >= written.frames;
+        self.is_cut() || !self.written().is_some_and(is_all)
     }
 
-    /// Nothing, if nothing was written, or that is not known.
-    fn written(&self) -> Option<Written> {
-        let mut bytes = [0; 2 * INDEX_HEADER];
-        self.file.read_exact_at(&mut bytes, 0).ok()?;
-        Written::parse(&bytes)
-    }
-}
-
-impl Written {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let (header, copy) = bytes.split_at(INDEX_HEADER);
-        let number = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
-        let page = u16::from_ne_bytes([header[14], header[15]]);
-        let is_known = header == copy && number(0) == INDEX_VERSION && header[12] == 1;
-        let frames = usize::try_from(number(16)).ok().filter(|frames| is_known && *frames > 0)?;
-        let sum = [number(24), number(28)];
-        Some(Written { frames, page: page.into(), salt: *header[32..].first_chunk()?, sum })
+    /// Has it say again what it said before, so that the next one who opens the state notices as well.
+    pub(super) fn restore(&self, written: &IndexClaim) {
+        // If it cannot, who looks at it next sees what is left.
+        let _ = self.file.write_all_at(&written.header, 0);
     }
 
-    fn length(&self) -> usize {
-        LOG_HEADER + self.frames * (FRAME_HEADER + self.page)
+    /// Whether it is still that of the state: whoever closes a state last removes the index first, and then the log.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.file.metadata().is_ok_and(|index| index.nlink() > 0)
     }
-
-    /// Whether SQLite would find all of it in a log.
-    fn is_in(&self, log: &[u8]) -> bool {
-        let Some((header, frames)) =
-            log.get(..self.length()).and_then(|log| log.split_at_checked(LOG_HEADER))
-        else {
-            return false;
-        };
-        let word = if header[3] & 1 == 1 { u32::from_be_bytes } else { u32::from_le_bytes };
-        let is_noted = |sum: [u32; 2], at: &[u8]| *at == *sum.map(u32::to_be_bytes).as_flattened();
-        let mut sum = add([0, 0], &header[..24], word);
-        let is_begun = header[16..24] == self.salt && is_noted(sum, &header[24..]);
-        let mut is_good = |frame: &[u8]| {
-            sum = add(add(sum, &frame[..8], word), &frame[FRAME_HEADER..], word);
-            frame[8..16] == self.salt && is_noted(sum, &frame[16..24])
-        };
-        is_begun && frames.chunks(FRAME_HEADER + self.page).all(&mut is_good) && sum == self.sum
-    }
-}
-
-/// Goes on with the checksum of a log.
-fn add(sum: [u32; 2], bytes: &[u8], word: fn([u8; 4]) -> u32) -> [u32; 2] {
-    bytes.as_chunks().0.as_chunks().0.iter().fold(sum, |[first, second], [one, two]| {
-        let first = first.wrapping_add(word(*one)).wrapping_add(second);
-        [first, second.wrapping_add(word(*two)).wrapping_add(first)]
-    })
 }
 
 #[cfg(test)]
@@ -124,22 +99,35 @@ mod tests {
     #[test]
     fn a_log_is_torn_if_any_byte_of_it_was_changed_or_cut_off() {
         let directory = tempfile::tempdir().unwrap();
-        let (_connection, index) = used(&directory.path().join("state"));
-        let whole = fs::read(&index.log).unwrap();
-        let is_torn = |bytes: &[u8]| {
-            fs::write(&index.log, bytes).unwrap();
-            index.is_torn().unwrap()
+        let (original, copy) = (directory.path().join("state"), directory.path().join("copy"));
+        let (_connection, index) = used(&original);
+        let (whole, written) = (fs::read(&index.log).unwrap(), index.written().unwrap());
+        fs::copy(&original, &copy).unwrap();
+        let [log, copied_index] = companions(&copy);
+        // As the first who opens it.
+        let lacks = |bytes: &[u8]| {
+            fs::write(&log, bytes).unwrap();
+            fs::write(&copied_index, written.header).unwrap();
+            let connection = Connection::open(&copy).unwrap();
+            let _ = connection.query_row("SELECT count(*) FROM t", [], |_| Ok(()));
+            let index = Index::open(&copy).unwrap().unwrap();
+            let lacks = index.lacks(&written);
+            // Or it would be written into the database, and removed.
+            fs::remove_file(&log).unwrap();
+            lacks
         };
-        assert!(!is_torn(&whole) && !is_torn(&[&whole[..], b"more"].concat()));
+        assert!(!lacks(&whole) && !lacks(&[&whole[..], b"more"].concat()));
         for length in (0..whole.len()).step_by(101).chain([whole.len() - 1]) {
-            assert!(is_torn(&whole[..length]), "{length} bytes");
-            assert!(index.is_cut(), "{length} bytes");
+            assert!(lacks(&whole[..length]), "{length} bytes");
         }
-        for byte in (0..LOG_HEADER).chain((LOG_HEADER..whole.len()).step_by(101)) {
+        for byte in (0..32).chain((32..whole.len()).step_by(101)) {
             let mut changed = whole.clone();
             changed[byte] ^= 0x10;
-            assert!(is_torn(&changed), "byte {byte}");
-            assert!(!index.is_cut(), "byte {byte}");
+            assert!(lacks(&changed), "byte {byte}");
+        }
+        for length in (0..whole.len()).step_by(101).chain([whole.len() - 1]) {
+            fs::write(&index.log, &whole[..length]).unwrap();
+            assert!(index.is_cut(), "{length} bytes");
         }
     }
 
@@ -150,8 +138,8 @@ mod tests {
         // A reader would keep it from being begun anew.
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         assert_eq!(fs::metadata(&index.log).unwrap().len(), 0);
-        assert!(!index.is_torn().unwrap() && !index.is_cut());
+        assert!(index.written().is_none() && !index.is_cut() && index.is_in_use());
         drop(connection);
-        assert!(!index.is_torn().unwrap());
+        assert!(!index.is_in_use());
     }
 }

@@ -1,56 +1,55 @@
 //! A store in a file, for the processes of one user on one machine: a database of SQLite's.
 //!
-//! All bookings are made under the file's lock (`flock`), which the system takes back when a process ends in whatever way.
-//! It is held for some ten microseconds, so whoever waits looks again soon, not as SQLite's busy handler does. Each booking
-//! is a transaction. Instants are on the clock that counts from when the machine was started, and goes on while it is
-//! suspended.
+//! All bookings are made under the file's lock (`flock`), which the system takes back when a process ends in whatever
+//! way. It is held for some ten microseconds, so whoever waits looks again soon, not as SQLite's busy handler does.
+//! Each booking is a transaction. Instants are on the clock that counts from when the machine was started, and goes on
+//! while it is suspended.
 //!
 //! # What survives what
 //!
 //! - **`kill -9`**, at any moment: nothing is lost. The future slots of a process that has ended are handed on.
-//! - **A restart**: the clock begins anew. Whatever was released before counts as released at that instant, whatever the
-//!   wall clock says; so a limit per day is used as much for a day after it as it was before.
-//! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half minute or
-//!   so, since nothing waits for the disk. A limit with a longer period may be exceeded by as many once; or the file is
-//!   damaged, which is noticed. The file itself is on the disk before it is first used.
-//! - **Damage**: SQLite notices, or the checksum that each row has, or a gap between rows; or the log does not hold all that
-//!   its index says was written since the machine was started. The files are left as they are, for whoever wants to look at
-//!   them, so the next run notices as well.
-//! - **Removal, replacement or a reset** during a run, of the file or of what SQLite keeps beside it: noticed at the next
-//!   booking of a process that knew the state from before. What was lost may hold slots up to a horizon after it was lost,
-//!   so all limits count as used up then; unless, by when the state that is there now began, that is over. A process that
-//!   has not known the lost state cannot notice, and if none does, a state that was reset or removed begins as a new one.
-//!   That is what a reset is for.
+//! - **A restart**: the clock begins anew. Whatever was released before counts as released at that instant, whatever
+//!   the wall clock says; so a limit per day is used as much for a day after it as it was before.
+//! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half
+//!   minute or so, since nothing waits for the disk. A limit with a longer period may be exceeded by as many once; or
+//!   the file is damaged, which is noticed. The file itself is on the disk before it is first used.
+//! - **Damage**: SQLite notices, or the checksum that each row has, or a gap between rows; or the log does not hold all
+//!   that its index says was written since the machine was started. The files are left as they are, for whoever wants
+//!   to look at them, so the next run notices as well.
+//! - **Removal, replacement or a reset** during a run, of the file or of what SQLite keeps beside it: noticed at the
+//!   next booking of a process that knew the state from before. What was lost may hold slots up to a horizon after it
+//!   was lost, so all limits count as used up then; unless, by when the state that is there now began, that is over. A
+//!   process that has not known the lost state cannot notice, and if none does, a state that was reset or removed
+//!   begins as a new one. That is what a reset is for.
 
 mod database;
-mod domain;
 mod files;
 mod guard;
-mod holder;
 mod lock;
 mod log;
-mod network;
+mod machine;
 mod owner;
 mod refusal;
 mod status;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod visit;
+mod txn;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Result;
 use rusqlite::Connection;
 
 use self::database::Database;
-use self::domain::Domain;
 use self::lock::Lock;
-use self::refusal::Fault;
+use self::machine::ClockOrigin;
+use self::refusal::About;
 pub(super) use self::status::{hold, status};
 use self::tables::Header;
-use self::visit::{Known, Visit};
+use self::txn::{Fingerprint, StateTxn};
 use super::ledger::{BookingRules, Owner};
 use super::{Answer, Order, Policy, Slot, Store, StoreError, Tell, place};
 use crate::config::State;
@@ -93,7 +92,7 @@ pub struct FileStore {
     /// None while it is not known what is in its place.
     database: Option<Database>,
     /// The state that was last seen, if any was.
-    known: Option<Known>,
+    known: Option<Fingerprint>,
     /// Whether the files are not those that were last seen.
     is_replaced: bool,
     /// Whether there is a loss of which the user has not been told yet.
@@ -106,15 +105,15 @@ pub struct FileStore {
 /// Where we are, and how long we wait for the lock.
 #[derive(Clone)]
 struct Setting {
-    domain: Domain,
+    clock: ClockOrigin,
     patience: Duration,
 }
 
 impl FileStore {
     /// Opens the state at `path`, or begins one there. Its directory has to be there.
     ///
-    /// It waits only for those who create or remove a state in the same directory. If this one is locked just then, some of
-    /// what may be wrong with it is told by the first booking.
+    /// It waits only for those who create or remove a state in the same directory. If this one is locked just then,
+    /// some of what may be wrong with it is told by the first booking.
     ///
     /// `now` shows the time since the machine was started (`CLOCK_BOOTTIME`); slots are on the same time line.
     ///
@@ -152,7 +151,7 @@ impl FileStore {
         };
         let database = store.find_or_create()?;
         if let Some(lock) = Lock::at_once(&database.path, &database.file, File::try_lock)? {
-            store.visit(&database, &lock, &[], |_, _| Ok(Answer::default()))?;
+            store.act_on(&database, &lock, &[], |_, _| Ok(Answer::default()))?;
             // What was seen of those who have ended was not kept.
             store.looked = None;
         }
@@ -175,14 +174,14 @@ impl FileStore {
     fn act(
         &mut self,
         key: &[u8],
-        mut task: impl FnMut(&mut Visit<'_>, Owner) -> Result<Answer, Fault>,
+        mut task: impl FnMut(&mut StateTxn<'_>, Owner) -> Result<Answer>,
     ) -> Result<Answer, StoreError> {
         loop {
             let database = self.database.take().map_or_else(|| self.find_or_create(), Ok)?;
             let tell = |why| self.tell.iter().for_each(|tell| tell(String::clone(&why)));
             let lock =
                 Lock::within(self.setting.patience, &database.path, &database.file, File::try_lock, tell);
-            let answer = lock.and_then(|lock| self.visit(&database, &lock, key, &mut task));
+            let answer = lock.and_then(|lock| self.act_on(&database, &lock, key, &mut task));
             if let Some(answer) = answer.transpose() {
                 self.database = Some(database);
                 return answer;
@@ -192,51 +191,54 @@ impl FileStore {
     }
 
     /// Under the lock; `None` if it is of a file that is not in its place any more.
-    fn visit(
+    fn act_on(
         &mut self,
         database: &Database,
         _: &Lock,
         key: &[u8],
-        task: impl FnOnce(&mut Visit<'_>, Owner) -> Result<Answer, Fault>,
+        task: impl FnOnce(&mut StateTxn<'_>, Owner) -> Result<Answer>,
     ) -> Result<Option<Answer>, StoreError> {
         // Before it is looked for: whoever puts another in its place later does so after this instant.
         let now = self.follow_wall();
         let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
         let Some(transaction) = database.begin(self.setting.patience)? else { return Ok(None) };
-        let visited = || {
-            let mut visit = Visit::begin(&transaction, &database.path, &self.rules, key, (now, looks))?;
-            visit.check(&self.setting.domain)?;
-            let has_restarted = visit.carry_over_restart(&self.setting.domain)?;
+        let act = || -> Result<_> {
+            let mut txn = StateTxn::begin(&transaction, &database.path, &self.rules, key, (now, looks))?;
+            txn.check(&self.setting.clock)?;
+            let has_restarted = txn.carry_over_restart(&self.setting.clock)?;
             if let Some(known) = &self.known {
-                self.is_lost |= visit.silence_after_loss(known, self.is_replaced)?;
+                self.is_lost |= txn.silence_after_loss(known, self.is_replaced)?;
             }
             if looks {
-                visit.inherit(|owner| database.has_ended(owner), &self.clock);
+                txn.inherit(|owner| database.has_ended(owner), &self.clock);
             }
-            if visit.is_new() {
+            if txn.is_new() {
                 if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
-                    visit.evict()?;
+                    txn.evict()?;
                 }
                 self.new_keys = self.new_keys.wrapping_add(1);
             }
-            let answer = task(&mut visit, database.owner)?;
-            let known = visit.known();
+            let answer = task(&mut txn, database.owner)?;
+            let known = txn.fingerprint();
             transaction.commit()?;
-            Ok((answer, known, has_restarted))
+            self.known = Some(known);
+            Ok((answer, has_restarted))
         };
-        let visited: Result<_, Fault> = visited();
-        database.is_good.set(matches!(visited, Ok(_) | Err(Fault::Told(_))));
-        let (answer, known, has_restarted) = visited.map_err(|fault| fault.of(&database.path))?;
+        let result = act();
+        // What is told already is no damage.
+        database.is_good.set(!result.as_ref().is_err_and(|error| !error.is::<StoreError>()));
+        let (answer, has_restarted) = result.about(&database.path)?;
         if has_restarted {
             // What is left in the log is as good.
             let _ = database.connection.execute_batch("PRAGMA wal_checkpoint");
         }
-        (self.known, self.is_replaced) = (Some(known), false);
+        self.is_replaced = false;
         self.looked = if looks { Some(now) } else { self.looked };
         Ok(Some(answer))
     }
 
-    /// Goes by what the clock on the wall shows, which is read first: then it is not believed to be ahead. Returns the time.
+    /// Goes by what the clock on the wall shows, which is read first: then it is not believed to be ahead. Returns the
+    /// time.
     fn follow_wall(&mut self) -> Time {
         let shown = shown();
         let now = (self.clock)();
@@ -256,13 +258,13 @@ impl FileStore {
     }
 
     /// Begins a state. Until then, somebody may have booked in the one before.
-    fn fill(&self, new: &Connection) -> rusqlite::Result<()> {
+    fn fill(&self, new: &Connection) -> Result<()> {
         let now = (self.clock)();
-        let mut first = Header::first(&self.rules, self.setting.domain.clone(), now);
+        let mut first = Header::first(&self.rules, self.setting.clock.clone(), now);
         if let Some(known) = &self.known {
             first.succeed(known, &self.rules, Time::ZERO, now);
         }
-        visit::fill(new, &first, &self.rules, now)
+        txn::fill(new, &first, &self.rules, now)
     }
 
     /// Tells once of what was lost, and until when there are no slots.
@@ -279,7 +281,7 @@ impl FileStore {
 
 impl Store for FileStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-        let mut answer = self.act(&order.key, |visit, owner| visit.book(order, owner))?;
+        let mut answer = self.act(&order.key, |txn, owner| txn.book(order, owner))?;
         self.tell_of_loss(&mut answer);
         Ok(answer)
     }
@@ -291,17 +293,17 @@ impl Store for FileStore {
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
         let slots: Vec<Time> = slots.iter().map(|slot| slot.at).collect();
         let give_back =
-            |visit: &mut Visit<'_>, owner| visit.give_back(order, owner, &slots).map(|()| Answer::default());
+            |txn: &mut StateTxn<'_>, owner| txn.give_back(order, owner, &slots).map(|()| Answer::default());
         self.act(&order.key, give_back).map(drop)
     }
 }
 
 impl Setting {
     fn ours(path: &Path) -> Result<Self, StoreError> {
-        let domain = Domain::ours().map_err(|error| StoreError {
+        let clock = ClockOrigin::ours().map_err(|error| StoreError {
             exit: Exit::Error,
             error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
         })?;
-        Ok(Setting { domain, patience: lock::PATIENCE })
+        Ok(Setting { clock, patience: lock::PATIENCE })
     }
 }

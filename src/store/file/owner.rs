@@ -1,7 +1,8 @@
 //! Whose slots they are: what a process that has ended had booked is free for others.
 //!
-//! Who owns slots holds a lock on one byte of the file, far beyond its end. The system takes it back when the process ends
-//! in whatever way. So a number that nobody holds is that of somebody who has ended, in whatever pid namespace that was.
+//! Who owns slots holds a lock on one byte of the file, far beyond its end. The system takes it back when the process
+//! ends in whatever way. So a number that nobody holds is that of somebody who has ended, in whatever pid namespace
+//! that was.
 
 use std::fs::File;
 use std::io;

@@ -1,15 +1,12 @@
 //! What a user is told when a state cannot be used, and what to do about it.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Error, anyhow};
 use rusqlite::ErrorCode;
 use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
 
-use super::holder::culprit;
 use crate::exit::Exit;
 use crate::store::StoreError;
 
@@ -28,32 +25,33 @@ pub(super) enum Flaw {
     Version(u32),
 }
 
-/// Why a booking fails, where it is not at hand which file it is about.
-#[derive(Debug)]
-pub(super) enum Fault {
-    Sqlite(rusqlite::Error),
-    /// It is told already.
-    Told(StoreError),
+/// Names the file that an error is about.
+pub(super) trait About<T> {
+    /// SQLite objects, or what it has found cannot be; unless it is told already.
+    fn about(self, path: &Path) -> Result<T, StoreError>;
 }
 
-impl From<rusqlite::Error> for Fault {
-    fn from(error: rusqlite::Error) -> Self {
-        Fault::Sqlite(error)
+impl<T, E: Into<Error>> About<T> for Result<T, E> {
+    fn about(self, path: &Path) -> Result<T, StoreError> {
+        let told = |error: Error| error.downcast().unwrap_or_else(|error| of_sqlite(path, &error));
+        self.map_err(|error| told(error.into()))
     }
 }
 
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Self {
-        Fault::Told(error)
-    }
+/// Names the file that a call of the system failed for, and what it was to do.
+pub(super) trait OrFailed<T> {
+    fn or_failed(self, path: &Path, what: &str) -> Result<T, StoreError>;
 }
 
-impl Fault {
-    pub(super) fn of(self, path: &Path) -> StoreError {
-        match self {
-            Fault::Sqlite(error) => of_sqlite(path, &error),
-            Fault::Told(error) => error,
-        }
+impl<T> OrFailed<T> for io::Result<T> {
+    fn or_failed(self, path: &Path, what: &str) -> Result<T, StoreError> {
+        self.map_err(|error| {
+            let exit = match error.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Exit::BadStore,
+                _ => Exit::Error,
+            };
+            StoreError { exit, error: Error::new(error).context(format!("{}: {what}", path.display())) }
+        })
     }
 }
 
@@ -62,24 +60,15 @@ pub(super) fn refused(path: &Path, why: &str) -> StoreError {
     StoreError { exit: Exit::BadStore, error: anyhow!("{}: {why}", path.display()) }
 }
 
-/// The system does not let us.
-pub(super) fn failed(path: &Path, what: &str, error: io::Error) -> StoreError {
-    let exit = match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Exit::BadStore,
-        _ => Exit::Error,
-    };
-    StoreError { exit, error: Error::new(error).context(format!("{}: {what}", path.display())) }
-}
-
 /// It is not the state that it should be.
 pub(super) fn bad(path: &Path, why: &str) -> StoreError {
     StoreError { exit: Exit::BadState, error: anyhow!("{}: {why}", path.display()) }
 }
 
-/// SQLite objects, or what it has found cannot be.
-fn of_sqlite(path: &Path, error: &rusqlite::Error) -> StoreError {
-    let detail = error.sqlite_error().map(|error| error.extended_code);
-    let (exit, what) = match error.sqlite_error_code() {
+fn of_sqlite(path: &Path, error: &Error) -> StoreError {
+    let cause = error.downcast_ref().and_then(rusqlite::Error::sqlite_error);
+    let detail = cause.map(|cause| cause.extended_code);
+    let (exit, what) = match cause.map(|cause| cause.code) {
         // Its log has been cut off.
         _ if detail == Some(SQLITE_IOERR_SHORT_READ) => return unusable(path, Flaw::Damaged),
         _ if detail == Some(SQLITE_IOERR_SHMSIZE) => (Exit::Error, FULL),
@@ -114,7 +103,8 @@ pub(super) fn unusable(path: &Path, flaw: Flaw) -> StoreError {
              throttle uses it, begin a new one by {reset}"
         ),
         Flaw::Version(version) => format!(
-            "this state is in format {version}, of another version of throttle: use that one, or begin a new one by {reset}"
+            "this state is in format {version}, of another version of throttle: use that one, or begin a new \
+             one by {reset}"
         ),
     };
     bad(path, &why)
@@ -125,13 +115,6 @@ pub(super) fn reset_command(path: &Path) -> String {
     format!("'throttle --reset-state -s {}'", path.display())
 }
 
-/// Somebody else has it locked for too long.
-pub(super) fn locked(path: &Path, file: &File, patience: Duration) -> StoreError {
-    let (path, patience) = (path.display(), patience.as_secs());
-    let error = anyhow!("{path}: locked for more than {patience} s by {}", culprit(file));
-    StoreError { exit: Exit::StoreAway, error }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,7 +123,8 @@ mod tests {
     #[test]
     fn a_disk_without_space_for_the_index_of_the_log_is_full() {
         let error = rusqlite::ffi::Error::new(SQLITE_IOERR_SHMSIZE);
-        let error = of_sqlite(Path::new("state"), &rusqlite::Error::SqliteFailure(error, None));
+        let failed: rusqlite::Result<()> = Err(rusqlite::Error::SqliteFailure(error, None));
+        let error = failed.about(Path::new("state")).unwrap_err();
         assert!(error.exit == Exit::Error && error.error.to_string().contains(FULL), "{error}");
     }
 }

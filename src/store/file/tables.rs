@@ -5,18 +5,19 @@ use std::ops::Range;
 use rusqlite::{Connection, Error, OptionalExtension, Result, Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::domain::Domain;
-use super::refusal::Fault;
+use super::machine::ClockOrigin;
 use crate::store::Hold;
-use crate::store::ledger::{Ledger, Log};
+use crate::store::ledger::{Ledger, UnitLog};
+use crate::store::status::MOST_KEYS;
 use crate::time::Time;
 
-/// What is more than a number is JSON, for whoever looks into it. Instants are nanoseconds since the machine was started,
-/// units are big-endian.
+/// What is more than a number is JSON, for whoever looks into it. Instants are nanoseconds since the machine was
+/// started, units are big-endian.
 pub(super) const SCHEMA: &str = "
 CREATE TABLE policy(id INTEGER PRIMARY KEY, header TEXT, sum INTEGER);
 CREATE TABLE account(key BLOB PRIMARY KEY, idle INTEGER, ledger TEXT, sum INTEGER) WITHOUT ROWID;
-CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum INTEGER, PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
+CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum INTEGER, \
+  PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
 ";
 
 /// What a state says about itself.
@@ -34,7 +35,8 @@ pub(super) struct Header {
     #[serde(default)]
     pub(super) hold: Hold,
     /// Whose clock the instants are on.
-    pub(super) domain: Domain,
+    #[serde(rename = "domain")]
+    pub(super) clock: ClockOrigin,
 }
 
 impl Header {
@@ -50,14 +52,13 @@ impl Header {
     }
 }
 
-/// The rows of one key.
 pub(super) struct KeyRows<'a> {
     pub(super) connection: &'a Connection,
     pub(super) key: &'a [u8],
     /// What distinguishes the rows of this key from others that are alike.
     salt: Vec<u8>,
     /// Whether to delete units now. To do so in bulk, once in a while, is cheaper.
-    forgets: bool,
+    pub(super) forgets: bool,
     /// The row of the log that was read last: units in succession are mostly in the same.
     last: Option<(usize, Range<u128>, Time)>,
 }
@@ -104,17 +105,17 @@ impl<'a> KeyRows<'a> {
     }
 }
 
-impl Log for KeyRows<'_> {
-    type Error = Fault;
+impl UnitLog for KeyRows<'_> {
+    type Error = anyhow::Error;
 
-    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, Fault> {
+    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, anyhow::Error> {
         let is_it = |(of, units, _): &(usize, Range<u128>, Time)| *of == limit && units.contains(&unit);
         let last = self.last.take().filter(is_it);
         let row = last.map_or_else(|| self.row_of(limit, unit), Ok)?;
         Ok(self.last.insert(row).2)
     }
 
-    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), Fault> {
+    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), anyhow::Error> {
         self.last = None;
         let at = at.0.cast_signed();
         let sum = self.sum_of(limit, &units, at);
@@ -125,7 +126,7 @@ impl Log for KeyRows<'_> {
         Ok(())
     }
 
-    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), Fault> {
+    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), anyhow::Error> {
         if self.forgets && unit > 0 {
             let delete = "DELETE FROM slot WHERE key = ?1 AND quota = ?2 AND unit < ?3 AND end <= ?3";
             let mut delete = self.connection.prepare_cached(delete)?;
@@ -135,9 +136,15 @@ impl Log for KeyRows<'_> {
     }
 }
 
-/// All keys.
 pub(super) fn keys(connection: &Connection) -> Result<Vec<Vec<u8>>> {
     connection.prepare("SELECT key FROM account")?.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Keys that are held after `now`, up to [`MOST_KEYS`].
+pub(super) fn held_keys(connection: &Connection, now: Time) -> Result<Vec<Vec<u8>>> {
+    let held = "SELECT key FROM account WHERE key <> x'' AND ledger ->> '$.hold.until' > ?1 LIMIT ?2";
+    let mut select = connection.prepare(held)?;
+    select.query_map(params![now.0.cast_signed(), MOST_KEYS], |row| row.get(0))?.collect()
 }
 
 /// When the last slot is that was given out.

@@ -1,10 +1,11 @@
 //! The rules of booking. Pure: they never read a clock, and do not know where their numbers are kept.
 //!
 //! What a state consists of is, for each key, a [`Ledger`] of a few numbers for each limit, with the slots that may be
-//! handed on, and for sliding windows a [`Log`] of when each unit of cost was used. All zeros and an empty log is the state
-//! of limits that have never been used. To book a slot takes a few reads and writes for each limit, whatever its count.
+//! handed on, and for sliding windows a [`UnitLog`] of when each unit of cost was used. All zeros and an empty log is
+//! the state of limits that have never been used. To book a slot takes a few reads and writes for each limit, whatever
+//! its count.
 
-mod held;
+mod owned;
 #[cfg(test)]
 mod tests;
 mod unlogged;
@@ -15,21 +16,23 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 
-pub use self::held::{Held, NOBODY, Owner};
+pub use self::owned::{NOBODY, OwnedSlots, Owner};
 use self::unlogged::Unlogged;
 use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot, StoreError, Turn};
+use crate::charge::Key;
 use crate::exit::Exit;
-pub use crate::rule::Account;
+pub use crate::rule::SlotAccount;
 use crate::rule::{Ask, SlotRule};
 use crate::time::{SECOND, Time, Wall};
 
 /// Nobody is told to ask again sooner than after this.
 const PAUSE: u64 = SECOND / 1000;
 
-/// So many nanoseconds ahead, slots are given out a few at a time: others have been booked before.
+/// Slots that are further ahead than this number of nanoseconds are given out a few at a time: others were booked
+/// before.
 pub(super) const NEAR: u64 = SECOND / 10;
 
-/// So many horizons ahead is the last turn.
+/// The last turn is this number of horizons ahead.
 pub(super) const LONGEST_QUEUE: u64 = 16;
 
 /// The numbers of all limits.
@@ -40,9 +43,10 @@ pub struct Ledger {
     /// The first instant that no turn is for.
     pub turns: Time,
     /// One for each limit.
-    pub accounts: Box<[Account]>,
+    pub accounts: Box<[SlotAccount]>,
     /// Slots that may be handed on.
-    pub held: Held,
+    #[serde(rename = "held")]
+    pub owned: OwnedSlots,
     /// What was overrun since the state began.
     #[serde(default)]
     pub overruns: Overruns,
@@ -52,7 +56,7 @@ pub struct Ledger {
 }
 
 /// When units of cost were used, for the limits with a sliding window. Units are numbered from 0 in the order of use.
-pub trait Log {
+pub trait UnitLog {
     /// Why it cannot be read or written; or an order that can never be filled.
     type Error: From<StoreError>;
 
@@ -66,7 +70,7 @@ pub trait Log {
     ///
     /// # Errors
     /// It cannot be written.
-    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), Self::Error>;
+    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), Self::Error>;
 
     /// Forgets what ends at or before `unit`.
     ///
@@ -79,13 +83,11 @@ pub trait Log {
 #[derive(Clone, Debug)]
 pub struct BookingRules {
     policy: Policy,
-    /// One for each limit.
     rules: Arc<[Box<dyn SlotRule>]>,
 }
 
 /// A limit that an order charges.
 struct Debit<'a> {
-    /// Which of the limits it is.
     limit: usize,
     quota: &'a Quota,
     rule: &'a dyn SlotRule,
@@ -126,7 +128,7 @@ impl BookingRules {
     pub fn begin(&self, now: Time) -> Ledger {
         let accounts = self.limits().map(|(quota, rule)| match quota.starts_empty {
             true => rule.exhausted(now),
-            false => Account::default(),
+            false => SlotAccount::default(),
         });
         Ledger { accounts: accounts.collect(), ..Ledger::default() }
     }
@@ -156,12 +158,12 @@ impl BookingRules {
     ///
     /// # Errors
     /// The log cannot be written.
-    pub fn restart<L: Log>(&self, ledger: &Ledger, log: &mut L) -> Result<Ledger, L::Error> {
+    pub fn restart<L: UnitLog>(&self, ledger: &Ledger, log: &mut L) -> Result<Ledger, L::Error> {
         let mut accounts = Vec::with_capacity(ledger.accounts.len());
         for (limit, ((quota, rule), account)) in self.limits().zip(&ledger.accounts).enumerate() {
             if quota.is_logged() && account.used > 0 {
                 log.forget(limit, account.used)?;
-                log.note(limit, 0..account.used, Time::ZERO)?;
+                log.record(limit, 0..account.used, Time::ZERO)?;
             }
             // After a silence, nothing has been booked yet, and so nothing follows from when the last one was.
             let is_alone = ledger.accounts.len() == 1 && ledger.newest > Time::ZERO;
@@ -176,7 +178,7 @@ impl BookingRules {
     /// # Errors
     /// The log cannot be read or written, or the order is one that can never be filled. The ledger and the log are then
     /// not to be used any more.
-    pub fn book<L: Log>(
+    pub fn book<L: UnitLog>(
         &self,
         ledger: &mut Ledger,
         log: &mut L,
@@ -190,12 +192,12 @@ impl BookingRules {
         }
         ledger.hold = ledger.hold.after(now, order);
         if let Some(until) = ledger.hold.in_force(now) {
-            return Ok(self.held(ledger, now, until, order));
+            return Ok(self.answer_held(ledger, now, until, order));
         }
         // None of those is later than the newest slot, and so than any that is booked now.
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
-        ledger.held.forget(now);
-        let returned = if order.waits { ledger.held.take(&order.costs, most) } else { Vec::new() };
+        ledger.owned.forget(now);
+        let returned = if order.waits { ledger.owned.take(&order.costs, most) } else { Vec::new() };
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let mut answer = Answer { slots, overruns: ledger.overruns.clone(), ..Answer::default() };
         // Whether no slot of this order depends on another one of it.
@@ -226,32 +228,63 @@ impl BookingRules {
             lacking -= 1;
             self.book_at(ledger, &mut unlogged, at, order);
             if !is_small {
-                unlogged.note(log)?;
+                unlogged.record(log)?;
             }
             answer.slots.push(self.slot(at));
         }
-        unlogged.note(log)?;
+        unlogged.record(log)?;
         self.forget(ledger, log)?;
         Ok(answer)
     }
 
+    /// How much of a limit is left at `now`, at most `most`, and when the next slot is that charges 1 to it alone, for
+    /// whoever has no turn to wait for: those who have one may be gone.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn left<L: UnitLog>(
+        &self,
+        ledger: &Ledger,
+        log: &mut L,
+        now: Time,
+        (limit, most): (usize, u64),
+    ) -> Result<(u64, Time), L::Error> {
+        let order = |cost| {
+            let costs: Vec<_> =
+                (0..self.rules.len()).map(|other| if other == limit { cost } else { 0 }).collect();
+            Order::new(Key::new(), costs, 1)
+        };
+        // What may be used at once may be so in parts, and as one.
+        let (mut left, mut too_much) = (0, most.saturating_add(1));
+        while too_much - left > 1 {
+            let cost = left + (too_much - left) / 2;
+            let is_free = self.earliest(ledger, log, now, &order(cost))? <= now;
+            *(if is_free { &mut left } else { &mut too_much }) = cost;
+        }
+        let one = order(1);
+        if let Some(returned) = ledger.owned.of(NOBODY, &one.costs).iter().find(|at| **at >= now) {
+            return Ok((left, *returned));
+        }
+        Ok((left, self.earliest(ledger, log, now, &one)?))
+    }
+
     /// What an order gets while nothing is booked. Its turn is kept.
-    pub fn held(&self, ledger: &Ledger, now: Time, until: Time, order: &Order) -> Answer {
+    pub fn answer_held(&self, ledger: &Ledger, now: Time, until: Time, order: &Order) -> Answer {
         let ask_again = (order.count > 0).then(|| Hold::ask_again(now, until));
         let overruns = ledger.overruns.clone();
         Answer { ask_again, turn: order.turn, held: Some(until), overruns, ..Answer::default() }
     }
 
-    /// Takes back slots that were booked at `costs`. They stay charged, so that no limit sees a difference when they are
-    /// handed on. Those that are not after `now` are of no use, and whoever gives one back may not know yet that it is too
-    /// close to what was overrun.
+    /// Takes back slots that were booked at `costs`. They stay charged, so that no limit sees a difference when they
+    /// are handed on. Those that are not after `now` are of no use, and whoever gives one back may not know yet that it
+    /// is too close to what was overrun.
     pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<Time>) {
         let is_good = |at: &Time| *at > now && *at >= ledger.overruns.until;
-        ledger.held.add(NOBODY, costs, slots.into_iter().filter(is_good));
+        ledger.owned.add(NOBODY, costs, slots.into_iter().filter(is_good));
     }
 
     /// Charges releases of an order once more, as they were over only at `over`.
-    fn overrun<L: Log>(
+    fn overrun<L: UnitLog>(
         &self,
         ledger: &mut Ledger,
         log: &mut L,
@@ -278,8 +311,8 @@ impl BookingRules {
         }
         ledger.newest = at;
         // Those who hold them may give them up: then nobody is to have them.
-        ledger.held.forget(ledger.overruns.until);
-        unlogged.note(log)?;
+        ledger.owned.forget(ledger.overruns.until);
+        unlogged.record(log)?;
         self.forget(ledger, log)
     }
 
@@ -350,7 +383,6 @@ impl BookingRules {
         self.policy.quotas.iter().zip(self.rules.iter().map(AsRef::as_ref))
     }
 
-    /// The limits that an order charges.
     fn debits<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = Debit<'a>> {
         let limits = self.limits().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
         limits.map(|(limit, ((quota, rule), &cost))| Debit { limit, quota, rule, cost })
@@ -359,7 +391,7 @@ impl BookingRules {
     /// The first instant that all limits allow.
     ///
     /// What a limit allows at one instant it may not allow at a later one, so all are asked again until they agree.
-    fn earliest<L: Log>(
+    fn earliest<L: UnitLog>(
         &self,
         ledger: &Ledger,
         log: &mut L,
@@ -393,8 +425,7 @@ impl BookingRules {
         ledger.newest = at;
     }
 
-    /// Forgets what is not looked at any more.
-    fn forget<L: Log>(&self, ledger: &Ledger, log: &mut L) -> Result<(), L::Error> {
+    fn forget<L: UnitLog>(&self, ledger: &Ledger, log: &mut L) -> Result<(), L::Error> {
         for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
             if quota.is_logged() {
                 log.forget(limit, account.used.saturating_sub(quota.count.into()))?;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Debit, Log};
+use super::{Debit, UnitLog};
 use crate::time::Time;
 
 /// Of a larger count, several units share an entry of the log.
@@ -30,7 +30,7 @@ impl Unlogged {
         }
     }
 
-    pub(super) fn note<L: Log>(&mut self, log: &mut L) -> Result<(), L::Error> {
-        self.0.drain(..).try_for_each(|(limit, units, at)| log.note(limit, units, at))
+    pub(super) fn record<L: UnitLog>(&mut self, log: &mut L) -> Result<(), L::Error> {
+        self.0.drain(..).try_for_each(|(limit, units, at)| log.record(limit, units, at))
     }
 }

@@ -4,7 +4,7 @@ use super::RedisStore;
 use super::asking::Asked;
 use super::clock::Micros;
 use super::distance::too_slow;
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::script::Found;
 use crate::store::{Answer, Order, Slot};
 use crate::time::Time;
@@ -16,15 +16,15 @@ const LOST: &str = "it has lost what was booked before";
 
 impl RedisStore {
     /// Why what was answered is not to be believed. The next question says so.
-    pub(super) fn doubt(&mut self, order: &Order, asked: &Asked) -> Option<&'static str> {
+    pub(super) fn check_clock(&mut self, order: &Order, asked: &Asked) -> Option<&'static str> {
         let memories = asked.charges.iter().map(|charge| charge.terms.memory(charge.cost));
         // For how long a slot may matter.
         let memory = memories.max().unwrap_or(0).saturating_mul(1000).saturating_add(self.policy().horizon);
         let deadline = self.policy().deadline;
-        self.observations.doubt(&order.key, asked, deadline, memory)
+        self.observations.check_clock(&order.key, asked, deadline, memory)
     }
 
-    pub(super) fn note(&mut self, order: &Order, asked: &Asked) {
+    pub(super) fn observe(&mut self, order: &Order, asked: &Asked) {
         match asked.booked.found {
             Found::SetBack => self.warn("its clock was set back"),
             Found::Lost => self.warn(LOST),
@@ -32,24 +32,24 @@ impl RedisStore {
             Found::Nothing if asked.is_of_another_history() => self.warn(LOST),
             Found::Nothing | Found::Distrusted | Found::NotCovered => {}
         }
-        if self.began == 0 {
-            self.began = asked.booked.now;
+        if self.shared_policy.began == 0 {
+            self.shared_policy.began = asked.booked.now;
         }
-        self.observations.note(&order.key, asked, self.shared_policy.policy.quotas.len());
+        self.observations.add(&order.key, asked, self.shared_policy.policy.quotas.len());
     }
 
     pub(super) fn warn(&mut self, what: &str) {
-        let server = &self.server;
+        let server = &self.asker.server;
         self.warning.get_or_insert_with(|| format!("{server}: {what}"));
     }
 
-    pub(super) fn answer(&mut self, order: &Order, asked: &Asked) -> Result<Answer, Failure> {
+    pub(super) fn answer(&mut self, order: &Order, asked: &Asked) -> Result<Answer, ServerFailure> {
         let Asked { node, exchange, booked, .. } = asked;
         let deadline = self.policy().deadline;
         let slot = |&micros: &Micros| exchange.slot(micros, deadline).map(|slot| (slot, micros));
         let slots: Vec<_> = booked.slots.iter().filter_map(slot).collect();
         if slots.is_empty() && !booked.slots.is_empty() {
-            return Err(Failure::away(too_slow(exchange.round_trip(), deadline)));
+            return Err(ServerFailure::away(too_slow(exchange.round_trip(), deadline)));
         }
         self.returnable.add(order, *node, &slots, exchange.answered);
         let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();

@@ -1,7 +1,8 @@
-//! What a server is told of the calendar, as it knows no zones: when periods begin, and the hours at which a limit is asked.
+//! What a server is told of the calendar, as it knows no zones: when periods begin, and the hours at which a limit is
+//! asked.
 //!
-//! It is as of the server's clock, by the zones of this machine, and reaches somewhat further than slots are booked ahead. If
-//! the clock shows another time than was expected, the script says so, and is asked again.
+//! It is as of the server's clock, by the zones of this machine, and reaches somewhat further than slots are booked
+//! ahead. If the clock shows another time than was expected, the script says so, and is asked again.
 
 use super::clock::Micros;
 use crate::rule::Extra;
@@ -10,27 +11,28 @@ use crate::time::Civil;
 
 /// Numbers for the scripts, in microseconds; none, if a limit does not go by the calendar.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Calendar {
+pub(super) struct ScriptCalendar {
     /// How long after its beginning a period opens, how long before its end it closes, and when the periods begin.
     pub(super) periods: String,
-    /// How long before the hours the last slot is, from when on and until when they are told, and when each begins and ends.
+    /// How long before the hours the last slot is, from when on and until when they are told, and when each begins and
+    /// ends.
     pub(super) hours: String,
 }
 
 /// Around the present, in nanoseconds since 1970.
 #[derive(Clone, Copy)]
-struct Reach {
+struct CalendarSpan {
     from: i128,
     to: i128,
 }
 
-impl Calendar {
+impl ScriptCalendar {
     /// What a script has to know of a limit when the server's clock shows about `now`.
     pub(super) fn around(now: Micros, quota: &Quota, policy: &Policy) -> Self {
         let (now, horizon) = (i128::from(now) * 1000, i128::from(policy.horizon));
-        let reach = Reach { from: (now - horizon).max(0), to: now + 2 * horizon };
+        let reach = CalendarSpan { from: (now - horizon).max(0), to: now + 2 * horizon };
         let late = policy.deadline.into();
-        Calendar {
+        ScriptCalendar {
             periods: told(periods(quota, late, reach).as_deref()),
             hours: told(hours(quota, late, reach).as_deref()),
         }
@@ -38,7 +40,7 @@ impl Calendar {
 }
 
 /// What is released as late as it may be must still be in its period.
-fn periods(quota: &Quota, late: i128, reach: Reach) -> Option<Vec<i128>> {
+fn periods(quota: &Quota, late: i128, reach: CalendarSpan) -> Option<Vec<i128>> {
     let civil = Civil::new(quota.period).filter(|_| quota.algorithm.facts().takes(Extra::Zone))?;
     let zone = quota.hours.as_ref()?.zone;
     let margin = i128::from(quota.margin);
@@ -53,7 +55,7 @@ fn periods(quota: &Quota, late: i128, reach: Reach) -> Option<Vec<i128>> {
 }
 
 /// What is released as late as it may be must not be in the hours.
-fn hours(quota: &Quota, late: i128, reach: Reach) -> Option<Vec<i128>> {
+fn hours(quota: &Quota, late: i128, reach: CalendarSpan) -> Option<Vec<i128>> {
     let hours = quota.during()?;
     let mut told = vec![late / 1000, reach.from / 1000, reach.to / 1000];
     let mut at = reach.from;
@@ -71,18 +73,18 @@ fn told(numbers: Option<&[i128]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
+    use crate::config::Rate;
     use crate::store::Reserve;
 
     /// In seconds, for the limits of a policy at this instant.
     fn calendars(now: &str, rates: &[&str]) -> Vec<[Vec<i64>; 2]> {
-        let rate = |text: &&str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = |text: &&str| text.parse::<Rate>().unwrap();
         let policy = Policy::new(&rates.iter().map(rate).collect::<Vec<_>>(), Reserve::REMOTE);
         let now = now.parse::<jiff::Timestamp>().unwrap().as_microsecond().try_into().unwrap();
         let seconds = |text: &str| {
             text.split_whitespace().map(|number| number.parse::<i64>().unwrap() / 1_000_000).collect()
         };
-        let calendar = |quota| Calendar::around(now, quota, &policy);
+        let calendar = |quota| ScriptCalendar::around(now, quota, &policy);
         policy
             .quotas
             .iter()
@@ -102,7 +104,8 @@ mod tests {
                 "9/h",
             ],
         );
-        // Of the last, releases may be late by 2 s. 2026-03-29 has 23 hours in Berlin, and its clocks do not show 02:00.
+        // Of the last, releases may be late by 2 s. 2026-03-29 has 23 hours in Berlin, and its clocks do not show
+        // 02:00.
         let midnight = 1_774_738_800;
         let now = midnight + hour / 2;
         assert_eq!(told[0], [vec![7, 9, midnight - 24 * hour, midnight, midnight + 23 * hour], vec![]]);

@@ -12,7 +12,7 @@
 use crate::store::Slot;
 use crate::time::Time;
 
-/// Clocks of working machines do not drift by more than one part in so many.
+/// Clocks of working machines drift by less than the time divided by this.
 const DRIFT: u64 = 1000;
 
 /// An instant of the server's clock, in microseconds.
@@ -56,7 +56,7 @@ fn tolerance(deadline: u64) -> u64 {
 /// What is known of how far the server's clock is ahead of ours.
 #[derive(Debug, Default)]
 pub(super) struct ServerClock {
-    /// At most so many nanoseconds, as of the instant.
+    /// At most this number of nanoseconds, as of the instant.
     ahead: Option<(i128, Time)>,
     /// When nothing matters any more that was kept before the clock was last set forward. It tells which time that was.
     pub(super) forward_until: Option<Micros>,
@@ -90,7 +90,7 @@ impl ServerClock {
         Micros::try_from((i128::from(now.0) + ahead) / 1000).ok()
     }
 
-    /// At most so many nanoseconds ahead of ours, if that was learned not too long ago.
+    /// The nanoseconds that it is ahead of ours at most, if that was learned not too long ago.
     fn known(&self, exchange: &Exchange, memory: u64) -> Option<i128> {
         let (ahead, at) = self.ahead.filter(|(_, at)| exchange.asked.since(*at) <= memory)?;
         Some(ahead + i128::from(exchange.answered.since(at) / DRIFT))

@@ -7,8 +7,8 @@ use redis::{
     Cmd, FromRedisValue, Parser, Pipeline, RedisError, RedisResult, Value, cmd, from_redis_value, pipe,
 };
 
-use super::failure::Failure;
-use super::socket::{Patience, Socket, Stream};
+use super::failure::ServerFailure;
+use super::socket::{Socket, Stream, Timeouts};
 #[cfg(feature = "tls")]
 use super::tls;
 use crate::config::{Address, Server};
@@ -17,14 +17,14 @@ use crate::config::{Address, Server};
 pub(super) struct Access<'a> {
     pub(super) server: &'a Server,
     pub(super) was_there: bool,
-    pub(super) patience: Patience,
+    pub(super) patience: Timeouts,
 }
 
 /// A connection over which one question is asked at a time.
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
     parser: Parser,
-    patience: Patience,
+    patience: Timeouts,
     /// It has not answered yet, and may do so only if it is asked by TLS.
     may_want_tls: bool,
     has_replicas: bool,
@@ -33,12 +33,12 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects to `address`, and presents user and password.
-    pub(super) fn open(address: &Address, access: &Access) -> Result<Self, Failure> {
+    pub(super) fn open(address: &Address, access: &Access) -> Result<Self, ServerFailure> {
         let socket = Socket::open(address, access.was_there, access.patience)?;
         match address {
             #[cfg(feature = "tls")]
             Address::Tcp { host, has_tls: true, .. } => {
-                Connection::over(tls::shake_hands(host, socket)?, false, access)
+                Connection::over(tls::handshake(host, socket)?, false, access)
             }
             Address::Tcp { .. } => Connection::over(socket, true, access),
             Address::Unix(_) => Connection::over(socket, false, access),
@@ -50,7 +50,7 @@ impl Connection {
         stream: impl Stream + 'static,
         may_want_tls: bool,
         &Access { server, patience, .. }: &Access,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ServerFailure> {
         let mut connection = Connection {
             stream: Box::new(stream),
             parser: Parser::new(),
@@ -63,20 +63,20 @@ impl Connection {
             let mut login = cmd("AUTH");
             login.arg(&server.user).arg(server.password.as_deref().unwrap_or_default());
             connection.ask(&login).map_err(|error| match error.code() {
-                Some(code) => Failure::of_presenting(code),
+                Some(code) => ServerFailure::of_presenting(code),
                 None => connection.failure(&error),
             })?;
         }
         if server.db > 0 {
             connection.ask(cmd("SELECT").arg(server.db)).map_err(|error| match error.code() {
-                Some("ERR") => Failure::refused(format!("it has no database {} to select", server.db)),
+                Some("ERR") => ServerFailure::refused(format!("it has no database {} to select", server.db)),
                 _ => connection.failure(&error),
             })?;
         }
         Ok(connection)
     }
 
-    pub(super) fn set_patience(&mut self, patience: Patience) {
+    pub(super) fn set_patience(&mut self, patience: Timeouts) {
         self.patience = patience;
     }
 
@@ -85,7 +85,6 @@ impl Connection {
         self.is_asking = is_asking;
     }
 
-    /// What it says to a command.
     pub(super) fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
         let mut commands = pipe();
         if self.is_asking {
@@ -95,7 +94,6 @@ impl Connection {
         values.pop().unwrap_or(Value::Nil).extract_error()
     }
 
-    /// What it says to each of several commands.
     pub(super) fn ask_all(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
         self.stream.socket().expect_answer(self.patience.until());
         self.stream.write_all(&commands.get_packed_pipeline()).and_then(|()| self.stream.flush())?;
@@ -106,14 +104,14 @@ impl Connection {
     }
 
     /// Asks what is answered in one way only.
-    pub(super) fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Failure> {
+    pub(super) fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, ServerFailure> {
         let value = self.ask(command).map_err(|error| self.failure(&error))?;
-        from_redis_value(value).map_err(|_| Failure::nonsense())
+        from_redis_value(value).map_err(|_| ServerFailure::nonsense())
     }
 
     /// Waits until `count` replicas have all that was written by this connection; before anything `is_written`, only
-    /// once: whether there are so many, as otherwise all would be booked in vain.
-    pub(super) fn replicate(&mut self, count: u32, is_written: bool) -> Result<(), Failure> {
+    /// once: whether there are enough, as otherwise all would be booked in vain.
+    pub(super) fn replicate(&mut self, count: u32, is_written: bool) -> Result<(), ServerFailure> {
         if count == 0 || (self.has_replicas && !is_written) {
             return Ok(());
         }
@@ -125,9 +123,9 @@ impl Connection {
                 Ok(())
             }
             Ok(Value::Int(found)) => {
-                Err(Failure::away(format!("{found} of {count} replicas have what was booked")))
+                Err(ServerFailure::away(format!("{found} of {count} replicas have what was booked")))
             }
-            Ok(_) => Err(Failure::nonsense()),
+            Ok(_) => Err(ServerFailure::nonsense()),
             // As it is a replica itself: the booking will tell who is not.
             Err(error) if !is_written && error.code() == Some("ERR") => Ok(()),
             Err(error) => Err(self.failure(&error)),
@@ -135,10 +133,10 @@ impl Connection {
     }
 
     /// What an error means that came of this connection.
-    pub(super) fn failure(&self, error: &RedisError) -> Failure {
-        match Failure::of(error) {
-            Failure::Away(why) if self.may_want_tls && !error.is_timeout() => {
-                Failure::Away(format!("{why}; if that port is for TLS, write rediss://"))
+    pub(super) fn failure(&self, error: &RedisError) -> ServerFailure {
+        match ServerFailure::of(error) {
+            ServerFailure::Away(why) if self.may_want_tls && !error.is_timeout() => {
+                ServerFailure::Away(format!("{why}; if that port is for TLS, write rediss://"))
             }
             failure => failure,
         }

@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use crate::config::format_duration;
 use crate::time::Time;
 
-/// A round trip has to fit into D so many times.
+/// The number of round trips that D has to be long enough for.
 pub(super) const ROUND_TRIPS: u64 = 3;
 
-/// The first answers of a busy machine are slow: so many are waited for until one is fast enough.
+/// The first answers of a busy machine are slow: this number is waited for until one is fast enough.
 const TRIALS: usize = 8;
 
-/// While margins are chosen by it, any will do after so many nanoseconds.
+/// While margins are chosen by it, any will do after this number of nanoseconds.
 pub(super) const CHOOSING: u64 = 50_000_000;
 
-/// How long an answer to `probe` takes at best, in nanoseconds. One that comes within `enough` ends it, or after `longest`
-/// any but the first, which may have had the script to send.
+/// How long an answer to `probe` takes at best, in nanoseconds. One that comes within `enough` ends it, or after
+/// `longest` any but the first, which may have had the script to send.
 pub(super) fn round_trip(
     now: &dyn Fn() -> Time,
     (enough, longest): (u64, u64),
-    mut probe: impl FnMut() -> Result<(), Failure>,
-) -> Result<u64, Failure> {
+    mut probe: impl FnMut() -> Result<(), ServerFailure>,
+) -> Result<u64, ServerFailure> {
     let start = now();
     let mut nearest = u64::MAX;
     for trial in 0..TRIALS {
@@ -36,12 +36,12 @@ pub(super) fn round_trip(
     Ok(nearest)
 }
 
-/// The margin that fits answers that take so long, in nanoseconds.
+/// The margin, in nanoseconds, that fits answers which take this long.
 pub(super) fn required_margin(round_trip: u64) -> u64 {
     round_trip.saturating_mul(ROUND_TRIPS).next_multiple_of(100_000)
 }
 
-/// Why a state cannot begin if answers take so many nanoseconds, and what to do about it.
+/// Why a state cannot begin if answers take this number of nanoseconds, and what to do about it.
 pub(super) fn too_far(round_trip: u64, deadline: u64) -> String {
     format!(
         "its answers take {}, which is too long for releases that may be {} late: give every limit margin={} or more",
@@ -51,11 +51,12 @@ pub(super) fn too_far(round_trip: u64, deadline: u64) -> String {
     )
 }
 
-/// Why nothing is released while answers take so many nanoseconds, and what to do if they go on to. It is in force among all
-/// who share the state how late a release may be.
+/// Why nothing is released while answers take that long, in nanoseconds, and what to do if they go on to. It is in
+/// force among all who share the state how late a release may be.
 pub(super) fn too_slow(round_trip: u64, deadline: u64) -> String {
     format!(
-        "its answers take {}, which is too long for the margin of this state, {}: unless they get faster, begin it anew \
+        "its answers take {}, which is too long for the margin of this state, {}: unless they get faster, \
+         begin it anew \
          with margin={} or more in every limit of all runs",
         roughly(round_trip),
         roughly(deadline),

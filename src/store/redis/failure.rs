@@ -13,9 +13,8 @@ const LONGEST: usize = 200;
 
 pub(super) const TOO_LATE: &str = "no answer in time";
 
-/// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ServerFailure {
     /// It may pass: try again.
     Away(String),
     /// Another node of the cluster is to be asked, HOST:PORT; whether only once, as the key is on its way there.
@@ -26,56 +25,56 @@ pub(super) enum Failure {
     Final(StoreError),
 }
 
-impl Failure {
+impl ServerFailure {
     pub(super) fn away(why: impl Into<String>) -> Self {
-        Failure::Away(why.into())
+        ServerFailure::Away(why.into())
     }
 
     pub(super) fn nonsense() -> Self {
-        Failure::away("its answer makes no sense")
+        ServerFailure::away("its answer makes no sense")
     }
 
     pub(super) fn refused(why: impl std::fmt::Display) -> Self {
-        Failure::bad(Exit::BadStore, anyhow!("{why}"))
+        ServerFailure::bad(Exit::BadStore, anyhow!("{why}"))
     }
 
     pub(super) fn bad(exit: Exit, error: Error) -> Self {
-        Failure::Final(StoreError { exit, error })
+        ServerFailure::Final(StoreError { exit, error })
     }
 
     /// Of connecting to a place.
     pub(super) fn of_connecting(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::PermissionDenied => Failure::refused(error),
-            io::ErrorKind::TimedOut => Failure::away(TOO_LATE),
-            _ => Failure::away(shown(&error.to_string())),
+            io::ErrorKind::PermissionDenied => ServerFailure::refused(error),
+            io::ErrorKind::TimedOut => ServerFailure::away(TOO_LATE),
+            _ => ServerFailure::away(shown(&error.to_string())),
         }
     }
 
     /// Of anything that was asked.
     pub(super) fn of(error: &RedisError) -> Self {
         if let Some((node, _)) = error.redirect_node() {
-            return Failure::Redirect(node.to_owned(), error.code() == Some("ASK"));
+            return ServerFailure::Redirect(node.to_owned(), error.code() == Some("ASK"));
         }
         if let Some(code) = error.code() {
             return of_reply(code, error.detail().unwrap_or_default());
         }
         match error.kind() {
-            _ if error.is_timeout() => Failure::away(TOO_LATE),
-            ErrorKind::Parse => Failure::away("what it answers is not the protocol of Redis"),
-            _ => Failure::away(shown(&error.to_string())),
+            _ if error.is_timeout() => ServerFailure::away(TOO_LATE),
+            ErrorKind::Parse => ServerFailure::away("what it answers is not the protocol of Redis"),
+            _ => ServerFailure::away(shown(&error.to_string())),
         }
     }
 
     /// What it is once it is not tried again.
     pub(super) fn given_up(self) -> StoreError {
         let why = match self {
-            Failure::Final(error) => return error,
-            Failure::OtherLimits(limits) => {
+            ServerFailure::Final(error) => return error,
+            ServerFailure::OtherLimits(limits) => {
                 return StoreError { exit: Exit::BadState, error: anyhow!("it is kept for {limits}") };
             }
-            Failure::Away(why) => why,
-            Failure::Redirect(..) => "the keys of its cluster are being moved".to_owned(),
+            ServerFailure::Away(why) => why,
+            ServerFailure::Redirect(..) => "the keys of its cluster are being moved".to_owned(),
         };
         StoreError { exit: Exit::StoreAway, error: anyhow!(why) }
     }
@@ -84,7 +83,9 @@ impl Failure {
     pub(super) fn of_presenting(code: &str) -> Self {
         match PASSING.contains(&code) {
             true => of_reply(code, ""),
-            false => Failure::refused(format!("it does not accept the user and password ({})", shown(code))),
+            false => {
+                ServerFailure::refused(format!("it does not accept the user and password ({})", shown(code)))
+            }
         }
     }
 }
@@ -97,7 +98,7 @@ const PASSING: [&str; 5] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRY
 const HOPELESS: [(&str, &str); 10] = [
     ("WRONGPASS", "it does not accept the user and password"),
     ("NOAUTH", "it asks for a password"),
-    // What it says to so many arguments.
+    // What it says to this number of arguments.
     ("unauthenticated", "it asks for a password (NOAUTH)"),
     ("NOPERM", MAY_NOT),
     ("ACL failure", MAY_NOT),
@@ -111,15 +112,15 @@ const HOPELESS: [(&str, &str); 10] = [
 const MAY_NOT: &str = "its user lacks a permission that 'man throttle-state' lists";
 const MISSING: &str = "it does not know the command";
 
-fn of_reply(code: &str, detail: &str) -> Failure {
+fn of_reply(code: &str, detail: &str) -> ServerFailure {
     let reply = format!("{} {}", shown(code), shown(detail));
     if reply.contains("the state of throttle is damaged") {
-        return Failure::bad(Exit::BadState, anyhow!("{reply}"));
+        return ServerFailure::bad(Exit::BadState, anyhow!("{reply}"));
     }
     match HOPELESS.iter().find(|(word, _)| reply.contains(word)) {
-        Some((_, why)) => Failure::refused(format!("{why}: {reply}")),
-        None if reply.trim().is_empty() => Failure::away("it answers with an error and no reason"),
-        None => Failure::away(reply.trim_end()),
+        Some((_, why)) => ServerFailure::refused(format!("{why}: {reply}")),
+        None if reply.trim().is_empty() => ServerFailure::away("it answers with an error and no reason"),
+        None => ServerFailure::away(reply.trim_end()),
     }
 }
 
@@ -132,10 +133,10 @@ fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn exit(failure: &Failure) -> Option<Exit> {
+    fn exit(failure: &ServerFailure) -> Option<Exit> {
         match failure {
-            Failure::Away(_) | Failure::Redirect(..) | Failure::OtherLimits(_) => None,
-            Failure::Final(error) => Some(error.exit),
+            ServerFailure::Away(_) | ServerFailure::Redirect(..) | ServerFailure::OtherLimits(_) => None,
+            ServerFailure::Final(error) => Some(error.exit),
         }
     }
 
@@ -176,14 +177,14 @@ mod tests {
     #[test]
     fn an_error_without_a_reason_is_told_as_such() {
         for code in ["", " "] {
-            let Failure::Away(why) = of_reply(code, "") else { panic!("there is hope") };
+            let ServerFailure::Away(why) = of_reply(code, "") else { panic!("there is hope") };
             assert_eq!(why, "it answers with an error and no reason");
         }
     }
 
     #[test]
     fn a_terminal_is_not_told_what_to_do() {
-        let Failure::Away(why) = of_reply("ERR", "\u{1b}[2Jboo") else { panic!("there is hope") };
+        let ServerFailure::Away(why) = of_reply("ERR", "\u{1b}[2Jboo") else { panic!("there is hope") };
         assert_eq!(why, "ERR \\u{1b}[2Jboo");
     }
 }

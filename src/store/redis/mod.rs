@@ -15,24 +15,25 @@
 //!
 //! # In a cluster
 //!
-//! One key is in one slot, and goes to another node as one. Each booking checks the policy that is kept under its key; a
-//! run with keys checks that of the name as well, when it begins and now and then, which another node may keep. Each
+//! One key is in one slot, and goes to another node as one. Each booking checks the policy that is kept under its key;
+//! a run with keys checks that of the name as well, when it begins and now and then, which another node may keep. Each
 //! node has a clock of its own. If the node that takes over a key has one that is ahead, slots would come too early by
 //! as much, so it is distrusted, as after a step, and gets no slots back that the other one gave.
 //!
 //! A replica that is promoted may lack bookings whose slots are about to be used, and the next who asks gets the same
-//! ones, unless it is who booked them. With `replicas=`, no slot is used before `WAIT` says that so many have it.
+//! ones, unless it is who booked them. With `replicas=`, no slot is used before `WAIT` says that this number of them
+//! has it.
 //!
 //! # The calendar
 //!
 //! A server knows no zones. With each booking it is told when periods begin and at which hours limits are asked (see
-//! `calendar`), on its own clock, which is the one that counts. It keeps the last period that was used: what was over does not
-//! begin anew, also when its clock is set back.
+//! `calendar`), on its own clock, which is the one that counts. It keeps the last period that was used: what was over
+//! does not begin anew, also when its clock is set back.
 //!
 //! # When the server is near
 //!
-//! Then slots may be good for less than a millisecond, of which an answer takes its part. A server that has slept is woken
-//! by a question that books nothing. What comes too late is given back and asked for again at once.
+//! Then slots may be good for less than a millisecond, of which an answer takes its part. A server that has slept is
+//! woken by a question that books nothing. What comes too late is given back and asked for again at once.
 //!
 //! # When the server is away
 //!
@@ -47,6 +48,7 @@ mod connection;
 mod distance;
 mod failure;
 mod hash_slot;
+mod name_check;
 mod nodes;
 mod observations;
 mod offline;
@@ -67,17 +69,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use self::asking::SHORT;
-use self::clock::Micros;
-use self::failure::Failure;
-use self::nodes::Nodes;
+use self::asking::{Asked, Asker, SHORT};
+use self::failure::ServerFailure;
+use self::name_check::NameCheck;
 use self::observations::Observations;
+pub use self::offline::book_over;
 pub(super) use self::reset::reset;
 use self::retries::persist;
-use self::returnable::Returnable;
-use self::script::{Booking, Found};
+use self::returnable::{NodeSlot, Returnable};
+use self::script::Found;
 use self::shared_policy::SharedPolicy;
-use self::socket::Patience;
+use self::socket::Timeouts;
 pub(super) use self::upkeep::{hold, status};
 use super::{Answer, Order, Policy, Reach, Slot, Store, StoreError, Tell};
 use crate::config::{Rate, Server};
@@ -87,26 +89,18 @@ use crate::time::Time;
 /// For how long slots are given back at most.
 const GIVING_BACK: Duration = Duration::from_millis(200);
 
-/// So often it is asked in a row as an answer is not to be used.
+/// The number of times that it is asked in a row, as long as no answer can be used.
 const CORRECTIONS: usize = 4;
 
 /// Keeps limits in a Redis server, by the server's clock.
 pub struct RedisStore {
-    server: Server,
+    asker: Asker,
     timeout: Duration,
-    now: Box<dyn Fn() -> Time + Send>,
     shared_policy: SharedPolicy,
-    booking: Booking,
-    nodes: Nodes,
+    name: NameCheck,
     observations: Observations,
-    began: Micros,
-    is_near: bool,
-    has_told_reach: bool,
-    /// Until when it is on record that nobody uses the name of our keys for other limits.
-    claimed_until: Option<Time>,
-    /// Until when all keys are held, as of when it was asked.
-    name_held: Option<(Time, Option<Time>)>,
     returnable: Returnable,
+    has_told_reach: bool,
     warning: Option<String>,
     tell: Option<Tell>,
 }
@@ -139,43 +133,38 @@ impl RedisStore {
         now: impl Fn() -> Time + Send + 'static,
     ) -> Self {
         RedisStore {
+            asker: Asker::new(server, now),
             timeout,
-            now: Box::new(now),
             shared_policy: SharedPolicy::new(policy, &[]),
-            booking: Booking::new(),
-            nodes: Nodes::new(server.clone()),
-            server,
+            name: NameCheck::default(),
             observations: Observations::default(),
-            began: 0,
-            is_near: false,
-            has_told_reach: false,
-            claimed_until: None,
-            name_held: None,
             returnable: Returnable::default(),
+            has_told_reach: false,
             warning: None,
             tell: None,
         }
     }
 
     /// Asks once; again, if the answer came too late, or says that none could be trusted, or that margins are others.
-    fn attempt(&mut self, whole: &Order, patience: Patience) -> Result<Answer, Failure> {
+    fn attempt(&mut self, whole: &Order, patience: Timeouts) -> Result<Answer, ServerFailure> {
         let (mut why, mut given) = (String::new(), Vec::new());
         for _ in 0..CORRECTIONS {
-            let asked = self.meet(whole, patience);
-            let held = self.held_by_name(whole).map(|_| Order { count: 0, ..whole.clone() });
+            let checked = self.name.check(&mut self.asker, &mut self.shared_policy, whole, patience);
+            let held = self.name.held(whole, &self.asker.now).map(|_| Order { count: 0, ..whole.clone() });
             let order = held.as_ref().unwrap_or(whole);
             // What is given back is given back once.
-            let asked = match asked.and_then(|()| self.ask(order, &mem::take(&mut given), patience)) {
-                Err(Failure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {
-                    (self.is_near, self.has_told_reach) = (false, false);
+            let given_back = mem::take(&mut given);
+            let asked = match checked.and_then(|()| self.ask(order, &given_back, patience)) {
+                Err(ServerFailure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {
+                    (self.name.is_near, self.has_told_reach) = (false, false);
                     "the state has other margins again and again".clone_into(&mut why);
                     continue;
                 }
-                Err(Failure::OtherLimits(theirs)) => return Err(self.disagreement(&theirs)),
+                Err(ServerFailure::OtherLimits(theirs)) => return Err(self.disagreement(&theirs)),
                 asked => asked?,
             };
-            if let Some(doubt) = self.doubt(order, &asked) {
-                self.warn(doubt);
+            if let Some(change) = self.check_clock(order, &asked) {
+                self.warn(change);
                 "its clock is set forward again and again".clone_into(&mut why);
                 continue;
             }
@@ -183,29 +172,38 @@ impl RedisStore {
                 "its clock shows another time again and again".clone_into(&mut why);
                 continue;
             }
-            self.note(order, &asked);
+            self.observe(order, &asked);
             self.tell_reach();
             match self.answer(order, &asked) {
                 // It may be by chance.
-                Err(Failure::Away(late)) if self.policy().deadline < SHORT => {
+                Err(ServerFailure::Away(late)) if self.policy().deadline < SHORT => {
                     (why, given) = (late, asked.slots());
                 }
-                answer => return answer.map(|answer| self.heed_name(whole, answer)),
+                answer => {
+                    return answer.map(|answer| self.name.heed(whole, answer, &self.asker.now));
+                }
             }
         }
-        Err(Failure::Away(why))
+        Err(ServerFailure::Away(why))
+    }
+
+    /// Books what an order asks for, and gives back slots of whichever node is asked.
+    fn ask(&mut self, order: &Order, given: &[NodeSlot], patience: Timeouts) -> Result<Asked, ServerFailure> {
+        self.asker.ask(&mut self.shared_policy, &self.observations, (order, given), patience)
     }
 
     fn policy(&self) -> &Policy {
         &self.shared_policy.policy
     }
 
-    fn disagreement(&self, theirs: &str) -> Failure {
-        let (server, name, ours) = (&self.server, self.server.name(), &self.policy().text);
+    fn disagreement(&self, theirs: &str) -> ServerFailure {
+        let (server, ours) = (&self.asker.server, &self.policy().text);
+        let name = server.name();
         let error = anyhow!(
-            "'{name}' is kept for other limits: {theirs} there, {ours} here: give the same limits or another name, or begin anew by 'throttle --reset-state -s {server}'"
+            "'{name}' is kept for other limits: {theirs} there, {ours} here: give the same limits or another \
+             name, or begin anew by 'throttle --reset-state -s {server}'"
         );
-        Failure::bad(Exit::BadState, error)
+        ServerFailure::bad(Exit::BadState, error)
     }
 
     /// Only once something was booked is it known what the margins are.
@@ -223,7 +221,7 @@ impl Store for RedisStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         let tell = self.tell.clone();
         let told = |why| tell.iter().for_each(|tell| tell(String::clone(&why)));
-        persist(&self.server.clone(), self.timeout, told, |patience| self.attempt(order, patience))
+        persist(&self.asker.server.clone(), self.timeout, told, |patience| self.attempt(order, patience))
     }
 
     fn tell_waits_to(&mut self, tell: Tell) {
@@ -238,7 +236,7 @@ impl Store for RedisStore {
         }
         let order = Order { count: 0, turn: None, ..order.clone() };
         // Not a second time after an answer that is lost: somebody else may have them by then.
-        let _ = self.ask(&order, &given, Patience { each: GIVING_BACK, end: Instant::now() + GIVING_BACK });
+        let _ = self.ask(&order, &given, Timeouts { each: GIVING_BACK, end: Instant::now() + GIVING_BACK });
         Ok(())
     }
 }

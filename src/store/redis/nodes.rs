@@ -10,19 +10,18 @@ use std::ops::RangeInclusive;
 use redis::{Value, cmd, from_redis_value, from_redis_value_ref};
 
 use super::connection::{Access, Connection};
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::hash_slot::hash_slot;
 use super::sentinel;
-use super::socket::Patience;
+use super::socket::Timeouts;
 use crate::config::{Address, Server};
 
-/// So often one question is passed on.
+/// The number of times that one question is passed on.
 const REDIRECTS: usize = 5;
 
 /// The largest clusters have a thousand.
 const MOST_NODES: usize = 4096;
 
-/// One of the nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(super) struct NodeId(pub(super) usize);
 
@@ -43,7 +42,7 @@ pub(super) struct Nodes {
 }
 
 /// Connects to an address, as [`Connection::open`] does.
-pub(super) type Dial = Box<dyn FnMut(&Address, &Access) -> Result<Connection, Failure> + Send>;
+pub(super) type Dial = Box<dyn FnMut(&Address, &Access) -> Result<Connection, ServerFailure> + Send>;
 
 impl Nodes {
     pub(super) fn new(server: Server) -> Self {
@@ -68,9 +67,9 @@ impl Nodes {
     pub(super) fn ask<T>(
         &mut self,
         key: &[u8],
-        patience: Patience,
-        mut question: impl FnMut(NodeId, &mut Connection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        patience: Timeouts,
+        mut question: impl FnMut(NodeId, &mut Connection) -> Result<T, ServerFailure>,
+    ) -> Result<T, ServerFailure> {
         let slot = hash_slot(key);
         let mut node = self.keeper(slot, patience)?;
         let mut is_for_once = false;
@@ -79,21 +78,21 @@ impl Nodes {
                 connection.set_asking(is_for_once);
                 question(node, connection)
             });
-            let Err(Failure::Redirect(name, is_moving)) = answer else { return answer };
+            let Err(ServerFailure::Redirect(name, is_moving)) = answer else { return answer };
             (node, is_for_once) = (self.node_at(node, &name)?, is_moving);
             if !is_for_once {
                 self.by_slot.insert(slot, node);
             }
         }
-        Err(Failure::away("its nodes name each other as the one to ask"))
+        Err(ServerFailure::away("its nodes name each other as the one to ask"))
     }
 
     /// Asks each node that keeps keys.
     pub(super) fn ask_all(
         &mut self,
-        patience: Patience,
-        mut question: impl FnMut(&mut Connection) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        patience: Timeouts,
+        mut question: impl FnMut(&mut Connection) -> Result<(), ServerFailure>,
+    ) -> Result<(), ServerFailure> {
         self.by_slot.clear();
         let entry = self.entry;
         self.learn(entry, patience)?;
@@ -104,11 +103,11 @@ impl Nodes {
         keepers.into_iter().try_for_each(|node| self.ask_node(node, patience, &mut question))
     }
 
-    fn keeper(&mut self, slot: u16, patience: Patience) -> Result<NodeId, Failure> {
+    fn keeper(&mut self, slot: u16, patience: Timeouts) -> Result<NodeId, ServerFailure> {
         if !self.by_slot.contains_key(&slot) && self.known[self.entry.0].connection.is_none() {
             self.ask_node(self.entry, patience, |_| Ok(()))?;
             // Who may not ask for the map is told by and by.
-            if let Err(failure @ Failure::Away(_)) = self.learn(self.entry, patience) {
+            if let Err(failure @ ServerFailure::Away(_)) = self.learn(self.entry, patience) {
                 return Err(failure);
             }
         }
@@ -118,17 +117,17 @@ impl Nodes {
     fn ask_node<T>(
         &mut self,
         node: NodeId,
-        patience: Patience,
-        question: impl FnOnce(&mut Connection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        patience: Timeouts,
+        question: impl FnOnce(&mut Connection) -> Result<T, ServerFailure>,
+    ) -> Result<T, ServerFailure> {
         let answer = self.connect(node, patience).and_then(question);
         answer.map_err(|failure| match failure {
-            Failure::Away(why) => Failure::Away(self.lose(node, why)),
+            ServerFailure::Away(why) => ServerFailure::Away(self.lose(node, why)),
             failure => failure,
         })
     }
 
-    fn connect(&mut self, node: NodeId, patience: Patience) -> Result<&mut Connection, Failure> {
+    fn connect(&mut self, node: NodeId, patience: Timeouts) -> Result<&mut Connection, ServerFailure> {
         let Node { address, connection } = &mut self.known[node.0];
         if connection.is_none() {
             let access = Access { server: &self.server, was_there: self.was_there, patience };
@@ -144,7 +143,7 @@ impl Nodes {
         Ok(connection)
     }
 
-    /// After a failure a node is not asked by what is known, but whichever comes next, who knows better.
+    /// Forgets what a node that failed was known to keep. If it was the one to ask first, the next one is from now on.
     fn lose(&mut self, node: NodeId, why: String) -> String {
         self.known[node.0].connection = None;
         self.by_slot.retain(|_, keeper| *keeper != node);
@@ -160,7 +159,7 @@ impl Nodes {
     }
 
     /// Learns from a node who the nodes are, and what they keep.
-    fn learn(&mut self, teller: NodeId, patience: Patience) -> Result<(), Failure> {
+    fn learn(&mut self, teller: NodeId, patience: Timeouts) -> Result<(), ServerFailure> {
         let ranges: Vec<Vec<Value>> = self.ask_node(teller, patience, |connection| {
             match connection.ask(cmd("CLUSTER").arg("SLOTS")) {
                 Ok(ranges) => Ok(from_redis_value(ranges).unwrap_or_default()),
@@ -182,9 +181,9 @@ impl Nodes {
     }
 
     /// The node that `teller` calls HOST:PORT, of which the host may be missing.
-    fn node_at(&mut self, teller: NodeId, name: &str) -> Result<NodeId, Failure> {
+    fn node_at(&mut self, teller: NodeId, name: &str) -> Result<NodeId, ServerFailure> {
         let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-        let (host, port) = parts.ok_or_else(|| Failure::away("it redirects to nowhere"))?;
+        let (host, port) = parts.ok_or_else(|| ServerFailure::away("it redirects to nowhere"))?;
         let (here, has_tls) = match &self.known[teller.0].address {
             Address::Tcp { host, has_tls, .. } => (host.as_str(), *has_tls),
             Address::Unix(_) => ("127.0.0.1", false),
@@ -196,7 +195,7 @@ impl Nodes {
             return Ok(NodeId(number));
         }
         if self.known.len() == MOST_NODES {
-            return Err(Failure::away("it names more and more nodes"));
+            return Err(ServerFailure::away("it names more and more nodes"));
         }
         self.known.push(Node { address, connection: None });
         Ok(NodeId(self.known.len() - 1))

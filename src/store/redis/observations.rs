@@ -1,19 +1,19 @@
-//! What this process has seen of each limit and each clock, and so can tell whether what is kept is all that was booked,
-//! and as old as it looks.
+//! What this process has seen of each limit and each clock, and so can tell whether what is kept is all that was
+//! booked, and as old as it looks.
 
 use std::collections::HashMap;
 
 use super::asking::Asked;
-use super::calendar::Calendar;
+use super::calendar::ScriptCalendar;
 use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
-use super::script::{Charge, Seen};
+use super::script::{ScriptCharge, Seen};
 use super::terms::ScriptTerms;
 use crate::charge::Key;
 use crate::store::{Order, Overruns};
 use crate::time::{Time, shown};
 
-/// So many keys are kept before it is looked which of them have settled.
+/// The number of keys above which those that matter no more are evicted.
 const FEW: usize = 1024;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,16 +30,16 @@ struct Observation {
 #[derive(Debug, Default)]
 pub(super) struct Observations {
     by_key: HashMap<Key, Box<[Observation]>>,
-    tidy_beyond: usize,
+    evict_beyond: usize,
     clocks: HashMap<NodeId, ServerClock>,
 }
 
 impl Observations {
-    /// Why what was asked for may be younger than it looks by the clock that answered, unless it was distrusted already.
-    /// The next charges say so.
+    /// Why what was asked for may be younger than it looks by the clock that answered, unless it was distrusted
+    /// already. The next charges say so.
     ///
     /// Nothing matters for longer than `memory` nanoseconds.
-    pub(super) fn doubt(
+    pub(super) fn check_clock(
         &mut self,
         key: &Key,
         asked: &Asked,
@@ -78,17 +78,16 @@ impl Observations {
         let observations = self.by_key.get(key)?;
         observations
             .iter()
-            .find(|observation| observation.seen.settled > now)
+            .find(|observation| observation.seen.matters_until > now)
             .map(|observation| observation.node)
     }
 
-    /// What an order charges, if it is given to `node`.
-    pub(super) fn charges(&self, order: &Order, terms: &[ScriptTerms], node: NodeId) -> Vec<Charge> {
+    pub(super) fn charges(&self, order: &Order, terms: &[ScriptTerms], node: NodeId) -> Vec<ScriptCharge> {
         let limits = terms.iter().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
         let charge = |(index, (&terms, &cost))| {
             let seen = self.of(&order.key, index).seen;
             let is_distrusted = self.is_distrusted(&order.key, index, node);
-            Charge { index, terms, cost, seen, is_distrusted, calendar: Calendar::default() }
+            ScriptCharge { index, terms, cost, seen, is_distrusted, calendar: ScriptCalendar::default() }
         };
         limits.map(charge).collect()
     }
@@ -110,7 +109,7 @@ impl Observations {
     }
 
     /// Notes what is kept under `key` of `limits` limits.
-    pub(super) fn note(&mut self, key: &Key, asked: &Asked, limits: usize) {
+    pub(super) fn add(&mut self, key: &Key, asked: &Asked, limits: usize) {
         let (node, now) = (asked.node, asked.booked.now);
         let clock = self.clocks.entry(node).or_default();
         clock.forward_until = clock.forward_until.filter(|&until| now < until);
@@ -120,16 +119,16 @@ impl Observations {
         for (charge, &seen) in asked.charges.iter().zip(&asked.booked.seen) {
             observations[charge.index] = Observation { seen, node, forward_until, is_distrusted: false };
         }
-        self.tidy(now);
+        self.evict(now);
     }
 
     /// Forgets what matters no more, now and then.
-    fn tidy(&mut self, now: Micros) {
-        if self.by_key.len() > self.tidy_beyond.max(FEW) {
+    fn evict(&mut self, now: Micros) {
+        if self.by_key.len() > self.evict_beyond.max(FEW) {
             self.by_key.retain(|_, observations| {
-                observations.iter().any(|observation| observation.seen.settled > now)
+                observations.iter().any(|observation| observation.seen.matters_until > now)
             });
-            self.tidy_beyond = FEW + 2 * self.by_key.len();
+            self.evict_beyond = FEW + 2 * self.by_key.len();
         }
     }
 }
@@ -147,7 +146,7 @@ mod tests {
         Key::from_slice(name.as_bytes())
     }
 
-    fn asked(node: NodeId, now: Micros, settled: Micros) -> Asked {
+    fn asked(node: NodeId, now: Micros, matters_until: Micros) -> Asked {
         let terms = ScriptTerms {
             algorithm: crate::config::Algorithm::Sliding,
             count: 1,
@@ -156,15 +155,15 @@ mod tests {
             starts_empty: false,
             log: 0,
         };
-        let charge = Charge {
+        let charge = ScriptCharge {
             index: 0,
             terms,
             cost: 1,
             seen: Seen::default(),
             is_distrusted: false,
-            calendar: Calendar::default(),
+            calendar: ScriptCalendar::default(),
         };
-        let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, settled, ..Seen::default() }];
+        let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, matters_until, ..Seen::default() }];
         let (slots, found) = (Vec::new(), Found::Nothing);
         let booked =
             BookedSlots { now, ask_again: None, turn: None, found, is_kept: true, held: None, slots, seen };
@@ -176,17 +175,17 @@ mod tests {
     fn each_limit_is_distrusted_until_it_was_asked_again_or_all_is_over() {
         let mut observations = Observations::default();
         let (a, b) = (key("a"), key("b"));
-        observations.note(&a, &asked(HERE, 10, 20), 1);
-        assert_eq!(observations.doubt(&a, &asked(HERE, 10, 20), 0, 50_000), None);
+        observations.add(&a, &asked(HERE, 10, 20), 1);
+        assert_eq!(observations.check_clock(&a, &asked(HERE, 10, 20), 0, 50_000), None);
         assert!(!observations.is_distrusted(&a, 0, HERE));
         let mut stepped = asked(HERE, 50, 20);
         (stepped.exchange.asked, stepped.exchange.answered) = (Time(11_000), Time(11_000));
-        assert_eq!(observations.doubt(&a, &stepped, 0, 50_000), Some("its clock was set forward"));
+        assert_eq!(observations.check_clock(&a, &stepped, 0, 50_000), Some("its clock was set forward"));
         assert!(observations.is_distrusted(&a, 0, HERE) && observations.is_distrusted(&b, 0, HERE));
         assert!(!observations.is_distrusted(&a, 0, THERE));
-        observations.note(&a, &asked(HERE, 50, 120), 1);
+        observations.add(&a, &asked(HERE, 50, 120), 1);
         assert!(!observations.is_distrusted(&a, 0, HERE) && observations.is_distrusted(&b, 0, HERE));
-        observations.note(&a, &asked(HERE, 100, 120), 1);
+        observations.add(&a, &asked(HERE, 100, 120), 1);
         assert!(!observations.is_distrusted(&b, 0, HERE));
     }
 
@@ -194,23 +193,26 @@ mod tests {
     fn a_key_that_moved_is_distrusted_until_it_was_asked_again() {
         let mut observations = Observations::default();
         let (a, b) = (key("a"), key("b"));
-        observations.note(&a, &asked(HERE, 10, 20), 1);
+        observations.add(&a, &asked(HERE, 10, 20), 1);
         assert_eq!((observations.keeper(&a, 19), observations.keeper(&a, 20)), (Some(HERE), None));
         observations.distrust(&a);
         assert!(observations.is_distrusted(&a, 0, THERE) && !observations.is_distrusted(&b, 0, THERE));
-        observations.note(&a, &asked(THERE, 10, 30), 1);
+        observations.add(&a, &asked(THERE, 10, 30), 1);
         assert!(!observations.is_distrusted(&a, 0, THERE));
         assert_eq!(observations.keeper(&a, 20), Some(THERE));
     }
 
     #[test]
-    fn a_million_keys_take_no_memory_once_they_have_settled() {
+    fn a_million_keys_take_no_memory_once_they_matter_no_more() {
         let mut observations = Observations::default();
         for number in 0..1_000_000u64 {
             let key = Key::from_slice(&number.to_le_bytes());
-            observations.note(&key, &asked(HERE, number, number + 100), 1);
+            observations.add(&key, &asked(HERE, number, number + 100), 1);
         }
         assert!(observations.by_key.len() < 2 * FEW);
-        assert_eq!(observations.of(&Key::from_slice(&999_999u64.to_le_bytes()), 0).seen.settled, 1_000_099);
+        assert_eq!(
+            observations.of(&Key::from_slice(&999_999u64.to_le_bytes()), 0).seen.matters_until,
+            1_000_099
+        );
     }
 }

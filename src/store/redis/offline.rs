@@ -5,33 +5,31 @@ use std::time::{Duration, Instant};
 
 use super::RedisStore;
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::nodes::Dial;
-use super::socket::{Patience, Socket};
+use super::socket::{Socket, Timeouts};
 use crate::store::{Answer, Order, StoreError};
 
-/// So long is an answer waited for, though it is there already or never will be.
+/// For how long an answer is waited for, though it is there already or never will be.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-impl RedisStore {
-    /// Books by the answers that come over `streams`, one for each connection, and asks once only.
-    ///
-    /// # Errors
-    /// As for booking; [`Exit::StoreAway`](crate::exit::Exit::StoreAway) where booking would try again.
-    pub fn book_over(
-        &mut self,
-        streams: impl IntoIterator<Item = UnixStream, IntoIter: Send + 'static>,
-        order: &Order,
-    ) -> Result<Answer, StoreError> {
-        self.nodes.connect_by(dial(streams.into_iter()));
-        let answer = self.attempt(order, Patience { each: PATIENCE, end: Instant::now() + PATIENCE });
-        answer.map_err(Failure::given_up)
-    }
+/// Books by the answers that come over `streams`, one for each connection, and asks once only.
+///
+/// # Errors
+/// As for booking; [`Exit::StoreAway`](crate::exit::Exit::StoreAway) where booking would try again.
+pub fn book_over(
+    store: &mut RedisStore,
+    streams: impl IntoIterator<Item = UnixStream, IntoIter: Send + 'static>,
+    order: &Order,
+) -> Result<Answer, StoreError> {
+    store.asker.nodes.connect_by(dial(streams.into_iter()));
+    let answer = store.attempt(order, Timeouts { each: PATIENCE, end: Instant::now() + PATIENCE });
+    answer.map_err(ServerFailure::given_up)
 }
 
 fn dial(mut streams: impl Iterator<Item = UnixStream> + Send + 'static) -> Dial {
     Box::new(move |_, access| {
-        let stream = streams.next().ok_or_else(|| Failure::away("nobody answers"))?;
+        let stream = streams.next().ok_or_else(|| ServerFailure::away("nobody answers"))?;
         Connection::over(Socket::over(stream.into(), access.patience.until()), false, access)
     })
 }

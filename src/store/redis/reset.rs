@@ -5,18 +5,18 @@ use std::time::Duration;
 use redis::{Pipeline, cmd, pipe};
 
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::nodes::Nodes;
 use super::retries::persist;
 use super::script::redis_key;
 use crate::config::Server;
 use crate::store::StoreError;
 
-/// So many keys are looked at in one step: none takes the server long.
+/// The number of keys looked at in one step: none takes the server long.
 const STEP: u32 = 1000;
 
-/// Forgets all that is kept under the name of `server`, tried for as long as `timeout`. Processes that use it notice, and
-/// are silent for one window.
+/// Forgets all that is kept under the name of `server`, tried for as long as `timeout`. Processes that use it notice,
+/// and are silent for one window.
 ///
 /// # Errors
 /// As for booking.
@@ -36,7 +36,7 @@ pub(super) fn for_each_key(
     connection: &mut Connection,
     name: &str,
     command: impl Fn(&mut Pipeline, &[u8]),
-) -> Result<(), Failure> {
+) -> Result<(), ServerFailure> {
     let pattern = pattern(name);
     let mut cursor = 0;
     loop {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
-use super::failure::{Failure, TOO_LATE};
-use super::socket::Patience;
+use super::failure::{ServerFailure, TOO_LATE};
+use super::socket::Timeouts;
 use crate::config::Server;
 use crate::exit::Exit;
 use crate::store::{BEFORE_TELLING, StoreError};
@@ -14,22 +14,22 @@ use crate::store::{BEFORE_TELLING, StoreError};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// So long is one answer waited for, a quarter of all the time within these bounds.
+/// For how long one answer is waited for: a quarter of all the time, within these bounds.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 const MOST_PATIENCE: Duration = Duration::from_secs(2);
 
 const BETWEEN_TELLING: Duration = Duration::from_secs(60);
 
-/// Attempts something over and over as long as there is hope, up to `timeout`. Errors name the server. `tell` is told why it
-/// takes long.
+/// Attempts something over and over as long as there is hope, up to `timeout`. Errors name the server. `tell` is told
+/// why it takes long.
 pub(super) fn persist<T>(
     server: &Server,
     timeout: Duration,
     tell: impl Fn(String),
-    mut attempt: impl FnMut(Patience) -> Result<T, Failure>,
+    mut attempt: impl FnMut(Timeouts) -> Result<T, ServerFailure>,
 ) -> Result<T, StoreError> {
     let start = Instant::now();
-    let patience = Patience {
+    let patience = Timeouts {
         each: (timeout / 4).clamp(LEAST_PATIENCE, MOST_PATIENCE),
         // Some centuries are as good as for ever.
         end: start + timeout.min(Duration::from_secs(1 << 33)),
@@ -39,7 +39,7 @@ pub(super) fn persist<T>(
     loop {
         let why = match attempt(patience) {
             Ok(done) => return Ok(done),
-            Err(Failure::Final(StoreError { exit, error })) => {
+            Err(ServerFailure::Final(StoreError { exit, error })) => {
                 return Err(StoreError { exit, error: anyhow!("{server}: {error:#}") });
             }
             Err(failure) => failure.given_up().error.to_string(),

@@ -2,17 +2,16 @@
 
 use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value, cmd, from_redis_value};
 
-use super::calendar::Calendar;
+use super::calendar::ScriptCalendar;
 use super::clock::Micros;
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::terms::ScriptTerms;
 use crate::rule::Algorithm;
 use crate::store::hold::LOOK;
 use crate::store::ledger::{LONGEST_QUEUE, NEAR};
 use crate::store::{Order, Policy, Turn};
 
-/// The rules, and what books by all of them.
 fn code() -> String {
     [&rules(), include_str!("scripts/book.lua")].concat()
 }
@@ -41,29 +40,25 @@ pub(super) struct Seen {
     pub(super) seq: u64,
     pub(super) newest: Micros,
     /// When none of it matters any more.
-    pub(super) settled: Micros,
+    pub(super) matters_until: Micros,
     /// What releases cost, together, that were late for their slots.
     pub(super) late: u64,
     /// When no slot is too close to these any more.
     pub(super) close: Micros,
 }
 
-/// One limit that is charged.
 #[derive(Clone, Debug)]
-pub(super) struct Charge {
-    /// Which of the limits.
+pub(super) struct ScriptCharge {
     pub(super) index: usize,
     pub(super) terms: ScriptTerms,
     pub(super) cost: u64,
     pub(super) seen: Seen,
-    /// Whether all that is kept of it is to be distrusted.
     pub(super) is_distrusted: bool,
-    pub(super) calendar: Calendar,
+    pub(super) calendar: ScriptCalendar,
 }
 
-/// One booking.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request<'a> {
+pub(super) struct BookingRequest<'a> {
     /// Where it is kept.
     pub(super) key: &'a [u8],
     pub(super) policy: &'a Policy,
@@ -75,7 +70,7 @@ pub(super) struct Request<'a> {
     /// How many slots, for whom, and when.
     pub(super) order: &'a Order,
     /// What one slot is charged; nothing if it is only asked whether the limits are ours.
-    pub(super) charges: &'a [Charge],
+    pub(super) charges: &'a [ScriptCharge],
     /// Slots that are given back, which were charged as is now.
     pub(super) given: &'a [Micros],
     /// How long ago the releases were over that the order reports, if it does.
@@ -84,7 +79,7 @@ pub(super) struct Request<'a> {
     pub(super) pause: Micros,
 }
 
-impl Request<'_> {
+impl BookingRequest<'_> {
     /// Many at once make the script take long: less than D, and so that the answer comes in time.
     fn count(&self) -> u64 {
         let books = !self.charges.is_empty() && self.order.overrun.is_none();
@@ -112,7 +107,6 @@ pub(super) enum Found {
     NotCovered,
 }
 
-/// What came of a booking.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct BookedSlots {
     pub(super) now: Micros,
@@ -124,20 +118,23 @@ pub(super) struct BookedSlots {
     /// Until when nothing is booked.
     pub(super) held: Option<Micros>,
     pub(super) slots: Vec<Micros>,
-    /// One for each charge.
     pub(super) seen: Vec<Seen>,
 }
 
 /// The script, with its digest.
-pub(super) struct Booking(Script);
+pub(super) struct BookingScript(Script);
 
-impl Booking {
+impl BookingScript {
     pub(super) fn new() -> Self {
-        Booking(Script::new(&code()))
+        BookingScript(Script::new(&code()))
     }
 
     /// Books, by the script's digest if the server knows it.
-    pub(super) fn ask(&self, connection: &mut Connection, request: &Request) -> Result<BookedSlots, Failure> {
+    pub(super) fn ask(
+        &self,
+        connection: &mut Connection,
+        request: &BookingRequest,
+    ) -> Result<BookedSlots, ServerFailure> {
         let call = self.call(request);
         let mut value = connection.ask(&call);
         if value.as_ref().is_err_and(|error: &RedisError| error.kind() == NO_SCRIPT) {
@@ -146,13 +143,15 @@ impl Booking {
             value = loaded.and_then(|_| connection.ask(&call));
         }
         match value.map_err(|error| connection.failure(&error))? {
-            Value::BulkString(other) => Err(Failure::OtherLimits(other.escape_ascii().to_string())),
-            value => read(value).filter(|booked| is_sound(booked, request)).ok_or_else(Failure::nonsense),
+            Value::BulkString(other) => Err(ServerFailure::OtherLimits(other.escape_ascii().to_string())),
+            value => {
+                read(value).filter(|booked| is_sound(booked, request)).ok_or_else(ServerFailure::nonsense)
+            }
         }
     }
 
-    fn call(&self, request: &Request) -> Cmd {
-        let &Request { policy, order, charges, given, .. } = request;
+    fn call(&self, request: &BookingRequest) -> Cmd {
+        let &BookingRequest { policy, order, charges, given, .. } = request;
         let units = request.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
         let mut call = cmd("EVALSHA");
         call.arg(self.0.get_hash()).arg(1).arg(request.key);
@@ -161,11 +160,11 @@ impl Booking {
         call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
         call.arg(fingerprint(charges)).arg(given.len()).arg(u8::from(order.waits));
         call.arg(request.late()).arg(request.ago).arg(request.pause);
-        for Charge { index, terms, cost, seen, is_distrusted, calendar } in charges {
+        for ScriptCharge { index, terms, cost, seen, is_distrusted, calendar } in charges {
             call.arg(index).arg(terms.log);
             call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
             call.arg(u8::from(terms.starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
-            call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.settled);
+            call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.matters_until);
             call.arg(&calendar.periods).arg(&calendar.hours);
         }
         call.arg(given);
@@ -180,16 +179,17 @@ pub(super) fn redis_key(name: &str, key: &[u8]) -> Vec<u8> {
 }
 
 /// A number for what is charged: slots are handed on for the same only. By FNV-1a, in as many bits as a double holds.
-fn fingerprint(charges: &[Charge]) -> u64 {
+fn fingerprint(charges: &[ScriptCharge]) -> u64 {
     let numbers = charges.iter().flat_map(|charge| [charge.index as u64, charge.cost]);
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     numbers.flat_map(u64::to_be_bytes).fold(0xcbf2_9ce4_8422_2325, step) >> 11
 }
 
 /// Whether it can be what the script says to this request. Numbers below 0 have become large ones.
-fn is_sound(booked: &BookedSlots, request: &Request) -> bool {
+fn is_sound(booked: &BookedSlots, request: &BookingRequest) -> bool {
     let horizon = booked.now.saturating_add(request.policy.horizon / 1000);
-    let numbers = |seen: &Seen| [seen.epoch, seen.seq, seen.newest, seen.settled, seen.late, seen.close];
+    let numbers =
+        |seen: &Seen| [seen.epoch, seen.seq, seen.newest, seen.matters_until, seen.late, seen.close];
     let numbers = booked.seen.iter().flat_map(numbers);
     let numbers = numbers
         .chain(booked.ask_again)
@@ -208,11 +208,11 @@ fn read(value: Value) -> Option<BookedSlots> {
     let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
     let all = [Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted, Found::NotCovered];
     let found = *all.get(found)?;
-    let seen = seen.into_iter().map(|[epoch, seq, newest, settled, late, close]| Seen {
+    let seen = seen.into_iter().map(|[epoch, seq, newest, matters_until, late, close]| Seen {
         epoch,
         seq,
         newest,
-        settled,
+        matters_until,
         late,
         close,
     });
@@ -235,7 +235,7 @@ mod tests {
     use super::super::terms::terms;
     use super::*;
     use crate::charge::Key;
-    use crate::config::{Defaults, RateText};
+    use crate::config::Rate;
     use crate::store::Reserve;
 
     fn ints(numbers: &[i64]) -> Value {
@@ -257,19 +257,19 @@ mod tests {
     }
 
     fn accepted(value: Value) -> Option<BookedSlots> {
-        let rate = "1/s".parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = "1/s".parse::<Rate>().unwrap();
         let policy = Policy { horizon: 50_000, ..Policy::new(&[rate], Reserve::REMOTE) };
         let terms = terms(&policy).unwrap();
-        let charge = Charge {
+        let charge = ScriptCharge {
             index: 0,
             terms: terms[0],
             cost: 1,
             seen: Seen::default(),
             is_distrusted: false,
-            calendar: Calendar::default(),
+            calendar: ScriptCalendar::default(),
         };
         let order = Order::new(Key::new(), [1], 2);
-        let request = Request {
+        let request = BookingRequest {
             key: b"",
             policy: &policy,
             terms: &terms,
@@ -290,7 +290,10 @@ mod tests {
         assert_eq!((booked.now, booked.ask_again, booked.found), (100, None, Found::Lost));
         assert!(booked.is_kept && booked.held == Some(120));
         assert_eq!((booked.slots, booked.turn), (vec![100, 110], Some(Turn(9))));
-        assert_eq!(booked.seen, [Seen { epoch: 7, seq: 2, newest: 110, settled: 210, late: 5, close: 150 }]);
+        assert_eq!(
+            booked.seen,
+            [Seen { epoch: 7, seq: 2, newest: 110, matters_until: 210, late: 5, close: 150 }]
+        );
     }
 
     #[test]

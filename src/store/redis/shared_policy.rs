@@ -1,9 +1,9 @@
-//! The limits that all who share a state have to agree on. Margins are among them: where the user has given none, whoever is
-//! first decides.
+//! The limits that all who share a state have to agree on. Margins are among them: where the user has given none,
+//! whoever is first decides.
 
 use super::clock::Micros;
-use super::failure::Failure;
-use super::script::Request;
+use super::failure::ServerFailure;
+use super::script::BookingRequest;
 use super::terms::{ScriptTerms, terms};
 use crate::config::Rate;
 use crate::exit::Exit;
@@ -19,14 +19,16 @@ pub(super) struct SharedPolicy {
     /// The limits as the user gave them; empty if there is no margin to choose.
     rates: Vec<Rate>,
     /// Whether margins are chosen, or given.
-    pub(super) is_settled: bool,
+    pub(super) is_agreed: bool,
+    /// When the server was first asked, by its clock; 0 before.
+    pub(super) began: Micros,
 }
 
 impl SharedPolicy {
     pub(super) fn new(policy: Policy, rates: &[Rate]) -> Self {
         let is_open = rates.iter().any(|rate| rate.margin == 0);
         let rates = if is_open { rates.to_vec() } else { Vec::new() };
-        SharedPolicy { policy, terms: Vec::new(), rates, is_settled: !is_open }
+        SharedPolicy { policy, terms: Vec::new(), rates, is_agreed: !is_open, began: 0 }
     }
 
     pub(super) fn rates(&self) -> &[Rate] {
@@ -35,20 +37,31 @@ impl SharedPolicy {
 
     /// # Errors
     /// Redis cannot keep these limits, or costs, exactly.
-    pub(super) fn prepare(&mut self, order: &Order) -> Result<(), Failure> {
+    pub(super) fn prepare(&mut self, order: &Order) -> Result<(), ServerFailure> {
         let mut prepare = || {
             if self.terms.is_empty() {
                 self.terms = terms(&self.policy)?;
             }
             self.terms.iter().zip(&order.costs).try_for_each(|(terms, &cost)| terms.ensure_exact(cost))
         };
-        prepare().map_err(|error| Failure::bad(Exit::Usage, error))
+        prepare().map_err(|error| ServerFailure::bad(Exit::Usage, error))
     }
 
     /// An order that charges nothing.
-    pub(super) fn request<'a>(&'a self, key: &'a [u8], order: &'a Order, began: Micros) -> Request<'a> {
-        let SharedPolicy { policy, terms, .. } = self;
-        Request { key, policy, terms, began, keep: 0, order, charges: &[], given: &[], ago: 0, pause: 0 }
+    pub(super) fn request<'a>(&'a self, key: &'a [u8], order: &'a Order) -> BookingRequest<'a> {
+        let SharedPolicy { policy, terms, began, .. } = self;
+        BookingRequest {
+            key,
+            policy,
+            terms,
+            began: *began,
+            keep: 0,
+            order,
+            charges: &[],
+            given: &[],
+            ago: 0,
+            pause: 0,
+        }
     }
 
     /// For how many milliseconds it is on record that nobody uses the name for other limits.
@@ -57,31 +70,31 @@ impl SharedPolicy {
         (longest / 1_000_000).saturating_add(LEAST_CLAIM)
     }
 
-    /// Before anything is booked: chooses margins of at least so many nanoseconds where none are given.
-    pub(super) fn settle(&mut self, least: u64) {
-        if !self.is_settled {
+    /// Before anything is booked: chooses margins of at least this number of nanoseconds where none are given.
+    pub(super) fn choose_margins(&mut self, least: u64) {
+        if !self.is_agreed {
             let margins = self.rates.iter().map(|rate| Reserve::REMOTE.margin(rate).max(least)).collect();
             self.change_to(self.with(margins));
         }
     }
 
-    /// Agrees to the policy that a state is kept for, if it differs from ours by margins that are not given, and by nothing
-    /// else. Returns whether it does.
+    /// Agrees to the policy that a state is kept for, if it differs from ours by margins that are not given, and by
+    /// nothing else. Returns whether it does.
     pub(super) fn adopt(&mut self, theirs: &str) -> bool {
         let theirs_in_full = Policy::rates(theirs).unwrap_or_default();
         if self.rates.is_empty() || theirs_in_full.len() != self.rates.len() {
             return false;
         }
         let policy = self.with(theirs_in_full.iter().map(|rate| rate.margin).collect());
-        let is_agreed = policy.text == theirs && policy.text != self.policy.text;
-        if is_agreed {
+        let agrees = policy.text == theirs && policy.text != self.policy.text;
+        if agrees {
             self.change_to(policy);
         }
-        is_agreed
+        agrees
     }
 
     fn change_to(&mut self, policy: Policy) {
-        self.is_settled = true;
+        self.is_agreed = true;
         self.policy = policy;
         self.terms.clear();
     }
@@ -100,10 +113,9 @@ impl SharedPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
 
     fn rates(texts: &[&str]) -> Vec<Rate> {
-        let rate = |text: &&str| text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap();
+        let rate = |text: &&str| text.parse::<Rate>().unwrap();
         texts.iter().map(rate).collect()
     }
 
@@ -118,15 +130,15 @@ mod tests {
     #[test]
     fn a_margin_is_as_long_as_the_way_demands_unless_it_is_given() {
         let texts = ["10/s", "9/s,margin=5ms"];
-        let settled = |texts: &[&str], least| {
+        let chosen = |texts: &[&str], least| {
             let mut shared_policy = given(texts);
-            shared_policy.settle(least);
-            shared_policy.settle(2 * least);
+            shared_policy.choose_margins(least);
+            shared_policy.choose_margins(2 * least);
             shared_policy.policy
         };
-        assert_eq!(settled(&texts, 1_000_000), policy(&texts), "20 ms are more");
-        assert_eq!(settled(&texts, 30_000_000), policy(&["10/s,margin=30ms", "9/s,margin=5ms"]));
-        assert_eq!(settled(&texts[1..], 30_000_000), policy(&texts[1..]));
+        assert_eq!(chosen(&texts, 1_000_000), policy(&texts), "20 ms are more");
+        assert_eq!(chosen(&texts, 30_000_000), policy(&["10/s,margin=30ms", "9/s,margin=5ms"]));
+        assert_eq!(chosen(&texts[1..], 30_000_000), policy(&texts[1..]));
     }
 
     #[test]

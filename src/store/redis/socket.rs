@@ -1,11 +1,11 @@
-//! Bytes to and from a server: no later than an instant, and no more than so many.
+//! Bytes to and from a server, within limits of time and of length.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use crate::config::Address;
 
 /// No honest answer is as long.
@@ -13,20 +13,20 @@ const LONGEST_ANSWER: usize = 1 << 20;
 
 /// For how long an answer is waited for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct Timeouts {
     /// With each question.
     pub(super) each: Duration,
     /// At most until then.
     pub(super) end: Instant,
 }
 
-impl Patience {
+impl Timeouts {
     pub(super) fn until(self) -> Instant {
         self.end.min(Instant::now() + self.each)
     }
 }
 
-/// A socket of which every read and write ends by one instant, and so many bytes are read at most.
+/// A socket of which every read and write ends by one instant, and whose answers are limited in length.
 pub(super) struct Socket {
     inner: socket2::Socket,
     until: Instant,
@@ -35,7 +35,11 @@ pub(super) struct Socket {
 
 impl Socket {
     /// Connects to `address`. A name of a host that there is not is a mistake, unless the server `was_there`.
-    pub(super) fn open(address: &Address, was_there: bool, patience: Patience) -> Result<Self, Failure> {
+    pub(super) fn open(
+        address: &Address,
+        was_there: bool,
+        patience: Timeouts,
+    ) -> Result<Self, ServerFailure> {
         let until = patience.until();
         let connected = match address {
             Address::Tcp { host, port, .. } => {
@@ -43,7 +47,9 @@ impl Socket {
             }
             Address::Unix(path) => UnixStream::connect(path).map(Into::into),
         };
-        connected.map(|inner| Socket::over(inner, until)).map_err(|error| Failure::of_connecting(&error))
+        connected
+            .map(|inner| Socket::over(inner, until))
+            .map_err(|error| ServerFailure::of_connecting(&error))
     }
 
     /// Over what is open already.
@@ -68,12 +74,12 @@ impl Stream for Socket {
     }
 }
 
-fn resolve(host: &str, port: u16, was_there: bool) -> Result<Vec<SocketAddr>, Failure> {
+fn resolve(host: &str, port: u16, was_there: bool) -> Result<Vec<SocketAddr>, ServerFailure> {
     let found = (host.trim_matches(['[', ']']), port).to_socket_addrs();
     // The standard library tells a failure that may pass from others in words only.
     found.map(Iterator::collect).map_err(|error| match was_there || error.to_string().contains("emporary") {
-        true => Failure::of_connecting(&error),
-        false => Failure::refused(error),
+        true => ServerFailure::of_connecting(&error),
+        false => ServerFailure::refused(error),
     })
 }
 

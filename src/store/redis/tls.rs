@@ -7,7 +7,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::socket::{Socket, Stream};
 
 impl Stream for StreamOwned<ClientConnection, Socket> {
@@ -17,10 +17,11 @@ impl Stream for StreamOwned<ClientConnection, Socket> {
 }
 
 /// Makes sure that it is `host` who is at the other end.
-pub(super) fn shake_hands(host: &str, mut socket: Socket) -> Result<impl Stream + use<>, Failure> {
+pub(super) fn handshake(host: &str, mut socket: Socket) -> Result<impl Stream + use<>, ServerFailure> {
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
-    let name = name.map_err(|_| Failure::refused(format!("'{}' is no host name", host.escape_debug())))?;
-    let mut connection = ClientConnection::new(config()?, name).map_err(Failure::refused)?;
+    let name =
+        name.map_err(|_| ServerFailure::refused(format!("'{}' is no host name", host.escape_debug())))?;
+    let mut connection = ClientConnection::new(config()?, name).map_err(ServerFailure::refused)?;
     while connection.is_handshaking() {
         connection.complete_io(&mut socket).map_err(|error| of_handshake(&error))?;
     }
@@ -28,7 +29,7 @@ pub(super) fn shake_hands(host: &str, mut socket: Socket) -> Result<impl Stream 
 }
 
 /// Read once: it takes some milliseconds.
-fn config() -> Result<Arc<ClientConfig>, Failure> {
+fn config() -> Result<Arc<ClientConfig>, ServerFailure> {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if let Some(config) = CONFIG.get() {
         return Ok(Arc::clone(config));
@@ -38,24 +39,24 @@ fn config() -> Result<Arc<ClientConfig>, Failure> {
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
-        return Err(Failure::refused(format!("no certificates are trusted here{why}")));
+        return Err(ServerFailure::refused(format!("no certificates are trusted here{why}")));
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(Failure::refused)?;
+    let builder = builder.with_safe_default_protocol_versions().map_err(ServerFailure::refused)?;
     let config = builder.with_root_certificates(roots).with_no_client_auth();
     Ok(Arc::clone(CONFIG.get_or_init(|| Arc::new(config))))
 }
 
-fn of_handshake(error: &io::Error) -> Failure {
+fn of_handshake(error: &io::Error) -> ServerFailure {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     match cause {
         Some(rustls::Error::InvalidCertificate(why)) => {
-            Failure::refused(format!("its certificate is not accepted: {why}"))
+            ServerFailure::refused(format!("its certificate is not accepted: {why}"))
         }
-        _ => match Failure::of_connecting(error) {
-            Failure::Away(why) => {
-                Failure::Away(format!("{why} while TLS begins; if that port is without TLS, write redis://"))
-            }
+        _ => match ServerFailure::of_connecting(error) {
+            ServerFailure::Away(why) => ServerFailure::Away(format!(
+                "{why} while TLS begins; if that port is without TLS, write redis://"
+            )),
             failure => failure,
         },
     }

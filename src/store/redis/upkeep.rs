@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue, Pipeline, Value, cmd, from_redis_value};
 
-use super::calendar::Calendar;
+use super::calendar::ScriptCalendar;
 use super::clock::Micros;
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::nodes::Nodes;
 use super::reset::for_each_key;
 use super::retries::persist;
@@ -20,11 +20,11 @@ use crate::store::{LimitStatus, Policy, Reserve, Status, StoreError};
 /// No policy is longer.
 const LONGEST_POLICY: u32 = 65_536;
 
-/// So often a status is asked for whose limits change meanwhile.
+/// The number of times that a status is asked for whose limits change meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// Holds all that is kept under the name of `server`, tried for as long as `timeout`. With a `length` of 0, nothing is held any
-/// more. Returns whether anything is kept.
+/// Holds all that is kept under the name of `server`, tried for as long as `timeout`. With a `length` of 0, nothing is
+/// held any more. Returns whether anything is kept.
 ///
 /// # Errors
 /// As for booking.
@@ -62,19 +62,19 @@ pub(in super::super) fn status(server: &Server, timeout: Duration) -> Result<Opt
     persist(server, timeout, drop, |patience| {
         nodes.ask(&key, patience, |_, connection| {
             let mut attempts = (0..ATTEMPTS).map(|_| ask_status(connection, &key));
-            let known = attempts.find(|asked| !matches!(asked, Err(Failure::OtherLimits(_))));
-            known.unwrap_or_else(|| Err(Failure::away("its limits change again and again")))
+            let known = attempts.find(|asked| !matches!(asked, Err(ServerFailure::OtherLimits(_))));
+            known.unwrap_or_else(|| Err(ServerFailure::away("its limits change again and again")))
         })
     })
 }
 
-fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>, Failure> {
+fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>, ServerFailure> {
     let mut look = cmd("GETRANGE");
     let kept: Vec<u8> = connection.query(look.arg(key).arg(0).arg(LONGEST_POLICY))?;
     let Some(length) = memchr::memchr(0, &kept) else { return Ok(None) };
     let text = String::from_utf8_lossy(&kept[..length]);
     let cannot =
-        |error: anyhow::Error| Failure::bad(Exit::BadState, error.context("its limits cannot be read"));
+        |error: anyhow::Error| ServerFailure::bad(Exit::BadState, error.context("its limits cannot be read"));
     let rates = Policy::rates(&text).map_err(cannot)?;
     let policy = Policy::new(&rates, Reserve::REMOTE);
     let (seconds, micros): (Micros, Micros) = connection.query(&cmd("TIME"))?;
@@ -82,9 +82,9 @@ fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>,
     let value: Value = connection.query(&status_call(key, &text, &policy, now).map_err(cannot)?)?;
     match value {
         Value::BulkString(other) if other.is_empty() => Ok(None),
-        Value::BulkString(other) => Err(Failure::OtherLimits(other.escape_ascii().to_string())),
-        Value::Array(answer) => read(&answer, &policy, rates).map(Some).ok_or_else(Failure::nonsense),
-        _ => Err(Failure::nonsense()),
+        Value::BulkString(other) => Err(ServerFailure::OtherLimits(other.escape_ascii().to_string())),
+        Value::Array(answer) => read(&answer, &policy, rates).map(Some).ok_or_else(ServerFailure::nonsense),
+        _ => Err(ServerFailure::nonsense()),
     }
 }
 
@@ -98,7 +98,7 @@ fn status_call(key: &[u8], text: &str, policy: &Policy, now: Micros) -> anyhow::
             .arg(terms.count)
             .arg(terms.period)
             .arg(terms.burst);
-        let calendar = Calendar::around(now, quota, policy);
+        let calendar = ScriptCalendar::around(now, quota, policy);
         call.arg(quota.at_once()).arg(calendar.periods).arg(calendar.hours);
     }
     Ok(call)

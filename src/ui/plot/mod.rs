@@ -18,17 +18,16 @@ use crate::printable::escaped;
 use crate::time::Time;
 use crate::ui::terminal::any_width;
 
-/// So many limits are drawn, and keys of each.
+/// The number of limits that are drawn, and of keys of each.
 const MOST_LIMITS: usize = 6;
 const MOST_KEYS: usize = 4;
 
 /// So much of a key is told.
 const LONGEST_NAME: usize = 60;
 
-/// So many stairs of what is allowed can be told apart. Beyond that, it is a line.
+/// The number of stairs of what is allowed that can be told apart. Beyond that, it is a line.
 const MOST_STAIRS: u64 = 60;
 
-/// What is drawn of a run.
 struct Plot {
     /// Nanoseconds from the first release to the last.
     span: f64,
@@ -146,7 +145,8 @@ impl Chart {
 
 /// All steps of a trace, also those in which nothing was released: there, the window empties.
 ///
-/// A key that was seen but a few times has steps of a few nanoseconds, which would be too many until the end of the run.
+/// A key that was seen but a few times has steps of a few nanoseconds, which would be too many until the end of the
+/// run.
 fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
     let trace = trace.reaching(end);
     let (length, offset) = (trace.length(), trace.start().since(start));
@@ -162,8 +162,8 @@ fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
             let (total, window) = (float(step.total), float(step.window.into()));
             Point { total, window, is_early: step.violations > 0, ..point }
         } else {
-            // What was in it at the start of the step, or a little more, but no more than with the last release: an instant that
-            // is a little late is no gap.
+            // What was in it at the start of the step, or a little more, but no more than with the last release: an
+            // instant that is a little late is no gap.
             let before = index.checked_sub(period.div_ceil(length) + 1);
             let before = before.and_then(|before| points.get(usize::try_from(before).ok()?));
             let last = points.last().map_or(0.0, |last| last.window);
@@ -201,13 +201,12 @@ fn float(number: u128) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, RateText};
     use crate::time::SECOND;
 
     #[test]
     fn quotas_of_the_calendar_are_renewed_at_midnight() {
-        let rate = "2/d,algo=calendar,tz=Europe/Berlin".parse::<RateText>().expect("a limit");
-        let mut audit = Audit::new(&[rate.resolve(&Defaults::default()).expect("a limit")]).traced();
+        let rate = "2/d,algo=calendar,tz=Europe/Berlin".parse().expect("a limit");
+        let mut audit = Audit::new(&[rate]).traced();
         let hours = |hours: u64| hours * 3600 * SECOND;
         // 2026-10-24 12:00; the next day has 25 hours.
         let noon = Time(1_792_836_000 * SECOND);

@@ -28,12 +28,12 @@ text{fill:#e6edf3}.small{fill:#9198a1}.ground{fill:#0d1117}.grid{stroke:#2a313c}
 .limit{stroke:#9198a1}.s0{stroke:#4493f8}.s1{stroke:#ab7df8}.s2{stroke:#d29922}.s3{stroke:#3fb950}\
 .early{fill:#ff7b72;stroke:#0d1117}.bad{fill:#ff7b72}}";
 
-/// Draws a plot.
 pub(super) fn svg(plot: &Plot) -> String {
     let rows = plot.charts.len();
     let height = HEIGHT * f64::from(u32::try_from(rows).unwrap_or(u32::MAX));
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\" role=\"img\">\n\
          <title>Releases against their limits</title>\n<style>{STYLE}</style>\n\
          <rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n"
     );

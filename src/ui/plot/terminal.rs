@@ -63,7 +63,6 @@ fn diagram(lines: &mut Vec<String>, chart: &Chart, cells: &[(f64, bool)]) {
     }
 }
 
-/// The row that a level ends in.
 fn row_of(level: f64, top: f64) -> usize {
     (0..ROWS).rev().find(|row| level / top * float(ROWS) > float(*row)).unwrap_or(0)
 }

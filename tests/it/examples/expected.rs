@@ -58,7 +58,8 @@ pub(super) const EXPECTED: &[Example] = &[
         inputs: &[("urls", "https://a.example/1\nhttps://b.example/2\nhttps://a.example/3\n")],
         changed: ("--jitter 5s", "--dry-run --jitter 5s,seed=2"),
         shows: &[Shows::Output(
-            "0.776107755\tcurl -fsSO https://b.example/2\n3.581411725\tcurl -fsSO https://a.example/1\n16.351601622\tcurl -fsSO https://a.example/3\n",
+            "0.776107755\tcurl -fsSO https://b.example/2\n3.581411725\tcurl -fsSO https://a.example/1\n\
+             16.351601622\tcurl -fsSO https://a.example/3\n",
         )],
         ..Example::PLAIN
     },
@@ -214,8 +215,8 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::Calls("call read 123\ncall upload a.fit\n")],
         ..Example::PLAIN
     },
-    // Whoever types this does so while it runs. It is paused at last, and ends when it may go on. A file that is found empty
-    // while it is written is told.
+    // Whoever types this does so while it runs. It is paused at last, and ends when it may go on. A file that is found
+    // empty while it is written is told.
     Example {
         part: "echo 20/s >rate\necho 0/s >rate",
         changed: (

@@ -89,7 +89,8 @@ pub(super) fn input_of(script: &str) -> Option<String> {
 fn examples_are_found_as_they_are_printed() {
     let page = ".RS 4\n.EX\nseq 6 | throttle \\-n 2 \\e\n  \\(aqx\\(aq\n.EE\n.RE\n.EX\nno example\n.EE\n";
     assert_eq!(shown(page).collect::<Vec<_>>(), ["seq 6 | throttle -n 2 \\\n  'x'\n"]);
-    let readme = "# Title\n\n    one                 # of two\n    two \\\n      more\n\ntext\n\n    export A=1\n    three\n\nend\n";
+    let readme = "# Title\n\n    one                 # of two\n    two \\\n      more\n\ntext\n\n    export \
+        A=1\n    three\n\nend\n";
     let found: Vec<_> = blocks(readme).flat_map(|block| commands(&block)).collect();
     assert_eq!(found, ["one\n", "two \\\n  more\n", "export A=1\nthree\n"]);
 }

@@ -54,7 +54,7 @@ struct Run {
     args: &'static [&'static str],
     /// What it prints.
     output: &'static str,
-    /// The log that it writes has so many lines.
+    /// The number of lines of the log that it writes.
     log_lines: usize,
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
-use throttle::config::{Defaults, Limits, Rate, RateText, Resume};
+use throttle::config::{Defaults, LimitOptions, Rate, RateText, Resume};
 use throttle::exit::End;
 use throttle::records::{Completed, Entry, JobLog};
 use throttle::sink::parse_headers;
@@ -48,7 +48,7 @@ fn resolved(text: &str) -> Option<Rate> {
 /// If that is not so.
 pub fn limits(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    let limits = Limits { sources: Vec::new(), defaults: Defaults::default() };
+    let limits = LimitOptions { sources: Vec::new(), defaults: Defaults::default() };
     if let Ok(rates) = limits.parse(text) {
         let printed = rates.iter().map(Rate::to_string).collect::<Vec<_>>().join("\n");
         let read = limits.parse(&printed).unwrap_or_else(|error| panic!("{printed:?}: {error:#}"));

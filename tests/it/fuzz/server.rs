@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use throttle::charge::Key;
-use throttle::config::{Defaults, Rate, RateText};
-use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Store, Turn};
+use throttle::config::Rate;
+use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Store, Turn, book_over};
 use throttle::time::{SECOND, Time};
 
 /// Whatever a server answers, there is an error, or slots that were asked for: not before now, nor beyond the horizon,
@@ -80,7 +80,7 @@ impl Client {
         // Whoever is asked answers the same.
         let (ours, _theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| answering(answers)).unzip();
         let before = self.clock.load(Relaxed);
-        let answer = self.store.book_over(ours, &order);
+        let answer = book_over(&mut self.store, ours, &order);
         let after = self.clock.load(Relaxed);
         match answer {
             Ok(answer) => {
@@ -118,8 +118,7 @@ fn answering(answers: &[u8]) -> (UnixStream, UnixStream) {
 }
 
 fn rate(text: &str) -> Rate {
-    let text = text.parse::<RateText>().expect("a rate");
-    text.resolve(&Defaults::default()).expect("a rate")
+    text.parse().expect("a rate")
 }
 
 /// Nothing that a terminal would obey.

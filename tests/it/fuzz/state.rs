@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use tempfile::TempDir;
 use throttle::charge::Key;
-use throttle::config::{Defaults, Rate, RateText, Shared, State};
+use throttle::config::{Rate, Shared, State};
 use throttle::store::{FileStore, Order, Policy, Reserve, Slot, Store, StoreError, status};
 use throttle::time::{SECOND, Time};
 
@@ -48,10 +48,7 @@ const USED: usize = 3;
 const START: Time = Time(1000 * SECOND);
 
 fn policy() -> Policy {
-    let rate = |text: &str| -> Rate {
-        let text = text.parse::<RateText>().expect("a rate");
-        text.resolve(&Defaults::default()).expect("a rate")
-    };
+    let rate = |text: &str| text.parse::<Rate>().expect("a rate");
     Policy::new(&[rate("4/10s"), rate("9/m,algo=bucket")], Reserve::LOCAL)
 }
 

@@ -22,7 +22,7 @@ const QUOTAS: [(&str, &str, &[Writing]); 9] = [
     ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset", &[rfc3339]),
 ];
 
-/// Writes a wait of so many seconds from an instant, in seconds since 1970.
+/// Writes a wait of this number of seconds from an instant, in seconds since 1970.
 type Writing = fn(u64, u64) -> String;
 
 fn delay(wait: u64, _: u64) -> String {

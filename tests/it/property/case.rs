@@ -253,7 +253,7 @@ fn gap(random: &mut Rng, rates: &[Rate]) -> u64 {
     }
 }
 
-/// Checks so many cases, and says how to repeat the one that fails.
+/// Checks this number of cases, and says how to repeat the one that fails.
 ///
 /// `THROTTLE_SEED` is the seed of the first one, `THROTTLE_CASES` their number.
 pub(super) fn for_each_case(count: u64, check: impl Fn(&Case)) {

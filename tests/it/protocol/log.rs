@@ -1,6 +1,6 @@
 //! What the model takes from the program: the policy, and the ledger's rules.
 
-use throttle::config::{Defaults, RateText};
+use throttle::config::Rate;
 use throttle::store::ledger::{BookingRules, Ledger, NOBODY, Owner};
 use throttle::store::{Answer, MemoryLog, Order, Overruns, Policy, Reserve, Slot};
 use throttle::time::Time;
@@ -18,8 +18,8 @@ pub(super) struct Terms {
     pub(super) period: u64,
     pub(super) policy: Policy,
     pub(super) rules: BookingRules,
-    /// Whether those who are turned away have turns. Without, whoever asks first is served, which is one more thing that
-    /// may happen, so that a limit that holds without turns does so with them; and there are fewer states.
+    /// Whether those who are turned away have turns. Without, whoever asks first is served, which is one more thing
+    /// that may happen, so that a limit that holds without turns does so with them; and there are fewer states.
     pub(super) has_turns: bool,
     /// As far ahead as anyone likes.
     pub(super) unbounded: BookingRules,
@@ -28,8 +28,7 @@ pub(super) struct Terms {
 impl Terms {
     /// Of `count` per `period`, with a deadline of one tick; `horizon` in ticks, too.
     pub(super) fn new(count: u64, period: u64, horizon: u64, span: u64) -> Self {
-        let rate = format!("{count}/{period}ms").parse::<RateText>().expect("a rate");
-        let rate = rate.resolve(&Defaults::default()).expect("resolved");
+        let rate = format!("{count}/{period}ms").parse::<Rate>().expect("a rate");
         let reserve =
             Reserve { least: TICK, dearest_part: 1, floor: TICK, most: TICK, longest: 0, ..Reserve::LOCAL };
         let policy = Policy { horizon: horizon * TICK, span, ..Policy::new(&[rate], reserve) };
@@ -109,31 +108,31 @@ impl Log {
 
     /// Notes whose slots they are that were booked at `now`, as a file does.
     pub(super) fn own(&mut self, owner: Owner, now: Time, slots: &[Slot]) {
-        self.ledger.held.add(owner, &COSTS, slots.iter().map(|slot| slot.at).filter(|at| *at > now));
+        self.ledger.owned.add(owner, &COSTS, slots.iter().map(|slot| slot.at).filter(|at| *at > now));
     }
 
     /// Takes slots out that `owner` has. Returns those that it had.
     pub(super) fn disown(&mut self, owner: Owner, slots: Vec<Slot>) -> Vec<Slot> {
         let instants: Vec<_> = slots.iter().map(|slot| slot.at).collect();
-        let had = self.ledger.held.remove(owner, &COSTS, &instants);
+        let had = self.ledger.owned.remove(owner, &COSTS, &instants);
         slots.into_iter().filter(|slot| had.contains(&slot.at)).collect()
     }
 
     /// What an owner that dies has is for others once they notice.
     pub(super) fn bury(&mut self, owner: Owner) {
-        let slots = self.ledger.held.of(owner, &COSTS).to_vec();
-        self.ledger.held.remove(owner, &COSTS, &slots);
-        self.ledger.held.add(DEAD, &COSTS, slots);
+        let slots = self.ledger.owned.of(owner, &COSTS).to_vec();
+        self.ledger.owned.remove(owner, &COSTS, &slots);
+        self.ledger.owned.add(DEAD, &COSTS, slots);
     }
 
     /// Hands on what those who have died cannot have used by the clock.
     pub(super) fn inherit(&mut self, clock: Time) {
-        self.ledger.held.inherit(|owner| owner == DEAD, || clock);
+        self.ledger.owned.inherit(|owner| owner == DEAD, || clock);
     }
 
     /// When the slots are that an owner has, in ticks.
     pub(super) fn owned(&self, owner: Owner, since: Time) -> Vec<u8> {
-        let slots = self.ledger.held.of(owner, &COSTS).iter().filter(|at| **at >= since);
+        let slots = self.ledger.owned.of(owner, &COSTS).iter().filter(|at| **at >= since);
         slots.map(|at| ticks(*at, since)).collect()
     }
 
@@ -147,7 +146,7 @@ impl Log {
     /// Those after the next N follow from these. First come those that were given back.
     pub(super) fn future(&self, terms: &Terms, now: Time) -> Vec<u8> {
         let mut log = self.clone();
-        let returned = self.ledger.held.of(NOBODY, &COSTS).iter().filter(|at| **at >= now).count() as u64;
+        let returned = self.ledger.owned.of(NOBODY, &COSTS).iter().filter(|at| **at >= now).count() as u64;
         let all = order(returned + terms.count + 1);
         let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &all).expect("booked");
         let mut future = vec![u8::from(self.is_unhealed), ticks(self.ledger.turns, now)];

@@ -31,8 +31,8 @@ pub(super) enum Fault {
     StateLoss,
     /// Questions and answers get lost on the way.
     MessageLoss,
-    /// With a file: after its look at the clock, a visit takes any time, under the lock. Meanwhile others use their slots, and
-    /// die, and what they leave behind is handed on.
+    /// With a file: after its look at the clock, a visit takes any time, under the lock. Meanwhile others use their
+    /// slots, and die, and what they leave behind is handed on.
     Delay,
     /// Releases take any time, as writes do that are blocked. What is late for its slot is reported.
     Stall,
@@ -328,8 +328,8 @@ impl Protocol {
         }
     }
 
-    /// The message that is on its way gets lost: what was asked before it has been answered, what was asked after it waits.
-    /// A report is sent again.
+    /// The message that is on its way gets lost: what was asked before it has been answered, what was asked after it
+    /// waits. A report is sent again.
     fn lose_message(state: &State, index: usize) -> Option<State> {
         let mut next = state.clone();
         let messages = &mut next.processes[index].messages;
@@ -470,8 +470,8 @@ impl Protocol {
         }
     }
 
-    /// A process ends, once no answer is to come any more, and gives back what it has. With nothing to give back, that is
-    /// no more than a death.
+    /// A process ends, once no answer is to come any more, and gives back what it has. With nothing to give back, that
+    /// is no more than a death.
     fn end(&self, state: &State, index: usize) -> Option<State> {
         let process = &state.processes[index];
         if process.question().is_some() || process.is_blocked {

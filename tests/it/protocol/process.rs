@@ -109,7 +109,8 @@ impl Process {
         Some((order, answer, told))
     }
 
-    /// All that its future depends on: `overruns` is what was overrun until now, `lates` are the late releases that matter.
+    /// All that its future depends on: `overruns` is what was overrun until now, `lates` are the late releases that
+    /// matter.
     pub(super) fn key(&self, now: Time, overruns: &Overruns, lates: &[LateId]) -> Vec<u8> {
         let mut key =
             KeyWriter { now, process: self, known: cost(&self.slots.overruns), most: 0, key: Vec::new() };

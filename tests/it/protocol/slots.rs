@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use throttle::charge::Key;
-use throttle::gate::{BookingTerms, Charges, Gate as _, Overruns, Request, Slots as Held};
+use throttle::gate::{Booking, BookingTerms, Charges, Gate as _, Overruns, Request, Slots as Held};
 use throttle::store::{Answer, Order, Slot};
 use throttle::time::Time;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{self, RedisStore, Store};
+use throttle::store::{self, RedisStore, Store, book_over};
 use throttle::time::Time;
 
 use super::client::{self, failure, impatient, now, some, store};
@@ -142,7 +142,7 @@ fn answers_that_take_too_long_are_waited_out_by_those_who_share_a_state() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(b"-ERR no cluster\r\n").unwrap();
         theirs.write_all(nothing_booked.repeat(8).as_bytes()).unwrap();
-        let error = store.book_over([ours], &some(1)).unwrap_err();
+        let error = book_over(&mut store, [ours], &some(1)).unwrap_err();
         assert!(error.exit == exit && error.to_string().contains(why), "{:?}: {error}", error.exit);
     }
 }

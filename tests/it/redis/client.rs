@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use throttle::charge::Key;
-use throttle::config::{Defaults, Rate, RateText};
+use throttle::config::Rate;
 use throttle::exit::Exit;
 use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Slot, Store};
 use throttle::time::Time;
@@ -18,7 +18,7 @@ pub(crate) const PATIENT: Duration = Duration::from_secs(20);
 const GENEROUS: Reserve = Reserve { floor: 100_000_000, ..Reserve::REMOTE };
 
 pub(crate) fn rate(text: &str) -> Rate {
-    text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
+    text.parse::<Rate>().unwrap()
 }
 
 pub(crate) fn policy(rates: &[&str]) -> Policy {
@@ -47,7 +47,7 @@ pub(crate) fn store_at(url: &str, policy: Policy, clock: &Arc<AtomicU64>) -> Red
     RedisStore::new(url.parse().unwrap(), policy, PATIENT, move || Time(clock.load(Relaxed)))
 }
 
-/// So many, at a cost of one with the one limit that there is.
+/// An order for `count` slots, at a cost of one with the one limit that there is.
 pub(crate) fn some(count: u64) -> Order {
     keyed(b"", count)
 }

@@ -1,4 +1,4 @@
-// Preloaded into a server: its clock is the real one and so many microseconds, or stands still at some. Both numbers
+// Preloaded into a server: its clock is the real one and some microseconds, or stands still at some. Both numbers
 // are in the file that FAKE_CLOCK names. (libfaketime does not get on with the server's malloc.)
 
 #define _GNU_SOURCE

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use throttle::gate::{Limiter, Single};
-use throttle::rule::{Account, Algorithm, Ask, Extra, InHours, Named, SlotRule, Terms, Verdict, Visitor};
+use throttle::rule::{
+    Algorithm, Ask, Extra, InHours, NamedRule, SlotAccount, SlotRule, Terms, Verdict, Visitor,
+};
 use throttle::store::{Policy, Quota};
 use throttle::time::{Civil, Time, Wall};
 
@@ -24,7 +26,7 @@ struct Limit {
     hours: Option<InHours>,
     /// For how many nanoseconds a release may be late.
     late: u64,
-    /// One unit in so many microseconds, as a fraction.
+    /// The microseconds of one unit, as a fraction.
     gap: (u64, u64),
     newest: u64,
 }
@@ -33,7 +35,7 @@ enum Rule {
     /// In microseconds.
     OfAnyPeriod(Box<dyn Limiter>),
     /// In nanoseconds since 1970.
-    OfTheCalendar(Box<dyn SlotRule>, Account, Quota),
+    OfTheCalendar(Box<dyn SlotRule>, SlotAccount, Quota),
 }
 
 fn nanos(micros: u64) -> Time {
@@ -46,7 +48,7 @@ struct Alone(Terms);
 impl Visitor for Alone {
     type Output = Box<dyn Limiter>;
 
-    fn visit<R: Named>(self) -> Box<dyn Limiter> {
+    fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
         Box::new(Single::new(R::new(self.0)))
     }
 }
@@ -61,7 +63,7 @@ impl Limit {
         let rule = match quota.algorithm.facts().takes(Extra::Zone) {
             true => {
                 let rule = (quota.algorithm.facts().slots)(quota.terms(Wall::EPOCH));
-                Rule::OfTheCalendar(rule, Account::default(), quota.clone())
+                Rule::OfTheCalendar(rule, SlotAccount::default(), quota.clone())
             }
             false => Rule::OfAnyPeriod(quota.algorithm.visit(Alone(terms))),
         };
@@ -69,8 +71,8 @@ impl Limit {
         Limit { rule, hours, late, gap, newest: 0 }
     }
 
-    /// The first instant from `from` on at which a slot is allowed; `None` if there is none. From `reach` on, nothing is known
-    /// of the calendar, and it may be an instant at which it is not.
+    /// The first instant from `from` on at which a slot is allowed; `None` if there is none. From `reach` on, nothing
+    /// is known of the calendar, and it may be an instant at which it is not.
     fn earliest(&self, since: u64, from: u64, cost: u64, reach: u64) -> Option<u64> {
         let by_rule = match &self.rule {
             Rule::OfAnyPeriod(rule) => {

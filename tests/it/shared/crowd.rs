@@ -19,8 +19,8 @@ use crate::support::{Directory, Running, THROTTLE, eventually, numbers, pipe, th
 const COUNT: usize = 600;
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// With a long deadline: only a process stopped for longer than that, between its last look at the clock and the release,
-/// will be late without noticing.
+/// With a long deadline: only a process stopped for longer than that, between its last look at the clock and the
+/// release, will be late without noticing.
 const RATE: &str = "-r600/s,margin=200ms";
 
 /// As many as fit into the time that all tests have; `THROTTLE_KILLS` is another number.

@@ -177,7 +177,8 @@ fn random(calls: &[Call], cases: u64) -> Vec<(u64, Call, Fate)> {
     seeds(cases).map(case).collect()
 }
 
-/// Among them, in each case, the look at whether the other has ended: whoever ends right after the use of a slot leaves none.
+/// Among them, in each case, the look at whether the other has ended: whoever ends right after the use of a slot leaves
+/// none.
 #[test]
 fn no_window_is_exceeded_however_long_a_call_to_a_file_takes() {
     let Some(strace) = needs_strace() else { return };

@@ -1,4 +1,5 @@
-//! Readers of the output of commands that stall, and a signal meanwhile: nothing that was not printed is taken for done.
+//! Readers of the output of commands that stall, and a signal meanwhile: nothing that was not printed is taken for
+//! done.
 
 use std::collections::BTreeSet;
 use std::fs;

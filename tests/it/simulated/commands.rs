@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use nix::sys::signal::Signal;
 use throttle::cli;
-use throttle::config::{self, Action, Config, Plan, Run};
+use throttle::config::{self, Config, Plan, Run, Verb};
 use throttle::exit::{End, Exit, JobEnd};
 use throttle::records::JobLog;
-use throttle::runtime::sim::{Clock, Sim};
+use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
-use throttle::sink::{Flushed, Jobs, Sent, Sink};
+use throttle::sink::{Flushed, RunningJobs, Sent, Sink};
 use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
@@ -48,7 +48,7 @@ pub(crate) struct Outcome {
 pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
     let args = [&["throttle"], args, &["--", "simulated"]].concat();
     let config = cli::parse(args.into_iter().map(Into::into)).expect("a command line");
-    let Action::Run(commands) = &config.action else { panic!("no command") };
+    let Verb::Run(commands) = &config.action else { panic!("no command") };
     let shared = Rc::new(Shared::default());
     let sim = Sim::new(shared.clock.clone(), blocks.into_iter().map(Ok));
     let mut world = JobsWorld { sim, shared: Rc::clone(&shared) };
@@ -75,13 +75,13 @@ fn open_log(config: &Config, run: &Run, schedule: &mut Schedule) -> Option<JobLo
         let mut completed = log.done(resume).expect("a log");
         schedule.skip(Box::new(move |item| completed.take(item)));
     }
-    Some(if config.batch == config::Batch::SINGLE { log } else { log.of_batches() })
+    Some(if config.batch == config::BatchSize::SINGLE { log } else { log.of_batches() })
 }
 
 /// What the world and the commands share.
 #[derive(Default)]
 struct Shared {
-    clock: Clock,
+    clock: SimClock,
     runs: RefCell<Vec<Ran>>,
     /// When commands end that run, their number among the runs, and how they end.
     running: RefCell<BTreeSet<(u64, usize)>>,
@@ -157,12 +157,12 @@ impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
         None
     }
 
-    fn jobs(&mut self) -> Option<&mut dyn Jobs> {
+    fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         Some(self)
     }
 }
 
-impl<F: Fn(&str, u64) -> Behaviour> Jobs for SimulatedJobs<F> {
+impl<F: Fn(&str, u64) -> Behaviour> RunningJobs for SimulatedJobs<F> {
     fn reap(&mut self) -> Vec<JobEnd> {
         let mut running = self.shared.running.borrow_mut();
         let still = running.split_off(&(self.shared.clock.now().0 + 1, 0));
@@ -179,7 +179,7 @@ impl<F: Fn(&str, u64) -> Behaviour> Jobs for SimulatedJobs<F> {
 
     fn supersede(&mut self, _: u64) {}
 
-    fn settle(&mut self, _: u64, _: u64) {}
+    fn retire(&mut self, _: u64, _: u64) {}
 
     fn flush(&mut self) -> Flushed {
         Flushed { printed: std::mem::take(&mut self.printed), ..Flushed::default() }

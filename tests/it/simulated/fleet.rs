@@ -18,7 +18,7 @@ use throttle::runtime::{Driver, Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stop};
 use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Capacity, Delimiter};
-use throttle::store::{Memory, Order, Policy, Quota, Reserve, Slot, Store};
+use throttle::store::{MemoryStore, Order, Policy, Quota, Reserve, Slot, Store};
 use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
 
@@ -29,13 +29,13 @@ use super::block;
 pub(crate) struct Faults {
     /// From an order to its being booked, and again to the answer.
     pub(crate) delay: u64,
-    /// One in so many answers is lost, and the order is given again.
+    /// One answer of this number is lost, and the order is given again.
     pub(crate) loss: u64,
     /// How late a process wakes up.
     pub(crate) lateness: u64,
     /// How long a write is blocked, now and then.
     pub(crate) stall: u64,
-    /// One in so many processes is ended on its way, and gives back its slots.
+    /// One process of this number is ended on its way, and gives back its slots.
     pub(crate) death: u64,
 }
 
@@ -48,8 +48,8 @@ pub(crate) struct Release {
     pub(crate) process: usize,
 }
 
-/// Runs `processes` with these arguments, each on items of one key of three that arrive at random within `span`, and returns what they
-/// released, in the order of time.
+/// Runs `processes` with these arguments, each on items of one key of three that arrive at random within `span`, and
+/// returns what they released, in the order of time.
 pub(crate) fn run(
     args: &[&str],
     processes: usize,
@@ -142,7 +142,7 @@ struct Fleet {
 }
 
 struct State {
-    store: Memory,
+    store: MemoryStore,
     /// Slots that were given back, but for those that others have asked for in time.
     given_back: Vec<u64>,
     /// Until when processes wait.
@@ -155,7 +155,7 @@ impl Fleet {
     fn new(policy: Policy) -> Arc<Self> {
         let clock = Arc::new(AtomicU64::new(0));
         let shown = Arc::clone(&clock);
-        let store = Memory::new(policy, move || Time(shown.load(SeqCst)));
+        let store = MemoryStore::new(policy, move || Time(shown.load(SeqCst)));
         let state = State { store, given_back: Vec::new(), waiting: BTreeSet::new(), turn: None };
         Arc::new(Fleet { clock, state: Mutex::new(state), changed: Condvar::new() })
     }

@@ -102,8 +102,8 @@ fn size(columns: u16) -> Winsize {
     Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// What is on a terminal that breaks lines anew when it gets narrower, as most do: so lines are as long as they were written, and
-/// in as many rows as they take.
+/// What is on a terminal that breaks lines anew when it gets narrower, as most do: so lines are as long as they were
+/// written, and in as many rows as they take.
 #[derive(Default)]
 struct Picture {
     lines: Vec<Vec<char>>,

@@ -19,14 +19,14 @@ fn after_a_restart_all_counts_as_used_when_it_happened() {
     let mut stage = Stage::new();
     slots(&mut stage.open(), 1);
     // The clock begins anew.
-    stage.setting.domain.boot = "2".to_owned();
+    stage.setting.clock.boot = "2".to_owned();
     stage.clock.store(3 * SECOND, Relaxed);
     let mut store = stage.open();
     assert_eq!(slots(&mut store, 5), [0, 0, 0, 7, 10]);
-    stage.setting.domain.boot = "3".to_owned();
+    stage.setting.clock.boot = "3".to_owned();
     assert_eq!(slots(&mut stage.open(), 5), [7, 7, 7, 7, 17]);
     // Once a window is over, it does not matter any more.
-    stage.setting.domain.boot = "4".to_owned();
+    stage.setting.clock.boot = "4".to_owned();
     stage.clock.store(10 * SECOND, Relaxed);
     let mut store = stage.open();
     let answer = store.book(&order(4)).expect("booked");
@@ -38,7 +38,7 @@ fn after_a_restart_all_counts_as_used_when_it_happened() {
 fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
     let mut stage = Stage::new();
     stage.open();
-    stage.setting.domain = Domain { boot: "2".to_owned(), namespace: 12 };
+    stage.setting.clock = ClockOrigin { boot: "2".to_owned(), namespace: 12 };
     assert_eq!(slots(&mut stage.open(), 1), [10]);
 }
 
@@ -55,7 +55,7 @@ fn slots_of_a_lost_state_are_not_handed_on() {
     let mut stage = Stage::new();
     let booked = stage.open().book(&order(9)).expect("booked").slots;
     stage.open().give_back(&order(9), &booked).expect("given back");
-    stage.setting.domain.boot = "2".to_owned();
+    stage.setting.clock.boot = "2".to_owned();
     stage.clock.store(1000 * SECOND, Relaxed);
     assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
 }
@@ -64,7 +64,7 @@ fn slots_of_a_lost_state_are_not_handed_on() {
 fn another_time_namespace_is_refused() {
     let mut stage = Stage::new();
     stage.open();
-    stage.setting.domain.namespace = 12;
+    stage.setting.clock.namespace = 12;
     stage.refuses(Exit::BadStore, "another time namespace");
 }
 

@@ -94,7 +94,10 @@ fn a_log_that_is_cut_in_half_is_damage_for_whoever_comes_next() {
             assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::BadState);
         }
         drop(stores);
-        stage.refuses(Exit::BadState, "is damaged, and is left as it is");
+        // Whoever looks first does not hide it from the next.
+        for _ in 0..3 {
+            stage.refuses(Exit::BadState, "is damaged, and is left as it is");
+        }
         assert!(files(&stage) == before, "it was changed");
         assert!(stage.reset().expect("reset"));
         assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
@@ -106,7 +109,7 @@ fn a_log_that_is_cut_in_half_is_damage_for_whoever_comes_next() {
 fn a_log_that_lacks_what_was_booked_before_the_machine_was_started_is_none() {
     let mut stage = Stage::new();
     drop(cut_in_half(&stage));
-    stage.setting.domain.boot = "2".to_owned();
+    stage.setting.clock.boot = "2".to_owned();
     let mut stores = [stage.open(), stage.open()];
     stores.iter_mut().for_each(|store| assert_eq!(slots(store, 1), [0]));
     let log = fs::OpenOptions::new().write(true).open(stage.beside("-wal")).expect("a log");

@@ -17,7 +17,7 @@ use super::*;
 use crate::charge::Key;
 use crate::config::Algorithm;
 use crate::rule::Terms;
-use crate::store::{Memory, Quota};
+use crate::store::{MemoryStore, Quota};
 use crate::time::SECOND;
 
 /// A place for a state, the clock, and which machine it is.
@@ -30,11 +30,11 @@ struct Stage {
 impl Stage {
     /// A machine that has been running for 1000 s.
     fn new() -> Self {
-        let domain = Domain { boot: "1".to_owned(), namespace: 0 };
+        let clock = ClockOrigin { boot: "1".to_owned(), namespace: 0 };
         Stage {
             directory: tempfile::tempdir().expect("a directory"),
             clock: Arc::new(AtomicU64::new(1000 * SECOND)),
-            setting: Setting { domain, patience: Duration::from_secs(60) },
+            setting: Setting { clock, patience: Duration::from_secs(60) },
         }
     }
 
@@ -75,7 +75,6 @@ impl Stage {
         self.directory.path().join(format!("state{suffix}"))
     }
 
-    /// A copy of all that is in it.
     fn copy(&self) -> PathBuf {
         let copy = self.directory.path().join("copy");
         self.sqlite().execute("VACUUM INTO ?1", [copy.to_str()]).expect("copied");
@@ -148,7 +147,7 @@ fn a_file_books_as_memory_does_whoever_asks() {
         ],
         ..policy()
     };
-    let mut memory = Memory::new(policy.clone(), stage.clock());
+    let mut memory = MemoryStore::new(policy.clone(), stage.clock());
     let mut files = [(); 3].map(|()| stage.try_open(policy.clone()).expect("a state"));
     for _ in 0..300 {
         stage.wait(random.u64(0..60));
@@ -239,11 +238,11 @@ fn what_was_to_become_a_state_is_removed_by_the_next_who_creates_one() {
         entries.map(|entry| entry.expect("a file").path()).collect()
     };
     let left = std::cell::RefCell::default();
-    let note = |_: &Connection| {
+    let record = |_: &Connection| {
         *left.borrow_mut() = files();
         Ok(())
     };
-    Database::create(&stage.path(), Duration::ZERO, note).expect("created");
+    Database::create(&stage.path(), Duration::ZERO, record).expect("created");
     let left = left.into_inner();
     assert!(!left.is_empty() && left.iter().all(|file| *file != stage.path()));
     left.iter().for_each(|file| fs::write(file, "left behind").expect("a file"));
@@ -283,7 +282,7 @@ fn all_who_begin_at_the_same_time_share_one_state() {
 #[test]
 fn keys_have_limits_of_their_own() {
     let stage = Stage::new();
-    let mut memory = Memory::new(policy(), stage.clock());
+    let mut memory = MemoryStore::new(policy(), stage.clock());
     let mut random = fastrand::Rng::with_seed(2);
     let mut stores = [stage.open(), stage.open(), stage.open()];
     for _ in 0..300 {

@@ -2,7 +2,6 @@
 
 use crate::config::{Algorithm, Rate};
 
-/// A release, and what it was charged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Release {
     pub(super) at: u64,

@@ -8,8 +8,8 @@ use fastrand::Rng;
 
 use super::audit::{Release, is_kept};
 use super::{for_each_seed, order};
-use crate::config::{Algorithm, Defaults, Rate, RateText};
-use crate::store::{Memory, Policy, Reserve, Slot, Store};
+use crate::config::{Algorithm, Rate};
+use crate::store::{MemoryStore, Policy, Reserve, Slot, Store};
 use crate::time::Time;
 
 const RESERVE: Reserve =
@@ -19,9 +19,9 @@ const RESERVE: Reserve =
 struct Habits {
     /// A slot is dropped if its deadline has passed.
     keep_deadlines: bool,
-    /// One of so many wake-ups is late by up to three times the deadline; others by up to half of it.
+    /// One wake-up of this number is late by up to three times the deadline; others by up to half of it.
     late: u64,
-    /// One of so many wake-ups is the last one of a process. Another takes its place.
+    /// One wake-up of this number is the last one of a process. Another takes its place.
     deadly: u64,
     /// How long, at most, there may be nothing to release.
     idle: u64,
@@ -32,7 +32,6 @@ struct Process {
     wakes: u64,
 }
 
-/// What has happened.
 struct History {
     releases: Vec<Release>,
     /// When each slot was, and what it cost, in the order in which they were given out.
@@ -45,7 +44,7 @@ struct History {
 fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
     let policy = Policy::new(rates, RESERVE);
     let clock = Arc::new(AtomicU64::new(0));
-    let mut store = Memory::new(policy.clone(), {
+    let mut store = MemoryStore::new(policy.clone(), {
         let clock = Arc::clone(&clock);
         move || Time(clock.load(Relaxed))
     });
@@ -106,7 +105,7 @@ fn rate(random: &mut Rng, algorithm: Algorithm) -> Rate {
     let text = format!("{count}/{period}ns,algo={algorithm}");
     let burst = random.u64(1..=20);
     let text = if algorithm == Algorithm::Bucket { format!("{text},burst={burst}") } else { text };
-    text.parse::<RateText>().expect("a rate").resolve(&Defaults::default()).expect("resolved")
+    text.parse().expect("a rate")
 }
 
 /// Such that a limit is used up at times, and at times not.

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::*;
 use crate::charge::Key;
 use crate::gate::{Limiter, Single};
-use crate::rule::{Algorithm, Extra, Named, Rule as _, Sliding, Terms, Verdict, Visitor};
+use crate::rule::{Algorithm, Extra, NamedRule, Rule as _, Sliding, Terms, Verdict, Visitor};
 use crate::store::memory::MemoryLog;
 
 /// Calls `check` with random numbers, over and over; says which they were if it fails.
@@ -105,7 +105,7 @@ struct Alone(Terms);
 impl Visitor for Alone {
     type Output = Box<dyn Limiter>;
 
-    fn visit<R: Named>(self) -> Box<dyn Limiter> {
+    fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
         Box::new(Single::new(R::new(self.0)))
     }
 }
@@ -220,6 +220,45 @@ fn several_at_once_are_the_same_as_one_by_one() {
             let several = at_once.book(now, &order(&costs, random.u64(1..=6)));
             for slot in &several.slots {
                 assert_eq!(singly.book(now, &order(&costs, 1)).slots, [*slot]);
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_left_is_what_could_be_booked() {
+    for_each_seed(500, |random| {
+        let starts_empty = random.bool();
+        let quotas = quotas(random, starts_empty);
+        let horizon = random.choice([30, 1000, u64::MAX]).expect("one");
+        let mut state = Books::new(Policy { horizon, ..policy(&quotas) });
+        let mut now = 0;
+        for _ in 0..20 {
+            let most = random.choice([0, 30, 300]).expect("one");
+            now += random.u64(0..=most);
+            let costs = costs(random, &quotas);
+            let booked = state.book(now, &order(&costs, random.u64(1..=3))).slots;
+            let returned = random.usize(0..=booked.len());
+            state.ledger.owned.add(7, &costs, booked.iter().map(|slot| slot.at));
+            let returned: Vec<_> = booked[..returned].iter().map(|slot| slot.at).collect();
+            state.ledger.owned.remove(7, &costs, &returned);
+            state.rules.give_back(&mut state.ledger, Time(now), &costs, returned);
+            for (limit, quota) in quotas.iter().enumerate() {
+                let capacity = quota.at_once();
+                let costs: Vec<_> = (0..3).map(|other| u64::from(other == limit)).collect();
+                let before = (state.ledger.clone(), state.log.clone().units);
+                let (rules, mut log) = (&state.rules, state.log.clone());
+                let left = rules.left(&state.ledger, &mut log, Time(now), (limit, capacity)).unwrap();
+                assert_eq!((state.ledger.clone(), log.units), before, "nothing is used");
+                // Whoever has a turn may be gone.
+                let mut asked = state.clone();
+                asked.ledger.turns = Time::ZERO;
+                let answer = asked.book(now, &order(&costs, capacity + 1));
+                let free = answer.slots.iter().filter(|slot| slot.at.0 <= now).count() as u64;
+                assert_eq!(left.0, free.min(capacity), "{quota:?}");
+                let first = answer.slots.first().map(|slot| slot.at);
+                let turn = answer.turn.map(|turn| Time(turn.0));
+                assert_eq!(Some(left.1), first.or(turn), "{quota:?}");
             }
         }
     });

@@ -2,19 +2,18 @@
 
 use super::*;
 
-/// What is written to a log.
 #[derive(Default)]
 struct Written(Vec<String>);
 
-impl Log for Written {
+impl UnitLog for Written {
     type Error = StoreError;
 
     fn used_at(&mut self, _: usize, _: u128) -> Result<Time, StoreError> {
         Ok(Time::ZERO)
     }
 
-    fn note(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
-        self.0.push(format!("note {limit} {units:?} {}", at.0));
+    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
+        self.0.push(format!("record {limit} {units:?} {}", at.0));
         Ok(())
     }
 
@@ -35,7 +34,7 @@ fn after_a_restart_only_logs_are_written_anew_that_have_something_in_them() {
     assert!(written.0.is_empty(), "{:?}", written.0);
     ledger.accounts[0].used = 2;
     rules.restart(&ledger, &mut written).expect("written");
-    assert_eq!(written.0, ["forget 0 2", "note 0 0..2 0"]);
+    assert_eq!(written.0, ["forget 0 2", "record 0 0..2 0"]);
 }
 
 #[test]
@@ -43,5 +42,5 @@ fn a_slot_that_is_due_is_not_given_to_another() {
     let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 4, 100)]));
     let mut ledger = rules.begin(Time(5));
     rules.give_back(&mut ledger, Time(10), &[1], [9, 10, 11].map(Time).to_vec());
-    assert_eq!(ledger.held.of(NOBODY, &[1]), [Time(11)]);
+    assert_eq!(ledger.owned.of(NOBODY, &[1]), [Time(11)]);
 }

@@ -4,14 +4,14 @@
 -- ARGV  policy, nonce, horizon, how many, when the run began (0: now), for how many milliseconds to keep the policy at
 --       least, how many limits the policy has, its turn (0: none), how many slots it gets if they are far ahead, how
 --       many units are in all logs, a number for what is charged, how many slots are given back, whether it waits (or
---       else: slots that are free at once, or none), how many releases were over later than their slots were good, how long
---       ago, for how long nothing is to be booked (0: it may be);
+--       else: slots that are free at once, or none), how many releases were over later than their slots were good, how
+--       long ago, for how long nothing is to be booked (0: it may be);
 --       for each limit that is charged: which it is, how many units are in the logs before its own, rule, count,
 --       period, burst, whether it starts empty, cost, whether to distrust what is kept, and what the client last saw of
---       it: epoch, seq, newest, settled (0 each if nothing), and what it is told of periods and of hours;
+--       it: epoch, seq, newest, matters_until (0 each if nothing), and what it is told of periods and of hours;
 --       the slots that are given back.
 -- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each (epoch,
---       seq, newest, settled, late, close), the turn (0: none),
+--       seq, newest, matters_until, late, close), the turn (0: none),
 --       whether the policy was kept before, until when nothing is booked (0: it may be)}.
 
 local SLACK = 10000000
@@ -44,7 +44,7 @@ local function limit(at)
     starts_empty = number(7) == 1,
     cost = number(8),
     is_distrusted = number(9) == 1,
-    known = { epoch = number(10), seq = number(11), newest = number(12), settled = number(13) },
+    known = { epoch = number(10), seq = number(11), newest = number(12), matters_until = number(13) },
   }
   read_calendar(state, ARGV[at + 14], ARGV[at + 15])
   return state
@@ -53,14 +53,14 @@ end
 -- Whether less is kept than this client has seen, of what still matters.
 local function is_lost(state, exists)
   local known = state.known
-  if known.settled <= now then
+  if known.matters_until <= now then
     return false
   end
   if not exists then
     return true
   end
   if state.epoch ~= known.epoch then
-    return known.settled > state.quiet
+    return known.matters_until > state.quiet
   end
   if state.seq == known.seq then
     return state.newest ~= known.newest
@@ -85,7 +85,7 @@ end
 local function silence(state)
   local known = state.known
   drain(state, now + horizon)
-  state.quiet = math.max(state.quiet, state.newest + math.max(known.settled - known.newest, 0))
+  state.quiet = math.max(state.quiet, state.newest + math.max(known.matters_until - known.newest, 0))
 end
 
 local function open(state)
@@ -221,7 +221,7 @@ end
 local function save(state)
   state.rule.write(state)
   write_head(state)
-  return divide_up(math.max(state.rule.settled(state) - now, 0) + SLACK, 1000)
+  return divide_up(math.max(state.rule.matters_until(state) - now, 0) + SLACK, 1000)
 end
 
 local is_kept, other = read_policy()
@@ -274,7 +274,7 @@ for index, state in ipairs(limits) do
     millis = math.max(millis, save(state))
   end
   kept[index] = {
-    state.epoch, state.seq, state.newest, state.rule.settled(state), state.late, state.close
+    state.epoch, state.seq, state.newest, state.rule.matters_until(state), state.late, state.close
   }
 end
 if queue.is_changed then

@@ -1,5 +1,5 @@
--- What is kept under a key: the policy and a NUL; the queue, four numbers; for each limit a head of eight; then whatever the
--- rules add; then slots that were given back, each with what was charged for it.
+-- What is kept under a key: the policy and a NUL; the queue, four numbers; for each limit a head of eight; then
+-- whatever the rules add; then slots that were given back, each with what was charged for it.
 --
 -- turns   the first instant that no turn is for
 -- given   how many slots were given back
@@ -14,8 +14,8 @@
 -- late    what releases cost, together, that were over later than their slots were good
 -- close   when no slot is too close to these any more
 --
--- NEAR (slots that are further ahead are given out a few at a time), LONGEST_QUEUE (so many horizons ahead is the last
--- turn) and LOOK (whoever is held asks again after so long) stand before this file.
+-- NEAR (slots that are further ahead are given out a few at a time), LONGEST_QUEUE (how many horizons ahead the last
+-- turn is) and LOOK (after which whoever is held asks again) stand before this file.
 --
 -- Instants are microseconds of the server's clock. They, and all products, are below 2^53, so that doubles are exact.
 
@@ -226,8 +226,8 @@ local function earliest(state, since, from)
   return math.min(free, math.max(from, state.rule.earliest(state, since, from)))
 end
 
--- The first instant that all limits allow. What one allows at one instant it may not allow at a later one, so all are asked
--- again until they agree.
+-- The first instant that all limits allow. What one allows at one instant it may not allow at a later one, so all are
+-- asked again until they agree.
 local function agreed(limits, since)
   local from, slot = since, nil
   repeat

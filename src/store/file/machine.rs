@@ -1,4 +1,4 @@
-//! Whose clock it is: instants since the machine was started mean nothing to the same machine, started again.
+//! Which clock it is: instants since the machine was started mean nothing to the same machine, started again.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,14 +11,14 @@ const INITIAL: u64 = 0xefff_fffa;
 
 /// Those who agree in it read the same clock.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Domain {
+pub(super) struct ClockOrigin {
     /// Another one each time that the machine is started.
     pub(super) boot: String,
     /// The time namespace, which shifts the clock; 0 where there is no such thing.
     pub(super) namespace: u64,
 }
 
-impl Domain {
+impl ClockOrigin {
     /// That of this process.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl Domain {
         let boot = boot()?.trim().to_owned();
         ensure!(!boot.is_empty(), "the system does not tell one boot from the next");
         let namespace = fs::metadata("/proc/self/ns/time").map_or(0, |namespace| namespace.ino());
-        Ok(Domain { boot, namespace })
+        Ok(ClockOrigin { boot, namespace })
     }
 
     /// Whether the clock shows how long the machine has been running, so that nothing happened before 0.
@@ -59,6 +59,6 @@ mod tests {
 
     #[test]
     fn ours_stays_the_same() {
-        assert_eq!(Domain::ours().unwrap(), Domain::ours().unwrap());
+        assert_eq!(ClockOrigin::ours().unwrap(), ClockOrigin::ours().unwrap());
     }
 }

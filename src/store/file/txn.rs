@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use anyhow::Result;
 use rusqlite::Connection;
 
-use super::domain::Domain;
-use super::refusal::{Fault, bad, refused, reset_command};
+use super::machine::ClockOrigin;
+use super::refusal::{bad, refused, reset_command};
 use super::tables::{self, Header, KeyRows};
 use crate::store::ledger::{BookingRules, Ledger, Owner};
 use crate::store::{Answer, Hold, Order};
@@ -13,7 +14,7 @@ use crate::time::Time;
 
 /// What tells a state from one that took its place.
 #[derive(Clone)]
-pub(super) struct Known {
+pub(super) struct Fingerprint {
     generation: u64,
     /// A key, and its newest slot.
     key: Vec<u8>,
@@ -23,7 +24,7 @@ pub(super) struct Known {
 }
 
 /// A state while it is read and written, or a copy of one.
-pub(super) struct Visit<'a> {
+pub(super) struct StateTxn<'a> {
     path: &'a Path,
     rules: &'a BookingRules,
     /// When it began.
@@ -34,22 +35,22 @@ pub(super) struct Visit<'a> {
     ledger: Option<Ledger>,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> StateTxn<'a> {
     pub(super) fn begin(
         connection: &'a Connection,
         path: &'a Path,
         rules: &'a BookingRules,
         key: &'a [u8],
         (now, tidies): (Time, bool),
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self> {
         let header = Header::read(connection)?;
         let rows = KeyRows::new(connection, header.generation, key, tidies);
         let ledger = rows.ledger()?;
-        Ok(Visit { path, rules, now, header, rows, ledger })
+        Ok(StateTxn { path, rules, now, header, rows, ledger })
     }
 
     /// Whether it is a state of these limits, and on the clock of those who use it.
-    pub(super) fn check(&self, ours: &Domain) -> Result<(), Fault> {
+    pub(super) fn check(&self, ours: &ClockOrigin) -> Result<()> {
         let limits = &self.rules.policy().text;
         if self.header.limits != *limits {
             let why = format!(
@@ -58,12 +59,12 @@ impl<'a> Visit<'a> {
                 self.header.limits.escape_debug(),
                 reset_command(self.path)
             );
-            return Err(Fault::Told(bad(self.path, &why)));
+            return Err(bad(self.path, &why).into());
         }
-        let theirs = &self.header.domain;
+        let theirs = &self.header.clock;
         if theirs.boot == ours.boot && theirs.namespace != ours.namespace {
             let why = "this state is in use in another time namespace, where clocks differ: use one for each";
-            return Err(Fault::Told(refused(self.path, why)));
+            return Err(refused(self.path, why).into());
         }
         Ok(())
     }
@@ -71,40 +72,43 @@ impl<'a> Visit<'a> {
     /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
     /// clock it may be long ago, but that may be wrong.
     /// Returns whether it has.
-    pub(super) fn carry_over_restart(&mut self, ours: &Domain) -> Result<bool, Fault> {
-        if self.header.domain == *ours {
+    pub(super) fn carry_over_restart(&mut self, ours: &ClockOrigin) -> Result<bool> {
+        if self.header.clock == *ours {
             return Ok(false);
         }
-        self.header.domain = ours.clone();
+        self.header.clock = ours.clone();
         self.header.began = Time::ZERO;
         if !ours.counts_from_boot() {
-            let longest = self.all_holds()?.into_iter().max_by_key(|hold| hold.length).unwrap_or_default();
+            let holds = self.ledgers()?.into_iter().map(|(_, ledger)| ledger.hold);
+            let longest = holds
+                .fold(self.header.hold, |one, other| if other.length > one.length { other } else { one });
             self.header.hold = longest.restarted(self.now);
             self.header.silent = Some(self.now);
             return self.begin_anew().map(|()| true);
         }
         self.header.silent = self.header.silent.map(|_| Time::ZERO);
         self.header.hold = self.header.hold.restarted(Time::ZERO);
-        let connection = self.rows.connection;
-        self.header.write(connection)?;
-        for key in tables::keys(connection)? {
-            let mut rows = KeyRows::new(connection, self.header.generation, &key, true);
-            let ledger = self.rules.restart(&rows.ledger()?.unwrap_or_default(), &mut rows)?;
+        self.header.write(self.rows.connection)?;
+        for (key, ledger) in self.ledgers()? {
+            let mut rows = self.rows_of(&key);
+            rows.forgets = true;
+            let ledger = self.rules.restart(&ledger, &mut rows)?;
             rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         }
         self.ledger = self.rows.ledger()?;
         Ok(true)
     }
 
-    /// Sees to what was known and is not there any more: `is_replaced` if the state is in other files. Returns whether
-    /// something was lost.
-    pub(super) fn silence_after_loss(&mut self, known: &Known, is_replaced: bool) -> Result<bool, Fault> {
+    /// Begins anew, with silence, if the state that was known is gone: `is_replaced` if its files are others. Returns
+    /// whether it is gone.
+    pub(super) fn silence_after_loss(&mut self, known: &Fingerprint, is_replaced: bool) -> Result<bool> {
         let is_another = self.header.generation != known.generation;
         let is_older = |ledger: &Ledger| known.key == self.rows.key && ledger.newest < known.newest;
         if !is_replaced && !is_another && !self.ledger.as_ref().is_some_and(is_older) {
             return Ok(false);
         }
-        // Whoever made it knew of what was lost, if it is silent for as long as we would have it.
+        // The new state needs no silence from us if it has one that lasts as long as ours would: then whoever began it
+        // knew of the loss.
         let silent = known.at.0.saturating_add(self.rules.policy().horizon);
         let is_seen_to = is_another && self.header.silent.is_some_and(|last| last.0 >= silent);
         let newest = tables::newest(self.rows.connection)?;
@@ -115,31 +119,32 @@ impl<'a> Visit<'a> {
     }
 
     /// Books, as [`Store::book`](crate::store::Store::book) does.
-    pub(super) fn book(&mut self, order: &Order, owner: Owner) -> Result<Answer, Fault> {
+    pub(super) fn book(&mut self, order: &Order, owner: Owner) -> Result<Answer> {
         let mut ledger = self.take_ledger()?;
         if let Some(of_all) = self.hold_of_all()?.filter(|_| order.is_for_slots()) {
             let until = ledger.hold.in_force(self.now).map_or(of_all, |until| until.max(of_all));
-            let answer = self.rules.held(&ledger, self.now, until, order);
+            let answer = self.rules.answer_held(&ledger, self.now, until, order);
             self.ledger = Some(ledger);
             return Ok(answer);
         }
         let answer = self.rules.book(&mut ledger, &mut self.rows, self.now, order)?;
         let ahead = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > self.now);
-        ledger.held.add(owner, &order.costs, ahead);
+        ledger.owned.add(owner, &order.costs, ahead);
         self.keep(ledger)?;
         Ok(answer)
     }
 
-    /// Takes back slots, as [`Store::give_back`](crate::store::Store::give_back) does, unless they are taken back already.
-    pub(super) fn give_back(&mut self, order: &Order, owner: Owner, slots: &[Time]) -> Result<(), Fault> {
+    /// Takes back slots, as [`Store::give_back`](crate::store::Store::give_back) does, unless they are taken back
+    /// already.
+    pub(super) fn give_back(&mut self, order: &Order, owner: Owner, slots: &[Time]) -> Result<()> {
         let mut ledger = self.take_ledger()?;
-        let slots = ledger.held.remove(owner, &order.costs, slots);
+        let slots = ledger.owned.remove(owner, &order.costs, slots);
         self.rules.give_back(&mut ledger, self.now, &order.costs, slots);
         self.keep(ledger)
     }
 
     /// Until when all keys are held. Once that is over, it is forgotten: after a restart nobody would know that it is.
-    fn hold_of_all(&mut self) -> Result<Option<Time>, Fault> {
+    fn hold_of_all(&mut self) -> Result<Option<Time>> {
         let until = self.header.hold.in_force(self.now);
         if until.is_none() && self.header.hold != Hold::default() {
             self.header.hold = Hold::default();
@@ -148,40 +153,37 @@ impl<'a> Visit<'a> {
         Ok(until)
     }
 
-    /// The holds of all keys together, and of each.
-    fn all_holds(&self) -> Result<Vec<Hold>, Fault> {
-        let keys = tables::keys(self.rows.connection)?;
-        let ledger =
-            |key: &Vec<u8>| KeyRows::new(self.rows.connection, self.header.generation, key, false).ledger();
-        let ledgers = keys.iter().map(ledger).collect::<Result<Vec<_>, _>>()?;
-        let holds = ledgers.into_iter().flatten().map(|ledger| ledger.hold);
-        Ok(holds.chain([self.header.hold]).collect())
+    pub(super) fn holds(&self) -> Result<Vec<(Option<Vec<u8>>, Time)>> {
+        let of_no_key = self.ledger.as_ref().map_or(Hold::default(), |ledger| ledger.hold);
+        let of_all = self.header.hold.max(of_no_key).in_force(self.now).map(|until| (None, until));
+        let mut holds: Vec<_> = of_all.into_iter().collect();
+        for key in tables::held_keys(self.rows.connection, self.now)? {
+            let hold = self.rows_of(&key).ledger()?.unwrap_or_default().hold;
+            holds.extend(hold.in_force(self.now).map(|until| (Some(key), until)));
+        }
+        Ok(holds)
     }
 
-    /// Tells what is held, and until when, and forgets it, and the turns: whoever has one may have ended. Returns the first
-    /// instant that none is for.
-    pub(super) fn take_holds(&mut self, held: &mut Vec<(Option<Vec<u8>>, Time)>) -> Result<Time, Fault> {
-        let mut ledger = self.take_ledger()?;
-        let of_all = std::mem::take(&mut self.header.hold).max(std::mem::take(&mut ledger.hold));
-        held.extend(of_all.in_force(self.now).map(|until| (None, until)));
-        for key in tables::keys(self.rows.connection)?.into_iter().filter(|key| !key.is_empty()) {
-            let rows = KeyRows::new(self.rows.connection, self.header.generation, &key, false);
-            let until = rows.ledger()?.and_then(|ledger| ledger.hold.in_force(self.now));
-            held.extend(until.map(|until| (Some(key), until)));
-        }
-        let turns = std::mem::take(&mut ledger.turns);
+    /// How much of a limit is left, see [`BookingRules::left`].
+    pub(super) fn left(&mut self, limit: usize, most: u64) -> Result<(u64, Time)> {
+        let ledger = self.take_ledger()?;
+        let left = self.rules.left(&ledger, &mut self.rows, self.now, (limit, most))?;
         self.ledger = Some(ledger);
-        Ok(turns)
+        Ok(left)
+    }
+
+    /// The first instant that no turn is for.
+    pub(super) fn turns(&self) -> Time {
+        self.ledger.as_ref().map_or(Time::ZERO, |ledger| ledger.turns)
     }
 
     /// Holds all keys for this number of nanoseconds; with 0, none is held any more.
-    pub(super) fn set_hold(&mut self, length: u64) -> Result<(), Fault> {
+    pub(super) fn set_hold(&mut self, length: u64) -> Result<()> {
         self.header.hold = Hold::new(self.now, Time(self.now.0.saturating_add(length)));
         self.header.write(self.rows.connection)?;
-        for key in tables::keys(self.rows.connection)?.iter().filter(|_| length == 0) {
-            let rows = KeyRows::new(self.rows.connection, self.header.generation, key, false);
-            let ledger = Ledger { hold: Hold::default(), ..rows.ledger()?.unwrap_or_default() };
-            rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
+        for (key, ledger) in self.ledgers()?.into_iter().filter(|_| length == 0) {
+            let ledger = Ledger { hold: Hold::default(), ..ledger };
+            self.rows_of(&key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         }
         self.ledger = self.rows.ledger()?;
         Ok(())
@@ -189,7 +191,7 @@ impl<'a> Visit<'a> {
 
     /// Has the slots handed on that those who have ended cannot have used, by the clock.
     pub(super) fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl Fn() -> Time) {
-        self.ledger.iter_mut().for_each(|ledger| ledger.held.inherit(&has_ended, &clock));
+        self.ledger.iter_mut().for_each(|ledger| ledger.owned.inherit(&has_ended, &clock));
     }
 
     /// Whether nothing is known of the key yet.
@@ -198,17 +200,26 @@ impl<'a> Visit<'a> {
     }
 
     /// Forgets the keys that are as good as new.
-    pub(super) fn evict(&self) -> Result<(), Fault> {
+    pub(super) fn evict(&self) -> Result<()> {
         Ok(tables::evict(self.rows.connection, self.now)?)
     }
 
     /// What to know it by the next time.
-    pub(super) fn known(&self) -> Known {
+    pub(super) fn fingerprint(&self) -> Fingerprint {
         let newest = self.ledger.as_ref().map_or(Time::ZERO, |ledger| ledger.newest);
-        Known { generation: self.header.generation, key: self.rows.key.to_vec(), newest, at: self.now }
+        Fingerprint { generation: self.header.generation, key: self.rows.key.to_vec(), newest, at: self.now }
     }
 
-    fn take_ledger(&mut self) -> Result<Ledger, Fault> {
+    fn ledgers(&self) -> rusqlite::Result<Vec<(Vec<u8>, Ledger)>> {
+        let keys = tables::keys(self.rows.connection)?.into_iter();
+        keys.map(|key| self.rows_of(&key).ledger().map(|ledger| (key, ledger.unwrap_or_default()))).collect()
+    }
+
+    fn rows_of<'k>(&'k self, key: &'k [u8]) -> KeyRows<'k> {
+        KeyRows::new(self.rows.connection, self.header.generation, key, false)
+    }
+
+    fn take_ledger(&mut self) -> Result<Ledger> {
         match self.ledger.take() {
             Some(ledger) if ledger.accounts.len() == self.rules.policy().quotas.len() => Ok(ledger),
             // Those of no key are never removed.
@@ -217,14 +228,14 @@ impl<'a> Visit<'a> {
         }
     }
 
-    fn keep(&mut self, ledger: Ledger) -> Result<(), Fault> {
+    fn keep(&mut self, ledger: Ledger) -> Result<()> {
         self.rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         self.ledger = Some(ledger);
         Ok(())
     }
 
     /// Puts what follows from the header in place of all numbers.
-    fn begin_anew(&mut self) -> Result<(), Fault> {
+    fn begin_anew(&mut self) -> Result<()> {
         let connection = self.rows.connection;
         connection.execute_batch("DELETE FROM account; DELETE FROM slot")?;
         fill(connection, &self.header, self.rules, self.now)?;
@@ -236,10 +247,10 @@ impl<'a> Visit<'a> {
 
 impl Header {
     /// What a state begins with.
-    pub(super) fn first(rules: &BookingRules, domain: Domain, now: Time) -> Header {
+    pub(super) fn first(rules: &BookingRules, clock: ClockOrigin, now: Time) -> Header {
         let limits = rules.policy().text.clone();
         let (generation, hold) = (fastrand::u64(..), Hold::default());
-        Header { generation, domain, began: now, silent: None, hold, limits }
+        Header { generation, clock, began: now, silent: None, hold, limits }
     }
 
     /// What a key begins with.
@@ -250,12 +261,18 @@ impl Header {
         }
     }
 
-    /// Makes it that of the state that follows the one that was known, and was lost since. Returns whether there is anything
-    /// to do.
+    /// Makes it that of the state that follows the one that was known, and was lost since. Returns whether there is
+    /// anything to do.
     ///
-    /// If it began after that was last seen, it was lost by then. No slot that was lost is later than a horizon after, and
-    /// once that is as good as forgotten, there is nothing to be done. Nor is any that is kept later than `newest`.
-    pub(super) fn succeed(&mut self, known: &Known, rules: &BookingRules, newest: Time, now: Time) -> bool {
+    /// If it began after that was last seen, it was lost by then. No slot that was lost is later than a horizon after,
+    /// and once that is as good as forgotten, there is nothing to be done. Nor is any that is kept later than `newest`.
+    pub(super) fn succeed(
+        &mut self,
+        known: &Fingerprint,
+        rules: &BookingRules,
+        newest: Time,
+        now: Time,
+    ) -> bool {
         let loss = if self.began >= known.at { self.began } else { now };
         let last_slot = Time(loss.0.saturating_add(rules.policy().horizon));
         if rules.end_of_silence(last_slot) <= now {
@@ -268,13 +285,8 @@ impl Header {
 }
 
 /// Writes the first rows.
-pub(super) fn fill(
-    connection: &Connection,
-    header: &Header,
-    rules: &BookingRules,
-    now: Time,
-) -> rusqlite::Result<()> {
+pub(super) fn fill(connection: &Connection, header: &Header, rules: &BookingRules, now: Time) -> Result<()> {
     header.write(connection)?;
     let ledger = header.fresh(rules, now);
-    KeyRows::new(connection, header.generation, b"", false).set_ledger(&ledger, rules.idle_at(&ledger))
+    Ok(KeyRows::new(connection, header.generation, b"", false).set_ledger(&ledger, rules.idle_at(&ledger))?)
 }

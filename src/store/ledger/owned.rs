@@ -12,17 +12,17 @@ pub const NOBODY: Owner = 0;
 
 /// All slots that may be handed on some day.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Held(Vec<Share>);
+pub struct OwnedSlots(Vec<OwnerSlots>);
 
 /// Those of one owner that are booked at the same costs, earliest first.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Share {
+struct OwnerSlots {
     owner: Owner,
     costs: Box<[u64]>,
     slots: Vec<Time>,
 }
 
-impl Held {
+impl OwnedSlots {
     /// The slots that an owner has at these costs, earliest first.
     pub fn of(&self, owner: Owner, costs: &[u64]) -> &[Time] {
         let share = self.0.iter().find(|share| share.is_of(owner, costs));
@@ -40,7 +40,7 @@ impl Held {
             }
             None => {
                 slots.sort_unstable();
-                self.0.push(Share { owner, costs: costs.into(), slots });
+                self.0.push(OwnerSlots { owner, costs: costs.into(), slots });
             }
         }
     }
@@ -63,13 +63,13 @@ impl Held {
         share.slots.drain(..most.min(share.slots.len())).collect()
     }
 
-    /// What belongs to those who have ended is nobody's. Those of their slots that they may have used by then are forgotten:
-    /// `clock` is read once it is known who has ended.
+    /// What belongs to those who have ended is nobody's. Those of their slots that they may have used by then are
+    /// forgotten: `clock` is read once it is known who has ended.
     pub fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl FnOnce() -> Time) {
         let left = self.0.extract_if(.., |share| share.owner != NOBODY && has_ended(share.owner));
         let left: Vec<_> = left.collect();
         let ended_by = clock();
-        for Share { costs, slots, .. } in left {
+        for OwnerSlots { costs, slots, .. } in left {
             self.add(NOBODY, &costs, slots.into_iter().filter(|at| *at > ended_by));
         }
     }
@@ -81,7 +81,7 @@ impl Held {
     }
 }
 
-impl Share {
+impl OwnerSlots {
     fn is_of(&self, owner: Owner, costs: &[u64]) -> bool {
         self.owner == owner && *self.costs == *costs
     }
@@ -97,49 +97,49 @@ mod tests {
 
     #[test]
     fn what_has_no_owner_any_more_is_taken_earliest_first() {
-        let mut held = Held::default();
-        held.add(7, &[1], times(&[9, 5]));
-        held.add(8, &[1], times(&[6]));
-        held.add(7, &[2], times(&[4]));
-        assert_eq!(held.take(&[1], 9), []);
-        held.inherit(|owner| owner == 7, || Time(3));
-        held.inherit(|_| false, || Time(9));
-        assert_eq!((held.of(7, &[1]), held.of(8, &[1])), (&[][..], &times(&[6])[..]));
-        assert_eq!(held.take(&[1], 1), times(&[5]));
-        assert_eq!(held.take(&[1], 9), times(&[9]));
-        assert_eq!(held.take(&[2], 9), times(&[4]));
+        let mut owned = OwnedSlots::default();
+        owned.add(7, &[1], times(&[9, 5]));
+        owned.add(8, &[1], times(&[6]));
+        owned.add(7, &[2], times(&[4]));
+        assert_eq!(owned.take(&[1], 9), []);
+        owned.inherit(|owner| owner == 7, || Time(3));
+        owned.inherit(|_| false, || Time(9));
+        assert_eq!((owned.of(7, &[1]), owned.of(8, &[1])), (&[][..], &times(&[6])[..]));
+        assert_eq!(owned.take(&[1], 1), times(&[5]));
+        assert_eq!(owned.take(&[1], 9), times(&[9]));
+        assert_eq!(owned.take(&[2], 9), times(&[4]));
     }
 
     /// Whoever owned them may have ended right after their use.
     #[test]
     fn what_may_have_been_used_is_not_handed_on() {
-        let mut held = Held::default();
-        held.add(7, &[1], times(&[5, 6, 7]));
+        let mut owned = OwnedSlots::default();
+        owned.add(7, &[1], times(&[5, 6, 7]));
         let clock = std::cell::Cell::new(5);
         let has_ended = |_| {
             clock.set(6);
             true
         };
-        held.inherit(has_ended, || Time(clock.get()));
-        assert_eq!((held.of(7, &[1]), held.of(NOBODY, &[1])), (&[][..], &times(&[7])[..]));
+        owned.inherit(has_ended, || Time(clock.get()));
+        assert_eq!((owned.of(7, &[1]), owned.of(NOBODY, &[1])), (&[][..], &times(&[7])[..]));
     }
 
     #[test]
     fn only_an_owner_gives_back_and_each_slot_once() {
-        let mut held = Held::default();
-        held.add(7, &[1], times(&[5, 5, 6]));
-        assert_eq!(held.remove(8, &[1], &times(&[5])), []);
-        assert_eq!(held.remove(7, &[2], &times(&[5])), []);
-        assert_eq!(held.remove(7, &[1], &times(&[5, 6, 6, 7])), times(&[5, 6]));
-        assert_eq!(held.of(7, &[1]), times(&[5]));
+        let mut owned = OwnedSlots::default();
+        owned.add(7, &[1], times(&[5, 5, 6]));
+        assert_eq!(owned.remove(8, &[1], &times(&[5])), []);
+        assert_eq!(owned.remove(7, &[2], &times(&[5])), []);
+        assert_eq!(owned.remove(7, &[1], &times(&[5, 6, 6, 7])), times(&[5, 6]));
+        assert_eq!(owned.of(7, &[1]), times(&[5]));
     }
 
     #[test]
     fn what_is_past_is_forgotten() {
-        let mut held = Held::default();
-        held.add(7, &[1], times(&[5, 6]));
-        held.add(8, &[1], times(&[5]));
-        held.forget(Time(6));
-        assert_eq!((held.of(7, &[1]), held.0.len()), (&times(&[6])[..], 1));
+        let mut owned = OwnedSlots::default();
+        owned.add(7, &[1], times(&[5, 6]));
+        owned.add(8, &[1], times(&[5]));
+        owned.forget(Time(6));
+        assert_eq!((owned.of(7, &[1]), owned.0.len()), (&times(&[6])[..], 1));
     }
 }

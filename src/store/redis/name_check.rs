@@ -1,0 +1,78 @@
+//! What is known of the name that limits are kept under: whether the server is near enough, and that all who use the
+//! name mean these limits.
+
+use super::asking::{Asker, Probed};
+use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_far, too_slow};
+use super::failure::ServerFailure;
+use super::shared_policy::SharedPolicy;
+use super::socket::Timeouts;
+use crate::store::hold::LOOK;
+use crate::store::{Answer, Hold, Order};
+use crate::time::Time;
+
+#[derive(Default)]
+pub(super) struct NameCheck {
+    /// Whether slots last longer than an answer takes.
+    pub(super) is_near: bool,
+    /// Until when it is on record that nobody uses the name of our keys for other limits.
+    claimed_until: Option<Time>,
+    /// Until when all keys are held, as of when it was asked.
+    held: Option<(Time, Option<Time>)>,
+}
+
+impl NameCheck {
+    /// Before anything is booked: whether the server is near enough for these limits. Before keys are charged, and now
+    /// and then: whether all who use the name mean these limits.
+    pub(super) fn check(
+        &mut self,
+        asker: &mut Asker,
+        shared: &mut SharedPolicy,
+        order: &Order,
+        patience: Timeouts,
+    ) -> Result<(), ServerFailure> {
+        if !self.is_near {
+            let enough = shared.policy.deadline / ROUND_TRIPS;
+            let longest = if shared.is_agreed { u64::MAX } else { CHOOSING };
+            let (round_trip, Probed { is_kept, .. }) =
+                asker.probe(shared, order, 0, (enough, longest), patience)?;
+            match is_kept {
+                true => shared.is_agreed = true,
+                false => shared.choose_margins(required_margin(round_trip)),
+            }
+            let deadline = shared.policy.deadline;
+            if round_trip > deadline / ROUND_TRIPS {
+                return Err(match is_kept {
+                    true => ServerFailure::away(too_slow(round_trip, deadline)),
+                    false => ServerFailure::refused(too_far(round_trip, deadline)),
+                });
+            }
+            self.is_near = true;
+        }
+        let now = (asker.now)();
+        let is_claimed = self.claimed_until.is_some_and(|until| until > now);
+        let is_known = self.held.is_some_and(|(asked, _)| now.since(asked) < LOOK);
+        let is_asked = is_claimed && is_known;
+        if !order.key.is_empty() && !is_asked {
+            let millis = if is_claimed { 0 } else { shared.claim() };
+            let (_, Probed { held, .. }) = asker.probe(shared, order, millis, (u64::MAX, 0), patience)?;
+            self.held = Some((now, held));
+            if !is_claimed {
+                self.claimed_until = now.checked_add((millis.saturating_mul(1_000_000 / 2)).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Until when an order for a key gets nothing, as all keys are held.
+    pub(super) fn held(&self, order: &Order, now: impl Fn() -> Time) -> Option<Time> {
+        let (_, held) = self.held.filter(|_| !order.key.is_empty() && order.is_for_slots())?;
+        held.filter(|until| *until > now())
+    }
+
+    /// What is said to an order, if all keys are held.
+    pub(super) fn heed(&self, order: &Order, answer: Answer, now: impl Fn() -> Time) -> Answer {
+        let Some(until) = self.held(order, &now).max(answer.held) else { return answer };
+        let ask_again = (order.count > 0).then(|| Hold::ask_again(now(), until));
+        Answer { ask_again, turn: order.turn, held: Some(until), ..answer }
+    }
+}

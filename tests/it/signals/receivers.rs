@@ -28,7 +28,9 @@ fn done(log: &Path) -> BTreeSet<u32> {
     let log = fs::read_to_string(log).unwrap_or_default();
     let fields = log.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
     let completed = fields.filter(|fields| fields[5..7] == ["0", "0"]);
-    completed.map(|fields| fields[7].parse().expect("a number")).collect()
+    completed
+        .flat_map(|fields| fields[7..].iter().map(|item| item.parse().expect("a number")).collect::<Vec<_>>())
+        .collect()
 }
 
 #[test]

@@ -13,12 +13,12 @@ _throttle_selectors()
 # A RATE: its period, then options after commas.
 _throttle_rate()
 {
-    local before=$1 value=$2 done name
+    local before=$1 value=$2 done name options="algo burst margin start from cost key only during tz"
     if [[ $value == @* ]]; then
         mapfile -t candidates < <(compgen -P "$before@" -f -- "${value#@}")
         return
     elif [[ $value != *,* ]]; then
-        for name in s m h d; do
+        for name in s m h d running; do
             candidates+=("$before${value%%/*}/$name")
         done
         return
@@ -33,7 +33,8 @@ _throttle_rate()
         key=*) _throttle_selectors "${done}key=" key ;;
         cost=*) _throttle_selectors "${done}cost=" cost ;;
         *)
-            for name in algo burst margin start from cost key only during tz; do
+            [[ $value != */running,* ]] || options="cost key only during tz"
+            for name in $options; do
                 [[ ,$value == *,$name=* ]] || candidates+=("$done$name=")
             done
             ;;

@@ -65,7 +65,7 @@ function __throttle_rates
         return
     else if not string match -q '*,*' -- $value
         set -l count (string split -m 1 / -- $value)[1]
-        printf '%s\t\n' $count/s $count/m $count/h $count/d
+        printf '%s\t\n' $count/s $count/m $count/h $count/d $count/running
         return
     end
     set -l before (string replace -r '[^,]*$' '' -- $value)
@@ -81,6 +81,10 @@ function __throttle_rates
         case 'cost=*'
             __throttle_selectors {$before}cost=
         case '*'
+            if string match -q '*/running,*' -- $value
+                printf '%s\t\n' $before{cost,key,only,during,tz}=
+                return
+            end
             printf '%s\t\n' $before{algo,burst,margin,start,from,cost,key,only,during,tz}=
     end
 end

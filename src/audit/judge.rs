@@ -60,7 +60,7 @@ impl Visitor for Ruling<'_> {
             hours,
             terms,
             may_evict,
-            common: Account::default(),
+            common: Released::default(),
             keyed: Accounts::default(),
         })
     }
@@ -73,13 +73,13 @@ struct Ruled<R: Rule> {
     hours: Option<InHours>,
     terms: Terms,
     may_evict: bool,
-    common: Account<R::State>,
-    keyed: Accounts<Account<R::State>>,
+    common: Released<R::State>,
+    keyed: Accounts<Released<R::State>>,
 }
 
 /// What all, or one key, released.
 #[derive(Default)]
-struct Account<S> {
+struct Released<S> {
     state: S,
     window: Window,
     /// The most that was in a window.
@@ -94,7 +94,7 @@ impl<R: Rule> Judge for Ruled<R> {
         let account = match key {
             None => &mut self.common,
             Some(key) => {
-                let account = self.keyed.find_or_open(key, Account::default);
+                let account = self.keyed.find_or_open(key, Released::default);
                 self.keyed.get_mut(account)
             }
         };
@@ -128,7 +128,7 @@ impl<R: Rule> Judge for Ruled<R> {
     }
 }
 
-impl<S: Clone + Default> Account<S> {
+impl<S: Clone + Default> Released<S> {
     fn judge<R: Rule<State = S>>(
         &mut self,
         rule: &R,
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_key_takes_little_memory() {
         fn size<R: Rule>() -> usize {
-            size_of::<(Key, Account<R::State>)>()
+            size_of::<(Key, Released<R::State>)>()
         }
         let sizes = [size::<Sliding>(), size::<Bucket>(), size::<Interval>(), size::<Fixed>()];
         assert!(sizes.iter().all(|size| *size <= 112), "{sizes:?}");

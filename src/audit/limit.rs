@@ -17,7 +17,7 @@ use crate::time::Time;
 const FEW_KEYS: usize = 4096;
 
 /// A limit, with what was released under it.
-pub struct Limit {
+pub struct AuditedLimit {
     rate: Rate,
     terms: Terms,
     /// Which of the keys it goes by.
@@ -59,11 +59,11 @@ impl Rank for Trace {
     }
 }
 
-impl Limit {
+impl AuditedLimit {
     /// With no history; `key` tells which of the keys it goes by.
     pub(super) fn new(rate: &Rate, key: Option<usize>) -> Self {
         let terms = rate.padded_terms();
-        Limit {
+        AuditedLimit {
             rate: rate.clone(),
             terms,
             key,
@@ -79,7 +79,7 @@ impl Limit {
     /// Keeps what is needed to draw it.
     pub(super) fn traced(self) -> Self {
         let traces = if self.key.is_some() { Traces::Keyed(Ranked::default()) } else { Traces::Common(None) };
-        Limit { traces, ..self }
+        AuditedLimit { traces, ..self }
     }
 
     /// Judges a release, of a cost that is not 0.
@@ -125,7 +125,7 @@ impl Limit {
 
     /// Has the judge forget what it can, and notes what is known of that.
     fn evict(&mut self, now: Time) {
-        let Limit { judge, worst_keys, forgotten, .. } = self;
+        let AuditedLimit { judge, worst_keys, forgotten, .. } = self;
         judge.evict(now, &mut |key, numbers| {
             forgotten.insert(key);
             if let Some(entry) = worst_keys.get_mut(key) {

@@ -11,7 +11,7 @@ mod trace;
 mod window;
 
 pub use self::distinct::Number;
-pub use self::limit::{Limit, WorstKey};
+pub use self::limit::{AuditedLimit, WorstKey};
 pub use self::tally::{Numbers, Tally, Worst};
 pub use self::trace::{Step, Trace};
 
@@ -21,7 +21,7 @@ use crate::time::Time;
 
 /// Some limits, and how well releases have kept to them.
 pub struct Audit {
-    limits: Vec<Limit>,
+    limits: Vec<AuditedLimit>,
     releases: u64,
     too_early: u64,
 }
@@ -49,14 +49,14 @@ impl Audit {
         let selectors = keys(rates);
         let limit = |rate: &Rate| {
             let place = |key| selectors.iter().position(|known| *known == key);
-            Limit::new(rate, rate.key.as_ref().and_then(place))
+            AuditedLimit::new(rate, rate.key.as_ref().and_then(place))
         };
         Audit { limits: rates.iter().map(limit).collect(), releases: 0, too_early: 0 }
     }
 
     /// Keeps what is needed to draw it.
     pub fn traced(mut self) -> Self {
-        self.limits = self.limits.into_iter().map(Limit::traced).collect();
+        self.limits = self.limits.into_iter().map(AuditedLimit::traced).collect();
         self
     }
 
@@ -122,7 +122,7 @@ impl Audit {
     }
 
     /// The limits.
-    pub fn limits(&self) -> &[Limit] {
+    pub fn limits(&self) -> &[AuditedLimit] {
         &self.limits
     }
 }

@@ -105,6 +105,11 @@ impl RateText {
         OPTIONS
     }
 
+    /// Those of them that a number of running commands takes.
+    pub fn running_options() -> Vec<&'static str> {
+        OPTIONS.into_iter().filter(|name| !OF_RATES.contains(name)).collect()
+    }
+
     /// What the user may not have meant, and what to write instead.
     pub fn warning(&self) -> Option<&str> {
         self.amount.warning.as_deref()

@@ -18,7 +18,7 @@ pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
 
 /// What keeps a limit. `start` is the start of the run.
 pub(super) fn limiter(rate: &Rate, start: Time, wall: Wall) -> Box<dyn Limiter> {
-    let mut limiter = rate.algorithm.visit(History(rate, wall));
+    let mut limiter = rate.algorithm.visit(BuildHistory(rate, wall));
     if rate.start == Start::Empty {
         limiter.exhaust(start);
     }
@@ -26,13 +26,13 @@ pub(super) fn limiter(rate: &Rate, start: Time, wall: Wall) -> Box<dyn Limiter> 
 }
 
 /// Gives the rule of a limit a history.
-struct History<'a>(&'a Rate, Wall);
+struct BuildHistory<'a>(&'a Rate, Wall);
 
-impl Visitor for History<'_> {
+impl Visitor for BuildHistory<'_> {
     type Output = Box<dyn Limiter>;
 
     fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
-        let History(rate, wall) = self;
+        let BuildHistory(rate, wall) = self;
         match rate.from {
             CountFrom::Start => for_keys::<R>(rate, wall),
             CountFrom::Exit | CountFrom::Running => for_keys::<FromExit<R>>(rate, wall),

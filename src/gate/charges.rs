@@ -13,7 +13,7 @@ use crate::time::Time;
 /// use, which nobody else has meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Charges {
-    releases: Vec<Release>,
+    releases: Vec<Admitted>,
     /// What each of them costs and which account it goes to: a row of all limits for each.
     rows: Vec<(u64, usize)>,
     /// The sums of the costs under each limit.
@@ -56,7 +56,7 @@ impl Pending {
 
 /// One or more releases that ask the same.
 #[derive(Clone, Debug)]
-pub(super) struct Release {
+pub(super) struct Admitted {
     pub(super) since: Time,
     pub(super) count: u64,
     /// Their slots, if they need any.
@@ -107,7 +107,7 @@ impl Charges {
     }
 
     /// Releases that cost what was charged last are admitted.
-    pub(super) fn add(&mut self, release: Release) {
+    pub(super) fn add(&mut self, release: Admitted) {
         let row = self.rows.len() - self.pending.len();
         for (pending, &(cost, account)) in self.pending.iter_mut().zip(&self.rows[row..]) {
             if cost > 0 {
@@ -119,7 +119,7 @@ impl Charges {
 
     /// Takes out all releases, of which the first `left` have left: each with how many of it these are, and the row of one
     /// of them.
-    pub(super) fn settle(&mut self, mut left: u64, mut settle: impl FnMut(Release, u64, &[(u64, usize)])) {
+    pub(super) fn settle(&mut self, mut left: u64, mut settle: impl FnMut(Admitted, u64, &[(u64, usize)])) {
         let limits = self.pending.len();
         for (at, release) in self.releases.drain(..).enumerate() {
             let count = release.count.min(left);

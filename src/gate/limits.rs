@@ -1,7 +1,7 @@
 //! Several limits at once.
 
 use super::build::{key_parts, limiter};
-use super::charges::{Charges, Release};
+use super::charges::{Admitted, Charges};
 use super::{Blocked, Kind, Limit, Opening, Part};
 use crate::charge::Key;
 use crate::config::Rate;
@@ -167,7 +167,7 @@ impl Limits {
         let row = charges.begin(&self.all);
         let admitted = self.available(charges, now, request, most);
         match admitted {
-            Ok(count) => charges.add(Release { since: request.since, count, taken: None }),
+            Ok(count) => charges.add(Admitted { since: request.since, count, taken: None }),
             Err(_) => charges.truncate(row),
         }
         admitted

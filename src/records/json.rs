@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::log::{Entry, Instants, Noted};
-use super::recorded::Items;
+use super::recorded::RowItems;
+use super::row::{Entry, Instants, Noted};
 
 /// What each line begins with.
 pub(super) const START: &str = "{\"seq\":";
@@ -47,26 +47,26 @@ pub(super) struct Line<'a> {
     signal: Option<i32>,
     /// One, in a line that is not of a batch.
     #[serde(borrow)]
-    item: Option<Item<'a>>,
+    item: Option<ItemText<'a>>,
     #[serde(borrow, default)]
-    items: Vec<Item<'a>>,
+    items: Vec<ItemText<'a>>,
     #[serde(default)]
     seqs: Vec<u64>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Item<'a> {
+enum ItemText<'a> {
     Text(#[serde(borrow)] Cow<'a, str>),
     Bytes(Vec<u8>),
 }
 
-impl<'a> Item<'a> {
+impl<'a> ItemText<'a> {
     fn bytes(self) -> Cow<'a, [u8]> {
         match self {
-            Item::Text(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
-            Item::Text(Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
-            Item::Bytes(bytes) => Cow::Owned(bytes),
+            ItemText::Text(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
+            ItemText::Text(Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
+            ItemText::Bytes(bytes) => Cow::Owned(bytes),
         }
     }
 }
@@ -83,8 +83,8 @@ impl<'a> Line<'a> {
     }
 
     /// The items, if there are any.
-    pub(super) fn items(self) -> Option<Items<'a>> {
-        let items: Items<'a> = self.item.into_iter().chain(self.items).map(Item::bytes).collect();
+    pub(super) fn items(self) -> Option<RowItems<'a>> {
+        let items: RowItems<'a> = self.item.into_iter().chain(self.items).map(ItemText::bytes).collect();
         Some(items).filter(|items| !items.is_empty())
     }
 

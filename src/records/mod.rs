@@ -8,7 +8,9 @@ mod log;
 mod numbers;
 mod order;
 mod recorded;
+mod row;
 mod tsv;
 
 pub use self::arrivals::{InOrder, stamped};
-pub use self::log::{Completed, Entry, JobLog};
+pub use self::log::{Completed, JobLog};
+pub use self::row::Entry;

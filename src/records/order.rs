@@ -9,39 +9,39 @@ use crate::time::Time;
 pub(super) struct Order<T> {
     /// How far records may be out of order, in nanoseconds.
     slack: u64,
-    waiting: BinaryHeap<Reverse<Entry<T>>>,
+    waiting: BinaryHeap<Reverse<Pending<T>>>,
     newest: Time,
     /// The last one that was let out.
     last: Time,
 }
 
-struct Entry<T> {
+struct Pending<T> {
     at: Time,
     number: u64,
     value: T,
 }
 
-impl<T> Entry<T> {
+impl<T> Pending<T> {
     fn place(&self) -> (Time, u64) {
         (self.at, self.number)
     }
 }
 
-impl<T> PartialEq for Entry<T> {
+impl<T> PartialEq for Pending<T> {
     fn eq(&self, other: &Self) -> bool {
         self.place() == other.place()
     }
 }
 
-impl<T> Eq for Entry<T> {}
+impl<T> Eq for Pending<T> {}
 
-impl<T> PartialOrd for Entry<T> {
+impl<T> PartialOrd for Pending<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Entry<T> {
+impl<T> Ord for Pending<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.place().cmp(&other.place())
     }
@@ -76,7 +76,7 @@ impl<T> Order<T> {
             return Err(self.last);
         }
         self.newest = self.newest.max(at);
-        self.waiting.push(Reverse(Entry { at, number, value }));
+        self.waiting.push(Reverse(Pending { at, number, value }));
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl<T> Order<T> {
         if !is_over && due.is_none_or(|due| first > due) {
             return None;
         }
-        let Reverse(Entry { at, number, value }) = self.waiting.pop()?;
+        let Reverse(Pending { at, number, value }) = self.waiting.pop()?;
         self.last = at;
         Some((at, number, value))
     }

@@ -38,7 +38,7 @@ enum Layout {
 }
 
 /// Items that were released together: nearly always one.
-pub(super) type Items<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
+pub(super) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
 /// A record that happened.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) struct Moment<'a> {
     /// When it happened.
     pub(super) at: Time,
     /// What costs and keys are taken from.
-    pub(super) items: Items<'a>,
+    pub(super) items: RowItems<'a>,
 }
 
 impl Recorded {
@@ -113,7 +113,7 @@ impl Recorded {
                     self.read_job((start, items.ok_or_else(|| "has no item".to_owned())?))
                 }),
             Some(Layout::Item) | None => {
-                self.read_item(record).map(|at| (at, Items::from_iter([record.into()])))
+                self.read_item(record).map(|at| (at, RowItems::from_iter([record.into()])))
             }
         };
         match read {
@@ -142,7 +142,10 @@ impl Recorded {
         self.stamps.read(&field, text).map_err(|fault| describe(selector, &field, fault) + hint)
     }
 
-    fn read_job<'a>(&mut self, (stamp, items): (&'a [u8], Items<'a>)) -> Result<(Time, Items<'a>), String> {
+    fn read_job<'a>(
+        &mut self,
+        (stamp, items): (&'a [u8], RowItems<'a>),
+    ) -> Result<(Time, RowItems<'a>), String> {
         let at = self.stamps.read(stamp, stamp).map_err(|fault| describe(&"the start", stamp, fault))?;
         Ok((at, items))
     }

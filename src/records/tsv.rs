@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::escape::{escape, unescape};
-use super::log::{Entry, Instants, Noted};
 use super::numbers;
-use super::recorded::Items;
+use super::recorded::RowItems;
+use super::row::{Entry, Instants, Noted};
 
 /// The first line.
 pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
@@ -58,10 +58,11 @@ impl Columns {
     }
 
     /// The start in a line, and the items.
-    pub(super) fn read<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], Items<'a>)> {
+    pub(super) fn read<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], RowItems<'a>)> {
         let mut fields = line.splitn(self.item + 1, |&byte| byte == b'\t').skip(self.start);
         let (start, item) = (fields.next()?, fields.nth(self.item - self.start - 1)?);
-        let items = if self.is_ours { unescape_all(item).collect() } else { Items::from_iter([item.into()]) };
+        let items =
+            if self.is_ours { unescape_all(item).collect() } else { RowItems::from_iter([item.into()]) };
         Some((start.trim_ascii(), items))
     }
 }

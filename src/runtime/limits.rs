@@ -23,14 +23,16 @@ const SETTLE: Duration = Duration::from_millis(20);
 /// All limits of a run, and the files that they are read from.
 pub struct LimitsFiles {
     limits: LimitOptions,
+    /// Whether a limit makes sense in this run.
+    check: fn(&Rate) -> Result<()>,
     /// What those held that can be read only once, as pipes can.
     read_once: HashMap<PathBuf, String>,
 }
 
 impl LimitsFiles {
-    /// The files that `limits` name. They are not read before [`load`](Self::load).
-    pub fn new(limits: LimitOptions) -> Self {
-        LimitsFiles { limits, read_once: HashMap::new() }
+    /// The files that `limits` name. They are not read before [`load`](Self::load); each limit has to pass `check` then.
+    pub fn new(limits: LimitOptions, check: fn(&Rate) -> Result<()>) -> Self {
+        LimitsFiles { limits, check, read_once: HashMap::new() }
     }
 
     /// The limits as they are now.
@@ -38,8 +40,8 @@ impl LimitsFiles {
     /// # Errors
     /// A file that cannot be read or holds no limit, or a limit that makes no sense, with its place.
     pub fn load(&mut self) -> Result<Vec<Rate>> {
-        let LimitsFiles { limits, read_once } = self;
-        limits.resolve(|path| {
+        let LimitsFiles { limits, check, read_once } = self;
+        let rates = limits.resolve(|path| {
             if let Some(text) = read_once.get(path) {
                 return Ok(text.clone());
             }
@@ -49,7 +51,9 @@ impl LimitsFiles {
                 read_once.insert(path.to_owned(), text.clone());
             }
             Ok(text)
-        })
+        })?;
+        rates.iter().try_for_each(*check)?;
+        Ok(rates)
     }
 
     /// Whether they may change, now that they are loaded.

@@ -1,7 +1,7 @@
 //! What has been done: the counters of the run and of each limit, and who hears of every release.
 
 use super::admission::Admission;
-use super::tally::Tally;
+use super::limit_counts::LimitCounts;
 use super::{LimitStats, Stats};
 use crate::charge::Key;
 use crate::config::Rate;
@@ -27,7 +27,7 @@ pub(super) struct Account {
     stats: Stats,
     /// The second of the run in which the last items left, and how many left within it.
     second: (u64, u64),
-    tally: Tally,
+    limit_counts: LimitCounts,
     /// Since when something that could be sent waits.
     waiting_since: Option<Time>,
     observer: Option<Observer>,
@@ -39,7 +39,7 @@ impl Account {
         Account {
             stats: Stats::new(now),
             second: (0, 0),
-            tally: Tally::new(rates),
+            limit_counts: LimitCounts::new(rates),
             waiting_since: None,
             observer: None,
         }
@@ -65,17 +65,17 @@ impl Account {
 
     /// The counters of all limits that there were, of which the present ones were `charged`.
     pub(super) fn limits(&self, charged: &[Charged]) -> Vec<LimitStats> {
-        self.tally.limits(charged)
+        self.limit_counts.limits(charged)
     }
 
     /// Where the present limits stand among all.
     pub(super) fn places(&self) -> &[usize] {
-        self.tally.places()
+        self.limit_counts.places()
     }
 
     /// Other limits hold from now on. Those before were `charged`.
     pub(super) fn set_rates(&mut self, rates: &[Rate], charged: &[Charged]) {
-        self.tally.set_rates(rates, charged);
+        self.limit_counts.set_rates(rates, charged);
     }
 
     /// Something that could be sent waits, until an instant if that is known, for one of the limits or for something else.
@@ -87,10 +87,12 @@ impl Account {
     ) {
         self.waiting_since = Some(now);
         match until {
-            Some(until) if until > now && self.tally.is_new(until) => self.tally.note(until, binding()),
+            Some(until) if until > now && self.limit_counts.is_new(until) => {
+                self.limit_counts.note(until, binding());
+            }
             Some(until) if until > now => {}
             // It may end whenever something happens, such as the end of a command.
-            Some(_) | None => self.tally.set_binding(binding()),
+            Some(_) | None => self.limit_counts.set_binding(binding()),
         }
     }
 
@@ -98,7 +100,7 @@ impl Account {
     pub(super) fn end_wait(&mut self, now: Time) {
         if let Some(since) = self.waiting_since.take() {
             self.stats.times.waited += now.since(since);
-            self.tally.wait(now.since(since));
+            self.limit_counts.wait(now.since(since));
         }
     }
 
@@ -142,12 +144,12 @@ impl Account {
     pub(super) fn refuse(&mut self, limit: Option<usize>, items: u64) {
         self.stats.refused += items;
         self.stats.settled += items;
-        self.tally.refuse(limit, items);
+        self.limit_counts.refuse(limit, items);
     }
 
     /// Items that cost this are tried again.
     pub(super) fn retry(&mut self, costs: &[u64], items: u64) {
-        self.tally.retry(costs, items);
+        self.limit_counts.retry(costs, items);
     }
 
     /// Items will not be released any more, though they never were.
@@ -162,7 +164,7 @@ impl Account {
 
     /// The command of items that cost this has failed for good.
     pub(super) fn fail(&mut self, costs: &[u64], items: u64) {
-        self.tally.fail(costs, items);
+        self.limit_counts.fail(costs, items);
     }
 
     /// Items have failed, with a command or without.

@@ -80,7 +80,7 @@ impl Forecast {
         let known = total.map_or(stats.read, |total| total.items.max(stats.read));
         let left = known - (stats.settled + stats.skipped).min(known);
         let held = held_by_all(&schedule.lanes, &*schedule.gate, now);
-        let next = schedule.next_release().or(held).filter(|next| *next > now);
+        let next = next_release_of(schedule, now).or(held).filter(|next| *next > now);
         let size = match total {
             Some(Total { is_exact: true, .. }) => Precision::Exact,
             Some(_) => Precision::About,
@@ -137,6 +137,16 @@ fn held_by_all(lanes: &Lanes, gate: &dyn Gate, now: Time) -> Option<Time> {
     let lane = lanes.lane(lanes.soonest(gate)?);
     let until = lanes.with_request(lane, |_, request| gate.held_until(request))?;
     Some(until).filter(|until| *until > now)
+}
+
+/// When the next release may be, from `now` on. What a lane waits for by its key may not be all that it waits for.
+pub(super) fn next_release_of(schedule: &Schedule, now: Time) -> Option<Time> {
+    let next = schedule.next_release()?;
+    let Some(Verdict::At(exact)) = schedule.lanes.earliest(&*schedule.gate, now, now) else {
+        return Some(next);
+    };
+    let again = schedule.jobs.retries.backoff_until();
+    Some(next.max(again.map_or(exact, |again| again.min(exact))))
 }
 
 /// When the last of `left` items may go.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::forecast::next_release_of;
 use super::lanes::{Lane, Lanes};
 use super::{LimitStats, Schedule, Stats};
 use crate::charge::Key;
@@ -50,7 +51,7 @@ impl Metrics {
         for ((at, &place), limit) in account.places().iter().enumerate().zip(gate.limits().iter()) {
             limits[place].now = Some(Now::of(lanes, at, limit, now));
         }
-        let next = schedule.next_release().filter(|next| *next > now && !course.is_stopping());
+        let next = next_release_of(schedule, now).filter(|next| *next > now && !course.is_stopping());
         Metrics { stats: schedule.stats(), running: schedule.running() as u64, next, limits }
     }
 }

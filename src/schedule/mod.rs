@@ -26,12 +26,12 @@ mod ends;
 mod forecast;
 mod jobs;
 mod lanes;
+mod limit_counts;
 mod metrics;
 mod rejects;
 mod releases;
 mod stats;
 mod supply;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -43,9 +43,9 @@ pub use self::action::{Action, Failed, Failure, HoldBegun, Notice, Stop};
 pub use self::admission::{Admission, OwnedRequest};
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};
 pub use self::jobs::Attempt;
+pub use self::limit_counts::LimitStats;
 pub use self::metrics::{LimitMetrics, Metrics, Now};
 pub use self::stats::{Stats, Times};
-pub use self::tally::LimitStats;
 
 use self::account::Account;
 use self::course::Course;

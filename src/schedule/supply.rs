@@ -16,12 +16,12 @@ pub(super) struct Supply {
     is_lines: bool,
     /// What ended the input, if not its end.
     bad_end: Option<SourceError>,
-    told: Told,
+    told: ToldOnce,
 }
 
 /// What is told once.
 #[derive(Default)]
-struct Told {
+struct ToldOnce {
     /// An item ends in CR.
     line_end: bool,
     /// Limits that no item matched.
@@ -52,7 +52,7 @@ impl Supply {
             separator,
             is_lines: delimiter.is(b"\n"),
             bad_end: None,
-            told: Told::default(),
+            told: ToldOnce::default(),
         }
     }
 

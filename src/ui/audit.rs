@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
 
-use crate::audit::{Audit, Limit, Number, Numbers, Violation, Worst};
+use crate::audit::{Audit, AuditedLimit, Number, Numbers, Violation, Worst};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
 use crate::printable::{escaped, excerpt};
@@ -80,7 +80,7 @@ impl<W: Write> AuditReport<W> {
         self.out.flush()
     }
 
-    fn limit(&mut self, limit: &Limit, form: Form) -> io::Result<()> {
+    fn limit(&mut self, limit: &AuditedLimit, form: Form) -> io::Result<()> {
         let (tally, noun, out) = (limit.tally(), form.noun(), &mut self.out);
         let Numbers { releases, violations, earliest } = tally.numbers;
         let by = match earliest {
@@ -134,7 +134,7 @@ pub fn json(audit: &Audit, exit: Exit) -> Value {
     })
 }
 
-fn limit_json(limit: &Limit) -> Value {
+fn limit_json(limit: &AuditedLimit) -> Value {
     let tally = limit.tally();
     let mut numbers = numbers_json(limit, tally.numbers, &tally.worst);
     numbers["limit"] = limit.rate().to_string().into();
@@ -152,7 +152,7 @@ fn limit_json(limit: &Limit) -> Value {
     numbers
 }
 
-fn numbers_json(limit: &Limit, numbers: Numbers, worst: &Worst) -> Value {
+fn numbers_json(limit: &AuditedLimit, numbers: Numbers, worst: &Worst) -> Value {
     let count = as_float(worst.count);
     json!({
         "items": numbers.releases,

@@ -8,7 +8,7 @@ mod plan;
 mod run;
 mod state;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 
 pub(crate) use self::audit::audit;
 pub(crate) use self::help::help;
@@ -41,9 +41,8 @@ impl<'a> Setup<'a> {
         let reporter = Reporter::new(config.report).with_json(config.as_json);
         config.plot.as_deref().map(plot::check).transpose()?;
         config.warnings().for_each(|warning| reporter.notice(&warning));
-        let mut files = LimitsFiles::new(config.limits.clone());
+        let mut files = LimitsFiles::new(config.limits.clone(), check_for(&config.action));
         let rates = files.load()?;
-        check_commands(config, &rates)?;
         reporter.limits(&rates);
         let jitter = config.queue.jitter.iter();
         jitter.for_each(|jitter| {
@@ -73,11 +72,17 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// What counts commands needs some. Limits in files are known only now.
-fn check_commands(config: &Config, rates: &[Rate]) -> Result<()> {
-    let is_for_items = matches!(config.action, Verb::Pass | Verb::DryRun { run: None, .. });
-    if let Some(rate) = rates.iter().find(|rate| rate.from == CountFrom::Running).filter(|_| is_for_items) {
-        bail!("{rate} is for a command: add one, such as -- curl");
+/// What is checked of each limit, whenever those in files are read.
+fn check_for(action: &Verb) -> fn(&Rate) -> Result<()> {
+    match action {
+        Verb::Pass | Verb::DryRun { run: None, .. } => check_without_commands,
+        Verb::Once(_) => once::check,
+        _ => |_| Ok(()),
     }
+}
+
+/// What counts commands needs some.
+fn check_without_commands(rate: &Rate) -> Result<()> {
+    ensure!(rate.from != CountFrom::Running, "{rate} is for a command: add one, such as -- curl");
     Ok(())
 }

@@ -19,7 +19,6 @@ use crate::ui::stderr;
 /// Waits until the limits admit a release, and charges it. Returns if there is no command, or none could be run.
 pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let Setup { config, files, rates, reader, reporter, .. } = setup;
-    rates.iter().try_for_each(check)?;
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
     world.watch_limits(files, &rates)?;
@@ -68,7 +67,7 @@ fn ourselves() -> Result<Vec<OsString>> {
 }
 
 /// There is no item that anything could be taken from.
-fn check(rate: &Rate) -> Result<()> {
+pub(super) fn check(rate: &Rate) -> Result<()> {
     let is_constant = rate.cost.as_ref().is_none_or(|cost| matches!(cost, Selector::Constant(_)));
     ensure!(rate.key.is_none(), "--once reads no items, so that nothing has a key: leave out key= of {rate}");
     ensure!(is_constant, "--once reads no items: give a number as cost= of {rate}");

@@ -26,6 +26,8 @@ const TYPED: &[(&str, &str)] = &[
     ("-r 1/s,algo=bu", "<-r><1/s,algo=bucket>"),
     ("-r 1/s,algo=bucket,bu", "<-r><1/s,algo=bucket,burst=>"),
     ("-r 1/s,start=e", "<-r><1/s,start=empty>"),
+    ("-r 4/r", "<-r><4/running>"),
+    ("-r 4/running,o", "<-r><4/running,only=>"),
     ("--rate=1/s,key=h", "<--rate=1/s,key=host>"),
     ("-r @it", "<-r><@items.txt>"),
     ("-r@it", "<-r@items.txt>"),
@@ -49,6 +51,7 @@ const FIRST: &[(&str, &str)] = &[
     ("-r 10/s,algo=", "<-r><10/s,algo=bucket>"),
     ("-r 10/s,start=", "<-r><10/s,start=empty>"),
     ("--rate=10/s,from=", "<--rate=10/s,from=exit>"),
+    ("-r 4/running,", "<-r><4/running,cost=>"),
     ("help ", "<help><algorithms>"),
 ];
 

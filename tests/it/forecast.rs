@@ -163,7 +163,7 @@ fn no_end_that_is_expected_is_later_than_it_is_and_what_is_exact_comes_to_pass()
         while run.last == before {
             run.advance(1);
         }
-        assert!(soonest <= run.last, "the next release is at {}, {what}", run.last);
+        assert_eq!(soonest, run.last, "the next release, {what}");
         let end = run.finish();
         match precision {
             Precision::Exact => assert_eq!(expected, end, "{what}"),

@@ -165,6 +165,25 @@ fn a_broken_file_changes_nothing_and_is_told_once() {
     }
 }
 
+/// As at the start.
+#[test]
+fn what_makes_no_sense_in_a_run_is_refused_at_any_time() {
+    let once = ["--once", "--", "echo", "1"];
+    for (args, refused, why) in [
+        (&[][..], "9/h\n4/running", "4/running is for a command"),
+        (&once, "4/running", "--once does not see the end of COMMAND"),
+        (&once, "9/h,key=col:1", "--once reads no items"),
+    ] {
+        let mut live = Live::with("1/h,start=empty", args);
+        live.told("limit 1/1h");
+        live.rewrite(refused);
+        let warning = live.running.error_line();
+        assert!(warning.contains(why) && warning.ends_with(": the old limits stay\n"), "{warning}");
+        live.rewrite("9/h");
+        assert_eq!(live.line(), "1\n");
+    }
+}
+
 #[test]
 fn a_warning_names_the_file_and_says_that_the_old_limits_stay() {
     let mut live = Live::with("1/h", &[]);

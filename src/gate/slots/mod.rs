@@ -19,8 +19,8 @@ pub use self::order::{Answer, Order, Overruns, Slot, Turn};
 use self::booked::Booked;
 use self::demands::{Demand, Demands};
 use self::lease::Needed;
-use self::orders::{Orders, Plan};
-use super::charges::Release;
+use self::orders::{NextOrder, Orders};
+use super::charges::Admitted;
 use super::own::depends_on_since;
 use super::{
     BatchTerms, Blocked, Booking, Charged, Charges, Closed, Foreseen, Gate, Kind, Limits, Needs, Opening,
@@ -144,14 +144,14 @@ impl Slots {
             let plan = self.orders.plan(now, demand, held, vacancies);
             let has_slot = held.count > 0 && needed.since <= now;
             // From here on, a batch costs what its slot is booked for.
-            if *is_open && (has_slot || matches!(plan, Plan::Ask(_))) {
+            if *is_open && (has_slot || matches!(plan, NextOrder::Ask(_))) {
                 let key = Some(key.clone()).filter(|_| self.booked.is_by_key());
                 needs.closed.push(Closed { key, costs: (**costs).into(), has_slot });
             }
             match plan {
-                Plan::Nothing => {}
-                Plan::Later(at) => needs.again = needs.again.into_iter().chain([at]).min(),
-                Plan::Ask(order) => {
+                NextOrder::Nothing => {}
+                NextOrder::Later(at) => needs.again = needs.again.into_iter().chain([at]).min(),
+                NextOrder::Ask(order) => {
                     vacancies -= order.count;
                     needs.orders.push(order);
                 }
@@ -312,7 +312,7 @@ impl Gate for Slots {
             return Err(Blocked::Keyed);
         }
         self.revision += u64::from(taken.is_some());
-        charges.add(Release { since: request.since, count, taken });
+        charges.add(Admitted { since: request.since, count, taken });
         Ok(count)
     }
 
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(slots.last_answer(Time(0)), None);
         let needed = Needed { count: 3, since: Time(1) };
         let demand = Demand { key: Key::new(), costs: [1].into(), needed, is_open: false };
-        assert!(matches!(slots.orders.plan(Time(1), &demand, Held::default(), 9), Plan::Ask(_)));
+        assert!(matches!(slots.orders.plan(Time(1), &demand, Held::default(), 9), NextOrder::Ask(_)));
         assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
         assert_eq!(slots.last_answer(Time(8)), None);
     }

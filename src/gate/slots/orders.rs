@@ -39,20 +39,20 @@ enum Ordered {
 }
 
 /// What to do about a demand.
-pub(super) enum Plan {
+pub(super) enum NextOrder {
     Nothing,
     /// Look again at this instant.
     Later(Time),
     Ask(Order),
 }
 
-impl Plan {
+impl NextOrder {
     /// At `when` at the latest, if there is nothing to ask at once.
-    fn or_later(self, when: Time) -> Plan {
+    fn or_later(self, when: Time) -> NextOrder {
         match self {
-            Plan::Ask(order) => Plan::Ask(order),
-            Plan::Later(at) => Plan::Later(at.min(when)),
-            Plan::Nothing => Plan::Later(when),
+            NextOrder::Ask(order) => NextOrder::Ask(order),
+            NextOrder::Later(at) => NextOrder::Later(at.min(when)),
+            NextOrder::Nothing => NextOrder::Later(when),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Orders {
     }
 
     /// What to do about a demand when only `vacancies` more slots can be used.
-    pub(super) fn plan(&mut self, now: Time, demand: &Demand, held: Held, vacancies: u64) -> Plan {
+    pub(super) fn plan(&mut self, now: Time, demand: &Demand, held: Held, vacancies: u64) -> NextOrder {
         let Demand { key, costs, needed: Needed { count, since }, .. } = demand;
         let lacking = count.saturating_sub(held.count).min(vacancies).min(self.span());
         if lacking == 0 {
@@ -89,7 +89,7 @@ impl Orders {
         // What backs off is not ready for a slot yet.
         let when = held.last.map_or(*since, |last| (*since).max(Time(last.0.saturating_sub(self.lead()))));
         let (when, turn) = match self.all.get(key, costs) {
-            Some(Ordered::Coming(..)) => return Plan::Nothing,
+            Some(Ordered::Coming(..)) => return NextOrder::Nothing,
             Some(&Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
             None => (when, None),
         };
@@ -98,22 +98,22 @@ impl Orders {
         }
         self.all.insert(key, costs, Ordered::Coming(now, lacking));
         self.coming += lacking;
-        Plan::Ask(Order { waits: self.waits, turn, ..Order::new(key.clone(), &**costs, lacking) })
+        NextOrder::Ask(Order { waits: self.waits, turn, ..Order::new(key.clone(), &**costs, lacking) })
     }
 
     /// Slots that were booked long ago may be too close to what was overrun since: it is asked again before they are used.
-    fn check(&mut self, now: Time, demand: &Demand, held: Held) -> Plan {
-        let Some((first, heard)) = held.first.zip(held.heard) else { return Plan::Nothing };
+    fn check(&mut self, now: Time, demand: &Demand, held: Held) -> NextOrder {
+        let Some((first, heard)) = held.first.zip(held.heard) else { return NextOrder::Nothing };
         let is_fresh = first.since(heard) <= self.lead().saturating_mul(2);
         if is_fresh || matches!(self.all.get(&demand.key, &demand.costs), Some(Ordered::Coming(..))) {
-            return Plan::Nothing;
+            return NextOrder::Nothing;
         }
         let when = Time(first.0.saturating_sub(self.lead()));
         if when > now {
-            return Plan::Later(when);
+            return NextOrder::Later(when);
         }
         self.all.insert(&demand.key, &demand.costs, Ordered::Coming(now, 0));
-        Plan::Ask(Order { waits: self.waits, ..Order::new(demand.key.clone(), &*demand.costs, 0) })
+        NextOrder::Ask(Order { waits: self.waits, ..Order::new(demand.key.clone(), &*demand.costs, 0) })
     }
 
     /// An order has been answered.
@@ -170,9 +170,9 @@ mod tests {
         let (first, last) = (held.first().copied(), held.last().copied());
         let held = Held { count: held.len() as u64, first, last, heard };
         match orders.plan(now, &demand, held, vacancies) {
-            Plan::Ask(order) => Ok(order.count),
-            Plan::Later(at) => Err(Some(at)),
-            Plan::Nothing => Err(None),
+            NextOrder::Ask(order) => Ok(order.count),
+            NextOrder::Later(at) => Err(Some(at)),
+            NextOrder::Nothing => Err(None),
         }
     }
 

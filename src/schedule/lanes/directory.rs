@@ -17,7 +17,7 @@ const FEW_LANES: usize = 64;
 
 /// A lane, and what is known of it.
 #[derive(Default)]
-pub(super) struct Entry {
+pub(super) struct NamedLane {
     pub(super) name: Rc<[Key]>,
     pub(super) lane: Lane,
     /// The answer of the limits that go by key.
@@ -31,7 +31,7 @@ pub(super) struct Entry {
 /// All lanes. What was empty for long is used again.
 #[derive(Default)]
 pub(super) struct Directory {
-    entries: Vec<Entry>,
+    entries: Vec<NamedLane>,
     free: Vec<usize>,
     names: HashMap<Rc<[Key]>, usize, RandomState>,
     /// Lanes that became empty, and when. Their last release matters until an item has arrived after it.
@@ -48,7 +48,7 @@ impl Directory {
         if let Some(&at) = self.names.get(name) {
             return at;
         }
-        let entry = Entry { name: Rc::clone(name), lane: Lane::held(held()), ..Entry::default() };
+        let entry = NamedLane { name: Rc::clone(name), lane: Lane::held(held()), ..NamedLane::default() };
         let at = self.free.pop().unwrap_or(self.entries.len());
         if at == self.entries.len() {
             self.entries.push(entry);
@@ -106,22 +106,22 @@ impl Directory {
 
     fn forget(&mut self, at: usize) {
         if self.names.remove(&self.entries[at].name).is_some() {
-            self.entries[at] = Entry::default();
+            self.entries[at] = NamedLane::default();
             self.free.push(at);
         }
     }
 }
 
 impl Index<usize> for Directory {
-    type Output = Entry;
+    type Output = NamedLane;
 
-    fn index(&self, at: usize) -> &Entry {
+    fn index(&self, at: usize) -> &NamedLane {
         &self.entries[at]
     }
 }
 
 impl IndexMut<usize> for Directory {
-    fn index_mut(&mut self, at: usize) -> &mut Entry {
+    fn index_mut(&mut self, at: usize) -> &mut NamedLane {
         &mut self.entries[at]
     }
 }

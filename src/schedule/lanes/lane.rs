@@ -9,7 +9,7 @@ use crate::time::Time;
 /// A queue of items. All go by the same keys, unless the order of the input is kept.
 #[derive(Default)]
 pub(in crate::schedule) struct Lane {
-    waiting: VecDeque<Part>,
+    waiting: VecDeque<Joined>,
     items: u64,
     /// What would be released next, if anything waits.
     open: Option<Open>,
@@ -24,13 +24,13 @@ pub(in crate::schedule) struct Lane {
 }
 
 /// Items that joined together.
-struct Part {
+struct Joined {
     items: Items,
     /// How many items of the lane are before these, counted from anywhere.
     before: i64,
 }
 
-impl Part {
+impl Joined {
     fn first(&self) -> u64 {
         self.items.segment.first()
     }
@@ -54,13 +54,13 @@ impl Lane {
     pub(in crate::schedule) fn push(&mut self, items: Items, batcher: &Batcher) {
         self.hold = self.hold.max(items.segment.not_before());
         self.items += items.segment.items();
-        let before = self.waiting.back().map_or(0, Part::after);
-        if let (Some(open), Some(Part { items: front, .. })) = (&mut self.open, self.waiting.front()) {
+        let before = self.waiting.back().map_or(0, Joined::after);
+        if let (Some(open), Some(Joined { items: front, .. })) = (&mut self.open, self.waiting.front()) {
             batcher.extend(open, front, &items, self.items);
             self.ahead.iter_mut().for_each(|ahead| batcher.join_ahead(ahead, front, &items));
-            self.waiting.push_back(Part { items, before });
+            self.waiting.push_back(Joined { items, before });
         } else {
-            self.waiting.push_back(Part { items, before });
+            self.waiting.push_back(Joined { items, before });
             self.reopen(batcher);
         }
     }
@@ -76,7 +76,7 @@ impl Lane {
         let mut before = self.waiting.front().map_or(0, |part| part.before);
         for items in front.into_iter().rev() {
             before -= items.segment.items().cast_signed();
-            self.waiting.push_front(Part { items, before });
+            self.waiting.push_front(Joined { items, before });
         }
         self.reopen(batcher);
     }
@@ -195,7 +195,7 @@ impl Lane {
                 taken.push(part.items.segment.split_off(left, delimiter));
                 part.before += left.cast_signed();
                 left = 0;
-            } else if let Some(Part { items, .. }) = self.waiting.pop_front() {
+            } else if let Some(Joined { items, .. }) = self.waiting.pop_front() {
                 left -= items.segment.items();
                 taken.push(items.segment);
             }

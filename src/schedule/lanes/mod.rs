@@ -25,7 +25,7 @@ pub(super) use self::lane::Lane;
 pub(super) use self::wanted::View;
 
 use self::directory::Directory;
-use self::policy::Policy;
+use self::policy::Discipline;
 use self::size::Size;
 use self::turns::Turns;
 use super::{Failed, Failure};
@@ -37,7 +37,7 @@ use crate::time::Time;
 
 /// All items that wait, in lanes.
 pub(super) struct Lanes {
-    pub(super) policy: Policy,
+    pub(super) policy: Discipline,
     pub(super) batcher: Batcher,
     delimiter: Delimiter,
     directory: Directory,
@@ -48,7 +48,7 @@ pub(super) struct Lanes {
 
 impl Lanes {
     pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
-        let policy = Policy::of(plan);
+        let policy = Discipline::of(plan);
         let mut turns = Turns::default();
         if policy.max_wait.is_some() {
             turns.track_fronts();

@@ -5,7 +5,7 @@ use crate::source::Items;
 
 /// How items wait, and what happens to those that cannot go at once.
 #[derive(Clone, Copy)]
-pub(in crate::schedule) struct Policy {
+pub(in crate::schedule) struct Discipline {
     pub(in crate::schedule) on_limit: OnLimit,
     /// For how many nanoseconds an item waits that is refused otherwise.
     pub(in crate::schedule) max_wait: Option<u64>,
@@ -17,9 +17,9 @@ pub(in crate::schedule) struct Policy {
     pub(super) lookahead: u64,
 }
 
-impl Policy {
+impl Discipline {
     pub(super) fn of(plan: &Plan) -> Self {
-        Policy {
+        Discipline {
             on_limit: plan.on_limit,
             max_wait: plan.wait_of_each(),
             jitter: plan.queue.jitter,

@@ -10,6 +10,7 @@ mod job;
 mod lines;
 mod output;
 mod room;
+mod said;
 mod shortage;
 mod space;
 mod tag;
@@ -21,16 +22,15 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::iter;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Error, Result};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
-use tempfile::TempDir;
 
 pub use self::exec::exec;
 pub use self::expander::Expander;
@@ -41,6 +41,7 @@ use self::job::{Job, Parent};
 use self::lines::Lines;
 use self::output::Outputs;
 use self::room::command_line;
+use self::said::Said;
 use self::shortage::{NextTry, Shortage};
 use self::tag::Tagger;
 use super::writer::Writer;
@@ -74,9 +75,7 @@ pub struct Commands {
     shortage: Shortage,
     /// What commands get in place of the value of [`VARIABLE`], if that is set.
     state: Option<String>,
-    /// Where commands tell what servers have said, each in a file of its own: what one leaves behind may write to it
-    /// later.
-    said: Option<TempDir>,
+    said: Said,
 }
 
 impl Commands {
@@ -84,7 +83,7 @@ impl Commands {
     /// Printing ends early once `interrupt` is raised. Where output is printed line by line, `watch` tells of it.
     ///
     /// # Errors
-    /// Standard output was closed, or there is no place for temporary files.
+    /// Standard output was closed.
     pub fn new(
         run: Run,
         delimiter: Delimiter,
@@ -93,11 +92,6 @@ impl Commands {
         watch: Option<Box<dyn Watch>>,
     ) -> Result<Self> {
         inherited().check_stdout()?;
-        let said = match TempDir::with_prefix("throttle-") {
-            // They run all the same, but cannot tell: so do commands where nothing can be written.
-            Err(_) if run.retry.times == 0 => None,
-            made => Some(made.context("cannot make a directory for temporary files")?),
-        };
         Ok(Commands {
             expander: Expander::new(run.template.clone(), separator),
             tagger: Tagger::new(run.tag.clone(), separator),
@@ -113,7 +107,7 @@ impl Commands {
                 watch.map(Lines::new),
             ),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
-            said,
+            said: Said::new(run.retry.times > 0),
             run,
         })
     }
@@ -130,7 +124,7 @@ impl Commands {
         command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
         // Always set: there are programs that do not survive an empty file name.
-        let headers = self.headers_of(batch);
+        let headers = self.said.file_of(batch).map_err(Trouble::TempFile)?;
         for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
             command.env(name, headers.as_deref().unwrap_or(Path::new(NOTHING)));
         }
@@ -171,11 +165,6 @@ impl Commands {
             Feed::Items => _ = command.stdin(stdin_of(batch)?),
         }
         Ok(command)
-    }
-
-    fn headers_of(&self, batch: &Batch) -> Option<PathBuf> {
-        let name = format!("{}.{}", batch.first(), batch.attempt());
-        self.said.as_ref().map(|directory| directory.path().join(name))
     }
 
     /// A command that could not be started: can others be?

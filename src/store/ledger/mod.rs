@@ -237,7 +237,8 @@ impl BookingRules {
         Ok(answer)
     }
 
-    /// How much of a limit is left at `now`, at most `most`, and when the next slot is that charges 1 to it alone.
+    /// How much of a limit is left at `now`, at most `most`, and when the next slot is that charges 1 to it alone, for
+    /// whoever has no turn to wait for: those who have one may be gone.
     ///
     /// # Errors
     /// The log cannot be read.

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 use self::svg::svg;
 use self::terminal::terminal;
-use crate::audit::{Audit, Limit, Trace};
+use crate::audit::{Audit, AuditedLimit, Trace};
 use crate::config::format_duration;
 use crate::printable::escaped;
 use crate::time::Time;
@@ -105,8 +105,13 @@ fn cannot_write(path: &Path) -> String {
 impl Plot {
     fn new(audit: &Audit) -> Self {
         let limits = audit.limits().iter().take(MOST_LIMITS);
-        let spans =
-            || audit.limits().iter().map(Limit::tally).filter_map(|tally| Some((tally.first?, tally.last)));
+        let spans = || {
+            audit
+                .limits()
+                .iter()
+                .map(AuditedLimit::tally)
+                .filter_map(|tally| Some((tally.first?, tally.last)))
+        };
         let start = spans().map(|(first, _)| first).min().unwrap_or(Time::ZERO);
         let end = spans().map(|(_, last)| last).max().unwrap_or(start);
         let span = float(u128::from(end.since(start).max(1)));
@@ -115,7 +120,7 @@ impl Plot {
 }
 
 impl Chart {
-    fn new(limit: &Limit, start: Time, end: Time) -> Self {
+    fn new(limit: &AuditedLimit, start: Time, end: Time) -> Self {
         let series = limit.traces(MOST_KEYS);
         let series = series.into_iter().map(|(key, trace)| Series {
             name: key.map(|key| escaped(&String::from_utf8_lossy(key)).chars().take(LONGEST_NAME).collect()),
@@ -174,7 +179,7 @@ fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
 }
 
 /// The corners of what a limit allows from its first release on.
-fn allowed(limit: &Limit, start: Time, end: Time) -> Vec<(f64, f64)> {
+fn allowed(limit: &AuditedLimit, start: Time, end: Time) -> Vec<(f64, f64)> {
     let (stairs, span) = (limit.stairs(), float(end.since(start).into()));
     let mut height = float(stairs.first.into());
     if end.since(start) / stairs.length.max(1) > MOST_STAIRS {

@@ -82,6 +82,8 @@ fn fill(template: &str, options: &str) -> String {
         .replace("@TOPICS@", &throttle::cli::topics().collect::<Vec<_>>().join(" "))
         .replace("@RATE_OPTIONS@", &rate_options.join(" "))
         .replace("@RATE_OPTIONS_COMMAS@", &rate_options.join(","))
+        .replace("@RUNNING_OPTIONS@", &RateText::running_options().join(" "))
+        .replace("@RUNNING_OPTIONS_COMMAS@", &RateText::running_options().join(","))
         .replace("@VALUED_LONG@", &valued_longs())
         .replace("@VALUED@", &letters(true))
         .replace("@FLAGS@", &letters(false))

@@ -58,6 +58,19 @@ fn a_directory_for_temporary_files_that_is_missing_is_named() {
     }
 }
 
+#[test]
+fn no_directory_is_made_for_no_commands_and_none_is_left() {
+    let directory = Directory::new();
+    let run = |place: &str, items: &str| {
+        let script = "ls -d $TMPDIR/throttle-* | wc -l";
+        let mut command = throttle(&[UNLIMITED, "-q", "--retries=1", "--", "sh", "-c", script]);
+        command.env("TMPDIR", directory.path().join(place)).write_stdin(items.to_owned()).assert().success()
+    };
+    run("none", "").stdout("");
+    run("", "1\n2\n").stdout("1\n1\n");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
 /// Runs a script in an empty file system of 1 MiB, if the machine lets us have one.
 fn in_small_file_system(script: &str) -> Option<std::process::Output> {
     let unshare = |script: &str| {

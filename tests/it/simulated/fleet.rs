@@ -61,6 +61,18 @@ pub(crate) fn run(
     run_with_pause(args, processes, items, span, seed, faults, None)
 }
 
+/// As [`run`], and the slots that were given back and for which nobody asked in time.
+pub(crate) fn run_with_unused(
+    args: &[&str],
+    processes: usize,
+    items: u64,
+    span: u64,
+    seed: u64,
+    faults: Faults,
+) -> (Vec<Release>, Vec<u64>) {
+    run_to_end(args, processes, items, span, seed, faults, None)
+}
+
 /// As [`run`], but a server asks for a pause: from one instant until another.
 pub(crate) fn run_with_pause(
     args: &[&str],
@@ -71,6 +83,18 @@ pub(crate) fn run_with_pause(
     faults: Faults,
     pause: Option<(u64, u64)>,
 ) -> Vec<Release> {
+    run_to_end(args, processes, items, span, seed, faults, pause).0
+}
+
+fn run_to_end(
+    args: &[&str],
+    processes: usize,
+    items: u64,
+    span: u64,
+    seed: u64,
+    faults: Faults,
+    pause: Option<(u64, u64)>,
+) -> (Vec<Release>, Vec<u64>) {
     let args = ["throttle"].iter().chain(args).map(Into::into);
     let config = Arc::new(cli::parse(args).expect("a command line"));
     let rates = config.limits.given().expect("limits");
@@ -106,7 +130,8 @@ pub(crate) fn run_with_pause(
     fleet.start();
     let mut releases: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().expect("a run")).collect();
     releases.sort_unstable();
-    releases
+    let given_back = std::mem::take(&mut fleet.state().given_back);
+    (releases, given_back)
 }
 
 /// What all processes share.
@@ -118,6 +143,8 @@ struct Fleet {
 
 struct State {
     store: MemoryStore,
+    /// Slots that were given back, but for those that others have asked for in time.
+    given_back: Vec<u64>,
     /// Until when processes wait.
     waiting: BTreeSet<(u64, usize)>,
     /// Whose turn it is; nobody's before all are there.
@@ -129,7 +156,7 @@ impl Fleet {
         let clock = Arc::new(AtomicU64::new(0));
         let shown = Arc::clone(&clock);
         let store = MemoryStore::new(policy, move || Time(shown.load(SeqCst)));
-        let state = State { store, waiting: BTreeSet::new(), turn: None };
+        let state = State { store, given_back: Vec::new(), waiting: BTreeSet::new(), turn: None };
         Arc::new(Fleet { clock, state: Mutex::new(state), changed: Condvar::new() })
     }
 
@@ -241,7 +268,9 @@ impl Member {
     }
 
     fn take_back(&self, order: &Order, slots: &[Slot]) {
-        self.fleet.state().store.give_back(order, slots).expect("taken back");
+        let mut state = self.fleet.state();
+        state.store.give_back(order, slots).expect("taken back");
+        state.given_back.extend(slots.iter().map(|slot| slot.at.0));
     }
 
     /// What happens by now, if anything.
@@ -282,7 +311,16 @@ impl Member {
 
     /// An order has reached the store.
     fn deliver(&mut self, order: Order) {
-        let answer = self.fleet.state().store.book(&order);
+        let (now, mut state) = (self.fleet.now(), self.fleet.state());
+        let answer = state.store.book(&order);
+        let mut wanted = order.count;
+        state.given_back.sort_unstable();
+        state.given_back.retain(|&at| {
+            let is_wanted = wanted > 0 && at >= now;
+            wanted -= u64::from(is_wanted);
+            !is_wanted
+        });
+        drop(state);
         let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
         if self.random.u64(0..self.faults.loss) == 0 {
             self.tasks.push_back((arrives + self.faults.delay, Task::Book(order)));

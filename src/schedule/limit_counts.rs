@@ -32,7 +32,7 @@ impl LimitStats {
 }
 
 /// Counts for each limit that there is or was.
-pub(super) struct Tally {
+pub(super) struct LimitCounts {
     limits: Vec<LimitStats>,
     /// Where the present limits stand among all.
     places: Vec<usize>,
@@ -42,9 +42,9 @@ pub(super) struct Tally {
     binding: Option<usize>,
 }
 
-impl Tally {
+impl LimitCounts {
     pub(super) fn new(rates: &[Rate]) -> Self {
-        let mut tally = Tally { limits: Vec::new(), places: Vec::new(), last: None, binding: None };
+        let mut tally = LimitCounts { limits: Vec::new(), places: Vec::new(), last: None, binding: None };
         tally.set_rates(rates, &[]);
         tally
     }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn each_limit_is_counted_whatever_becomes_of_it() {
-        let mut tally = Tally::new(&rates(&["1/s", "2/s", "1/s"]));
+        let mut tally = LimitCounts::new(&rates(&["1/s", "2/s", "1/s"]));
         tally.note(Time(1), Some(2));
         tally.note(Time(2), None);
         tally.set_rates(&rates(&["3/s", "1/s", "1/s"]), &[charged(1, 1), charged(2, 2), charged(3, 9)]);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn time_and_refusals_count_for_the_limit_that_is_waited_for() {
-        let mut tally = Tally::new(&rates(&["1/s", "2/s"]));
+        let mut tally = LimitCounts::new(&rates(&["1/s", "2/s"]));
         tally.wait(5);
         tally.note(Time(9), Some(1));
         tally.wait(7);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_becomes_of_items_counts_for_the_limits_that_were_charged() {
-        let mut tally = Tally::new(&rates(&["1/s", "2/s", "2/s"]));
+        let mut tally = LimitCounts::new(&rates(&["1/s", "2/s", "2/s"]));
         tally.retry(&[1, 0, 4], 2);
         tally.fail(&[0, 0, 4], 5);
         let counts: Vec<_> = tally.limits(&[]).iter().map(|limit| (limit.retried, limit.failed)).collect();

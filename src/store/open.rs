@@ -65,9 +65,10 @@ pub fn reset(shared: &Shared) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// It is unavailable, or there is none: only a run says what the limits are.
-#[cfg_attr(not(any(feature = "redis", feature = "sqlite")), expect(unused_variables))]
+#[cfg_attr(not(feature = "sqlite"), expect(unused_variables))]
+#[cfg_attr(not(any(feature = "redis", feature = "sqlite")), expect(unreachable_code))]
 pub fn hold(shared: &Shared, length: u64, now: impl Fn() -> Time + Send + 'static) -> Result<(), StoreError> {
-    let is_there = match &shared.state {
+    let is_there: bool = match &shared.state {
         #[cfg(feature = "redis")]
         State::Server(server) => redis::hold(server, Duration::from_nanos(shared.timeout), length)?,
         #[cfg(feature = "sqlite")]

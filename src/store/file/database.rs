@@ -52,18 +52,11 @@ pub(super) struct Database {
 impl Database {
     /// What is at `path`, if there is anything, and if it is good.
     pub(super) fn find(path: &Path, setting: &Setting) -> Result<Option<Self>, StoreError> {
-        loop {
-            let Some((path, file)) = locate(path)? else { return Ok(None) };
-            // SQLite opens one file after the other. They have to be of one state.
-            let _opens = lock_directory(guard::directory(&path), setting.patience, File::try_lock_shared)?;
-            let before = files_at(&path)?;
-            let found = Database::open(path, file, setting)?;
-            // If another one was put in its place meanwhile, that is what SQLite has opened; or one that a program
-            // other than this has removed since.
-            if before.iter().zip(&found.files).all(|(before, file)| before.is_none() || before == file) {
-                return Ok(Some(found));
-            }
-        }
+        let Some((path, file)) = locate(path)? else { return Ok(None) };
+        // SQLite opens one file after the other. They have to be of one state. If it is not the one that was located,
+        // that is noticed at the first booking.
+        let _opens = lock_directory(guard::directory(&path), setting.patience, File::try_lock_shared)?;
+        Database::open(path, file, setting).map(Some)
     }
 
     /// Opens a file that is a state.
@@ -88,7 +81,6 @@ impl Database {
         }
         let index = index.map_or_else(|| open_index(&path), |index| Ok(Some(index)))?;
         let [_, log, beside] = files_at(&path)?;
-        guard_companions(&path)?;
         let files = [Some(identity(&path, &file)?), log, beside];
         let owner = owner::register(&file).or_failed(&path, "cannot lock it")?;
         Ok(Database { connection, index, file, path, files, owner, is_good: Cell::new(false) })
@@ -148,7 +140,8 @@ impl Database {
     /// it.
     pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
         self.is_good.set(false);
-        if files_at(&self.path)? == self.files {
+        let files = files_at(&self.path)?;
+        if files == self.files && !files.contains(&None) {
             if self.is_cut() {
                 return Err(unusable(&self.path, Flaw::Damaged));
             }

@@ -14,11 +14,14 @@ fn main() {
     }
 }
 
-/// They make the program a twentieth smaller, but need glibc 2.36 where it is linked and where it runs.
+/// They make the program a twentieth smaller, but need glibc 2.36 where it is linked and where it runs. `RUSTFLAGS` that
+/// say something of it have their way.
 fn packs_relocations() -> bool {
     let optimised = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     let libc = || told("getconf", &["GNU_LIBC_VERSION"])?.strip_prefix("glibc 2.")?.parse().ok();
-    optimised && env::var("HOST") == env::var("TARGET") && libc().is_some_and(|minor: u32| minor >= 36)
+    let newer = libc().is_some_and(|minor: u32| minor >= 36);
+    optimised && newer && env::var("HOST") == env::var("TARGET") && !flags.contains("pack-relative-relocs")
 }
 
 /// What `cargo package` noted down.

@@ -86,47 +86,6 @@ fn each_rule_is_kept_by_slots_of_several_processes() {
     });
 }
 
-#[test]
-fn several_limits_are_kept_by_one_slot() {
-    for_each_store(|store, open| {
-        let policy = policy(&["2/2s", "5/20s"]);
-        let mut state = open("both", policy);
-        let all: Vec<_> =
-            (0..9).flat_map(|_| state.book(&order(&[1, 1], 1)).expect("booked").slots).collect();
-        are_apart(&all, 2, 2 * SECOND, store);
-        are_apart(&all, 5, 20 * SECOND, store);
-        // What the second limit does not charge goes by the first alone.
-        let free = state.book(&order(&[1, 0], 1)).expect("booked");
-        assert_eq!(free.slots.len(), 1, "{store}");
-    });
-}
-
-#[test]
-fn nothing_is_booked_beyond_the_horizon() {
-    for_each_store(|store, open| {
-        let policy = policy(&["1/s"]);
-        let mut state = open("horizon", policy.clone());
-        let begun = now();
-        let answers = (0..20).map(|_| state.book(&order(&[1], 1)).expect("booked"));
-        let answers: Vec<_> = answers.take_while(|answer| answer.ask_again.is_none()).collect();
-        assert!((5..20).contains(&answers.len()), "{store}: {} were booked", answers.len());
-        let last = answers.last().expect("some").slots[0];
-        assert!(last.at.0 <= now().0 + policy.horizon, "{store}: {last:?}, begun at {begun:?}");
-        let answer = state.book(&order(&[1], 1)).expect("booked");
-        assert!(answer.slots.is_empty() && answer.ask_again.is_some_and(|at| at > begun), "{store}");
-    });
-}
-
-#[test]
-fn a_state_that_starts_empty_is_silent_for_one_window() {
-    for_each_store(|store, open| {
-        let begun = now();
-        let mut state = open("empty", policy(&["2/2s,start=empty"]));
-        let first = state.book(&order(&[1], 1)).expect("booked").slots[0];
-        assert!(first.at.0 >= begun.0 + 2 * SECOND, "{store}: {first:?}, begun at {begun:?}");
-    });
-}
-
 /// What an opening that asks again and again gets, once a pause is over.
 fn after_a_pause(store: &mut dyn Store, key: &Key) -> Slot {
     loop {

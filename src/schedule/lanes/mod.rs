@@ -32,7 +32,7 @@ use super::{Failed, Failure};
 use crate::charge::Key;
 use crate::config::{OnLimit, Plan};
 use crate::gate::{BatchTerms, Closed, Gate, Holds};
-use crate::source::{ArgumentError, Delimiter, Items, Segment};
+use crate::source::{ArgumentError, Delimiter, Items, Segment, Segments};
 use crate::time::Time;
 
 /// All items that wait, in lanes.
@@ -282,7 +282,7 @@ impl Lanes {
     }
 
     /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Lanes::settle`].
-    pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Vec<Segment> {
+    pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
         let charge = self.lane(at).front().map(|front| front.charge.clone());
         let (whole, group) = (self.turns.whole, self.turns.group_of(at));
         let place = self.turns.take(at);
@@ -308,7 +308,7 @@ impl Lanes {
         self.place(at, gate);
     }
 
-    fn take_out(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Vec<Segment> {
+    fn take_out(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
         let remember = self.depend_on_since(gate);
         let lane = &mut self.directory[at].lane;
         let before = lane.len();

@@ -236,7 +236,7 @@ mod tests {
     use crate::charge::Charge;
     use crate::config::BatchSize;
     use crate::gate::BatchTerms;
-    use crate::source::Block;
+    use crate::source::{Block, Segment};
 
     /// So many items, of which the first has this number; its arrival is as late as its number.
     fn items(first: u64, count: u64) -> Items {

@@ -50,7 +50,7 @@ impl Driver<'_> {
                 Action::Tell(notice) => self.reporter.tell(&notice, self.world.wall(), now),
                 Action::Terminate => self.signal(Signal::SIGTERM),
                 Action::Kill => self.signal(Signal::SIGKILL),
-                Action::Settle { first, next } => self.retire(schedule, first, next),
+                Action::Retire { first, next } => self.retire(schedule, first, next),
                 Action::Wait { until, accepting } => self.wait(schedule, until, accepting),
                 Action::Finish(exit) => {
                     if self.finish(schedule) {

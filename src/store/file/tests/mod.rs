@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::charge::Key;
-use crate::config::Algorithm;
+use crate::rule::Algorithm;
 use crate::rule::Terms;
 use crate::store::{MemoryStore, Quota};
 use crate::time::SECOND;

@@ -7,6 +7,7 @@ use throttle::exit::Exit;
 
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Outcome, Ran, run};
+use crate::support::seeds;
 
 const MILLI: u64 = 1_000_000;
 
@@ -161,7 +162,7 @@ impl Case {
 }
 
 fn for_each_case(options: &str, check: impl Fn(&Case, &[&Ran])) {
-    for seed in 0..400 {
+    for seed in seeds(100) {
         println!("seed {seed}, {options}");
         let mut case = Case::new(seed);
         let outcome = case.run(options);

@@ -13,8 +13,8 @@ use throttle::rule::Algorithm;
 use crate::simulated::{Change, Outcome, Release, Simulation, block};
 use crate::support::{OWN_TESTS, of_any_period, seeds};
 
-/// The number of cases that take about a second.
-const CASES: u64 = 150;
+/// The number of cases that take less than a second.
+const CASES: u64 = 60;
 
 /// A number of units that all periods of rates divide.
 const COMMON_MULTIPLE: u64 = 360_360;

@@ -151,9 +151,9 @@ fn none_is_refused_by_the_line_of_the_manual(nginx: &Nginx) {
     }
     let here = nginx.directory.path();
     assert!(sh(LATE_CURL).current_dir(here).output().unwrap().status.success());
-    let _load: Vec<_> = (0..4).map(|_| Running::start(&mut sh_command("while :; do :; done"))).collect();
-    let judgement = nginx.judge(30, |port| {
-        let urls: Vec<_> = (0..30).map(|number| format!("http://127.0.0.1:{port}/?{number}\n")).collect();
+    let _load: Vec<_> = (0..2).map(|_| Running::start(&mut sh_command("while :; do :; done"))).collect();
+    let judgement = nginx.judge(20, |port| {
+        let urls: Vec<_> = (0..20).map(|number| format!("http://127.0.0.1:{port}/?{number}\n")).collect();
         nginx.directory.file("urls", urls.concat());
         let output = sh(&format!("PATH=$PWD/bin:$PATH; {line}"))
             .current_dir(here)

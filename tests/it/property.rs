@@ -15,8 +15,8 @@ use self::model::{Expected, expected};
 use crate::simulated::{Outcome, Release, Simulation};
 use crate::support::of_any_period;
 
-/// The number of cases that take a few seconds.
-const CASES: u64 = 250;
+/// The number of cases that take less than a second.
+const CASES: u64 = 100;
 
 fn exact(case: &Case) -> Outcome {
     Simulation::new(&case.args).run(case.singly())

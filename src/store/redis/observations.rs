@@ -203,16 +203,16 @@ mod tests {
     }
 
     #[test]
-    fn a_million_keys_take_no_memory_once_they_matter_no_more() {
+    fn very_many_keys_take_no_memory_once_they_matter_no_more() {
         let mut observations = Observations::default();
-        for number in 0..1_000_000u64 {
+        for number in 0..100_000u64 {
             let key = Key::from_slice(&number.to_le_bytes());
             observations.add(&key, &asked(HERE, number, number + 100), 1);
         }
         assert!(observations.by_key.len() < 2 * FEW);
         assert_eq!(
-            observations.of(&Key::from_slice(&999_999u64.to_le_bytes()), 0).seen.matters_until,
-            1_000_099
+            observations.of(&Key::from_slice(&99_999u64.to_le_bytes()), 0).seen.matters_until,
+            100_099
         );
     }
 }

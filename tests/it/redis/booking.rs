@@ -12,7 +12,7 @@ use throttle::time::Time;
 use super::client::{PATIENT, book_out, failure, keyed, policy, some, store, store_at};
 use super::model::Model;
 use super::server::{Clock, RedisServer};
-use crate::support::of_any_period;
+use crate::support::{of_any_period, seeds};
 
 /// In the year 2033.
 const START: u64 = 2_000_000_000_000_000;
@@ -88,9 +88,10 @@ fn slots_are_those_that_the_rules_in_the_process_allow() {
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     for (number, rates) in RATES.iter().enumerate() {
-        let booked: usize =
-            (0..3).map(|case| agree(&mut frozen, &mut random, &format!("{number}-{case}"), rates)).sum();
-        assert!(booked > 80, "{rates:?}: only {booked}");
+        for case in seeds(1) {
+            let booked = agree(&mut frozen, &mut random, &format!("{number}-{case}"), rates);
+            assert!(booked > 10, "{rates:?}: only {booked}");
+        }
     }
 }
 

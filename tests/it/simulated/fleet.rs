@@ -98,7 +98,7 @@ fn run_to_end(
     let args = ["throttle"].iter().chain(args).map(Into::into);
     let config = Arc::new(cli::parse(args).expect("a command line"));
     let rates = config.limits.given().expect("limits");
-    let fleet = Fleet::new(Policy::new(&rates, Reserve::LOCAL));
+    let fleet = Fleet::new(Policy::new(&rates, Reserve::LOCAL), processes);
     let mut random = Rng::with_seed(seed);
     let runs = (0..processes).map(|process| {
         let mut arrivals: Vec<_> = (0..items).map(|_| random.u64(0..=span)).collect();
@@ -138,7 +138,8 @@ fn run_to_end(
 struct Fleet {
     clock: Arc<AtomicU64>,
     state: Mutex<State>,
-    changed: Condvar,
+    /// Wakes the process of this number: its turn has come.
+    turns: Vec<Condvar>,
 }
 
 struct State {
@@ -152,12 +153,13 @@ struct State {
 }
 
 impl Fleet {
-    fn new(policy: Policy) -> Arc<Self> {
+    fn new(policy: Policy, processes: usize) -> Arc<Self> {
         let clock = Arc::new(AtomicU64::new(0));
         let shown = Arc::clone(&clock);
         let store = MemoryStore::new(policy, move || Time(shown.load(SeqCst)));
         let state = State { store, given_back: Vec::new(), waiting: BTreeSet::new(), turn: None };
-        Arc::new(Fleet { clock, state: Mutex::new(state), changed: Condvar::new() })
+        let turns = (0..processes).map(|_| Condvar::new()).collect();
+        Arc::new(Fleet { clock, state: Mutex::new(state), turns })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -169,32 +171,31 @@ impl Fleet {
     }
 
     fn start(&self) {
-        self.pass_on(&mut self.state());
+        self.pass_on(self.state());
     }
 
     /// The turn is that of whoever waits for the earliest instant, which has come.
-    fn pass_on(&self, state: &mut State) {
-        state.turn = state.waiting.pop_first().map(|(at, process)| {
+    fn pass_on(&self, mut state: MutexGuard<State>) {
+        let next = state.waiting.pop_first();
+        state.turn = next.map(|(_, process)| process);
+        if let Some((at, process)) = next {
             self.clock.store(at.max(self.now()), SeqCst);
-            process
-        });
-        self.changed.notify_all();
+            drop(state);
+            self.turns[process].notify_one();
+        }
     }
 
     /// Waits until `at`, while others go on.
     fn wait(&self, process: usize, at: u64) {
         let mut state = self.state();
         state.waiting.insert((at, process));
-        self.pass_on(&mut state);
-        self.take_turn(process, state);
+        self.pass_on(state);
+        self.take_turn(process);
     }
 
-    fn take_turn(&self, process: usize, state: MutexGuard<State>) {
-        drop(
-            self.changed
-                .wait_while(state, |state| state.turn != Some(process))
-                .expect("no process has failed"),
-        );
+    fn take_turn(&self, process: usize) {
+        let is_due = self.turns[process].wait_while(self.state(), |state| state.turn != Some(process));
+        drop(is_due.expect("no process has failed"));
     }
 }
 
@@ -224,7 +225,7 @@ struct Member {
 impl Member {
     fn run(mut self, config: &Config) -> Vec<Release> {
         let (fleet, process) = (Arc::clone(&self.fleet), self.process);
-        fleet.take_turn(process, fleet.state());
+        fleet.take_turn(process);
         let rates = config.limits.given().expect("limits");
         let policy = Policy::new(&rates, Reserve::LOCAL);
         let reporter = Reporter::silent();
@@ -241,7 +242,7 @@ impl Member {
         Driver { world: &mut self, sink: &mut log, reporter: &reporter, delimiter, log: None, metrics: None }
             .run(&mut schedule);
         self.close();
-        fleet.pass_on(&mut fleet.state());
+        fleet.pass_on(fleet.state());
         log.releases
     }
 

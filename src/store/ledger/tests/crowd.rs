@@ -126,7 +126,7 @@ const HABITS: Habits = Habits { keep_deadlines: true, late: 5, deadly: 20, idle:
 
 #[test]
 fn no_limit_is_exceeded_however_late_processes_wake_up_and_however_many_die() {
-    for_each_seed(400, |random| {
+    for_each_seed(100, |random| {
         let rates: Vec<_> = (0..random.u64(1..=3))
             .map(|_| {
                 let algorithm = random.choice(super::of_any_period()).expect("one");

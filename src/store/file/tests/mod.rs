@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tempfile::TempDir;
 
+use super::files::locate;
 use super::*;
 use crate::charge::Key;
 use crate::rule::Algorithm;

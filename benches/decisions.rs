@@ -20,8 +20,8 @@ use throttle::rule::{Algorithm, Ask, NamedRule, Rule as _, Sliding, Terms, Visit
 use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, World};
 use throttle::schedule::Schedule;
-use throttle::sink::{Sent, Sink};
-use throttle::source::{Batch, Capacity, Delimiter, Reader};
+use throttle::sink::PermitSink;
+use throttle::source::{Delimiter, Reader};
 use throttle::store::{FileStore, Order, Policy, RedisStore, Reserve, Store};
 use throttle::time::{SECOND, Time};
 use throttle::ui::report::Reporter;
@@ -78,24 +78,6 @@ fn decision_in_bulk(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Takes all, and keeps nothing.
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn capacity(&self) -> Capacity {
-        Capacity::UNLIMITED
-    }
-
-    fn send(&mut self, _: Time, batch: &Batch) -> Sent {
-        black_box(batch.bytes());
-        Sent::All
-    }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
-    }
-}
-
 /// The whole program but for the system, on `items` items of a thousand keys.
 fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
     let args = ["throttle"].iter().chain(args).map(Into::into);
@@ -106,18 +88,8 @@ fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
         let rates = config.limits.given().expect("limits");
         let reader = Reader::new(&input[..], Delimiter::new(b"\n"), 1 << 20);
         let mut world = Sim::new(SimClock::default(), reader);
-        let (mut sink, reporter) = (Nowhere, Reporter::silent());
         let mut schedule = Schedule::new(&Plan::of(&config), rates, world.now());
-        let delimiter = Delimiter::new(b"\n");
-        Driver {
-            world: &mut world,
-            sink: &mut sink,
-            reporter: &reporter,
-            delimiter,
-            log: None,
-            metrics: None,
-        }
-        .run(&mut schedule)
+        Driver::new(&mut world, &mut PermitSink, &Reporter::silent()).run(&mut schedule)
     });
 }
 

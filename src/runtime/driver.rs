@@ -20,21 +20,30 @@ const FLASH: u64 = SECOND / 500;
 
 /// A scheduler with the world, the sink and the user that it is driven for.
 pub struct Driver<'a> {
-    /// Where it lives.
-    pub world: &'a mut dyn World,
-    /// Where items go.
-    pub sink: &'a mut dyn Sink,
-    /// Who is told.
-    pub reporter: &'a Reporter,
-    /// What ends an item.
-    pub delimiter: Delimiter,
-    /// Where ends of commands are noted.
-    pub log: Option<JobLog>,
-    /// Where the numbers are kept up to date.
-    pub metrics: Option<TextFile>,
+    world: &'a mut dyn World,
+    sink: &'a mut dyn Sink,
+    reporter: &'a Reporter,
+    /// Where ends of commands are noted, and what ends the items of these.
+    log: Option<(JobLog, Delimiter)>,
+    metrics: Option<TextFile>,
 }
 
-impl Driver<'_> {
+impl<'a> Driver<'a> {
+    /// One that notes nothing.
+    pub fn new(world: &'a mut dyn World, sink: &'a mut dyn Sink, reporter: &'a Reporter) -> Self {
+        Driver { world, sink, reporter, log: None, metrics: None }
+    }
+
+    /// Notes the ends of commands in `log`, by the items that `delimiter` ends.
+    pub fn with_log(self, log: Option<JobLog>, delimiter: Delimiter) -> Self {
+        Driver { log: log.map(|log| (log, delimiter)), ..self }
+    }
+
+    /// Keeps `metrics` up to date.
+    pub fn with_metrics(self, metrics: Option<TextFile>) -> Self {
+        Driver { metrics, ..self }
+    }
+
     /// Runs until all items are released and all commands have ended, or the run is stopped.
     pub fn run(&mut self, schedule: &mut Schedule) -> Exit {
         schedule.set_wall(self.world.now(), self.world.wall());
@@ -212,7 +221,7 @@ impl Driver<'_> {
 
     /// Notes the end of a command in the log.
     fn record_end(&mut self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
-        let Some((log, attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
+        let Some(((log, delimiter), attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
             return Ok(());
         };
         let (wait, runtime) = (attempt.started.since(attempt.asked.since), now.since(attempt.started));
@@ -220,7 +229,7 @@ impl Driver<'_> {
         let items = attempt
             .segments
             .iter()
-            .flat_map(|segment| (segment.first()..).zip(self.delimiter.split(segment.bytes())));
+            .flat_map(|segment| (segment.first()..).zip(delimiter.split(segment.bytes())));
         let entry = Entry { started, wait, runtime, attempt: number, end, items: items.collect() };
         log.note(self.world.wall(), &entry)
     }
@@ -238,7 +247,7 @@ impl Driver<'_> {
         let recorded = self
             .log
             .as_mut()
-            .map_or(Ok(()), |log| printed.into_iter().try_for_each(|first| log.printed(first)));
+            .map_or(Ok(()), |(log, _)| printed.into_iter().try_for_each(|first| log.printed(first)));
         let is_well = recorded.is_ok() && cause.is_none();
         schedule.not_printed(unprinted);
         recorded.err().into_iter().for_each(|error| schedule.fail(Exit::Error, error));

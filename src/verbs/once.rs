@@ -13,7 +13,6 @@ use crate::printable::quoted;
 use crate::runtime::{Clock, Driver, RealWorld, World};
 use crate::schedule::Schedule;
 use crate::sink::{PermitSink, exec};
-use crate::source::Delimiter;
 use crate::ui::stderr;
 
 /// Waits until the limits admit a release, and charges it. Returns if there is no command, or none could be run.
@@ -30,16 +29,7 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     if let Some(wait) = once.max_wait {
         schedule = schedule.with_patience(world.now(), wait);
     }
-    let delimiter = Delimiter::new(&config.input.delimiter);
-    let mut driver = Driver {
-        world: &mut world,
-        sink: &mut PermitSink,
-        reporter: &reporter,
-        delimiter,
-        log: None,
-        metrics: None,
-    };
-    let exit = driver.run(&mut schedule);
+    let exit = Driver::new(&mut world, &mut PermitSink, &reporter).run(&mut schedule);
     if exit != Exit::Done || once.command.is_empty() {
         return Ok(exit);
     }

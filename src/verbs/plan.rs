@@ -44,18 +44,10 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let capacity = config.command().map_or(Capacity::UNLIMITED, |run| Commands::capacity_of(run, &delimiter));
     let on_line = config.command().filter(|run| run.stdin != Feed::Items);
     let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
-    let mut sink = DryRun::new(stdout, delimiter.clone(), capacity, expander);
+    let mut sink = DryRun::new(stdout, delimiter, capacity, expander);
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
-    let mut driver = Driver {
-        world: &mut world,
-        sink: &mut sink,
-        reporter: &reporter,
-        delimiter,
-        log: None,
-        metrics: None,
-    };
-    let exit = driver.run(&mut schedule);
+    let exit = Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule);
     reporter.dry_summary(&schedule, world.now(), exit, wall);
     drawing.iter().try_for_each(Drawing::draw)?;
     Ok(exit)

@@ -68,9 +68,8 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
-    let mut driver =
-        Driver { world: &mut world, sink: sink.as_mut(), reporter: &reporter, delimiter, log, metrics };
-    let exit = driver.run(&mut schedule);
+    let driver = Driver::new(&mut world, sink.as_mut(), &reporter);
+    let exit = driver.with_log(log, delimiter).with_metrics(metrics).run(&mut schedule);
     reporter.summary(&schedule, world.now(), exit);
     drawing.iter().try_for_each(Drawing::draw)?;
     if position.is_shared() {

@@ -4,23 +4,18 @@
 
 mod exposition;
 
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::rc::Rc;
 
 use nix::sys::signal::Signal;
-use throttle::cli;
 use throttle::exit::Exit;
-use throttle::runtime::sim::{Sim, SimClock};
-use throttle::runtime::{Driver, TextFile, Wait, Wake, World};
-use throttle::schedule::Schedule;
-use throttle::sink::{Sent, Sink};
-use throttle::source::{Batch, Capacity, Delimiter};
-use throttle::time::{SECOND, Time, Wall};
-use throttle::ui::report::Reporter;
+use throttle::time::SECOND;
 
 use self::exposition::Page;
-use crate::simulated::block;
+use crate::simulated::{Simulation, block};
 use crate::support::{Directory, Running, eventually, numbers, sh, text, throttle};
 
 fn page(path: &Path) -> Page {
@@ -237,69 +232,23 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// A simulated world that looks at a file each time that it waits.
-struct Watching<'a, W> {
-    world: W,
-    file: &'a Path,
-    waits: u64,
-    /// How many versions of the file there were, by their serial numbers.
-    versions: u64,
-    last: u64,
-}
-
-impl<W: World> World for Watching<'_, W> {
-    fn now(&self) -> Time {
-        self.world.now()
-    }
-
-    fn wall(&mut self) -> Wall {
-        self.world.wall()
-    }
-
-    fn wait(&mut self, wait: Wait) -> Wake {
-        self.waits += 1;
-        let version = fs::metadata(self.file).map_or(0, |file| file.ino());
-        self.versions += u64::from(version != self.last);
-        self.last = version;
-        self.world.wait(wait)
-    }
-}
-
-/// Takes all at once.
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn capacity(&self) -> Capacity {
-        Capacity::UNLIMITED
-    }
-
-    fn send(&mut self, _: Time, _: &Batch) -> Sent {
-        Sent::All
-    }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
-    }
-}
-
-/// How often a run waited and its file was replaced.
+/// How often a run waited and its file was replaced, by the serial numbers of its versions.
 fn watched(limit: &str, arrivals: &[(u64, u32)], has_metrics: bool) -> (u64, u64) {
     let directory = Directory::new();
     let file = directory.path().join("m");
-    let config = cli::parse(["throttle", "-r", limit].map(Into::into)).expect("a command line");
+    let args = ["-r", limit].map(str::to_owned).into_iter().chain(has_metrics.then(|| prom(&file)));
+    let seen = Rc::new(Cell::new((0, 0)));
+    let (count, mut last) = (Rc::clone(&seen), 0);
+    let simulation = Simulation::new(&args.collect::<Vec<_>>()).on_wait(move || {
+        let version = fs::metadata(&file).map_or(0, |file| file.ino());
+        let (waits, versions) = count.get();
+        count.set((waits + 1, versions + u64::from(version != last)));
+        last = version;
+    });
     let lines = |count| (1..=count).map(|number| number.to_string()).collect::<Vec<_>>();
-    let blocks: Vec<_> = arrivals.iter().map(|&(at, count)| Ok(block(at, &lines(count)))).collect();
-    let world = Sim::new(SimClock::default(), blocks.into_iter());
-    let mut world = Watching { world, file: &file, waits: 0, versions: 0, last: 0 };
-    let mut schedule =
-        Schedule::new(&throttle::config::Plan::of(&config), config.limits.given().unwrap(), world.now());
-    let metrics =
-        has_metrics.then(|| TextFile::create(&file, &schedule, world.now(), Wall::default()).unwrap());
-    let (sink, reporter) = (&mut Nowhere, &Reporter::silent());
-    let delimiter = Delimiter::new(b"\n");
-    let mut driver = Driver { world: &mut world, sink, reporter, delimiter, log: None, metrics };
-    assert_eq!(driver.run(&mut schedule), Exit::Done);
-    (world.waits, world.versions)
+    let outcome = simulation.run(arrivals.iter().map(|&(at, count)| block(at, &lines(count))).collect());
+    assert_eq!(outcome.exit, Exit::Done);
+    seen.get()
 }
 
 #[test]

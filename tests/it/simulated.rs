@@ -13,13 +13,38 @@ use fastrand::Rng;
 use throttle::cli;
 use throttle::config::{Config, Plan};
 use throttle::exit::Exit;
+use throttle::records::JobLog;
 use throttle::runtime::sim::{Sim, SimClock};
-use throttle::runtime::{Driver, Event, Wait, Wake, World};
+use throttle::runtime::{Driver, Event, TextFile, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
+
+/// What `throttle` is told by these arguments.
+pub(crate) fn config(args: &[impl AsRef<str>]) -> Config {
+    let args = ["throttle"].into_iter().chain(args.iter().map(AsRef::as_ref));
+    cli::parse(args.map(Into::into)).expect("a command line")
+}
+
+/// Drives a run in this world to its end, after it was made `ready`, which may open a job log.
+fn drive(
+    config: &Config,
+    world: &mut dyn World,
+    sink: &mut dyn Sink,
+    ready: impl FnOnce(Schedule) -> (Schedule, Option<JobLog>),
+) -> (Exit, Stats) {
+    let rates = config.limits.given().expect("limits");
+    let (mut schedule, log) = ready(Schedule::new(&Plan::of(config), rates, world.now()));
+    let metrics =
+        config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
+    let metrics = metrics.transpose().expect("a file");
+    let (delimiter, reporter) = (Delimiter::new(&config.input.delimiter), Reporter::silent());
+    let driver = &mut Driver::new(world, sink, &reporter).with_log(log, delimiter).with_metrics(metrics);
+    let exit = driver.run(&mut schedule);
+    (exit, schedule.stats())
+}
 
 /// A run that is to be.
 pub(crate) struct Simulation {
@@ -30,6 +55,7 @@ pub(crate) struct Simulation {
     events: VecDeque<(u64, Event)>,
     /// When the clock on the wall is set, and to what.
     settings: VecDeque<(u64, u64)>,
+    on_wait: Box<dyn FnMut()>,
 }
 
 /// What has become of it.
@@ -61,15 +87,20 @@ pub(crate) struct Release {
 
 impl Simulation {
     pub(crate) fn new(args: &[impl AsRef<str>]) -> Self {
-        let args = ["throttle"].into_iter().chain(args.iter().map(AsRef::as_ref));
         Simulation {
-            config: cli::parse(args.map(Into::into)).expect("a command line"),
+            config: config(args),
             clock: SimClock::default(),
             lateness: Delay::none(),
             slowness: Delay::none(),
             events: VecDeque::new(),
             settings: VecDeque::new(),
+            on_wait: Box::new(|| ()),
         }
+    }
+
+    /// Does this each time that the run waits.
+    pub(crate) fn on_wait(self, on_wait: impl FnMut() + 'static) -> Self {
+        Simulation { on_wait: Box::new(on_wait), ..self }
     }
 
     /// The clock on the wall is set at the instant `at`, and shows `shown` then. Later than all such changes so far.
@@ -97,26 +128,18 @@ impl Simulation {
 
     /// Runs to the end.
     pub(crate) fn run(self, blocks: Vec<Block>) -> Outcome {
-        let Simulation { config, clock, lateness, slowness, events, settings } = self;
-        let rates = config.limits.given().expect("limits");
+        let Simulation { config, clock, lateness, mut slowness, events, settings, on_wait } = self;
         let sim = Sim::new(clock.clone(), blocks.into_iter().map(Ok));
-        let releases = Rc::new(RefCell::new(Vec::new()));
-        let mut sink = Recorder { clock: clock.clone(), slowness, releases: Rc::clone(&releases) };
+        let shown = clock.clone();
+        let mut sink = Recorder::new(move || {
+            slowness.pass(&shown);
+            shown.now().0
+        });
+        let releases = Rc::clone(&sink.releases);
+        let changes = Vec::new();
         let mut world =
-            Faulty { sim, clock, lateness, events, settings, releases, changes: Vec::new(), waits: 0 };
-        let reporter = Reporter::silent();
-        let mut schedule = Schedule::new(&Plan::of(&config), rates, world.now());
-        let delimiter = Delimiter::new(b"\n");
-        let mut driver = Driver {
-            world: &mut world,
-            sink: &mut sink,
-            reporter: &reporter,
-            delimiter,
-            log: None,
-            metrics: None,
-        };
-        let exit = driver.run(&mut schedule);
-        let stats = schedule.stats();
+            Faulty { sim, clock, lateness, events, settings, releases, changes, waits: 0, on_wait };
+        let (exit, stats) = drive(&config, &mut world, &mut sink, |schedule| (schedule, None));
         Outcome { releases: sink.releases.take(), changes: world.changes, exit, stats }
     }
 }
@@ -159,6 +182,7 @@ struct Faulty<I: Iterator<Item = Result<Block, SourceError>>> {
     releases: Rc<RefCell<Vec<Release>>>,
     changes: Vec<Change>,
     waits: u32,
+    on_wait: Box<dyn FnMut()>,
 }
 
 impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
@@ -176,6 +200,7 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
 
     fn wait(&mut self, wait: Wait) -> Wake {
         self.waits += 1;
+        (self.on_wait)();
         assert!(self.waits < 1_000_000, "it waits again and again, and releases nothing");
         let set = self.settings.front().map(|(at, _)| Time(*at)).filter(|_| wait.by_wall);
         if set.is_some() && wait.until > set {
@@ -197,20 +222,25 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
 }
 
 /// Notes what leaves, and when.
-struct Recorder {
-    clock: SimClock,
-    slowness: Delay,
+struct Recorder<F> {
+    /// Lets the time pass that a write takes, and returns when it is over.
+    write: F,
     releases: Rc<RefCell<Vec<Release>>>,
 }
 
-impl Sink for Recorder {
+impl<F: FnMut() -> u64> Recorder<F> {
+    fn new(write: F) -> Self {
+        Recorder { write, releases: Rc::default() }
+    }
+}
+
+impl<F: FnMut() -> u64> Sink for Recorder<F> {
     fn capacity(&self) -> Capacity {
         Capacity::UNLIMITED
     }
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
-        self.slowness.pass(&self.clock);
-        let (start, end) = (at.0, self.clock.now().0);
+        let (start, end) = (at.0, (self.write)());
         let bytes: Vec<_> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
         let lines: Vec<_> = str::from_utf8(&bytes).expect("text").lines().map(str::to_owned).collect();
         assert_eq!(lines.len() as u64, batch.items(), "as many lines as are said to be sent");

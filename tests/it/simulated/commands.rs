@@ -5,17 +5,15 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use nix::sys::signal::Signal;
-use throttle::cli;
-use throttle::config::{self, Config, Plan, Run, Verb};
+use throttle::config::{self, Config, Run, Verb};
 use throttle::exit::{End, Exit, JobEnd};
 use throttle::records::JobLog;
 use throttle::runtime::sim::{Sim, SimClock};
-use throttle::runtime::{Driver, Event, Wait, Wake, World};
+use throttle::runtime::{Event, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Flushed, RunningJobs, Sent, Sink};
 use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::{Time, Wall};
-use throttle::ui::report::Reporter;
 
 /// How a command behaves.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +44,7 @@ pub(crate) struct Outcome {
 /// Runs `throttle` with these arguments on items that arrive in `blocks`, with commands that `behave` as told for each
 /// line and attempt.
 pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
-    let args = [&["throttle"], args, &["--", "simulated"]].concat();
-    let config = cli::parse(args.into_iter().map(Into::into)).expect("a command line");
+    let config = super::config(&[args, &["--", "simulated"]].concat());
     let Verb::Run(commands) = &config.action else { panic!("no command") };
     let shared = Rc::new(Shared::default());
     let sim = Sim::new(shared.clock.clone(), blocks.into_iter().map(Ok));
@@ -55,18 +52,12 @@ pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) 
     let delimiter = Delimiter::new(&config.input.delimiter);
     let (jobs, printed) = (commands.jobs.get(), Vec::new());
     let mut sink = SimulatedJobs { shared: Rc::clone(&shared), behave, jobs, delimiter, printed };
-    let (exit, stats) = drive(&mut world, &mut sink, &config, commands);
+    let (exit, stats) = super::drive(&config, &mut world, &mut sink, |schedule| {
+        let mut schedule = schedule.with_commands(commands, 7);
+        let log = open_log(&config, commands, &mut schedule);
+        (schedule, log)
+    });
     Outcome { runs: shared.runs.take(), exit, stats }
-}
-
-fn drive(world: &mut dyn World, sink: &mut dyn Sink, config: &Config, run: &Run) -> (Exit, Stats) {
-    let rates = config.limits.given().expect("limits");
-    let reporter = Reporter::silent();
-    let mut schedule = Schedule::new(&Plan::of(config), rates, world.now()).with_commands(run, 7);
-    let delimiter = Delimiter::new(&config.input.delimiter);
-    let log = open_log(config, run, &mut schedule);
-    let exit = Driver { world, sink, reporter: &reporter, delimiter, log, metrics: None }.run(&mut schedule);
-    (exit, schedule.stats())
 }
 
 fn open_log(config: &Config, run: &Run, schedule: &mut Schedule) -> Option<JobLog> {

@@ -11,18 +11,14 @@ use std::thread;
 use fastrand::Rng;
 use nix::sys::signal::Signal;
 use throttle::charge::Key;
-use throttle::cli;
-use throttle::config::{Config, Plan};
+use throttle::config::Config;
 use throttle::gate::BookingTerms;
-use throttle::runtime::{Driver, Event, Wait, Wake, World};
-use throttle::schedule::{Schedule, Stop};
-use throttle::sink::{Sent, Sink};
-use throttle::source::{Batch, Capacity, Delimiter};
+use throttle::runtime::{Event, Wait, Wake, World};
+use throttle::schedule::Stop;
 use throttle::store::{MemoryStore, Order, Policy, Quota, Reserve, Slot, Store};
 use throttle::time::{Time, Wall};
-use throttle::ui::report::Reporter;
 
-use super::block;
+use super::{Recorder, Release as Left, block, drive};
 
 /// What goes wrong, in nanoseconds at most.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +91,7 @@ fn run_to_end(
     faults: Faults,
     pause: Option<(u64, u64)>,
 ) -> (Vec<Release>, Vec<u64>) {
-    let args = ["throttle"].iter().chain(args).map(Into::into);
-    let config = Arc::new(cli::parse(args).expect("a command line"));
+    let config = Arc::new(super::config(args));
     let rates = config.limits.given().expect("limits");
     let fleet = Fleet::new(Policy::new(&rates, Reserve::LOCAL), processes);
     let mut random = Rng::with_seed(seed);
@@ -228,22 +223,25 @@ impl Member {
         fleet.take_turn(process);
         let rates = config.limits.given().expect("limits");
         let policy = Policy::new(&rates, Reserve::LOCAL);
-        let reporter = Reporter::silent();
-        let (stall, random) = (self.faults.stall, self.random.fork());
-        let mut log = Log { fleet: Arc::clone(&fleet), process, stall, random, releases: Vec::new() };
+        let (stall, mut random) = (self.faults.stall, self.random.fork());
+        let mut sink = Recorder::new(|| {
+            if stall > 0 && random.u8(0..4) == 0 {
+                fleet.wait(process, fleet.now() + random.u64(0..=stall));
+            }
+            fleet.now()
+        });
         let terms = BookingTerms {
             span: policy.span,
             longest_span: Policy::longest_span(&rates),
             most: policy.quotas.iter().map(Quota::most).collect(),
             patience: 2 * self.faults.delay,
         };
-        let mut schedule = Schedule::new(&Plan::of(config), rates, self.now()).with_bookings(terms);
-        let delimiter = Delimiter::new(b"\n");
-        Driver { world: &mut self, sink: &mut log, reporter: &reporter, delimiter, log: None, metrics: None }
-            .run(&mut schedule);
+        drive(config, &mut self, &mut sink, |schedule| (schedule.with_bookings(terms), None));
         self.close();
         fleet.pass_on(fleet.state());
-        log.releases
+        let releases = sink.releases.take();
+        let each = |Left { start: at, end, lines }| vec![Release { at, end, process }; lines.len()];
+        releases.into_iter().flat_map(each).collect()
     }
 
     /// All that was asked of the store still gets there.
@@ -370,35 +368,6 @@ impl World for Member {
 
     fn give_back(&mut self, order: Order, slots: Vec<Slot>) {
         self.ask(Task::GiveBack(order, slots));
-    }
-}
-
-/// Notes what releases, and when.
-struct Log {
-    fleet: Arc<Fleet>,
-    process: usize,
-    stall: u64,
-    random: Rng,
-    releases: Vec<Release>,
-}
-
-impl Sink for Log {
-    fn capacity(&self) -> Capacity {
-        Capacity::UNLIMITED
-    }
-
-    fn send(&mut self, _: Time, batch: &Batch) -> Sent {
-        let at = self.fleet.now();
-        if self.stall > 0 && self.random.u8(0..4) == 0 {
-            self.fleet.wait(self.process, at + self.random.u64(0..=self.stall));
-        }
-        let release = Release { at, end: self.fleet.now(), process: self.process };
-        self.releases.extend((0..batch.items()).map(|_| release));
-        Sent::All
-    }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
     }
 }
 

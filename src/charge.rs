@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 pub type Key = SmallVec<[u8; 24]>;
 
 /// What an item costs each limit, and the keys by which the limits tell items apart.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Charge {
     /// One for each limit; 0 where it does not apply.
     pub costs: Rc<[u64]>,
@@ -29,5 +29,13 @@ impl Draft {
     /// The charge to be kept with the item.
     pub fn charge(&self) -> Charge {
         Charge { costs: self.costs.as_slice().into(), keys: self.keys.as_slice().into() }
+    }
+
+    /// As [`Draft::charge`], in the memory of `last` as far as that is the same.
+    pub(crate) fn charge_like(&self, last: &Charge) -> Charge {
+        let costs =
+            if *last.costs == *self.costs { Rc::clone(&last.costs) } else { self.costs.as_slice().into() };
+        let keys = if *last.keys == *self.keys { Rc::clone(&last.keys) } else { self.keys.as_slice().into() };
+        Charge { costs, keys }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::time::Time;
 
-/// At most so many steps are kept; when there would be more, each two become one.
+/// The most steps that are kept; when there would be more, each two become one.
 const MOST_STEPS: u64 = 512;
 
 /// Steps of equal length; those in which nothing was released are left out.
@@ -17,7 +17,7 @@ pub struct Trace {
 /// What was released in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Its place: so many lengths after the start.
+    /// Its place, in lengths after the start.
     pub index: u64,
     /// What had been released by its end.
     pub total: u128,
@@ -33,7 +33,7 @@ impl Trace {
         Trace { start, length: 1, steps: Vec::new() }
     }
 
-    /// Adds a release at `at`, which may have been too early; there is so much in the period that ends with it. Instants must not
+    /// Adds a release at `at`, which may have been too early, with what is in the period that ends with it. Instants must not
     /// decrease.
     pub fn push(&mut self, at: Time, cost: u64, window: u64, is_early: bool) {
         let (total, violations) = (self.total() + u128::from(cost), u64::from(is_early));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::time::Time;
 
-/// Beside what is allowed, so many runs are kept in full; beyond that, the older ones are merged.
+/// Beside what is allowed, this number of runs is kept in full; beyond that, the older ones are merged.
 const MOST_RUNS: u64 = 1 << 20;
 
 /// Releases in the half-open window of one period that ends with the newest one.

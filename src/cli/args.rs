@@ -10,10 +10,11 @@ use clap::{ArgAction, Parser, ValueHint};
 
 use super::{help, packaged};
 use crate::config::{
-    Algorithm, Arrivals, Backoff, BatchSize, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume,
-    Selector, Source, StatsFormat, Tag, Until, When, parse_count, parse_delimiter, parse_duration,
-    parse_instant, parse_limit_count, parse_limit_period, parse_size,
+    Arrivals, Backoff, BatchSize, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume, Selector,
+    Source, StatsFormat, Tag, Until, When, parse_count, parse_delimiter, parse_duration, parse_instant,
+    parse_limit_count, parse_limit_period, parse_size,
 };
+use crate::rule::Algorithm;
 use crate::time::Time;
 
 const EXAMPLES: &str = "\

@@ -29,7 +29,6 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
 
-pub use crate::rule::Algorithm;
 pub use amount::{Period, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share, Tag};

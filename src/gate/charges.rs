@@ -119,12 +119,12 @@ impl Charges {
 
     /// Takes out all releases, of which the first `left` have left: each with how many of it these are, and the row of one
     /// of them.
-    pub(super) fn settle(&mut self, mut left: u64, mut settle: impl FnMut(Admitted, u64, &[(u64, usize)])) {
+    pub(super) fn drain(&mut self, mut left: u64, mut each: impl FnMut(Admitted, u64, &[(u64, usize)])) {
         let limits = self.pending.len();
         for (at, release) in self.releases.drain(..).enumerate() {
             let count = release.count.min(left);
             left -= count;
-            settle(release, count, &self.rows[at * limits..(at + 1) * limits]);
+            each(release, count, &self.rows[at * limits..(at + 1) * limits]);
         }
         self.rows.clear();
         self.pending.iter_mut().for_each(Pending::clear);

@@ -200,7 +200,7 @@ impl Limits {
     /// Charges the first `left` of the releases, which have left by `now`; those that are `over` have come to their end as
     /// well.
     pub(super) fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) {
-        charges.settle(left, |release, count, row| {
+        charges.drain(left, |release, count, row| {
             let limits = self.all.iter_mut().zip(&mut self.charged).zip(row);
             for ((limit, charged), &(cost, account)) in limits.filter(|(_, (cost, _))| count > 0 && *cost > 0)
             {

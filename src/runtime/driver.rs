@@ -7,7 +7,7 @@ use super::text_file::TextFile;
 use super::world::{Event, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
 use crate::records::{Entry, JobLog};
-use crate::schedule::{Action, Admission, Schedule, Stop};
+use crate::schedule::{Action, Admission, Forecast, Schedule, Stop};
 use crate::sink::{Cause, Flushed, Sent, Sink};
 use crate::source::Delimiter;
 use crate::time::{SECOND, Time};
@@ -59,7 +59,7 @@ impl<'a> Driver<'a> {
                 Action::Tell(notice) => self.reporter.tell(&notice, self.world.wall(), now),
                 Action::Terminate => self.signal(Signal::SIGTERM),
                 Action::Kill => self.signal(Signal::SIGKILL),
-                Action::Settle { first, next } => self.retire(schedule, first, next),
+                Action::Retire { first, next } => self.retire(schedule, first, next),
                 Action::Wait { until, accepting } => self.wait(schedule, until, accepting),
                 Action::Finish(exit) => {
                     if self.finish(schedule) {
@@ -152,9 +152,10 @@ impl<'a> Driver<'a> {
             }
         }
         if redraw_at.is_none() && self.reporter.explains() {
-            let (now, next) = (self.world.now(), schedule.next_release());
-            if is_long(now, next) {
-                self.reporter.explain(self.world.wall(), now, next, &schedule.wait_reason(now));
+            let now = self.world.now();
+            if is_long(now, schedule.next_release()) {
+                let Forecast { next, wait_reason, .. } = schedule.forecast(now, None);
+                self.reporter.explain(self.world.wall(), now, next, &wait_reason);
             }
         }
     }

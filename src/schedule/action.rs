@@ -23,8 +23,8 @@ pub enum Action {
     /// Kill the commands that run.
     Kill,
     /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
-    /// sent and is not settled.
-    Settle {
+    /// sent and may be sent again.
+    Retire {
         /// Its number.
         first: u64,
         /// The first that was read and is still to be sent.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::charge::Key;
 use crate::gate::{Charges, Request};
-use crate::source::{Batch, Delimiter, Segment};
+use crate::source::{Batch, Delimiter, Segment, Segments};
 use crate::time::Time;
 
 /// Items that may leave at an instant, and what that is going to be charged.
@@ -56,7 +56,7 @@ impl Admission {
     }
 
     /// Adds items of a lane: one release together, or one each.
-    pub(super) fn add(&mut self, lane: usize, segments: Vec<Segment>, together: bool) {
+    pub(super) fn add(&mut self, lane: usize, segments: Segments, together: bool) {
         self.lanes.push(lane);
         match together {
             true => self.batch.push_release(segments),

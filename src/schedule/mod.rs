@@ -180,20 +180,25 @@ impl Schedule {
             return self.poll(now, capacity);
         }
         // What has arrived as well may go sooner.
-        let at_once = is_too_late.then_some(now);
-        self.wait(now, capacity, again.into_iter().chain(at_once))
+        let again = if is_too_late { Some(now) } else { again };
+        self.wait(now, capacity, again)
     }
 
-    /// Waits for something to happen, or an instant: one of these, or any other that is known.
-    fn wait(&mut self, now: Time, capacity: Capacity, others: impl Iterator<Item = Time>) -> Action {
+    /// Waits for something to happen, or an instant: `again`, or any other that is known.
+    fn wait(&mut self, now: Time, capacity: Capacity, again: Option<Time>) -> Action {
         let accepting = self.is_accepting(capacity);
-        let until = if self.course.is_stopping() {
-            others.min()
-        } else {
-            let times = [self.timing.next, self.jobs.retries.backoff_until(), self.gate.next_change()];
-            let ends = [self.ends.patience_ends(now), self.time_is_over(), self.first_deadline()];
-            others.chain(times.into_iter().chain(ends).flatten()).min()
-        };
+        let mut until = again;
+        if !self.course.is_stopping() {
+            let times = [
+                self.timing.next,
+                self.jobs.retries.backoff_until(),
+                self.gate.next_change(),
+                self.ends.patience_ends(now),
+                self.time_is_over(),
+                self.first_deadline(),
+            ];
+            until = times.into_iter().chain([again]).flatten().min();
+        }
         self.timing.is_due = false;
         let is_held = !self.lanes.is_empty() && capacity.vacancies > 0;
         if !self.course.is_stopping() && (is_held || self.jobs.retries.backoff_until().is_some()) {

@@ -317,7 +317,7 @@ impl Schedule {
         let first = self.lanes.lane(at).front().map(|front| front.segment.first());
         self.account.refuse(limit, items);
         self.lanes.discard(at, items, &*self.gate);
-        first.into_iter().for_each(|first| self.settle(first));
+        first.into_iter().for_each(|first| self.retire(first));
     }
 
     /// When the first of those that wait for a while is refused, if they are.
@@ -372,7 +372,7 @@ impl Schedule {
 
     /// Keeps what nothing is left of for its memory. The lanes that it deferred may be asked again.
     fn recycle(&mut self, now: Time, mut admission: Box<Admission>) {
-        self.lanes.settle(now, &admission, &*self.gate);
+        self.lanes.finish(now, &admission, &*self.gate);
         admission.clear();
         self.spare = Some(admission);
     }
@@ -527,7 +527,7 @@ impl Schedule {
     /// Items are done with, well or not.
     fn finish(&mut self, first: u64, items: u64, failure: Option<Exit>) {
         self.jobs.retries.remove(first);
-        self.settle(first);
+        self.retire(first);
         if let Some(exit) = failure {
             self.account.add_failed(items);
             if !self.jobs.halting.have_succeeded() {
@@ -553,10 +553,10 @@ impl Schedule {
     }
 
     /// Tells how far all items have been started.
-    fn settle(&mut self, first: u64) {
+    fn retire(&mut self, first: u64) {
         if self.jobs.keep_order {
             let next = self.lanes.first().unwrap_or(u64::MAX).min(self.supply.intake.first());
-            self.course.push(Action::Settle { first, next });
+            self.course.push(Action::Retire { first, next });
         }
     }
 }

@@ -150,7 +150,7 @@ impl Scene {
                 }
                 Action::Terminate => ("SIGTERM".to_owned(), false),
                 Action::Kill => ("SIGKILL".to_owned(), false),
-                Action::Settle { first, next } => (format!("settle {first} {next}"), false),
+                Action::Retire { first, next } => (format!("retire {first} {next}"), false),
                 Action::Tell(notice) => (told(&notice), false),
                 Action::Wait { until, accepting } => {
                     let until = until.map_or("-".to_owned(), |until| until.0.to_string());

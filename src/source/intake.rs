@@ -22,6 +22,8 @@ pub struct Intake {
     /// The charge of the item in front, and its length, once it has been looked at.
     front: Option<usize>,
     draft: Draft,
+    /// What was taken last.
+    last: Charge,
     filter: Filter,
     /// Items and bytes put in so far.
     items: u64,
@@ -62,6 +64,7 @@ impl Intake {
             segments: VecDeque::new(),
             front: None,
             draft: Draft::default(),
+            last: Charge::default(),
             filter: Filter::default(),
             items: 0,
             bytes: 0,
@@ -221,8 +224,11 @@ impl Intake {
     pub fn take(&mut self) -> Option<Items> {
         let segment = self.pass()?;
         let segment = if self.filter.cleaning.trim { self.trimmed(&segment) } else { segment.detached() };
-        let charge = self.charger.uniform().cloned();
-        Some(Items { segment, charge: charge.unwrap_or_else(|| self.draft.charge()) })
+        self.last = match self.charger.uniform() {
+            Some(charge) => charge.clone(),
+            None => self.draft.charge_like(&self.last),
+        };
+        Some(Items { segment, charge: self.last.clone() })
     }
 
     /// One item without the white space around it.

@@ -1,5 +1,7 @@
 //! Items, as they wait and as they leave.
 
+use smallvec::SmallVec;
+
 use super::{Block, Delimiter};
 use crate::charge::Charge;
 use crate::time::Time;
@@ -110,6 +112,9 @@ impl Segment {
         Segment { block: self.block.detached(), ..*self }
     }
 }
+
+/// Some segments: nearly always one.
+pub type Segments = SmallVec<[Segment; 1]>;
 
 /// Items that are charged the same, as they wait.
 #[derive(Clone, Debug)]

@@ -28,7 +28,7 @@ pub use delimiter::Delimiter;
 pub use fields::Fields;
 pub(crate) use intake::is_blank;
 pub use intake::{Done, Intake};
-pub use items::{Batch, Items, Segment};
+pub use items::{Batch, Items, Segment, Segments};
 pub use reader::Reader;
 pub use select::Extractor;
 pub(crate) use stamp::{Fault, Stamps};

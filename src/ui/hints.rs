@@ -3,15 +3,32 @@
 use nix::sys::signal::Signal;
 
 use super::line::reason;
-use super::report::LogUse;
 use super::stats::items;
 use super::wall::{clock_at, words};
+use crate::config::Run;
 use crate::exit::Exit;
 use crate::schedule::{Stats, WaitReason};
 use crate::time::{SECOND, Time, Wall};
 
 /// A wait as long as this is explained.
 const LONG: u64 = 5 * SECOND;
+
+/// How a run that was interrupted goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogUse {
+    /// It keeps a log.
+    Kept,
+    /// It goes on with the log of another.
+    Resumed,
+}
+
+impl LogUse {
+    /// What the log of a command is for, if there is one.
+    pub fn of(run: &Run) -> Option<LogUse> {
+        let log = if run.resume.is_some() { LogUse::Resumed } else { LogUse::Kept };
+        run.log.as_ref().map(|_| log)
+    }
+}
 
 /// Whether a wait until `next`, or until something changes, is worth an explanation.
 pub fn is_long(now: Time, next: Option<Time>) -> bool {

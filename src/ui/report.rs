@@ -7,12 +7,12 @@ use std::io::{self, IsTerminal};
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
-use super::hints;
+use super::hints::{self, LogUse};
 use super::progress::{Display, Progress};
 use super::stats::{self, count_of, items};
 use super::stderr;
 use super::terminal;
-use crate::config::{Rate, Report, Run};
+use crate::config::{Rate, Report};
 use crate::exit::{Exit, signal_name};
 use crate::printable::{escaped, escaped_json};
 use crate::schedule::{Schedule, Stats, Total, WaitReason};
@@ -22,23 +22,6 @@ use crate::time::{Time, Wall};
 /// Whether waits are to be explained: someone looks on, and sees nothing else.
 pub(super) fn are_wanted(level: Report) -> bool {
     level != Report::Quiet && terminal::is_terminal()
-}
-
-/// How a run that was interrupted goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LogUse {
-    /// It keeps a log.
-    Kept,
-    /// It goes on with the log of another.
-    Resumed,
-}
-
-impl LogUse {
-    /// What the log of a command is for, if there is one.
-    pub fn of(run: &Run) -> Option<LogUse> {
-        let log = if run.resume.is_some() { LogUse::Resumed } else { LogUse::Kept };
-        run.log.as_ref().map(|_| log)
-    }
 }
 
 /// Tells the user what is worth telling, at the level that was asked for.

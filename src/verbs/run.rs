@@ -18,8 +18,9 @@ use crate::sink::{Commands, Sink, Stdout, Watch};
 use crate::source::Delimiter;
 use crate::store::{self, Policy, Quota};
 use crate::time::SECOND;
+use crate::ui::hints::LogUse;
 use crate::ui::progress::Display;
-use crate::ui::report::{LogUse, Reporter};
+use crate::ui::report::Reporter;
 
 /// Releases items to standard output or commands.
 pub(crate) fn run(setup: Setup) -> Result<Exit> {

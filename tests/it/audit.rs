@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use throttle::config::Algorithm;
+use throttle::rule::Algorithm;
 
 use self::trace::{Span, Traced, started, written};
 use crate::support::{

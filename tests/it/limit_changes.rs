@@ -6,8 +6,9 @@ use std::thread;
 
 use fastrand::Rng;
 use throttle::cli;
-use throttle::config::{Algorithm, Rate};
+use throttle::config::Rate;
 use throttle::exit::Exit;
+use throttle::rule::Algorithm;
 
 use crate::simulated::{Change, Outcome, Release, Simulation, block};
 use crate::support::{OWN_TESTS, of_any_period, seeds};

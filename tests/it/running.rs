@@ -141,7 +141,8 @@ fn a_file_changes_how_many_run() {
         eventually(text, || running(count));
     }
     directory.file("stop", "");
-    eventually("the end", || running(6));
+    assert!(throttle.wait().success());
+    assert!(running(6));
 }
 
 #[test]

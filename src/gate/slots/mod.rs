@@ -318,7 +318,7 @@ impl Gate for Slots {
 
     fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, _: bool) -> Vec<Order> {
         let mut reports = Vec::new();
-        charges.settle(left, |release, count, _| {
+        charges.drain(left, |release, count, _| {
             let taken = release.taken.into_iter();
             reports
                 .extend(taken.filter_map(|taken| self.booked.commit(now, taken, count, &mut self.charged)));

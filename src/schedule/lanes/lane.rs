@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::batch::{Batcher, Open};
-use crate::source::{Delimiter, Items, Segment};
+use crate::source::{Delimiter, Items, Segments};
 use crate::time::Time;
 
 /// A queue of items. All go by the same keys, unless the order of the input is kept.
@@ -185,11 +185,11 @@ impl Lane {
         at: Time,
         delimiter: &Delimiter,
         batcher: &Batcher,
-    ) -> Vec<Segment> {
+    ) -> Segments {
         self.previous = at;
         self.delay = None;
         let mut left = count;
-        let mut taken = Vec::new();
+        let mut taken = Segments::new();
         while let Some(part) = self.waiting.front_mut().filter(|_| left > 0) {
             if part.items.segment.items() > left {
                 taken.push(part.items.segment.split_off(left, delimiter));
@@ -236,7 +236,7 @@ mod tests {
     use crate::charge::Charge;
     use crate::config::BatchSize;
     use crate::gate::BatchTerms;
-    use crate::source::Block;
+    use crate::source::{Block, Segment};
 
     /// So many items, of which the first has this number; its arrival is as late as its number.
     fn items(first: u64, count: u64) -> Items {

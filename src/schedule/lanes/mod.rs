@@ -32,7 +32,7 @@ use super::{Failed, Failure};
 use crate::charge::Key;
 use crate::config::{OnLimit, Plan};
 use crate::gate::{BatchTerms, Closed, Gate, Holds};
-use crate::source::{ArgumentError, Delimiter, Items, Segment};
+use crate::source::{ArgumentError, Delimiter, Items, Segment, Segments};
 use crate::time::Time;
 
 /// All items that wait, in lanes.
@@ -149,7 +149,7 @@ impl Lanes {
         admission.split(items, &self.delimiter)
     }
 
-    /// Items join their lane, which is passed over until [`Lanes::settle`]. Returns which that is.
+    /// Items join their lane, which is passed over until [`Lanes::finish`]. Returns which that is.
     pub(super) fn push_over(&mut self, items: Items, gate: &dyn Gate) -> usize {
         self.directory.forget_emptied(items.segment.arrival());
         let at = self.find(&items);
@@ -274,15 +274,15 @@ impl Lanes {
         !lanes.is_empty()
     }
 
-    /// Passes over a lane until [`Lanes::settle`]: a limit is used up by what is admitted already.
+    /// Passes over a lane until [`Lanes::finish`]: a limit is used up by what is admitted already.
     pub(super) fn pass_over(&mut self, at: usize) {
         self.turns.take(at);
         let entry = &mut self.directory[at];
         (entry.is_passed_over, entry.is_uncharged) = (true, true);
     }
 
-    /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Lanes::settle`].
-    pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Vec<Segment> {
+    /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Lanes::finish`].
+    pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
         let charge = self.lane(at).front().map(|front| front.charge.clone());
         let (whole, group) = (self.turns.whole, self.turns.group_of(at));
         let place = self.turns.take(at);
@@ -308,7 +308,7 @@ impl Lanes {
         self.place(at, gate);
     }
 
-    fn take_out(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Vec<Segment> {
+    fn take_out(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
         let remember = self.depend_on_since(gate);
         let lane = &mut self.directory[at].lane;
         let before = lane.len();
@@ -321,7 +321,7 @@ impl Lanes {
     }
 
     /// What was admitted is over with, as of `now`, for the lanes it came from and for those that were passed over.
-    pub(super) fn settle(&mut self, now: Time, admission: &super::Admission, gate: &dyn Gate) {
+    pub(super) fn finish(&mut self, now: Time, admission: &super::Admission, gate: &dyn Gate) {
         admission.lanes.iter().for_each(|&at| self.directory[at].lane.released(now));
         for &at in admission.lanes.iter().chain(&admission.deferred) {
             if std::mem::take(&mut self.directory[at].is_uncharged) || self.is_stale(at, gate, now) {

@@ -28,13 +28,13 @@ fn in_order_it_is_told_up_to_where_all_have_been_sent() {
     Scene::new("-r 1/10ns -j 9 -k --retries 1 --backoff 35ns..35ns -- cmd").check(&[
         (0, Input("a\nb\nc\n"), "send a; wait 10 or input"),
         (10, Due, "send b; wait 20 or input"),
-        (12, Ended(2, 0), "settle 2 3; wait 20 or input"),
+        (12, Ended(2, 0), "retire 2 3; wait 20 or input"),
         (15, Ended(1, 1), "wait 20 or input"),
         (20, Due, "send c; wait 50 or input"),
         // The first one backs off, and is not settled.
-        (22, Ended(3, 0), "settle 3 4; wait 50 or input"),
+        (22, Ended(3, 0), "retire 3 4; wait 50 or input"),
         (50, Due, "send a; wait - or input"),
-        (55, Ended(1, 0), "settle 1 4; wait - or input"),
+        (55, Ended(1, 0), "retire 1 4; wait - or input"),
     ]);
 }
 

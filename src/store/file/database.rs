@@ -52,15 +52,22 @@ pub(super) struct Database {
 impl Database {
     /// What is at `path`, if there is anything, and if it is good.
     pub(super) fn find(path: &Path, setting: &Setting) -> Result<Option<Self>, StoreError> {
-        let Some((path, file)) = locate(path)? else { return Ok(None) };
-        // SQLite opens one file after the other. They have to be of one state. If it is not the one that was located,
-        // that is noticed at the first booking.
-        let _opens = lock_directory(guard::directory(&path), setting.patience, File::try_lock_shared)?;
-        Database::open(path, file, setting).map(Some)
+        loop {
+            let Some((path, file)) = locate(path)? else { return Ok(None) };
+            // SQLite opens one file after the other. They have to be of one state.
+            let _opens = lock_directory(guard::directory(&path), setting.patience, File::try_lock_shared)?;
+            if let Some(found) = Database::open(path, file, setting)? {
+                return Ok(Some(found));
+            }
+        }
     }
 
-    /// Opens a file that is a state.
-    fn open(path: PathBuf, file: File, setting: &Setting) -> Result<Self, StoreError> {
+    /// Opens a file that is a state; `None` if it is not in its place any more. Then what is beside it is of another
+    /// one: whoever took it for that of this one would remove it at the first booking.
+    pub(super) fn open(path: PathBuf, file: File, setting: &Setting) -> Result<Option<Self>, StoreError> {
+        if !is_in_place(&path, &file)? {
+            return Ok(None);
+        }
         recognised(&path, &file)?.map_err(|flaw| unusable(&path, flaw))?;
         guard_companions(&path)?;
         let file = Arc::new(file);
@@ -83,7 +90,8 @@ impl Database {
         let [_, log, beside] = files_at(&path)?;
         let files = [Some(identity(&path, &file)?), log, beside];
         let owner = owner::register(&file).or_failed(&path, "cannot lock it")?;
-        Ok(Database { connection, index, file, path, files, owner, is_good: Cell::new(false) })
+        let is_good = Cell::new(false);
+        Ok(Some(Database { connection, index, file, path, files, owner, is_good }))
     }
 
     /// Puts a new state at `path`, complete from its first moment, unless somebody else was faster.
@@ -120,7 +128,7 @@ impl Database {
             let file = Arc::new(file);
             let _lock = Lock::within(patience, &path, &file, File::try_lock, drop)?;
             let _removes = lock_directory(guard::directory(&path), patience, File::try_lock)?;
-            if files_at(&path)?[0] != Some(identity(&path, &file)?) {
+            if !is_in_place(&path, &file)? {
                 continue;
             }
             if recognised(&path, &file)? == Err(Flaw::Foreign) {
@@ -172,6 +180,10 @@ impl Drop for Database {
             let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
         }
     }
+}
+
+fn is_in_place(path: &Path, file: &File) -> Result<bool, StoreError> {
+    Ok(files_at(path)?[0] == Some(identity(path, file)?))
 }
 
 /// Whether a file is a state, by its first bytes.

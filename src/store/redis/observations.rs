@@ -148,7 +148,7 @@ mod tests {
 
     fn asked(node: NodeId, now: Micros, matters_until: Micros) -> Asked {
         let terms = ScriptTerms {
-            algorithm: crate::config::Algorithm::Sliding,
+            algorithm: crate::rule::Algorithm::Sliding,
             count: 1,
             period: 1,
             burst: 0,

@@ -2,7 +2,8 @@
 
 use clap::{Arg, ArgAction, CommandFactory, ValueHint};
 use throttle::cli::Cli;
-use throttle::config::{Algorithm, RateText};
+use throttle::config::RateText;
+use throttle::rule::Algorithm;
 
 const BASH: &str = include_str!("../../../completions/throttle.bash.in");
 const ZSH: &str = include_str!("../../../completions/_throttle.in");

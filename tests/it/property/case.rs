@@ -3,7 +3,8 @@
 use std::thread;
 
 use fastrand::Rng;
-use throttle::config::{Algorithm, Config, Rate};
+use throttle::config::{Config, Rate};
+use throttle::rule::Algorithm;
 use throttle::source::Block;
 use throttle::{cli, time::Time};
 

@@ -1,7 +1,7 @@
 //! The theorem in `src/rule/earliest.md`: no conforming schedule releases any item sooner. Held against all schedules.
 
 use fastrand::Rng;
-use throttle::config::Algorithm;
+use throttle::rule::Algorithm;
 
 use crate::simulated::{Simulation, block};
 use crate::support::seeds;

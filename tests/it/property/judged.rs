@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::process::Output;
 
 use serde_json::Value;
-use throttle::config::{Algorithm, Rate, format_duration, rounded_duration};
+use throttle::config::{Rate, format_duration, rounded_duration};
+use throttle::rule::Algorithm;
 use throttle::time::Time;
 
 use super::case::{Case, Item, for_each_case, is_window};

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use throttle::config::{Algorithm, OnLimit, Rate, Start, Until};
+use throttle::config::{OnLimit, Rate, Start, Until};
+
 use throttle::exit::Exit;
+use throttle::rule::Algorithm;
 
 use super::case::{Case, Item};
 use crate::simulated::{Outcome, Release};

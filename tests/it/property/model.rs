@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use throttle::config::{Algorithm, OnLimit, Rate, Start, Until};
+use throttle::config::{OnLimit, Rate, Start, Until};
+
 use throttle::exit::Exit;
+use throttle::rule::Algorithm;
 
 use super::case::{Case, Item, is_window};
 use crate::support::OWN_TESTS;

@@ -187,6 +187,20 @@ fn what_was_beside_a_removed_state_is_removed_with_the_next() {
     assert_eq!(slots(&mut stage.open(), 3), [10, 10, 20]);
 }
 
+/// Or who opens it would take the log of the new one for that of the old one, and remove it.
+#[test]
+fn a_state_that_took_the_place_of_one_before_it_was_opened_is_not_touched() {
+    let stage = Stage::new();
+    stage.open();
+    let (_, old) = locate(&stage.path()).expect("good").expect("a file");
+    assert!(stage.reset().expect("reset"));
+    let mut new = stage.open();
+    assert_eq!(slots(&mut new, 4), [0, 0, 0, 0]);
+    assert!(Database::open(stage.path(), old, &stage.setting).expect("good").is_none());
+    assert_eq!(slots(&mut stage.open(), 1), [10]);
+    assert_eq!(slots(&mut new, 1), [10]);
+}
+
 /// Whoever learns of it late does not hold up those who have long since begun anew.
 #[test]
 fn what_was_lost_long_ago_does_not_matter_any_more() {

@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tempfile::TempDir;
 
+use super::files::locate;
 use super::*;
 use crate::charge::Key;
-use crate::config::Algorithm;
+use crate::rule::Algorithm;
 use crate::rule::Terms;
 use crate::store::{MemoryStore, Quota};
 use crate::time::SECOND;

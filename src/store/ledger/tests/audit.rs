@@ -1,6 +1,8 @@
 //! Whether what was really released, and when, keeps a limit. Knows nothing of how slots are booked.
 
-use crate::config::{Algorithm, Rate};
+use crate::config::Rate;
+
+use crate::rule::Algorithm;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Release {

@@ -8,7 +8,8 @@ use fastrand::Rng;
 
 use super::audit::{Release, is_kept};
 use super::{for_each_seed, order};
-use crate::config::{Algorithm, Rate};
+use crate::config::Rate;
+use crate::rule::Algorithm;
 use crate::store::{MemoryStore, Policy, Reserve, Slot, Store};
 use crate::time::Time;
 

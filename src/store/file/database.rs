@@ -71,8 +71,9 @@ impl Database {
         recognised(&path, &file)?.map_err(|flaw| unusable(&path, flaw))?;
         guard_companions(&path)?;
         let file = Arc::new(file);
-        // Whoever is using it just now will notice what was lost of the log.
-        let quiet = Lock::at_once(&path, &file, File::try_lock)?;
+        // Two who open it at once would each leave it to the other to notice what was lost of the log. Whoever keeps it
+        // locked has opened it, and will notice.
+        let quiet = Lock::unless_kept(&path, &file)?;
         let before = open_index(&path)?;
         let written = before.as_ref().filter(|_| quiet.is_some()).and_then(Index::written);
         let connection = connect(&path, setting.patience).about(&path)?;

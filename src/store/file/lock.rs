@@ -15,6 +15,9 @@ use crate::store::{BEFORE_TELLING, StoreError};
 /// The lock is held only for moments, unless its holder is stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Nobody has it for as long, unless stopped.
+const LONGEST_USE: Duration = Duration::from_millis(500);
+
 /// The pauses between two tries: there is no waiting for a lock with a limit of time.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
@@ -44,6 +47,14 @@ impl Lock {
             Ok(()) => Ok(Some(Lock(Arc::clone(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error).or_failed(path, "cannot lock it"),
+        }
+    }
+
+    /// Locks the file at `path`, unless somebody is stopped who has it.
+    pub(super) fn unless_kept(path: &Path, file: &Arc<File>) -> Result<Option<Self>, StoreError> {
+        match Lock::within(LONGEST_USE, path, file, File::try_lock, drop) {
+            Err(error) if error.exit == Exit::StoreAway => Ok(None),
+            locked => locked.map(Some),
         }
     }
 

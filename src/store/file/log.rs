@@ -110,6 +110,7 @@ mod tests {
             fs::write(&log, bytes).unwrap();
             fs::write(&copied_index, written.header).unwrap();
             let connection = Connection::open(&copy).unwrap();
+            connection.execute_batch("PRAGMA synchronous = OFF").unwrap();
             let _ = connection.query_row("SELECT count(*) FROM t", [], |_| Ok(()));
             let index = Index::open(&copy).unwrap().unwrap();
             let lacks = index.lacks(&written);

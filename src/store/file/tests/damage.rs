@@ -1,6 +1,7 @@
 //! States that something has happened to.
 
 use std::os::unix::fs::symlink;
+use std::thread;
 
 use super::*;
 
@@ -102,6 +103,21 @@ fn a_log_that_is_cut_in_half_is_damage_for_whoever_comes_next() {
         assert!(stage.reset().expect("reset"));
         assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
     }
+}
+
+/// Who opens it first would not know of the loss any more, if that was what another one does who opens it.
+#[test]
+fn a_log_that_is_cut_in_half_is_noticed_while_somebody_else_has_the_lock_for_a_moment() {
+    let stage = Stage::new();
+    drop(cut_in_half(&stage));
+    let other = fs::File::open(stage.path()).expect("a file");
+    other.lock().expect("locked");
+    let uses = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(10));
+        drop(other);
+    });
+    stage.refuses(Exit::BadState, "is damaged");
+    uses.join().expect("unlocked");
 }
 
 /// What is not on the disk when the machine crashes is lost, and no damage.

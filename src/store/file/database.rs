@@ -47,6 +47,8 @@ pub(super) struct Database {
     pub(super) owner: Owner,
     /// Whether it was found good when it was last looked at. If not, it is left as it is.
     pub(super) is_good: Cell<bool>,
+    /// Of the directory, while the connection is closed: SQLite removes by name what is beside the database.
+    closes: Option<Lock>,
 }
 
 impl Database {
@@ -92,7 +94,7 @@ impl Database {
         let files = [Some(identity(&path, &file)?), log, beside];
         let owner = owner::register(&file).or_failed(&path, "cannot lock it")?;
         let is_good = Cell::new(false);
-        Ok(Some(Database { connection, index, file, path, files, owner, is_good }))
+        Ok(Some(Database { connection, index, file, path, files, owner, is_good, closes: None }))
     }
 
     /// Puts a new state at `path`, complete from its first moment, unless somebody else was faster.
@@ -178,6 +180,10 @@ impl Drop for Database {
     fn drop(&mut self) {
         if self.is_good.get() && !self.is_cut() {
             // What is left behind does no harm.
+            let directory = guard::directory(&self.path);
+            self.closes = lock_directory(directory, Duration::ZERO, File::try_lock_shared).ok();
+        }
+        if self.closes.is_some() {
             let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
         }
     }

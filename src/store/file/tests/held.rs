@@ -141,3 +141,17 @@ fn nobody_opens_a_state_while_somebody_removes_what_is_beside_it() {
     removes.lock_shared().expect("locked");
     stage.open();
 }
+
+/// By the time that SQLite removes what is beside it, that could be of the next one.
+#[test]
+fn nobody_removes_what_is_beside_a_state_on_closing_it_while_somebody_creates_one() {
+    let stage = Stage::new();
+    let mut store = stage.open();
+    slots(&mut store, 3);
+    let creates = locked(&stage);
+    drop(store);
+    assert!(stage.beside("-wal").exists());
+    drop(creates);
+    assert_eq!(slots(&mut stage.open(), 2), [0, 10]);
+    assert!(!stage.beside("-wal").exists());
+}

@@ -5,8 +5,8 @@
 //! lanes, what the limits allow at an instant is *admitted* and becomes an [`Admission`], the driver *sends* it, and
 //! what the sink says has left, in items, is *committed*.
 //!
-//! Each thing has one owner: [`Supply`] what was read, [`Lanes`] what waits, the [`Gate`] the limits, [`Jobs`] what runs,
-//! [`Account`] what was done. [`Schedule::poll`] is where they meet.
+//! Each thing has one owner: `Supply` what was read, `Lanes` what waits, the [`Gate`] the limits, `Jobs` what runs,
+//! `Account` what was done. [`Schedule::poll`] is where they meet.
 //!
 //! # Why no window is ever exceeded
 //!

@@ -58,9 +58,14 @@ impl Account {
         &self.stats
     }
 
-    /// Those that are changed from outside.
-    pub(super) fn stats_mut(&mut self) -> &mut Stats {
-        &mut self.stats
+    /// The process was stopped for this number of nanoseconds.
+    pub(super) fn stop(&mut self, nanos: u64) {
+        self.stats.times.stopped += nanos;
+    }
+
+    /// The outputs of this number of commands were not printed, or not completely.
+    pub(super) fn add_unprinted(&mut self, commands: u64) {
+        self.stats.unprinted += commands;
     }
 
     /// The counters of all limits that there were, of which the present ones were `charged`.

@@ -157,7 +157,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     // What holds up the only lane holds up all.
     let held = lanes.soonest(&**gate).and_then(|at| lanes.lane(at).since());
     let start = held.map_or(now, |held| held.max(now));
-    let is_all = foreseen.is_all && lanes.policy.jitter.is_none();
+    let is_all = foreseen.is_all && lanes.discipline.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
     let (last, precision) = match supply.intake.charger().uniform() {
         Some(charge) if !lanes.batcher.forms_batches() => {

@@ -108,7 +108,7 @@ impl Schedule {
     /// Has releases wait for slots that a store books, on these terms, instead of for limits of their own.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
         let rates = self.gate.rates().to_vec();
-        self.gate = Box::new(Slots::new(rates, terms, self.lanes.policy.waits()));
+        self.gate = Box::new(Slots::new(rates, terms, self.lanes.discipline.waits()));
         self.lanes.batcher.set_terms(self.gate.properties().batches.clone());
         self
     }
@@ -214,7 +214,7 @@ impl Schedule {
     }
 
     fn gathers(&mut self, now: Time, capacity: Capacity) -> bool {
-        if !self.lanes.gather() || self.timing.is_due {
+        if !self.lanes.must_gather() || self.timing.is_due {
             return false;
         }
         self.offer(now);
@@ -294,7 +294,7 @@ impl Schedule {
         // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it came.
         let is_taken = capacity.vacancies > 0 && capacity.before > self.supply.intake.total();
         let is_wanted =
-            is_taken || self.lanes.policy.on_limit != OnLimit::Wait || self.jobs.halting.counts_all();
+            is_taken || self.lanes.discipline.on_limit != OnLimit::Wait || self.jobs.halting.counts_all();
         let is_open = !self.course.is_stopping() && !self.lanes.batcher.has_ended();
         is_open && is_wanted && self.supply.intake.is_empty() && self.has_room()
     }
@@ -459,12 +459,12 @@ impl Schedule {
 
     /// The process stood still for this number of nanoseconds.
     pub fn stood_still(&mut self, nanos: u64) {
-        self.account.stats_mut().times.stopped += nanos;
+        self.account.stop(nanos);
     }
 
     /// The outputs of this number of commands were not printed, or not completely.
     pub fn not_printed(&mut self, commands: u64) {
-        self.account.stats_mut().unprinted += commands;
+        self.account.add_unprinted(commands);
     }
 
     /// What has been done so far.

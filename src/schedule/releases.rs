@@ -5,11 +5,11 @@ use std::rc::Rc;
 use super::jobs::{Attempt, Outcome};
 use super::supply::Next;
 use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, OwnedRequest, Schedule};
-use crate::config::OnLimit;
+use crate::config::{OnLimit, Rate};
 use crate::exit::{Exit, JobEnd};
 use crate::gate::{Blocked, Part, Refusal, Request, Why};
 use crate::rule::Verdict;
-use crate::source::{ArgumentError, Capacity, Segment};
+use crate::source::{ArgumentError, Capacity, Items, Segment};
 use crate::time::{SECOND, Time};
 
 /// Once a batch has this number of bytes, it is sent: the usual size of a pipe.
@@ -43,7 +43,7 @@ impl Schedule {
         self.gate.expire(now);
         let mut admission = self.spare.take().unwrap_or_default();
         admission.checked = now;
-        let room = if self.lanes.gather() { 1 } else { capacity.vacancies.min(capacity.at_once) };
+        let room = if self.lanes.must_gather() { 1 } else { capacity.vacancies.min(capacity.at_once) };
         let mut same = self.admit_waiting(now, room, &mut admission);
         if passes {
             while same == Same::Instant && self.pass(now, &mut admission) {
@@ -52,7 +52,7 @@ impl Schedule {
             self.look_ahead(now, &admission);
         } else {
             // What was refused has made room.
-            while admission.batch().is_empty() && !self.lanes.gather() && self.may_offer() {
+            while admission.batch().is_empty() && !self.lanes.must_gather() && self.may_offer() {
                 self.offer(now);
                 self.admit_waiting(now, room, &mut admission);
             }
@@ -93,8 +93,8 @@ impl Schedule {
         intake.is_single()
             && intake.is_verbatim()
             && capacity.line.is_none()
-            && self.lanes.policy.on_limit == OnLimit::Wait
-            && self.lanes.policy.jitter.is_none()
+            && self.lanes.discipline.on_limit == OnLimit::Wait
+            && self.lanes.discipline.jitter.is_none()
             && self.gate.properties().lets_pass
             && !self.keeps_requests()
             && !self.lanes.batcher.forms_batches()
@@ -187,14 +187,14 @@ impl Schedule {
 
     /// Admits what a lane would release next, in up to `left` releases.
     fn admit_lane(&mut self, at: usize, now: Time, left: &mut u64, admission: &mut Admission) -> Same {
-        let (lane, policy) = (self.lanes.lane(at), self.lanes.policy);
+        let (lane, discipline) = (self.lanes.lane(at), self.lanes.discipline);
         let Some(((front, open), since)) = lane.front().zip(lane.open()).zip(lane.since()) else {
             return Same::NoMore;
         };
-        let is_judged = policy.judges(front);
+        let is_judged = discipline.judges(front);
         let keys = Rc::clone(&front.charge.keys);
         let request = Request { since, costs: &open.costs, keys: &keys };
-        if let Some(jitter) = policy.jitter.filter(|_| !lane.is_delayed())
+        if let Some(jitter) = discipline.jitter.filter(|_| !lane.is_delayed())
             && (is_judged || self.gate.fits(&mut admission.charges, now, &request))
         {
             let delay = jitter.delay(front.segment.first(), front.segment.attempt());
@@ -266,11 +266,11 @@ impl Schedule {
     /// Refuses what a lane would release next. Returns whether what came later may go at the same instant.
     fn refuse_next(&mut self, at: usize, now: Time, refusal: Refusal, admission: &Admission) -> Same {
         // By how much it is early is known once those before it are charged.
-        if self.lanes.policy.on_limit == OnLimit::Fail && !admission.batch().is_empty() {
+        if self.lanes.discipline.on_limit == OnLimit::Fail && !admission.batch().is_empty() {
             return Same::NoMore;
         }
         self.refuse(at, refusal);
-        if !self.lanes.gather() {
+        if !self.lanes.must_gather() {
             return Same::Instant;
         }
         // What has arrived as well has room now, and may join the next batch.
@@ -283,14 +283,13 @@ impl Schedule {
     fn refuse(&mut self, at: usize, Refusal { limit, allowed }: Refusal) {
         let lane = self.lanes.lane(at);
         let Some((front, open)) = lane.front().zip(lane.open()) else { return };
-        if self.lanes.policy.on_limit == OnLimit::Fail {
+        if self.lanes.discipline.on_limit == OnLimit::Fail {
             let asked = |_, request: &Request| {
                 let answer = || self.gate.ask(Part::All, request, request.since).from.instant();
                 allowed.or_else(answer).map(|at| at.since(request.since))
             };
             let early = self.lanes.with_request(lane, asked).flatten();
-            let (item, text) = (front.segment.first(), self.lanes.text(&front.segment));
-            let limit = limit.map(|limit| self.gate.rates()[limit].clone());
+            let (item, text, limit) = self.refused(front, limit);
             self.course.tell(Notice::Refused { item, text, limit, early });
             return self.course.end(Exit::Refused);
         }
@@ -303,13 +302,18 @@ impl Schedule {
         let Some(front) = lane.front().filter(|_| !self.course.is_stopping()) else { return };
         let why = self.lanes.with_request(lane, |_, request| self.gate.why(request)).flatten();
         let limit = why.and_then(Why::limit);
-        if self.lanes.policy.on_limit == OnLimit::Fail {
-            let (item, text) = (front.segment.first(), self.lanes.text(&front.segment));
-            let limit = limit.map(|limit| self.gate.rates()[limit].clone());
+        if self.lanes.discipline.on_limit == OnLimit::Fail {
+            let (item, text, limit) = self.refused(front, limit);
             self.course.tell(Notice::Expired { item, text, limit });
             return self.course.end(Exit::Refused);
         }
         self.discard(at, limit, 1);
+    }
+
+    /// What is told of an item that a limit refuses: its number, the item itself, and the limit.
+    fn refused(&self, front: &Items, limit: Option<usize>) -> (u64, Vec<u8>, Option<Rate>) {
+        let limit = limit.map(|limit| self.gate.rates()[limit].clone());
+        (front.segment.first(), self.lanes.text(&front.segment), limit)
     }
 
     /// Refuses the first `items` of a lane, by this limit.
@@ -340,7 +344,7 @@ impl Schedule {
 
     /// Refuses the front of each lane that may not wait beyond `now` and `is_late`. Returns whether there was any.
     fn refuse_late(&mut self, now: Time, is_late: impl Fn(&Self, usize, Time) -> bool) -> bool {
-        if self.lanes.policy.max_wait.is_none() || self.course.is_stopping() {
+        if self.lanes.discipline.max_wait.is_none() || self.course.is_stopping() {
             return false;
         }
         let deadlines = self.lanes.fresh().map_while(|at| Some((at, self.lanes.deadline(at)?)));
@@ -451,12 +455,11 @@ impl Schedule {
         let Some(attempt) = self.jobs.end(ended.first) else { return };
         self.gate.finish(now, &attempt.asked.request());
         let is_shared = self.hold(now, ended, &attempt);
-        let failed = self.failed(ended, &attempt);
         match self.jobs.retries.outcome(ended, attempt.number()) {
             Outcome::Retry { after, holds } if !self.course.is_stopping() => {
                 let until = now.checked_add(after.into()).unwrap_or(Time(u64::MAX));
                 self.account.unsettle(attempt.items());
-                self.jobs.retries.add(failed);
+                self.jobs.retries.add(self.failed(ended, &attempt));
                 // What is shared is held by the store, and may be lifted there.
                 let until = if is_shared { now } else { until };
                 self.retry(ended.first, attempt.segments, until, holds);
@@ -464,7 +467,7 @@ impl Schedule {
             Outcome::Completed => self.complete(ended.first, &attempt, None),
             Outcome::Retry { .. } | Outcome::Failed => {
                 if !self.jobs.halting.have_succeeded() {
-                    self.course.tell(Notice::Failed(failed));
+                    self.course.tell(Notice::Failed(self.failed(ended, &attempt)));
                 }
                 self.complete(ended.first, &attempt, Some(Exit::of_command(ended.end)));
             }
@@ -487,7 +490,7 @@ impl Schedule {
         // Many commands may be told of the same pause, each in other words.
         let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
         if is_news && !self.course.is_stopping() {
-            let by_key = !self.lanes.policy.in_order && !attempt.asked.keys.is_empty();
+            let by_key = !self.lanes.discipline.in_order && !attempt.asked.keys.is_empty();
             let text = self.text_of(attempt);
             let begun = HoldBegun { item: ended.first, text, asked, held, until, by_key };
             self.course.tell(Notice::Hold(begun));
@@ -498,7 +501,7 @@ impl Schedule {
     /// Tries again after `until`. A backoff delays its own items only; `holds`, from a server, delays the lane.
     fn retry(&mut self, first: u64, segments: Vec<Segment>, until: Time, holds: bool) {
         let again = segments.into_iter().map(|segment| segment.again(first, until)).collect::<Vec<_>>();
-        if holds || self.lanes.policy.in_order {
+        if holds || self.lanes.discipline.in_order {
             self.requeue(again);
         } else {
             self.jobs.retries.back_off(until, again);

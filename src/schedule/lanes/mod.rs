@@ -10,7 +10,7 @@ mod directory;
 mod kept;
 mod lane;
 mod next;
-mod policy;
+mod discipline;
 mod size;
 mod turns;
 mod wanted;
@@ -25,7 +25,7 @@ pub(super) use self::lane::Lane;
 pub(super) use self::wanted::View;
 
 use self::directory::Directory;
-use self::policy::Discipline;
+use self::discipline::Discipline;
 use self::size::Size;
 use self::turns::Turns;
 use super::{Failed, Failure};
@@ -37,7 +37,7 @@ use crate::time::Time;
 
 /// All items that wait, in lanes.
 pub(super) struct Lanes {
-    pub(super) policy: Discipline,
+    pub(super) discipline: Discipline,
     pub(super) batcher: Batcher,
     delimiter: Delimiter,
     directory: Directory,
@@ -48,13 +48,13 @@ pub(super) struct Lanes {
 
 impl Lanes {
     pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
-        let policy = Discipline::of(plan);
+        let discipline = Discipline::of(plan);
         let mut turns = Turns::default();
-        if policy.max_wait.is_some() {
+        if discipline.max_wait.is_some() {
             turns.track_fronts();
         }
         Lanes {
-            policy,
+            discipline,
             batcher: Batcher::new(plan.batch, terms),
             delimiter,
             directory: Directory::default(),
@@ -75,18 +75,18 @@ impl Lanes {
 
     /// Whether there is room for more, or more is needed to make up a batch. `singly`: items join one by one.
     pub(super) fn have_room(&self, singly: bool) -> bool {
-        self.size.has_room(self.policy.lookahead, self.batcher.most_items(), singly)
+        self.size.has_room(self.discipline.lookahead, self.batcher.most_items(), singly)
     }
 
     /// Whether all that arrives at an instant has to be there before a release: it may join a batch, or take the place of
     /// what waits.
-    pub(super) fn gather(&self) -> bool {
-        self.batcher.forms_batches() || self.policy.on_limit == OnLimit::Latest
+    pub(super) fn must_gather(&self) -> bool {
+        self.batcher.forms_batches() || self.discipline.on_limit == OnLimit::Latest
     }
 
     /// Whether an item with these keys would be alone in its lane.
     pub(super) fn would_be_alone(&self, keys: &[Key]) -> bool {
-        let name = if self.policy.in_order { &[] } else { keys };
+        let name = if self.discipline.in_order { &[] } else { keys };
         self.directory.get(name).is_none_or(|at| self.lane(at).front().is_none())
     }
 
@@ -141,7 +141,7 @@ impl Lanes {
     /// Until when the front of a lane may wait, if it may not wait for ever.
     pub(super) fn deadline(&self, at: usize) -> Option<Time> {
         let front = self.lane(at).front()?;
-        front.segment.arrival().checked_add(self.policy.max_wait?.into())
+        front.segment.arrival().checked_add(self.discipline.max_wait?.into())
     }
 
     /// The first `items` of what was admitted, and the others.
@@ -162,7 +162,7 @@ impl Lanes {
     pub(super) fn push(&mut self, items: Items, gate: &dyn Gate) -> u64 {
         self.directory.forget_emptied(items.segment.arrival());
         let at = self.find(&items);
-        let displaced = match self.policy.on_limit {
+        let displaced = match self.discipline.on_limit {
             OnLimit::Latest => self.displace(at),
             _ => 0,
         };
@@ -196,7 +196,7 @@ impl Lanes {
     }
 
     fn name(&self, keys: &Rc<[Key]>) -> Rc<[Key]> {
-        if self.policy.in_order { Rc::default() } else { Rc::clone(keys) }
+        if self.discipline.in_order { Rc::default() } else { Rc::clone(keys) }
     }
 
     /// Releases nothing with these keys before `until`. Returns until when that was known already.
@@ -238,7 +238,7 @@ impl Lanes {
         if other_keys {
             self.holds.forget_keys();
         }
-        if other_keys && !self.policy.in_order {
+        if other_keys && !self.discipline.in_order {
             self.directory = Directory::default();
         }
         let mut segments: Vec<_> = waiting.into_iter().map(|items| items.segment).collect();

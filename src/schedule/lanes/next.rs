@@ -12,7 +12,7 @@ impl Lanes {
     /// Whether answers may depend on when an item became next in line, so that lanes that are empty are remembered for a
     /// while.
     pub(super) fn depend_on_since(&self, gate: &dyn Gate) -> bool {
-        gate.properties().depends_on_since || self.policy.on_limit != OnLimit::Wait
+        gate.properties().depends_on_since || self.discipline.on_limit != OnLimit::Wait
     }
 
     /// Hands on what a lane would release next, and whether that is judged instead of made to wait.
@@ -22,7 +22,7 @@ impl Lanes {
         f: impl FnOnce(bool, &Request) -> T,
     ) -> Option<T> {
         let ((front, open), since) = lane.front().zip(lane.open()).zip(lane.since())?;
-        let is_judged = self.policy.judges(front);
+        let is_judged = self.discipline.judges(front);
         // What never waits is judged as of the end of its delay.
         let since = if is_judged { since.max(lane.delayed_until()) } else { since };
         Some(f(is_judged, &Request { since, costs: &open.costs, keys: &front.charge.keys }))
@@ -54,7 +54,7 @@ impl Lanes {
         self.turns.take(at);
         let Some(position) = self.position(at) else { return };
         // If there is one lane for all, the whole gate is asked at once.
-        let opening = match self.policy.in_order {
+        let opening = match self.discipline.in_order {
             true => Opening::at(self.lane(at).delayed_until()),
             false => self.ask(at, gate, Part::Keyed, Time::ZERO),
         };

@@ -70,13 +70,12 @@
 //! time.
 
 use std::fmt;
-use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::charge::{Charge, Key};
+use crate::charge::Charge;
 use crate::config::{Defaults, LimitOptions};
-use crate::gate::{Charges, Gate, Own, Part, Request};
+use crate::gate::{Charges, Gate, Own, OwnedRequest, Part};
 use crate::source::Charger;
 use crate::time::{Time, Wall};
 
@@ -94,17 +93,7 @@ impl fmt::Display for Error {
 
 /// What is asked of the limits: the costs and keys of an item, and since when it is next in line.
 #[derive(Clone, Debug)]
-pub struct Item {
-    costs: Rc<[u64]>,
-    keys: Rc<[Key]>,
-    since: Time,
-}
-
-impl Item {
-    fn request(&self) -> Request<'_> {
-        Request { since: self.since, costs: &self.costs, keys: &self.keys }
-    }
-}
+pub struct Item(OwnedRequest);
 
 /// A release that was admitted, and has to be [committed](Pace::commit) once it has happened. One that is dropped has
 /// not happened, and charges nothing.
@@ -161,13 +150,13 @@ impl Pace {
     pub fn item(&mut self, item: &[u8], since: Instant) -> Result<Item, Error> {
         let charged = self.charger.charge(item, item.len());
         let Charge { costs, keys } = charged.map_err(|error| Error(error.into()))?;
-        Ok(Item { costs, keys, since: self.time(since) })
+        Ok(Item(OwnedRequest { costs, keys, since: self.time(since) }))
     }
 
     /// The first instant from `now` on at which `item` may be released, if there is one and nothing else is committed
     /// before.
     pub fn earliest(&self, item: &Item, now: Instant) -> Option<Instant> {
-        let at = self.gate.ask(Part::All, &item.request(), self.time(now)).from.instant()?;
+        let at = self.gate.ask(Part::All, &item.0.request(), self.time(now)).from.instant()?;
         self.origin.checked_add(Duration::from_nanos(at.0))
     }
 
@@ -178,10 +167,10 @@ impl Pace {
     pub fn admit(&mut self, item: &Item, now: Instant) -> Result<Admission, Refusal> {
         let mut charges = Charges::default();
         let at = self.time(now);
-        if at >= item.since && self.gate.admit(&mut charges, at, &item.request(), 1).is_ok() {
+        if at >= item.0.since && self.gate.admit(&mut charges, at, &item.0.request(), 1).is_ok() {
             return Ok(Admission(charges));
         }
-        Err(self.earliest(item, now.max(self.instant(item.since))).map_or(Refusal::Never, Refusal::Until))
+        Err(self.earliest(item, now.max(self.instant(item.0.since))).map_or(Refusal::Never, Refusal::Until))
     }
 
     /// Charges what was admitted, at `now`, an instant read after it was released.

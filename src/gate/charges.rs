@@ -63,11 +63,13 @@ pub(super) struct Admitted {
     pub(super) taken: Option<Taken>,
 }
 
+/// Whose slots they are: the key and the costs that they were booked for.
+pub(super) type Claim = (Key, Rc<[u64]>);
+
 /// Slots that releases use, and what they were booked for.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
-    /// The key and the costs.
-    pub(super) claim: (Key, Rc<[u64]>),
+    pub(super) claim: Claim,
     /// Each for one release.
     pub(super) slots: Vec<Slot>,
 }
@@ -119,7 +121,7 @@ impl Charges {
 
     /// Takes out all releases, of which the first `left` have left: each with how many of it these are, and the row of one
     /// of them.
-    pub(super) fn drain(&mut self, mut left: u64, mut each: impl FnMut(Admitted, u64, &[(u64, usize)])) {
+    pub(super) fn take_all(&mut self, mut left: u64, mut each: impl FnMut(Admitted, u64, &[(u64, usize)])) {
         let limits = self.pending.len();
         for (at, release) in self.releases.drain(..).enumerate() {
             let count = release.count.min(left);

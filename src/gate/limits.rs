@@ -1,5 +1,7 @@
 //! Several limits at once.
 
+use std::rc::Rc;
+
 use super::build::{key_parts, limiter};
 use super::charges::{Admitted, Charges};
 use super::{Blocked, Kind, Limit, Opening, Part};
@@ -31,6 +33,23 @@ impl<'a> Request<'a> {
 
     fn ask(&self, cost: u64) -> Ask {
         Ask { since: self.since, cost }
+    }
+}
+
+/// A request that is kept.
+#[derive(Clone, Debug)]
+pub struct OwnedRequest {
+    /// When its first item became next in line.
+    pub since: Time,
+    /// What it costs each limit.
+    pub costs: Rc<[u64]>,
+    /// The keys that limits go by.
+    pub keys: Rc<[Key]>,
+}
+
+impl OwnedRequest {
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request { since: self.since, costs: &self.costs, keys: &self.keys }
     }
 }
 
@@ -200,7 +219,7 @@ impl Limits {
     /// Charges the first `left` of the releases, which have left by `now`; those that are `over` have come to their end as
     /// well.
     pub(super) fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) {
-        charges.drain(left, |release, count, row| {
+        charges.take_all(left, |release, count, row| {
             let limits = self.all.iter_mut().zip(&mut self.charged).zip(row);
             for ((limit, charged), &(cost, account)) in limits.filter(|(_, (cost, _))| count > 0 && *cost > 0)
             {

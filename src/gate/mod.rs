@@ -38,7 +38,7 @@ pub use self::keyed::Keyed;
 pub use self::last_release::last_release;
 pub use self::limit::Limit;
 pub use self::limiter::{Availability, Limiter};
-pub use self::limits::{Charged, Limits, Request};
+pub use self::limits::{Charged, Limits, OwnedRequest, Request};
 #[cfg(test)]
 pub(crate) use self::opening::ASKED;
 pub use self::opening::Opening;
@@ -125,6 +125,12 @@ pub struct BatchTerms {
     pub most: Vec<Option<u64>>,
     /// Whether what a batch costs has to be known before its release.
     pub is_ahead: bool,
+}
+
+impl BatchTerms {
+    fn new(rates: &[Rate], most: Vec<Option<u64>>, is_ahead: bool) -> Self {
+        BatchTerms { sums: rates.iter().map(|rate| rate.cost.is_some()).collect(), most, is_ahead }
+    }
 }
 
 /// The limits by which the end of a run may be foretold.

@@ -46,11 +46,7 @@ impl Own {
         // What became next in line under limits before these depends on that still.
         let depends_on_since = self.properties.depends_on_since || rates.iter().any(depends_on_since);
         self.properties = Properties {
-            batches: BatchTerms {
-                sums: rates.iter().map(|rate| rate.cost.is_some()).collect(),
-                most: rates.iter().map(Rate::most).collect(),
-                is_ahead: false,
-            },
+            batches: BatchTerms::new(&rates, rates.iter().map(Rate::most).collect(), false),
             may_open: rates.iter().any(Rate::pauses),
             lets_pass: !depends_on_since,
             depends_on_since,

@@ -1,9 +1,6 @@
 //! What may leave now, as a value: it is moved out to be sent, and comes back with how much of it has left.
 
-use std::rc::Rc;
-
-use crate::charge::Key;
-use crate::gate::{Charges, Request};
+use crate::gate::{Charges, OwnedRequest};
 use crate::source::{Batch, Delimiter, Segment, Segments};
 use crate::time::Time;
 
@@ -20,23 +17,6 @@ pub struct Admission {
     pub(super) checked: Time,
     /// What was asked for the releases, if anybody wants to know, each with their number.
     pub(super) asked: Vec<(u64, OwnedRequest)>,
-}
-
-/// A request that is kept for as long as its command runs.
-#[derive(Clone, Debug)]
-pub struct OwnedRequest {
-    /// When its first item became next in line.
-    pub since: Time,
-    /// What it costs each limit.
-    pub costs: Rc<[u64]>,
-    /// The keys that limits go by.
-    pub keys: Rc<[Key]>,
-}
-
-impl OwnedRequest {
-    pub(super) fn request(&self) -> Request<'_> {
-        Request { since: self.since, costs: &self.costs, keys: &self.keys }
-    }
 }
 
 impl Admission {

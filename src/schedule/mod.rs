@@ -40,7 +40,7 @@ use anyhow::{Error, anyhow};
 
 pub use self::account::{Observer, Release};
 pub use self::action::{Action, Failed, Failure, HoldBegun, Notice, Stop};
-pub use self::admission::{Admission, OwnedRequest};
+pub use self::admission::Admission;
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};
 pub use self::jobs::Attempt;
 pub use self::limit_counts::LimitStats;

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use super::jobs::{Attempt, Outcome};
 use super::supply::Next;
-use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, OwnedRequest, Schedule};
+use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, Schedule};
 use crate::config::{OnLimit, Rate};
 use crate::exit::{Exit, JobEnd};
-use crate::gate::{Blocked, Part, Refusal, Request, Why};
+use crate::gate::{Blocked, OwnedRequest, Part, Refusal, Request, Why};
 use crate::rule::Verdict;
 use crate::source::{ArgumentError, Capacity, Items, Segment};
 use crate::time::{SECOND, Time};

@@ -45,28 +45,6 @@ pub trait Sink {
     }
 }
 
-impl Sink for Box<dyn Sink> {
-    fn capacity(&self) -> Capacity {
-        self.as_ref().capacity()
-    }
-
-    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
-        self.as_mut().send(at, batch)
-    }
-
-    fn trace(&self, batch: &Batch) -> Option<String> {
-        self.as_ref().trace(batch)
-    }
-
-    fn finish(&mut self) -> Flushed {
-        self.as_mut().finish()
-    }
-
-    fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
-        self.as_mut().jobs()
-    }
-}
-
 /// Commands that were started and run on.
 pub trait RunningJobs {
     /// Collects the commands that have ended, and prints nothing: a reader may stall, and the ends be told late.

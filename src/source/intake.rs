@@ -22,7 +22,7 @@ pub struct Intake {
     /// The charge of the item in front, and its length, once it has been looked at.
     front: Option<usize>,
     draft: Draft,
-    /// What was taken last.
+    /// What the item taken last is charged, unless all are charged the same.
     last: Charge,
     filter: Filter,
     /// Items and bytes put in so far.
@@ -224,10 +224,10 @@ impl Intake {
     pub fn take(&mut self) -> Option<Items> {
         let segment = self.pass()?;
         let segment = if self.filter.cleaning.trim { self.trimmed(&segment) } else { segment.detached() };
-        self.last = match self.charger.uniform() {
-            Some(charge) => charge.clone(),
-            None => self.draft.charge_like(&self.last),
-        };
+        if let Some(charge) = self.charger.uniform() {
+            return Some(Items { segment, charge: charge.clone() });
+        }
+        self.last = self.draft.charge_like(&self.last);
         Some(Items { segment, charge: self.last.clone() })
     }
 

@@ -10,12 +10,9 @@ use super::charged_key;
 use super::lease::{Held, Lease, Needed};
 use super::order::{Answer, Order, Slot};
 use crate::charge::Key;
-use crate::gate::charges::Taken;
+use crate::gate::charges::{Claim, Taken};
 use crate::gate::{Charged, Holds, Opening, Request};
 use crate::time::{SECOND, Time};
-
-/// Whose slots they are: the key and the costs that they were booked for.
-pub(super) type Claim = (Key, Rc<[u64]>);
 
 /// Lets one release go in each slot.
 ///

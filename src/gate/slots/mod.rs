@@ -96,11 +96,7 @@ impl Slots {
         // for long would hold up the others; so each takes what is free when it asks.
         let is_mixed = !by_key && rates.iter().any(|rate| rate.only.is_some());
         let properties = Properties {
-            batches: BatchTerms {
-                sums: rates.iter().map(|rate| rate.cost.is_some()).collect(),
-                most: terms.most.iter().copied().map(Some).collect(),
-                is_ahead: true,
-            },
+            batches: BatchTerms::new(&rates, terms.most.iter().copied().map(Some).collect(), true),
             may_open: true,
             // Slots are booked for what waits.
             lets_pass: false,
@@ -318,7 +314,7 @@ impl Gate for Slots {
 
     fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, _: bool) -> Vec<Order> {
         let mut reports = Vec::new();
-        charges.drain(left, |release, count, _| {
+        charges.take_all(left, |release, count, _| {
             let taken = release.taken.into_iter();
             reports
                 .extend(taken.filter_map(|taken| self.booked.commit(now, taken, count, &mut self.charged)));

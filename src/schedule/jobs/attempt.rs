@@ -1,6 +1,6 @@
 //! Items whose command is running.
 
-use crate::schedule::OwnedRequest;
+use crate::gate::OwnedRequest;
 use crate::source::Segment;
 use crate::time::Time;
 

@@ -7,10 +7,10 @@
 
 mod batch;
 mod directory;
+mod discipline;
 mod kept;
 mod lane;
 mod next;
-mod discipline;
 mod size;
 mod turns;
 mod wanted;

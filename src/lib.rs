@@ -34,9 +34,9 @@
 //! | `time` | instants (`Time`), the clock on the wall (`Wall`), and the calendar: zones, civil periods, hours of the week |
 //! | `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable` | what all may use |
 //!
-//! An item's way: `source::Reader` reads a block, `Intake` cuts items off it and charges them, `schedule::lanes` has them
-//! wait, `schedule::releases` puts what may go into an `Admission`, the driver gives it to the `Sink` and tells the
-//! scheduler how many items have left. Items that nothing holds up pass the lanes by, as they lie in their block.
+//! An item's way: `source::Reader` reads a block, `Intake` cuts items off it and charges them, `schedule::lanes` has
+//! them wait, `schedule::releases` puts what may go into an `Admission`, the driver gives it to the `Sink` and tells
+//! the scheduler how many items have left. Items that nothing holds up pass the lanes by, as they lie in their block.
 //!
 //! # To add ...
 //!

@@ -1,4 +1,5 @@
-//! Releases, judged by the rules that limiters go by: asked when each would have been allowed, and told that it happened.
+//! Releases, judged by the rules that limiters go by: asked when each would have been allowed, and told that it
+//! happened.
 
 use super::tally::Numbers;
 use super::window::Window;
@@ -21,8 +22,8 @@ pub(super) trait Judge {
     /// Each key that it remembers.
     fn for_each_key(&self, each: &mut dyn FnMut(&[u8]));
 
-    /// Forgets keys whose next release will be judged the same without what is known of the last ones, and gives them to
-    /// `each`. None will be before `now`.
+    /// Forgets keys whose next release will be judged the same without what is known of the last ones, and gives them
+    /// to `each`. None will be before `now`.
     fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Numbers));
 }
 
@@ -151,10 +152,11 @@ impl<S: Clone + Default> Released<S> {
         Judged { verdict, count, start: self.window.start(), is_worst }
     }
 
-    /// When a release would have been allowed, at `free` in any case; it is charged as it happened, whether it was or not.
+    /// When a release would have been allowed, at `free` in any case; it is charged as it happened, whether it was or
+    /// not.
     ///
-    /// When it became next in line is not known. If that makes a difference, it is taken to have waited since the one before
-    /// it, and the first one for as long as it had to.
+    /// When it became next in line is not known. If that makes a difference, it is taken to have waited since the one
+    /// before it, and the first one for as long as it had to.
     fn commit<R: Rule<State = S>>(&mut self, rule: &R, free: Verdict, at: Time, cost: u64) -> Verdict {
         let last = self.window.last();
         let ask = Ask { since: last.unwrap_or(at), cost };

@@ -204,11 +204,11 @@ impl AuditedLimit {
         (self.tally.span() >= self.period()).then(|| self.tally.mean_rate())
     }
 
-    /// What was released, as a part of the most that the limit allows from the first release to the last, both included.
-    /// Keys have no share of what each may use.
+    /// What was released, as a part of the most that the limit allows from the first release to the last, both
+    /// included. Keys have no share of what each may use.
     ///
-    /// What may go at once counts as well as what accrues, so that nothing that kept to the limit is more than all of it,
-    /// however short the time.
+    /// What may go at once counts as well as what accrues, so that nothing that kept to the limit is more than all of
+    /// it, however short the time.
     #[expect(clippy::cast_precision_loss)]
     pub fn mean_share(&self) -> Option<f64> {
         let Tally { dearest, cost, .. } = self.tally;

@@ -60,8 +60,8 @@ impl Audit {
         self
     }
 
-    /// Judges a release. `costs` are what it costs each limit, 0 where that does not apply, and `keys` those by which the
-    /// limits tell releases apart. Whatever a limit would not have allowed is given to `tell`.
+    /// Judges a release. `costs` are what it costs each limit, 0 where that does not apply, and `keys` those by which
+    /// the limits tell releases apart. Whatever a limit would not have allowed is given to `tell`.
     pub fn judge(
         &mut self,
         number: u64,

@@ -33,8 +33,8 @@ impl Trace {
         Trace { start, length: 1, steps: Vec::new() }
     }
 
-    /// Adds a release at `at`, which may have been too early, with what is in the period that ends with it. Instants must not
-    /// decrease.
+    /// Adds a release at `at`, which may have been too early, with what is in the period that ends with it. Instants
+    /// must not decrease.
     pub fn push(&mut self, at: Time, cost: u64, window: u64, is_early: bool) {
         let (total, violations) = (self.total() + u128::from(cost), u64::from(is_early));
         let mut index = at.since(self.start) / self.length;

@@ -75,8 +75,8 @@ impl Older {
         }
     }
 
-    /// Merges each two of the oldest runs if there are more than `most`. They leave the window with the older one, so it holds at
-    /// least what it says.
+    /// Merges each two of the oldest runs if there are more than `most`. They leave the window with the older one, so
+    /// it holds at least what it says.
     fn merge(&mut self, most: u64) {
         if (self.runs.len() as u64) <= most {
             return;

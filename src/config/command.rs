@@ -204,7 +204,7 @@ impl Named for HaltOn {
 pub enum Share {
     /// This number of items.
     Count(u64),
-    /// This number of a hundred.
+    /// This percentage of the items.
     Percent(u64),
 }
 
@@ -213,8 +213,7 @@ impl FromStr for Halt {
 
     fn from_str(text: &str) -> Result<Self> {
         const FORMS: &str = "there are soon and now, and fail=N, success=N and done=N, where N is a number of \
-            items or a \
-                             percentage, as in soon,fail=3 or now,fail=10%";
+            items or a percentage, as in soon,fail=3 or now,fail=10%";
         let parts = text.split_once(',').and_then(|(when, what)| Some((when, what.split_once('=')?)));
         let (when, (on, share)) = parts.context(FORMS)?;
         let now = match when {

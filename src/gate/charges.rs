@@ -9,8 +9,8 @@ use super::{Limit, Slot};
 use crate::charge::Key;
 use crate::time::Time;
 
-/// What releases that are admitted at one instant, one after the other, are going to be charged; and the slots that they
-/// use, which nobody else has meanwhile.
+/// What releases that are admitted at one instant, one after the other, are going to be charged; and the slots that
+/// they use, which nobody else has meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Charges {
     releases: Vec<Admitted>,
@@ -119,8 +119,8 @@ impl Charges {
         self.releases.push(release);
     }
 
-    /// Takes out all releases, of which the first `left` have left: each with how many of it these are, and the row of one
-    /// of them.
+    /// Takes out all releases, of which the first `left` have left: each with how many of it these are, and the row of
+    /// one of them.
     pub(super) fn take_all(&mut self, mut left: u64, mut each: impl FnMut(Admitted, u64, &[(u64, usize)])) {
         let limits = self.pending.len();
         for (at, release) in self.releases.drain(..).enumerate() {

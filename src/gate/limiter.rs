@@ -21,8 +21,8 @@ pub enum Availability {
 
 /// One limit with its history, for all items or for each key.
 ///
-/// A rule has a small state, which is all zeros as long as nothing was released. The state of a key is its *account*: where
-/// it is found once the key has been looked up.
+/// A rule has a small state, which is all zeros as long as nothing was released. The state of a key is its *account*:
+/// where it is found once the key has been looked up.
 pub trait Limiter {
     /// When a release is allowed for a key, at or after `from`. What all items share takes no notice of the key.
     fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening;

@@ -127,7 +127,8 @@ impl Limits {
         })
     }
 
-    /// Which limit does not allow the release at `request.since`, after those that are charged; the first, if several do not.
+    /// Which limit does not allow the release at `request.since`, after those that are charged; the first, if several
+    /// do not.
     pub(super) fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<usize> {
         self.all.iter_mut().zip(request.costs).enumerate().position(|(at, (limit, &cost))| {
             if cost == 0 {
@@ -216,8 +217,8 @@ impl Limits {
         Ok(count)
     }
 
-    /// Charges the first `left` of the releases, which have left by `now`; those that are `over` have come to their end as
-    /// well.
+    /// Charges the first `left` of the releases, which have left by `now`; those that are `over` have come to their end
+    /// as well.
     pub(super) fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) {
         charges.take_all(left, |release, count, row| {
             let limits = self.all.iter_mut().zip(&mut self.charged).zip(row);

@@ -1,12 +1,12 @@
 //! The gate: what may leave when. It is pure: it never reads a clock, it is told the time.
 //!
-//! [`Own`] keeps the limits of this run, each a [`Rule`](crate::rule::Rule) with one history ([`Single`]) or one for each
-//! key ([`Keyed`]). [`Slots`] keeps slots that a store has booked, for limits that are shared with other runs. The
+//! [`Own`] keeps the limits of this run, each a [`Rule`](crate::rule::Rule) with one history ([`Single`]) or one for
+//! each key ([`Keyed`]). [`Slots`] keeps slots that a store has booked, for limits that are shared with other runs. The
 //! scheduler does not know which it has.
 //!
-//! Releases that leave together are *admitted* one after the other at one instant, each as though those before it had been
-//! charged: their [`Charges`] are a value of their own. Once they have left, [`Gate::commit`] charges as many as really did,
-//! at the instant read after that.
+//! Releases that leave together are *admitted* one after the other at one instant, each as though those before it had
+//! been charged: their [`Charges`] are a value of their own. Once they have left, [`Gate::commit`] charges as many as
+//! really did, at the instant read after that.
 //!
 //! What is allowed at an instant need not be allowed at any later one: see [`Opening`].
 
@@ -61,7 +61,8 @@ pub enum Part {
     All,
 }
 
-/// What releases have in common that get the same answer of [`Part::Common`], apart from being no earlier than they asked.
+/// What releases have in common that get the same answer of [`Part::Common`], apart from being no earlier than they
+/// asked.
 pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 
 /// Why a release was refused.
@@ -200,8 +201,8 @@ pub trait Booking {
     /// Gives up what was not used by `now`.
     fn expire(&mut self, now: Time);
 
-    /// Nothing like `request` is released before `until`, by any who share the limits. Returns what tells them; nothing, if
-    /// nobody does.
+    /// Nothing like `request` is released before `until`, by any who share the limits. Returns what tells them;
+    /// nothing, if nobody does.
     fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order>;
 
     /// Until when nothing like `request` is released by any who share the limits.
@@ -253,8 +254,8 @@ pub trait Gate: Booking {
     ) -> Result<u64, Blocked>;
 
     /// Charges the first `left` of the releases, which have left by `now`; the others are as though they had never been
-    /// admitted. Those that are `over` have come to their end as well. Returns reports of those that were late for their
-    /// slots.
+    /// admitted. Those that are `over` have come to their end as well. Returns reports of those that were late for
+    /// their slots.
     fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) -> Vec<Order>;
 
     /// A release that was charged has come to its end at `now`.

@@ -5,8 +5,8 @@ use crate::time::Time;
 
 /// When a release is allowed, as long as nothing else is charged: from an instant on, until it is refused again.
 ///
-/// Nothing follows for an instant that is not before `until`: it has to be asked again. So several answers are not simply
-/// put together to the latest one; see `Opening::agreed`.
+/// Nothing follows for an instant that is not before `until`: it has to be asked again. So several answers are not
+/// simply put together to the latest one; see `Opening::agreed`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
     /// The first instant.
@@ -33,7 +33,8 @@ impl Opening {
         Opening { from: Verdict::At(from), until: None }
     }
 
-    /// The first one of a rule that is not over by `from`. What is asked keeps its `since`, from when on a bucket accrues.
+    /// The first one of a rule that is not over by `from`. What is asked keeps its `since`, from when on a bucket
+    /// accrues.
     pub(super) fn of<R: Rule>(rule: &R, state: &R::State, ask: Ask, from: Time) -> Self {
         let until = |at| if let Verdict::At(at) = at { rule.closes(at) } else { None };
         let first = rule.earliest(state, ask);

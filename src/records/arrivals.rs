@@ -34,7 +34,8 @@ impl<T> InOrder<T> {
         self.recorded.has_batches()
     }
 
-    /// Takes a record without its delimiter, makes of its items what is to be kept, and gives whatever is next to `each`.
+    /// Takes a record without its delimiter, makes of its items what is to be kept, and gives whatever is next to
+    /// `each`.
     ///
     /// # Errors
     /// The record does not tell its instant, or is out of order by more than is allowed; or `make` or `each` fail.

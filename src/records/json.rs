@@ -26,7 +26,8 @@ pub(super) fn line(entry: &Entry, instants: &Instants, lists: bool) -> String {
         _ => format!("\"items\":{},\"seqs\":{}", Value::from(items), Value::from(&seqs[..])),
     };
     format!(
-        "{START}{seq},\"start\":{start},\"wait\":{wait},\"runtime\":{runtime},\"attempt\":{attempt},\"exit\":{exit},\"signal\":{signal},{items}}}\n"
+        "{START}{seq},\"start\":{start},\"wait\":{wait},\"runtime\":{runtime},\"attempt\":{attempt},\
+         \"exit\":{exit},\"signal\":{signal},{items}}}\n"
     )
 }
 

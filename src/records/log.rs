@@ -25,7 +25,8 @@ pub struct JobLog {
 }
 
 impl JobLog {
-    /// Opens a log to be added to, or a new one. What it holds tells its format; `format`, if given, has to be the same.
+    /// Opens a log to be added to, or a new one. What it holds tells its format; `format`, if given, has to be the
+    /// same.
     ///
     /// # Errors
     /// It cannot be opened, is in use, or is something else.
@@ -75,8 +76,8 @@ impl JobLog {
         Ok(Completed { items })
     }
 
-    /// Notes a command that has ended: in a whole line, or not at all. One that has completed is noted once its output is
-    /// [`printed`](Self::printed).
+    /// Notes a command that has ended: in a whole line, or not at all. One that has completed is noted once its output
+    /// is [`printed`](Self::printed).
     ///
     /// # Errors
     /// The file cannot be written to.

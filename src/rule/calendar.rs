@@ -81,8 +81,7 @@ fn check(terms: &Terms) -> Result<()> {
     let Some(civil) = Civil::new(terms.period) else {
         bail!(
             "algo=calendar takes the periods d, w, month and year, and parts of a day that it is a multiple \
-             of, from 1s to \
-             12h"
+             of, from 1s to 12h"
         );
     };
     ensure!(

@@ -33,7 +33,7 @@ impl InHours {
         first.map_or(Verdict::Never, |first| Verdict::At(first.max(at)))
     }
 
-    /// The first instant from `at` on from which the limit is not asked for `late` nanoseconds.
+    /// The first instant from `at` on from which the limit is not asked for `nanos` nanoseconds.
     fn first_free(&self, at: Time, nanos: u64) -> Time {
         let mut at = at;
         loop {

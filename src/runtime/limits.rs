@@ -30,7 +30,8 @@ pub struct LimitsFiles {
 }
 
 impl LimitsFiles {
-    /// The files that `limits` name. They are not read before [`load`](Self::load); each limit has to pass `check` then.
+    /// The files that `limits` name. They are not read before [`load`](Self::load); each limit has to pass `check`
+    /// then.
     pub fn new(limits: LimitOptions, check: fn(&Rate) -> Result<()>) -> Self {
         LimitsFiles { limits, check, read_once: HashMap::new() }
     }

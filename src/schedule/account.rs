@@ -83,7 +83,8 @@ impl Account {
         self.limit_counts.set_rates(rates, charged);
     }
 
-    /// Something that could be sent waits, until an instant if that is known, for one of the limits or for something else.
+    /// Something that could be sent waits, until an instant if that is known, for one of the limits or for something
+    /// else.
     pub(super) fn begin_wait(
         &mut self,
         now: Time,

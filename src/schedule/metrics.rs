@@ -74,8 +74,8 @@ impl Now {
     }
 }
 
-/// The key by which a limit asks for what a lane would release next, if it goes by key, and when it allows that, but not
-/// before `now`; nothing if it does not charge it.
+/// The key by which a limit asks for what a lane would release next, if it goes by key, and when it allows that, but
+/// not before `now`; nothing if it does not charge it.
 fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Verdict)> {
     let ((front, open), since) = lane.front().zip(lane.open()).zip(lane.since())?;
     let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;

@@ -291,7 +291,8 @@ impl Schedule {
     }
 
     fn is_accepting(&self, capacity: Capacity) -> bool {
-        // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it came.
+        // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it
+        // came.
         let is_taken = capacity.vacancies > 0 && capacity.before > self.supply.intake.total();
         let is_wanted =
             is_taken || self.lanes.discipline.on_limit != OnLimit::Wait || self.jobs.halting.counts_all();

@@ -86,8 +86,8 @@ impl Schedule {
         }
     }
 
-    /// Whether items may take the short way: past the lanes, as they lie in their buffer. What leaves like that leaves no
-    /// trace in its lane, so nothing may depend on when that was.
+    /// Whether items may take the short way: past the lanes, as they lie in their buffer. What leaves like that leaves
+    /// no trace in its lane, so nothing may depend on when that was.
     fn may_pass(&self, capacity: Capacity) -> bool {
         let intake = &self.supply.intake;
         intake.is_single()
@@ -329,7 +329,8 @@ impl Schedule {
         self.lanes.fresh().next().and_then(|at| self.lanes.deadline(at))
     }
 
-    /// Refuses all that was too late before `now`, and could not have gone in time. What could, and was woken too late, goes.
+    /// Refuses all that was too late before `now`, and could not have gone in time. What could, and was woken too late,
+    /// goes.
     pub(super) fn refuse_overdue(&mut self, now: Time) {
         while self.refuse_late(now, |schedule, at, deadline| {
             let by = Verdict::At(deadline.max(schedule.lanes.lane(at).previous()));
@@ -337,7 +338,8 @@ impl Schedule {
         }) {}
     }
 
-    /// Refuses the front of each lane that may not wait beyond `now`. Returns whether there was any: what is behind it may go.
+    /// Refuses the front of each lane that may not wait beyond `now`. Returns whether there was any: what is behind it
+    /// may go.
     pub(super) fn refuse_expired(&mut self, now: Time) -> bool {
         self.refuse_late(now, |_, _, _| true)
     }

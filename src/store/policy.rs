@@ -120,8 +120,7 @@ impl Policy {
             ensure!(
                 Civil::new(quota.period).is_none_or(|civil| free < civil.longest()),
                 "'{}' leaves nothing of a period: slots keep {} from its beginning and {} from its end, so \
-                 make the period \
-                 longer, or margin= shorter if it is given",
+                 make the period longer, or margin= shorter if it is given",
                 self.text,
                 format_duration(quota.margin),
                 format_duration(free - quota.margin)

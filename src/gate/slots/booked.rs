@@ -78,7 +78,8 @@ impl Booked {
         }
         match answer.held {
             Some(until) => self.silence_until(now, &order.key, until),
-            // Not what was asked before it was told of a hold; and a report of what was overrun is answered in any case.
+            // Not what was asked before it was told of a hold; and a report of what was overrun is answered in any
+            // case.
             None if order.overrun.is_none() && !is_reporting => self.holds.lift(&order.key),
             None => {}
         }
@@ -98,8 +99,8 @@ impl Booked {
         }
     }
 
-    /// A server asks for a pause: nothing like this request is released before `until`. Returns what tells the others; until
-    /// that is answered, no slot is used.
+    /// A server asks for a pause: nothing like this request is released before `until`. Returns what tells the others;
+    /// until that is answered, no slot is used.
     pub(super) fn silence(&mut self, now: Time, request: &Request, until: Time) -> Order {
         let key = Key::from(self.key(request));
         self.known.entry(key.clone()).or_default().reports += 1;
@@ -207,8 +208,8 @@ impl Booked {
         Taken { claim: self.claim(request), slots }
     }
 
-    /// The first `releases` of these slots have been used, by releases that were over at `now`; the others are put back. Adds
-    /// what that was to what each limit was `charged`. Returns a report of those that were late.
+    /// The first `releases` of these slots have been used, by releases that were over at `now`; the others are put
+    /// back. Adds what that was to what each limit was `charged`. Returns a report of those that were late.
     pub(super) fn commit(
         &mut self,
         now: Time,
@@ -383,8 +384,8 @@ mod tests {
     #[test]
     fn slots_are_given_up_for_what_was_overrun() {
         let overruns = |costs: [u64; 2], until| Overruns { costs: costs.into(), until: Time(until) };
-        // What was overrun, until when that matters, and which slots are left: those at 5, 8 and 12 cost (1, 0), that at 6
-        // costs (1, 2).
+        // What was overrun, until when that matters, and which slots are left: those at 5, 8 and 12 cost (1, 0), that
+        // at 6 costs (1, 2).
         let table: [([u64; 2], u64, &[u64]); 7] = [
             ([0, 0], 0, &[5, 6, 8, 12]),
             ([1, 0], 99, &[6, 8, 12]),

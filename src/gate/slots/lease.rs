@@ -8,7 +8,6 @@ use crate::time::Time;
 /// How many slots are of use, of those for a key and certain costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Needed {
-    /// So many.
     pub(super) count: u64,
     /// Those that are over before this are not.
     pub(super) since: Time,
@@ -17,7 +16,6 @@ pub(super) struct Needed {
 /// The slots that there are for a key and certain costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Held {
-    /// So many.
     pub(super) count: u64,
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,

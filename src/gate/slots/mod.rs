@@ -92,8 +92,8 @@ impl Slots {
     /// Of limits that are shared on these terms. Releases that may `wait` take slots to come.
     pub fn new(rates: Vec<Rate>, terms: BookingTerms, wait: bool) -> Self {
         let by_key = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
-        // No slot is before one that is booked already. Where limits are for some items only, one of these that has to wait
-        // for long would hold up the others; so each takes what is free when it asks.
+        // No slot is before one that is booked already. Where limits are for some items only, one of these that has to
+        // wait for long would hold up the others; so each takes what is free when it asks.
         let is_mixed = !by_key && rates.iter().any(|rate| rate.only.is_some());
         let properties = Properties {
             batches: BatchTerms::new(&rates, terms.most.iter().copied().map(Some).collect(), true),

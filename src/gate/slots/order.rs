@@ -34,8 +34,8 @@ pub struct Order {
     pub waits: bool,
     /// What the last answer gave, if it turned the order away.
     pub turn: Option<Turn>,
-    /// Not an order for slots, but a report: `count` releases of this charge were not over before this instant, later than
-    /// their slots were good.
+    /// Not an order for slots, but a report: `count` releases of this charge were not over before this instant, later
+    /// than their slots were good.
     pub overrun: Option<Time>,
     /// Not an order for slots, but what a server asks for: nothing of this key is released before this instant.
     pub hold: Option<Time>,
@@ -79,8 +79,9 @@ pub struct Answer {
 
 /// What releases cost, together, that were over later than their slots were good.
 ///
-/// Slots that were booked before such a release was reported may be too close to it. Each process that holds some gives up
-/// the first of them, until they cost as much: where the late release took the place of a later one, no window has more.
+/// Slots that were booked before such a release was reported may be too close to it. Each process that holds some gives
+/// up the first of them, until they cost as much: where the late release took the place of a later one, no window has
+/// more.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Overruns {
     /// For each limit, since the state began.
@@ -90,8 +91,8 @@ pub struct Overruns {
 }
 
 impl Overruns {
-    /// What was overrun since it had been `before`, if this is the answer to `order`. What a report says was overrun in any
-    /// case: a store that has lost its state counts from 0 again.
+    /// What was overrun since it had been `before`, if this is the answer to `order`. What a report says was overrun in
+    /// any case: a store that has lost its state counts from 0 again.
     pub(super) fn since(&self, before: &[u64], order: &Order) -> Box<[u64]> {
         let reported = if order.overrun.is_some() { order.count } else { 0 };
         let before = before.iter().copied().chain(std::iter::repeat(0));

@@ -129,7 +129,8 @@ impl Batcher {
         self.shrunk = (items / 2).max(1);
     }
 
-    /// A batch of this number of items was formed too late for its slot. If that is as it took so long, a smaller one may not be.
+    /// A batch of this number of items was formed too late for its slot. If that is as it took so long, a smaller one
+    /// may not be.
     pub(in crate::schedule) fn was_late(&mut self, items: u64) {
         self.timely = (items / 2).max(1);
     }

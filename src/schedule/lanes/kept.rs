@@ -3,8 +3,8 @@
 use crate::gate::{Gate, Opening, Part};
 use crate::time::Time;
 
-/// An answer of the gate, if one is kept. It stands until the gate's revision changes, or it ends, or what was asked about
-/// is next in line since another instant.
+/// An answer of the gate, if one is kept. It stands until the gate's revision changes, or it ends, or what was asked
+/// about is next in line since another instant.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Kept(Option<KeptOpening>);
 

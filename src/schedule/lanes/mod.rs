@@ -1,8 +1,8 @@
 //! The items that wait, and how those that may go are put together.
 //!
-//! Each set of keys has a lane of its own, so that one that is blocked holds up no other. A lane is *waiting* until
-//! the limits that go by key admit its front; then it is *ready*, and only the common limits may hold it back. Of the
-//! ready lanes, those whose fronts ask the same of the common limits get the same answer. So a decision costs O(kinds of
+//! Each set of keys has a lane of its own, so that one that is blocked holds up no other. A lane is *waiting* until the
+//! limits that go by key admit its front; then it is *ready*, and only the common limits may hold it back. Of the ready
+//! lanes, those whose fronts ask the same of the common limits get the same answer. So a decision costs O(kinds of
 //! fronts + log lanes), never a scan of the lanes.
 
 mod batch;
@@ -78,8 +78,8 @@ impl Lanes {
         self.size.has_room(self.discipline.lookahead, self.batcher.most_items(), singly)
     }
 
-    /// Whether all that arrives at an instant has to be there before a release: it may join a batch, or take the place of
-    /// what waits.
+    /// Whether all that arrives at an instant has to be there before a release: it may join a batch, or take the place
+    /// of what waits.
     pub(super) fn must_gather(&self) -> bool {
         self.batcher.forms_batches() || self.discipline.on_limit == OnLimit::Latest
     }
@@ -223,7 +223,8 @@ impl Lanes {
         self.place(at, gate);
     }
 
-    /// Empties a lane, as an item that is newer takes the place of all in it. Returns the number of those that gave way.
+    /// Empties a lane, as an item that is newer takes the place of all in it. Returns the number of those that gave
+    /// way.
     fn displace(&mut self, at: usize) -> u64 {
         self.turns.take(at);
         let gone = self.directory[at].lane.take_fresh(&self.batcher);

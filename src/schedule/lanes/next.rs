@@ -9,8 +9,8 @@ use crate::rule::Verdict;
 use crate::time::Time;
 
 impl Lanes {
-    /// Whether answers may depend on when an item became next in line, so that lanes that are empty are remembered for a
-    /// while.
+    /// Whether answers may depend on when an item became next in line, so that lanes that are empty are remembered for
+    /// a while.
     pub(super) fn depend_on_since(&self, gate: &dyn Gate) -> bool {
         gate.properties().depends_on_since || self.discipline.on_limit != OnLimit::Wait
     }

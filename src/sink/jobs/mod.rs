@@ -4,13 +4,13 @@ mod capture;
 mod dialects;
 mod exec;
 mod expander;
+mod header_files;
 mod headers;
 mod hold;
 mod job;
 mod lines;
 mod output;
 mod room;
-mod said;
 mod shortage;
 mod space;
 mod tag;
@@ -37,11 +37,11 @@ pub use self::expander::Expander;
 pub use self::hold::parse as parse_headers;
 
 use self::capture::Capture;
+use self::header_files::HeaderFiles;
 use self::job::{Job, Parent};
 use self::lines::Lines;
 use self::output::Outputs;
 use self::room::command_line;
-use self::said::Said;
 use self::shortage::{NextTry, Shortage};
 use self::tag::Tagger;
 use super::writer::Writer;
@@ -75,7 +75,7 @@ pub struct Commands {
     shortage: Shortage,
     /// What commands get in place of the value of [`VARIABLE`], if that is set.
     state: Option<String>,
-    said: Said,
+    header_files: HeaderFiles,
 }
 
 impl Commands {
@@ -107,7 +107,7 @@ impl Commands {
                 watch.map(Lines::new),
             ),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
-            said: Said::new(run.retry.times > 0),
+            header_files: HeaderFiles::new(run.retry.times > 0),
             run,
         })
     }
@@ -124,7 +124,7 @@ impl Commands {
         command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
         // Always set: there are programs that do not survive an empty file name.
-        let headers = self.said.file_of(batch).map_err(Trouble::TempFile)?;
+        let headers = self.header_files.file_of(batch).map_err(Trouble::TempFile)?;
         for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
             command.env(name, headers.as_deref().unwrap_or(Path::new(NOTHING)));
         }

@@ -56,8 +56,7 @@ pub(super) fn too_far(round_trip: u64, deadline: u64) -> String {
 pub(super) fn too_slow(round_trip: u64, deadline: u64) -> String {
     format!(
         "its answers take {}, which is too long for the margin of this state, {}: unless they get faster, \
-         begin it anew \
-         with margin={} or more in every limit of all runs",
+         begin it anew with margin={} or more in every limit of all runs",
         roughly(round_trip),
         roughly(deadline),
         as_margin(round_trip.saturating_mul(ROUND_TRIPS + 1)),

@@ -1,4 +1,4 @@
-//! Where commands tell what servers have said.
+//! The files that `$THROTTLE_HEADERS` names: where commands tell what servers have said.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use crate::source::Batch;
 
 /// A directory with a file for each command: what one leaves behind may write to its own later.
 ///
-/// It is made for the first command. Where nothing can be written, commands run all the same, but cannot tell, unless what
-/// they tell is `needed`.
-pub(super) struct Said {
+/// It is made for the first command. Where nothing can be written, commands run all the same, but cannot tell, unless
+/// what they tell is `needed`.
+pub(super) struct HeaderFiles {
     directory: Option<TempDir>,
     is_tried: bool,
     needed: bool,
 }
 
-impl Said {
+impl HeaderFiles {
     pub(super) fn new(needed: bool) -> Self {
-        Said { directory: None, is_tried: false, needed }
+        HeaderFiles { directory: None, is_tried: false, needed }
     }
 
     /// The file of the command for `batch`, if there is one.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use fastrand::Rng;
 
-use crate::simulated::fleet::{Faults, Release, run, run_with_pause, run_with_unused};
+use crate::simulated::fleet::{Faults, Release, run, run_with_unused};
 use crate::simulated::{Simulation, block};
 use crate::support::seeds;
 
@@ -22,8 +22,8 @@ fn faults(random: &mut Rng) -> Faults {
         delay: [0, MILLI, 5 * MILLI, 50 * MILLI][random.usize(0..4)],
         loss: [10, 100, u64::MAX][random.usize(0..3)],
         lateness: [0, MILLI, 3 * MILLI, 30 * MILLI][random.usize(0..4)],
-        stall: 0,
         death: [3, 10, u64::MAX][random.usize(0..3)],
+        ..Faults::NONE
     }
 }
 
@@ -123,7 +123,7 @@ fn a_slow_reader_brings_no_releases_closer_together() {
         let faults = faults(random);
         // Answers that take longer than the lead come too late for the slot that they are about.
         let (delay, lateness) = (faults.delay.min(5 * MILLI), faults.lateness.min(3 * MILLI));
-        let faults = Faults { stall, delay, lateness, loss: u64::MAX, death: u64::MAX };
+        let faults = Faults { delay, lateness, stall, ..Faults::NONE };
         let (count, period) = (random.u64(1..12), random.u64(300..2000));
         let (burst, processes) = (random.u64(1..9), random.usize(1..4));
         let (burst, algorithm) = [
@@ -166,8 +166,7 @@ fn keys_have_slots_of_their_own() {
 
 #[test]
 fn in_fair_weather_all_goes_at_the_full_rate() {
-    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX };
-    let releases = run(&["-r20/100ms"], 8, 50, 0, 7, calm);
+    let releases = run(&["-r20/100ms"], 8, 50, 0, 7, Faults::NONE);
     assert_eq!(releases.len(), 400);
     // Twenty at once, and again after a period and the millisecond that a slot is good for.
     let last = releases.last().expect("some").at;
@@ -180,13 +179,13 @@ fn in_fair_weather_all_goes_at_the_full_rate() {
 /// What is too late for its slot gets another one: late wake-ups cost throughput, but nothing is lost.
 #[test]
 fn nothing_is_lost_by_being_late() {
-    let late = Faults { delay: MILLI, loss: 10, lateness: 3 * MILLI, stall: 0, death: u64::MAX };
+    let late = Faults { delay: MILLI, loss: 10, lateness: 3 * MILLI, ..Faults::NONE };
     let releases = run(&["-r20/100ms"], 4, 100, 0, 7, late);
     assert_eq!(releases.len(), 400);
     assert!(most_within(&releases, 100 * MILLI) <= 20);
 }
 
-const CALM: Faults = Faults { delay: MILLI, loss: u64::MAX, lateness: MILLI / 2, stall: 0, death: u64::MAX };
+const CALM: Faults = Faults { delay: MILLI, lateness: MILLI / 2, ..Faults::NONE };
 
 /// Of `processes` that always have something to release: how much each does from the second second on to the end of
 /// `seconds`, and the longest that any of them waits from one release to the next. In the first, whoever is first has
@@ -227,7 +226,7 @@ fn all_get_the_same() {
 #[test]
 fn what_is_given_back_is_used_by_others() {
     for_each_case(8, |seed, _| {
-        let faults = Faults { delay: MILLI / 10, loss: u64::MAX, lateness: 0, stall: 0, death: 2 };
+        let faults = Faults { delay: MILLI / 10, death: 2, ..Faults::NONE };
         let (releases, unused) = run_with_unused(&["-r20/100ms"], 8, 150, 500 * MILLI, seed, faults);
         let last = releases.last().expect("some").at;
         let unused = unused.iter().filter(|at| **at < last).count();
@@ -243,11 +242,10 @@ fn what_is_given_back_is_used_by_others() {
 #[test]
 fn a_shared_limit_drops_what_any_other_would() {
     let dropped = Cell::new(0);
-    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX };
     for_each_case(50, |seed, random| {
         let (count, period) = (random.u64(1..9), random.u64(20..200));
         let args = [format!("-r{count}/{period}ms,margin=1ms"), "--on-limit=drop".to_owned()];
-        let shared = run(&args.each_ref().map(String::as_str), 1, 60, 1000 * MILLI, seed, calm);
+        let shared = run(&args.each_ref().map(String::as_str), 1, 60, 1000 * MILLI, seed, Faults::NONE);
         let shared: Vec<_> = shared.iter().map(|release| release.at).collect();
         let mut arrivals = Rng::with_seed(seed);
         let mut arrivals: Vec<_> = (0..60).map(|_| arrivals.u64(0..=1000 * MILLI)).collect();
@@ -263,9 +261,8 @@ fn a_shared_limit_drops_what_any_other_would() {
 /// All share one limit, and one process has another besides.
 #[test]
 fn a_limit_for_some_items_holds_up_no_others() {
-    let calm = Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX };
     let args = ["-r20/100ms", "-r1/100ms,key=col:2,only=0"];
-    let releases = run(&args, 2, 40, 0, 5, calm);
+    let releases = run(&args, 2, 40, 0, 5, Faults::NONE);
     assert!(most_within(&releases, 100 * MILLI) <= 20);
     let (some, others): (Vec<_>, Vec<_>) = releases.iter().partition(|release| release.process == 0);
     assert_eq!(most_within(&some, 100 * MILLI), 1);
@@ -294,11 +291,11 @@ fn nobody_releases_anything_in_a_pause_that_all_can_know_of() {
         let rate = format!("-r{count}/{period}ms,algo={algorithm}");
         let at = random.u64(0..1000) * MILLI;
         let until = at + random.u64(1..3000) * MILLI;
-        let faults = Faults { loss: u64::MAX, death: u64::MAX, ..faults(random) };
+        let pause = Some((at, until));
+        let faults = Faults { loss: u64::MAX, death: u64::MAX, pause, ..faults(random) };
         let (processes, items) = (random.usize(1..6), random.u64(1..20));
         println!("{rate}, {processes} processes, {items} items, a pause from {at} to {until}, {faults:?}");
-        let pause = Some((at, until));
-        let releases = run_with_pause(&[&rate], processes, items, 1000 * MILLI, seed, faults, pause);
+        let releases = run(&[&rate], processes, items, 1000 * MILLI, seed, faults);
         assert_eq!(releases.len() as u64, items * processes as u64, "all is released");
         let known = at + learned_after(&faults);
         let early = releases.iter().find(|release| known < release.at && release.at < until);

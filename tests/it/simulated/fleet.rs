@@ -33,6 +33,14 @@ pub(crate) struct Faults {
     pub(crate) stall: u64,
     /// One process of this number is ended on its way, and gives back its slots.
     pub(crate) death: u64,
+    /// A server asks the first process for a pause: from one instant until another.
+    pub(crate) pause: Option<(u64, u64)>,
+}
+
+impl Faults {
+    /// All goes well.
+    pub(crate) const NONE: Faults =
+        Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX, pause: None };
 }
 
 /// A release of some process.
@@ -54,7 +62,7 @@ pub(crate) fn run(
     seed: u64,
     faults: Faults,
 ) -> Vec<Release> {
-    run_with_pause(args, processes, items, span, seed, faults, None)
+    run_with_unused(args, processes, items, span, seed, faults).0
 }
 
 /// As [`run`], and the slots that were given back and for which nobody asked in time.
@@ -65,31 +73,6 @@ pub(crate) fn run_with_unused(
     span: u64,
     seed: u64,
     faults: Faults,
-) -> (Vec<Release>, Vec<u64>) {
-    run_to_end(args, processes, items, span, seed, faults, None)
-}
-
-/// As [`run`], but a server asks for a pause: from one instant until another.
-pub(crate) fn run_with_pause(
-    args: &[&str],
-    processes: usize,
-    items: u64,
-    span: u64,
-    seed: u64,
-    faults: Faults,
-    pause: Option<(u64, u64)>,
-) -> Vec<Release> {
-    run_to_end(args, processes, items, span, seed, faults, pause).0
-}
-
-fn run_to_end(
-    args: &[&str],
-    processes: usize,
-    items: u64,
-    span: u64,
-    seed: u64,
-    faults: Faults,
-    pause: Option<(u64, u64)>,
 ) -> (Vec<Release>, Vec<u64>) {
     let config = Arc::new(super::config(args));
     let rates = config.limits.given().expect("limits");
@@ -110,7 +93,7 @@ fn run_to_end(
             tasks: VecDeque::new(),
             answers: VecDeque::new(),
             death,
-            pause: pause.filter(|_| process == 0),
+            pause: faults.pause.filter(|_| process == 0),
             has_ended: false,
         };
         fleet.state().waiting.insert((0, process));

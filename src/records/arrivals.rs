@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::io::Read;
 
-use super::order::Order;
 use super::recorded::Recorded;
+use super::reorder::ReorderBuffer;
 use crate::config::{Arrivals, format_duration};
 use crate::source::{Block, Delimiter, Reader, SourceError, is_blank};
 use crate::time::Time;
@@ -12,7 +12,7 @@ use crate::time::Time;
 /// Puts what is made of records in the order of the instants that they tell.
 pub struct InOrder<T> {
     recorded: Recorded,
-    order: Order<T>,
+    order: ReorderBuffer<T>,
     /// What was given as the slack, for messages.
     slack: Option<u64>,
 }
@@ -21,7 +21,11 @@ impl<T> InOrder<T> {
     /// As `arrivals` says, with `separator` between the fields.
     pub fn new(arrivals: &Arrivals, separator: Option<&[u8]>) -> Self {
         let slack = arrivals.unsorted;
-        InOrder { recorded: Recorded::new(arrivals, separator), order: Order::new(slack.unwrap_or(0)), slack }
+        InOrder {
+            recorded: Recorded::new(arrivals, separator),
+            order: ReorderBuffer::new(slack.unwrap_or(0)),
+            slack,
+        }
     }
 
     /// Whether stamps are dates and times, not numbers.

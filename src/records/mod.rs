@@ -6,8 +6,8 @@ mod file;
 mod json;
 mod log;
 mod numbers;
-mod order;
 mod recorded;
+mod reorder;
 mod row;
 mod tsv;
 

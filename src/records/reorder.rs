@@ -6,51 +6,51 @@ use std::collections::BinaryHeap;
 use crate::time::Time;
 
 /// Holds records until none before them can come any more.
-pub(super) struct Order<T> {
+pub(super) struct ReorderBuffer<T> {
     /// How far records may be out of order, in nanoseconds.
     slack: u64,
-    waiting: BinaryHeap<Reverse<Pending<T>>>,
+    waiting: BinaryHeap<Reverse<EarlyRecord<T>>>,
     newest: Time,
     /// The last one that was let out.
     last: Time,
 }
 
-struct Pending<T> {
+struct EarlyRecord<T> {
     at: Time,
     number: u64,
     value: T,
 }
 
-impl<T> Pending<T> {
+impl<T> EarlyRecord<T> {
     fn place(&self) -> (Time, u64) {
         (self.at, self.number)
     }
 }
 
-impl<T> PartialEq for Pending<T> {
+impl<T> PartialEq for EarlyRecord<T> {
     fn eq(&self, other: &Self) -> bool {
         self.place() == other.place()
     }
 }
 
-impl<T> Eq for Pending<T> {}
+impl<T> Eq for EarlyRecord<T> {}
 
-impl<T> PartialOrd for Pending<T> {
+impl<T> PartialOrd for EarlyRecord<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Pending<T> {
+impl<T> Ord for EarlyRecord<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.place().cmp(&other.place())
     }
 }
 
-impl<T> Order<T> {
+impl<T> ReorderBuffer<T> {
     /// For records that are out of order by at most `slack` nanoseconds.
     pub(super) fn new(slack: u64) -> Self {
-        Order { slack, waiting: BinaryHeap::new(), newest: Time::ZERO, last: Time::ZERO }
+        ReorderBuffer { slack, waiting: BinaryHeap::new(), newest: Time::ZERO, last: Time::ZERO }
     }
 
     /// Changes how far they may be.
@@ -76,7 +76,7 @@ impl<T> Order<T> {
             return Err(self.last);
         }
         self.newest = self.newest.max(at);
-        self.waiting.push(Reverse(Pending { at, number, value }));
+        self.waiting.push(Reverse(EarlyRecord { at, number, value }));
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl<T> Order<T> {
         if !is_over && due.is_none_or(|due| first > due) {
             return None;
         }
-        let Reverse(Pending { at, number, value }) = self.waiting.pop()?;
+        let Reverse(EarlyRecord { at, number, value }) = self.waiting.pop()?;
         self.last = at;
         Some((at, number, value))
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn sorted(slack: u64, instants: &[u64]) -> Result<Vec<u64>, u64> {
-        let (mut order, mut out) = (Order::new(slack), Vec::new());
+        let (mut order, mut out) = (ReorderBuffer::new(slack), Vec::new());
         for (&at, number) in instants.iter().zip(1..) {
             order.push(Time(at), number, ()).map_err(|last| last.0)?;
             out.extend(std::iter::from_fn(|| order.pop(false)).map(|(_, number, ())| number));

@@ -74,8 +74,17 @@ fn an_item_that_backs_off_comes_back_before_all_that_is_behind_it() {
     let expected =
         [("a", 0), ("b", 10), ("c", 20), ("d", 30), ("a", 40), ("e", 50), ("f", 60), ("g", 70), ("h", 80)];
     assert_eq!(starts(&outcome), expected);
-    let outcome = run(&[&args[..], &["--in-order"]].concat(), vec![block(0, &["a", "b"])], fails);
-    assert_eq!(starts(&outcome), [("a", 0), ("a", 35), ("b", 45)]);
+    let outcome = run(&[&args[..], &["--in-order"]].concat(), vec![block(0, &["a", "b", "c"])], fails);
+    assert_eq!(starts(&outcome), [("a", 0), ("a", 35), ("b", 45), ("c", 55)]);
+}
+
+#[test]
+fn an_item_that_backs_off_holds_up_those_of_its_own_key_no_more_than_any_other() {
+    let fails = |line: &str, attempt| ends(5, i32::from(line == "a 1" && attempt == 1));
+    let args = ["-r1/10ms,key=col:1", "-j9", "--retries=1", "--backoff=30ms..30ms"];
+    let outcome = run(&args, vec![block(0, &["a 1", "a 2", "b 1", "b 2"])], fails);
+    let expected = [("a 1", 0), ("b 1", 0), ("a 2", 10), ("b 2", 10), ("a 1", 35)];
+    assert_eq!(starts(&outcome), expected);
 }
 
 #[test]

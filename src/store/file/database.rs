@@ -151,9 +151,11 @@ impl Database {
     /// it.
     pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
         self.is_good.set(false);
+        // Before it is looked for: a log that is removed in between is not cut.
+        let is_cut = self.is_cut();
         let files = files_at(&self.path)?;
         if files == self.files && !files.contains(&None) {
-            if self.is_cut() {
+            if is_cut {
                 return Err(unusable(&self.path, Flaw::Damaged));
             }
             let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);

@@ -51,24 +51,6 @@ fn attempts_are_admitted_like_new_items() {
 }
 
 #[test]
-fn a_backoff_holds_up_its_own_item_and_no_other() {
-    let script = "echo $1; test \"$1\" != 'a 1' -o $THROTTLE_ATTEMPT = 2";
-    let args = ["--retries=1", "--backoff=2s..3s"];
-    let keyed = ["-r1/100ms,key=col:1"];
-    let lines = "a 1\na 2\nb 1\nb 2\n";
-    assert_eq!(run(&[&args[..], &keyed].concat(), script, lines), "a 1\nb 1\na 2\nb 2\na 1\n");
-    let common = ["-n1", "-p20ms"];
-    assert_eq!(run(&[&args[..], &common].concat(), script, lines), "a 1\na 2\nb 1\nb 2\na 1\n");
-}
-
-#[test]
-fn in_order_nothing_is_released_while_one_backs_off() {
-    let script = "echo $1; test $1 != 1 -o $THROTTLE_ATTEMPT = 2";
-    let args = ["--in-order", "-n1", "-p100ms", "-uj3", "--retries=1", "--backoff=300ms..600ms"];
-    assert_eq!(run(&args, script, "1\n2\n3\n"), "1\n1\n2\n3\n");
-}
-
-#[test]
 fn one_that_backs_off_goes_on_doing_so_under_new_limits() {
     let directory = Directory::new();
     let limits = directory.file("limits", "1k/s");

@@ -1,5 +1,8 @@
 //! Restarts, and states that are taken away from those who use them.
 
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
 use super::*;
 
 const LOST: &str = "was removed, replaced or reset during the run";
@@ -171,6 +174,32 @@ fn what_sqlite_keeps_beside_it_is_part_of_it() {
         wanted(&mut store, HORIZON + PERIOD);
         assert_eq!(slots(&mut stage.open(), 1), [] as [u64; 0]);
     }
+}
+
+/// Not for damage, at whatever moment of a booking it happens.
+#[test]
+fn a_log_that_is_removed_is_taken_for_a_loss() {
+    let stage = Stage::new();
+    let mut store = stage.open();
+    let is_over = AtomicBool::new(false);
+    let (removed, error) = thread::scope(|scope| {
+        let removes = scope.spawn(|| {
+            let mut removed = 0;
+            while removed < 1000 && !is_over.load(Relaxed) {
+                removed += u32::from(fs::remove_file(stage.beside("-wal")).is_ok());
+                thread::sleep(Duration::from_micros(fastrand::u64(..200)));
+            }
+            is_over.store(true, Relaxed);
+            removed
+        });
+        let mut error = None;
+        while !is_over.load(Relaxed) {
+            error = store.book(&order(1)).err();
+            is_over.fetch_or(error.is_some(), Relaxed);
+        }
+        (removes.join().expect("removed"), error)
+    });
+    assert!(error.is_none(), "{error:?} after {removed} times");
 }
 
 /// It would be taken for that of the new one.

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::selector::Selector;
 
-/// Where the time stamp of a record is, and what it is short of.
+/// Where the time stamp of a record is, and how to read one that leaves out its zone or year.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Arrivals {
     /// The part that holds it. Without it, the first field; in a log of jobs, the start of the job.
@@ -17,11 +17,11 @@ pub struct Arrivals {
     pub zone: Option<TimeZone>,
     /// The year of the first stamp, if stamps name none.
     pub year: Option<u16>,
-    /// How far stamps may be out of order, in nanoseconds.
+    /// The most nanoseconds by which stamps may be out of order.
     pub unsorted: Option<u64>,
 }
 
-/// What may follow the selector. A regular expression may contain commas, but hardly these.
+/// The options that may follow the selector. A regular expression may contain commas, but hardly these.
 const ZONE: &str = "tz=";
 const YEAR: &str = "year=";
 
@@ -41,7 +41,7 @@ impl FromStr for Arrivals {
     }
 }
 
-/// What stands before the last option, if anything does, the option's name, and its value.
+/// The text before the last option, if there is any, the option's name, and its value.
 fn last_option(text: &str) -> Option<(Option<&str>, &'static str, &str)> {
     let found = [ZONE, YEAR].into_iter().filter_map(|name| {
         let after_comma = |at: &usize| *at == 0 || text[..*at].ends_with(',');

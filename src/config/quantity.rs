@@ -49,7 +49,7 @@ pub fn parse_size(text: &str) -> Result<u64> {
     parse_count(text.strip_suffix('B').unwrap_or(text))
 }
 
-/// Parses an unsigned decimal exactly: all its digits as one number, and how many stood after the point.
+/// Parses an unsigned decimal exactly: all its digits as one number, and the number of those after the point.
 ///
 /// # Errors
 /// Not a decimal, or too many digits to hold.

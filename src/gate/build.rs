@@ -2,7 +2,6 @@
 
 use super::{Keyed, Limiter, Single};
 use crate::config::{CountFrom, Rate, Start, keys};
-
 use crate::rule::{FromExit, NamedRule, Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 

@@ -33,7 +33,7 @@ impl Interval {
         SlotAccount { at: later(at, narrow(self.gap(cost))), used: 0 }
     }
 
-    /// When the gap after the last release is over.
+    /// The end of the gap after the last release.
     fn next(&self, last: &Last) -> Verdict {
         match (self.terms.count, last.cost) {
             (_, 0) => Verdict::At(Time::ZERO),
@@ -130,7 +130,7 @@ impl SlotRule for Interval {
         account.at
     }
 
-    /// What the last one cost shows in how much later the next one may be.
+    /// The cost of the last slot shows in how much later the next one may be.
     fn restarted(&self, account: &SlotAccount, newest: Option<Time>) -> SlotAccount {
         match newest {
             _ if *account == SlotAccount::default() => *account,

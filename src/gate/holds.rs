@@ -1,4 +1,4 @@
-//! Until when nothing is released of some keys, since a server has asked for that.
+//! Holds: pauses that servers have asked for, by key.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -8,14 +8,14 @@ use foldhash::fast::RandomState;
 
 use crate::time::Time;
 
-/// So many are kept before it is looked which of them are over.
+/// The number of holds that are kept before those which are over are evicted.
 const FEW: usize = 64;
 
-/// Until when each key, or lane, is held.
+/// The end of the hold of each key, or lane.
 #[derive(Clone, Debug)]
 pub struct Holds<K> {
     by_key: HashMap<K, Time, RandomState>,
-    /// All others.
+    /// The end of a hold of all keys.
     others: Time,
     tidy_beyond: usize,
 }
@@ -27,7 +27,7 @@ impl<K> Default for Holds<K> {
 }
 
 impl<K: Hash + Eq> Holds<K> {
-    /// Until when a key is held; the origin, if it never was.
+    /// The end of a key's hold; the origin, if there never was one.
     pub fn until<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Time
     where
         K: Borrow<Q>,

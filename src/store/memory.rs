@@ -1,4 +1,4 @@
-//! A store in memory, for as long as the process lives: what a store does, with nothing in between.
+//! A store in memory, for as long as the process lives: a model of what every store does.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -48,10 +48,10 @@ impl Store for MemoryStore {
     }
 }
 
-/// What is noted of one key.
+/// The units of one key, for each limit.
 #[derive(Clone, Default, Debug)]
 pub struct MemoryLog {
-    /// For each limit: by the first of some units, the end of them and when they were used.
+    /// By the first of some units: the end of them, and the instant at which they were used.
     pub(super) units: Vec<BTreeMap<u128, (u128, Time)>>,
 }
 

@@ -107,7 +107,7 @@ pub use status::{LimitStatus, LockStatus, Status};
 /// Why a store cannot be asked any more.
 #[derive(Debug)]
 pub struct StoreError {
-    /// What the run ends with.
+    /// The status that the run ends with.
     pub exit: Exit,
     /// Why, and what to do about it. Holds no secret.
     pub error: Error,
@@ -122,10 +122,10 @@ impl fmt::Display for StoreError {
     }
 }
 
-/// Takes what the user should hear of while a store waits.
+/// Takes messages for the user while a store waits.
 pub type Tell = Arc<dyn Fn(String) + Send + Sync>;
 
-/// The seconds of waiting before it is told; later on, it is told once a minute.
+/// Seconds of waiting before the user is told of it.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 const BEFORE_TELLING: u64 = 2;
 
@@ -136,10 +136,10 @@ pub trait Store: Send {
     /// Blocks, for as long as there is hope.
     ///
     /// # Errors
-    /// When there is none.
+    /// There is no hope.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
 
-    /// Has `tell` told why a booking takes long: after 2 s, and if it goes on, once a minute.
+    /// Calls `tell` with the reason that a booking takes long: after 2 s, and if it goes on, once a minute.
     fn tell_waits_to(&mut self, tell: Tell) {
         let _ = tell;
     }

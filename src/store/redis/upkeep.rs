@@ -1,4 +1,4 @@
-//! Looking at what a server keeps under a name, and holding it, without knowing its limits.
+//! Status and holds of the limits that a server keeps under a name, without knowing them beforehand.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::config::{Rate, Server};
 use crate::exit::Exit;
 use crate::store::{LimitStatus, Policy, Reserve, Status, StoreError};
 
-/// No policy is longer.
+/// The longest policy, in bytes.
 const LONGEST_POLICY: u32 = 65_536;
 
 /// The number of times that a status is asked for whose limits change meanwhile.
@@ -52,7 +52,7 @@ fn hold_call(key: &[u8], length: u64) -> Cmd {
     call
 }
 
-/// How much of the limits is used that are kept under the name of `server`; `None` if there are none.
+/// The use of the limits that are kept under the name of `server`; `None` if there are none.
 ///
 /// # Errors
 /// As for booking.

@@ -7,7 +7,7 @@ use super::fraction::{exact, round_down};
 use super::quantity::{parse_count, parse_scaled};
 
 /// A count for each period. The count may be 0.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Amount {
     pub(super) count: u64,
     /// In nanoseconds; 0 with `is_running`, which has none.
@@ -32,13 +32,7 @@ impl Amount {
             bail!("a rate says per what");
         };
         if period == RUNNING {
-            return Ok(Amount {
-                count: parse_count(number)?,
-                period: 0,
-                is_running: true,
-                rounded_from: None,
-                warning: None,
-            });
+            return Ok(Amount { count: parse_count(number)?, is_running: true, ..Amount::default() });
         }
         let (digits, scale) = parse_scaled(number)?;
         ensure!(digits / scale <= u64::MAX.into(), "too large, the most is 2^64-1");

@@ -57,8 +57,6 @@ fn parse_year(text: &str) -> Result<u16> {
     year.with_context(|| format!("'{text}' is not a year from 1970 to 2554, such as year=2024"))
 }
 
-static PARSER: DateTimeParser = DateTimeParser::new();
-
 /// `UTC`, `+01:00`, `local`, or a name of the time zone database.
 fn parse_zone(name: &str) -> Result<TimeZone> {
     match name {
@@ -66,7 +64,7 @@ fn parse_zone(name: &str) -> Result<TimeZone> {
         "local" => Ok(TimeZone::system()),
         _ => {
             ensure!(!name.is_empty(), "a time zone is needed, such as tz=Europe/Berlin");
-            PARSER.parse_time_zone(name).ok().with_context(|| {
+            DateTimeParser::new().parse_time_zone(name).ok().with_context(|| {
                 format!("no time zone '{name}': there are UTC, local, +01:00 and names such as Europe/Berlin")
             })
         }

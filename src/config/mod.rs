@@ -40,7 +40,7 @@ pub use limit_count::parse_limit_count;
 pub use limits::{LimitOptions, Source};
 pub use named::Named;
 pub use plan::Plan;
-pub use quantity::{parse_count, parse_decimal, parse_size};
+pub use quantity::{parse_count, parse_size};
 pub use rate::{CountFrom, Defaults, Rate, Start, keys};
 pub use rate_text::RateText;
 pub use selector::Selector;

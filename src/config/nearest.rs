@@ -90,7 +90,7 @@ fn in_bytes(text: &str) -> Option<String> {
         _ => return None,
     };
     let number = if is_in_bits { eighth(&number)? } else { number };
-    let unit = unit.replace(['m'], "M").replace(['g'], "G").replace(['t'], "T");
+    let unit = unit.replace('m', "M").replace('g', "G").replace('t', "T");
     // A sliding window would never admit an item of more than N bytes.
     Some(format!("{number}{unit}/{period},cost=bytes,algo=bucket"))
 }

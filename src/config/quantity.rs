@@ -53,7 +53,7 @@ pub fn parse_size(text: &str) -> Result<u64> {
 ///
 /// # Errors
 /// Not a decimal, or too many digits to hold.
-pub fn parse_decimal(text: &str) -> Result<(u128, u32)> {
+pub(super) fn parse_decimal(text: &str) -> Result<(u128, u32)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = format!("{whole}{fraction}");
     ensure!(!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()), "'{text}' is not a number");

@@ -38,7 +38,7 @@ impl RateText {
     pub fn new(count: u64, period: Option<Period>) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
         let Period { nanos, warning } = period.unwrap_or(Period { nanos: SECOND, warning: None });
-        Self::of(Amount { count, period: nanos, is_running: false, rounded_from: None, warning })
+        Self::of(Amount { count, period: nanos, warning, ..Amount::default() })
     }
 
     /// With nothing else said. The count may be 0.

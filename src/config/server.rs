@@ -46,7 +46,8 @@ pub struct Server {
     pub db: u32,
     /// The number of replicas that must have a booking before it is used.
     pub replicas: u32,
-    name: String,
+    /// The name of the state, which is neither empty nor has slashes.
+    pub name: String,
 }
 
 /// Where the server listens.
@@ -66,24 +67,14 @@ pub enum Address {
 }
 
 impl Server {
-    /// A password was given.
-    pub fn has_password(&self) -> bool {
-        self.password.is_some()
-    }
-
     /// A user or a password was given.
     pub fn has_credentials(&self) -> bool {
-        self.user.is_some() || self.has_password()
+        self.user.is_some() || self.password.is_some()
     }
 
     /// The same for somebody else.
     pub fn without_credentials(&self) -> Self {
         Server { user: None, password: None, ..self.clone() }
-    }
-
-    /// The name of the state.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     fn at_host(url: &Url) -> Result<Self> {
@@ -188,8 +179,8 @@ impl FromStr for Server {
         let url = Url::parse(text).context(FORM)?;
         ensure!(url.fragment().is_none(), "{FORM}: a '#' is written as %23");
         match url.scheme() {
-            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" => Server::at_host(&url).context(FORM),
             "unix" => Server::at_socket(&url).context(SOCKET_FORM),
+            scheme if SCHEMES.contains(&scheme) => Server::at_host(&url).context(FORM),
             _ => bail!("{FORM}: the scheme is unknown"),
         }
     }
@@ -197,7 +188,7 @@ impl FromStr for Server {
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = self.user.as_deref().filter(|_| self.has_password()).map(encoded);
+        let user = self.user.as_deref().filter(|_| self.password.is_some()).map(encoded);
         match &self.address {
             Address::Tcp { host, port, has_tls } => {
                 let scheme = if *has_tls { "rediss" } else { "redis" };
@@ -262,7 +253,7 @@ mod tests {
         let address = Address::Tcp { host: "example.com".into(), port: 7000, has_tls: false };
         assert!(server.address == address);
         assert_eq!((server.user.as_deref(), server.password.as_deref()), (Some("joe"), Some("hu@sh")));
-        assert_eq!((server.db, server.name()), (3, "web"));
+        assert_eq!((server.db, server.name.as_str()), (3, "web"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Charges {
     /// The last instant at which all of the slots may be used, if any are needed.
     pub fn good_until(&self) -> Option<Time> {
         let taken = self.releases.iter().filter_map(|release| release.taken.as_ref());
-        taken.flat_map(|taken| &taken.slots).map(|slot: &Slot| slot.until).min()
+        taken.flat_map(|taken| &taken.slots).map(|slot| slot.until).min()
     }
 
     /// Makes room for the sums under these limits. Returns the index at which the next row begins.

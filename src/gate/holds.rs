@@ -17,12 +17,12 @@ pub struct Holds<K> {
     by_key: HashMap<K, Time, RandomState>,
     /// The end of a hold of all keys.
     others: Time,
-    tidy_beyond: usize,
+    evict_beyond: usize,
 }
 
 impl<K> Default for Holds<K> {
     fn default() -> Self {
-        Holds { by_key: HashMap::default(), others: Time::ZERO, tidy_beyond: FEW }
+        Holds { by_key: HashMap::default(), others: Time::ZERO, evict_beyond: FEW }
     }
 }
 
@@ -38,9 +38,9 @@ impl<K: Hash + Eq> Holds<K> {
     /// From now on, a key is held until an instant.
     pub fn set(&mut self, now: Time, key: K, until: Time) {
         self.by_key.insert(key, until);
-        if self.by_key.len() > self.tidy_beyond {
+        if self.by_key.len() > self.evict_beyond {
             self.by_key.retain(|_, until| *until > now);
-            self.tidy_beyond = FEW.max(2 * self.by_key.len());
+            self.evict_beyond = FEW.max(2 * self.by_key.len());
         }
     }
 

@@ -37,15 +37,13 @@ impl Limit {
     pub(crate) fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
         let Some(hours) = &self.hours else { return self.limiter.opening(key, ask, from) };
         let end = hours.first(from, false);
-        let opening = match end.allows(from) {
-            true => Opening::NEVER,
-            false => self.limiter.opening(key, ask, from),
-        };
-        match (end, opening.from < end) {
-            (_, true) => opening,
-            (Verdict::Never, false) => Opening::NEVER,
-            (Verdict::At(end), false) => Opening { from: Verdict::At(end), until: next(hours, end) },
+        if !end.allows(from) {
+            let opening = self.limiter.opening(key, ask, from);
+            if opening.from < end {
+                return opening;
+            }
         }
+        Opening { from: end, until: end.instant().and_then(|end| hours.first(end, true).instant()) }
     }
 
     /// The number of releases allowed at `now`, up to `most`, after others that cost `pending`.
@@ -72,9 +70,4 @@ impl Limit {
             self.limiter.waive_debt(account);
         }
     }
-}
-
-/// The first instant from `from` on at which the limit is asked again.
-fn next(hours: &InHours, from: Time) -> Option<Time> {
-    if let Verdict::At(next) = hours.first(from, true) { Some(next) } else { None }
 }

@@ -36,7 +36,7 @@ impl Opening {
 
     /// The first one of a rule that is not over by `from`. The ask keeps its `since`, from which on a bucket accrues.
     pub(super) fn of<R: Rule>(rule: &R, state: &R::State, ask: Ask, from: Time) -> Self {
-        let until = |at| if let Verdict::At(at) = at { rule.closes(at) } else { None };
+        let until = |at: Verdict| at.instant().and_then(|at| rule.closes(at));
         let first = rule.earliest(state, ask);
         let opening = Opening { from: first, until: until(first) };
         if !opening.is_over(from) {

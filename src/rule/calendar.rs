@@ -3,6 +3,7 @@
 use anyhow::{Result, bail, ensure};
 
 use super::facts::narrow;
+use super::slots::instant;
 use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::{Civil, Stretch, Time, Wall, Zone};
 
@@ -70,6 +71,10 @@ impl Calendar {
     fn page(&self, at: i128, used: u64) -> Page {
         let Stretch { start, end } = self.civil.around(self.zone, at);
         Page { start: clamped(start), end: clamped(end), used }
+    }
+
+    fn page_of(&self, account: &SlotAccount) -> Page {
+        if account.used == 0 { Page::default() } else { self.page(account.at.0.into(), narrow(account.used)) }
     }
 }
 
@@ -233,18 +238,12 @@ impl SlotRule for Calendar {
     }
 
     fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
-        super::slots::instant(self.idle_at(&self.page_of(account)))
+        instant(self.idle_at(&self.page_of(account)))
     }
 
     /// The clock on the wall goes on.
     fn restarted(&self, account: &SlotAccount, _: Option<Time>) -> SlotAccount {
         *account
-    }
-}
-
-impl Calendar {
-    fn page_of(&self, account: &SlotAccount) -> Page {
-        if account.used == 0 { Page::default() } else { self.page(account.at.0.into(), narrow(account.used)) }
     }
 }
 

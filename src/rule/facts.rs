@@ -132,7 +132,7 @@ impl Facts {
     /// The end of the stair that begins at `at`: it is as long as the others, except by the calendar.
     pub fn next_stair(&self, terms: &Terms, at: Time) -> Time {
         let civil = terms.civil_end(at).filter(|_| self.takes(Extra::Zone));
-        civil.unwrap_or_else(|| Time(at.0.saturating_add(self.stairs(terms).length.max(1))))
+        civil.unwrap_or_else(|| at.saturating_add(self.stairs(terms).length.max(1)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The fixed window counter.
 
 use super::facts::narrow;
-use super::slots::{instant, later};
+use super::slots::instant;
 use super::{Ask, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
@@ -115,9 +115,9 @@ impl Rule for Fixed {
 /// `at` is the start of the window, `used` the cost of the slots in it; 0 if there was none yet.
 impl SlotRule for Fixed {
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
-        let end = later(account.at, self.period);
+        let end = account.at.saturating_add(self.period);
         // A release that is as late as it may be must still be in its window.
-        let is_too_late = account.used > 0 && ask.since < end && later(ask.since, late) >= end;
+        let is_too_late = account.used > 0 && ask.since < end && ask.since.saturating_add(late) >= end;
         if is_too_late { end } else { instant(self.earliest(&window(account), ask)) }
     }
 

@@ -1,6 +1,6 @@
 //! Limits that are asked only at some hours, though they count always.
 
-use super::slots::{instant, later};
+use super::slots::instant;
 use super::{Ask, SlotAccount, SlotRule, Verdict};
 use crate::time::{Hours, Time, Wall};
 
@@ -39,7 +39,7 @@ impl InHours {
         loop {
             let free = instant(self.first(at, false));
             let next = instant(self.first(free, true));
-            if later(free, nanos) < next || next == Time(u64::MAX) {
+            if free.saturating_add(nanos) < next || next == Time(u64::MAX) {
                 return free;
             }
             at = next;

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use super::slots::later;
 use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
@@ -55,7 +54,7 @@ impl ReleaseLog {
 impl Sliding {
     /// The end of the window that began at the instant of a mark.
     fn end(&self, mark: Time) -> Time {
-        mark.0.checked_sub(1).map_or(Time::ZERO, |at| later(Time(at), self.period))
+        mark.0.checked_sub(1).map_or(Time::ZERO, |at| Time(at).saturating_add(self.period))
     }
 
     fn is_over(&self, run: &Usage, now: Time) -> bool {
@@ -210,7 +209,7 @@ impl SlotRule for Sliding {
     }
 
     fn fresh_from(&self, account: &SlotAccount, newest: Time) -> Time {
-        let last = later(newest, if account.used > 0 { self.period } else { 0 });
+        let last = newest.saturating_add(if account.used > 0 { self.period } else { 0 });
         last.max(self.end(account.at))
     }
 
@@ -221,7 +220,7 @@ impl SlotRule for Sliding {
 
 /// A mark tells an instant from no instant at all, which is 0.
 fn mark(at: Time) -> Time {
-    later(at, 1)
+    at.saturating_add(1)
 }
 
 #[cfg(test)]

@@ -59,12 +59,7 @@ pub trait SlotRule: Debug + Send + Sync {
     }
 }
 
-/// `nanos` after `at`, or the end of time.
-pub(super) fn later(at: Time, nanos: u64) -> Time {
-    Time(at.0.saturating_add(nanos))
-}
-
 /// Never is the end of time.
 pub(super) fn instant(verdict: Verdict) -> Time {
-    if let Verdict::At(at) = verdict { at } else { Time(u64::MAX) }
+    verdict.instant().unwrap_or(Time(u64::MAX))
 }

@@ -25,7 +25,7 @@ impl Hold {
 
     /// Its end, unless it is over at `now`.
     pub fn in_force(self, now: Time) -> Option<Time> {
-        let latest = Time(now.0.saturating_add(self.length));
+        let latest = now.saturating_add(self.length);
         Some(self.until.min(latest)).filter(|until| *until > now)
     }
 
@@ -37,11 +37,11 @@ impl Hold {
 
     /// The hold once the clock has begun anew by `now`: nobody knows how much of it is over, so all of it is ahead.
     pub fn restarted(self, now: Time) -> Self {
-        Hold { until: Time(now.0.saturating_add(self.length)), ..self }
+        Hold { until: now.saturating_add(self.length), ..self }
     }
 
     /// The instant to ask again for whoever is told of it at `now`.
     pub(super) fn ask_again(now: Time, until: Time) -> Time {
-        until.min(Time(now.0.saturating_add(LOOK)))
+        until.min(now.saturating_add(LOOK))
     }
 }

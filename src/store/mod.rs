@@ -140,9 +140,7 @@ pub trait Store: Send {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
 
     /// Calls `tell` with the reason that a booking takes long: after 2 s, and if it goes on, once a minute.
-    fn tell_waits_to(&mut self, tell: Tell) {
-        let _ = tell;
-    }
+    fn tell_waits_to(&mut self, _tell: Tell) {}
 
     /// Gives back slots that were booked by `order` and will not be used: whoever books next gets the same instants.
     ///
@@ -150,8 +148,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// They could not be given back.
-    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        let _ = (order, slots);
+    fn give_back(&mut self, _order: &Order, _slots: &[Slot]) -> Result<(), StoreError> {
         Ok(())
     }
 }

@@ -76,9 +76,11 @@ pub fn hold(shared: &Shared, length: u64, now: impl Fn() -> Time + Send + 'stati
         #[cfg(not(all(feature = "redis", feature = "sqlite")))]
         state => return Err(absent(state)),
     };
-    let state = &shared.state;
-    let error = || anyhow!("{state}: there is no state to hold: a run with limits begins it");
-    is_there.then_some(()).ok_or_else(|| StoreError { exit: Exit::Error, error: error() })
+    if is_there {
+        return Ok(());
+    }
+    let error = anyhow!("{}: there is no state to hold: a run with limits begins it", shared.state);
+    Err(StoreError { exit: Exit::Error, error })
 }
 
 /// The use of a state; `None` if there is no such state. `now` is the time since the machine was started.

@@ -95,7 +95,8 @@ impl Booked {
         if let Some(end) = held.end() {
             self.ends.insert((end, key.clone(), Rc::clone(costs)));
         } else {
-            self.forget(key, costs);
+            self.held.remove(key, costs);
+            self.forget_key(key);
         }
     }
 
@@ -180,7 +181,7 @@ impl Booked {
     /// Notes that no slot for this claim is free before `at`, nor was one at `now`.
     pub(super) fn refuse_until(&mut self, now: Time, key: &Key, costs: &[u64], at: Time) {
         // Who arrived before that may still be judged, but not for long.
-        self.refused.retain(|at| at.0.saturating_add(SECOND) > now.0);
+        self.refused.retain(|at| at.saturating_add(SECOND) > now);
         self.refused.insert(key, &costs.into(), at);
     }
 
@@ -275,16 +276,9 @@ impl Booked {
         surplus
     }
 
-    /// No slots are left for a key and these costs.
-    fn forget(&mut self, key: &Key, costs: &[u64]) {
-        self.held.remove(key, costs);
-        self.forget_key(key);
-    }
-
     /// Forgets the overruns of a key that has no slots: they are of no use.
     fn forget_key(&mut self, key: &Key) {
-        let is_used = self.known.get(key).is_some_and(|known| known.reports > 0);
-        if !is_used && self.held.of_key_mut(key).is_empty() {
+        if !self.is_reporting(key) && self.held.of_key_mut(key).is_empty() {
             self.known.remove(key);
         }
     }

@@ -129,7 +129,7 @@ impl Slots {
 
     /// Adds the orders for what waits to `needs`.
     fn order(&mut self, now: Time, vacancies: u64, needs: &mut Needs) {
-        let soon = Time(now.0.saturating_add(self.orders.lead()));
+        let soon = now.saturating_add(self.orders.lead());
         let is_bounded = vacancies < u64::MAX;
         let taken = if is_bounded { self.booked.until(soon).saturating_add(self.orders.coming()) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
@@ -159,7 +159,7 @@ impl Slots {
         if self.orders.coming() == 0 {
             return None;
         }
-        let ends = *self.ends.get_or_insert_with(|| Time(now.0.saturating_add(self.terms.patience)));
+        let ends = *self.ends.get_or_insert_with(|| now.saturating_add(self.terms.patience));
         Some(ends).filter(|ends| *ends > now)
     }
 

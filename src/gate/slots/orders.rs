@@ -71,7 +71,7 @@ impl Orders {
     pub(super) fn span(&self) -> u64 {
         let times = self.took.saturating_mul(2).div_ceil(LEAD).max(1);
         let span = self.span.saturating_mul(times).min(self.longest_span);
-        (span >> self.halvings.min(63)).max(1)
+        (span >> self.halvings).max(1)
     }
 
     pub(super) fn coming(&self) -> u64 {

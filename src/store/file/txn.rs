@@ -108,8 +108,8 @@ impl<'a> StateTxn<'a> {
         }
         // The new state needs no silence from us if it has one that lasts as long as ours would: then whoever began it
         // knew of the loss.
-        let silent = known.at.0.saturating_add(self.rules.policy().horizon);
-        let is_seen_to = is_another && self.header.silent.is_some_and(|last| last.0 >= silent);
+        let silent = known.at.saturating_add(self.rules.policy().horizon);
+        let is_seen_to = is_another && self.header.silent.is_some_and(|last| last >= silent);
         let newest = tables::newest(self.rows.connection)?;
         if !is_seen_to && self.header.succeed(known, self.rules, newest, self.now) {
             self.begin_anew()?;
@@ -179,7 +179,7 @@ impl<'a> StateTxn<'a> {
 
     /// Holds all keys for this number of nanoseconds; with 0, none is held any more.
     pub(super) fn set_hold(&mut self, length: u64) -> Result<()> {
-        self.header.hold = Hold::new(self.now, Time(self.now.0.saturating_add(length)));
+        self.header.hold = Hold::new(self.now, self.now.saturating_add(length));
         self.header.write(self.rows.connection)?;
         for (key, ledger) in self.ledgers()?.into_iter().filter(|_| length == 0) {
             let ledger = Ledger { hold: Hold::default(), ..ledger };
@@ -275,7 +275,7 @@ impl Header {
         now: Time,
     ) -> bool {
         let loss = if self.began >= known.at { self.began } else { now };
-        let last_slot = Time(loss.0.saturating_add(rules.policy().horizon));
+        let last_slot = loss.saturating_add(rules.policy().horizon);
         if rules.end_of_silence(last_slot) <= now {
             return false;
         }

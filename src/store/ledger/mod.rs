@@ -309,7 +309,7 @@ impl BookingRules {
             let overruns = &mut ledger.overruns;
             overruns.costs[limit] = overruns.costs[limit].saturating_add(cost);
             let matters_for = quota.algorithm.facts().matters_for(&quota.terms(Wall::EPOCH), cost);
-            overruns.until = overruns.until.max(later(over, matters_for));
+            overruns.until = overruns.until.max(over.saturating_add(matters_for));
         }
         ledger.newest = at;
         // Those who hold them may give them up: then nobody is to have them.
@@ -319,12 +319,12 @@ impl BookingRules {
     }
 
     fn horizon(&self, now: Time) -> Time {
-        later(now, self.policy.horizon)
+        now.saturating_add(self.policy.horizon)
     }
 
     /// The instant at which a slot at `at` is within the horizon.
     fn ask_again(&self, now: Time, at: Time) -> Time {
-        Time(at.0.saturating_sub(self.policy.horizon)).max(later(now, PAUSE))
+        Time(at.0.saturating_sub(self.policy.horizon)).max(now.saturating_add(PAUSE))
     }
 
     /// The number of slots that one process gets of `count`, if the first is this number of nanoseconds ahead.
@@ -337,7 +337,7 @@ impl BookingRules {
     fn is_turned_away(&self, ledger: &Ledger, now: Time, at: Time, order: &Order) -> bool {
         let horizon = self.horizon(now);
         let is_its_turn = order.turn.is_some_and(|turn| Time(turn.0) <= horizon.min(ledger.turns));
-        let others_wait = ledger.turns > horizon && at > later(now, self.policy.horizon / 2);
+        let others_wait = ledger.turns > horizon && at > now.saturating_add(self.policy.horizon / 2);
         at > horizon || (others_wait && !is_its_turn)
     }
 
@@ -346,7 +346,8 @@ impl BookingRules {
         let kept = order.turn.map(|turn| Time(turn.0)).filter(|turn| *turn <= ledger.turns);
         let turn = at.max(kept.unwrap_or(ledger.turns));
         // Of those who wait, some may never come back.
-        let turn = turn.min(later(now, self.policy.horizon.saturating_mul(LONGEST_QUEUE))).max(at);
+        let last = now.saturating_add(self.policy.horizon.saturating_mul(LONGEST_QUEUE));
+        let turn = turn.min(last).max(at);
         ledger.turns = ledger.turns.max(self.after(turn, order));
         turn
     }
@@ -363,11 +364,11 @@ impl BookingRules {
     /// The turn that follows the one of `order`.
     fn after(&self, turn: Time, order: &Order) -> Time {
         let gap = self.debits(order).map(|debit| debit.gap()).max();
-        later(turn, gap.unwrap_or(0))
+        turn.saturating_add(gap.unwrap_or(0))
     }
 
     fn slot(&self, at: Time) -> Slot {
-        Slot { at, until: later(at, self.policy.deadline) }
+        Slot { at, until: at.saturating_add(self.policy.deadline) }
     }
 
     fn check(&self, order: &Order) -> Result<(), StoreError> {
@@ -435,9 +436,4 @@ impl BookingRules {
         }
         Ok(())
     }
-}
-
-/// `nanos` after `at`, or the end of time.
-fn later(at: Time, nanos: u64) -> Time {
-    Time(at.0.saturating_add(nanos))
 }

@@ -7,7 +7,6 @@ use super::distance::too_slow;
 use super::failure::ServerFailure;
 use super::script::Found;
 use crate::store::{Answer, Order, Slot};
-use crate::time::Time;
 
 /// Nanoseconds before which nobody asks again.
 const PAUSE: u64 = 1_000_000;
@@ -53,7 +52,7 @@ impl RedisStore {
         }
         self.returnable.add(order, *node, &slots, exchange.answered);
         let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();
-        let not_before = |at| Time(exchange.not_before(at).0.saturating_add(PAUSE));
+        let not_before = |at| exchange.not_before(at).saturating_add(PAUSE);
         let ask_again = booked.ask_again.map(not_before);
         let warning = self.warning.take();
         let turn = booked.turn.map(|turn| exchange.not_before(turn.0));

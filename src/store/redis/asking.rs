@@ -51,7 +51,7 @@ impl Asker {
         enough: (u64, u64),
         patience: Timeouts,
     ) -> Result<(u64, Probed), ServerFailure> {
-        let key = redis_key(self.server.name(), b"");
+        let key = redis_key(&self.server.name, b"");
         let nothing = BookingRequest { keep, ..shared.request(&key, order) };
         let (now, booking) = (&self.now, &self.booking);
         self.nodes.ask(&key, patience, |_, connection| {
@@ -77,7 +77,7 @@ impl Asker {
         patience: Timeouts,
     ) -> Result<Asked, ServerFailure> {
         shared.prepare(order)?;
-        let key = redis_key(self.server.name(), &order.key);
+        let key = redis_key(&self.server.name, &order.key);
         let nothing = shared.request(&key, order);
         let (now, booking, replicas) = (&self.now, &self.booking, self.server.replicas);
         self.nodes.ask(&key, patience, |node, connection| {

@@ -33,14 +33,14 @@ impl Exchange {
 
     /// An instant of the server's as one of ours that is no earlier.
     pub(super) fn not_before(&self, server: Micros) -> Time {
-        Time(self.answered.0.saturating_add(self.nanos_until(server)))
+        self.answered.saturating_add(self.nanos_until(server))
     }
 
     /// The slot, if it is of any use.
     pub(super) fn slot(&self, server: Micros, deadline: u64) -> Option<Slot> {
         let at = self.not_before(server);
         let good_for = deadline - tolerance(deadline);
-        let until = Time(self.asked.0.saturating_add(self.nanos_until(server)).saturating_add(good_for));
+        let until = self.asked.saturating_add(self.nanos_until(server)).saturating_add(good_for);
         Some(Slot { at, until }).filter(|slot| slot.at <= slot.until)
     }
 

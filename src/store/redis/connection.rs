@@ -25,11 +25,12 @@ pub(super) struct Access<'a> {
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
     parser: Parser,
-    patience: Timeouts,
+    pub(super) patience: Timeouts,
     /// It has not answered yet, and may do so only if it is asked by TLS.
     may_want_tls: bool,
     has_replicas: bool,
-    is_asking: bool,
+    /// It is asked for a key that is on its way there.
+    pub(super) is_asking: bool,
 }
 
 impl Connection {
@@ -60,7 +61,7 @@ impl Connection {
             has_replicas: false,
             is_asking: false,
         };
-        if server.user.is_some() || server.has_password() {
+        if server.has_credentials() {
             let mut login = cmd("AUTH");
             login.arg(&server.user).arg(server.password.as_deref().unwrap_or_default());
             connection.ask(&login).map_err(|error| match error.code() {
@@ -75,15 +76,6 @@ impl Connection {
             })?;
         }
         Ok(connection)
-    }
-
-    pub(super) fn set_patience(&mut self, patience: Timeouts) {
-        self.patience = patience;
-    }
-
-    /// Marks questions as ones for a key that is on its way there.
-    pub(super) fn set_asking(&mut self, is_asking: bool) {
-        self.is_asking = is_asking;
     }
 
     pub(super) fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {

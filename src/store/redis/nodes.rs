@@ -74,7 +74,7 @@ impl Nodes {
         let mut is_for_once = false;
         for _ in 0..=REDIRECTS {
             let answer = self.ask_node(node, patience, |connection| {
-                connection.set_asking(is_for_once);
+                connection.is_asking = is_for_once;
                 question(node, connection)
             });
             let Err(ServerFailure::Redirect(name, is_moving)) = answer else { return answer };
@@ -138,7 +138,7 @@ impl Nodes {
             self.was_there = true;
         }
         let connection = connection.as_mut().expect("it was opened");
-        connection.set_patience(patience);
+        connection.patience = patience;
         Ok(connection)
     }
 

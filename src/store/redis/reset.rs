@@ -23,7 +23,7 @@ const STEP: u32 = 1000;
 pub(in super::super) fn reset(server: &Server, timeout: Duration) -> Result<(), StoreError> {
     let mut nodes = Nodes::new(server.clone());
     persist(server, timeout, drop, |patience| {
-        nodes.ask_all(patience, |connection| for_each_key(connection, server.name(), forget))
+        nodes.ask_all(patience, |connection| for_each_key(connection, &server.name, forget))
     })
 }
 

@@ -215,17 +215,8 @@ fn read(value: Value) -> Option<BookedSlots> {
         close,
     });
     let [ask_again, turn, held] = [ask_again, turn, held].map(|at| Some(at).filter(|&at| at > 0));
-    let is_kept = is_kept == 1;
-    Some(BookedSlots {
-        now,
-        ask_again,
-        turn: turn.map(Turn),
-        found,
-        is_kept,
-        held,
-        slots,
-        seen: seen.collect(),
-    })
+    let (turn, is_kept, seen) = (turn.map(Turn), is_kept == 1, seen.collect());
+    Some(BookedSlots { now, ask_again, turn, found, is_kept, held, slots, seen })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(super) struct SharedPolicy {
     /// The policy in the numbers of the scripts; none before the first booking.
     terms: Vec<ScriptTerms>,
     /// The limits as the user gave them; empty if there is no margin to choose.
-    rates: Vec<Rate>,
+    pub(super) rates: Vec<Rate>,
     /// Margins are chosen, or given.
     pub(super) is_agreed: bool,
     /// The instant of the server's first answer, by its clock; 0 before.
@@ -29,10 +29,6 @@ impl SharedPolicy {
         let is_open = rates.iter().any(|rate| rate.margin == 0);
         let rates = if is_open { rates.to_vec() } else { Vec::new() };
         SharedPolicy { policy, terms: Vec::new(), rates, is_agreed: !is_open, began: 0 }
-    }
-
-    pub(super) fn rates(&self) -> &[Rate] {
-        &self.rates
     }
 
     /// # Errors

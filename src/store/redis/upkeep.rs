@@ -30,10 +30,10 @@ const ATTEMPTS: usize = 3;
 /// As for booking.
 pub(in super::super) fn hold(server: &Server, timeout: Duration, length: u64) -> Result<bool, StoreError> {
     let mut nodes = Nodes::new(server.clone());
-    let key = redis_key(server.name(), b"");
+    let key = redis_key(&server.name, b"");
     persist(server, timeout, drop, |patience| {
         if length == 0 {
-            nodes.ask_all(patience, |connection| for_each_key(connection, server.name(), lift))?;
+            nodes.ask_all(patience, |connection| for_each_key(connection, &server.name, lift))?;
         }
         nodes.ask(&key, patience, |_, connection| {
             let is_there = connection.query::<u8>(&hold_call(&key, length))? == 1;
@@ -58,7 +58,7 @@ fn hold_call(key: &[u8], length: u64) -> Cmd {
 /// As for booking.
 pub(in super::super) fn status(server: &Server, timeout: Duration) -> Result<Option<Status>, StoreError> {
     let mut nodes = Nodes::new(server.clone());
-    let key = redis_key(server.name(), b"");
+    let key = redis_key(&server.name, b"");
     persist(server, timeout, drop, |patience| {
         nodes.ask(&key, patience, |_, connection| {
             let mut attempts = (0..ATTEMPTS).map(|_| ask_status(connection, &key));

@@ -72,14 +72,14 @@ impl<'a> KeyRows<'a> {
     pub(super) fn ledger(&self) -> Result<Option<Ledger>> {
         let select = "SELECT ledger, sum, idle FROM account WHERE key = ?1";
         let mut select = self.connection.prepare_cached(select)?;
-        let read = |row: &Row<'_>| document(row, &[&self.salt, &bytes(row.get(2)?)]);
+        let read = |row: &Row<'_>| document(row, &[&self.salt, &row.get::<_, i64>(2)?.to_be_bytes()]);
         select.query_row([self.key], read).optional()
     }
 
     /// Notes the numbers, which are those of unused limits from `idle` on.
     pub(super) fn set_ledger(&self, ledger: &Ledger, idle: Time) -> Result<()> {
         let (ledger, idle) = (text(ledger)?, idle.0.min(i64::MAX.cast_unsigned()).cast_signed());
-        let sum = sum(&[ledger.as_bytes(), &self.salt, &bytes(idle)]);
+        let sum = sum(&[ledger.as_bytes(), &self.salt, &idle.to_be_bytes()]);
         let mut replace = self.connection.prepare_cached("REPLACE INTO account VALUES (?1, ?2, ?3, ?4)")?;
         replace.execute(params![self.key, idle, ledger, sum]).map(drop)
     }
@@ -101,7 +101,7 @@ impl<'a> KeyRows<'a> {
 
     fn sum_of(&self, limit: usize, units: &Range<u128>, at: i64) -> u32 {
         let units = [units.start.to_be_bytes(), units.end.to_be_bytes()];
-        sum(&[&self.salt, &limit.to_be_bytes(), units.as_flattened(), &bytes(at)])
+        sum(&[&self.salt, &limit.to_be_bytes(), units.as_flattened(), &at.to_be_bytes()])
     }
 }
 
@@ -172,10 +172,6 @@ fn document<T: for<'a> Deserialize<'a>>(row: &Row<'_>, salt: &[&[u8]]) -> Result
 
 fn text(document: &impl Serialize) -> Result<String> {
     serde_json::to_string(document).map_err(|error| Error::ToSqlConversionFailure(error.into()))
-}
-
-fn bytes(number: i64) -> [u8; 8] {
-    number.to_be_bytes()
 }
 
 fn sum(parts: &[&[u8]]) -> u32 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{Pipeline, cmd, pipe};
+use redis::{Cmd, cmd, pipe};
 
 use super::connection::Connection;
 use super::failure::ServerFailure;
@@ -22,20 +22,17 @@ const STEP: u32 = 1000;
 /// As for booking.
 pub(in super::super) fn reset(server: &Server, timeout: Duration) -> Result<(), StoreError> {
     let mut nodes = Nodes::new(server.clone());
+    let forget = |key: &[u8]| cmd("UNLINK").arg(key).clone();
     persist(server, timeout, drop, |patience| {
         nodes.ask_all(patience, |connection| for_each_key(connection, &server.name, forget))
     })
-}
-
-fn forget(commands: &mut Pipeline, key: &[u8]) {
-    commands.cmd("UNLINK").arg(key);
 }
 
 /// Sends a command for each key of a name that a node keeps.
 pub(super) fn for_each_key(
     connection: &mut Connection,
     name: &str,
-    command: impl Fn(&mut Pipeline, &[u8]),
+    command: impl Fn(&[u8]) -> Cmd,
 ) -> Result<(), ServerFailure> {
     let pattern = pattern(name);
     let mut cursor = 0;
@@ -45,7 +42,8 @@ pub(super) fn for_each_key(
         let (next, keys): (u64, Vec<Vec<u8>>) = connection.query(&step)?;
         // One by one, but all at once: a cluster takes no command for keys of several slots.
         let mut commands = pipe();
-        keys.iter().filter(|key| is_of(key, name)).for_each(|key| command(&mut commands, key));
+        let ours = keys.iter().filter(|key| is_of(key, name));
+        ours.for_each(|key| _ = commands.add_command(command(key)));
         let replies = connection.ask_all(&commands);
         replies
             .and_then(|replies| replies.into_iter().try_for_each(|reply| reply.extract_error().map(drop)))

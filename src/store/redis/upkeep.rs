@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, FromRedisValue, Pipeline, Value, cmd, from_redis_value};
+use redis::{Cmd, FromRedisValue, Value, cmd, from_redis_value};
 
 use super::calendar::ScriptCalendar;
 use super::clock::Micros;
@@ -31,6 +31,7 @@ const ATTEMPTS: usize = 3;
 pub(in super::super) fn hold(server: &Server, timeout: Duration, length: u64) -> Result<bool, StoreError> {
     let mut nodes = Nodes::new(server.clone());
     let key = redis_key(&server.name, b"");
+    let lift = |key: &[u8]| hold_call(key, 0);
     persist(server, timeout, drop, |patience| {
         if length == 0 {
             nodes.ask_all(patience, |connection| for_each_key(connection, &server.name, lift))?;
@@ -40,10 +41,6 @@ pub(in super::super) fn hold(server: &Server, timeout: Duration, length: u64) ->
             connection.replicate(server.replicas, true).map(|()| is_there)
         })
     })
-}
-
-fn lift(commands: &mut Pipeline, key: &[u8]) {
-    commands.add_command(hold_call(key, 0));
 }
 
 fn hold_call(key: &[u8], length: u64) -> Cmd {

@@ -102,7 +102,7 @@ impl LimitOptions {
         let name = file.display();
         let text = text.with_context(|| format!("cannot read {name}"))?;
         let rates = self.parse(&text).with_context(|| name.to_string())?;
-        // It may just be being written; and with no limit at all everything would go at once.
+        // A writer may be at work; and with no limit at all everything would go at once.
         ensure!(!rates.is_empty(), "{name} holds no RATE: to pause, write 0/s");
         Ok(rates)
     }

@@ -69,8 +69,7 @@ impl State {
     /// Reads a STATE from where only the user can look: the environment, or a file.
     ///
     /// # Errors
-    /// Neither a name, nor a path, nor the URL of a server. The text is not repeated: it may be a URL with a password,
-    /// mistyped.
+    /// Neither a name, nor a path, nor the URL of a server. It does not repeat the text, which may have a password.
     pub fn parse(text: &str) -> Result<Self> {
         if is_url(text) {
             return Ok(State::Server(Box::new(text.parse()?)));

@@ -27,7 +27,7 @@ impl Limit {
         Limit { hours: rate.during().map(|hours| Box::new(InHours::new(hours.clone(), wall))), ..self }
     }
 
-    /// The clock on the wall was set at `now`.
+    /// The wall clock was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
         self.limiter.retune(now, Terms { wall, ..rate.padded_terms() });
         self.hours.iter_mut().for_each(|hours| hours.set_wall(wall));

@@ -65,8 +65,7 @@ pub trait Limiter {
         None
     }
 
-    /// Gives back, at `now`, the memory of accounts that were idle by `horizon`. No later ask may be of a time before
-    /// that.
+    /// Gives back, at `now`, the memory of accounts that were idle by `horizon`. No later ask may be of a time before.
     fn evict(&mut self, _now: Time, _horizon: Time) {}
 }
 

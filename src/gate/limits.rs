@@ -103,7 +103,7 @@ impl Limits {
         rates.iter().zip(key_parts(rates)).map(limit).collect()
     }
 
-    /// The clock on the wall was set at `now`.
+    /// The wall clock was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rates: &[Rate], wall: Wall) {
         let limits = self.all.iter_mut().zip(rates).filter(|(_, rate)| rate.hours.is_some());
         limits.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));

@@ -20,7 +20,7 @@ pub struct Calendar {
 }
 
 /// The last period in which something was released; there was none if nothing of it is used. Instants are those that
-/// the clock on the wall shows, so that it may be set.
+/// the wall clock shows, so that it may be set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Page {
     start: Time,
@@ -208,7 +208,7 @@ impl Rule for Calendar {
     }
 }
 
-/// `at` is the wall clock at the begin of the period, `used` the cost of the slots in it; 0 if there was none yet.
+/// `at` is the wall clock at the beginning of the period, `used` the cost of the slots in it; 0 if there was none yet.
 impl SlotRule for Calendar {
     /// A release that is as late as it may be must still be in its period.
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
@@ -241,7 +241,7 @@ impl SlotRule for Calendar {
         instant(self.idle_at(&self.page_of(account)))
     }
 
-    /// The clock on the wall goes on.
+    /// The wall clock goes on.
     fn restarted(&self, account: &SlotAccount, _: Option<Time>) -> SlotAccount {
         *account
     }

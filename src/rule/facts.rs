@@ -68,8 +68,7 @@ impl Facts {
         (!self.accrues).then_some(terms.count)
     }
 
-    /// The most that a slot may cost. A slot does not know for how long an item has waited, so none costs more than a
-    /// burst.
+    /// The most that a slot may cost: no more than a burst, as a slot does not know for how long an item has waited.
     pub fn dearest_slot(&self, terms: &Terms) -> u64 {
         if self.accrues && !self.takes(Extra::Burst) { u64::MAX } else { (self.at_once)(terms) }
     }
@@ -108,8 +107,8 @@ impl Facts {
         if !self.accrues {
             return Terms { period: narrow(period + late), burst: 0, ..*terms };
         }
-        // What accrues while a release may be late is held back. Where there is not as much that may go at once, the
-        // first release beyond it has to come later, and so all others.
+        // As much as accrues while a release may be late is held back. Where there is not as much that may go at once,
+        // the first release beyond it has to come later, and so all others.
         let at_once = u128::from((self.at_once)(terms).max(1));
         let accruing = u128::from(terms.count) * late;
         let held_back = accruing.div_ceil(period).min(at_once - 1);

@@ -17,7 +17,7 @@ impl InHours {
         InHours { hours, wall }
     }
 
-    /// The same hours, once the clock on the wall has been set.
+    /// The same hours, once the wall clock has been set.
     pub fn set_wall(&mut self, wall: Wall) {
         self.wall = wall;
     }

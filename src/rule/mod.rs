@@ -1,5 +1,4 @@
-//! The rules, one a file: all that is known of an algorithm. To add one, add its file and its script, and name it
-//! below.
+//! The rules, one a file: all that is known of an algorithm. To add one, add its file and script, and name it below.
 //!
 //! A [`Rule`] is arithmetic over its terms and a small state, which is all zeros as long as nothing was released.
 //!
@@ -180,8 +179,7 @@ pub trait Rule: Clone + 'static {
     fn note_evicted(&self, _evicted: &mut Self::State, _state: &Self::State) {}
 
     /// The end of an answer that allows a release at `at`, as long as nothing is committed: from then on it may be
-    /// refused again, so it is asked again. `None` if the answer stands for ever. A rule whose answers end does not
-    /// accrue.
+    /// refused again, so it is asked again. `None` if the answer stands for ever, as those of a rule that accrues do.
     fn closes(&self, _at: Time) -> Option<Time> {
         None
     }

@@ -5,8 +5,7 @@ use crate::time::{Civil, Time, Wall, Zone};
 /// A release, as one limit is asked for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// The instant at which the item became next in line: its arrival, or the release before it in its lane if that was
-    /// later.
+    /// The later of the item's arrival and the release before it in its lane: it became next in line then.
     pub since: Time,
     /// Its charge. Never 0: an item that costs nothing does not ask.
     pub cost: u64,

@@ -180,7 +180,7 @@ impl Booked {
 
     /// Notes that no slot for this claim is free before `at`, nor was one at `now`.
     pub(super) fn refuse_until(&mut self, now: Time, key: &Key, costs: &[u64], at: Time) {
-        // Who arrived before that may still be judged, but not for long.
+        // An item that arrived before that may still be judged, but not for long.
         self.refused.retain(|at| at.saturating_add(SECOND) > now);
         self.refused.insert(key, &costs.into(), at);
     }

@@ -80,8 +80,7 @@ pub struct Answer {
 /// The costs of releases that were over later than their slots were good.
 ///
 /// Slots that were booked before such a release was reported may be too close to it. Each process that holds some gives
-/// up the first of them, until they cost as much: where the late release took the place of a later one, no window has
-/// more.
+/// up the first of them, until they cost as much: no window has more if the late release replaces a later one.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Overruns {
     /// Their sum for each limit, since the state began.

@@ -100,8 +100,7 @@ impl Orders {
         NextOrder::Ask(Order { waits: self.waits, turn, ..Order::new(key.clone(), &**costs, lacking) })
     }
 
-    /// Slots that were booked long ago may be too close to what was overrun since: it is asked again before they are
-    /// used.
+    /// Slots that were booked long ago may be too close to a later overrun: asks about those before they are used.
     fn check(&mut self, now: Time, demand: &Demand, held: Held) -> NextOrder {
         let Some((first, heard)) = held.first.zip(held.heard) else { return NextOrder::Nothing };
         let is_fresh = first.since(heard) <= self.lead().saturating_mul(2);

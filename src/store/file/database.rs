@@ -147,8 +147,7 @@ impl Database {
         owner != self.owner && owner::has_ended(&self.file, owner)
     }
 
-    /// Begins to write, under its lock; `None` if it is not in its place any more, with all that SQLite keeps beside
-    /// it.
+    /// Begins to write, under its lock; `None` if any file of the state is not in its place any more.
     pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
         self.is_good.set(false);
         // Before it is looked for: a log that is removed in between is not cut.

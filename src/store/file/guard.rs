@@ -25,7 +25,7 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     // Before it is opened, as to open a device may have consequences.
     check(path)?;
-    // Whatever it may have become since, it is not waited for.
+    // It may have become a pipe since: nobody waits for one.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let opened = present(OpenOptions::new().read(true).write(true).custom_flags(flags).open(path));
     let Some(file) = opened.or_failed(path, "cannot open it")? else { return Ok(None) };

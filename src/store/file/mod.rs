@@ -237,8 +237,7 @@ impl FileStore {
         Ok(Some(answer))
     }
 
-    /// Goes by what the clock on the wall shows, which is read first: then it is not believed to be ahead. Returns the
-    /// time.
+    /// Goes by the wall clock, which is read first: then it is not believed to be ahead. Returns the time.
     fn follow_wall(&mut self) -> Time {
         let shown = shown();
         let now = (self.clock)();

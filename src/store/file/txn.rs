@@ -133,8 +133,7 @@ impl<'a> StateTxn<'a> {
         Ok(answer)
     }
 
-    /// Takes back slots, as [`Store::give_back`](crate::store::Store::give_back) does, unless they are taken back
-    /// already.
+    /// Takes back slots that are not yet, as [`Store::give_back`](crate::store::Store::give_back) does.
     pub(super) fn give_back(&mut self, order: &Order, owner: Owner, slots: &[Time]) -> Result<()> {
         let mut ledger = self.take_ledger()?;
         let slots = ledger.owned.remove(owner, &order.costs, slots);
@@ -142,8 +141,7 @@ impl<'a> StateTxn<'a> {
         self.keep(ledger)
     }
 
-    /// The end of the hold of all keys. Once that is over, it is forgotten: after a restart nobody would know that it
-    /// is.
+    /// The end of the hold of all keys. Once over, it is forgotten: after a restart nobody would know that it is over.
     fn hold_of_all(&mut self) -> Result<Option<Time>> {
         let until = self.header.hold.in_force(self.now);
         if until.is_none() && self.header.hold != Hold::default() {

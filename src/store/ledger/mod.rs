@@ -28,8 +28,7 @@ use crate::time::{SECOND, Time, Wall};
 /// Nobody is told to ask again sooner than after this.
 const PAUSE: u64 = SECOND / 1000;
 
-/// Slots that are further ahead than this number of nanoseconds are given out a few at a time: others were booked
-/// before.
+/// Slots that are more nanoseconds ahead than this are given out a few at a time: others were booked before.
 pub(super) const NEAR: u64 = SECOND / 10;
 
 /// The last turn is this number of horizons ahead.
@@ -113,7 +112,7 @@ impl BookingRules {
         BookingRules { policy, rules }
     }
 
-    /// Goes by what the clock on the wall shows now.
+    /// Goes by what the wall clock shows now.
     pub fn set_wall(&mut self, wall: Wall) {
         if self.policy.quotas.iter().any(|quota| quota.hours.is_some()) {
             self.rules = self.policy.quotas.iter().map(|quota| quota.rule(wall)).collect();
@@ -312,7 +311,7 @@ impl BookingRules {
             overruns.until = overruns.until.max(over.saturating_add(matters_for));
         }
         ledger.newest = at;
-        // Those who hold them may give them up: then nobody is to have them.
+        // Their holders may give them up: then nobody is to have them.
         ledger.owned.forget(ledger.overruns.until);
         unlogged.record(log)?;
         self.forget(ledger, log)

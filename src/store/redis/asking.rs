@@ -15,8 +15,7 @@ use crate::config::Server;
 use crate::store::Order;
 use crate::time::Time;
 
-/// If slots are good for less than this, it matters that a server that has slept takes some tenths of a millisecond
-/// longer.
+/// If slots are good for less than this, the tenths of a millisecond matter that a server takes to wake up.
 pub(super) const SHORT: u64 = 5_000_000;
 
 /// The answer for a name when nothing is booked.

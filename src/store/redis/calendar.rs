@@ -11,8 +11,7 @@ use crate::time::Civil;
 /// Numbers for the scripts, in microseconds since 1970; none, if a limit does not go by the calendar.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct ScriptCalendar {
-    /// The time from its beginning until a period opens, that from its closing until its end, and the beginnings of
-    /// periods.
+    /// The time from a period's beginning to its opening, that from its closing to its end, and the beginnings of all.
     pub(super) periods: String,
     /// The time that the last slot is before the hours, the first and last instant that is covered, and the beginning
     /// and end of each of the hours.

@@ -250,7 +250,7 @@ impl Halt {
             && match (self.share, all) {
                 (Share::Count(least), _) => count >= least,
                 (Share::Percent(percent), Some(all)) => is_share(all, percent),
-                // As GNU parallel: one of one is no trend. All of what has ended has.
+                // As GNU parallel: one of one is no trend. And all that have ended are done.
                 (Share::Percent(percent), None) => {
                     self.on != HaltOn::Done && ended >= 3 && is_share(ended, percent)
                 }

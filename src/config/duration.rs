@@ -58,8 +58,7 @@ pub fn format_duration(nanos: u64) -> String {
     text.replace(' ', "")
 }
 
-/// Writes nanoseconds for people, in one number up to a minute: `996.525ms`. What is cut off is less than a thousandth
-/// of the unit.
+/// Writes nanoseconds for people, in one number up to a minute, less up to a thousandth of its unit: `996.525ms`.
 pub fn rounded_duration(nanos: u64) -> String {
     let (unit, name) = match nanos {
         0..1_000 => return format!("{nanos}ns"),

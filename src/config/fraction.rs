@@ -19,7 +19,7 @@ pub(super) fn exact(count: u128, scale: u128, period: u64) -> Option<Fraction> {
 /// whole number would let nearly twice as many go in one period. Beyond that, the count is as low as can be.
 pub(super) fn round_down(count: u128, scale: u128, period: u64) -> Option<Fraction> {
     let (most, span) = with_enough_digits(count, scale, period)?;
-    // A tenth of what is allowed is left for digits that were cut off.
+    // A tenth of the tolerance is left for digits that were cut off.
     let least = most - most / 10u128.pow(16) * 9;
     let (count, nanos) = simplest_between((least, span), (most, span));
     let times = u128::from(period).div_ceil(nanos);

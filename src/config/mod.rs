@@ -253,7 +253,7 @@ pub enum Verb {
 pub enum Report {
     /// Errors only.
     Quiet,
-    /// Errors, and what was not released.
+    /// Errors, and items that were not released.
     Normal,
     /// The limits at the start and a summary at the end as well.
     Verbose,

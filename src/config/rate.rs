@@ -50,7 +50,7 @@ pub struct Defaults {
 pub struct Rate {
     /// N: the cost per period. 0 pauses: only in a file, or with `during=`.
     pub count: u64,
-    /// P in nanoseconds, without the margin. 0 if it is about what is running.
+    /// P in nanoseconds, without the margin. 0 with [`CountFrom::Running`].
     pub period: u64,
     /// The rule.
     pub algorithm: Algorithm,

@@ -14,7 +14,7 @@ use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
 use crate::time::{Hours, SECOND, Week, Zone};
 
-/// A RATE as it was written: what it leaves out is `None`.
+/// A RATE as it was written: options that it leaves out are `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateText {
     amount: Amount,
@@ -125,7 +125,7 @@ impl RateText {
         self.algorithm.unwrap_or(default)
     }
 
-    /// Fills in what was left out.
+    /// Fills in the options that were left out.
     ///
     /// # Errors
     /// A burst on an algorithm that has none, a period that the margin makes too long, or `only=` with no key.

@@ -65,7 +65,7 @@ impl Template {
     /// Checks that it is clear what stands where if there are several items.
     ///
     /// # Errors
-    /// There is more in an argument than what is selected.
+    /// An argument has more in it than a part or the number of an item.
     pub fn check_batches(&self) -> Result<()> {
         for arg in self.args.iter().filter(|arg| arg.len() > 1) {
             let name = arg.iter().find_map(|piece| match piece {

@@ -39,7 +39,7 @@ impl Bucket {
     /// The level at `now`, while `ask` has been waiting since it became next in line; and what is owed. One of the two
     /// is 0.
     ///
-    /// Only what was released too early, as an audit finds it, leaves a debt.
+    /// Only releases that were too early, as an audit finds them, leave a debt.
     fn level_for(&self, lacking: &Lacking, now: Time, ask: Ask) -> (u128, u128) {
         let since = ask.since.max(lacking.at);
         let (lack, accrued) = (self.lack(lacking, since), self.accrued(now.since(since)));
@@ -133,7 +133,7 @@ impl Rule for Bucket {
     fn carry_over(&self, lacking: &mut Lacking, new: &Self, now: Time, _: Option<Time>) {
         let now = now.max(lacking.at);
         let level = self.full().saturating_sub(self.lack(lacking, now));
-        // What is in the bucket stays in it: whole units exactly, and the rest of one rounded down.
+        // The level stays: whole units exactly, and the rest of one rounded down.
         let (units, rest) = (level / self.grains(1), level % self.grains(1));
         let level = units * new.grains(1) + rest * u128::from(new.terms.period) / self.grains(1);
         let full = new.grains(new.terms.burst);

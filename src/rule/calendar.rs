@@ -190,7 +190,7 @@ impl Rule for Calendar {
         };
     }
 
-    /// A period that has a margin before its end; otherwise what is allowed in it is allowed in the next one, too.
+    /// The end of the period less its margin. Without a margin, a release that is allowed in one is so in the next.
     fn closes(&self, at: Time) -> Option<Time> {
         let end = |at| self.civil.around(self.zone, at).end - self.margin;
         (self.margin > 0).then(|| self.wall.when(end(self.wall.nanos(at)))).flatten()
@@ -333,7 +333,7 @@ mod tests {
         limiter.instants(&[5, 6]);
         limiter.retune(7, terms(4, DAY, "UTC"));
         assert_eq!(limiter.instants(&[7, 8, 9]), [7, 8, DAY]);
-        // What was used of the day before belongs in the week, too, and how much that was is not known any more.
+        // The use of the day before belongs in the week, too, and is not known any more.
         limiter.retune_after(Some(DAY), DAY + 1, terms(9, 7 * DAY, "UTC"));
         assert_eq!(limiter.instants(&[DAY + 2]), [4 * DAY]);
         limiter.retune(4 * DAY + 1, terms(9, DAY, "UTC"));

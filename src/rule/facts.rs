@@ -54,7 +54,7 @@ pub struct Stairs {
 /// Stairs of one that are shorter than this, in nanoseconds, are not drawn, and would not be whole numbers.
 const SHORTEST: u64 = 1000;
 
-/// A period of the calendar is shorter than this number of what it is called.
+/// A period of the calendar is shorter than this number of times its nominal length.
 const LONGER: u64 = 2;
 
 impl Facts {

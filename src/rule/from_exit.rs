@@ -16,7 +16,7 @@ pub struct FromExit<R> {
 #[derive(Clone, Debug, Default)]
 pub struct Running<S> {
     finished: S,
-    /// The sum of the costs of what is running.
+    /// The sum of the costs of running releases.
     in_flight: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The sliding window log: an exact record of what was released in the last period.
+//! The sliding window log: an exact record of the releases in the last period.
 
 use std::collections::VecDeque;
 

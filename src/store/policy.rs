@@ -113,7 +113,7 @@ impl Policy {
     /// Checks that slots are possible at all.
     ///
     /// # Errors
-    /// Periods of the calendar that are shorter than what has to be kept free at their ends.
+    /// Periods of the calendar that are shorter than the time to be kept free at their ends.
     pub fn check(&self) -> Result<()> {
         for quota in self.quotas.iter().filter(|quota| quota.algorithm.facts().takes(Extra::Zone)) {
             let free = quota.margin.saturating_mul(2).saturating_add(self.deadline);

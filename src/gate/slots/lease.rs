@@ -162,7 +162,7 @@ mod tests {
             (0, 9, 7, &[], &[5, 6, 20]),
             (0, 1, 0, &[6, 20], &[5]),
             (0, 0, 0, &[5, 6, 20], &[]),
-            // What has begun is of no use to others.
+            // A slot that has begun is of no use to others.
             (5, 0, 0, &[6, 20], &[5]),
             // An item has to wait for longer than the first two are good.
             (0, 9, 10, &[5, 6], &[20]),

@@ -28,7 +28,7 @@ pub struct Order {
     pub key: Key,
     /// The charge of each limit of the policy for one release. At least one is not 0.
     pub costs: Box<[u64]>,
-    /// The number of slots that are of use. With 0, it is only asked what has been overrun.
+    /// The number of slots that are of use. With 0, it only asks for overruns.
     pub count: u64,
     /// Slots to come are of use, too. If not, none is booked that is not free at once.
     pub waits: bool,

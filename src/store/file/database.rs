@@ -47,7 +47,7 @@ pub(super) struct Database {
     pub(super) owner: Owner,
     /// It was found good when it was last looked at. If not, it is left as it is.
     pub(super) is_good: Cell<bool>,
-    /// Of the directory, while the connection is closed: SQLite removes by name what is beside the database.
+    /// Of the directory, while the connection is closed: SQLite removes the files beside the database by name.
     closes: Option<Lock>,
 }
 
@@ -64,8 +64,8 @@ impl Database {
         }
     }
 
-    /// Opens a file that is a state; `None` if it is not in its place any more. Then what is beside it is of another
-    /// one: whoever took it for that of this one would remove it at the first booking.
+    /// Opens a file that is a state; `None` if it is not in its place any more. Then the files beside it are those of
+    /// another one: whoever took them for those of this one would remove them at the first booking.
     pub(super) fn open(path: PathBuf, file: File, setting: &Setting) -> Result<Option<Self>, StoreError> {
         if !is_in_place(&path, &file)? {
             return Ok(None);
@@ -73,7 +73,7 @@ impl Database {
         recognised(&path, &file)?.map_err(|flaw| unusable(&path, flaw))?;
         guard_companions(&path)?;
         let file = Arc::new(file);
-        // Two who open it at once would each leave it to the other to notice what was lost of the log. Whoever keeps it
+        // Of two who open it at once, each would leave it to the other to notice a loss of the log. Whoever keeps it
         // locked has opened it, and will notice.
         let quiet = Lock::unless_kept(&path, &file)?;
         let before = open_index(&path)?;

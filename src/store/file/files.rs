@@ -51,8 +51,8 @@ pub(super) fn guard_companions(path: &Path) -> Result<(), StoreError> {
     companions(path).iter().try_for_each(|path| guard::check(path))
 }
 
-/// While a state is opened, nobody creates or removes one in its directory, or what is beside one: that of a state
-/// which was removed could be that of the next one by then.
+/// While a state is opened, nobody creates or removes one in its directory, or the files beside one: those of a state
+/// which was removed could be those of the next one by then.
 pub(super) fn lock_directory(directory: &Path, patience: Duration, how: TryLock) -> Result<Lock, StoreError> {
     let own = File::open(directory).or_failed(directory, "cannot open it")?;
     Lock::within(patience, directory, &Arc::new(own), how, drop)

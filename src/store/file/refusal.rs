@@ -35,7 +35,7 @@ pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 
 /// Names the file that an error is about.
 pub(super) trait About<T> {
-    /// SQLite objects, or what it has found cannot be; unless it is told already.
+    /// For an error of SQLite, or of a row that cannot be. A [`StoreError`] stays as it is.
     fn about(self, path: &Path) -> Result<T, StoreError>;
 }
 
@@ -46,7 +46,7 @@ impl<T, E: Into<Error>> About<T> for Result<T, E> {
     }
 }
 
-/// Names the file that a call of the system failed for, and what it was to do.
+/// Names the file that a system call failed for, and its purpose.
 pub(super) trait OrFailed<T> {
     fn or_failed(self, path: &Path, what: &str) -> Result<T, StoreError>;
 }

@@ -2,7 +2,7 @@
 
 const SLOTS: u16 = 16384;
 
-/// By what is in braces, if there is something; otherwise by all of it.
+/// By the part of the key in braces, if it is not empty; otherwise by all of it.
 pub(super) fn hash_slot(key: &[u8]) -> u16 {
     let position = |bytes: &[u8], wanted| bytes.iter().position(|&byte| byte == wanted);
     let tag = position(key, b'{').map(|open| &key[open + 1..]);

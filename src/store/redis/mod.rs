@@ -154,7 +154,7 @@ impl RedisStore {
             let checked = self.name.check(&mut self.asker, &mut self.shared_policy, whole, patience);
             let held = self.name.held(whole, &self.asker.now).map(|_| Order { count: 0, ..whole.clone() });
             let order = held.as_ref().unwrap_or(whole);
-            // What is given back is given back once.
+            // Slots are given back once.
             let given_back = mem::take(&mut given);
             let asked = match checked.and_then(|()| self.ask(order, &given_back, patience)) {
                 Err(ServerFailure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {

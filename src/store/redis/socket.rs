@@ -52,7 +52,7 @@ impl Socket {
             .map_err(|error| ServerFailure::of_connecting(&error))
     }
 
-    /// Over what is open already.
+    /// Over a socket that is open already.
     pub(super) fn over(inner: socket2::Socket, until: Instant) -> Self {
         Socket { inner, until, left: LONGEST_ANSWER }
     }

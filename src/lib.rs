@@ -66,6 +66,10 @@
 // What only the program uses.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
 
+// Some of what tests use is that of `tests/it`.
+#[cfg(test)]
+extern crate self as throttle;
+
 #[cfg(feature = "cli")]
 pub mod audit;
 pub mod charge;

@@ -30,6 +30,7 @@ mod limit_changes;
 mod limit_files;
 mod limits;
 mod manual;
+mod memory_store;
 mod metrics;
 mod mistakes;
 mod nginx;

@@ -6,9 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use throttle::charge::Key;
-use throttle::store::{FileStore, MemoryStore, Order, Policy, RedisStore, Slot, Store};
+use throttle::store::{FileStore, Order, Policy, RedisStore, Slot, Store};
 use throttle::time::Time;
 
+use crate::memory_store::MemoryStore;
 use crate::redis::client::{PATIENT, now, policy};
 use crate::redis::server::RedisServer;
 use crate::support::Directory;

@@ -10,7 +10,7 @@ use super::*;
 use crate::charge::Key;
 use crate::gate::{Limiter, Single};
 use crate::rule::{Algorithm, Extra, NamedRule, Rule as _, Sliding, Terms, Verdict, Visitor};
-use crate::store::memory::MemoryLog;
+use crate::store::memory_store::MemoryLog;
 
 /// Calls `check` with random numbers, over and over; says which they were if it fails.
 pub(super) fn for_each_seed(count: u64, check: impl Fn(&mut Rng)) {

@@ -63,7 +63,7 @@ impl Target {
     }
 
     /// Whether something can be written, or its failure be told, within `timeout`.
-    fn is_writable(self, timeout: PollTimeout) -> nix::Result<bool> {
+    pub(crate) fn is_writable(self, timeout: PollTimeout) -> nix::Result<bool> {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let fd = if self == Target::Stdout { stdout.as_fd() } else { stderr.as_fd() };
         match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], timeout) {

@@ -1,4 +1,4 @@
-//! How much per how long: `10/s`, `1.5/s`, `100/2m`, `60rpm`, `10 per second`.
+//! A count for each period: `10/s`, `1.5/s`, `100/2m`, `60rpm`, `10 per second`.
 
 use anyhow::{Context, Error, Result, bail, ensure};
 
@@ -7,19 +7,19 @@ use super::fraction::{exact, round_down};
 use super::quantity::{parse_count, parse_scaled};
 
 /// A count for each period. The count may be 0.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Amount {
     pub(super) count: u64,
-    /// In nanoseconds. For what is running, there is none: it is 0.
+    /// In nanoseconds; 0 with `is_running`, which has none.
     pub(super) period: u64,
     pub(super) is_running: bool,
-    /// What was written, if this is a little less: that has too many decimals.
+    /// The text as written, if it has too many decimals to be met exactly: this is a little less.
     pub(super) rounded_from: Option<String>,
-    /// What the user may not have meant.
+    /// Says that the user may have meant something else, and how to write that.
     pub(super) warning: Option<String>,
 }
 
-/// In place of a period: how many may run, not how many may start.
+/// In place of a period: the count is of commands that run, not of starts.
 pub(super) const RUNNING: &str = "running";
 
 /// Units of a rate that are written in one word, and their periods.
@@ -27,21 +27,12 @@ const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rp
 
 impl Amount {
     /// Reads one exactly, `1.5/s` as 3 for each 2 s; with decimals that are too many for that, rounded down.
-    ///
-    /// # Errors
-    /// What of it is wrong.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let Some((number, period)) = split(text).filter(|(_, period)| !period.is_empty()) else {
             bail!("a rate says per what");
         };
         if period == RUNNING {
-            return Ok(Amount {
-                count: parse_count(number)?,
-                period: 0,
-                is_running: true,
-                rounded_from: None,
-                warning: None,
-            });
+            return Ok(Amount { count: parse_count(number)?, is_running: true, ..Amount::default() });
         }
         let (digits, scale) = parse_scaled(number)?;
         ensure!(digits / scale <= u64::MAX.into(), "too large, the most is 2^64-1");
@@ -56,7 +47,7 @@ impl Amount {
     }
 }
 
-/// A period of months may have been meant as one of minutes: what to write then, after `before`.
+/// A period of months may have been meant as one of minutes: says what to write then, after `before`.
 fn month_warning(text: &str, period: &str, nanos: u64, before: &str) -> Option<String> {
     let (month, minutes) = (format_duration(nanos), period.replace('M', "m"));
     has_month(period).then(|| {
@@ -76,7 +67,7 @@ fn parse_period(text: &str) -> Result<u64> {
     if text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return parse_duration(text);
     }
-    // Not the error of what is parsed, which was not typed.
+    // The error of `1{text}` would quote what nobody typed.
     parse_duration(&format!("1{text}"))
         .map_err(|_| Error::msg(format!("'{text}' is not a period such as s, 2m or 500ms")))
 }
@@ -86,7 +77,7 @@ fn parse_period(text: &str) -> Result<u64> {
 pub struct Period {
     /// In nanoseconds.
     pub nanos: u64,
-    /// What the user may not have meant.
+    /// As [`Amount::warning`].
     pub(super) warning: Option<String>,
 }
 

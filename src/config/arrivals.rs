@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::selector::Selector;
 
-/// Where the time stamp of a record is, and what it is short of.
+/// Where the time stamp of a record is, and how to read one that leaves out its zone or year.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Arrivals {
     /// The part that holds it. Without it, the first field; in a log of jobs, the start of the job.
@@ -17,11 +17,11 @@ pub struct Arrivals {
     pub zone: Option<TimeZone>,
     /// The year of the first stamp, if stamps name none.
     pub year: Option<u16>,
-    /// How far stamps may be out of order, in nanoseconds.
+    /// The most nanoseconds by which stamps may be out of order.
     pub unsorted: Option<u64>,
 }
 
-/// What may follow the selector. A regular expression may contain commas, but hardly these.
+/// The options that may follow the selector. A regular expression may contain commas, but hardly these.
 const ZONE: &str = "tz=";
 const YEAR: &str = "year=";
 
@@ -41,7 +41,7 @@ impl FromStr for Arrivals {
     }
 }
 
-/// What stands before the last option, if anything does, the option's name, and its value.
+/// The text before the last option, if there is any, the option's name, and its value.
 fn last_option(text: &str) -> Option<(Option<&str>, &'static str, &str)> {
     let found = [ZONE, YEAR].into_iter().filter_map(|name| {
         let after_comma = |at: &usize| *at == 0 || text[..*at].ends_with(',');
@@ -57,8 +57,6 @@ fn parse_year(text: &str) -> Result<u16> {
     year.with_context(|| format!("'{text}' is not a year from 1970 to 2554, such as year=2024"))
 }
 
-static PARSER: DateTimeParser = DateTimeParser::new();
-
 /// `UTC`, `+01:00`, `local`, or a name of the time zone database.
 fn parse_zone(name: &str) -> Result<TimeZone> {
     match name {
@@ -66,7 +64,7 @@ fn parse_zone(name: &str) -> Result<TimeZone> {
         "local" => Ok(TimeZone::system()),
         _ => {
             ensure!(!name.is_empty(), "a time zone is needed, such as tz=Europe/Berlin");
-            PARSER.parse_time_zone(name).ok().with_context(|| {
+            DateTimeParser::new().parse_time_zone(name).ok().with_context(|| {
                 format!("no time zone '{name}': there are UTC, local, +01:00 and names such as Europe/Berlin")
             })
         }

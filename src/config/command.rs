@@ -1,4 +1,4 @@
-//! How commands are run.
+//! Commands: their place for items, output, input, retries and log.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -13,32 +13,32 @@ use super::selector::Selector;
 use super::template::Template;
 use crate::time::SECOND;
 
-/// How commands are run.
+/// The command that is run for each release.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
     /// The command and its arguments, with places for items.
     pub template: Template,
-    /// How many run at once at most.
+    /// The most that run at once.
     pub jobs: NonZeroUsize,
-    /// What becomes of their output.
+    /// Where their output goes, and in which order.
     pub output: Output,
-    /// What they get as stdin.
+    /// The source of their stdin.
     pub stdin: Feed,
     /// Each is printed before it runs.
     pub trace: bool,
-    /// How long each may run, in nanoseconds.
+    /// The longest that each may run, in nanoseconds.
     pub timeout: Option<u64>,
-    /// What happens when one fails.
+    /// Further attempts after a failure.
     pub retry: Retry,
-    /// When failures end the run.
+    /// Ends of commands, beside an exit with 255, that end the run.
     pub halt: Option<Halt>,
     /// Where their ends are noted.
     pub log: Option<PathBuf>,
     /// The format of a new log.
     pub log_format: Option<LogFormat>,
-    /// What stands before each line of their output.
+    /// Printed before each line of their output.
     pub tag: Option<Tag>,
-    /// Which items that the log has are not run again.
+    /// The items in the log that are not run again; without it, all are.
     pub resume: Option<Resume>,
 }
 
@@ -49,13 +49,13 @@ pub struct Once {
     pub command: Vec<OsString>,
     /// It is printed before it runs.
     pub trace: bool,
-    /// What it costs each limit that says nothing else.
+    /// Its cost under each limit without a `cost=`.
     pub cost: Option<u64>,
-    /// How long to wait, in nanoseconds.
+    /// The longest wait, in nanoseconds.
     pub max_wait: Option<u64>,
 }
 
-/// How a log of commands is written.
+/// The format of a log of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LogFormat {
     /// As tab-separated values, with a header.
@@ -83,10 +83,10 @@ impl Named for Resume {
         &[("unfinished", Resume::Unfinished), ("new", Resume::New)];
 }
 
-/// What becomes of the output of commands.
+/// Where the output of commands goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// It is ours, and may mix.
+    /// To our own stdout, which they inherit: that of several may mix.
     Shared,
     /// It is printed line by line, as it comes.
     Lines,
@@ -96,12 +96,12 @@ pub enum Output {
     InOrder,
 }
 
-/// What stands before each line of a command's output.
+/// Text before each line of a command's output.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Tag {
     /// Its item.
     Item,
-    /// What is selected from its item.
+    /// The selected part of its item.
     Selected(Selector),
 }
 
@@ -113,7 +113,7 @@ impl FromStr for Tag {
     }
 }
 
-/// What commands get as stdin.
+/// The stdin of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Feed {
     /// Nothing: `/dev/null`.
@@ -124,12 +124,12 @@ pub enum Feed {
     Items,
 }
 
-/// What happens when a command fails, or asks for a hold.
+/// The answer to a command that fails, or asks for a hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retry {
-    /// How often it is tried again.
+    /// The most attempts after the first one.
     pub times: u64,
-    /// How long to wait before.
+    /// The wait before each, and the exit codes that are worth one. Without it, no wait, and all codes but 255.
     pub backoff: Option<Backoff>,
     /// The longest hold, in nanoseconds, whatever a server asks for.
     pub max_hold: u64,
@@ -141,10 +141,10 @@ impl Default for Retry {
     }
 }
 
-/// How long to wait before an item is tried again.
+/// The wait before an item is tried again, drawn from a range that grows with each attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Backoff {
-    /// The exit codes that are worth another try; all, if there are none.
+    /// The exit codes that are worth another try; if there are none, all but 255.
     pub codes: Vec<i32>,
     /// The shortest wait, in nanoseconds.
     pub least: u64,
@@ -172,14 +172,14 @@ fn parse_code(text: &str) -> Result<i32> {
     code.map(i32::from).context("exit codes are numbers from 1 to 255, as in 22,75=1s..5m")
 }
 
-/// When ends of commands end the run.
+/// Ends the run once enough items have ended in some way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Halt {
     /// Running commands are ended as well.
     pub now: bool,
     /// Which items count.
     pub on: HaltOn,
-    /// How many it takes.
+    /// The number of them that it takes.
     pub share: Share,
 }
 
@@ -199,7 +199,7 @@ impl Named for HaltOn {
         &[("fail", HaltOn::Failed), ("success", HaltOn::Succeeded), ("done", HaltOn::Done)];
 }
 
-/// How many items.
+/// A number of items, absolute or relative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Share {
     /// This number of items.
@@ -236,8 +236,8 @@ impl FromStr for Halt {
 }
 
 impl Halt {
-    /// Whether an item that `has_failed`, or has not, makes it time: with it, `failed` of the `ended` items have
-    /// failed, of `all` if that is known.
+    /// True if the run ends with an item that `has_failed`, or has not: with it, `failed` of the `ended` items have
+    /// failed, of `all` if that number is known.
     pub fn is_reached(self, has_failed: bool, failed: u64, ended: u64, all: Option<u64>) -> bool {
         let (counts, count) = match self.on {
             HaltOn::Failed => (has_failed, failed),

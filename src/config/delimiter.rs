@@ -1,4 +1,4 @@
-//! What ends a record.
+//! Delimiters of records, with escapes.
 
 use anyhow::{Context, Result, bail, ensure};
 

@@ -47,7 +47,7 @@ fn parse_long(text: &str) -> Option<u128> {
     Some(digits.checked_mul(unit)?.div_ceil(10u128.pow(decimals)))
 }
 
-/// Whether a duration has months written as `M`, which may have been meant as minutes.
+/// True of a duration with months written as `M`, which may have been meant as minutes.
 pub(super) fn has_month(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|unit| unit == "M")
 }

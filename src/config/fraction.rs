@@ -1,6 +1,6 @@
 //! Rates as fractions of whole numbers.
 
-/// How many digits of a rate are enough to round it: with one less, the last one may be more than 1e-17 of it.
+/// Digits of a rate that are enough to round it: with one less, the last one may be more than 1e-17 of it.
 const DIGITS: u32 = 18;
 
 /// A count, and the nanoseconds in which it is reached.

@@ -37,7 +37,7 @@ impl std::str::FromStr for Source {
 pub struct LimitOptions {
     /// Where they come from; at least one.
     pub sources: Vec<Source>,
-    /// What they are where they do not say.
+    /// The options of limits that leave them out.
     pub defaults: Defaults,
 }
 
@@ -65,7 +65,7 @@ impl LimitOptions {
         self.rates().map(|rate| rate.resolve(&self.defaults)).collect()
     }
 
-    /// Whether one with a burst is among them, or may be in a file.
+    /// True if a limit with a burst is among them, or may be in a file.
     pub fn may_have_burst(&self) -> bool {
         self.sources.iter().any(|source| match source {
             Source::Rate(rate) => rate.algorithm(&self.defaults).facts().takes(Extra::Burst),
@@ -73,12 +73,12 @@ impl LimitOptions {
         })
     }
 
-    /// Whether one that does not come from a file counts commands until they exit.
+    /// True if one that does not come from a file counts commands until they exit.
     pub fn count_exits(&self) -> bool {
         self.rates().any(RateText::counts_exits)
     }
 
-    /// What the user may not have meant, in limits that do not come from files.
+    /// Warnings of limits, not in files, that the user may not have meant as they are read.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.rates().filter_map(RateText::warning)
     }

@@ -1,4 +1,4 @@
-//! What the command line means: comparable, printable, and with nothing of the parser in it.
+//! The meaning of the command line: comparable, printable, and with nothing of the parser in it.
 
 mod amount;
 mod arrivals;
@@ -40,7 +40,7 @@ pub use limit_count::parse_limit_count;
 pub use limits::{LimitOptions, Source};
 pub use named::Named;
 pub use plan::Plan;
-pub use quantity::{parse_count, parse_decimal, parse_size};
+pub use quantity::{parse_count, parse_size};
 pub use rate::{CountFrom, Defaults, Rate, Start, keys};
 pub use rate_text::RateText;
 pub use selector::Selector;
@@ -56,25 +56,25 @@ use crate::time::Time;
 /// A whole run, as it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// What limits the releases.
+    /// The limits on releases, which may be in files.
     pub limits: LimitOptions,
     /// Where limits are kept that are shared with other runs.
     pub shared: Option<Shared>,
-    /// What happens to an item that cannot go at once.
+    /// The fate of an item that cannot go at once.
     pub on_limit: OnLimit,
-    /// How items wait.
+    /// The order, number and time in which items wait.
     pub queue: QueueOptions,
     /// Where items come from.
     pub input: InputOptions,
-    /// How many items make one release.
+    /// The number of items in one release.
     pub batch: BatchSize,
-    /// What a release does.
+    /// The effect of a release.
     pub action: Verb,
-    /// How much is told on stderr.
+    /// The amount of messages on stderr.
     pub report: Report,
-    /// Whether progress is shown.
+    /// Shows progress on stderr; without it, none.
     pub progress: Option<When>,
-    /// Whether the numbers at the end are told as JSON.
+    /// Prints the numbers at the end as JSON.
     pub as_json: bool,
     /// Where the numbers are kept up to date for Prometheus.
     pub metrics: Option<PathBuf>,
@@ -83,7 +83,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What the user may not have meant.
+    /// Warnings of what the user may not have meant.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
         self.limits.warnings().map(str::to_owned).chain(state)
@@ -99,10 +99,10 @@ impl Config {
     }
 }
 
-/// What is done with the state of shared limits instead of a run.
+/// An operation on the state of shared limits, instead of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Upkeep {
-    /// Makes it anew.
+    /// Forgets it, so that the next run begins a new one.
     Reset(Shared),
     /// Prints how much of it is used.
     Status(Shared),
@@ -117,19 +117,19 @@ pub enum Upkeep {
 pub struct InputOptions {
     /// Read instead of stdin.
     pub file: Option<PathBuf>,
-    /// What ends a record. Not empty.
+    /// Ends each record. Not empty.
     pub delimiter: Vec<u8>,
-    /// What separates the fields of a record; without it, runs of blanks.
+    /// Separates the fields of a record; without it, runs of blanks do.
     pub separator: Option<Vec<u8>>,
     /// The longest record allowed, in bytes without its delimiter.
     pub max_record: usize,
-    /// What is left out of it.
+    /// Blanks and blank items that are left out.
     pub cleaning: Cleaning,
-    /// What happens to an item that cannot be charged.
+    /// The fate of an item that cannot be charged.
     pub on_bad: OnBad,
 }
 
-/// What is left out of the input before anything else is done with it.
+/// Parts of the input that are left out before anything else is done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cleaning {
     /// White space around items.
@@ -138,13 +138,13 @@ pub struct Cleaning {
     pub skip_blank: bool,
 }
 
-/// What happens to an item without a cost, or with one that no limit ever admits.
+/// The fate of an item without a cost, or with one that no limit ever admits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnBad {
     /// It ends the input.
     #[default]
     Fail,
-    /// It is told like an item that failed, and not released.
+    /// It is reported like an item that failed, and not released.
     Skip,
 }
 
@@ -152,7 +152,7 @@ impl Named for OnBad {
     const NAMES: &'static [(&'static str, Self)] = &[("fail", OnBad::Fail), ("skip", OnBad::Skip)];
 }
 
-/// What happens to an item that cannot go at the instant of its arrival.
+/// The fate of an item that cannot go at the instant of its arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnLimit {
     /// It waits: shaping.
@@ -167,7 +167,7 @@ pub enum OnLimit {
 }
 
 impl OnLimit {
-    /// Whether an item goes at its arrival or not at all.
+    /// An item goes at its arrival or not at all.
     pub(crate) fn never_waits(self) -> bool {
         matches!(self, OnLimit::Drop | OnLimit::Fail)
     }
@@ -182,27 +182,29 @@ impl Named for OnLimit {
     ];
 }
 
-/// How items wait.
+/// The order, number and time in which items wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueOptions {
     /// In the order of the input, whatever their keys.
     pub in_order: bool,
     /// The most items that wait in lanes; then reading stops.
     pub lookahead: NonZeroU64,
-    /// For how many nanoseconds anything waits, at most.
+    /// The longest wait, in nanoseconds: of each item with [`OnLimit::Drop`] or [`OnLimit::Fail`], otherwise of the run
+    /// for its next release.
     pub max_wait: Option<u64>,
-    /// By how much each release is delayed.
+    /// A random delay of each release.
     pub jitter: Option<Jitter>,
     /// After this, nothing is released.
     pub until: Option<Until>,
 }
 
-/// How many items make one release.
+/// The number of items in one release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchSize {
     /// At most this number.
     pub items: NonZeroU64,
-    /// How long a batch that is not full waits for more, in nanoseconds from its first item's arrival.
+    /// Nanoseconds from its first item's arrival that a batch which is not full waits for more. Without it, a batch is
+    /// formed of what has arrived by the instant of its release.
     pub linger: Option<u64>,
 }
 
@@ -224,7 +226,7 @@ impl FromStr for BatchSize {
     }
 }
 
-/// What a release does.
+/// The effect of a release.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// Writes the items to stdout.
@@ -235,7 +237,7 @@ pub enum Verb {
     DryRun {
         /// Where a record says when it arrived. Without it, all arrive at 0.
         arrivals: Option<Arrivals>,
-        /// What the clock on the wall shows at its start, since 1970. Without it, arrivals tell, or it is now.
+        /// The wall clock at its start, since 1970. Without it, arrivals tell, or it is now.
         at: Option<Time>,
         /// The command that would be run, if any.
         run: Option<Box<Run>>,
@@ -246,7 +248,7 @@ pub enum Verb {
     Audit(Arrivals),
 }
 
-/// How much is told on stderr.
+/// The amount of messages on stderr.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
     /// Errors only.
@@ -257,7 +259,7 @@ pub enum Report {
     Verbose,
 }
 
-/// Whether progress is shown.
+/// The condition for showing progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// If stderr is a terminal.

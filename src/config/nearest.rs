@@ -1,4 +1,4 @@
-//! What a RATE should perhaps have been.
+//! Suggestions for a RATE that cannot be read.
 
 use anyhow::Error;
 
@@ -6,7 +6,7 @@ use super::amount::Amount;
 use super::duration::parse_duration;
 use super::quantity::{parse_count, parse_decimal};
 
-/// Adds to `error` what the RATE `text` should perhaps have been. What is suggested can be read, as `is_rate` says.
+/// Adds to `error` what `text` should perhaps have been. Only RATEs for which `is_rate` holds are suggested.
 pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool) -> Error {
     if let Some(rate) = in_bytes(text).filter(|rate| is_rate(rate)) {
         return Error::msg(format!("bytes are what items may cost: try {rate}"));
@@ -21,7 +21,6 @@ pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool)
     }
 }
 
-/// What may have been meant.
 fn candidates(text: &str) -> Vec<String> {
     let (digits, rest) = leading_number(text);
     let mut words = rest.rsplit(['/', ' ']).map(str::trim).filter(|word| !word.is_empty());
@@ -91,7 +90,7 @@ fn in_bytes(text: &str) -> Option<String> {
         _ => return None,
     };
     let number = if is_in_bits { eighth(&number)? } else { number };
-    let unit = unit.replace(['m'], "M").replace(['g'], "G").replace(['t'], "T");
+    let unit = unit.replace('m', "M").replace('g', "G").replace('t', "T");
     // A sliding window would never admit an item of more than N bytes.
     Some(format!("{number}{unit}/{period},cost=bytes,algo=bucket"))
 }
@@ -109,7 +108,7 @@ fn eighth(number: &str) -> Option<String> {
 mod tests {
     use crate::config::RateText;
 
-    /// What is typed, and what is suggested.
+    /// The text as typed, and the suggestion for it.
     #[test]
     fn what_is_suggested_can_be_read() {
         for (text, suggested) in [

@@ -1,32 +1,32 @@
-//! What the scheduler of a run goes by.
+//! The options that the scheduler needs.
 
 use super::{BatchSize, Cleaning, Config, OnBad, OnLimit, QueueOptions, Selector};
 
-/// What of the command line matters for when items go, but for the limits and for how commands end.
+/// The options that decide when items go, except for the limits and for how commands end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// What ends a record. Not empty.
+    /// As [`InputOptions::delimiter`](super::InputOptions::delimiter).
     pub delimiter: Vec<u8>,
-    /// What separates the fields of a record; without it, runs of blanks.
+    /// As [`InputOptions::separator`](super::InputOptions::separator).
     pub separator: Option<Vec<u8>>,
-    /// What is left out of a record.
+    /// As [`InputOptions::cleaning`](super::InputOptions::cleaning).
     pub cleaning: Cleaning,
-    /// What happens to an item that cannot be charged.
+    /// As [`InputOptions::on_bad`](super::InputOptions::on_bad).
     pub on_bad: OnBad,
-    /// How items wait.
+    /// As [`Config::queue`].
     pub queue: QueueOptions,
-    /// How many items make one release.
+    /// As [`Config::batch`].
     pub batch: BatchSize,
-    /// What happens to an item that cannot go at once.
+    /// As [`Config::on_limit`].
     pub on_limit: OnLimit,
-    /// What the command takes from each item.
+    /// The parts of each item that its command needs.
     pub selectors: Vec<Selector>,
-    /// Items are given to a command.
+    /// Items are given to a command, also in a dry run.
     pub has_command: bool,
 }
 
 impl Plan {
-    /// Of this command line.
+    /// The plan of a run.
     pub fn of(config: &Config) -> Self {
         let (input, command) = (&config.input, config.command());
         Plan {
@@ -42,17 +42,17 @@ impl Plan {
         }
     }
 
-    /// Whether items are told apart even if all are charged the same.
+    /// Items are told apart even if all are charged the same.
     pub(crate) fn goes_singly(&self) -> bool {
         self.queue.jitter.is_some() || self.on_limit != OnLimit::Wait || self.has_command
     }
 
-    /// For how many nanoseconds an item waits that never would otherwise.
+    /// Nanoseconds that each item may wait after its arrival, if it never would otherwise.
     pub(crate) fn wait_of_each(&self) -> Option<u64> {
         self.queue.max_wait.filter(|_| self.on_limit.never_waits())
     }
 
-    /// For how many nanoseconds the run waits for its next release, at most.
+    /// Nanoseconds that the run waits at most for its next release.
     pub(crate) fn wait_of_all(&self) -> Option<u64> {
         self.queue.max_wait.filter(|_| !self.on_limit.never_waits())
     }

@@ -49,11 +49,11 @@ pub fn parse_size(text: &str) -> Result<u64> {
     parse_count(text.strip_suffix('B').unwrap_or(text))
 }
 
-/// Parses an unsigned decimal exactly: all its digits as one number, and how many stood after the point.
+/// Parses an unsigned decimal exactly: all its digits as one number, and the number of those after the point.
 ///
 /// # Errors
 /// Not a decimal, or too many digits to hold.
-pub fn parse_decimal(text: &str) -> Result<(u128, u32)> {
+pub(super) fn parse_decimal(text: &str) -> Result<(u128, u32)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = format!("{whole}{fraction}");
     ensure!(!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()), "'{text}' is not a number");

@@ -8,29 +8,29 @@ use super::selector::Selector;
 use crate::rule::{Algorithm, Terms};
 use crate::time::Hours;
 
-/// What a limit has done before the run.
+/// The use of a limit before the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Start {
-    /// Nothing: all of it is there to be used.
+    /// None: all of it is available.
     #[default]
     Full,
     /// It was fully used at the start of the run.
     Empty,
 }
 
-/// What a limit counts of a release.
+/// The part of a release's life that a limit counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CountFrom {
-    /// Its start.
+    /// The start.
     #[default]
     Start,
-    /// All of its command's life, and its end.
+    /// The command's life, and its end, from which the period runs.
     Exit,
-    /// Its command's life.
+    /// The command's life alone.
     Running,
 }
 
-/// What a limit is when its RATE does not say.
+/// The options of a limit whose RATE leaves them out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Defaults {
     /// `-A`
@@ -48,7 +48,7 @@ pub struct Defaults {
 /// A limit with nothing left open. Prints as the RATE that means the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rate {
-    /// N: how much cost per period. Only a limit from a file may have 0, which pauses.
+    /// N: the cost per period. 0 pauses: only in a file, or with `during=`.
     pub count: u64,
     /// P in nanoseconds, without the margin. 0 if it is about what is running.
     pub period: u64,
@@ -58,19 +58,19 @@ pub struct Rate {
     pub burst: Option<u64>,
     /// Nanoseconds added to the period.
     pub margin: u64,
-    /// When it is asked at all, if not always; or else the zone whose calendar it goes by.
+    /// The hours at which it is asked, if not always; or else the zone whose calendar it goes by.
     pub hours: Option<Box<Hours>>,
-    /// What it had done before the run.
+    /// Its use before the run.
     pub start: Start,
-    /// What it counts.
+    /// The part of a release's life that it counts.
     pub from: CountFrom,
-    /// What an item is charged; 1 without it.
+    /// The charge of an item; 1 without it.
     pub cost: Option<Selector>,
-    /// What tells items apart: each value has a limit of its own.
+    /// Tells items apart: each value has a limit of its own.
     pub key: Option<Selector>,
     /// With `key`: the limit is for items with this value only.
     pub only: Option<String>,
-    /// What was written, if count and period are a little less than that.
+    /// The amount as written, if count and period are a little less than that.
     pub rounded_from: Option<String>,
 }
 
@@ -80,24 +80,24 @@ impl Rate {
         self.algorithm.facts().dearest(&self.terms()).filter(|&most| most > 0 && self.during().is_none())
     }
 
-    /// When it is asked, if not always.
+    /// The hours at which it is asked, if not always.
     pub fn during(&self) -> Option<&Hours> {
         self.hours.as_deref().filter(|hours| !hours.week.is_all())
     }
 
-    /// Whether nothing is released until it is changed.
+    /// Nothing is released until it is changed.
     pub fn pauses(&self) -> bool {
         self.count == 0 && self.during().is_none()
     }
 
-    /// What its rule goes by, without the margin.
+    /// The terms of its rule, without the margin.
     pub fn terms(&self) -> Terms {
         let &Rate { count, period, burst, .. } = self;
         let zone = self.hours.as_ref().map(|hours| hours.zone);
         Terms { zone, ..Terms::new(count, period, burst.unwrap_or(count)) }
     }
 
-    /// What its rule goes by, with the margin.
+    /// The terms of its rule, with the margin.
     pub fn padded_terms(&self) -> Terms {
         self.algorithm.facts().padded_terms(&self.terms(), self.margin)
     }

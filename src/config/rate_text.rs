@@ -38,7 +38,7 @@ impl RateText {
     pub fn new(count: u64, period: Option<Period>) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
         let Period { nanos, warning } = period.unwrap_or(Period { nanos: SECOND, warning: None });
-        Self::of(Amount { count, period: nanos, is_running: false, rounded_from: None, warning })
+        Self::of(Amount { count, period: nanos, warning, ..Amount::default() })
     }
 
     /// With nothing else said. The count may be 0.
@@ -105,22 +105,21 @@ impl RateText {
         OPTIONS
     }
 
-    /// Those of them that a number of running commands takes.
+    /// The names of the options that N/running takes.
     pub fn running_options() -> Vec<&'static str> {
         OPTIONS.into_iter().filter(|name| !OF_RATES.contains(name)).collect()
     }
 
-    /// What the user may not have meant, and what to write instead.
+    /// Says that the user may have meant something else, and how to write that.
     pub fn warning(&self) -> Option<&str> {
         self.amount.warning.as_deref()
     }
 
-    /// Whether it counts commands until they exit.
+    /// It counts commands until they exit.
     pub(crate) fn counts_exits(&self) -> bool {
         self.from != CountFrom::Start
     }
 
-    /// The algorithm, if only this is asked.
     pub(crate) fn algorithm(&self, defaults: &Defaults) -> Algorithm {
         let default = if self.amount.is_running { Algorithm::Sliding } else { defaults.algorithm };
         self.algorithm.unwrap_or(default)
@@ -185,7 +184,6 @@ impl RateText {
     }
 }
 
-/// The names of all options.
 const OPTIONS: [&str; 10] =
     ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "during", "tz"];
 
@@ -229,7 +227,7 @@ impl FromStr for RateText {
     }
 }
 
-/// What a RATE leaves out is as by default.
+/// Fills in what the RATE leaves out by [`Defaults::default`].
 impl FromStr for Rate {
     type Err = Error;
 

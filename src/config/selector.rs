@@ -1,4 +1,4 @@
-//! SEL: which part of a record is meant.
+//! SEL: selects a part of a record.
 
 use std::fmt;
 use std::num::NonZeroUsize;

@@ -11,13 +11,13 @@ use url::Url;
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// How a URL of ours begins.
+/// The schemes of URLs of servers.
 pub(super) const SCHEMES: [&str; 5] = ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix"];
 
-/// What may follow the '?' of any.
+/// The numeric parameters that may follow the '?' of any URL.
 const NUMBERS: [&str; 2] = ["db", "replicas"];
 
-/// What errors begin with, in place of what was written, which may have a password in it.
+/// Begins an error, in place of the text as written, which may have a password in it.
 const FORM: &str = "not a server's address, such as redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME";
 const SOCKET_FORM: &str = "not a server's address, such as unix:///SOCKET?name=NAME (or redis://HOST/NAME)";
 
@@ -31,7 +31,7 @@ const LONGEST_NAME: usize = 200;
 /// `redis+sentinel://HOST[:PORT]/MASTER/NAME` (or `rediss+sentinel://`) the host is that of a sentinel, which is asked
 /// for the master. Reserved characters are written as `%XX`.
 ///
-/// However it is printed, the password does not show. Nor does a user without one, which may be a password.
+/// Neither `Display` nor `Debug` shows the password, nor a user without one, which may be a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Server {
     /// Where the server listens.
@@ -44,9 +44,10 @@ pub struct Server {
     pub password: Option<String>,
     /// The number of the database.
     pub db: u32,
-    /// How many replicas must have a booking before it is used.
+    /// The number of replicas that must have a booking before it is used.
     pub replicas: u32,
-    name: String,
+    /// The name of the state, which is neither empty nor has slashes.
+    pub name: String,
 }
 
 /// Where the server listens.
@@ -58,7 +59,7 @@ pub enum Address {
         host: String,
         /// Its port.
         port: u16,
-        /// Whether to encrypt.
+        /// The connection is encrypted.
         has_tls: bool,
     },
     /// A socket in the file system.
@@ -66,24 +67,14 @@ pub enum Address {
 }
 
 impl Server {
-    /// Whether a password was written.
-    pub fn has_password(&self) -> bool {
-        self.password.is_some()
-    }
-
-    /// Whether a user or a password was written.
+    /// A user or a password was given.
     pub fn has_credentials(&self) -> bool {
-        self.user.is_some() || self.has_password()
+        self.user.is_some() || self.password.is_some()
     }
 
     /// The same for somebody else.
     pub fn without_credentials(&self) -> Self {
         Server { user: None, password: None, ..self.clone() }
-    }
-
-    /// The name of the state.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     fn at_host(url: &Url) -> Result<Self> {
@@ -188,8 +179,8 @@ impl FromStr for Server {
         let url = Url::parse(text).context(FORM)?;
         ensure!(url.fragment().is_none(), "{FORM}: a '#' is written as %23");
         match url.scheme() {
-            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" => Server::at_host(&url).context(FORM),
             "unix" => Server::at_socket(&url).context(SOCKET_FORM),
+            scheme if SCHEMES.contains(&scheme) => Server::at_host(&url).context(FORM),
             _ => bail!("{FORM}: the scheme is unknown"),
         }
     }
@@ -197,7 +188,7 @@ impl FromStr for Server {
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = self.user.as_deref().filter(|_| self.has_password()).map(encoded);
+        let user = self.user.as_deref().filter(|_| self.password.is_some()).map(encoded);
         match &self.address {
             Address::Tcp { host, port, has_tls } => {
                 let scheme = if *has_tls { "rediss" } else { "redis" };
@@ -262,7 +253,7 @@ mod tests {
         let address = Address::Tcp { host: "example.com".into(), port: 7000, has_tls: false };
         assert!(server.address == address);
         assert_eq!((server.user.as_deref(), server.password.as_deref()), (Some("joe"), Some("hu@sh")));
-        assert_eq!((server.db, server.name()), (3, "web"));
+        assert_eq!((server.db, server.name.as_str()), (3, "web"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! STATE: where limits are kept that several runs share, and which limits can be.
+//! STATE: the place of limits that several runs share, and a check that they can be shared.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -31,7 +31,7 @@ pub enum State {
 pub struct Shared {
     /// Where they are kept.
     pub state: State,
-    /// How long to wait for a server that cannot be reached, in nanoseconds.
+    /// The longest wait for a server that cannot be reached, in nanoseconds.
     pub timeout: u64,
 }
 
@@ -57,7 +57,7 @@ impl State {
         Ok(state)
     }
 
-    /// If it looks like the size that pv takes with `-s`.
+    /// A name may be the size that pv takes with `-s`.
     pub(super) fn warning(&self) -> Option<String> {
         let State::Name(name) = self else { return None };
         parse_count(name).ok()?;
@@ -95,8 +95,8 @@ impl State {
         Ok(State::Name(text.to_owned()))
     }
 
-    /// What a command gets for the value `text` of [`VARIABLE`]: the same without user and password. It is empty if
-    /// they may be anywhere.
+    /// The value that a command inherits for `text` of [`VARIABLE`]: the same without user and password. It is empty
+    /// if they may be anywhere in it.
     pub fn inherited(text: &OsStr) -> String {
         let text = text.to_str().unwrap_or_default();
         match State::parse(text) {
@@ -107,7 +107,7 @@ impl State {
     }
 }
 
-/// Whether it begins as the address of a server does.
+/// True of a text that begins with HOST:PORT, as the address of a server does.
 fn is_host(text: &str) -> bool {
     let place = text.split('/').next().unwrap_or_default();
     place.split_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
@@ -185,7 +185,7 @@ fn check_keys(rates: &[Rate]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Whether limits that are given like this can be shared.
+    /// Parses `args` as the options of a run with a shared state.
     fn is_shareable(args: &str) -> bool {
         let words = ["throttle", "-s", "name"].into_iter().chain(args.split(' '));
         crate::cli::parse(words.map(Into::into)).is_ok()

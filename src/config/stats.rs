@@ -1,4 +1,4 @@
-//! How the numbers of a run are told.
+//! Formats for the numbers of a run.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
-/// A form in which the numbers of a run are told.
+/// A format for the numbers of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StatsFormat {
     /// As one JSON object, at the end.

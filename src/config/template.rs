@@ -1,4 +1,4 @@
-//! COMMAND, with places for what is selected in an item.
+//! COMMAND, with places for an item, its number and its selected parts.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use super::selector::Selector;
 
-/// What stands for an item, unless `-I` says otherwise.
+/// The placeholder of an item, unless `-I` sets another.
 const ITEM: &str = "{}";
 
 /// A command line with places for items.
@@ -20,7 +20,7 @@ pub struct Template {
 /// A piece of an argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece {
-    /// It is as it is.
+    /// Literal text.
     Text(Vec<u8>),
     /// Stands for the item.
     Item,
@@ -57,7 +57,7 @@ impl Template {
         &self.args
     }
 
-    /// What is selected in an item.
+    /// The parts of an item that the command needs, as [`Piece::Selected`] numbers them.
     pub fn selectors(&self) -> &[Selector] {
         &self.selectors
     }
@@ -126,7 +126,7 @@ impl Template {
     }
 }
 
-/// Where the brace is closed that was opened before `text`. Braces in a regular expression come in pairs, or escaped.
+/// The index of the brace that closes the one before `text`. Braces in a regular expression come in pairs, or escaped.
 fn closing(text: &[u8]) -> Option<usize> {
     let (mut depth, mut is_escaped) = (0, false);
     text.iter().position(|&byte| {
@@ -147,7 +147,7 @@ fn closing(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// Whether it can hardly be anything else: a shell has `{. ./lib; }` and `{./a,./b}`.
+/// False of what a shell has in braces, which looks like a path: `{. ./lib; }` and `{./a,./b}`.
 fn is_meant(selector: &Selector) -> bool {
     let Selector::Path(path) = selector else { return true };
     path.iter().all(|name| name.trim() == name && !name.contains(['/', ',', ';', '\n']))

@@ -1,4 +1,4 @@
-//! When a run starts nothing more.
+//! `--until`: the end of releases.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use crate::time::Time;
 /// The last instant at which something may be released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
-    /// When the clock on the wall shows this, since 1970.
+    /// The wall clock shows this, since 1970.
     At(Time),
     /// This number of nanoseconds after the start of the run.
     After(u64),

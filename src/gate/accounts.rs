@@ -7,11 +7,11 @@ use hashbrown::HashTable;
 
 use crate::charge::Key;
 
-/// States by key. An account is where a key's state stands; it is valid until the next [`Accounts::retain`].
+/// States by key. An account is the index of a key's state; it is valid until the next [`Accounts::retain`].
 #[derive(Clone)]
 pub(crate) struct Accounts<S> {
     entries: Vec<(Key, S)>,
-    /// Where the entry of a key stands, by its hash: 4 bytes, where an index map takes 16.
+    /// The index of a key's entry, by its hash: 4 bytes, where an index map takes 16.
     index: HashTable<u32>,
     hasher: RandomState,
 }

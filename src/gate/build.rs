@@ -1,12 +1,11 @@
-//! From what limits are to what keeps them.
+//! Builds limiters from RATEs.
 
 use super::{Keyed, Limiter, Single};
 use crate::config::{CountFrom, Rate, Start, keys};
-
 use crate::rule::{FromExit, NamedRule, Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
-/// For each limit, which of the [`keys`] it goes by, if each key has a limit of its own.
+/// For each limit, the index in [`keys`] of its key, if each key has a limit of its own.
 pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
     let keys = keys(rates);
     let part = |rate: &Rate| {
@@ -16,7 +15,7 @@ pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
     rates.iter().map(part).collect()
 }
 
-/// What keeps a limit. `start` is the start of the run.
+/// The limiter of a RATE. `start` is the start of the run.
 pub(super) fn limiter(rate: &Rate, start: Time, wall: Wall) -> Box<dyn Limiter> {
     let mut limiter = rate.algorithm.visit(BuildHistory(rate, wall));
     if rate.start == Start::Empty {

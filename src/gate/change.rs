@@ -1,4 +1,4 @@
-//! Limits that change while they are in force, and what becomes of the history of each.
+//! Limits that change while they are in force, with the history of each.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::time::{Time, Wall};
 pub(super) struct Paused {
     rates: Vec<Rate>,
     limits: Limits,
-    /// For each, which of the limits in force charges the same.
+    /// For each, the index of a limit in force that charges the same.
     alike: Vec<Option<usize>>,
 }
 
@@ -86,7 +86,7 @@ fn nearest<'a>(rate: &Rate, known: &'a [OldLimit]) -> Option<&'a OldLimit> {
     candidates.min_by_key(|known| (known.rate != *rate, distance(&known.rate, rate)))
 }
 
-/// How far the terms of one limit are from those of another.
+/// The ratios of the terms, by which limits are near each other: first of the periods, then counts, then bursts.
 fn distance(a: &Rate, b: &Rate) -> [u128; 3] {
     let (a, b) = (a.padded_terms(), b.padded_terms());
     [ratio(a.period, b.period), ratio(a.count, b.count), ratio(a.burst, b.burst)]
@@ -114,23 +114,24 @@ fn owned(limiter: Rc<Box<dyn Limiter>>) -> Box<dyn Limiter> {
     Rc::try_unwrap(limiter).unwrap_or_else(|limiter| limiter.copied())
 }
 
-/// Whether a limit is not among the `new` ones, but nothing is released under these that it applies to.
+/// True of a limit that is not among the `new` ones, under which nothing is released that it applies to.
 fn is_paused(rate: &Rate, new: &[Rate]) -> bool {
     let pauses = |pause: &Rate| pause.pauses() && (charges_alike(pause, rate) || is_for_all(pause, rate));
     !new.contains(rate) && new.iter().any(pauses)
 }
 
-/// Whether a pause is for all items. What counts until its end has to be told of it by a limit that charges the same.
+/// True if a pause is for all items. A limit that counts beyond the start has to be told of ends by one that charges
+/// the same.
 fn is_for_all(pause: &Rate, rate: &Rate) -> bool {
     pause.cost.is_none() && pause.only.is_none() && rate.from == CountFrom::Start
 }
 
-/// Whether both limits apply to the same items, for the same cost and key.
+/// Both limits apply to the same items, for the same cost and key.
 fn charges_alike(a: &Rate, b: &Rate) -> bool {
     (&a.cost, &a.key, &a.only) == (&b.cost, &b.key, &b.only)
 }
 
-/// Whether what one limit remembers means the same to the other.
+/// Both limits may go on with one history.
 fn has_same_history(a: &Rate, b: &Rate) -> bool {
     (a.algorithm, a.from) == (b.algorithm, b.from) && charges_alike(a, b)
 }

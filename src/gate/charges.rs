@@ -1,4 +1,4 @@
-//! What releases that were admitted are going to be charged.
+//! The charges of releases that are admitted, until they have left.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,12 +9,12 @@ use super::{Limit, Slot};
 use crate::charge::Key;
 use crate::time::Time;
 
-/// What releases that are admitted at one instant, one after the other, are going to be charged; and the slots that
-/// they use, which nobody else has meanwhile.
+/// The charges of releases that are admitted at one instant, one after the other; and the slots that they use, which
+/// nobody else has meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Charges {
     releases: Vec<Admitted>,
-    /// What each of them costs and which account it goes to: a row of all limits for each.
+    /// The cost and account of each of them, in a row of all limits.
     rows: Vec<(u64, usize)>,
     /// The sums of the costs under each limit.
     pending: Vec<Pending>,
@@ -63,10 +63,10 @@ pub(super) struct Admitted {
     pub(super) taken: Option<Taken>,
 }
 
-/// Whose slots they are: the key and the costs that they were booked for.
+/// The key and the costs that slots were booked for.
 pub(super) type Claim = (Key, Rc<[u64]>);
 
-/// Slots that releases use, and what they were booked for.
+/// Slots that releases use.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
     pub(super) claim: Claim,
@@ -75,13 +75,13 @@ pub(super) struct Taken {
 }
 
 impl Charges {
-    /// Until when all of the slots may be used, if any are needed.
+    /// The last instant at which all of the slots may be used, if any are needed.
     pub fn good_until(&self) -> Option<Time> {
         let taken = self.releases.iter().filter_map(|release| release.taken.as_ref());
-        taken.flat_map(|taken| &taken.slots).map(|slot: &Slot| slot.until).min()
+        taken.flat_map(|taken| &taken.slots).map(|slot| slot.until).min()
     }
 
-    /// Makes room for the sums under these limits. Returns where the next row begins.
+    /// Makes room for the sums under these limits. Returns the index at which the next row begins.
     pub(super) fn begin(&mut self, limits: &[Limit]) -> usize {
         if self.pending.len() != limits.len() {
             let pending = limits.iter().map(|limit| match limit.key {
@@ -98,17 +98,17 @@ impl Charges {
         self.rows.truncate(row);
     }
 
-    /// Adds what a release costs under the next limit.
+    /// Adds the cost of a release under the next limit.
     pub(super) fn charge(&mut self, cost: u64, account: usize) {
         self.rows.push((cost, account));
     }
 
-    /// What is admitted already under a limit for an account.
+    /// The cost of all that is admitted already under a limit for an account.
     pub(super) fn pending(&self, limit: usize, account: usize) -> u64 {
         self.pending.get(limit).map_or(0, |pending| pending.of(account))
     }
 
-    /// Releases that cost what was charged last are admitted.
+    /// Admits releases that cost as much as the last row says.
     pub(super) fn add(&mut self, release: Admitted) {
         let row = self.rows.len() - self.pending.len();
         for (pending, &(cost, account)) in self.pending.iter_mut().zip(&self.rows[row..]) {
@@ -119,7 +119,7 @@ impl Charges {
         self.releases.push(release);
     }
 
-    /// Takes out all releases, of which the first `left` have left: each with how many of it these are, and the row of
+    /// Takes out all releases, of which the first `left` have left: each with the number of it that has, and the row of
     /// one of them.
     pub(super) fn take_all(&mut self, mut left: u64, mut each: impl FnMut(Admitted, u64, &[(u64, usize)])) {
         let limits = self.pending.len();

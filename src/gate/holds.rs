@@ -1,4 +1,4 @@
-//! Until when nothing is released of some keys, since a server has asked for that.
+//! Holds: pauses that servers have asked for, by key.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -8,26 +8,26 @@ use foldhash::fast::RandomState;
 
 use crate::time::Time;
 
-/// So many are kept before it is looked which of them are over.
+/// The number of holds that are kept before those which are over are evicted.
 const FEW: usize = 64;
 
-/// Until when each key, or lane, is held.
+/// The end of the hold of each key, or lane.
 #[derive(Clone, Debug)]
 pub struct Holds<K> {
     by_key: HashMap<K, Time, RandomState>,
-    /// All others.
+    /// The end of a hold of all keys.
     others: Time,
-    tidy_beyond: usize,
+    evict_beyond: usize,
 }
 
 impl<K> Default for Holds<K> {
     fn default() -> Self {
-        Holds { by_key: HashMap::default(), others: Time::ZERO, tidy_beyond: FEW }
+        Holds { by_key: HashMap::default(), others: Time::ZERO, evict_beyond: FEW }
     }
 }
 
 impl<K: Hash + Eq> Holds<K> {
-    /// Until when a key is held; the origin, if it never was.
+    /// The end of a key's hold; the origin, if there never was one.
     pub fn until<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Time
     where
         K: Borrow<Q>,
@@ -38,9 +38,9 @@ impl<K: Hash + Eq> Holds<K> {
     /// From now on, a key is held until an instant.
     pub fn set(&mut self, now: Time, key: K, until: Time) {
         self.by_key.insert(key, until);
-        if self.by_key.len() > self.tidy_beyond {
+        if self.by_key.len() > self.evict_beyond {
             self.by_key.retain(|_, until| *until > now);
-            self.tidy_beyond = FEW.max(2 * self.by_key.len());
+            self.evict_beyond = FEW.max(2 * self.by_key.len());
         }
     }
 

@@ -14,7 +14,7 @@ pub struct Keyed<A: Rule> {
     fresh: A::State,
     accounts: Accounts<A::State>,
     memory: Memory,
-    /// No more lenient than any history that was evicted.
+    /// A history that is no more lenient than any that was evicted.
     evicted: A::State,
     /// At least this number of nanoseconds lies between two searches for what can be evicted.
     pause: u64,
@@ -39,7 +39,7 @@ impl<A: Rule> Keyed<A> {
         self.accounts.find(key).map_or(&self.fresh, |account| self.accounts.get(account))
     }
 
-    /// Evicts what was idle by `horizon`.
+    /// Evicts the histories that were idle by `horizon`.
     fn evict_idle(&mut self, horizon: Time) {
         let Keyed { rule, accounts, evicted, .. } = self;
         accounts.retain(|_, state| {

@@ -1,14 +1,14 @@
-//! When the last of what is left to release may go, as the limits stand.
+//! Forecasts the last release, as the limits stand.
 
 use super::{Charges, Limits, Part, Request};
 use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
-/// So many releases are tried out; the limits are asked one by one for the rest.
+/// The number of releases that are tried out; the limits are asked one by one for the rest.
 const MOST_STEPS: usize = 1024;
 
-/// When the last of `count` releases goes, of which each costs the limits for all items `costs`. No release is before
-/// `since`.
+/// The instant of the last of `count` releases, of which each costs the limits for all items `costs`. No release is
+/// before `since`.
 ///
 /// One limit can tell. Several bear on each other, so that the releases are tried out on a copy; where they are too
 /// many for that, the answer may be a little early.

@@ -1,4 +1,4 @@
-//! One of several limits: a history, whose it is, and when it is asked.
+//! One of several limits: a history, its key, and the hours at which it is asked.
 
 use super::{Limiter, Opening};
 use crate::config::Rate;
@@ -10,9 +10,9 @@ use crate::time::{Time, Wall};
 pub struct Limit {
     /// The rule with its history.
     pub limiter: Box<dyn Limiter>,
-    /// Which of a request's keys it goes by, if each key has a limit of its own.
+    /// The index in a request's keys of its own, if each key has a limit of its own.
     pub key: Option<usize>,
-    /// When it is asked, if not always. It counts always.
+    /// The hours at which it is asked, if not always. It counts always.
     hours: Option<Box<InHours>>,
 }
 
@@ -22,7 +22,7 @@ impl Limit {
         Limit { limiter, key, hours: None }
     }
 
-    /// Has it asked as `rate` says.
+    /// Has it asked in the hours of `rate`.
     pub(super) fn asked(self, rate: &Rate, wall: Wall) -> Self {
         Limit { hours: rate.during().map(|hours| Box::new(InHours::new(hours.clone(), wall))), ..self }
     }
@@ -33,22 +33,20 @@ impl Limit {
         self.hours.iter_mut().for_each(|hours| hours.set_wall(wall));
     }
 
-    /// When a release is allowed for a key, at or after `from`. In its hours that is by the rule, or when they end.
+    /// The first opening for a key, at or after `from`: in its hours that is by the rule, or their end.
     pub(crate) fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
         let Some(hours) = &self.hours else { return self.limiter.opening(key, ask, from) };
         let end = hours.first(from, false);
-        let opening = match end.allows(from) {
-            true => Opening::NEVER,
-            false => self.limiter.opening(key, ask, from),
-        };
-        match (end, opening.from < end) {
-            (_, true) => opening,
-            (Verdict::Never, false) => Opening::NEVER,
-            (Verdict::At(end), false) => Opening { from: Verdict::At(end), until: next(hours, end) },
+        if !end.allows(from) {
+            let opening = self.limiter.opening(key, ask, from);
+            if opening.from < end {
+                return opening;
+            }
         }
+        Opening { from: end, until: end.instant().and_then(|end| hours.first(end, true).instant()) }
     }
 
-    /// How many releases are allowed at `now`, up to `most`, after others that cost `pending`.
+    /// The number of releases allowed at `now`, up to `most`, after others that cost `pending`.
     pub(super) fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64 {
         match &self.hours {
             Some(hours) if !hours.contain(now) => most,
@@ -56,7 +54,7 @@ impl Limit {
         }
     }
 
-    /// When the last of `count` releases goes, each as soon as this limit alone allows it.
+    /// The instant of the last of `count` releases, each as soon as this limit alone allows it.
     pub(crate) fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
         let last = || self.limiter.last_of(key, ask, count);
         self.hours.as_ref().map_or_else(last, |hours| match hours.first(ask.since, false) {
@@ -72,9 +70,4 @@ impl Limit {
             self.limiter.waive_debt(account);
         }
     }
-}
-
-/// When the limit is asked again, if ever.
-fn next(hours: &InHours, from: Time) -> Option<Time> {
-    if let Verdict::At(next) = hours.first(from, true) { Some(next) } else { None }
 }

@@ -4,17 +4,17 @@ use super::Opening;
 use crate::rule::{Ask, Terms, Verdict};
 use crate::time::Time;
 
-/// How a limit stands.
+/// The use of a limit at an instant, for people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Availability {
     /// All items share it: this number of releases of cost 1 is allowed now.
     Common {
-        /// How many.
+        /// Up to N, or a burst.
         available: u64,
     },
     /// Each key has one of its own.
     Keyed {
-        /// How many keys have a history.
+        /// The number of keys that have a history.
         keys: usize,
     },
 }
@@ -22,9 +22,9 @@ pub enum Availability {
 /// One limit with its history, for all items or for each key.
 ///
 /// A rule has a small state, which is all zeros as long as nothing was released. The state of a key is its *account*:
-/// where it is found once the key has been looked up.
+/// the index at which it is found once the key has been looked up.
 pub trait Limiter {
-    /// When a release is allowed for a key, at or after `from`. What all items share takes no notice of the key.
+    /// The first opening for a key, at or after `from`. A limit that all items share ignores the key.
     fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening;
 
     /// The account of a key, which is opened at `now` if there is none. Valid until the next [`Limiter::evict`].
@@ -33,7 +33,7 @@ pub trait Limiter {
     /// The answer of [`Rule::available`](crate::rule::Rule::available), or `most` if that is less.
     fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64;
 
-    /// How it stands at `now`.
+    /// Its use at `now`.
     fn standing(&self, now: Time) -> Availability;
 
     /// The answer of [`Rule::last_of`](crate::rule::Rule::last_of) for a key.
@@ -45,22 +45,22 @@ pub trait Limiter {
     /// Charges as [`Rule::commit`](crate::rule::Rule::commit) does.
     fn commit(&mut self, account: usize, now: Time, ask: Ask);
 
-    /// What was charged for and is not there is not owed, as by [`Rule::waive_debt`](crate::rule::Rule::waive_debt).
+    /// As [`Rule::waive_debt`](crate::rule::Rule::waive_debt).
     fn waive_debt(&mut self, account: usize);
 
-    /// Something that was committed has come to its end at `now`.
+    /// A release that was committed has come to its end at `now`.
     fn finish(&mut self, account: usize, now: Time, ask: Ask);
 
     /// Behaves from `at` on as though the limit had just been used up, for every key.
     fn exhaust(&mut self, at: Time);
 
-    /// Goes on under other terms from `now`, with what it knows of past releases. What it does not know counts as used.
+    /// Goes on under other terms from `now`, as by [`Rule::carry_over`](crate::rule::Rule::carry_over).
     fn retune(&mut self, now: Time, terms: Terms);
 
     /// The answer of [`Rule::depends_on_since`](crate::rule::Rule::depends_on_since).
     fn depends_on_since(&self, cost: u64) -> bool;
 
-    /// When to look for accounts that can be evicted.
+    /// The instant at which to look for accounts that can be evicted; `None` if there are none.
     fn evict_at(&self) -> Option<Time> {
         None
     }

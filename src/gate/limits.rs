@@ -10,19 +10,19 @@ use crate::config::Rate;
 use crate::rule::{Ask, Verdict};
 use crate::time::{Time, Wall};
 
-/// What a release asks of a set of limits.
+/// A release, as a set of limits is asked for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
-    /// When the item became next in line.
+    /// The instant at which the item became next in line.
     pub since: Time,
-    /// What each limit charges; 0 where it does not apply.
+    /// The charge of each limit; 0 where it does not apply.
     pub costs: &'a [u64],
     /// The keys that limits go by.
     pub keys: &'a [Key],
 }
 
 impl<'a> Request<'a> {
-    /// Whether it asks nothing of any limit.
+    /// It is charged by no limit.
     pub fn is_free(&self) -> bool {
         self.costs.iter().all(|&cost| cost == 0)
     }
@@ -39,9 +39,9 @@ impl<'a> Request<'a> {
 /// A request that is kept.
 #[derive(Clone, Debug)]
 pub struct OwnedRequest {
-    /// When its first item became next in line.
+    /// The instant at which its first item became next in line.
     pub since: Time,
-    /// What it costs each limit.
+    /// The charge of each limit.
     pub costs: Rc<[u64]>,
     /// The keys that limits go by.
     pub keys: Rc<[Key]>,
@@ -53,17 +53,17 @@ impl OwnedRequest {
     }
 }
 
-/// What a limit was charged.
+/// The sum of what a limit was charged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Charged {
-    /// For how many releases.
+    /// The number of releases that it was charged for.
     pub releases: u64,
-    /// What they cost together.
+    /// Their costs together.
     pub cost: u64,
 }
 
 impl Charged {
-    /// Adds releases, and what they cost together.
+    /// Adds releases that cost `cost` together.
     pub(crate) fn add(&mut self, releases: u64, cost: u64) {
         self.releases += releases;
         self.cost = self.cost.saturating_add(cost);
@@ -113,7 +113,7 @@ impl Limits {
         &self.charged
     }
 
-    /// When all limits of a part allow the release, at or after `from`.
+    /// The first opening of all limits of a part, at or after `from`.
     pub(super) fn ask(&self, part: Part, request: &Request, from: Time) -> Opening {
         let is_meant = move |limit: &Limit| match part {
             Part::Common => limit.key.is_none(),
@@ -127,8 +127,7 @@ impl Limits {
         })
     }
 
-    /// Which limit does not allow the release at `request.since`, after those that are charged; the first, if several
-    /// do not.
+    /// The first limit that does not allow the release at `request.since`, after those that are charged.
     pub(super) fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<usize> {
         self.all.iter_mut().zip(request.costs).enumerate().position(|(at, (limit, &cost))| {
             if cost == 0 {
@@ -140,7 +139,7 @@ impl Limits {
         })
     }
 
-    /// Which of the limits allows the release last, if any makes it wait at all, and when.
+    /// The limit that allows the release last, if any makes it wait at all, and its answer.
     pub(super) fn binding(&self, request: &Request) -> Option<(usize, Verdict)> {
         let answers = self.all.iter().zip(request.costs).map(|(limit, &cost)| match cost {
             0 => Verdict::At(request.since),
@@ -155,7 +154,7 @@ impl Limits {
         self.all.iter()
     }
 
-    /// A copy of those common limits that charge something, to try things out on, and what they charge.
+    /// A copy of those common limits that charge something, to try things out on, and their charges.
     pub(super) fn copied(&self, costs: &[u64]) -> (Limits, Vec<u64>) {
         let charged = self.all.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.key.is_none());
         let copies = charged.map(|(limit, &cost)| (limit.clone(), cost));
@@ -163,7 +162,7 @@ impl Limits {
         (limits.into_iter().collect(), costs)
     }
 
-    /// What of `costs` and `since` the answer of the common limits depends on, apart from being no earlier.
+    /// As [`Gate::kind`](super::Gate::kind).
     pub(super) fn kind(&self, request: &Request) -> Kind {
         let common = |(limit, &cost): (&Limit, &u64)| if limit.key.is_none() { cost } else { 0 };
         let costs = self.all.iter().zip(request.costs).map(common).collect();
@@ -176,7 +175,7 @@ impl Limits {
     /// Admits releases like `request` at `now`, after those that are charged: as many as are allowed, up to `most`.
     ///
     /// # Errors
-    /// What blocks even one.
+    /// The part that allows not even one.
     pub(super) fn admit(
         &mut self,
         charges: &mut Charges,
@@ -193,7 +192,7 @@ impl Limits {
         admitted
     }
 
-    /// How many the limits allow; the costs and accounts of one are added to the charges.
+    /// The number that the limits allow, which is not 0; the costs and accounts of one are added to the charges.
     fn available(
         &mut self,
         charges: &mut Charges,
@@ -234,7 +233,7 @@ impl Limits {
         });
     }
 
-    /// Whether `request` would be admitted at `now`.
+    /// As [`Gate::fits`](super::Gate::fits).
     pub(super) fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool {
         let row = charges.begin(&self.all);
         let fits = self.available(charges, now, request, 1).is_ok();

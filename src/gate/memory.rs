@@ -1,13 +1,13 @@
-//! How far back the history of a limiter goes.
+//! The reach of a limiter's history.
 
 use crate::time::Time;
 
-/// What a limiter may have forgotten of its past releases.
+/// The instants up to which a limiter may have forgotten past releases.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     first: Option<Time>,
     last: Time,
-    /// Until when some were forgotten under terms that have changed since.
+    /// The last instant of which some were forgotten under terms that have changed since.
     gap: Option<Time>,
 }
 

@@ -1,4 +1,4 @@
-//! The gate: what may leave when. It is pure: it never reads a clock, it is told the time.
+//! The gate: decides what may leave when. It is pure: it never reads a clock, it is told the time.
 //!
 //! [`Own`] keeps the limits of this run, each a [`Rule`](crate::rule::Rule) with one history ([`Single`]) or one for
 //! each key ([`Keyed`]). [`Slots`] keeps slots that a store has booked, for limits that are shared with other runs. The
@@ -8,7 +8,7 @@
 //! been charged: their [`Charges`] are a value of their own. Once they have left, [`Gate::commit`] charges as many as
 //! really did, at the instant read after that.
 //!
-//! What is allowed at an instant need not be allowed at any later one: see [`Opening`].
+//! A release that is allowed at an instant need not be allowed at any later one: see [`Opening`].
 
 mod accounts;
 mod build;
@@ -50,7 +50,7 @@ use crate::charge::Key;
 use crate::config::Rate;
 use crate::time::{Time, Wall};
 
-/// Some of what a gate goes by.
+/// A part of the limits and slots that a gate goes by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// The limits that all items use up together.
@@ -61,8 +61,8 @@ pub enum Part {
     All,
 }
 
-/// What releases have in common that get the same answer of [`Part::Common`], apart from being no earlier than they
-/// asked.
+/// The costs of a release, and its `since` if the answer depends on it: those of one kind get the same answer of
+/// [`Part::Common`], apart from being no earlier than they asked.
 pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 
 /// Why a release was refused.
@@ -70,7 +70,7 @@ pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 pub struct Refusal {
     /// The limit, by its place; none if it is any of several that are shared.
     pub limit: Option<usize>,
-    /// When it would have been allowed, if a store has said so. Otherwise, ask.
+    /// The instant at which it would have been allowed, if a store has said so. Otherwise, ask.
     pub allowed: Option<Time>,
 }
 
@@ -83,12 +83,12 @@ pub enum Blocked {
     Keyed,
 }
 
-/// What a release waits for.
+/// The reason that a release waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// A limit, by its place.
     Limit(usize),
-    /// Something else than an instant, for this limit.
+    /// A limit, by its place, which allows it at no instant as things stand.
     Never(usize),
     /// A slot; if only one limit is shared, it is that one's.
     Slot(Option<usize>),
@@ -104,12 +104,12 @@ impl Why {
     }
 }
 
-/// What the scheduler goes by as long as the limits stay as they are.
+/// Properties of a gate that stand as long as its limits do.
 #[derive(Clone, Debug, Default)]
 pub struct Properties {
-    /// What batches go by.
+    /// The terms of batches.
     pub batches: BatchTerms,
-    /// What is never allowed may be allowed yet, though nothing is running.
+    /// The answer *never* may change, though nothing is running.
     pub may_open: bool,
     /// An item may be admitted that has never waited, and leaves no trace of when it left.
     pub lets_pass: bool,
@@ -117,14 +117,14 @@ pub struct Properties {
     pub depends_on_since: bool,
 }
 
-/// What releases that carry several items have to go by.
+/// The terms of releases that carry several items.
 #[derive(Clone, Debug, Default)]
 pub struct BatchTerms {
-    /// For each limit, whether a batch is charged the sum of its items' costs; otherwise it is charged as one item.
+    /// For each limit: a batch is charged the sum of its items' costs. Otherwise it is charged as one item.
     pub sums: Vec<bool>,
     /// For each limit, the most that it ever admits at once.
     pub most: Vec<Option<u64>>,
-    /// Whether what a batch costs has to be known before its release.
+    /// The cost of a batch has to be known before its release.
     pub is_ahead: bool,
 }
 
@@ -134,15 +134,15 @@ impl BatchTerms {
     }
 }
 
-/// The limits by which the end of a run may be foretold.
+/// The limits by which the end of a run may be forecast.
 pub struct Foreseen<'a> {
     /// The limits.
     pub limits: Cow<'a, Limits>,
-    /// Whether nothing else decides.
+    /// Nothing else decides.
     pub is_all: bool,
 }
 
-/// What a gate needs so that what waits can be released in time.
+/// Requests of a gate, so that the items which wait can be released in time.
 #[derive(Debug, Default)]
 pub struct Needs {
     /// Have these booked.
@@ -151,100 +151,100 @@ pub struct Needs {
     pub returned: Vec<(Order, Vec<Slot>)>,
     /// Let nothing more join the releases of these keys and costs.
     pub closed: Vec<Closed>,
-    /// When to look again.
+    /// Look again at this instant.
     pub again: Option<Time>,
 }
 
 /// Releases that nothing more may join, as slots are booked for what they cost.
 #[derive(Debug)]
 pub struct Closed {
-    /// Their key; none if it does not matter.
+    /// Their key; `None` if it does not matter.
     pub key: Option<Key>,
-    /// What each costs.
+    /// The charge of each, by limit.
     pub costs: Box<[u64]>,
-    /// Whether there is a slot for one of them already.
+    /// There is a slot for one of them already.
     pub has_slot: bool,
 }
 
-/// What waits, for a gate that has to know of releases before they are admitted.
+/// The items that wait, for a gate that has to know of releases before they are admitted.
 pub trait Waiting {
-    /// Whether nothing waits.
+    /// Nothing waits.
     fn is_empty(&self) -> bool;
 
-    /// Whether more may arrive at this very instant that joins what waits, or takes its place.
+    /// More may arrive at this very instant that joins what waits, or takes its place.
     fn may_grow(&self) -> bool;
 
-    /// Tells what each lane would release next, and how many such releases it has, up to `most`.
+    /// Calls `each` with the next release of each lane, and the number of such releases that it has, up to `most`.
     fn tell(&self, most: u64, each: &mut dyn FnMut(Wanted));
 }
 
-/// What a gate has a store do. One without a store needs nothing.
+/// The dealings of a gate with a store. One without a store needs nothing.
 pub trait Booking {
-    /// Provides for what waits, when only `vacancies` more can be released.
+    /// Provides for the items that wait, when only `vacancies` more can be released.
     ///
     /// # Errors
     /// Something that waits can never be released.
     fn prepare(&mut self, now: Time, waiting: &dyn Waiting, vacancies: u64) -> Result<Needs>;
 
-    /// Nothing more is released. What is needed then is to be looked at again as long as an instant is told.
+    /// Nothing more is released. To be called again as long as [`Needs::again`] is an instant.
     fn close(&mut self, now: Time) -> Needs;
 
     /// A store has answered an order.
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer);
 
-    /// Whether an answer of a store is on its way.
+    /// An answer of a store is on its way.
     fn is_asking(&self) -> bool;
 
     /// The store cannot be asked any more.
     fn store_failed(&mut self);
 
-    /// Gives up what was not used by `now`.
+    /// Gives up slots that were not used by `now`.
     fn expire(&mut self, now: Time);
 
-    /// Nothing like `request` is released before `until`, by any who share the limits. Returns what tells them;
-    /// nothing, if nobody does.
+    /// Nothing like `request` is released before `until`, by any who share the limits. Returns the order that tells
+    /// them; `None` if nobody does.
     fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order>;
 
-    /// Until when nothing like `request` is released by any who share the limits.
+    /// The end of a hold of all who share the limits, for releases like `request`; the origin, if there is none.
     fn held_until(&self, request: &Request) -> Time;
 }
 
-/// What may leave when.
+/// Decides what may leave when.
 pub trait Gate: Booking {
-    /// The limits.
+    /// The limits as given, in the order of the costs of a request.
     fn rates(&self) -> &[Rate];
 
-    /// What is fixed until they change.
+    /// Valid until [`Gate::change`].
     fn properties(&self) -> &Properties;
 
     /// An answer of [`Gate::ask`] stands until this number changes, or the opening ends.
     fn revision(&self, part: Part) -> u64;
 
-    /// What the clock on the wall shows from `now` on. The first time, that is before anything is asked.
+    /// The wall clock shows this from `now` on. Called once before anything is asked.
     fn set_wall(&mut self, now: Time, wall: Wall);
 
-    /// When this part allows a release, at or after `from`.
+    /// The first opening of this part for a release, at or after `from`.
     fn ask(&self, part: Part, request: &Request, from: Time) -> Opening;
 
-    /// When it is known whether a release is allowed at `request.since`.
+    /// Opens when it is known if a release is allowed at `request.since`.
     fn judged(&self, request: &Request) -> Opening;
 
-    /// What the answer of the common limits depends on.
+    /// The parts of a request that the answer of the common limits depends on.
     fn kind(&self, request: &Request) -> Kind;
 
-    /// What makes a release wait, if anything.
+    /// The reason that a release waits, if it does.
     fn why(&self, request: &Request) -> Option<Why>;
 
-    /// What does not allow a release at `request.since`, after those that are charged.
+    /// The refusal of a release at `request.since`, after those that are charged, if it is refused.
     fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Refusal>;
 
-    /// Whether `request` would be admitted at `now`, after those that are charged.
+    /// True if `request` would be admitted at `now`, after those that are charged.
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool;
 
     /// Admits releases like `request` at `now`, after those that are charged: as many as are allowed, up to `most`.
     ///
     /// # Errors
-    /// What blocks even one.
+    /// The part that allows not even one.
     fn admit(
         &mut self,
         charges: &mut Charges,
@@ -264,25 +264,25 @@ pub trait Gate: Booking {
     /// After a change of the limits: a release that was charged before, and costs this now, is still running.
     fn resume(&mut self, now: Time, request: &Request);
 
-    /// When something is to be forgotten, by [`Gate::forget`].
+    /// The instant at which to call [`Gate::forget`].
     fn next_change(&self) -> Option<Time>;
 
-    /// Gives back, at `now`, the memory of what does not matter any more. No later request may be of a time before
-    /// `horizon`.
+    /// Gives back, at `now`, the memory of accounts that are idle by `horizon`. No later request may be of a time
+    /// before that.
     fn forget(&mut self, now: Time, horizon: Time);
 
-    /// Whose answer may have become more lenient, if anyone's, since this was last asked.
+    /// The answers that may have become more lenient since this was last called, if any.
     fn take_news(&mut self) -> Option<News>;
 
-    /// Other limits hold from `now` on, with what is known of past releases.
+    /// Other limits hold from `now` on, with the history of those before them.
     fn change(&mut self, now: Time, rates: Vec<Rate>);
 
-    /// What each limit was charged since it is there. Of those that are shared, as many as were charged for a release.
+    /// The charges of each limit since it is there. Of limits that are shared, none are told before the first release.
     fn charged(&self) -> &[Charged];
 
-    /// The limits with their histories, as far as they are known here.
+    /// The limits with their histories; none if a store keeps them.
     fn limits(&self) -> &Limits;
 
-    /// What the end of the run may be foretold by.
+    /// The limits by which the end of the run may be forecast.
     fn foreseen(&self, now: Time) -> Foreseen<'_>;
 }

@@ -1,9 +1,10 @@
-//! What a gate answers.
+//! The answer of a gate.
 
 use crate::rule::{Ask, Rule, Verdict};
 use crate::time::Time;
 
-/// When a release is allowed, as long as nothing else is charged: from an instant on, until it is refused again.
+/// The stretch in which a release is allowed, as long as nothing else is charged: from an instant on, until it is
+/// refused again.
 ///
 /// Nothing follows for an instant that is not before `until`: it has to be asked again. So several answers are not
 /// simply put together to the latest one; see `Opening::agreed`.
@@ -11,7 +12,7 @@ use crate::time::Time;
 pub struct Opening {
     /// The first instant.
     pub from: Verdict,
-    /// The first instant after it at which the answer no longer stands; without it, it stands for ever.
+    /// The first instant after it at which the answer no longer stands; `None` if it stands for ever.
     pub until: Option<Time>,
 }
 
@@ -20,7 +21,7 @@ const MOST_ROUNDS: usize = 1000;
 
 #[cfg(test)]
 std::thread_local! {
-    /// How often limits were asked for an opening.
+    /// The number of times that limits were asked for an opening.
     pub(crate) static ASKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -33,10 +34,9 @@ impl Opening {
         Opening { from: Verdict::At(from), until: None }
     }
 
-    /// The first one of a rule that is not over by `from`. What is asked keeps its `since`, from when on a bucket
-    /// accrues.
+    /// The first one of a rule that is not over by `from`. The ask keeps its `since`, from which on a bucket accrues.
     pub(super) fn of<R: Rule>(rule: &R, state: &R::State, ask: Ask, from: Time) -> Self {
-        let until = |at| if let Verdict::At(at) = at { rule.closes(at) } else { None };
+        let until = |at: Verdict| at.instant().and_then(|at| rule.closes(at));
         let first = rule.earliest(state, ask);
         let opening = Opening { from: first, until: until(first) };
         if !opening.is_over(from) {
@@ -69,7 +69,7 @@ impl Opening {
                 return agreed;
             }
         }
-        // They are asked again then.
+        // No agreement yet: an opening that ends as it begins has them asked again then.
         Opening { from: Verdict::At(from), until: Some(from) }
     }
 
@@ -77,12 +77,12 @@ impl Opening {
         Opening { from: self.from.max(Verdict::At(from)), ..self }
     }
 
-    /// Whether a release at `now` is allowed.
+    /// A release at `now` is allowed.
     pub fn allows(self, now: Time) -> bool {
         self.from.allows(now) && !self.is_over(now)
     }
 
-    /// Whether the answer no longer stands at `now`.
+    /// The answer no longer stands at `now`.
     pub fn is_over(self, now: Time) -> bool {
         self.until.is_some_and(|until| until <= now)
     }

@@ -23,14 +23,14 @@ pub struct Own {
     properties: Properties,
     /// Items that differ in one key may share another, so that one uses up what another waits for.
     shares_keys: bool,
-    /// How often the answers of the common limits may have changed, and of those that go by key.
+    /// The revisions of the common limits, and of those that go by key.
     revisions: (u64, u64),
-    /// Something has ended since the last news, or the clock on the wall was set.
+    /// Something has ended since the last news, or the wall clock was set.
     has_ended: bool,
-    /// Which of the limits have no history of those before them, and count what is running.
+    /// For each limit: it counts what is running, and has no history of those before it.
     is_new: Vec<bool>,
     start: Time,
-    /// Unless it is not known yet.
+    /// `None` until the first [`Gate::set_wall`].
     wall: Option<Wall>,
 }
 
@@ -43,7 +43,7 @@ impl Own {
     }
 
     fn set_rates(&mut self, rates: Vec<Rate>) {
-        // What became next in line under limits before these depends on that still.
+        // An item that became next in line under limits before these still depends on that.
         let depends_on_since = self.properties.depends_on_since || rates.iter().any(depends_on_since);
         self.properties = Properties {
             batches: BatchTerms::new(&rates, rates.iter().map(Rate::most).collect(), false),
@@ -213,8 +213,7 @@ impl Gate for Own {
     }
 }
 
-/// Whether answers of a limit may depend on when an item became next in line: a bucket serves what costs more than it
-/// holds.
+/// True of a bucket that may be asked for more than it holds: it serves that once the item has waited long enough.
 pub(super) fn depends_on_since(rate: &Rate) -> bool {
     let cost = match &rate.cost {
         None => Some(1),

@@ -15,7 +15,7 @@ pub struct Bucket {
     terms: Terms,
 }
 
-/// How many grains the bucket lacked from being full at an instant: those that were used.
+/// The grains that the bucket lacked from being full at an instant: those that were used.
 type Lacking = SlotAccount;
 
 impl Bucket {
@@ -31,7 +31,7 @@ impl Bucket {
         self.grains(self.terms.burst)
     }
 
-    /// How many grains it lacks from being full at `now`, with nothing waiting.
+    /// The grains that it lacks from being full at `now`, with nothing waiting.
     fn lack(&self, lacking: &Lacking, now: Time) -> u128 {
         lacking.used.saturating_sub(self.accrued(now.since(lacking.at)))
     }
@@ -49,7 +49,7 @@ impl Bucket {
         (level, owed.saturating_sub(accrued))
     }
 
-    /// When this number of grains will have accrued, from `at` on.
+    /// The instant at which this number of grains will have accrued, from `at` on.
     fn after(&self, at: Time, grains: u128) -> Verdict {
         match u128::from(self.terms.count) {
             _ if grains == 0 => Verdict::At(at),

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail, ensure};
 
 use super::facts::narrow;
+use super::slots::instant;
 use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::{Civil, Stretch, Time, Wall, Zone};
 
@@ -31,7 +32,7 @@ pub struct Page {
 const MOST_PERIODS: u64 = 4096;
 
 impl Calendar {
-    /// The period that holds an instant that the clock on the wall shows.
+    /// The period that holds an instant of the wall clock.
     fn around(&self, page: &Page, at: i128) -> Stretch {
         let known = Stretch { start: page.start.0.into(), end: page.end.0.into() };
         // One that begins before 1970 is not known exactly.
@@ -43,12 +44,12 @@ impl Calendar {
         if page.used > 0 && clamped(period.start) == page.start { page.used } else { 0 }
     }
 
-    /// What the clock on the wall shows. It may have been set back; but what was over does not begin anew.
+    /// The wall clock at `at`. It may have been set back; but a period that was over does not begin anew.
     fn shown(&self, page: &Page, at: Time) -> i128 {
         self.wall.nanos(at).max(if page.used > 0 { page.start.0.into() } else { i128::MIN })
     }
 
-    /// From when on, and until when, a release of this cost is allowed first, as the clock on the wall shows it.
+    /// The first stretch in which a release of this cost is allowed, as the wall clock shows it.
     fn opening(&self, page: &Page, at: i128, cost: u64) -> Option<Stretch> {
         let mut at = at;
         while cost <= self.count && at <= u64::MAX.into() {
@@ -70,6 +71,10 @@ impl Calendar {
     fn page(&self, at: i128, used: u64) -> Page {
         let Stretch { start, end } = self.civil.around(self.zone, at);
         Page { start: clamped(start), end: clamped(end), used }
+    }
+
+    fn page_of(&self, account: &SlotAccount) -> Page {
+        if account.used == 0 { Page::default() } else { self.page(account.at.0.into(), narrow(account.used)) }
     }
 }
 
@@ -171,7 +176,7 @@ impl Rule for Calendar {
         Some(0)
     }
 
-    /// What was released before the last period may belong in the one that other terms make of it.
+    /// Releases from before the last period may belong in the one that other terms make of it.
     fn carry_over(&self, page: &mut Page, new: &Self, now: Time, forgotten: Option<Time>) {
         if page.used == 0 || (self.civil, self.zone) == (new.civil, new.zone) {
             return;
@@ -203,10 +208,9 @@ impl Rule for Calendar {
     }
 }
 
-/// `at` is when the period began, as the clock on the wall shows it, and `used` the cost of the slots in it; 0 if there
-/// was none yet.
+/// `at` is the wall clock at the begin of the period, `used` the cost of the slots in it; 0 if there was none yet.
 impl SlotRule for Calendar {
-    /// What is released as late as it may be must still be in its period.
+    /// A release that is as late as it may be must still be in its period.
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
         let page = self.page_of(account);
         let mut at = self.shown(&page, ask.since);
@@ -234,18 +238,12 @@ impl SlotRule for Calendar {
     }
 
     fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
-        super::slots::instant(self.idle_at(&self.page_of(account)))
+        instant(self.idle_at(&self.page_of(account)))
     }
 
     /// The clock on the wall goes on.
     fn restarted(&self, account: &SlotAccount, _: Option<Time>) -> SlotAccount {
         *account
-    }
-}
-
-impl Calendar {
-    fn page_of(&self, account: &SlotAccount) -> Page {
-        if account.used == 0 { Page::default() } else { self.page(account.at.0.into(), narrow(account.used)) }
     }
 }
 

@@ -1,31 +1,31 @@
-//! What the rest of the program has to know of an algorithm.
+//! Facts about an algorithm for the rest of the program, and all that follows from them.
 
 use anyhow::Result;
 
 use super::{SlotRule, Terms};
 use crate::time::Time;
 
-/// What an algorithm is called, what it takes and allows. All else follows from that.
+/// The name of an algorithm, the options it takes, and the numbers it allows. All else follows from these.
 pub struct Facts {
     /// As it is typed.
     pub name: &'static str,
-    /// What it allows, and whom it is for, in lines of up to 67 columns.
+    /// Describes what it allows, and whom it is for, in lines of up to 67 columns.
     pub help: &'static str,
-    /// What it takes of the options that not every rule takes.
+    /// The options that it takes, of those that not every rule takes.
     pub takes: &'static [Extra],
-    /// Whether what is allowed accrues continuously, N per P. Else a window ends, and all of it is allowed again.
+    /// The quota accrues continuously, N per P. Otherwise a window ends, and all of it is available again.
     pub accrues: bool,
-    /// Whether a store keeps the instant of each unit of cost, as two numbers do not tell all.
+    /// A store keeps the instant of each unit of cost, as two numbers do not tell all.
     pub is_logged: bool,
-    /// What may go at once after idling, each release at a cost of 1.
+    /// The number of releases of cost 1 that may go at once after idling.
     pub at_once: fn(&Terms) -> u64,
     /// The most within any period; of the calendar, if it goes by that.
     pub most: fn(&Terms) -> u64,
     /// Checks that there is such a limit.
     pub check: fn(&Terms) -> Result<()>,
-    /// How slots are booked by it.
+    /// Its rule for booking slots.
     pub slots: fn(Terms) -> Box<dyn SlotRule>,
-    /// How a Redis server books slots by it, in Lua; see `store/redis/scripts/state.lua`.
+    /// Its rule for booking slots in Lua, for a Redis server; see `store/redis/scripts/state.lua`.
     pub script: &'static str,
 }
 
@@ -40,12 +40,12 @@ pub enum Extra {
     Zone,
 }
 
-/// What a limit allows of a run that never stops: `first` at once, then `height` after each `length` nanoseconds.
+/// The most that a limit allows of a run that never stops: `first` at once, then `height` after each `length`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stairs {
-    /// What may go at once.
+    /// The number that may go at once.
     pub first: u64,
-    /// What may go after each length.
+    /// The number that may go after each length.
     pub height: u64,
     /// In nanoseconds.
     pub length: u64,
@@ -58,7 +58,7 @@ const SHORTEST: u64 = 1000;
 const LONGER: u64 = 2;
 
 impl Facts {
-    /// Whether it takes this option.
+    /// True if it takes this option.
     pub fn takes(&self, option: Extra) -> bool {
         self.takes.contains(&option)
     }
@@ -74,7 +74,7 @@ impl Facts {
         if self.accrues && !self.takes(Extra::Burst) { u64::MAX } else { (self.at_once)(terms) }
     }
 
-    /// For how many nanoseconds a release of this cost makes a difference to those after it, at most.
+    /// The longest time, in nanoseconds, for which a release of this cost makes a difference to those after it.
     pub fn matters_for(&self, terms: &Terms, cost: u64) -> u64 {
         let cost = if self.takes(Extra::Burst) { (self.at_once)(terms) } else { cost };
         match self.accrues {
@@ -118,7 +118,7 @@ impl Facts {
         Terms { period: narrow(lengthened), burst: narrow(burst), ..*terms }
     }
 
-    /// What it allows in the long run.
+    /// The stairs of a run that never stops.
     pub fn stairs(&self, terms: &Terms) -> Stairs {
         let first = (self.at_once)(terms);
         let one = terms.period / terms.count.max(1);
@@ -129,14 +129,14 @@ impl Facts {
         }
     }
 
-    /// When the stair ends that begins at `at`: it is as long as the others, but by the calendar.
+    /// The end of the stair that begins at `at`: it is as long as the others, except by the calendar.
     pub fn next_stair(&self, terms: &Terms, at: Time) -> Time {
         let civil = terms.civil_end(at).filter(|_| self.takes(Extra::Zone));
-        civil.unwrap_or_else(|| Time(at.0.saturating_add(self.stairs(terms).length.max(1))))
+        civil.unwrap_or_else(|| at.saturating_add(self.stairs(terms).length.max(1)))
     }
 }
 
-/// The number, or the largest that there is.
+/// As a `u64`; its largest, if that is too small.
 pub(super) fn narrow(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }

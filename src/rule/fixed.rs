@@ -1,7 +1,7 @@
 //! The fixed window counter.
 
 use super::facts::narrow;
-use super::slots::{instant, later};
+use super::slots::instant;
 use super::{Ask, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
@@ -18,9 +18,9 @@ pub struct Fixed {
 /// The last window; there was none if nothing of it is used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FixedWindow {
-    /// When it started.
+    /// The instant of its first release.
     pub start: Time,
-    /// How much of it is used.
+    /// The cost of all releases in it.
     pub used: u64,
 }
 
@@ -102,7 +102,7 @@ impl Rule for Fixed {
         Some(self.period)
     }
 
-    /// What was released before the last window may belong in the one that a longer period makes of it.
+    /// Releases from before the last window may belong in the one that a longer period makes of it.
     fn carry_over(&self, window: &mut FixedWindow, new: &Self, now: Time, forgotten: Option<Time>) {
         *window = match forgotten.filter(|at| now.since(*at) < new.period) {
             None => self.current(*window, now).unwrap_or_default(),
@@ -112,12 +112,12 @@ impl Rule for Fixed {
     }
 }
 
-/// `at` is when the window started, `used` the cost of the slots in it; 0 if there was none yet.
+/// `at` is the start of the window, `used` the cost of the slots in it; 0 if there was none yet.
 impl SlotRule for Fixed {
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
-        let end = later(account.at, self.period);
-        // What is released as late as it may be must still be in its window.
-        let is_too_late = account.used > 0 && ask.since < end && later(ask.since, late) >= end;
+        let end = account.at.saturating_add(self.period);
+        // A release that is as late as it may be must still be in its window.
+        let is_too_late = account.used > 0 && ask.since < end && ask.since.saturating_add(late) >= end;
         if is_too_late { end } else { instant(self.earliest(&window(account), ask)) }
     }
 

@@ -12,7 +12,7 @@ pub struct FromExit<R> {
     inner: R,
 }
 
-/// What has finished, and what runs.
+/// The releases that have finished, and those that run.
 #[derive(Clone, Debug, Default)]
 pub struct Running<S> {
     finished: S,
@@ -21,7 +21,7 @@ pub struct Running<S> {
 }
 
 impl<R: NamedRule> FromExit<R> {
-    /// Whether nothing may start because something runs: nothing accrues before that ends.
+    /// Nothing may start while something runs, if nothing accrues before its end.
     fn is_occupied(state: &Running<R::State>) -> bool {
         R::FACTS.accrues && state.in_flight > 0
     }

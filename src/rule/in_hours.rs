@@ -1,6 +1,6 @@
 //! Limits that are asked only at some hours, though they count always.
 
-use super::slots::{instant, later};
+use super::slots::instant;
 use super::{Ask, SlotAccount, SlotRule, Verdict};
 use crate::time::{Hours, Time, Wall};
 
@@ -12,7 +12,7 @@ pub struct InHours {
 }
 
 impl InHours {
-    /// As the clock on the wall shows them.
+    /// The hours as `wall` shows them.
     pub fn new(hours: Hours, wall: Wall) -> Self {
         InHours { hours, wall }
     }
@@ -22,7 +22,7 @@ impl InHours {
         self.wall = wall;
     }
 
-    /// Whether the limit is asked at this instant.
+    /// The limit is asked at this instant.
     pub fn contain(&self, at: Time) -> bool {
         self.hours.contain(self.wall.nanos(at))
     }
@@ -39,7 +39,7 @@ impl InHours {
         loop {
             let free = instant(self.first(at, false));
             let next = instant(self.first(free, true));
-            if later(free, nanos) < next || next == Time(u64::MAX) {
+            if free.saturating_add(nanos) < next || next == Time(u64::MAX) {
                 return free;
             }
             at = next;
@@ -52,9 +52,9 @@ impl InHours {
 pub struct SlotsInHours {
     /// The rule in these hours.
     pub rule: Box<dyn SlotRule>,
-    /// When it is asked.
+    /// The hours at which it is asked.
     pub hours: InHours,
-    /// What costs more waits until they are over.
+    /// The most that a release in the hours may cost. One that costs more waits until they are over.
     pub most: u64,
 }
 
@@ -63,7 +63,7 @@ impl SlotRule for SlotsInHours {
         if cost > self.most { None } else { self.rule.deciding_unit(account, cost) }
     }
 
-    /// What is released as late as it may be must not be in the hours.
+    /// A release that is as late as it may be must not be in the hours.
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, decided: Option<Time>) -> Time {
         let free = self.hours.first_free(ask.since, late);
         if free <= ask.since || ask.cost > self.most {

@@ -1,7 +1,6 @@
 //! The minimum gap, also known as pacing, or GCRA (ITU-T I.371) with no tolerance.
 
 use super::facts::narrow;
-use super::slots::later;
 use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
@@ -30,10 +29,10 @@ impl Interval {
 
     /// The account as it stands after a slot of this cost.
     fn after(&self, at: Time, cost: u64) -> SlotAccount {
-        SlotAccount { at: later(at, narrow(self.gap(cost))), used: 0 }
+        SlotAccount { at: at.saturating_add(narrow(self.gap(cost))), used: 0 }
     }
 
-    /// When the gap after the last release is over.
+    /// The end of the gap after the last release.
     fn next(&self, last: &Last) -> Verdict {
         match (self.terms.count, last.cost) {
             (_, 0) => Verdict::At(Time::ZERO),
@@ -123,14 +122,14 @@ impl SlotRule for Interval {
     }
 
     fn silent(&self, at: Time) -> SlotAccount {
-        SlotAccount { at: later(at, self.terms.period), used: 0 }
+        SlotAccount { at: at.saturating_add(self.terms.period), used: 0 }
     }
 
     fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
         account.at
     }
 
-    /// What the last one cost shows in how much later the next one may be.
+    /// The cost of the last slot shows in how much later the next one may be.
     fn restarted(&self, account: &SlotAccount, newest: Option<Time>) -> SlotAccount {
         match newest {
             _ if *account == SlotAccount::default() => *account,

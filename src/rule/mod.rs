@@ -57,10 +57,10 @@ pub enum Algorithm {
 
 /// Does something with the rule of an algorithm, as its type.
 pub trait Visitor {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// Does it with `R`.
+    /// Visits the algorithm whose rule is `R`.
     fn visit<R: NamedRule>(self) -> Self::Output;
 }
 
@@ -80,7 +80,7 @@ impl Algorithm {
         }
     }
 
-    /// What the rest of the program has to know of it.
+    /// Its [`NamedRule::FACTS`].
     pub fn facts(self) -> &'static Facts {
         struct TheFacts;
         impl Visitor for TheFacts {
@@ -98,7 +98,7 @@ impl Algorithm {
         Self::ALL.map(|algorithm| algorithm.facts().name)
     }
 
-    /// The names of those that take an option, as a text tells them.
+    /// The names of those that take an option, joined by `separator`.
     pub fn taking(option: Extra, separator: &str) -> String {
         let facts = Self::ALL.map(Algorithm::facts).into_iter().filter(|facts| facts.takes(option));
         facts.map(|facts| facts.name).collect::<Vec<_>>().join(separator)
@@ -124,7 +124,7 @@ impl fmt::Display for Algorithm {
 ///
 /// The instants given to `commit` must not decrease for a state; that is the caller's duty.
 pub trait Rule: Clone + 'static {
-    /// What has to be remembered of past releases. The default is that of a limit that was never used.
+    /// The memory of past releases. The default is that of a limit that was never used.
     type State: Clone + Default;
 
     /// The rule under some terms.
@@ -133,23 +133,25 @@ pub trait Rule: Clone + 'static {
     /// The first instant, at or after `ask.since`, at which the release is allowed.
     fn earliest(&self, state: &Self::State, ask: Ask) -> Verdict;
 
-    /// How many releases like `ask` are allowed at `now`, after others that cost `pending` and leave at `now` as well.
+    /// The number of releases like `ask` that are allowed at `now`, after others that cost `pending` and leave at `now`
+    /// as well.
     ///
     /// The same number as asking and committing one at a time at `now` would give.
     fn available(&self, state: &Self::State, now: Time, ask: Ask, pending: u64) -> u64;
 
-    /// Whether it is known at a glance that a release of this cost is allowed, after others that cost `pending`.
+    /// True if it is known at a glance, without an instant, that a release of this cost is allowed after others that
+    /// cost `pending`.
     fn is_plenty(&self, _state: &Self::State, _cost: u64, _pending: u64) -> bool {
         false
     }
 
-    /// When the last of `count` releases like `ask` would happen, each as soon as this rule alone allows it.
+    /// The instant of the last of `count` releases like `ask`, each as soon as this rule alone allows it.
     fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Verdict;
 
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
 
-    /// What was charged for and is not there is not owed. Only a bucket owes anything.
+    /// Forgives a charge beyond what was available. Only a bucket owes anything.
     fn waive_debt(&self, _state: &mut Self::State) {}
 
     /// A committed release completed at `now`. Only [`FromExit`] uses this.
@@ -164,32 +166,33 @@ pub trait Rule: Clone + 'static {
     /// Behaves from `at` on as though the limit had just been used up.
     fn exhaust(&self, state: &mut Self::State, at: Time);
 
-    /// For how many nanoseconds a release is remembered at least; without end, unless it is said.
+    /// The nanoseconds for which a release is remembered at least; `None` without end.
     fn memory(&self) -> Option<u64> {
         None
     }
 
-    /// Has a state of this rule go on under `new` terms from `now`, with what it knows of past releases. What it does
-    /// not know, which is of no time after `forgotten`, counts as used.
+    /// Has a state of this rule go on under `new` terms from `now`, with the releases that it remembers. Whatever else
+    /// may have been released up to `forgotten` counts as used.
     fn carry_over(&self, state: &mut Self::State, new: &Self, now: Time, forgotten: Option<Time>);
 
     /// Makes up for the eviction of `state`, if `forgotten` is not enough for that: has `evicted`, which is the default
     /// at first, be no more lenient under any terms.
     fn note_evicted(&self, _evicted: &mut Self::State, _state: &Self::State) {}
 
-    /// Until when an answer stands that allows a release at `at`, as long as nothing is committed: from then on it may
-    /// be refused again, so it is asked again. For ever, unless it is said. A rule that says so does not accrue.
+    /// The end of an answer that allows a release at `at`, as long as nothing is committed: from then on it may be
+    /// refused again, so it is asked again. `None` if the answer stands for ever. A rule whose answers end does not
+    /// accrue.
     fn closes(&self, _at: Time) -> Option<Time> {
         None
     }
 
-    /// How long the period has lasted that a release at `at` counts in, this instant included; if periods do not begin
-    /// with releases, and so all of one length count.
+    /// The nanoseconds that the period of a release at `at` has lasted, this instant included. `None` if periods may
+    /// begin at any instant.
     fn counts_for(&self, _at: Time) -> Option<u64> {
         None
     }
 
-    /// Whether the answer to an ask of this cost depends on its `since` in more than being no earlier.
+    /// The answer to an ask of this cost depends on its `since` in more than being no earlier.
     fn depends_on_since(&self, _cost: u64) -> bool {
         false
     }
@@ -197,6 +200,6 @@ pub trait Rule: Clone + 'static {
 
 /// A rule that has a name, and so can be typed.
 pub trait NamedRule: Rule {
-    /// What the rest of the program has to know of it.
+    /// Its name, options and numbers.
     const FACTS: Facts;
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use super::slots::later;
 use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
@@ -15,8 +14,8 @@ pub struct Sliding {
     period: u64,
 }
 
-/// What was released: runs `(instant, cost)`. Releases made at one instant share a run, so a burst takes one entry, and
-/// a large `count` reserves nothing in advance.
+/// Past releases as runs `(instant, cost)`. Releases made at one instant share a run, so a burst takes one entry, and a
+/// large `count` reserves nothing in advance.
 #[derive(Clone, Debug, Default)]
 pub struct ReleaseLog {
     /// The sum of the costs of all runs.
@@ -55,15 +54,15 @@ impl ReleaseLog {
 impl Sliding {
     /// The end of the window that began at the instant of a mark.
     fn end(&self, mark: Time) -> Time {
-        mark.0.checked_sub(1).map_or(Time::ZERO, |at| later(Time(at), self.period))
+        mark.0.checked_sub(1).map_or(Time::ZERO, |at| Time(at).saturating_add(self.period))
     }
 
     fn is_over(&self, run: &Usage, now: Time) -> bool {
         now.since(run.at) >= self.period
     }
 
-    /// Forgets what was released before the last `count`. Only what goes over the limit, as an audit finds it, leaves
-    /// any that has not left the window: what is to be released next waits for the last `count` in any case.
+    /// Forgets all releases but the last `count`, which decide on the next one. The window holds others only if
+    /// releases went over the limit, as an audit finds it.
     fn forget_excess(&self, log: &mut ReleaseLog) {
         let Some(older) = &mut log.older else { return };
         while let Some(run) = older.front().filter(|run| log.used - run.cost >= self.count) {
@@ -100,7 +99,7 @@ impl Rule for Sliding {
         if ask.cost > self.count {
             return Verdict::Never;
         }
-        // There is space once the oldest releases, of this cost together, have left the window.
+        // A release of this cost fits once the oldest ones that exceed N with it have left the window.
         let mut excess = log.used.saturating_sub(self.count - ask.cost);
         if excess == 0 {
             return Verdict::At(ask.since);
@@ -143,7 +142,7 @@ impl Rule for Sliding {
             log.older.get_or_insert_default().push_back(log.newest);
             log.newest.cost = 0;
         }
-        // What was released is known to fit; the bound only keeps the sum of the runs within a u64.
+        // Releases are known to fit; the bound only keeps the sum of the runs within a u64.
         let cost = ask.cost.min(u64::MAX - log.used);
         log.used += cost;
         log.newest = Usage { at: now, cost: log.newest.cost + cost };
@@ -172,7 +171,7 @@ impl Rule for Sliding {
     }
 
     fn exhaust(&self, log: &mut ReleaseLog, at: Time) {
-        // What there was before is over by the time that this is.
+        // Whatever was released before has left the window by the time that this has.
         *log = ReleaseLog { used: self.count, newest: Usage { at, cost: self.count }, older: None };
     }
 
@@ -189,8 +188,8 @@ impl Rule for Sliding {
     }
 }
 
-/// `at` is the mark of when all of it counts as used, if ever; `used` the cost of all slots since then. When each of
-/// them was used is in the log.
+/// `at` is the mark of the instant at which all of it counts as used, if ever; `used` the cost of all slots since
+/// then, of which the log has the instants.
 impl SlotRule for Sliding {
     /// The last unit that is asked for must be a period later than the one that is N before it.
     fn deciding_unit(&self, account: &SlotAccount, cost: u64) -> Option<u128> {
@@ -210,7 +209,7 @@ impl SlotRule for Sliding {
     }
 
     fn fresh_from(&self, account: &SlotAccount, newest: Time) -> Time {
-        let last = later(newest, if account.used > 0 { self.period } else { 0 });
+        let last = newest.saturating_add(if account.used > 0 { self.period } else { 0 });
         last.max(self.end(account.at))
     }
 
@@ -221,7 +220,7 @@ impl SlotRule for Sliding {
 
 /// A mark tells an instant from no instant at all, which is 0.
 fn mark(at: Time) -> Time {
-    later(at, 1)
+    at.saturating_add(1)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How slots are booked by a rule, of which a ledger keeps two numbers.
+//! Booking slots by a rule, of which a ledger keeps two numbers.
 
 use std::fmt::Debug;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{Ask, Verdict};
 use crate::time::Time;
 
-/// What a ledger keeps of the past of one limit. What the numbers mean is up to its rule; all zeros are those of a
-/// limit that was never used.
+/// The past of one limit, in a ledger. The meaning of the numbers is up to its rule; all zeros are those of a limit
+/// that was never used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SlotAccount {
     /// An instant.
@@ -17,16 +17,16 @@ pub struct SlotAccount {
     pub used: u128,
 }
 
-/// How slots are booked by a rule. Bookings are in the order of time, and the slots, too.
+/// Books slots by a rule. Bookings are in the order of time, and the slots, too.
 pub trait SlotRule: Debug + Send + Sync {
-    /// Which unit of cost, counted from the first that was booked, decides on a slot of this cost. Only if the rule is
-    /// [logged](super::Facts::is_logged).
+    /// The unit of cost, counted from the first that was booked, whose instant decides on a slot of this cost. Only if
+    /// the rule is [logged](super::Facts::is_logged).
     fn deciding_unit(&self, _account: &SlotAccount, _cost: u64) -> Option<u128> {
         None
     }
 
     /// The first instant, at or after `ask.since`, at which a slot is allowed whose release may be up to `late`
-    /// nanoseconds late. `decided` is when the deciding unit was used.
+    /// nanoseconds late. `decided` is the instant at which the deciding unit was used.
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, decided: Option<Time>) -> Time;
 
     /// Charges a slot at `ask.since`, which was allowed.
@@ -37,7 +37,7 @@ pub trait SlotRule: Debug + Send + Sync {
         self.book(account, ask);
     }
 
-    /// What was charged for and is not there is not owed, see [`Rule::waive_debt`](super::Rule::waive_debt).
+    /// As [`Rule::waive_debt`](super::Rule::waive_debt).
     fn owes_nothing(&self, _account: &mut SlotAccount) {}
 
     /// Just used up at `at`, as by [`Rule::exhaust`](super::Rule::exhaust).
@@ -48,22 +48,18 @@ pub trait SlotRule: Debug + Send + Sync {
     /// Used up at `at`, by releases of any cost.
     fn silent(&self, at: Time) -> SlotAccount;
 
-    /// From when on the limit cannot be told from one that was never used, if its newest slot was at `newest`.
+    /// The first instant at which the limit cannot be told from one that was never used, if its newest slot was at
+    /// `newest`.
     fn fresh_from(&self, account: &SlotAccount, newest: Time) -> Time;
 
-    /// Once the clock has begun anew at 0: what was used counts as used then. `newest` is when the last of it was, if
-    /// that is known.
+    /// The account once the clock has begun anew at 0: all past slots count as used then. `newest` is the instant of
+    /// the last of them, if that is known.
     fn restarted(&self, account: &SlotAccount, _newest: Option<Time>) -> SlotAccount {
         SlotAccount { at: Time::ZERO, ..*account }
     }
 }
 
-/// `nanos` after `at`, or the end of time.
-pub(super) fn later(at: Time, nanos: u64) -> Time {
-    Time(at.0.saturating_add(nanos))
-}
-
 /// Never is the end of time.
 pub(super) fn instant(verdict: Verdict) -> Time {
-    if let Verdict::At(at) = verdict { at } else { Time(u64::MAX) }
+    verdict.instant().unwrap_or(Time(u64::MAX))
 }

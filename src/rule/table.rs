@@ -68,8 +68,7 @@ impl<R: Rule> Stateful<R> {
         items.iter().map(&mut release).collect()
     }
 
-    /// When the last of `count` releases goes, as it is found by releasing them one by one; which is what the rule
-    /// says.
+    /// The instant of the last of `count` releases, as the rule forecasts it; checked by releasing them one by one.
     pub(crate) fn last_of(&mut self, since: u64, cost: u64, count: u64) -> Option<u64> {
         let ask = Ask { since: Time(since), cost };
         let forecast = match self.rule.last_of(&self.state, ask, count) {
@@ -84,7 +83,7 @@ impl<R: Rule> Stateful<R> {
         forecast
     }
 
-    /// What is available agrees with the promised instant, and with asking and committing one at a time.
+    /// Checks `available` against the promised instant, and against asking and committing one at a time.
     fn check_available(&mut self, at: Time, ask: Ask) {
         let available = self.available(at, ask, 0);
         assert!(available >= 1, "nothing is available at the promised instant");

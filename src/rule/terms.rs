@@ -1,17 +1,18 @@
-//! What a rule is asked, by which terms, and what it answers.
+//! The question to a rule, its terms, and its answer.
 
 use crate::time::{Civil, Time, Wall, Zone};
 
-/// What a release asks of one limit.
+/// A release, as one limit is asked for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// When the item became next in line: its arrival, or the release before it in its lane if that was later.
+    /// The instant at which the item became next in line: its arrival, or the release before it in its lane if that was
+    /// later.
     pub since: Time,
-    /// What it is charged. Never 0: an item that costs nothing does not ask.
+    /// Its charge. Never 0: an item that costs nothing does not ask.
     pub cost: u64,
 }
 
-/// When a release is first allowed, as long as nothing else is committed. In the order of time.
+/// The first instant at which a release is allowed, as long as nothing else is committed. In the order of time.
 ///
 /// It says nothing of later instants: [`Rule::closes`](super::Rule::closes) does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,7 +45,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it is no later than `now`.
+    /// True if it is no later than `now`.
     pub fn allows(self, now: Time) -> bool {
         self <= Verdict::At(now)
     }
@@ -62,9 +63,9 @@ pub struct Terms {
     /// Nanoseconds without a release before and after each boundary. Only rules that go by the calendar look at this
     /// and the following; for others, it is in the period.
     pub margin: u64,
-    /// Whose calendar; without it, that of UTC.
+    /// The zone of the calendar; UTC without it.
     pub zone: Option<Zone>,
-    /// What the clock on the wall shows.
+    /// The clock by which the calendar goes.
     pub wall: Wall,
 }
 

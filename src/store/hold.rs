@@ -13,7 +13,7 @@ pub(super) const LOOK: u64 = SECOND;
 pub struct Hold {
     /// No slot is booked before.
     pub until: Time,
-    /// How long it is, in nanoseconds. It lasts no longer, whatever becomes of the clock.
+    /// Its length in nanoseconds. It lasts no longer, whatever becomes of the clock.
     pub length: u64,
 }
 
@@ -23,25 +23,25 @@ impl Hold {
         Hold { until, length: until.since(now) }
     }
 
-    /// Until when it lasts, unless it is over at `now`.
+    /// Its end, unless it is over at `now`.
     pub fn in_force(self, now: Time) -> Option<Time> {
-        let latest = Time(now.0.saturating_add(self.length));
+        let latest = now.saturating_add(self.length);
         Some(self.until.min(latest)).filter(|until| *until > now)
     }
 
-    /// What it is after an order; none, once it is over.
+    /// The hold after an order; none, once it is over.
     pub(super) fn after(self, now: Time, order: &Order) -> Self {
         let until = self.in_force(now).max(order.hold).filter(|until| *until > now);
         until.map_or(Hold::default(), |until| if self.until == until { self } else { Hold::new(now, until) })
     }
 
-    /// If the clock has begun anew by `now`, nobody knows how much of it is over: so none.
+    /// The hold once the clock has begun anew by `now`: nobody knows how much of it is over, so all of it is ahead.
     pub fn restarted(self, now: Time) -> Self {
-        Hold { until: Time(now.0.saturating_add(self.length)), ..self }
+        Hold { until: now.saturating_add(self.length), ..self }
     }
 
-    /// When to ask again who was told so at `now`.
+    /// The instant to ask again for whoever is told of it at `now`.
     pub(super) fn ask_again(now: Time, until: Time) -> Time {
-        until.min(Time(now.0.saturating_add(LOOK)))
+        until.min(now.saturating_add(LOOK))
     }
 }

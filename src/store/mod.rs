@@ -108,7 +108,7 @@ pub use status::{LimitStatus, LockStatus, Status};
 /// Why a store cannot be asked any more.
 #[derive(Debug)]
 pub struct StoreError {
-    /// What the run ends with.
+    /// The status that the run ends with.
     pub exit: Exit,
     /// Why, and what to do about it. Holds no secret.
     pub error: Error,
@@ -123,10 +123,10 @@ impl fmt::Display for StoreError {
     }
 }
 
-/// Takes what the user should hear of while a store waits.
+/// Takes messages for the user while a store waits.
 pub type Tell = Arc<dyn Fn(String) + Send + Sync>;
 
-/// The seconds of waiting before it is told; later on, it is told once a minute.
+/// Seconds of waiting before the user is told of it.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 const BEFORE_TELLING: u64 = 2;
 
@@ -137,13 +137,11 @@ pub trait Store: Send {
     /// Blocks, for as long as there is hope.
     ///
     /// # Errors
-    /// When there is none.
+    /// There is no hope.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
 
-    /// Has `tell` told why a booking takes long: after 2 s, and if it goes on, once a minute.
-    fn tell_waits_to(&mut self, tell: Tell) {
-        let _ = tell;
-    }
+    /// Calls `tell` with the reason that a booking takes long: after 2 s, and if it goes on, once a minute.
+    fn tell_waits_to(&mut self, _tell: Tell) {}
 
     /// Gives back slots that were booked by `order` and will not be used: whoever books next gets the same instants.
     ///
@@ -151,8 +149,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// They could not be given back.
-    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        let _ = (order, slots);
+    fn give_back(&mut self, _order: &Order, _slots: &[Slot]) -> Result<(), StoreError> {
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use crate::config::{Rate, Shared, State};
 use crate::exit::Exit;
 use crate::time::Time;
 
-/// Opens the store that shares these limits, and says what they are in it.
+/// Opens the store that shares these limits, and returns it with their policy.
 ///
 /// `now` shows the time since the machine was started; slots are on the same time line.
 ///
@@ -76,12 +76,14 @@ pub fn hold(shared: &Shared, length: u64, now: impl Fn() -> Time + Send + 'stati
         #[cfg(not(all(feature = "redis", feature = "sqlite")))]
         state => return Err(absent(state)),
     };
-    let state = &shared.state;
-    let error = || anyhow!("{state}: there is no state to hold: a run with limits begins it");
-    is_there.then_some(()).ok_or_else(|| StoreError { exit: Exit::Error, error: error() })
+    if is_there {
+        return Ok(());
+    }
+    let error = anyhow!("{}: there is no state to hold: a run with limits begins it", shared.state);
+    Err(StoreError { exit: Exit::Error, error })
 }
 
-/// How much of a state is used; `None` if there is no such state. `now` shows the time since the machine was started.
+/// The use of a state; `None` if there is no such state. `now` is the time since the machine was started.
 ///
 /// # Errors
 /// It is unavailable.

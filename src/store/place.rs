@@ -1,4 +1,4 @@
-//! Where a state is that is given by a name.
+//! The place of a state that is given by a name.
 
 use std::collections::BTreeSet;
 use std::env;

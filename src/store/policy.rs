@@ -1,4 +1,4 @@
-//! What a store is told of the limits, with the reserve that late wake-ups need.
+//! The limits as a store keeps them, with the reserve that late wake-ups need.
 
 use anyhow::{Result, ensure};
 
@@ -20,9 +20,9 @@ pub struct Quota {
     pub burst: u64,
     /// Nanoseconds around each boundary without a slot, if the rule goes by the calendar.
     pub margin: u64,
-    /// When it is asked at all, if not always; or else the zone whose calendar it goes by.
+    /// The hours at which it is asked, if not always; or else the zone whose calendar it goes by.
     pub hours: Option<Box<Hours>>,
-    /// Whether a new state begins as though all of it had just been used.
+    /// A new state begins as though all of it had just been used.
     pub starts_empty: bool,
 }
 
@@ -32,7 +32,7 @@ impl Quota {
         Quota { algorithm, count, period, burst, margin, hours: None, starts_empty: false }
     }
 
-    /// What its rule goes by, if the clock on the wall shows this.
+    /// The terms of its rule, by this wall clock.
     pub fn terms(&self, wall: Wall) -> Terms {
         let &Quota { count, period, burst, margin, .. } = self;
         let zone = self.hours.as_ref().map(|hours| hours.zone);
@@ -49,24 +49,24 @@ impl Quota {
         self.algorithm.facts().dearest_slot(&self.terms(Wall::EPOCH))
     }
 
-    /// When it is asked, if not always.
+    /// The hours at which it is asked, if not always.
     pub fn during(&self) -> Option<&Hours> {
         self.hours.as_deref().filter(|hours| !hours.week.is_all())
     }
 
-    /// How slots are booked by it, if the clock on the wall shows this.
+    /// Its rule for booking slots, by this wall clock.
     pub fn rule(&self, wall: Wall) -> Box<dyn SlotRule> {
         let rule = (self.algorithm.facts().slots)(self.terms(wall));
         let Some(hours) = self.during() else { return rule };
         Box::new(SlotsInHours { rule, hours: InHours::new(hours.clone(), wall), most: self.dearest() })
     }
 
-    /// Whether a store keeps the instant of each unit of cost.
+    /// As [`Facts::is_logged`](crate::rule::Facts::is_logged).
     pub fn is_logged(&self) -> bool {
         self.algorithm.facts().is_logged
     }
 
-    /// How much may go at once after idling.
+    /// As [`Facts::at_once`](crate::rule::Facts::at_once).
     pub fn at_once(&self) -> u64 {
         (self.algorithm.facts().at_once)(&self.terms(Wall::EPOCH))
     }
@@ -77,11 +77,11 @@ impl Quota {
 pub struct Policy {
     /// The limits, in their order. At least one.
     pub quotas: Vec<Quota>,
-    /// D: how long a slot is good, in nanoseconds.
+    /// D: the nanoseconds for which a slot is good.
     pub deadline: u64,
-    /// How far ahead slots are given out, in nanoseconds.
+    /// The nanoseconds that slots are given out ahead, at most.
     pub horizon: u64,
-    /// How many slots one order may ask for at most.
+    /// The most slots that one order may ask for.
     pub span: u64,
     /// The limits in words. Processes that share a state have to agree on it.
     pub text: String,
@@ -110,7 +110,7 @@ impl Policy {
         }
     }
 
-    /// Checks that there is such a slot at all.
+    /// Checks that slots are possible at all.
     ///
     /// # Errors
     /// Periods of the calendar that are shorter than what has to be kept free at their ends.
@@ -138,12 +138,12 @@ impl Policy {
         text.split_whitespace().map(rate).collect()
     }
 
-    /// How many slots an order gets where slots are far ahead: a few at a time, so that all processes get the same.
+    /// The most slots of an order where slots are far ahead: a few at a time, so that all processes get the same.
     pub fn far_span(&self) -> u64 {
         self.span.div_ceil(8)
     }
 
-    /// How many slots an order may ask for if answers take long: a quarter of the least count.
+    /// The most slots that an order may ask for if answers take long: a quarter of the least count.
     pub fn longest_span(rates: &[Rate]) -> u64 {
         let counts = rates.iter().map(|rate| rate.count).filter(|count| *count > 0);
         counts.map(|count| (count / 4).clamp(1, MOST)).min().unwrap_or(MOST)

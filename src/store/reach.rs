@@ -1,4 +1,4 @@
-//! What the reserve costs, and how that is told.
+//! The cost of the reserve, and the words for it.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use super::policy::{Policy, Quota};
 use super::reserve::{MILLISECOND, prescribed};
 use crate::config::{Rate, format_duration};
 
-/// What the reserve costs one limit.
+/// The cost of the reserve to one limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reach {
     /// The limit.
     pub rate: Rate,
-    /// How many in a thousand of what it allows can be reached.
+    /// Thousandths of its rate that can be reached.
     pub permille: u64,
-    /// How late a release may be, in nanoseconds.
+    /// The nanoseconds that a release may be late.
     pub late: u64,
     /// The `margin=`, in nanoseconds, with which 950 in a thousand can be reached.
     pub cheaper: u64,
 }
 
 impl Policy {
-    /// What the reserve costs each of `rates`, of which this is the policy.
+    /// The cost of the reserve to each of `rates`, of which this is the policy.
     pub fn reach(&self, rates: &[Rate]) -> impl Iterator<Item = Reach> {
         let reach = |(rate, quota): (&Rate, &Quota)| {
             let share = u128::from(rate.period) * 1000 / u128::from(quota.period.max(1));
@@ -32,7 +32,7 @@ impl Policy {
 }
 
 impl Reach {
-    /// Whether it is worth telling: less than 95 %.
+    /// It is worth telling: less than 95 % can be reached.
     pub fn is_low(&self) -> bool {
         self.permille < 950
     }

@@ -1,28 +1,27 @@
-//! How much later than its slot a release may be.
+//! The reserve for releases that are later than their slots.
 
 use crate::config::Rate;
 use crate::time::SECOND;
 
 pub(super) const MILLISECOND: u64 = SECOND / 1000;
 
-/// The time in which a release may follow its slot, unless `margin=` says so: a share of the time that the limit
+/// Finds the time in which a release may follow its slot, if no `margin=` sets it: a share of the time that the limit
 /// prescribes, within bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reserve {
-    /// That time is divided by this...
+    /// The share: the prescribed time is divided by this.
     pub part: u64,
-    /// ... and is this number of nanoseconds at least.
+    /// The least, in nanoseconds.
     pub least: u64,
-    /// The least is cut to the time divided by this...
+    /// `least` is cut to the prescribed time divided by this.
     pub dearest_part: u64,
-    /// ... but for a gap not below this, in nanoseconds: slots after the first are ahead, and nobody wakes up more
-    /// exactly...
+    /// The least of a gap in any case: slots after the first are ahead, and nobody wakes up more exactly.
     pub floor: u64,
-    /// ... and for a window not below this: its slots may be due at once, when the answer still has to be passed on.
+    /// The least of a window in any case: its slots may be due at once, when the answer still has to be passed on.
     pub window_floor: u64,
-    /// At most, in nanoseconds, unless that is less than a thousandth of the time, which costs next to nothing.
+    /// The most, in nanoseconds, unless that is less than a thousandth of the time, which costs next to nothing.
     pub most: u64,
-    /// At most, in any case.
+    /// The most in any case.
     pub longest: u64,
 }
 

@@ -1,21 +1,21 @@
-//! How much of the limits in a state is used.
+//! The use of the limits in a state.
 
 use crate::config::Rate;
 
-/// What a state says of its limits.
+/// The use of a state.
 #[derive(Debug)]
 pub struct Status {
     /// The limits as they are kept: their periods have the reserve for late wake-ups as a margin.
     pub limits: Vec<LimitStatus>,
-    /// What is held, and for how many nanoseconds more: everything, or a key. There may be more keys than are told.
+    /// Holds of all keys (`None`) or of one, with the nanoseconds that they last. There may be more than are told.
     pub held: Vec<(Option<Vec<u8>>, u64)>,
-    /// If runs were turned away: in how many nanoseconds the last of their turns is.
+    /// Nanoseconds until the last turn of the runs that were turned away, if any were.
     pub last_turn: Option<u64>,
-    /// Whether it is locked. On a server, none is.
+    /// `None` on a server, which has no locks.
     pub lock: Option<LockStatus>,
 }
 
-/// Who has locked a state.
+/// The holder of a state's lock.
 #[derive(Clone, Copy, Debug)]
 pub enum LockStatus {
     /// Nobody.
@@ -33,15 +33,15 @@ pub enum LockStatus {
 #[cfg(feature = "sqlite")]
 pub(super) const MOST_KEYS: u32 = 10;
 
-/// What a state says of one limit.
+/// The use of one limit.
 #[derive(Debug)]
 pub struct LimitStatus {
     /// The limit.
     pub rate: Rate,
-    /// How many releases may have slots at one instant.
+    /// The most releases that may have slots at one instant.
     pub capacity: u64,
-    /// How many would have one right now.
+    /// The number that would have one right now.
     pub free: u64,
-    /// How long it takes until the next slot, in nanoseconds.
+    /// Nanoseconds until the next slot.
     pub next_in: u64,
 }

@@ -33,6 +33,11 @@ impl Time {
         u64::try_from(sum).ok().map(Time)
     }
 
+    /// The instant `nanos` later, or the end of the time line.
+    pub fn saturating_add(self, nanos: u64) -> Time {
+        Time(self.0.saturating_add(nanos))
+    }
+
     /// Nanoseconds from `earlier` to `self`; 0 if `earlier` is the later of the two.
     pub fn since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -49,10 +49,10 @@ impl Store for MemoryStore {
     }
 }
 
-/// What is noted of one key.
+/// The units of one key, for each limit.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct MemoryLog {
-    /// For each limit: by the first of some units, the end of them and when they were used.
+    /// By the first of some units: the end of them, and the instant at which they were used.
     pub(crate) units: Vec<BTreeMap<u128, (u128, Time)>>,
 }
 

@@ -1,4 +1,4 @@
-//! Lets releases go in slots that were booked with a store of shared limits, see [`crate::store`].
+//! Slots that were booked with a store of shared limits, see [`crate::store`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -16,31 +16,31 @@ use crate::time::{SECOND, Time};
 
 /// Lets one release go in each slot.
 ///
-/// It knows no rule: that was kept when the slots were given out. A slot is for what it was booked for, a key and
-/// certain costs; another claim has none, and is told *never*: not before more slots have come.
+/// It knows no rule: that was kept when the slots were given out. A slot is for the claim it was booked for, a key and
+/// certain costs; a claim without one is told *never*: not before more slots have come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Booked {
-    /// Whether each key has slots of its own.
+    /// Each key has slots of its own.
     by_key: bool,
     held: ByClaim<Lease>,
-    /// When the first slot of each claim is over, or would be if it had not been used.
+    /// The end of the first slot of each claim; also of one that has been used.
     ends: BTreeSet<(Time, Key, Rc<[u64]>)>,
-    /// Before when no slot is free, for orders that do not wait.
+    /// The instant before which no slot is free, for orders that do not wait.
     refused: ByClaim<Time>,
-    /// Until when keys are held, as far as is known.
+    /// As far as is known here.
     holds: Holds<Key>,
-    /// What is known of what was overrun, by key.
+    /// The overruns as last heard of, by key.
     known: HashMap<Key, Reported, RandomState>,
 }
 
-/// What the store has told of a key.
+/// The overruns of a key, as the store has told them.
 #[derive(Clone, Debug, Default)]
 struct Reported {
-    /// What had been overrun by then.
+    /// Their costs, for each limit.
     overrun: Box<[u64]>,
-    /// When that was.
+    /// The instant of the last answer.
     heard: Option<Time>,
-    /// How many reports have not been answered: until then no slot is used.
+    /// The number of reports that have not been answered: until then no slot is used.
     reports: usize,
 }
 
@@ -53,7 +53,7 @@ impl Booked {
         self.by_key
     }
 
-    /// Whom a request is charged to.
+    /// The claim that a request is charged to.
     pub(super) fn claim(&self, request: &Request) -> Claim {
         (self.key(request).into(), request.costs.into())
     }
@@ -63,9 +63,9 @@ impl Booked {
         charged_key(request.keys, self.by_key)
     }
 
-    /// Takes what a store has answered at `now`.
+    /// Takes the answer of a store at `now`.
     pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
-        // A slot that is over stands for none that is too close to what was overrun.
+        // A slot that is over is not given up in place of one that is too close to an overrun.
         self.expire(now);
         let known = self.known.entry(order.key.clone()).or_default();
         known.reports -= usize::from(!order.is_for_slots()).min(known.reports);
@@ -78,8 +78,8 @@ impl Booked {
         }
         match answer.held {
             Some(until) => self.silence_until(now, &order.key, until),
-            // Not what was asked before it was told of a hold; and a report of what was overrun is answered in any
-            // case.
+            // Not by an answer to an order from before the report of a hold; and a report of an overrun is answered
+            // even while all are held.
             None if order.overrun.is_none() && !is_reporting => self.holds.lift(&order.key),
             None => {}
         }
@@ -95,12 +95,13 @@ impl Booked {
         if let Some(end) = held.end() {
             self.ends.insert((end, key.clone(), Rc::clone(costs)));
         } else {
-            self.forget(key, costs);
+            self.held.remove(key, costs);
+            self.forget_key(key);
         }
     }
 
-    /// A server asks for a pause: nothing like this request is released before `until`. Returns what tells the others;
-    /// until that is answered, no slot is used.
+    /// A server asks for a pause: nothing like this request is released before `until`. Returns the order that tells
+    /// the others; until that is answered, no slot is used.
     pub(super) fn silence(&mut self, now: Time, request: &Request, until: Time) -> Order {
         let key = Key::from(self.key(request));
         self.known.entry(key.clone()).or_default().reports += 1;
@@ -108,24 +109,24 @@ impl Booked {
         Order { hold: Some(until), ..Order::new(key, request.costs, 0) }
     }
 
-    /// Until when nothing like this request is released, as far as is known.
+    /// The end of the hold of requests like this, as far as is known.
     pub(super) fn held_until(&self, request: &Request) -> Time {
         self.holds.until(self.key(request))
     }
 
-    /// As before, of a key that slots are booked for.
     pub(super) fn held_by_key(&self, key: &Key) -> Time {
         self.holds.until(key)
     }
 
-    /// Gives up the slots of a key before an instant.
+    /// Holds a key until an instant, and gives up its slots before that.
     fn silence_until(&mut self, now: Time, key: &Key, until: Time) {
         self.holds.set(now, key.clone(), until);
         self.held.of_key_mut(key).iter_mut().for_each(|(_, slots)| slots.drop_before(until));
         self.forget_empty();
     }
 
-    /// Gives up the first slots of a key, in place of what was overrun: those before `until` that cost what is `left`.
+    /// Gives up the first slots of a key, in place of those that were overrun: slots before `until` that cost as much
+    /// as is `left`.
     fn give_up_for(&mut self, key: &Key, mut left: Box<[u64]>, until: Time) {
         let all = self.held.of_key_mut(key);
         let is_charged =
@@ -144,29 +145,28 @@ impl Booked {
         self.slots_for(request).into_iter().flat_map(Lease::iter)
     }
 
-    /// The slots for a key and costs.
     pub(super) fn held(&self, key: &Key, costs: &[u64]) -> Held {
         let heard = self.known.get(key).and_then(|known| known.heard);
         Held { heard, ..self.held.get(key, costs).map_or(Held::default(), Lease::held) }
     }
 
-    /// The slots that requests like this may use.
+    /// The slots for requests like this, if they may be used.
     fn slots_for(&self, request: &Request) -> Option<&Lease> {
         let key = self.key(request);
         self.held.get(key, request.costs).filter(|_| !self.is_reporting(key))
     }
 
-    /// Whether slots may be too close to a release that was late, and it is not known yet which.
+    /// Slots may be too close to a release that was late, and it is not known yet which.
     fn is_reporting(&self, key: &[u8]) -> bool {
         !self.known.is_empty() && self.known.get(key).is_some_and(|known| known.reports > 0)
     }
 
-    /// How many slots there are, for whatever requests, that are not after `at`.
+    /// The number of slots, of all claims, that are not after `at`.
     pub(super) fn until(&self, at: Time) -> u64 {
         self.held.values().map(|slots| slots.until(at)).sum()
     }
 
-    /// When the first of them is. What costs nothing needs none.
+    /// The first slot for requests like this. One that is free needs none.
     pub(super) fn opening(&self, request: &Request) -> Opening {
         if request.is_free() {
             return Opening::at(request.since.max(self.held_until(request)));
@@ -178,14 +178,14 @@ impl Booked {
         self.slots(request).next().map_or(Opening::NEVER, opening)
     }
 
-    /// No slot for this claim is free before `at`, nor was one at `now`.
+    /// Notes that no slot for this claim is free before `at`, nor was one at `now`.
     pub(super) fn refuse_until(&mut self, now: Time, key: &Key, costs: &[u64], at: Time) {
         // Who arrived before that may still be judged, but not for long.
-        self.refused.retain(|at| at.0.saturating_add(SECOND) > now.0);
+        self.refused.retain(|at| at.saturating_add(SECOND) > now);
         self.refused.insert(key, &costs.into(), at);
     }
 
-    /// When a slot is free, if none was at `request.since`.
+    /// The instant at which a slot is free, if none was at `request.since`.
     pub(super) fn refused_until(&self, request: &Request) -> Option<Time> {
         let at = self.refused.get(self.key(request), request.costs).copied();
         at.filter(|at| *at > request.since && !request.is_free())
@@ -195,7 +195,7 @@ impl Booked {
         self.slots_for(request).is_some_and(|slots| !slots.is_empty())
     }
 
-    /// Whether a request may use a slot at `now`.
+    /// A request may use a slot at `now`.
     pub(super) fn is_open(&self, now: Time, request: &Request) -> bool {
         request.is_free() || self.slots_for(request).is_some_and(|slots| slots.is_good(now))
     }
@@ -209,7 +209,7 @@ impl Booked {
     }
 
     /// The first `releases` of these slots have been used, by releases that were over at `now`; the others are put
-    /// back. Adds what that was to what each limit was `charged`. Returns a report of those that were late.
+    /// back. Adds their costs to what each limit was `charged`. Returns a report of those that were late.
     pub(super) fn commit(
         &mut self,
         now: Time,
@@ -234,7 +234,7 @@ impl Booked {
         })
     }
 
-    /// Gives up the slots that were not used in time. Returns whether there are any.
+    /// Gives up the slots that were not used in time. Returns true if there are any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let mut is_any = false;
         while let Some((_, key, costs)) = self.ends.first().filter(|(end, ..)| *end < now).cloned() {
@@ -249,7 +249,7 @@ impl Booked {
     }
 
     /// Takes out the slots after `now` that are not needed, the last ones first, to be given back. None of them can be
-    /// used here any more. `needed` tells how many are, of those for a key and costs.
+    /// used here any more. `needed` is for a key and costs.
     pub(super) fn take_surplus(
         &mut self,
         now: Time,
@@ -271,21 +271,14 @@ impl Booked {
         if !surplus.is_empty() {
             self.forget_empty();
         }
-        // In an order that does not depend on chance.
+        // The order of a hash map is random.
         surplus.sort_by(|(a, _), (b, _)| (&a.key, &a.costs).cmp(&(&b.key, &b.costs)));
         surplus
     }
 
-    /// No slots are left for a key and these costs.
-    fn forget(&mut self, key: &Key, costs: &[u64]) {
-        self.held.remove(key, costs);
-        self.forget_key(key);
-    }
-
-    /// What is known of a key without slots is of no use.
+    /// Forgets the overruns of a key that has no slots: they are of no use.
     fn forget_key(&mut self, key: &Key) {
-        let is_used = self.known.get(key).is_some_and(|known| known.reports > 0);
-        if !is_used && self.held.of_key_mut(key).is_empty() {
+        if !self.is_reporting(key) && self.held.of_key_mut(key).is_empty() {
             self.known.remove(key);
         }
     }
@@ -317,7 +310,7 @@ mod tests {
         booked.put(Time(0), &Order::new(key.clone(), costs, 1), &answer);
     }
 
-    /// How many slots may be used at `now`.
+    /// The number of slots that may be used at `now`.
     fn usable(booked: &mut Booked, now: u64, request: &Request) -> usize {
         let taken = booked.take(Time(now), request, 9);
         let count = taken.slots.len();
@@ -380,7 +373,7 @@ mod tests {
         }
     }
 
-    /// What is overrun takes the place of the first slots that were booked before that was known.
+    /// An overrun takes the place of the first slots that were booked before it was known.
     #[test]
     fn slots_are_given_up_for_what_was_overrun() {
         let overruns = |costs: [u64; 2], until| Overruns { costs: costs.into(), until: Time(until) };
@@ -432,7 +425,7 @@ mod tests {
         assert_eq!(booked.opening(&one).from, Verdict::At(Time(20)));
     }
 
-    /// What is over allows no release, and would spare one that is too close.
+    /// A slot that is over allows no release, and would spare one that is too close.
     #[test]
     fn no_slot_that_is_over_is_given_up_in_place_of_another() {
         let mut booked = Booked::default();

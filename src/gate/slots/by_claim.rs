@@ -1,4 +1,4 @@
-//! A map by what slots are booked for.
+//! A map by claim: the key and costs that slots are booked for.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -58,7 +58,7 @@ impl<T> ByClaim<T> {
         Some(value)
     }
 
-    /// Those of a key, whatever the costs.
+    /// The values of a key, for all costs.
     pub(super) fn of_key_mut(&mut self, key: &[u8]) -> &mut [(Rc<[u64]>, T)] {
         self.0.get_mut(key).map_or(&mut [], SmallVec::as_mut_slice)
     }

@@ -1,4 +1,4 @@
-//! What slots are needed for.
+//! The slots that lanes need.
 
 use std::rc::Rc;
 
@@ -20,17 +20,17 @@ pub(super) struct Demand {
     pub(super) is_open: bool,
 }
 
-/// What the lanes need, gathered by claim.
+/// The demands of all lanes, gathered by claim.
 #[derive(Clone, Default)]
 pub(super) struct Demands {
     /// In the order of the lanes.
     all: Vec<Demand>,
-    /// Where in `all` each claim stands.
+    /// The index in `all` of each claim.
     places: ByClaim<usize>,
 }
 
 impl Demands {
-    /// Gathers what the lanes need. Of each, no more releases are looked at than `most`.
+    /// Gathers the demands of the lanes. Of each, no more releases are looked at than `most`.
     ///
     /// # Errors
     /// An item costs more than the store ever grants, which is `dearest` under each limit.
@@ -57,7 +57,7 @@ impl Demands {
         self.all.iter()
     }
 
-    /// How many slots for a claim are of use.
+    /// The slots for a claim that are of use.
     pub(super) fn needed(&self, key: &[u8], costs: &[u64]) -> Needed {
         self.places.get(key, costs).map_or(Needed::default(), |place| self.all[*place].needed)
     }

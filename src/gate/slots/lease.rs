@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::Slot;
 use crate::time::Time;
 
-/// How many slots are of use, of those for a key and certain costs.
+/// The slots that are of use, of those for a key and certain costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Needed {
     pub(super) count: u64,
@@ -19,7 +19,7 @@ pub(super) struct Held {
     pub(super) count: u64,
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,
-    /// When the store last answered for the key.
+    /// The instant at which the store last answered for the key.
     pub(super) heard: Option<Time>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Some may be earlier than those that are there: slots that others gave back.
+    /// Some may be earlier than those held already: slots that others gave back.
     pub(super) fn put(&mut self, slots: impl IntoIterator<Item = Slot>) {
         self.all.extend(slots);
         self.all.make_contiguous().sort_by_key(|slot| slot.at);
@@ -49,7 +49,7 @@ impl Lease {
         Held { count: self.all.len() as u64, first, last, heard: None }
     }
 
-    /// How many are not after `at`.
+    /// The number of slots that are not after `at`.
     pub(super) fn until(&self, at: Time) -> u64 {
         self.all.iter().take_while(|slot| slot.at <= at).count() as u64
     }
@@ -61,32 +61,30 @@ impl Lease {
         self.all.drain(..good).collect()
     }
 
-    /// Whether one can be used at `now`.
+    /// One can be used at `now`.
     pub(super) fn is_good(&self, now: Time) -> bool {
         self.all.front().is_some_and(|slot| slot.is_good(now))
     }
 
-    /// The first one, if it is before an instant.
+    /// The first one, if it is before `end`.
     pub(super) fn first_before(&self, end: Time) -> Option<Time> {
         self.all.front().map(|slot| slot.at).filter(|at| *at < end)
     }
 
-    /// Gives up the first one.
     pub(super) fn drop_first(&mut self) {
         self.all.pop_front();
     }
 
-    /// Gives up those before an instant.
     pub(super) fn drop_before(&mut self, end: Time) {
         self.all.retain(|slot| slot.at >= end);
     }
 
-    /// When the first one is over.
+    /// The last instant at which the first one is good.
     pub(super) fn end(&self) -> Option<Time> {
         self.all.front().map(|slot| slot.until)
     }
 
-    /// Whether the first one was not used in time.
+    /// The first one was not used in time.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.all.front().is_some_and(|slot| slot.until < now)
     }
@@ -105,7 +103,7 @@ impl Lease {
         let (kept, surplus): (Vec<_>, Vec<_>) = self.all.drain(..).partition(|slot| {
             let is_needed = left > 0 && slot.until >= since;
             left -= u64::from(is_needed);
-            // What has begun is of no use to others.
+            // A slot that has begun is of no use to others.
             is_needed || slot.at <= now
         });
         self.all = kept.into();
@@ -155,7 +153,7 @@ mod tests {
         assert_eq!(instants(slots.iter()), [6]);
     }
 
-    /// What is given back is moved out: it cannot be used here any more.
+    /// Slots that are given back are moved out: they cannot be used here any more.
     #[test]
     fn slots_that_are_not_needed_are_taken_out() {
         // Now, how many are needed and since when; those taken out, and those left.

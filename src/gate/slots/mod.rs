@@ -30,25 +30,25 @@ use crate::charge::Key;
 use crate::config::Rate;
 use crate::time::{Time, Wall};
 
-/// What a store gives out.
+/// The terms on which a store gives out slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BookingTerms {
-    /// How many slots one order may ask for at most.
+    /// The most slots that one order may ask for.
     pub span: u64,
-    /// How many it may ask for if answers take long.
+    /// The most if answers take long.
     pub longest_span: u64,
     /// The most that a release may cost under each limit.
     pub most: Vec<u64>,
-    /// How long the end of a run waits for an answer, in nanoseconds.
+    /// The longest that the end of a run waits for an answer, in nanoseconds.
     pub patience: u64,
 }
 
-/// What a lane would release next.
+/// The next release of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// When it became next in line.
+    /// The instant at which it became next in line.
     pub since: Time,
-    /// What it costs each limit.
+    /// The charge of each limit.
     pub costs: &'a Rc<[u64]>,
     /// The keys that limits go by.
     pub keys: &'a [Key],
@@ -66,19 +66,18 @@ pub struct Wanted<'a> {
 #[derive(Clone)]
 pub struct Slots {
     rates: Vec<Rate>,
-    /// What is booked, and not used yet.
+    /// Slots that are not used yet.
     booked: Booked,
     demands: Demands,
     orders: Orders,
     charged: Vec<Charged>,
     news: Option<News>,
-    /// How often answers may have changed.
     revision: u64,
     terms: BookingTerms,
     properties: Properties,
-    /// Until when an answer is waited for at the end of the run.
+    /// The end of the wait for an answer at the end of the run.
     ends: Option<Time>,
-    /// None is kept here.
+    /// Empty: a store keeps them.
     limits: Limits,
     wall: Wall,
 }
@@ -89,7 +88,7 @@ fn charged_key(keys: &[Key], by_key: bool) -> &[u8] {
 }
 
 impl Slots {
-    /// Of limits that are shared on these terms. Releases that may `wait` take slots to come.
+    /// For limits that are shared on these terms. Releases that may `wait` take slots to come.
     pub fn new(rates: Vec<Rate>, terms: BookingTerms, wait: bool) -> Self {
         let by_key = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
         // No slot is before one that is booked already. Where limits are for some items only, one of these that has to
@@ -123,14 +122,14 @@ impl Slots {
         self.booked.slots(request)
     }
 
-    /// How many slots are held for a key and costs.
+    /// The number of slots held for a key and costs.
     pub fn count(&self, key: &Key, costs: &[u64]) -> u64 {
         self.booked.held(key, costs).count
     }
 
-    /// What is needed for what waits.
+    /// Adds the orders for what waits to `needs`.
     fn order(&mut self, now: Time, vacancies: u64, needs: &mut Needs) {
-        let soon = Time(now.0.saturating_add(self.orders.lead()));
+        let soon = now.saturating_add(self.orders.lead());
         let is_bounded = vacancies < u64::MAX;
         let taken = if is_bounded { self.booked.until(soon).saturating_add(self.orders.coming()) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
@@ -155,12 +154,12 @@ impl Slots {
         }
     }
 
-    /// At the end of the run: until when an answer is waited for, if any is to come.
+    /// At the end of the run: the end of the wait for an answer, if any is to come.
     fn last_answer(&mut self, now: Time) -> Option<Time> {
         if self.orders.coming() == 0 {
             return None;
         }
-        let ends = *self.ends.get_or_insert_with(|| Time(now.0.saturating_add(self.terms.patience)));
+        let ends = *self.ends.get_or_insert_with(|| now.saturating_add(self.terms.patience));
         Some(ends).filter(|ends| *ends > now)
     }
 
@@ -180,7 +179,7 @@ impl Booking for Slots {
             let again = Some(now).filter(|_| !waiting.is_empty());
             return Ok(Needs { again, ..Needs::default() });
         }
-        // More would not be booked.
+        // No more are booked at once.
         let most = 2 * self.orders.span();
         self.demands.gather(waiting, self.booked.is_by_key(), most, &self.terms.most)?;
         let demands = &self.demands;
@@ -281,7 +280,7 @@ impl Gate for Slots {
     }
 
     fn why(&self, _: &Request) -> Option<Why> {
-        // Of several that are shared, none is known to be it.
+        // Of several that are shared, it is not known which one.
         Some(Why::Slot((self.rates.len() == 1).then_some(0)))
     }
 

@@ -1,4 +1,4 @@
-//! Whose answers may have become more lenient.
+//! Answers that may have become more lenient.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::time::Time;
 #[derive(Clone, Debug)]
 pub struct News {
     later_than: Time,
-    /// None for all.
+    /// `None` for all.
     keys: Option<HashSet<Key, RandomState>>,
 }
 
@@ -31,12 +31,12 @@ impl News {
         self.keys.iter_mut().for_each(|keys| _ = keys.insert(key.clone()));
     }
 
-    /// The last answer that stands as it is.
+    /// The latest answer that stands as it is.
     pub fn later_than(&self) -> Verdict {
         Verdict::At(self.later_than)
     }
 
-    /// Whether what is charged to these keys is concerned.
+    /// True if releases with these keys are concerned.
     pub fn concerns(&self, keys: &[Key]) -> bool {
         self.keys.as_ref().is_none_or(|known| keys.first().is_some_and(|key| known.contains(key)))
     }

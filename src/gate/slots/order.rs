@@ -1,11 +1,11 @@
-//! What is asked of a store of shared limits, and what it says, see [`crate::store`].
+//! Orders to a store of shared limits, and its answers, see [`crate::store`].
 
 use serde::{Deserialize, Serialize};
 
 use crate::charge::Key;
 use crate::time::Time;
 
-/// When a release may happen, on the clock of the process that booked it.
+/// The stretch in which a release may happen, on the clock of the process that booked it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     /// Not before.
@@ -15,29 +15,29 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Whether a release may use it at `now`.
+    /// A release may use it at `now`.
     pub(super) fn is_good(&self, now: Time) -> bool {
         self.at <= now && now <= self.until
     }
 }
 
-/// What is asked of a store: slots for some releases that are alike.
+/// An order for slots for some releases that are alike, or a report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Order {
     /// The key whose limits are charged; empty if the limits go by no key.
     pub key: Key,
-    /// What each limit of the policy charges for one release. At least one is not 0.
+    /// The charge of each limit of the policy for one release. At least one is not 0.
     pub costs: Box<[u64]>,
     /// The number of slots that are of use. With 0, it is only asked what has been overrun.
     pub count: u64,
-    /// Whether slots to come are of use, too. If not, nothing is booked but what is free at once.
+    /// Slots to come are of use, too. If not, none is booked that is not free at once.
     pub waits: bool,
-    /// What the last answer gave, if it turned the order away.
+    /// The turn of the last answer, if it turned the order away.
     pub turn: Option<Turn>,
     /// Not an order for slots, but a report: `count` releases of this charge were not over before this instant, later
     /// than their slots were good.
     pub overrun: Option<Time>,
-    /// Not an order for slots, but what a server asks for: nothing of this key is released before this instant.
+    /// Not an order for slots, but a hold that a server asks for: nothing of this key is released before this instant.
     pub hold: Option<Time>,
 }
 
@@ -47,52 +47,52 @@ impl Order {
         Order { key, costs: costs.into(), count, waits: true, turn: None, overrun: None, hold: None }
     }
 
-    /// Whether it asks for slots, and does not report something.
+    /// It asks for slots, and does not report something.
     pub fn is_for_slots(&self) -> bool {
         self.overrun.is_none() && self.hold.is_none()
     }
 }
 
-/// A place in the queue of those who were turned away. What it means is up to the store.
+/// A place in the queue of those who were turned away. The meaning of the number is up to the store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Turn(pub u64);
 
-/// What a store says to an order.
+/// The answer of a store to an order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Answer {
     /// The slots that were booked, earliest first; fewer than asked for, or none, if the others are beyond the horizon.
     pub slots: Vec<Slot>,
-    /// With fewer slots than asked for: when it makes sense to ask for more. If the order does not wait: when the next
-    /// one is free, as things stand.
+    /// With fewer slots than asked for: the instant from which it makes sense to ask for more. If the order does not
+    /// wait: the instant of the next free one, as things stand.
     pub ask_again: Option<Time>,
-    /// What to ask again with, so that nobody who comes later goes first.
+    /// To be sent when asking again, so that nobody who comes later goes first.
     pub turn: Option<Turn>,
     /// Something that the user should hear of, such as that state was lost.
     pub warning: Option<String>,
-    /// With a warning: when the first slot after it is expected.
+    /// With a warning: the instant at which the first slot after it is expected.
     pub silent_until: Option<Time>,
-    /// Until when nothing of this key is released, as a server or somebody asks for that. Slots before are not used.
+    /// The end of a hold of this key, which a server or somebody asks for. Slots before are not used.
     pub held: Option<Time>,
-    /// What was overrun under the limits of this key, by whomever.
+    /// The overruns under the limits of this key, by all processes.
     pub overruns: Overruns,
 }
 
-/// What releases cost, together, that were over later than their slots were good.
+/// The costs of releases that were over later than their slots were good.
 ///
 /// Slots that were booked before such a release was reported may be too close to it. Each process that holds some gives
 /// up the first of them, until they cost as much: where the late release took the place of a later one, no window has
 /// more.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Overruns {
-    /// For each limit, since the state began.
+    /// Their sum for each limit, since the state began.
     pub costs: Box<[u64]>,
     /// No slot from then on is too close to any of them.
     pub until: Time,
 }
 
 impl Overruns {
-    /// What was overrun since it had been `before`, if this is the answer to `order`. What a report says was overrun in
-    /// any case: a store that has lost its state counts from 0 again.
+    /// The costs since they had been `before`, if this is the answer to `order`. At least those that `order` reports: a
+    /// store that has lost its state counts from 0 again.
     pub(super) fn since(&self, before: &[u64], order: &Order) -> Box<[u64]> {
         let reported = if order.overrun.is_some() { order.count } else { 0 };
         let before = before.iter().copied().chain(std::iter::repeat(0));

@@ -1,4 +1,4 @@
-//! What has been asked of the store: how many slots at once, and when.
+//! Orders to the store: how many slots are asked for at once, and when.
 
 use super::by_claim::ByClaim;
 use super::demands::Demand;
@@ -6,30 +6,29 @@ use super::lease::{Held, Needed};
 use super::order::{Answer, Order, Turn};
 use crate::time::{SECOND, Time};
 
-/// So many nanoseconds before the last slot is due, the next ones are asked for; earlier if answers take longer.
+/// Nanoseconds before the last slot is due at which the next ones are asked for; more if answers take longer.
 const LEAD: u64 = SECOND / 20;
 
-/// An answer that is of no use is not asked for again at once.
+/// Nanoseconds after an answer without slots before it is asked again.
 const PAUSE: u64 = SECOND / 100;
 
 #[derive(Clone)]
 pub(super) struct Orders {
-    /// How many slots one order may ask for at most.
+    /// As [`BookingTerms::span`](super::BookingTerms::span).
     span: u64,
-    /// How many it may ask for if answers take long.
     longest_span: u64,
-    /// Whether slots to come are booked.
+    /// Slots to come are booked, too.
     waits: bool,
     all: ByClaim<Ordered>,
-    /// How many slots are on their way.
+    /// The number of slots on their way.
     coming: u64,
-    /// How long the last answer took, in nanoseconds.
+    /// Nanoseconds that the last answer took.
     took: u64,
-    /// How often the span was halved since no slot had come in time.
+    /// The number of times that the span is halved, as no slot has come in time.
     halvings: u32,
 }
 
-/// How it stands with a claim.
+/// The state of a claim.
 #[derive(Clone)]
 enum Ordered {
     /// An order for this number is on its way, since then.
@@ -38,7 +37,7 @@ enum Ordered {
     NotBefore(Time, Option<Turn>),
 }
 
-/// What to do about a demand.
+/// The step to be taken for a demand.
 pub(super) enum NextOrder {
     Nothing,
     /// Look again at this instant.
@@ -47,7 +46,7 @@ pub(super) enum NextOrder {
 }
 
 impl NextOrder {
-    /// At `when` at the latest, if there is nothing to ask at once.
+    /// Looks again at `when` at the latest, if there is nothing to ask at once.
     fn or_later(self, when: Time) -> NextOrder {
         match self {
             NextOrder::Ask(order) => NextOrder::Ask(order),
@@ -63,30 +62,30 @@ impl Orders {
         Orders { span, longest_span, waits, all: ByClaim::default(), coming: 0, took: 0, halvings: 0 }
     }
 
-    /// How long before it is due the next slot is asked for, in nanoseconds.
+    /// Nanoseconds before it is due at which the next slot is asked for.
     pub(super) fn lead(&self) -> u64 {
         LEAD.saturating_add(self.took)
     }
 
-    /// How many slots to ask for at once: those for 50 ms, or for twice as long as an answer takes.
+    /// The number of slots to ask for at once: those for 50 ms, or for twice as long as an answer takes.
     pub(super) fn span(&self) -> u64 {
         let times = self.took.saturating_mul(2).div_ceil(LEAD).max(1);
         let span = self.span.saturating_mul(times).min(self.longest_span);
-        (span >> self.halvings.min(63)).max(1)
+        (span >> self.halvings).max(1)
     }
 
     pub(super) fn coming(&self) -> u64 {
         self.coming
     }
 
-    /// What to do about a demand when only `vacancies` more slots can be used.
+    /// Decides on a demand when only `vacancies` more slots can be used.
     pub(super) fn plan(&mut self, now: Time, demand: &Demand, held: Held, vacancies: u64) -> NextOrder {
         let Demand { key, costs, needed: Needed { count, since }, .. } = demand;
         let lacking = count.saturating_sub(held.count).min(vacancies).min(self.span());
         if lacking == 0 {
             return self.check(now, demand, held);
         }
-        // What backs off is not ready for a slot yet.
+        // An item that backs off is not ready for a slot yet.
         let when = held.last.map_or(*since, |last| (*since).max(Time(last.0.saturating_sub(self.lead()))));
         let (when, turn) = match self.all.get(key, costs) {
             Some(Ordered::Coming(..)) => return NextOrder::Nothing,
@@ -138,7 +137,7 @@ impl Orders {
         }
     }
 
-    /// None is going to be answered.
+    /// No order is going to be answered.
     pub(super) fn give_up(&mut self) {
         self.all.clear();
         self.coming = 0;
@@ -157,7 +156,7 @@ mod tests {
         Orders::new(20, 30, true)
     }
 
-    /// How many are asked for at an instant, or when to look again.
+    /// The number of slots asked for at an instant, or the instant to look again.
     fn plan(
         orders: &mut Orders,
         now: Time,

@@ -1,4 +1,4 @@
-//! The database of a state: how it is found, made, recognised, and removed.
+//! The database of a state: finds, makes, recognises and removes it.
 
 use std::cell::Cell;
 use std::fs::{self, File, Permissions};
@@ -22,15 +22,15 @@ use super::{Setting, guard, owner};
 use crate::store::StoreError;
 use crate::store::ledger::Owner;
 
-/// What `PRAGMA application_id` tells, so that a state is known from any other database: "thro".
+/// `PRAGMA application_id`, which tells a state from any other database: "thro".
 const APPLICATION: u32 = 0x7468_726f;
 const VERSION: u32 = 1;
 
-/// What the first file format, which was none of SQLite's, began with.
+/// The first bytes of the first file format, which was none of SQLite's.
 const OLD_MAGIC: &[u8] = b"throttle";
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Where the header of a database has the version of our format, and its application.
+/// Offsets in the header of a database: of the version of our format, and of its application.
 const VERSION_AT: usize = 60;
 const APPLICATION_AT: usize = 68;
 const HEADER: usize = 100;
@@ -43,16 +43,16 @@ pub(super) struct Database {
     pub(super) file: Arc<File>,
     pub(super) path: PathBuf,
     files: Files,
-    /// Who we are to others that use it.
+    /// Our number among those who use it.
     pub(super) owner: Owner,
-    /// Whether it was found good when it was last looked at. If not, it is left as it is.
+    /// It was found good when it was last looked at. If not, it is left as it is.
     pub(super) is_good: Cell<bool>,
     /// Of the directory, while the connection is closed: SQLite removes by name what is beside the database.
     closes: Option<Lock>,
 }
 
 impl Database {
-    /// What is at `path`, if there is anything, and if it is good.
+    /// Opens the state at `path`; `None` if there is nothing.
     pub(super) fn find(path: &Path, setting: &Setting) -> Result<Option<Self>, StoreError> {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(None) };
@@ -82,7 +82,7 @@ impl Database {
         let index = before.filter(Index::is_in_use);
         if let Some((index, written)) = index.as_ref().zip(written)
             && index.lacks(&written)
-            // What was not on the disk when the machine crashed is no such loss.
+            // Bookings that were not on the disk when the machine crashed are no such loss.
             && Header::read(&connection).about(&path)?.clock.boot == setting.clock.boot
         {
             drop(connection);
@@ -105,7 +105,7 @@ impl Database {
     ) -> Result<(), StoreError> {
         const CANNOT: &str = "cannot create it";
         let directory = fs::canonicalize(guard::directory(path)).or_failed(path, CANNOT)?;
-        // Whatever is beside a state that is not there is of one that was removed.
+        // Files beside a state that is not there are of one that was removed.
         let creates = lock_directory(&directory, patience, File::try_lock)?;
         if path.symlink_metadata().is_ok() {
             return Ok(());
@@ -124,7 +124,7 @@ impl Database {
         publish().or_failed(path, CANNOT)
     }
 
-    /// Takes away what is at `path`, under its lock. Whether there was anything.
+    /// Removes the state at `path`, under its lock. Returns `false` if there is none.
     pub(super) fn remove(path: &Path, patience: Duration) -> Result<bool, StoreError> {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(false) };
@@ -142,7 +142,7 @@ impl Database {
         }
     }
 
-    /// Whether an owner of slots has ended, beyond doubt.
+    /// An owner of slots has ended, beyond doubt.
     pub(super) fn has_ended(&self, owner: Owner) -> bool {
         owner != self.owner && owner::has_ended(&self.file, owner)
     }
@@ -181,7 +181,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         if self.is_good.get() && !self.is_cut() {
-            // What is left behind does no harm.
+            // Files that are left behind do no harm.
             let directory = guard::directory(&self.path);
             self.closes = lock_directory(directory, Duration::ZERO, File::try_lock_shared).ok();
         }
@@ -195,7 +195,7 @@ fn is_in_place(path: &Path, file: &File) -> Result<bool, StoreError> {
     Ok(files_at(path)?[0] == Some(identity(path, file)?))
 }
 
-/// Whether a file is a state, by its first bytes.
+/// Recognises a state by its first bytes.
 fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> {
     let mut bytes = [0; HEADER];
     let read = file.read_at(&mut bytes, 0).or_failed(path, "cannot read it")?;
@@ -230,7 +230,7 @@ fn connect(path: &Path, patience: Duration) -> rusqlite::Result<Connection> {
     if has_schema(&connection)? { Ok(connection) } else { Err(rusqlite::Error::InvalidQuery) }
 }
 
-/// Whether there are our tables, and nothing else, such as a trigger.
+/// True if there are our tables, and nothing else, such as a trigger.
 fn has_schema(connection: &Connection) -> rusqlite::Result<bool> {
     let mut select = connection.prepare("SELECT sql FROM sqlite_schema ORDER BY rowid")?;
     let found: Vec<String> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;

@@ -15,11 +15,11 @@ use super::lock::{Lock, TryLock};
 use super::refusal::{OrFailed, present};
 use crate::store::StoreError;
 
-/// Which files there are: the database, and what SQLite keeps beside one that is in use. Each by device and inode.
+/// The files of a state by device and inode: the database, and the two that SQLite keeps beside one that is in use.
 pub(super) type Files = [Option<(u64, u64)>; 3];
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
-/// The file at `path`, if it is there, and where that is: SQLite follows no link on the way.
+/// The file at `path`, if it is there, and its path without links: SQLite follows none.
 pub(super) fn locate(path: &Path) -> Result<Option<(PathBuf, File)>, StoreError> {
     let directory = guard::directory(path);
     let resolved = fs::canonicalize(directory).or_failed(directory, "cannot look at this directory")?;
@@ -33,7 +33,7 @@ pub(super) fn identity(path: &Path, file: &File) -> Result<(u64, u64), StoreErro
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Which files there are at `path`, and beside it.
+/// The files at `path`, and beside it.
 pub(super) fn files_at(path: &Path) -> Result<Files, StoreError> {
     let mut files = Files::default();
     for (file, path) in files.iter_mut().zip(SUFFIXES.map(|suffix| beside(path, suffix))) {
@@ -58,8 +58,8 @@ pub(super) fn lock_directory(directory: &Path, patience: Duration, how: TryLock)
     Lock::within(patience, directory, &Arc::new(own), how, drop)
 }
 
-/// What is to become a state. It takes the place of what was left of one by whoever was killed, as it has the same
-/// name.
+/// A file that is to become a state. It has the same name each time, and so takes the place of one that was left by
+/// whoever was killed.
 pub(super) fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
     let name = format!(".throttle-new-{}", geteuid());
     present(fs::remove_file(directory.join(&name)))?;

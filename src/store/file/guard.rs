@@ -1,4 +1,4 @@
-//! What a state file has to be before it is trusted: ours alone, and on this machine.
+//! Checks that a state file can be trusted: it is ours alone, and on this machine.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -11,7 +11,6 @@ use nix::unistd::geteuid;
 use super::refusal::{OrFailed, present, refused};
 use crate::store::StoreError;
 
-/// What can be read and written by others.
 const OTHERS: u32 = 0o077;
 const ALL_OTHERS: u32 = 0o007;
 const STICKY: u32 = 0o1000;
@@ -19,7 +18,7 @@ const SETGID: u32 = 0o2000;
 const WRITABLE_BY_GROUP: u32 = 0o020;
 const WRITABLE_BY_ALL: u32 = 0o002;
 
-/// Opens what is at `path`, if there is anything, and if it is good.
+/// Opens the file at `path`, if there is one.
 ///
 /// # Errors
 /// It is not a file of ours alone, or is not on this machine.
@@ -34,7 +33,7 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     is_local(path).map(|()| Some(file))
 }
 
-/// Checks what is at `path`, if there is anything, without opening it.
+/// Checks the file at `path`, if there is one, without opening it.
 ///
 /// # Errors
 /// It is not a file of ours alone.
@@ -56,7 +55,7 @@ pub(super) fn directory(path: &Path) -> &Path {
     }
 }
 
-/// Whether a state file may be put into `directory`.
+/// Checks that a state file may be put into `directory`.
 ///
 /// # Errors
 /// It may not, as others might put something else in its place, or it is not on this machine.
@@ -81,7 +80,8 @@ fn group_of(metadata: &Metadata) -> Option<u32> {
     (metadata.mode() & (SHARED | WRITABLE_BY_ALL) == SHARED).then(|| metadata.gid())
 }
 
-/// What is wrong with a file, and what to do about it. In a directory that a group shares, its members may use it, too.
+/// The reason that a file cannot be trusted, and what to do about it. In a directory that a group shares, its members
+/// may use it, too.
 fn unfit(metadata: &Metadata, group: Option<u32>) -> Option<&'static str> {
     let kind = metadata.file_type();
     let is_shared = group == Some(metadata.gid());
@@ -123,7 +123,7 @@ fn network(path: &Path) -> io::Result<Option<&'static str>> {
     Ok(network_of(nix::sys::statfs::statfs(path)?.filesystem_type().0))
 }
 
-/// Nothing is known of that here.
+/// There is no list of file systems here.
 #[cfg(not(target_os = "linux"))]
 fn network(_: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
@@ -136,7 +136,7 @@ fn network_of(number: impl TryInto<i64>) -> Option<&'static str> {
     SHARED.split(", ").find_map(|known| known.strip_prefix(&number[8..]))
 }
 
-/// File systems that several machines may have in common. Of what is behind FUSE nothing can be known: perhaps sshfs.
+/// File systems that several machines may have in common. Nobody can tell what is behind FUSE: perhaps sshfs.
 #[cfg(target_os = "linux")]
 const SHARED: &str = "00006969 NFS, 0000517b SMB, fe534d42 SMB, ff534d42 CIFS, 5346414f AFS, 6b414653 AFS, \
                       00c36400 Ceph, 73757245 Coda, 01021997 9p, 65735546 FUSE, 7461636f OCFS2, 01161970 GFS2, \

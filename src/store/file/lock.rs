@@ -33,7 +33,7 @@ impl Drop for Lock {
     }
 }
 
-/// How to lock: [`File::try_lock`], or [`File::try_lock_shared`] if others may do the same at the same time.
+/// [`File::try_lock`], or [`File::try_lock_shared`] if others may do the same at the same time.
 pub(super) type TryLock = fn(&File) -> Result<(), TryLockError>;
 
 impl Lock {
@@ -58,7 +58,7 @@ impl Lock {
         }
     }
 
-    /// Locks the file at `path` within `patience`. `tell` is told if it takes long.
+    /// Locks the file at `path` within `patience`. Calls `tell` with the reason if that takes long.
     pub(super) fn within(
         patience: Duration,
         path: &Path,
@@ -87,7 +87,7 @@ impl Lock {
     }
 }
 
-/// Who keeps the lock, and what to do about it.
+/// The holder of the lock, and what to do about it.
 fn describe_holder(file: &File) -> String {
     match holder(file) {
         Some(pid) if is_stopped(pid) => {
@@ -105,7 +105,7 @@ pub(super) fn holder(file: &File) -> Option<u32> {
     (0..10).find_map(|_| holder_in(&fs::read_to_string("/proc/locks").ok()?, &name))
 }
 
-/// What the system calls a file in its list of locks.
+/// The name of a file in the system's list of locks.
 #[cfg(target_os = "linux")]
 fn name(file: &File) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
@@ -130,7 +130,7 @@ fn holder_in(locks: &str, file: &str) -> Option<u32> {
         .find_map(|fields| fields[4].parse().ok().filter(|pid| *pid > 0))
 }
 
-/// Whether a process has been stopped, as by ^Z.
+/// A process has been stopped, as by ^Z.
 pub(super) fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // After a name in parentheses, which may hold anything.

@@ -1,8 +1,8 @@
-//! Whether the log of a state is still what its index says was written: SQLite would take what is left of it for all
-//! that there ever was.
+//! Finds out that the log of a state lacks some of what its index says was written: SQLite would take the rest for
+//! all that there ever was.
 //!
-//! The index outlives whoever is killed. The first process that opens the state has SQLite build it anew from what is
-//! good of the log, so what it said before is compared with what it says then. Its format is that of
+//! The index outlives whoever is killed. The first process that opens the state has SQLite build it anew from the good
+//! part of the log, so the index of before is compared with that of after. Its format is that of
 //! <https://sqlite.org/walformat.html>.
 
 use std::fs::{self, File};
@@ -27,12 +27,12 @@ pub(super) struct Index {
     log: PathBuf,
 }
 
-/// What an index said was written.
+/// The claim of an index: how much was written to the log.
 pub(super) struct IndexClaim {
     header: RawHeader,
     frames: u32,
     salt: [u8; 8],
-    /// How long the log is, in bytes.
+    /// The length of the log, in bytes.
     length: u64,
 }
 
@@ -43,7 +43,7 @@ impl Index {
         Ok(present(File::options().read(true).write(true).open(index))?.map(|file| Index { file, log }))
     }
 
-    /// `None` if nothing was written, or that is not known.
+    /// The index's claim; `None` if nothing was written, or that is not known.
     pub(super) fn written(&self) -> Option<IndexClaim> {
         const VERSION: u32 = 3_007_000;
         let mut header = [0; size_of::<RawHeader>()];
@@ -56,25 +56,25 @@ impl Index {
         Some(IndexClaim { header, frames, salt: *header[32..].first_chunk()?, length })
     }
 
-    /// Whether the log is too short for what was written to it.
+    /// The log is shorter than the index claims.
     pub(super) fn is_cut(&self) -> bool {
         let length = || fs::symlink_metadata(&self.log).map_or(0, |log| log.len());
         self.written().is_some_and(|written| length() < written.length)
     }
 
-    /// Whether SQLite has not found all that was written. Nobody may have written meanwhile.
+    /// SQLite has not found all that was `written`. Nobody may have written meanwhile.
     pub(super) fn lacks(&self, written: &IndexClaim) -> bool {
         let is_all = |found: IndexClaim| found.salt == written.salt && found.frames >= written.frames;
         self.is_cut() || !self.written().is_some_and(is_all)
     }
 
-    /// Has it say again what it said before, so that the next one who opens the state notices as well.
+    /// Puts the claim of before back, so that the next one who opens the state notices as well.
     pub(super) fn restore(&self, written: &IndexClaim) {
-        // If it cannot, who looks at it next sees what is left.
+        // If that fails, whoever looks at it next takes the rest for all.
         let _ = self.file.write_all_at(&written.header, 0);
     }
 
-    /// Whether it is still that of the state: whoever closes a state last removes the index first, and then the log.
+    /// It is still that of the state: whoever closes a state last removes the index first, and then the log.
     pub(super) fn is_in_use(&self) -> bool {
         self.file.metadata().is_ok_and(|index| index.nlink() > 0)
     }

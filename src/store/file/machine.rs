@@ -1,4 +1,4 @@
-//! Which clock it is: instants since the machine was started mean nothing to the same machine, started again.
+//! The identity of the clock: instants since the machine was started mean nothing to the same machine, started again.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -30,7 +30,7 @@ impl ClockOrigin {
         Ok(ClockOrigin { boot, namespace })
     }
 
-    /// Whether the clock shows how long the machine has been running, so that nothing happened before 0.
+    /// The clock shows how long the machine has been running, so that nothing happened before 0.
     pub(super) fn counts_from_boot(&self) -> bool {
         matches!(self.namespace, 0 | INITIAL)
     }

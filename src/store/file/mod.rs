@@ -56,10 +56,10 @@ use crate::config::State;
 use crate::exit::Exit;
 use crate::time::{SECOND, Time, Wall, shown};
 
-/// How often past slots are deleted and ended processes looked for, in nanoseconds.
+/// Nanoseconds after which past slots are deleted, and ended processes looked for, again.
 const BETWEEN_LOOKS: u64 = SECOND / 10;
 
-/// How many new keys are added before idle ones are evicted.
+/// The number of new keys that are added before idle ones are evicted.
 const BETWEEN_EVICTIONS: u32 = 1024;
 
 /// Opens the store in the file that `state` names.
@@ -89,20 +89,20 @@ pub struct FileStore {
     setting: Setting,
     rules: BookingRules,
     clock: Box<dyn Fn() -> Time + Send>,
-    /// None while it is not known what is in its place.
+    /// `None` while it is not known which file is in its place.
     database: Option<Database>,
     /// The state that was last seen, if any was.
     known: Option<Fingerprint>,
-    /// Whether the files are not those that were last seen.
+    /// The files are not those that were last seen.
     is_replaced: bool,
-    /// Whether there is a loss of which the user has not been told yet.
+    /// There is a loss of which the user has not been told yet.
     is_lost: bool,
     looked: Option<Time>,
     new_keys: u32,
     tell: Option<Tell>,
 }
 
-/// Where we are, and how long we wait for the lock.
+/// Our clock, and the longest wait for a lock.
 #[derive(Clone)]
 struct Setting {
     clock: ClockOrigin,
@@ -152,7 +152,7 @@ impl FileStore {
         let database = store.find_or_create()?;
         if let Some(lock) = Lock::at_once(&database.path, &database.file, File::try_lock)? {
             store.act_on(&database, &lock, &[], |_, _| Ok(Answer::default()))?;
-            // What was seen of those who have ended was not kept.
+            // The slots of ended processes were handed on in memory only: nothing was booked.
             store.looked = None;
         }
         store.database = Some(database);
@@ -170,7 +170,7 @@ impl FileStore {
         Database::remove(path, lock::PATIENCE)
     }
 
-    /// Does it under the lock, in whatever file is in its place then.
+    /// Performs `task` under the lock, in whatever file is in its place then.
     fn act(
         &mut self,
         key: &[u8],
@@ -225,11 +225,11 @@ impl FileStore {
             Ok((answer, has_restarted))
         };
         let result = act();
-        // What is told already is no damage.
+        // A refusal that is told already is no damage.
         database.is_good.set(!result.as_ref().is_err_and(|error| !error.is::<StoreError>()));
         let (answer, has_restarted) = result.about(&database.path)?;
         if has_restarted {
-            // What is left in the log is as good.
+            // Pages that are left in the log are as good.
             let _ = database.connection.execute_batch("PRAGMA wal_checkpoint");
         }
         self.is_replaced = false;
@@ -246,7 +246,7 @@ impl FileStore {
         now
     }
 
-    /// What is in its place. If there is nothing, it is from now on a state that follows from what was known.
+    /// Opens the state that is in its place. If there is none, creates one that follows from what was known.
     fn find_or_create(&self) -> Result<Database, StoreError> {
         let patience = self.setting.patience;
         loop {
@@ -267,10 +267,10 @@ impl FileStore {
         txn::fill(new, &first, &self.rules, now)
     }
 
-    /// Tells once of what was lost, and until when there are no slots.
+    /// Warns once of a loss, and says until when there are no slots.
     fn tell_of_loss(&mut self, answer: &mut Answer) {
         let first = answer.slots.first().map(|slot| slot.at).or(answer.turn.map(|turn| Time(turn.0)));
-        // What answers a report does not say until when; the next answer will.
+        // The answer to a report does not say until when; the next answer will.
         if first.or(answer.ask_again).is_some() && std::mem::take(&mut self.is_lost) {
             let path = self.path.display();
             answer.warning = Some(format!("{path}: it was removed, replaced or reset during the run"));

@@ -1,4 +1,4 @@
-//! Whose slots they are: what a process that has ended had booked is free for others.
+//! Owners of slots: those of a process that has ended are free for others.
 //!
 //! Who owns slots holds a lock on one byte of the file, far beyond its end. The system takes it back when the process
 //! ends in whatever way. So a number that nobody holds is that of somebody who has ended, in whatever pid namespace
@@ -42,7 +42,7 @@ mod system {
         fcntl(file, FcntlArg::F_OFD_SETLK(&byte(owner))).map(drop).map_err(io::Error::from)
     }
 
-    /// Whether somebody else who owned slots has ended, beyond doubt.
+    /// Somebody else who owned slots has ended, beyond doubt.
     pub(crate) fn has_ended(file: &File, owner: Owner) -> bool {
         let mut byte = byte(owner);
         fcntl(file, FcntlArg::F_OFD_GETLK(&mut byte)).is_ok() && i32::from(byte.l_type) == F_UNLCK

@@ -1,4 +1,4 @@
-//! What a user is told when a state cannot be used, and what to do about it.
+//! Messages of a state that cannot be used, and what to do about it.
 
 use std::io;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) enum Flaw {
     Foreign,
     /// It once was one.
     Damaged,
-    /// It is one of a throttle that had a file format of its own.
+    /// It was written by a throttle that had a file format of its own.
     Old,
     /// It is whole, but written by an incompatible version.
     Version(u32),
@@ -96,7 +96,7 @@ fn of_sqlite(path: &Path, error: &Error) -> StoreError {
     StoreError { exit, error: anyhow!("{}: {what}: {error}", path.display()) }
 }
 
-/// What is wrong with a file, and what to do about it.
+/// Refuses a file for a flaw, and says what to do about it.
 pub(super) fn unusable(path: &Path, flaw: Flaw) -> StoreError {
     let reset = reset_command(path);
     let why = match flaw {
@@ -118,7 +118,7 @@ pub(super) fn unusable(path: &Path, flaw: Flaw) -> StoreError {
     bad(path, &why)
 }
 
-/// What begins a new state.
+/// The command that begins a new state.
 pub(super) fn reset_command(path: &Path) -> String {
     format!("'throttle --reset-state -s {}'", path.display())
 }

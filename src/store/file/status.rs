@@ -1,4 +1,4 @@
-//! How much of the limits in a state is used, without using any of it.
+//! The use of the limits in a state, without using any of it.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ pub(in crate::store) fn status(state: &State, now: Time) -> Result<Option<Status
     status.map(Some).about(&database.path)
 }
 
-/// Who has it is told because all others wait for it. To read takes no lock.
+/// Names its holder, because all others wait for that one. To read takes no lock.
 fn lock_of(database: &Database) -> Result<LockStatus, StoreError> {
     let is_free = lock::Lock::at_once(&database.path, &database.file, std::fs::File::try_lock)?.is_some();
     let holder = if is_free { None } else { lock::holder(&database.file) };

@@ -11,8 +11,8 @@ use crate::store::ledger::{Ledger, UnitLog};
 use crate::store::status::MOST_KEYS;
 use crate::time::Time;
 
-/// What is more than a number is JSON, for whoever looks into it. Instants are nanoseconds since the machine was
-/// started, units are big-endian.
+/// Anything but a number is JSON, for whoever looks into it. Instants are nanoseconds since the machine was started,
+/// units are big-endian.
 pub(super) const SCHEMA: &str = "
 CREATE TABLE policy(id INTEGER PRIMARY KEY, header TEXT, sum INTEGER);
 CREATE TABLE account(key BLOB PRIMARY KEY, idle INTEGER, ledger TEXT, sum INTEGER) WITHOUT ROWID;
@@ -20,21 +20,21 @@ CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum 
   PRIMARY KEY(key, quota, unit)) WITHOUT ROWID;
 ";
 
-/// What a state says about itself.
+/// A state's description of itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     /// The limits in words.
     pub(super) limits: String,
     /// Another one whenever the numbers do not follow from those before.
     pub(super) generation: u64,
-    /// When there was nothing yet. What it took the place of, if anything, was gone by then.
+    /// The instant at which there was nothing yet. The state that it took the place of, if any, was gone by then.
     pub(super) began: Time,
     /// If something was lost: all limits, of whatever key, count as used up then.
     pub(super) silent: Option<Time>,
-    /// Until when nothing is booked, of whatever key.
+    /// A hold of all keys.
     #[serde(default)]
     pub(super) hold: Hold,
-    /// Whose clock the instants are on.
+    /// The clock of all instants.
     #[serde(rename = "domain")]
     pub(super) clock: ClockOrigin,
 }
@@ -55,9 +55,9 @@ impl Header {
 pub(super) struct KeyRows<'a> {
     pub(super) connection: &'a Connection,
     pub(super) key: &'a [u8],
-    /// What distinguishes the rows of this key from others that are alike.
+    /// Distinguishes the checksums of this key's rows from those of others that are alike.
     salt: Vec<u8>,
-    /// Whether to delete units now. To do so in bulk, once in a while, is cheaper.
+    /// Deletes units now. To do so in bulk, once in a while, is cheaper.
     pub(super) forgets: bool,
     /// The row of the log that was read last: units in succession are mostly in the same.
     last: Option<(usize, Range<u128>, Time)>,
@@ -147,7 +147,7 @@ pub(super) fn held_keys(connection: &Connection, now: Time) -> Result<Vec<Vec<u8
     select.query_map(params![now.0.cast_signed(), MOST_KEYS], |row| row.get(0))?.collect()
 }
 
-/// When the last slot is that was given out.
+/// The instant of the last slot that was given out.
 pub(super) fn newest(connection: &Connection) -> Result<Time> {
     let newest = "SELECT ifnull(max(ledger ->> 'newest'), 0) FROM account";
     connection.query_row(newest, [], |row| row.get(0)).map(|at: i64| Time(at.cast_unsigned()))

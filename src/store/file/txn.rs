@@ -1,4 +1,4 @@
-//! What is done in one transaction, under the lock, once it is found out how things are.
+//! The work of one transaction, under the lock.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use crate::store::ledger::{BookingRules, Ledger, Owner};
 use crate::store::{Answer, Hold, Order};
 use crate::time::Time;
 
-/// What tells a state from one that took its place.
+/// Tells a state from one that took its place.
 #[derive(Clone)]
 pub(super) struct Fingerprint {
     generation: u64,
     /// A key, and its newest slot.
     key: Vec<u8>,
     newest: Time,
-    /// When it was last seen in its place.
+    /// The instant at which it was last seen in its place.
     at: Time,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Fingerprint {
 pub(super) struct StateTxn<'a> {
     path: &'a Path,
     rules: &'a BookingRules,
-    /// When it began.
+    /// The instant at which it began.
     now: Time,
     header: Header,
     rows: KeyRows<'a>,
@@ -49,7 +49,7 @@ impl<'a> StateTxn<'a> {
         Ok(StateTxn { path, rules, now, header, rows, ledger })
     }
 
-    /// Whether it is a state of these limits, and on the clock of those who use it.
+    /// Checks that it is a state of these limits, and on the clock of those who use it.
     pub(super) fn check(&self, ours: &ClockOrigin) -> Result<()> {
         let limits = &self.rules.policy().text;
         if self.header.limits != *limits {
@@ -70,8 +70,7 @@ impl<'a> StateTxn<'a> {
     }
 
     /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
-    /// clock it may be long ago, but that may be wrong.
-    /// Returns whether it has.
+    /// clock it may be long ago, but that may be wrong. Returns true if it has begun anew.
     pub(super) fn carry_over_restart(&mut self, ours: &ClockOrigin) -> Result<bool> {
         if self.header.clock == *ours {
             return Ok(false);
@@ -100,7 +99,7 @@ impl<'a> StateTxn<'a> {
     }
 
     /// Begins anew, with silence, if the state that was known is gone: `is_replaced` if its files are others. Returns
-    /// whether it is gone.
+    /// true if it is gone.
     pub(super) fn silence_after_loss(&mut self, known: &Fingerprint, is_replaced: bool) -> Result<bool> {
         let is_another = self.header.generation != known.generation;
         let is_older = |ledger: &Ledger| known.key == self.rows.key && ledger.newest < known.newest;
@@ -109,8 +108,8 @@ impl<'a> StateTxn<'a> {
         }
         // The new state needs no silence from us if it has one that lasts as long as ours would: then whoever began it
         // knew of the loss.
-        let silent = known.at.0.saturating_add(self.rules.policy().horizon);
-        let is_seen_to = is_another && self.header.silent.is_some_and(|last| last.0 >= silent);
+        let silent = known.at.saturating_add(self.rules.policy().horizon);
+        let is_seen_to = is_another && self.header.silent.is_some_and(|last| last >= silent);
         let newest = tables::newest(self.rows.connection)?;
         if !is_seen_to && self.header.succeed(known, self.rules, newest, self.now) {
             self.begin_anew()?;
@@ -143,7 +142,8 @@ impl<'a> StateTxn<'a> {
         self.keep(ledger)
     }
 
-    /// Until when all keys are held. Once that is over, it is forgotten: after a restart nobody would know that it is.
+    /// The end of the hold of all keys. Once that is over, it is forgotten: after a restart nobody would know that it
+    /// is.
     fn hold_of_all(&mut self) -> Result<Option<Time>> {
         let until = self.header.hold.in_force(self.now);
         if until.is_none() && self.header.hold != Hold::default() {
@@ -164,7 +164,7 @@ impl<'a> StateTxn<'a> {
         Ok(holds)
     }
 
-    /// How much of a limit is left, see [`BookingRules::left`].
+    /// As [`BookingRules::left`].
     pub(super) fn left(&mut self, limit: usize, most: u64) -> Result<(u64, Time)> {
         let ledger = self.take_ledger()?;
         let left = self.rules.left(&ledger, &mut self.rows, self.now, (limit, most))?;
@@ -179,7 +179,7 @@ impl<'a> StateTxn<'a> {
 
     /// Holds all keys for this number of nanoseconds; with 0, none is held any more.
     pub(super) fn set_hold(&mut self, length: u64) -> Result<()> {
-        self.header.hold = Hold::new(self.now, Time(self.now.0.saturating_add(length)));
+        self.header.hold = Hold::new(self.now, self.now.saturating_add(length));
         self.header.write(self.rows.connection)?;
         for (key, ledger) in self.ledgers()?.into_iter().filter(|_| length == 0) {
             let ledger = Ledger { hold: Hold::default(), ..ledger };
@@ -194,7 +194,7 @@ impl<'a> StateTxn<'a> {
         self.ledger.iter_mut().for_each(|ledger| ledger.owned.inherit(&has_ended, &clock));
     }
 
-    /// Whether nothing is known of the key yet.
+    /// There is no row of the key yet.
     pub(super) fn is_new(&self) -> bool {
         self.ledger.is_none()
     }
@@ -204,7 +204,7 @@ impl<'a> StateTxn<'a> {
         Ok(tables::evict(self.rows.connection, self.now)?)
     }
 
-    /// What to know it by the next time.
+    /// By which it is known the next time.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let newest = self.ledger.as_ref().map_or(Time::ZERO, |ledger| ledger.newest);
         Fingerprint { generation: self.header.generation, key: self.rows.key.to_vec(), newest, at: self.now }
@@ -246,14 +246,14 @@ impl<'a> StateTxn<'a> {
 }
 
 impl Header {
-    /// What a state begins with.
+    /// The header of a new state.
     pub(super) fn first(rules: &BookingRules, clock: ClockOrigin, now: Time) -> Header {
         let limits = rules.policy().text.clone();
         let (generation, hold) = (fastrand::u64(..), Hold::default());
         Header { generation, clock, began: now, silent: None, hold, limits }
     }
 
-    /// What a key begins with.
+    /// The ledger of a new key.
     fn fresh(&self, rules: &BookingRules, now: Time) -> Ledger {
         match self.silent {
             Some(last) if rules.end_of_silence(last) > now => rules.silence(last),
@@ -261,11 +261,12 @@ impl Header {
         }
     }
 
-    /// Makes it that of the state that follows the one that was known, and was lost since. Returns whether there is
-    /// anything to do.
+    /// Makes it that of the state that follows the one that was known, and was lost since. Returns false if there is
+    /// nothing to do.
     ///
-    /// If it began after that was last seen, it was lost by then. No slot that was lost is later than a horizon after,
-    /// and once that is as good as forgotten, there is nothing to be done. Nor is any that is kept later than `newest`.
+    /// If this state began after the other was last seen, the other was lost by then. No slot that was lost is later
+    /// than a horizon after, and once that is as good as forgotten, there is nothing to do. No slot that is kept is
+    /// later than `newest`.
     pub(super) fn succeed(
         &mut self,
         known: &Fingerprint,
@@ -274,7 +275,7 @@ impl Header {
         now: Time,
     ) -> bool {
         let loss = if self.began >= known.at { self.began } else { now };
-        let last_slot = Time(loss.0.saturating_add(rules.policy().horizon));
+        let last_slot = loss.saturating_add(rules.policy().horizon);
         if rules.end_of_silence(last_slot) <= now {
             return false;
         }

@@ -1,9 +1,9 @@
 //! The rules of booking. Pure: they never read a clock, and do not know where their numbers are kept.
 //!
-//! What a state consists of is, for each key, a [`Ledger`] of a few numbers for each limit, with the slots that may be
-//! handed on, and for sliding windows a [`UnitLog`] of when each unit of cost was used. All zeros and an empty log is
-//! the state of limits that have never been used. To book a slot takes a few reads and writes for each limit, whatever
-//! its count.
+//! A state consists of a [`Ledger`] for each key, which has a few numbers for each limit and the slots that may be
+//! handed on, and for sliding windows of a [`UnitLog`] of the instants at which units of cost were used. All zeros and
+//! an empty log is the state of limits that have never been used. To book a slot takes a few reads and writes for each
+//! limit, whatever its count.
 
 mod owned;
 #[cfg(test)]
@@ -47,39 +47,40 @@ pub struct Ledger {
     /// Slots that may be handed on.
     #[serde(rename = "held")]
     pub owned: OwnedSlots,
-    /// What was overrun since the state began.
+    /// Releases that were overrun since the state began.
     #[serde(default)]
     pub overruns: Overruns,
-    /// Until when nothing is booked.
+    /// A hold of this key.
     #[serde(default)]
     pub hold: Hold,
 }
 
-/// When units of cost were used, for the limits with a sliding window. Units are numbered from 0 in the order of use.
+/// The instants at which units of cost were used, for the limits with a sliding window. Units are numbered from 0 in
+/// the order of use.
 pub trait UnitLog {
     /// Why it cannot be read or written; or an order that can never be filled.
     type Error: From<StoreError>;
 
-    /// When `unit` was used. It was noted and is not forgotten.
+    /// The instant at which `unit` was used. It was recorded, and is not forgotten.
     ///
     /// # Errors
     /// It cannot be read.
     fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, Self::Error>;
 
-    /// Notes that `units` were used at `at`, in place of what was noted from the same first unit on.
+    /// Records that `units` were used at `at`, in place of any record with the same first unit.
     ///
     /// # Errors
     /// It cannot be written.
     fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), Self::Error>;
 
-    /// Forgets what ends at or before `unit`.
+    /// Forgets records that end at or before `unit`.
     ///
     /// # Errors
     /// It cannot be written.
     fn forget(&mut self, limit: usize, unit: u128) -> Result<(), Self::Error>;
 }
 
-/// How slots are booked under a policy.
+/// Books slots under a policy.
 #[derive(Clone, Debug)]
 pub struct BookingRules {
     policy: Policy,
@@ -99,14 +100,14 @@ impl Debit<'_> {
         Ask { since: at, cost: self.cost }
     }
 
-    /// When the cost has accrued.
+    /// The nanoseconds in which the cost accrues.
     fn gap(&self) -> u64 {
         u64::try_from(self.quota.terms(Wall::EPOCH).gap(self.cost)).unwrap_or(u64::MAX)
     }
 }
 
 impl BookingRules {
-    /// Those of `policy`.
+    /// The rules of `policy`.
     pub fn new(policy: Policy) -> Self {
         let rules = policy.quotas.iter().map(|quota| quota.rule(Wall::EPOCH)).collect();
         BookingRules { policy, rules }
@@ -119,7 +120,7 @@ impl BookingRules {
         }
     }
 
-    /// Of what they are the rules.
+    /// The policy that they are the rules of.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -141,13 +142,13 @@ impl BookingRules {
         Ledger { accounts: accounts.collect(), ..Ledger::default() }
     }
 
-    /// From when on [`BookingRules::silence`] cannot be told from a new state.
+    /// The first instant at which [`BookingRules::silence`] cannot be told from a new state.
     pub fn end_of_silence(&self, last: Time) -> Time {
         let ends = self.rules.iter().map(|rule| rule.fresh_from(&rule.silent(last), Time::ZERO));
         ends.max().unwrap_or(last)
     }
 
-    /// From when on the state cannot be told from that of limits which were never used.
+    /// The first instant at which the state cannot be told from that of limits which were never used.
     pub fn idle_at(&self, ledger: &Ledger) -> Time {
         let accounts = self.rules.iter().zip(&ledger.accounts);
         let idle = accounts.map(|(rule, account)| rule.fresh_from(account, ledger.newest)).max();
@@ -200,7 +201,7 @@ impl BookingRules {
         let returned = if order.waits { ledger.owned.take(&order.costs, most) } else { Vec::new() };
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let mut answer = Answer { slots, overruns: ledger.overruns.clone(), ..Answer::default() };
-        // Whether no slot of this order depends on another one of it.
+        // No slot of this order depends on another one of it.
         let is_small =
             self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.count);
         let mut unlogged = Unlogged::default();
@@ -237,8 +238,8 @@ impl BookingRules {
         Ok(answer)
     }
 
-    /// How much of a limit is left at `now`, at most `most`, and when the next slot is that charges 1 to it alone, for
-    /// whoever has no turn to wait for: those who have one may be gone.
+    /// The part of a limit that is left at `now`, at most `most`, and the instant of the next slot that charges 1 to it
+    /// alone, for whoever has no turn to wait for: those who have one may be gone.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -254,7 +255,7 @@ impl BookingRules {
                 (0..self.rules.len()).map(|other| if other == limit { cost } else { 0 }).collect();
             Order::new(Key::new(), costs, 1)
         };
-        // What may be used at once may be so in parts, and as one.
+        // A cost that is allowed at once as one is so in parts, too.
         let (mut left, mut too_much) = (0, most.saturating_add(1));
         while too_much - left > 1 {
             let cost = left + (too_much - left) / 2;
@@ -269,7 +270,7 @@ impl BookingRules {
         Ok((left, self.earliest(ledger, log, now, &one)?))
     }
 
-    /// What an order gets while nothing is booked. Its turn is kept.
+    /// The answer to an order while nothing is booked. Its turn is kept.
     pub fn answer_held(&self, ledger: &Ledger, now: Time, until: Time, order: &Order) -> Answer {
         let ask_again = (order.count > 0).then(|| Hold::ask_again(now, until));
         let overruns = ledger.overruns.clone();
@@ -292,7 +293,7 @@ impl BookingRules {
         over: Time,
         order: &Order,
     ) -> Result<(), L::Error> {
-        // What is booked stays booked, and the log is in the order of time.
+        // Booked slots stay booked, and the log is in the order of time.
         let at = over.max(ledger.newest);
         let mut unlogged = Unlogged::default();
         if ledger.overruns.costs.is_empty() {
@@ -308,7 +309,7 @@ impl BookingRules {
             let overruns = &mut ledger.overruns;
             overruns.costs[limit] = overruns.costs[limit].saturating_add(cost);
             let matters_for = quota.algorithm.facts().matters_for(&quota.terms(Wall::EPOCH), cost);
-            overruns.until = overruns.until.max(later(over, matters_for));
+            overruns.until = overruns.until.max(over.saturating_add(matters_for));
         }
         ledger.newest = at;
         // Those who hold them may give them up: then nobody is to have them.
@@ -318,25 +319,25 @@ impl BookingRules {
     }
 
     fn horizon(&self, now: Time) -> Time {
-        later(now, self.policy.horizon)
+        now.saturating_add(self.policy.horizon)
     }
 
-    /// When a slot at `at` is within the horizon.
+    /// The instant at which a slot at `at` is within the horizon.
     fn ask_again(&self, now: Time, at: Time) -> Time {
-        Time(at.0.saturating_sub(self.policy.horizon)).max(later(now, PAUSE))
+        Time(at.0.saturating_sub(self.policy.horizon)).max(now.saturating_add(PAUSE))
     }
 
-    /// How many of the slots that are asked for at once one process gets, if the first is so far ahead.
+    /// The number of slots that one process gets of `count`, if the first is this number of nanoseconds ahead.
     fn share(&self, count: u64, ahead: u64) -> u64 {
         if ahead <= NEAR { count } else { count.min(self.policy.far_span()) }
     }
 
-    /// Whether an order whose first slot would be at `at` gets none: it is beyond the horizon, or is for those who were
+    /// True if an order whose first slot would be at `at` gets none: it is beyond the horizon, or is for those who were
     /// turned away before, unless they leave so much time unused that they cannot all be there any more.
     fn is_turned_away(&self, ledger: &Ledger, now: Time, at: Time, order: &Order) -> bool {
         let horizon = self.horizon(now);
         let is_its_turn = order.turn.is_some_and(|turn| Time(turn.0) <= horizon.min(ledger.turns));
-        let others_wait = ledger.turns > horizon && at > later(now, self.policy.horizon / 2);
+        let others_wait = ledger.turns > horizon && at > now.saturating_add(self.policy.horizon / 2);
         at > horizon || (others_wait && !is_its_turn)
     }
 
@@ -345,7 +346,8 @@ impl BookingRules {
         let kept = order.turn.map(|turn| Time(turn.0)).filter(|turn| *turn <= ledger.turns);
         let turn = at.max(kept.unwrap_or(ledger.turns));
         // Of those who wait, some may never come back.
-        let turn = turn.min(later(now, self.policy.horizon.saturating_mul(LONGEST_QUEUE))).max(at);
+        let last = now.saturating_add(self.policy.horizon.saturating_mul(LONGEST_QUEUE));
+        let turn = turn.min(last).max(at);
         ledger.turns = ledger.turns.max(self.after(turn, order));
         turn
     }
@@ -359,14 +361,14 @@ impl BookingRules {
         }
     }
 
-    /// The turn after another.
+    /// The turn that follows the one of `order`.
     fn after(&self, turn: Time, order: &Order) -> Time {
         let gap = self.debits(order).map(|debit| debit.gap()).max();
-        later(turn, gap.unwrap_or(0))
+        turn.saturating_add(gap.unwrap_or(0))
     }
 
     fn slot(&self, at: Time) -> Slot {
-        Slot { at, until: later(at, self.policy.deadline) }
+        Slot { at, until: at.saturating_add(self.policy.deadline) }
     }
 
     fn check(&self, order: &Order) -> Result<(), StoreError> {
@@ -391,7 +393,7 @@ impl BookingRules {
 
     /// The first instant that all limits allow.
     ///
-    /// What a limit allows at one instant it may not allow at a later one, so all are asked again until they agree.
+    /// A limit that allows one instant may not allow a later one, so all are asked again until they agree.
     fn earliest<L: UnitLog>(
         &self,
         ledger: &Ledger,
@@ -434,9 +436,4 @@ impl BookingRules {
         }
         Ok(())
     }
-}
-
-/// `nanos` after `at`, or the end of time.
-fn later(at: Time, nanos: u64) -> Time {
-    Time(at.0.saturating_add(nanos))
 }

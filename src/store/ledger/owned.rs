@@ -1,13 +1,13 @@
-//! Whose the slots are that lie ahead: those that were given back, or whose owner has ended, are for whoever asks next.
+//! Owners of the slots ahead: those that were given back, or whose owner has ended, are for whoever asks next.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
-/// Somebody who books; [`NOBODY`] owns what was given back.
+/// A process that books; [`NOBODY`] owns slots that were given back.
 pub type Owner = u32;
 
-/// Nobody.
+/// The owner of slots that are for whoever asks next.
 pub const NOBODY: Owner = 0;
 
 /// All slots that may be handed on some day.
@@ -29,7 +29,7 @@ impl OwnedSlots {
         share.map_or(&[], |share| share.slots.as_slice())
     }
 
-    /// Notes that `owner` has these, too.
+    /// Adds slots to those of `owner`.
     pub fn add(&mut self, owner: Owner, costs: &[u64], slots: impl IntoIterator<Item = Time>) {
         let mut slots: Vec<Time> = slots.into_iter().collect();
         match self.0.iter_mut().find(|share| share.is_of(owner, costs)) {
@@ -45,7 +45,7 @@ impl OwnedSlots {
         }
     }
 
-    /// Takes those out that `owner` has. Returns them.
+    /// Takes out those that `owner` has, and returns them.
     pub fn remove(&mut self, owner: Owner, costs: &[u64], slots: &[Time]) -> Vec<Time> {
         let Some(share) = self.0.iter_mut().find(|share| share.is_of(owner, costs)) else {
             return Vec::new();
@@ -63,8 +63,8 @@ impl OwnedSlots {
         share.slots.drain(..most.min(share.slots.len())).collect()
     }
 
-    /// What belongs to those who have ended is nobody's. Those of their slots that they may have used by then are
-    /// forgotten: `clock` is read once it is known who has ended.
+    /// Slots of those who have ended become nobody's. Those that they may have used by then are forgotten: `clock` is
+    /// read once it is known who has ended.
     pub fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl FnOnce() -> Time) {
         let left = self.0.extract_if(.., |share| share.owner != NOBODY && has_ended(share.owner));
         let left: Vec<_> = left.collect();

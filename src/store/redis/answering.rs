@@ -1,4 +1,4 @@
-//! What becomes of an answer.
+//! Checks answers of a server, and turns them into those of a store.
 
 use super::RedisStore;
 use super::asked::Asked;
@@ -7,18 +7,17 @@ use super::distance::too_slow;
 use super::failure::ServerFailure;
 use super::script::Found;
 use crate::store::{Answer, Order, Slot};
-use crate::time::Time;
 
-/// Nobody asks again sooner than after this.
+/// Nanoseconds before which nobody asks again.
 const PAUSE: u64 = 1_000_000;
 
 const LOST: &str = "it has lost what was booked before";
 
 impl RedisStore {
-    /// Why what was answered is not to be believed. The next question says so.
+    /// The reason that an answer is not to be believed, if there is one. The next question says so.
     pub(super) fn check_clock(&mut self, order: &Order, asked: &Asked) -> Option<&'static str> {
         let memories = asked.charges.iter().map(|charge| charge.terms.memory(charge.cost));
-        // For how long a slot may matter.
+        // The nanoseconds for which a slot may matter.
         let memory = memories.max().unwrap_or(0).saturating_mul(1000).saturating_add(self.policy().horizon);
         let deadline = self.policy().deadline;
         self.observations.check_clock(&order.key, asked, deadline, memory)
@@ -53,7 +52,7 @@ impl RedisStore {
         }
         self.returnable.add(order, *node, &slots, exchange.answered);
         let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();
-        let not_before = |at| Time(exchange.not_before(at).0.saturating_add(PAUSE));
+        let not_before = |at| exchange.not_before(at).saturating_add(PAUSE);
         let ask_again = booked.ask_again.map(not_before);
         let warning = self.warning.take();
         let turn = booked.turn.map(|turn| exchange.not_before(turn.0));

@@ -1,4 +1,4 @@
-//! What was asked of a server and answered, as it was.
+//! A question to a server, with its answer.
 
 use super::clock::Exchange;
 use super::nodes::NodeId;
@@ -13,7 +13,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Whether what is kept does not follow from what was seen before, of what still matters.
+    /// The server has another history than was seen before, of a limit whose past still matters.
     pub(super) fn is_of_another_history(&self) -> bool {
         let is_another = |(charge, seen): (&ScriptCharge, &Seen)| {
             let known = charge.seen;

@@ -1,4 +1,4 @@
-//! What a server is asked: how long it takes to answer, and for slots.
+//! Questions to a server: for slots, and to measure how long it takes to answer.
 
 use super::asked::Asked;
 use super::calendar::ScriptCalendar;
@@ -19,12 +19,12 @@ use crate::time::Time;
 /// longer.
 pub(super) const SHORT: u64 = 5_000_000;
 
-/// What is told of a name when nothing is booked.
+/// The answer for a name when nothing is booked.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Probed {
-    /// Whether the policy is in force.
+    /// The policy is in force.
     pub(super) is_kept: bool,
-    /// Until when all keys are held.
+    /// The end of a hold of all keys.
     pub(super) held: Option<Time>,
 }
 
@@ -42,7 +42,7 @@ impl Asker {
         Asker { now: Box::new(now), booking: BookingScript::new(), nodes: Nodes::new(server.clone()), server }
     }
 
-    /// How long an answer takes that says whether the limits are those of the name, and whether they are in force.
+    /// The nanoseconds of a round trip that checks if the limits are those of the name, and what it has found.
     pub(super) fn probe(
         &mut self,
         shared: &SharedPolicy,
@@ -51,7 +51,7 @@ impl Asker {
         enough: (u64, u64),
         patience: Timeouts,
     ) -> Result<(u64, Probed), ServerFailure> {
-        let key = redis_key(self.server.name(), b"");
+        let key = redis_key(&self.server.name, b"");
         let nothing = BookingRequest { keep, ..shared.request(&key, order) };
         let (now, booking) = (&self.now, &self.booking);
         self.nodes.ask(&key, patience, |_, connection| {
@@ -77,7 +77,7 @@ impl Asker {
         patience: Timeouts,
     ) -> Result<Asked, ServerFailure> {
         shared.prepare(order)?;
-        let key = redis_key(self.server.name(), &order.key);
+        let key = redis_key(&self.server.name, &order.key);
         let nothing = shared.request(&key, order);
         let (now, booking, replicas) = (&self.now, &self.booking, self.server.replicas);
         self.nodes.ask(&key, patience, |node, connection| {

@@ -1,5 +1,4 @@
-//! What a server is told of the calendar, as it knows no zones: when periods begin, and the hours at which a limit is
-//! asked.
+//! The calendar for a server, which knows no zones: when periods begin, and the hours at which a limit is asked.
 //!
 //! It is as of the server's clock, by the zones of this machine, and reaches somewhat further than slots are booked
 //! ahead. If the clock shows another time than was expected, the script says so, and is asked again.
@@ -9,13 +8,14 @@ use crate::rule::Extra;
 use crate::store::{Policy, Quota};
 use crate::time::Civil;
 
-/// Numbers for the scripts, in microseconds; none, if a limit does not go by the calendar.
+/// Numbers for the scripts, in microseconds since 1970; none, if a limit does not go by the calendar.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct ScriptCalendar {
-    /// How long after its beginning a period opens, how long before its end it closes, and when the periods begin.
+    /// The time from its beginning until a period opens, that from its closing until its end, and the beginnings of
+    /// periods.
     pub(super) periods: String,
-    /// How long before the hours the last slot is, from when on and until when they are told, and when each begins and
-    /// ends.
+    /// The time that the last slot is before the hours, the first and last instant that is covered, and the beginning
+    /// and end of each of the hours.
     pub(super) hours: String,
 }
 
@@ -27,7 +27,7 @@ struct CalendarSpan {
 }
 
 impl ScriptCalendar {
-    /// What a script has to know of a limit when the server's clock shows about `now`.
+    /// The calendar of a limit when the server's clock shows about `now`.
     pub(super) fn around(now: Micros, quota: &Quota, policy: &Policy) -> Self {
         let (now, horizon) = (i128::from(now) * 1000, i128::from(policy.horizon));
         let reach = CalendarSpan { from: (now - horizon).max(0), to: now + 2 * horizon };
@@ -39,7 +39,7 @@ impl ScriptCalendar {
     }
 }
 
-/// What is released as late as it may be must still be in its period.
+/// A release that is as late as it may be must still be in its period.
 fn periods(quota: &Quota, late: i128, reach: CalendarSpan) -> Option<Vec<i128>> {
     let civil = Civil::new(quota.period).filter(|_| quota.algorithm.facts().takes(Extra::Zone))?;
     let zone = quota.hours.as_ref()?.zone;
@@ -54,7 +54,7 @@ fn periods(quota: &Quota, late: i128, reach: CalendarSpan) -> Option<Vec<i128>> 
     Some(periods)
 }
 
-/// What is released as late as it may be must not be in the hours.
+/// A release that is as late as it may be must not be in the hours.
 fn hours(quota: &Quota, late: i128, reach: CalendarSpan) -> Option<Vec<i128>> {
     let hours = quota.during()?;
     let mut told = vec![late / 1000, reach.from / 1000, reach.to / 1000];

@@ -1,4 +1,4 @@
-//! The server's clock, seen from here: how slots map to our own, and whether it was set forward.
+//! The server's clock, seen from here: maps slots to our own, and finds out that it was set forward.
 //!
 //! No clock is synchronised. An answer says what the server's clock showed at some instant between asking, a, and
 //! having the answer, b. A slot that is w after that is not before b + w by our clock, nor after a + w. So releases
@@ -18,7 +18,7 @@ const DRIFT: u64 = 1000;
 /// An instant of the server's clock, in microseconds.
 pub(super) type Micros = u64;
 
-/// When something was asked, answered in between, and the answer was there.
+/// The instants at which something was asked, answered in between, and the answer was there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
     pub(super) asked: Time,
@@ -33,14 +33,14 @@ impl Exchange {
 
     /// An instant of the server's as one of ours that is no earlier.
     pub(super) fn not_before(&self, server: Micros) -> Time {
-        Time(self.answered.0.saturating_add(self.nanos_until(server)))
+        self.answered.saturating_add(self.nanos_until(server))
     }
 
     /// The slot, if it is of any use.
     pub(super) fn slot(&self, server: Micros, deadline: u64) -> Option<Slot> {
         let at = self.not_before(server);
         let good_for = deadline - tolerance(deadline);
-        let until = Time(self.asked.0.saturating_add(self.nanos_until(server)).saturating_add(good_for));
+        let until = self.asked.saturating_add(self.nanos_until(server)).saturating_add(good_for);
         Some(Slot { at, until }).filter(|slot| slot.at <= slot.until)
     }
 
@@ -53,17 +53,18 @@ fn tolerance(deadline: u64) -> u64 {
     deadline / 4
 }
 
-/// What is known of how far the server's clock is ahead of ours.
+/// A bound on how far the server's clock is ahead of ours.
 #[derive(Debug, Default)]
 pub(super) struct ServerClock {
     /// At most this number of nanoseconds, as of the instant.
     ahead: Option<(i128, Time)>,
-    /// When nothing matters any more that was kept before the clock was last set forward. It tells which time that was.
+    /// The instant at which nothing matters any more that was kept before the clock was last set forward. It identifies
+    /// that step.
     pub(super) forward_until: Option<Micros>,
 }
 
 impl ServerClock {
-    /// Learns from an exchange. Returns whether the server's clock was set forward since the last one.
+    /// Learns from an exchange. Returns true if the server's clock was set forward since the last one.
     ///
     /// Nothing matters for longer than `memory` nanoseconds: all slots from before are over.
     pub(super) fn was_set_forward(&mut self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
@@ -77,14 +78,14 @@ impl ServerClock {
         stepped
     }
 
-    /// Whether the clock that an exchange showed is ahead of this one.
+    /// The clock that an exchange showed is ahead of this one.
     pub(super) fn is_behind(&self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
         let least = i128::from(exchange.server) * 1000 - i128::from(exchange.answered.0);
         let is_ahead = |known| least > known + i128::from(tolerance(deadline));
         self.known(exchange, memory).is_some_and(is_ahead)
     }
 
-    /// About what it shows at an instant of ours.
+    /// The instant that it shows at one of ours, about.
     pub(super) fn shows(&self, now: Time) -> Option<Micros> {
         let (ahead, _) = self.ahead?;
         Micros::try_from((i128::from(now.0) + ahead) / 1000).ok()

@@ -13,9 +13,10 @@ use super::socket::{Socket, Stream, Timeouts};
 use super::tls;
 use crate::config::{Address, Server};
 
-/// How a server lets us in, and whether it has: then a name that is unknown is no mistake.
 pub(super) struct Access<'a> {
+    /// Has the user and password.
     pub(super) server: &'a Server,
+    /// It has let us in before: then a name that is unknown is no mistake.
     pub(super) was_there: bool,
     pub(super) patience: Timeouts,
 }
@@ -24,11 +25,12 @@ pub(super) struct Access<'a> {
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
     parser: Parser,
-    patience: Timeouts,
+    pub(super) patience: Timeouts,
     /// It has not answered yet, and may do so only if it is asked by TLS.
     may_want_tls: bool,
     has_replicas: bool,
-    is_asking: bool,
+    /// It is asked for a key that is on its way there.
+    pub(super) is_asking: bool,
 }
 
 impl Connection {
@@ -59,7 +61,7 @@ impl Connection {
             has_replicas: false,
             is_asking: false,
         };
-        if server.user.is_some() || server.has_password() {
+        if server.has_credentials() {
             let mut login = cmd("AUTH");
             login.arg(&server.user).arg(server.password.as_deref().unwrap_or_default());
             connection.ask(&login).map_err(|error| match error.code() {
@@ -74,15 +76,6 @@ impl Connection {
             })?;
         }
         Ok(connection)
-    }
-
-    pub(super) fn set_patience(&mut self, patience: Timeouts) {
-        self.patience = patience;
-    }
-
-    /// Whether it is asked for a key that is on its way there.
-    pub(super) fn set_asking(&mut self, is_asking: bool) {
-        self.is_asking = is_asking;
     }
 
     pub(super) fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
@@ -103,14 +96,14 @@ impl Connection {
         Ok(values)
     }
 
-    /// Asks what is answered in one way only.
+    /// Asks, where an answer of any other type makes no sense.
     pub(super) fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, ServerFailure> {
         let value = self.ask(command).map_err(|error| self.failure(&error))?;
         from_redis_value(value).map_err(|_| ServerFailure::nonsense())
     }
 
-    /// Waits until `count` replicas have all that was written by this connection; before anything `is_written`, only
-    /// once: whether there are enough, as otherwise all would be booked in vain.
+    /// Waits until `count` replicas have all that was written by this connection. Before anything `is_written`, checks
+    /// once that there are enough, as otherwise all would be booked in vain.
     pub(super) fn replicate(&mut self, count: u32, is_written: bool) -> Result<(), ServerFailure> {
         if count == 0 || (self.has_replicas && !is_written) {
             return Ok(());
@@ -126,13 +119,13 @@ impl Connection {
                 Err(ServerFailure::away(format!("{found} of {count} replicas have what was booked")))
             }
             Ok(_) => Err(ServerFailure::nonsense()),
-            // As it is a replica itself: the booking will tell who is not.
+            // The answer of a replica: the booking will name its master.
             Err(error) if !is_written && error.code() == Some("ERR") => Ok(()),
             Err(error) => Err(self.failure(&error)),
         }
     }
 
-    /// What an error means that came of this connection.
+    /// The meaning of an error of this connection.
     pub(super) fn failure(&self, error: &RedisError) -> ServerFailure {
         match ServerFailure::of(error) {
             ServerFailure::Away(why) if self.may_want_tls && !error.is_timeout() => {

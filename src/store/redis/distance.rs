@@ -1,4 +1,4 @@
-//! Whether a server is near enough for slots that are good until a deadline.
+//! Measures if a server is near enough for slots that are good until a deadline.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ pub(super) const ROUND_TRIPS: u64 = 3;
 /// The first answers of a busy machine are slow: this number is waited for until one is fast enough.
 const TRIALS: usize = 8;
 
-/// While margins are chosen by it, any will do after this number of nanoseconds.
+/// Nanoseconds after which any answer will do, while margins are chosen by it.
 pub(super) const CHOOSING: u64 = 50_000_000;
 
-/// How long an answer to `probe` takes at best, in nanoseconds. One that comes within `enough` ends it, or after
-/// `longest` any but the first, which may have had the script to send.
+/// The nanoseconds of the fastest answer to `probe`. One that comes within `enough` ends it, or after `longest` any but
+/// the first, which may have had the script to send.
 pub(super) fn round_trip(
     now: &dyn Fn() -> Time,
     (enough, longest): (u64, u64),
@@ -41,7 +41,7 @@ pub(super) fn required_margin(round_trip: u64) -> u64 {
     round_trip.saturating_mul(ROUND_TRIPS).next_multiple_of(100_000)
 }
 
-/// Why a state cannot begin if answers take this number of nanoseconds, and what to do about it.
+/// Says that a state cannot begin while answers take this number of nanoseconds, and what to do about it.
 pub(super) fn too_far(round_trip: u64, deadline: u64) -> String {
     format!(
         "its answers take {}, which is too long for releases that may be {} late: give every limit margin={} or more",
@@ -51,8 +51,8 @@ pub(super) fn too_far(round_trip: u64, deadline: u64) -> String {
     )
 }
 
-/// Why nothing is released while answers take that long, in nanoseconds, and what to do if they go on to. It is in
-/// force among all who share the state how late a release may be.
+/// Says that nothing is released while answers take this number of nanoseconds, and what to do if they go on to. The
+/// margin is in force among all who share the state, so it cannot be changed by one.
 pub(super) fn too_slow(round_trip: u64, deadline: u64) -> String {
     format!(
         "its answers take {}, which is too long for the margin of this state, {}: unless they get faster, \

@@ -1,4 +1,4 @@
-//! What went wrong with a server, and whether there is hope.
+//! Failures of a server: those that may pass, and those that will not.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use redis::{ErrorKind, RedisError};
 use crate::exit::Exit;
 use crate::store::StoreError;
 
-/// No more of what a server says is told.
+/// Characters of a server's words that are repeated, at most.
 const LONGEST: usize = 200;
 
 pub(super) const TOO_LATE: &str = "no answer in time";
@@ -17,7 +17,7 @@ pub(super) const TOO_LATE: &str = "no answer in time";
 pub(super) enum ServerFailure {
     /// It may pass: try again.
     Away(String),
-    /// Another node of the cluster is to be asked, HOST:PORT; whether only once, as the key is on its way there.
+    /// Another node of the cluster is to be asked, HOST:PORT; only once if true, as the key is on its way there.
     Redirect(String, bool),
     /// The state is kept for these limits, which are not ours.
     OtherLimits(String),
@@ -42,7 +42,7 @@ impl ServerFailure {
         ServerFailure::Final(StoreError { exit, error })
     }
 
-    /// Of connecting to a place.
+    /// A failure to connect.
     pub(super) fn of_connecting(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => ServerFailure::refused(error),
@@ -51,7 +51,7 @@ impl ServerFailure {
         }
     }
 
-    /// Of anything that was asked.
+    /// A failure of a question.
     pub(super) fn of(error: &RedisError) -> Self {
         if let Some((node, _)) = error.redirect_node() {
             return ServerFailure::Redirect(node.to_owned(), error.code() == Some("ASK"));
@@ -66,7 +66,7 @@ impl ServerFailure {
         }
     }
 
-    /// What it is once it is not tried again.
+    /// The error once it is not tried again.
     pub(super) fn given_up(self) -> StoreError {
         let why = match self {
             ServerFailure::Final(error) => return error,
@@ -79,7 +79,7 @@ impl ServerFailure {
         StoreError { exit: Exit::StoreAway, error: anyhow!(why) }
     }
 
-    /// Of presenting user and password. The server's own words may repeat them, so they are not told.
+    /// A failure to present user and password. The server's own words may repeat them, so they are not told.
     pub(super) fn of_presenting(code: &str) -> Self {
         match PASSING.contains(&code) {
             true => of_reply(code, ""),
@@ -90,15 +90,15 @@ impl ServerFailure {
     }
 }
 
-/// What a server is in until it is not.
+/// Codes of errors that pass.
 const PASSING: [&str; 5] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRYAGAIN"];
 
-/// What no waiting will mend, wherever in an error it stands: older servers wrap the errors of scripts in one of their
-/// own.
+/// Words of errors that do not pass, wherever in an error they stand: older servers wrap the errors of scripts in one
+/// of their own.
 const HOPELESS: [(&str, &str); 10] = [
     ("WRONGPASS", "it does not accept the user and password"),
     ("NOAUTH", "it asks for a password"),
-    // What it says to this number of arguments.
+    // The reply to a command with many arguments, in place of NOAUTH.
     ("unauthenticated", "it asks for a password (NOAUTH)"),
     ("NOPERM", MAY_NOT),
     ("ACL failure", MAY_NOT),
@@ -124,7 +124,7 @@ fn of_reply(code: &str, detail: &str) -> ServerFailure {
     }
 }
 
-/// Without what a terminal would obey.
+/// Escaped, so that a terminal obeys nothing in it.
 fn shown(text: &str) -> String {
     text.escape_debug().take(LONGEST).collect()
 }

@@ -1,4 +1,4 @@
-//! Which slot of a cluster a key is in.
+//! The slot of a cluster that a key is in.
 
 const SLOTS: u16 = 16384;
 

@@ -200,7 +200,7 @@ impl RedisStore {
 
     fn disagreement(&self, theirs: &str) -> ServerFailure {
         let (server, ours) = (&self.asker.server, &self.policy().text);
-        let name = server.name();
+        let name = &server.name;
         let error = anyhow!(
             "'{name}' is kept for other limits: {theirs} there, {ours} here: give the same limits or another \
              name, or begin anew by 'throttle --reset-state -s {server}'"
@@ -214,7 +214,7 @@ impl RedisStore {
             return;
         }
         let Some(tell) = &self.tell else { return };
-        let low = self.policy().reach(self.shared_policy.rates()).filter(Reach::is_low);
+        let low = self.policy().reach(&self.shared_policy.rates).filter(Reach::is_low);
         low.for_each(|reach| tell(reach.to_string()));
     }
 }

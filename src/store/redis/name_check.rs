@@ -1,5 +1,4 @@
-//! What is known of the name that limits are kept under: whether the server is near enough, and that all who use the
-//! name mean these limits.
+//! Checks the name that limits are kept under: the server is near enough, and all who use the name mean these limits.
 
 use super::asking::{Asker, Probed};
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_far, too_slow};
@@ -12,17 +11,17 @@ use crate::time::Time;
 
 #[derive(Default)]
 pub(super) struct NameCheck {
-    /// Whether slots last longer than an answer takes.
+    /// Slots last longer than an answer takes.
     pub(super) is_near: bool,
-    /// Until when it is on record that nobody uses the name of our keys for other limits.
+    /// The end of the record that nobody uses the name of our keys for other limits.
     claimed_until: Option<Time>,
-    /// Until when all keys are held, as of when it was asked.
+    /// The instant of the last question, and the end of the hold of all keys as of then.
     held: Option<(Time, Option<Time>)>,
 }
 
 impl NameCheck {
-    /// Before anything is booked: whether the server is near enough for these limits. Before keys are charged, and now
-    /// and then: whether all who use the name mean these limits.
+    /// Checks, before anything is booked, that the server is near enough for these limits; and before keys are charged,
+    /// and now and then, that all who use the name mean these limits.
     pub(super) fn check(
         &mut self,
         asker: &mut Asker,
@@ -63,13 +62,13 @@ impl NameCheck {
         Ok(())
     }
 
-    /// Until when an order for a key gets nothing, as all keys are held.
+    /// The end of the hold of all keys, if it concerns an order.
     pub(super) fn held(&self, order: &Order, now: impl Fn() -> Time) -> Option<Time> {
         let (_, held) = self.held.filter(|_| !order.key.is_empty() && order.is_for_slots())?;
         held.filter(|until| *until > now())
     }
 
-    /// What is said to an order, if all keys are held.
+    /// The answer to an order, if all keys are held.
     pub(super) fn heed(&self, order: &Order, answer: Answer, now: impl Fn() -> Time) -> Answer {
         let Some(until) = self.held(order, &now).max(answer.held) else { return answer };
         let ask_again = (order.count > 0).then(|| Hold::ask_again(now(), until));

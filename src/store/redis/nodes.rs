@@ -1,8 +1,7 @@
-//! Who keeps a key: the one server that there is, or the nodes of a cluster, of which any may be named.
+//! The keeper of a key: the one server that there is, or the nodes of a cluster, of which any may be named.
 //!
 //! A node that does not keep a key names the one that does. So the map of slots, which is asked for when the named node
-//! is connected to, need not be right, nor does a node have to tell it; but after a fail-over somebody else has to be
-//! known.
+//! is connected to, may be wrong or missing. It is there to know other nodes after a fail-over.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -35,7 +34,7 @@ pub(super) struct Nodes {
     server: Server,
     known: Vec<Node>,
     by_slot: HashMap<u16, NodeId>,
-    /// Who is asked if it is not known who keeps a key.
+    /// The one to ask for a key whose keeper is not known.
     entry: NodeId,
     was_there: bool,
     dial: Dial,
@@ -75,7 +74,7 @@ impl Nodes {
         let mut is_for_once = false;
         for _ in 0..=REDIRECTS {
             let answer = self.ask_node(node, patience, |connection| {
-                connection.set_asking(is_for_once);
+                connection.is_asking = is_for_once;
                 question(node, connection)
             });
             let Err(ServerFailure::Redirect(name, is_moving)) = answer else { return answer };
@@ -106,7 +105,7 @@ impl Nodes {
     fn keeper(&mut self, slot: u16, patience: Timeouts) -> Result<NodeId, ServerFailure> {
         if !self.by_slot.contains_key(&slot) && self.known[self.entry.0].connection.is_none() {
             self.ask_node(self.entry, patience, |_| Ok(()))?;
-            // Who may not ask for the map is told by and by.
+            // Without the permission to ask for the map, redirections tell it by and by.
             if let Err(failure @ ServerFailure::Away(_)) = self.learn(self.entry, patience) {
                 return Err(failure);
             }
@@ -139,11 +138,11 @@ impl Nodes {
             self.was_there = true;
         }
         let connection = connection.as_mut().expect("it was opened");
-        connection.set_patience(patience);
+        connection.patience = patience;
         Ok(connection)
     }
 
-    /// Forgets what a node that failed was known to keep. If it was the one to ask first, the next one is from now on.
+    /// Forgets the slots of a node that failed. If it was the one to ask first, the next one is from now on.
     fn lose(&mut self, node: NodeId, why: String) -> String {
         self.known[node.0].connection = None;
         self.by_slot.retain(|_, keeper| *keeper != node);
@@ -158,7 +157,7 @@ impl Nodes {
         }
     }
 
-    /// Learns from a node who the nodes are, and what they keep.
+    /// Learns the nodes and their slots from one of them.
     fn learn(&mut self, teller: NodeId, patience: Timeouts) -> Result<(), ServerFailure> {
         let ranges: Vec<Vec<Value>> = self.ask_node(teller, patience, |connection| {
             match connection.ask(cmd("CLUSTER").arg("SLOTS")) {

@@ -1,5 +1,5 @@
-//! What this process has seen of each limit and each clock, and so can tell whether what is kept is all that was
-//! booked, and as old as it looks.
+//! Observations by this process of each limit and each clock. They show if the server has lost bookings, or if these
+//! are younger than they look.
 
 use std::collections::HashMap;
 
@@ -19,14 +19,14 @@ const FEW: usize = 1024;
 #[derive(Clone, Copy, Debug, Default)]
 struct Observation {
     seen: Seen,
-    /// Who said so, and since which step of its clock.
+    /// The node that said so, and the last step of its clock.
     node: NodeId,
     forward_until: Option<Micros>,
-    /// Whoever keeps it now has a clock that is ahead of that one.
+    /// The node that keeps it now has a clock that is ahead of that one.
     is_distrusted: bool,
 }
 
-/// What was last seen, by key and limit.
+/// The last observations, by key and limit.
 #[derive(Debug, Default)]
 pub(super) struct Observations {
     by_key: HashMap<Key, Box<[Observation]>>,
@@ -35,7 +35,7 @@ pub(super) struct Observations {
 }
 
 impl Observations {
-    /// Why what was asked for may be younger than it looks by the clock that answered, unless it was distrusted
+    /// The reason that bookings may be younger than they look by the clock that answered, unless they were distrusted
     /// already. The next charges say so.
     ///
     /// Nothing matters for longer than `memory` nanoseconds.
@@ -65,7 +65,7 @@ impl Observations {
         observations.for_each(|observation| observation.is_distrusted = true);
     }
 
-    /// Whether to distrust what `node` keeps: it looks older than it is.
+    /// Bookings on `node` are to be distrusted: they look older than they are.
     fn is_distrusted(&self, key: &Key, index: usize, node: NodeId) -> bool {
         let observation = self.of(key, index);
         let forward_until = self.clocks.get(&node).and_then(|clock| clock.forward_until);
@@ -73,7 +73,7 @@ impl Observations {
         observation.is_distrusted || (forward_until.is_some() && !is_known)
     }
 
-    /// Who kept it last, if that still matters at `now`.
+    /// The node that kept it last, if that still matters at `now`.
     fn keeper(&self, key: &Key, now: Micros) -> Option<NodeId> {
         let observations = self.by_key.get(key)?;
         observations
@@ -92,7 +92,7 @@ impl Observations {
         limits.map(charge).collect()
     }
 
-    /// What the clock of `node` shows, as far as that is known; or else what ours on the wall does.
+    /// The clock of `node`, as far as that is known; or else ours on the wall.
     pub(super) fn shown_by(&self, node: NodeId, now: Time) -> Micros {
         self.clocks.get(&node).and_then(|clock| clock.shows(now)).unwrap_or_else(|| shown().0 / 1000)
     }
@@ -101,14 +101,14 @@ impl Observations {
         self.by_key.get(key).and_then(|observations| observations.get(index)).copied().unwrap_or_default()
     }
 
-    /// What has been overrun, of all limits of a key, by the last that is known.
+    /// The overruns of all limits of a key, as last heard of.
     pub(super) fn overruns(&self, key: &Key, limits: usize, exchange: &Exchange) -> Overruns {
         let seen = (0..limits).map(|index| self.of(key, index).seen);
         let until = seen.clone().map(|seen| seen.close).max().unwrap_or(0);
         Overruns { costs: seen.map(|seen| seen.late).collect(), until: exchange.not_before(until) }
     }
 
-    /// Notes what is kept under `key` of `limits` limits.
+    /// Adds the observations of an answer under `key`.
     pub(super) fn add(&mut self, key: &Key, asked: &Asked, limits: usize) {
         let (node, now) = (asked.node, asked.booked.now);
         let clock = self.clocks.entry(node).or_default();
@@ -122,7 +122,7 @@ impl Observations {
         self.evict(now);
     }
 
-    /// Forgets what matters no more, now and then.
+    /// Forgets keys that matter no more, now and then.
     fn evict(&mut self, now: Micros) {
         if self.by_key.len() > self.evict_beyond.max(FEW) {
             self.by_key.retain(|_, observations| {

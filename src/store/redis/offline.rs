@@ -1,4 +1,4 @@
-//! Bookings without a server: the answers are there already. For tests of what a server may say.
+//! Bookings without a server: the answers are there already. For tests of whatever a server may say.
 
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::nodes::Dial;
 use super::socket::{Socket, Timeouts};
 use crate::store::{Answer, Order, StoreError};
 
-/// For how long an answer is waited for, though it is there already or never will be.
+/// The wait for an answer, though it is there already or never will be.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Books by the answers that come over `streams`, one for each connection, and asks once only.

@@ -1,4 +1,4 @@
-//! Forgetting all that a server keeps under a name.
+//! Removes all that a server keeps under a name.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const STEP: u32 = 1000;
 pub(in super::super) fn reset(server: &Server, timeout: Duration) -> Result<(), StoreError> {
     let mut nodes = Nodes::new(server.clone());
     persist(server, timeout, drop, |patience| {
-        nodes.ask_all(patience, |connection| for_each_key(connection, server.name(), forget))
+        nodes.ask_all(patience, |connection| for_each_key(connection, &server.name, forget))
     })
 }
 
@@ -62,7 +62,7 @@ fn pattern(name: &str) -> String {
     format!("throttle:{}*", name.replace(|c| "*?[]\\^-".contains(c), "?"))
 }
 
-/// Whether it is the key of a name, or begins with it.
+/// True of the key of a name, and of the keys of its limits.
 fn is_of(key: &[u8], name: &str) -> bool {
     let after = key.strip_prefix(redis_key(name, b"").as_slice());
     after.is_some_and(|after| after.is_empty() || after.starts_with(b"/"))

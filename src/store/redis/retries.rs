@@ -1,4 +1,4 @@
-//! When a server is asked again that did not answer.
+//! Asks a server again that did not answer.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use crate::store::{BEFORE_TELLING, StoreError};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// For how long one answer is waited for: a quarter of all the time, within these bounds.
+/// The wait for one answer: a quarter of all the time, within these bounds.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 const MOST_PATIENCE: Duration = Duration::from_secs(2);
 
 const BETWEEN_TELLING: Duration = Duration::from_secs(60);
 
-/// Attempts something over and over as long as there is hope, up to `timeout`. Errors name the server. `tell` is told
-/// why it takes long.
+/// Attempts something over and over as long as there is hope, up to `timeout`. Errors name the server. Calls `tell`
+/// with the reason that it takes long.
 pub(super) fn persist<T>(
     server: &Server,
     timeout: Duration,

@@ -1,4 +1,4 @@
-//! The slots that may be given back, and what the server calls them.
+//! The slots that may be given back, with the server's names of them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct NodeSlot {
 pub(super) struct Returnable(Vec<(Arc<Order>, Slot, NodeSlot)>);
 
 impl Returnable {
-    /// Adds what `node` gave for an order, and forgets what is over by `now`.
+    /// Adds slots that `node` gave for an order, and forgets those that are over by `now`.
     pub(super) fn add(&mut self, order: &Order, node: NodeId, slots: &[(Slot, Micros)], now: Time) {
         self.0.retain(|(_, slot, _)| slot.until >= now);
         let order = Arc::new(order.clone());

@@ -1,4 +1,4 @@
-//! The script that books, in the server, and what goes in and comes out.
+//! The script that books, in the server, with its input and output.
 
 use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value, cmd, from_redis_value};
 
@@ -16,7 +16,7 @@ fn code() -> String {
     [&rules(), include_str!("scripts/book.lua")].concat()
 }
 
-/// What is the same in the process, what all rules share, and each rule.
+/// The numbers that are the same in the process, the functions that all rules share, and each rule.
 pub(super) fn rules() -> String {
     let (near, look) = (NEAR / 1000, LOOK / 1000);
     let shared = format!("local NEAR = {near}\nlocal LONGEST_QUEUE = {LONGEST_QUEUE}\nlocal LOOK = {look}\n");
@@ -31,19 +31,19 @@ const NANOS_A_SLOT: u64 = 40_000;
 
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
-/// What was last seen of a limit; nothing, if it is all 0.
+/// The last observation of a limit; all 0 if there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Seen {
-    /// Which history it was.
+    /// A random number that identifies the history.
     pub(super) epoch: u64,
-    /// How many units were charged in it.
+    /// The number of units that were charged in it.
     pub(super) seq: u64,
     pub(super) newest: Micros,
-    /// When none of it matters any more.
+    /// None of it matters any more then.
     pub(super) matters_until: Micros,
-    /// What releases cost, together, that were late for their slots.
+    /// The cost of all releases that were late for their slots.
     pub(super) late: u64,
-    /// When no slot is too close to these any more.
+    /// No slot is too close to these any more then.
     pub(super) close: Micros,
 }
 
@@ -59,23 +59,21 @@ pub(super) struct ScriptCharge {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BookingRequest<'a> {
-    /// Where it is kept.
     pub(super) key: &'a [u8],
     pub(super) policy: &'a Policy,
     pub(super) terms: &'a [ScriptTerms],
-    /// When this run first had an answer; 0 if it had none.
+    /// The instant of this run's first answer; 0 if it had none.
     pub(super) began: Micros,
-    /// For how many milliseconds the policy is kept at least.
+    /// The milliseconds for which the policy is kept at least.
     pub(super) keep: u64,
-    /// How many slots, for whom, and when.
     pub(super) order: &'a Order,
-    /// What one slot is charged; nothing if it is only asked whether the limits are ours.
+    /// The charges of one slot; none if it is only checked that the limits are ours.
     pub(super) charges: &'a [ScriptCharge],
     /// Slots that are given back, which were charged as is now.
     pub(super) given: &'a [Micros],
-    /// How long ago the releases were over that the order reports, if it does.
+    /// The time since the end of the releases that the order reports, if it does.
     pub(super) ago: Micros,
-    /// For how long nothing is to be booked; 0 if it may be.
+    /// The length of the hold that the order asks for; 0 if it does not.
     pub(super) pause: Micros,
 }
 
@@ -87,13 +85,13 @@ impl BookingRequest<'_> {
         self.order.count.min(most)
     }
 
-    /// How many releases were late for their slots.
+    /// The number of releases that were late for their slots.
     fn late(&self) -> u64 {
         if self.order.overrun.is_some() && !self.charges.is_empty() { self.order.count } else { 0 }
     }
 }
 
-/// What was found before the booking.
+/// The finding before the booking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Nothing,
@@ -103,7 +101,7 @@ pub(super) enum Found {
     SetBack,
     /// It was distrusted, as was asked for.
     Distrusted,
-    /// What it was told of the calendar is of another time than its clock shows. Nothing was done.
+    /// The calendar in the request is of another time than its clock shows. Nothing was done.
     NotCovered,
 }
 
@@ -113,9 +111,9 @@ pub(super) struct BookedSlots {
     pub(super) ask_again: Option<Micros>,
     pub(super) turn: Option<Turn>,
     pub(super) found: Found,
-    /// Whether the policy was in force before.
+    /// The policy was in force before.
     pub(super) is_kept: bool,
-    /// Until when nothing is booked.
+    /// The end of a hold, if there is one.
     pub(super) held: Option<Micros>,
     pub(super) slots: Vec<Micros>,
     pub(super) seen: Vec<Seen>,
@@ -138,7 +136,7 @@ impl BookingScript {
         let call = self.call(request);
         let mut value = connection.ask(&call);
         if value.as_ref().is_err_and(|error: &RedisError| error.kind() == NO_SCRIPT) {
-            // What it says to this is of no interest: the next answer tells whether it has it.
+            // Its reply does not matter: the next answer tells if it has the script.
             let loaded = connection.ask(cmd("SCRIPT").arg("LOAD").arg(code()));
             value = loaded.and_then(|_| connection.ask(&call));
         }
@@ -172,20 +170,20 @@ impl BookingScript {
     }
 }
 
-/// Where the state of a name is kept, or of a key of its limits.
+/// The key under which the state of a name is kept, or of a key of its limits.
 pub(super) fn redis_key(name: &str, key: &[u8]) -> Vec<u8> {
     let slash = if key.is_empty() { "" } else { "/" };
     [b"throttle:", name.as_bytes(), slash.as_bytes(), key].concat()
 }
 
-/// A number for what is charged: slots are handed on for the same only. By FNV-1a, in as many bits as a double holds.
+/// A number for the charges: slots are handed on for the same only. By FNV-1a, in as many bits as a double holds.
 fn fingerprint(charges: &[ScriptCharge]) -> u64 {
     let numbers = charges.iter().flat_map(|charge| [charge.index as u64, charge.cost]);
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     numbers.flat_map(u64::to_be_bytes).fold(0xcbf2_9ce4_8422_2325, step) >> 11
 }
 
-/// Whether it can be what the script says to this request. Numbers below 0 have become large ones.
+/// True of an answer that the script may give to this request. Numbers below 0 have become large ones.
 fn is_sound(booked: &BookedSlots, request: &BookingRequest) -> bool {
     let horizon = booked.now.saturating_add(request.policy.horizon / 1000);
     let numbers =
@@ -217,17 +215,8 @@ fn read(value: Value) -> Option<BookedSlots> {
         close,
     });
     let [ask_again, turn, held] = [ask_again, turn, held].map(|at| Some(at).filter(|&at| at > 0));
-    let is_kept = is_kept == 1;
-    Some(BookedSlots {
-        now,
-        ask_again,
-        turn: turn.map(Turn),
-        found,
-        is_kept,
-        held,
-        slots,
-        seen: seen.collect(),
-    })
+    let (turn, is_kept, seen) = (turn.map(Turn), is_kept == 1, seen.collect());
+    Some(BookedSlots { now, ask_again, turn, found, is_kept, held, slots, seen })
 }
 
 #[cfg(test)]

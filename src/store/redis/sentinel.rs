@@ -1,4 +1,4 @@
-//! Asking a sentinel which server is the master now.
+//! Asks a sentinel for the present master.
 
 use redis::{cmd, from_redis_value};
 
@@ -6,7 +6,7 @@ use super::connection::{Access, Connection};
 use super::failure::ServerFailure;
 use crate::config::Address;
 
-/// Where the master of this name is. The sentinel gets the password of the servers if it asks for one.
+/// The address of the master of this name. The sentinel gets the password of the servers if it asks for one.
 pub(super) fn master(name: &str, sentinel: &Address, access: &Access) -> Result<Address, ServerFailure> {
     let mut question = cmd("SENTINEL");
     question.arg("get-master-addr-by-name").arg(name);

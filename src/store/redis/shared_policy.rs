@@ -9,7 +9,7 @@ use crate::config::Rate;
 use crate::exit::Exit;
 use crate::store::{Order, Policy, Reserve};
 
-/// For how long the policy of keys is on record at least, in milliseconds.
+/// Milliseconds for which the policy of keys is on record at least.
 const LEAST_CLAIM: u64 = 10_000;
 
 pub(super) struct SharedPolicy {
@@ -17,10 +17,10 @@ pub(super) struct SharedPolicy {
     /// The policy in the numbers of the scripts; none before the first booking.
     terms: Vec<ScriptTerms>,
     /// The limits as the user gave them; empty if there is no margin to choose.
-    rates: Vec<Rate>,
-    /// Whether margins are chosen, or given.
+    pub(super) rates: Vec<Rate>,
+    /// Margins are chosen, or given.
     pub(super) is_agreed: bool,
-    /// When the server was first asked, by its clock; 0 before.
+    /// The instant of the server's first answer, by its clock; 0 before.
     pub(super) began: Micros,
 }
 
@@ -29,10 +29,6 @@ impl SharedPolicy {
         let is_open = rates.iter().any(|rate| rate.margin == 0);
         let rates = if is_open { rates.to_vec() } else { Vec::new() };
         SharedPolicy { policy, terms: Vec::new(), rates, is_agreed: !is_open, began: 0 }
-    }
-
-    pub(super) fn rates(&self) -> &[Rate] {
-        &self.rates
     }
 
     /// # Errors
@@ -64,7 +60,7 @@ impl SharedPolicy {
         }
     }
 
-    /// For how many milliseconds it is on record that nobody uses the name for other limits.
+    /// Milliseconds for which it is on record that nobody uses the name for other limits.
     pub(super) fn claim(&self) -> u64 {
         let longest = self.policy.quotas.iter().map(|quota| quota.period).max().unwrap_or(0);
         (longest / 1_000_000).saturating_add(LEAST_CLAIM)
@@ -79,7 +75,7 @@ impl SharedPolicy {
     }
 
     /// Agrees to the policy that a state is kept for, if it differs from ours by margins that are not given, and by
-    /// nothing else. Returns whether it does.
+    /// nothing else. Returns true if it does.
     pub(super) fn adopt(&mut self, theirs: &str) -> bool {
         let theirs_in_full = Policy::rates(theirs).unwrap_or_default();
         if self.rates.is_empty() || theirs_in_full.len() != self.rates.len() {

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use super::failure::ServerFailure;
 use crate::config::Address;
 
-/// No honest answer is as long.
+/// The longest answer, in bytes. No honest one is as long.
 const LONGEST_ANSWER: usize = 1 << 20;
 
-/// For how long an answer is waited for.
+/// Limits of the wait for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
-    /// With each question.
+    /// For one answer.
     pub(super) each: Duration,
-    /// At most until then.
+    /// For all of them.
     pub(super) end: Instant,
 }
 
@@ -63,7 +63,7 @@ impl Socket {
     }
 }
 
-/// What bytes go through, encrypted or not.
+/// A stream of bytes, encrypted or not.
 pub(super) trait Stream: Read + Write + Send {
     fn socket(&mut self) -> &mut Socket;
 }
@@ -94,7 +94,7 @@ fn connect(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// What a socket would take for no time at all is over.
+/// Less than a microsecond is over: a socket would take it for no limit at all.
 fn time_left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.as_micros() == 0 { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }

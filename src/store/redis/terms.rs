@@ -23,7 +23,7 @@ pub(super) struct ScriptTerms {
     pub(super) period: u64,
     pub(super) burst: u64,
     pub(super) starts_empty: bool,
-    /// How many units are in the logs that stand before its own.
+    /// The number of units in the logs that stand before its own.
     pub(super) log: u64,
 }
 
@@ -68,12 +68,12 @@ impl ScriptTerms {
         Ok(())
     }
 
-    /// How many units are in the logs up to the end of its own.
+    /// The number of units in the logs up to the end of its own.
     pub(super) fn end_of_log(&self) -> u64 {
         self.log + if self.algorithm.facts().is_logged { self.count } else { 0 }
     }
 
-    /// How long it takes in microseconds until nothing matters of what was, if no release costs more than `cost`.
+    /// Microseconds after which no past release matters, if none costs more than `cost`.
     pub(super) fn memory(&self, cost: u64) -> u64 {
         let &ScriptTerms { algorithm, count, period, burst, .. } = self;
         algorithm.facts().matters_for(&Terms::new(count, period, burst), cost)

@@ -16,7 +16,7 @@ impl Stream for StreamOwned<ClientConnection, Socket> {
     }
 }
 
-/// Makes sure that it is `host` who is at the other end.
+/// Checks that `host` is at the other end.
 pub(super) fn handshake(host: &str, mut socket: Socket) -> Result<impl Stream + use<>, ServerFailure> {
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
     let name =

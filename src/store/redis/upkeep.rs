@@ -1,4 +1,4 @@
-//! Looking at what a server keeps under a name, and holding it, without knowing its limits.
+//! Status and holds of the limits that a server keeps under a name, without knowing them beforehand.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::config::{Rate, Server};
 use crate::exit::Exit;
 use crate::store::{LimitStatus, Policy, Reserve, Status, StoreError};
 
-/// No policy is longer.
+/// The longest policy, in bytes.
 const LONGEST_POLICY: u32 = 65_536;
 
 /// The number of times that a status is asked for whose limits change meanwhile.
@@ -30,10 +30,10 @@ const ATTEMPTS: usize = 3;
 /// As for booking.
 pub(in super::super) fn hold(server: &Server, timeout: Duration, length: u64) -> Result<bool, StoreError> {
     let mut nodes = Nodes::new(server.clone());
-    let key = redis_key(server.name(), b"");
+    let key = redis_key(&server.name, b"");
     persist(server, timeout, drop, |patience| {
         if length == 0 {
-            nodes.ask_all(patience, |connection| for_each_key(connection, server.name(), lift))?;
+            nodes.ask_all(patience, |connection| for_each_key(connection, &server.name, lift))?;
         }
         nodes.ask(&key, patience, |_, connection| {
             let is_there = connection.query::<u8>(&hold_call(&key, length))? == 1;
@@ -52,13 +52,13 @@ fn hold_call(key: &[u8], length: u64) -> Cmd {
     call
 }
 
-/// How much of the limits is used that are kept under the name of `server`; `None` if there are none.
+/// The use of the limits that are kept under the name of `server`; `None` if there are none.
 ///
 /// # Errors
 /// As for booking.
 pub(in super::super) fn status(server: &Server, timeout: Duration) -> Result<Option<Status>, StoreError> {
     let mut nodes = Nodes::new(server.clone());
-    let key = redis_key(server.name(), b"");
+    let key = redis_key(&server.name, b"");
     persist(server, timeout, drop, |patience| {
         nodes.ask(&key, patience, |_, connection| {
             let mut attempts = (0..ATTEMPTS).map(|_| ask_status(connection, &key));

@@ -45,7 +45,7 @@ fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
     assert_eq!(slots(&mut stage.open(), 1), [10]);
 }
 
-/// What was booked in a state that is lost is nothing that the next one knows of.
+/// Slots of a state that is lost are nothing that the next one knows of.
 #[test]
 fn slots_of_a_lost_state_are_not_handed_on() {
     let stage = Stage::new();
@@ -152,7 +152,7 @@ fn an_older_copy_in_its_place_is_noticed() {
     }
 }
 
-/// What has been booked since is still beside it.
+/// Later bookings are still in the log beside it.
 #[test]
 fn an_older_copy_written_over_it_changes_nothing() {
     let stage = Stage::new();

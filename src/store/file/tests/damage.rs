@@ -13,7 +13,7 @@ fn used() -> (Stage, Vec<u8>) {
     (stage, bytes)
 }
 
-/// When there are slots in what may be damaged, or that there are none.
+/// The slots in a state that may be damaged, or the status of its refusal.
 fn slots_or_refusal(stage: &Stage, count: u64) -> Result<Vec<u64>, Exit> {
     let mut store = stage.try_open(policy()).map_err(|error| error.exit)?;
     let now = now(&store);
@@ -84,7 +84,7 @@ fn files(stage: &Stage) -> [Vec<u8>; 2] {
     [stage.path(), stage.beside("-wal")].map(|path| fs::read(path).expect("a file"))
 }
 
-/// Whether those who used it have noticed, or end without having looked.
+/// Two, one or none of those who use it notice; the others end without having looked.
 #[test]
 fn a_log_that_is_cut_in_half_is_damage_for_whoever_comes_next() {
     for noticing in [2, 1, 0] {
@@ -120,7 +120,7 @@ fn a_log_that_is_cut_in_half_is_noticed_while_somebody_else_has_the_lock_for_a_m
     uses.join().expect("unlocked");
 }
 
-/// What is not on the disk when the machine crashes is lost, and no damage.
+/// Bookings that are not on the disk when the machine crashes are lost, and no damage.
 #[test]
 fn a_log_that_lacks_what_was_booked_before_the_machine_was_started_is_none() {
     let mut stage = Stage::new();

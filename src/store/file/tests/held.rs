@@ -62,7 +62,7 @@ fn who_keeps_the_lock_is_told() {
     assert_eq!(stage.reset().unwrap_err().exit, Exit::StoreAway);
 }
 
-/// What is wrong is told as soon as that can be known.
+/// A flaw is told as soon as it can be known.
 #[test]
 fn a_locked_state_can_be_opened() {
     let mut stage = Stage::new();
@@ -129,7 +129,7 @@ fn nobody_removes_what_is_beside_a_lost_state_while_somebody_creates_one() {
     assert!(stage.beside("-shm").exists());
 }
 
-/// What is beside a state could be that of another one by the time that SQLite opens the last of it.
+/// The files beside a state could be those of another one by the time that SQLite opens the last of them.
 #[test]
 fn nobody_opens_a_state_while_somebody_removes_what_is_beside_it() {
     let mut stage = Stage::new();

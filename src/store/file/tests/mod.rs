@@ -115,7 +115,7 @@ fn order(count: u64) -> Order {
     Order::new(Key::new(), [1], count)
 }
 
-/// When the next slots are, in seconds from now.
+/// The next slots, in seconds from now.
 fn slots(store: &mut FileStore, count: u64) -> Vec<u64> {
     let now = now(store);
     let answer = store.book(&order(count)).expect("booked");
@@ -126,7 +126,7 @@ fn now(store: &FileStore) -> Time {
     (store.clock)()
 }
 
-/// What the user is told at the next booking.
+/// The warning of the next booking.
 fn warning(store: &mut FileStore) -> Option<String> {
     store.book(&order(1)).expect("booked").warning
 }

@@ -1,4 +1,4 @@
-//! What is told of a state.
+//! Messages about a state.
 
 use super::super::status;
 use super::*;

@@ -17,7 +17,6 @@ use crate::time::Time;
 const RESERVE: Reserve =
     Reserve { part: 10, least: 1, dearest_part: 1, floor: 1, window_floor: 1, most: 1000, longest: 0 };
 
-/// What the processes are like.
 struct Habits {
     /// A slot is dropped if its deadline has passed.
     keep_deadlines: bool,
@@ -25,7 +24,7 @@ struct Habits {
     late: u64,
     /// One wake-up of this number is the last one of a process. Another takes its place.
     deadly: u64,
-    /// How long, at most, there may be nothing to release.
+    /// The longest time in which there is nothing to release.
     idle: u64,
 }
 
@@ -36,7 +35,7 @@ struct Process {
 
 struct History {
     releases: Vec<Release>,
-    /// When each slot was, and what it cost, in the order in which they were given out.
+    /// All slots with their costs, in the order in which they were given out.
     booked: Vec<Release>,
     dropped: u64,
     returned: usize,
@@ -91,7 +90,7 @@ fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
     history
 }
 
-/// When the windows of a fixed limit began, as far as they can be told from the slots.
+/// The starts of the windows of a fixed limit, as far as they can be told from the slots.
 fn windows(booked: &[Release], length: u64) -> Vec<u64> {
     let mut windows: Vec<u64> = Vec::new();
     for slot in booked {

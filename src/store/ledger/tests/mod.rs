@@ -32,7 +32,7 @@ impl Drop for Told {
     }
 }
 
-/// What goes by the calendar is tested on its own.
+/// Rules that go by the calendar are tested on their own.
 fn of_any_period() -> Vec<Algorithm> {
     Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.facts().takes(Extra::Zone)).collect()
 }
@@ -93,7 +93,7 @@ impl Books {
             .expect("an order that can be filled")
     }
 
-    /// When slots are, each booked on its own at an instant.
+    /// The instants of slots, each booked on its own.
     fn slots(&mut self, asks: &[(u64, u64)]) -> Vec<u64> {
         asks.iter().map(|&(now, cost)| self.book(now, &order(&[cost], 1)).slots[0].at.0).collect()
     }
@@ -417,7 +417,7 @@ fn a_large_count_is_kept_in_few_entries() {
     assert!(state.log.units[0].len() <= 65_538, "{} entries", state.log.units[0].len());
 }
 
-/// What is looked at is kept, and no more.
+/// Units that may decide on a slot are kept, and no more.
 #[test]
 fn no_more_is_kept_than_one_window() {
     let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 10, 100)]));

@@ -1,4 +1,4 @@
-//! What is written to a log, and what is not.
+//! Records that are written to a log, and those that are not.
 
 use super::*;
 

@@ -10,11 +10,11 @@ use crate::rule::Verdict;
 use crate::schedule::{LimitMetrics, LimitStats, Metrics, Now, Stats};
 use crate::time::{SECOND, Time, Wall};
 
-/// What a limit is unless it says so.
+/// The algorithm of a limit that names none.
 const DEFAULT: &str = ",algo=sliding";
 
 /// All numbers. `run` tells the run from others on the same machine; `exit` is given once it is over.
-pub fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) -> String {
+pub(crate) fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) -> String {
     let mut page = Exposition::default();
     let run = label("run", run);
     of_run(&mut page, &run, metrics, wall, exit);

@@ -67,7 +67,7 @@ fn draw(out: &mut String, plot: &Plot, chart: &Chart) {
     chart.series.iter().for_each(|series| window.violations(out, &series.points));
 }
 
-/// How each series is drawn. Those that are drawn first are wider, so that they are seen where lines overlap.
+/// The class of each series. Those that are drawn first are wider, so that they are seen where lines overlap.
 fn classes(chart: &Chart) -> impl Iterator<Item = String> {
     let count = chart.series.len();
     (0..count).map(move |number| format!("line s{} w{}", number % 4, (count - 1 - number).min(3)))
@@ -132,7 +132,7 @@ impl Panel {
         }
     }
 
-    /// What must not be crossed, as far as it is within the panel.
+    /// Draws a line that must not be crossed, as far as it is within the panel.
     fn limit(&self, out: &mut String, corners: &[(f64, f64)]) {
         let mut inside = Vec::new();
         for &(at, count) in corners {
@@ -145,7 +145,7 @@ impl Panel {
         self.path(out, "limit", inside.into_iter());
     }
 
-    /// Where the way from one corner to the next leaves the panel.
+    /// The point at which the way from one corner to the next leaves the panel.
     fn leave(&self, from: Option<(f64, f64)>, to: (f64, f64)) -> Option<(f64, f64)> {
         let from = from?;
         let part = (self.top - from.1) / (to.1 - from.1);

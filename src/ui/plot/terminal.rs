@@ -67,7 +67,7 @@ fn row_of(level: f64, top: f64) -> usize {
     (0..ROWS).rev().find(|row| level / top * float(ROWS) > float(*row)).unwrap_or(0)
 }
 
-/// What of a bar, whose height is `share` of the diagram, is in a row.
+/// The part of a bar that is in a row. The bar is as high as `share` of the diagram.
 fn block(share: f64, row: usize, empty: char) -> char {
     let eighths = (share * float(ROWS) - float(row)) * 8.0;
     let filled = (1..=8).rev().find(|filled| eighths >= float(*filled) - 0.5).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Putting records in order that are out of it by a limited time.
+//! Puts records in order that are out of it by a limited time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -7,11 +7,11 @@ use crate::time::Time;
 
 /// Holds records until none before them can come any more.
 pub(super) struct ReorderBuffer<T> {
-    /// How far records may be out of order, in nanoseconds.
+    /// The most nanoseconds by which records may be out of order.
     slack: u64,
     waiting: BinaryHeap<Reverse<EarlyRecord<T>>>,
     newest: Time,
-    /// The last one that was let out.
+    /// The instant of the last one that was let out.
     last: Time,
 }
 
@@ -53,12 +53,11 @@ impl<T> ReorderBuffer<T> {
         ReorderBuffer { slack, waiting: BinaryHeap::new(), newest: Time::ZERO, last: Time::ZERO }
     }
 
-    /// Changes how far they may be.
     pub(super) fn set_slack(&mut self, slack: u64) {
         self.slack = slack;
     }
 
-    /// Whether a record at `at` needs not wait: all are in order so far, and have to be.
+    /// Lets a record at `at` pass at once, if it need not wait: all are in order so far, and have to be.
     pub(super) fn passes(&mut self, at: Time) -> bool {
         let passes = self.slack == 0 && at >= self.last;
         if passes {
@@ -80,7 +79,7 @@ impl<T> ReorderBuffer<T> {
         Ok(())
     }
 
-    /// The next one, if it can be told; when the input `is_over`, it can.
+    /// Lets out the next one, if none before it can come any more: none can when the input `is_over`.
     pub(super) fn pop(&mut self, is_over: bool) -> Option<(Time, u64, T)> {
         let due = self.newest.0.checked_sub(self.slack).map(Time);
         let first = self.waiting.peek()?.0.at;

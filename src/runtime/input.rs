@@ -1,4 +1,4 @@
-//! Where items are read from.
+//! The input that items are read from.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -18,8 +18,7 @@ use super::readable;
 use crate::inherited::inherited;
 use crate::pipe;
 
-/// Where bytes come from.
-pub struct Input {
+pub(crate) struct Input {
     from: Origin,
     /// So much has come at once that a larger pipe was asked for.
     is_fast: bool,
@@ -37,7 +36,7 @@ impl Input {
     ///
     /// # Errors
     /// The file cannot be opened, or stdin was closed when the process started.
-    pub fn open(path: Option<&Path>) -> Result<Self> {
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         match path {
             Some(path) => {
                 let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -56,15 +55,15 @@ impl Input {
     ///
     /// # Errors
     /// There are no pipes left.
-    pub fn blank() -> Result<Self> {
+    pub(crate) fn blank() -> Result<Self> {
         let (reader, mut writer) = io::pipe().context("cannot make a pipe")?;
         writer.write_all(b"\n").context("cannot write to a pipe")?;
         Ok(Input { from: Origin::File(File::from(OwnedFd::from(reader))), is_fast: false })
     }
 
-    /// Whether what is written to standard output is read again from here, for ever. As cat has it: it is the same
-    /// file, and writing goes on behind what is still to be read.
-    pub fn is_fed_by_stdout(&self) -> bool {
+    /// Reports whether what is written to standard output is read again from here, for ever. As cat has it: it is the
+    /// same file, and writing goes on behind what is still to be read.
+    pub(crate) fn is_fed_by_stdout(&self) -> bool {
         let (ours, theirs) = match &self.from {
             Origin::Stdin => ((fstat(io::stdin()), place(&io::stdin())), place(&io::stdout())),
             Origin::File(file) => ((fstat(file), place(file)), place(&io::stdout())),
@@ -129,38 +128,37 @@ impl Input {
     }
 }
 
-/// Where the input stood at the start, if it is a file that can be read from anywhere.
+/// The place at which the input stood at the start, if it is a file that can be read from anywhere.
 ///
 /// We read ahead of what is released. Of standard input, the rest is left for whoever reads the file next, as POSIX
 /// asks of utilities.
-pub struct InputPosition {
+pub(crate) struct InputPosition {
     is_stdin: bool,
-    /// Where it stood, and the size of the file.
+    /// The offset, and the size of the file.
     place: Option<(i64, i64)>,
 }
 
 impl InputPosition {
-    /// Where `input` stands.
-    pub fn of(input: &Input) -> Self {
+    pub(crate) fn of(input: &Input) -> Self {
         match &input.from {
             Origin::Stdin => InputPosition { is_stdin: true, place: place(&io::stdin()) },
             Origin::File(file) => InputPosition { is_stdin: false, place: place(file) },
         }
     }
 
-    /// Where the input begins and ends in its file, if it is one.
+    /// The part of its file that the input is; `None` if it is no file.
     pub(super) fn range(&self) -> Option<Range<u64>> {
         let (here, size) = self.place?;
         Some(u64::try_from(here).ok()?..u64::try_from(size).ok()?)
     }
 
-    /// Whether what is not released has to be left for others.
-    pub fn is_shared(&self) -> bool {
+    /// The rest that is not released has to be left for others.
+    pub(crate) fn is_shared(&self) -> bool {
         self.is_stdin && self.place.is_some()
     }
 
-    /// Sets standard input to `bytes` after where it stood.
-    pub fn advance(&self, bytes: u64) {
+    /// Sets standard input to `bytes` after the place where it stood.
+    pub(crate) fn advance(&self, bytes: u64) {
         if let (Some((here, _)), Ok(bytes)) = (self.place, i64::try_from(bytes)) {
             let _ = lseek(io::stdin(), here + bytes, Whence::SeekSet);
         }

@@ -13,7 +13,7 @@ use super::waker::Waker;
 use super::world::Event;
 use crate::schedule::Stop;
 
-/// When to try again after an error.
+/// The pause before another try after an error.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Starts a thread that tells once the reader of stdout is gone, if stdout is a pipe or a socket.

@@ -1,4 +1,4 @@
-//! What `--dry-run` prints instead of releasing.
+//! `--dry-run`: releases, printed instead of made.
 
 use super::{Expander, Sent, Sink, Stdout};
 use crate::printable::quoted;
@@ -6,11 +6,11 @@ use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
 
 /// Prints `INSTANT<TAB>ITEM` for each item; or for each release its command, as one would type it.
-pub struct DryRun {
+pub(crate) struct DryRun {
     stdout: Stdout,
     delimiter: Delimiter,
     capacity: Capacity,
-    /// What the items would become, if not written.
+    /// `None` if the items would be written as they are.
     expander: Option<Expander>,
     lines: Vec<u8>,
 }
@@ -18,7 +18,12 @@ pub struct DryRun {
 impl DryRun {
     /// Prints to `stdout` when items would be sent to a sink of this capacity.
     /// An `expander` makes command lines of them.
-    pub fn new(stdout: Stdout, delimiter: Delimiter, capacity: Capacity, expander: Option<Expander>) -> Self {
+    pub(crate) fn new(
+        stdout: Stdout,
+        delimiter: Delimiter,
+        capacity: Capacity,
+        expander: Option<Expander>,
+    ) -> Self {
         let at_once = if expander.is_some() { 1 } else { u64::MAX };
         // Nothing takes any time here, so nothing has to wait for its end.
         let capacity = Capacity { vacancies: u64::MAX, at_once, ..capacity };

@@ -1,4 +1,4 @@
-//! What a command prints, kept until it is printed whole.
+//! The output of a command, kept until it is printed whole.
 
 use std::fs::File;
 use std::io;
@@ -13,19 +13,18 @@ use super::temp_file::{self, pieces};
 /// Output up to this size is kept in memory while it waits for its turn.
 pub(super) const SMALL: usize = 64 << 10;
 
-/// Where a running command prints to.
+/// The files that a running command prints to.
 pub(super) struct Capture {
     pub(super) files: [File; 2],
     tag: Rc<[u8]>,
 }
 
-/// What a command has printed, to each of its outputs.
+/// The text that a command has printed, to each of its outputs.
 pub(super) struct Captured {
     pub(super) outputs: [Printed; 2],
     tag: Rc<[u8]>,
 }
 
-/// What a command has printed to one of them.
 pub(super) enum Printed {
     Small(Vec<u8>),
     Large(File),
@@ -41,7 +40,7 @@ impl Capture {
         Ok(Capture { files, tag: Rc::clone(tag) })
     }
 
-    /// What was printed, if there was space for all of it.
+    /// The text that was printed, if there was space for all of it.
     pub(super) fn read(self, space: &Space) -> io::Result<Captured> {
         space.check(&self.files[0])?;
         let [stdout, stderr] = self.files.map(Printed::of);
@@ -50,7 +49,7 @@ impl Capture {
 }
 
 impl Captured {
-    /// How many files it is held in.
+    /// The number of files that it is held in.
     pub(super) fn files(&self) -> usize {
         self.outputs.iter().filter(|printed| matches!(printed, Printed::Large(_))).count()
     }

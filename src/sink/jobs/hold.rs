@@ -1,4 +1,4 @@
-//! What a command says about when to go on: seconds, an HTTP date, or HTTP headers.
+//! The wait that a command asks for: seconds, an HTTP date, or HTTP headers.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};

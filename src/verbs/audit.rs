@@ -1,4 +1,4 @@
-//! `--audit`: whether anything was released too early.
+//! `--audit`: judges whether anything was released too early.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::sink::Text;
 use crate::ui::audit::{AuditReport, json as audit_json};
 use crate::ui::{plot, stderr};
 
-/// Judges when `arrivals` say that items were released.
+/// Judges releases at the instants that `arrivals` select.
 pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     setup.check_no_pause("there is nothing to audit")?;
     // What was running is in no record.

@@ -1,4 +1,4 @@
-//! Text that was asked for.
+//! Help, a page, or another text that was asked for.
 
 use std::io::{self, Write};
 

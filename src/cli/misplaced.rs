@@ -36,8 +36,8 @@ fn after(command: &[OsString]) -> Option<String> {
 fn words_of_limit(words: &[OsString]) -> usize {
     let Some(first) = words.first().and_then(|word| word.to_str()) else { return 0 };
     let second = words.get(1).and_then(|word| word.to_str());
-    let options = [
-        ("-n", "--count", is_count as fn(&str) -> bool),
+    let options: [(_, _, fn(&str) -> bool); 3] = [
+        ("-n", "--count", |text| parse_limit_count(text).is_ok()),
         ("-p", "--period", |text| parse_duration(text).is_ok()),
         ("-r", "--rate", |text| text.parse::<RateText>().is_ok()),
     ];
@@ -51,8 +51,4 @@ fn words_of_limit(words: &[OsString]) -> usize {
         }
     }
     0
-}
-
-fn is_count(text: &str) -> bool {
-    parse_limit_count(text).is_ok()
 }

@@ -29,15 +29,6 @@ impl DryRun {
         let capacity = Capacity { vacancies: u64::MAX, at_once, ..capacity };
         DryRun { stdout, delimiter, capacity, expander, lines: Vec::new() }
     }
-
-    /// Prints the command of a release.
-    fn send_line(&mut self, at: Time, batch: &Batch, expander: &Expander) -> Sent {
-        let line = quoted(&expander.expand(batch, &self.delimiter));
-        match self.stdout.write(format!("{at}\t{line}\n").as_bytes()) {
-            Ok(()) => Sent::All,
-            Err((_, cause)) => Sent::Partly(0, cause),
-        }
-    }
 }
 
 impl Sink for DryRun {
@@ -46,19 +37,20 @@ impl Sink for DryRun {
     }
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
-        if let Some(expander) = self.expander.take() {
-            let sent = self.send_line(at, batch, &expander);
-            self.expander = Some(expander);
-            return sent;
+        if let Some(expander) = &self.expander {
+            let line = quoted(&expander.expand(batch, &self.delimiter));
+            return match self.stdout.write(format!("{at}\t{line}\n").as_bytes()) {
+                Ok(()) => Sent::All,
+                Err((_, cause)) => Sent::Partly(0, cause),
+            };
         }
-        let mut lines = std::mem::take(&mut self.lines);
-        lines.clear();
+        self.lines.clear();
         let instant = format!("{at}\t");
         for record in batch.records(&self.delimiter) {
-            lines.extend_from_slice(instant.as_bytes());
-            lines.extend_from_slice(record);
+            self.lines.extend_from_slice(instant.as_bytes());
+            self.lines.extend_from_slice(record);
         }
-        let sent = match self.stdout.write(&lines) {
+        match self.stdout.write(&self.lines) {
             Ok(()) => Sent::All,
             Err((written, cause)) => {
                 let mut end = 0;
@@ -69,9 +61,7 @@ impl Sink for DryRun {
                 });
                 Sent::Partly(ends.take_while(|end| *end <= written).count() as u64, cause)
             }
-        };
-        self.lines = lines;
-        sent
+        }
     }
 
     fn trace(&self, _: &Batch) -> Option<String> {

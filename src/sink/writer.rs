@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use nix::errno::Errno;
 
 use super::Cause;
@@ -67,6 +67,5 @@ fn failed(target: Target, errno: Errno) -> Cause {
         _ => errno.desc(),
     };
     let name = if target == Target::Stdout { "output" } else { "error" };
-    let error = Err::<(), _>(anyhow!("{hint}")).with_context(|| format!("cannot write to standard {name}"));
-    Cause::Failed(error.unwrap_err())
+    Cause::Failed(anyhow!("{hint}").context(format!("cannot write to standard {name}")))
 }

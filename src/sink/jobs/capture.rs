@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::space::Space;
 use super::tag::Tagged;
-use super::temp_file::{self, pieces};
+use super::temp_file::pieces;
 
 /// Output up to this size is kept in memory while it waits for its turn.
 pub(super) const SMALL: usize = 64 << 10;
@@ -33,7 +33,7 @@ pub(super) enum Printed {
 impl Capture {
     /// Has `command` print to files. Each line gets the `tag`.
     pub(super) fn of(command: &mut Command, tag: &Rc<[u8]>) -> io::Result<Self> {
-        let files = [temp_file::empty()?, temp_file::empty()?];
+        let files = [tempfile::tempfile()?, tempfile::tempfile()?];
         Space::check_now(&files[0])?;
         command.stdout(Stdio::from(files[0].try_clone()?));
         command.stderr(Stdio::from(files[1].try_clone()?));

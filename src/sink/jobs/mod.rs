@@ -169,29 +169,29 @@ impl Commands {
 
     /// A command could not be started: decides whether others can be.
     fn refuse(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
-        if is_passing(trouble.error()) {
-            return self.put_off(at, first, trouble);
-        }
-        let name = self.expander.name();
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Unable(exit, error));
         match trouble {
+            Trouble::TempFile(error) | Trouble::Command(error) if is_passing(&error) => {
+                self.put_off(at, first, error)
+            }
             Trouble::TempFile(error) => fatal(
                 Exit::Error,
                 Error::new(error).context("cannot make a temporary file: set TMPDIR to where there is room"),
             ),
-            Trouble::Command(error) => match error.kind() {
-                ErrorKind::ArgumentListTooLong => Sent::TooLong,
-                _ => fatal(exec::exit_of(&error), Error::new(error).context(format!("cannot run {name}"))),
-            },
+            Trouble::Command(error) if error.kind() == ErrorKind::ArgumentListTooLong => Sent::TooLong,
+            Trouble::Command(error) => fatal(exec::exit_of(&error), self.cannot_run(error)),
         }
     }
 
+    fn cannot_run(&self, error: io::Error) -> Error {
+        Error::new(error).context(format!("cannot run {}", self.expander.name()))
+    }
+
     /// The system is short of something: not now, but perhaps later.
-    fn put_off(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
+    fn put_off(&mut self, at: Time, first: u64, error: io::Error) -> Sent {
         let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
         let next = self.shortage.persists(at, will_pass);
-        let what = format!("cannot run {}", self.expander.name());
-        let error = Error::new(trouble.into_error()).context(what);
+        let error = self.cannot_run(error);
         match next {
             NextTry::Again(pause) => Sent::Busy { pause, why: None },
             NextTry::Tell(pause) => Sent::Busy { pause, why: Some(error) },
@@ -241,18 +241,6 @@ enum Trouble {
     TempFile(io::Error),
     /// The system would not start it.
     Command(io::Error),
-}
-
-impl Trouble {
-    fn error(&self) -> &io::Error {
-        let (Trouble::TempFile(error) | Trouble::Command(error)) = self;
-        error
-    }
-
-    fn into_error(self) -> io::Error {
-        let (Trouble::TempFile(error) | Trouble::Command(error)) = self;
-        error
-    }
 }
 
 /// It is for want of something that commands give back as they end.

@@ -137,8 +137,12 @@ impl Outputs {
         while let Some(waiting) = self.waiting.first_entry().filter(|waiting| *waiting.key() < self.next) {
             let (first, outputs) = waiting.remove_entry();
             self.files -= outputs.iter().map(files).sum::<usize>();
-            let check = self.check();
-            match check.and_then(|()| outputs.into_iter().try_for_each(|output| self.print(first, output))) {
+            let printed = match self.is_broken {
+                // That was told.
+                true => Err(None),
+                false => outputs.into_iter().try_for_each(|output| self.print(first, output)).map_err(Some),
+            };
+            match printed {
                 Ok(()) => flushed.printed.push(first),
                 Err(cause) => {
                     flushed.unprinted += 1;
@@ -157,18 +161,8 @@ impl Outputs {
         printed
     }
 
-    /// Checks that no write broke off before; that was told.
-    fn check(&self) -> Result<(), Option<Cause>> {
-        if self.is_broken { Err(None) } else { Ok(()) }
-    }
-
-    fn print(&mut self, first: u64, output: io::Result<Captured>) -> Result<(), Option<Cause>> {
-        self.check()?;
+    fn print(&mut self, first: u64, output: io::Result<Captured>) -> Result<(), Cause> {
         let output = output.map_err(|error| unreadable(first, error))?;
-        Ok(self.write(first, &output)?)
-    }
-
-    fn write(&mut self, first: u64, output: &Captured) -> Result<(), Cause> {
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(&output.outputs) {
             let write = |bytes: &[u8]| {
                 let written = self.writer.write_all(target, bytes, |_| bytes.len());

@@ -1,9 +1,9 @@
 //! The input that items are read from.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Stdin, Write};
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ pub(crate) struct Input {
 }
 
 enum Origin {
-    /// Standard input, without a buffer of std's.
-    Stdin,
+    /// Standard input, read without the buffer that std has for it.
+    Stdin(Stdin),
     /// A file named on the command line.
     File(File),
 }
@@ -45,12 +45,10 @@ impl Input {
             None if inherited().stdin_closed => {
                 bail!("standard input is closed: pipe items in, or name a file with -a")
             }
-            None => Ok(Input { from: Origin::Stdin, is_fast: false }),
+            None => Ok(Input { from: Origin::Stdin(io::stdin()), is_fast: false }),
         }
     }
-}
 
-impl Input {
     /// A single blank line.
     ///
     /// # Errors
@@ -64,15 +62,10 @@ impl Input {
     /// Reports whether what is written to standard output is read again from here, for ever. As cat has it: it is the
     /// same file, and writing goes on behind what is still to be read.
     pub(crate) fn is_fed_by_stdout(&self) -> bool {
-        let (ours, theirs) = match &self.from {
-            Origin::Stdin => ((fstat(io::stdin()), place(&io::stdin())), place(&io::stdout())),
-            Origin::File(file) => ((fstat(file), place(file)), place(&io::stdout())),
-        };
-        let ((Ok(ours), Some((at, size))), Some((written, _)), Ok(out)) = (ours, theirs, fstat(io::stdout()))
-        else {
-            return false;
-        };
-        let flags = fcntl(io::stdout(), FcntlArg::F_GETFL).unwrap_or_default();
+        let stdout = io::stdout();
+        let (Ok(ours), Some((at, size))) = (fstat(self), place(self)) else { return false };
+        let (Ok(out), Some((written, _))) = (fstat(&stdout), place(&stdout)) else { return false };
+        let flags = fcntl(&stdout, FcntlArg::F_GETFL).unwrap_or_default();
         let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
         let is_same = (ours.st_dev, ours.st_ino) == (out.st_dev, out.st_ino);
         is_same && at < if appends { size } else { written }
@@ -81,24 +74,29 @@ impl Input {
     /// Waits until reading would not block, or a signal comes, or for as long as `timeout`. Returns whether it was the
     /// first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
+        readable::wait(Some(self.as_fd()), timeout)
+    }
+
+    /// The same input under another descriptor.
+    pub(super) fn copied(&self) -> io::Result<File> {
+        Ok(self.as_fd().try_clone_to_owned()?.into())
+    }
+}
+
+impl AsFd for Input {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.from {
-            Origin::Stdin => readable::wait(Some(io::stdin().as_fd()), timeout),
-            Origin::File(file) => readable::wait(Some(file.as_fd()), timeout),
+            Origin::Stdin(stdin) => stdin.as_fd(),
+            Origin::File(file) => file.as_fd(),
         }
     }
 }
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = match &self.from {
-            Origin::Stdin => read(&io::stdin(), buffer),
-            Origin::File(file) => read(file, buffer),
-        }?;
+        let read = read(self, buffer)?;
         if read >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
-            match &self.from {
-                Origin::Stdin => pipe::enlarge(io::stdin()),
-                Origin::File(file) => pipe::enlarge(file),
-            }
+            pipe::enlarge(&*self);
         }
         Ok(read)
     }
@@ -117,17 +115,6 @@ fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-impl Input {
-    /// The same input under another descriptor.
-    pub(super) fn copied(&self) -> io::Result<File> {
-        let copy = match &self.from {
-            Origin::Stdin => io::stdin().as_fd().try_clone_to_owned(),
-            Origin::File(file) => file.as_fd().try_clone_to_owned(),
-        };
-        Ok(copy?.into())
-    }
-}
-
 /// The place at which the input stood at the start, if it is a file that can be read from anywhere.
 ///
 /// We read ahead of what is released. Of standard input, the rest is left for whoever reads the file next, as POSIX
@@ -140,10 +127,7 @@ pub(crate) struct InputPosition {
 
 impl InputPosition {
     pub(crate) fn of(input: &Input) -> Self {
-        match &input.from {
-            Origin::Stdin => InputPosition { is_stdin: true, place: place(&io::stdin()) },
-            Origin::File(file) => InputPosition { is_stdin: false, place: place(file) },
-        }
+        InputPosition { is_stdin: matches!(input.from, Origin::Stdin(_)), place: place(input) }
     }
 
     /// The part of its file that the input is; `None` if it is no file.

@@ -90,8 +90,7 @@ pub(super) fn watch(files: LimitsFiles, rates: Vec<Rate>, waker: Waker) -> io::R
             (seen, was_new) = (found, is_new);
             thread::sleep(LOOK);
         }
-    })?;
-    Ok(())
+    })
 }
 
 struct Watcher {

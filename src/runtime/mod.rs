@@ -20,7 +20,7 @@ mod text_file;
 mod waker;
 mod world;
 
-use std::thread;
+use std::{io, thread};
 
 pub(crate) use self::clock::Clock;
 pub(crate) use self::count::Count;
@@ -35,15 +35,11 @@ pub use self::text_file::TextFile;
 pub use self::world::{Event, Wait, Wake, World};
 
 /// Starts a thread that runs until the process ends.
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<thread::JoinHandle<()>> {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     spawn_with(64 << 10, name, run)
 }
 
 /// As [`spawn`], with a stack of this number of bytes.
-fn spawn_with(
-    stack: usize,
-    name: &str,
-    run: impl FnOnce() + Send + 'static,
-) -> std::io::Result<thread::JoinHandle<()>> {
-    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run)
+fn spawn_with(stack: usize, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run).map(drop)
 }

@@ -8,10 +8,11 @@ const MOST_STEPS: u64 = 512;
 /// Steps of equal length; those in which nothing was released are left out.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
-    start: Time,
+    pub(crate) start: Time,
     /// The length of a step in nanoseconds.
-    length: u64,
-    steps: Vec<Step>,
+    pub(crate) length: u64,
+    /// In their order.
+    pub(crate) steps: Vec<Step>,
 }
 
 /// The releases in a step.
@@ -77,20 +78,6 @@ impl Trace {
             is_one
         });
     }
-
-    pub(crate) fn start(&self) -> Time {
-        self.start
-    }
-
-    /// The length of a step in nanoseconds.
-    pub(crate) fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// The steps in which something was released, in their order.
-    pub(crate) fn steps(&self) -> &[Step] {
-        &self.steps
-    }
 }
 
 #[cfg(test)]
@@ -103,11 +90,11 @@ mod tests {
         for number in 0..100_000 {
             trace.push(Time(7 + number * 3), 1, number % 1000, number % 100 == 0);
         }
-        assert!(trace.steps().len() as u64 <= MOST_STEPS);
-        assert!(trace.steps().len() as u64 > MOST_STEPS / 2);
-        assert_eq!(trace.steps().last().unwrap().total, 100_000);
-        assert_eq!(trace.steps().iter().map(|step| step.window).max(), Some(999));
-        assert_eq!(trace.steps().iter().map(|step| step.violations).sum::<u64>(), 1000);
-        assert!(trace.steps().is_sorted_by(|a, b| a.index < b.index));
+        assert!(trace.steps.len() as u64 <= MOST_STEPS);
+        assert!(trace.steps.len() as u64 > MOST_STEPS / 2);
+        assert_eq!(trace.steps.last().unwrap().total, 100_000);
+        assert_eq!(trace.steps.iter().map(|step| step.window).max(), Some(999));
+        assert_eq!(trace.steps.iter().map(|step| step.violations).sum::<u64>(), 1000);
+        assert!(trace.steps.is_sorted_by(|a, b| a.index < b.index));
     }
 }

@@ -1,7 +1,5 @@
 //! Hints for a person: why nothing happens, how long it takes, how to go on.
 
-use nix::sys::signal::Signal;
-
 use super::line::reason;
 use super::stats::items;
 use super::wall::{clock_at, words};
@@ -42,18 +40,12 @@ pub(super) fn explanation(
     next: Option<Time>,
     wait_reason: &WaitReason,
 ) -> Option<String> {
-    let text = match (wait_reason, next) {
+    let (reason, until) = (reason(wait_reason), next.map(|next| clock_at(wall, now, next)));
+    let text = match (wait_reason, until) {
         (WaitReason::Input | WaitReason::Command, _) => return None,
-        (WaitReason::Pause(_), _) => {
-            format!("paused by the limit {} until it changes", reason(wait_reason))
-        }
-        (WaitReason::Limit(_), Some(next)) => {
-            let until = clock_at(wall, now, next);
-            format!("waiting until {until} for the limit {}", reason(wait_reason))
-        }
-        (_, Some(next)) => {
-            format!("waiting until {}: {}", clock_at(wall, now, next), reason(wait_reason))
-        }
+        (WaitReason::Pause(_), _) => format!("paused by the limit {reason} until it changes"),
+        (WaitReason::Limit(_), Some(until)) => format!("waiting until {until} for the limit {reason}"),
+        (_, Some(until)) => format!("waiting until {until}: {reason}"),
         (_, None) => return None,
     };
     Some(format!("{text} (--progress shows more)"))
@@ -74,10 +66,7 @@ pub(super) fn plan(stats: &Stats, wall: Option<Wall>) -> String {
 
 /// The way to go on, or that there is nothing left to do.
 pub(super) fn next_step(log: Option<LogUse>, exit: Exit, stats: &Stats) -> Option<String> {
-    let is_interrupted = match exit {
-        Exit::Signal(signal) => signal != Signal::SIGPIPE as i32,
-        exit => exit == Exit::Refused,
-    };
+    let is_interrupted = matches!(exit, Exit::Signal(_) | Exit::Refused) && exit != Exit::READER_GONE;
     match log? {
         LogUse::Kept if is_interrupted => Some("to go on, run the same command with --resume".to_owned()),
         LogUse::Resumed if is_interrupted => Some("to go on, run the same command again".to_owned()),

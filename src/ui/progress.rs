@@ -7,7 +7,6 @@ pub(crate) use super::line::Progress;
 use super::line::{Recent, cut, line};
 use super::{stderr, terminal};
 use crate::config::When;
-use crate::schedule::Total;
 use crate::time::{SECOND, Time};
 
 /// To the start of the line, which is emptied, and all below it: in a window that has become narrower, it goes on
@@ -35,8 +34,6 @@ pub(crate) struct Display {
     hidden: RefCell<Option<String>>,
     /// Items have been written, and the last line has not ended.
     is_in_line: Cell<bool>,
-    /// Tells how many items the input has, if that is known.
-    total: Box<dyn Fn() -> Option<Total>>,
     redraw_at: Cell<Time>,
     is_first: Cell<bool>,
     /// The totals at each of the last redraws, the newest last.
@@ -44,8 +41,8 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// `None` if stderr cannot show it as wanted. `total` tells the number of items, once that is known.
-    pub(crate) fn new(when: When, total: impl Fn() -> Option<Total> + 'static) -> Option<Self> {
+    /// `None` if stderr cannot show it as wanted.
+    pub(crate) fn new(when: When) -> Option<Self> {
         let can_redraw = terminal::can_redraw();
         if when == When::Auto && !can_redraw {
             return None;
@@ -55,7 +52,6 @@ impl Display {
             shown: RefCell::new(None),
             hidden: RefCell::new(None),
             is_in_line: Cell::new(false),
-            total: Box::new(total),
             redraw_at: Cell::new(Time::ZERO),
             is_first: Cell::new(true),
             history: RefCell::new(VecDeque::from([Recent { items: 0, nanos: 0 }])),
@@ -64,11 +60,6 @@ impl Display {
 
     pub(crate) fn redraw_at(&self) -> Time {
         self.redraw_at.get()
-    }
-
-    /// `None` while the items of the input are not counted.
-    pub(crate) fn total(&self) -> Option<Total> {
-        (self.total)()
     }
 
     /// Has it shown as soon as may be.
@@ -170,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_late() {
-        let display = Display::new(When::Always, || None).unwrap();
+        let display = Display::new(When::Always).unwrap();
         for second in 1..=100 {
             let recent = display.recent(Recent { items: second * second, nanos: second * SECOND });
             let first = second.saturating_sub(60);

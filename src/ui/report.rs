@@ -4,9 +4,6 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IsTerminal};
 
-use anyhow::Error;
-use nix::sys::signal::Signal;
-
 use super::hints::{self, LogUse};
 use super::progress::{Display, Progress};
 use super::stats::{self, count_of, items};
@@ -18,11 +15,7 @@ use crate::printable::{escaped, escaped_json};
 use crate::schedule::{Schedule, Stats, Total, WaitReason};
 use crate::store::Reach;
 use crate::time::{Time, Wall};
-
-/// Whether waits are to be explained: someone looks on, and sees nothing else.
-pub(super) fn are_wanted(level: Report) -> bool {
-    level != Report::Quiet && terminal::is_terminal()
-}
+use anyhow::Error;
 
 /// Tells the user what is worth telling, at the level that was asked for.
 pub struct Reporter {
@@ -34,12 +27,15 @@ pub struct Reporter {
     as_json: bool,
     /// Failures that were told, or would have been.
     failures: Cell<u64>,
+    /// Someone looks on, and is told why nothing happens.
     is_watched: bool,
     /// The next long wait is to be explained.
     explains: Cell<bool>,
     log: Option<LogUse>,
-    /// The number of items of the input, if they are counted.
-    count: Option<Box<dyn Fn() -> Option<Total>>>,
+    /// The number of items of the input, once they are counted.
+    total: Box<dyn Fn() -> Option<Total>>,
+    /// The items that are left of this number are told at the end.
+    counts_rest: bool,
 }
 
 /// The number of failures that are named. The rest is counted.
@@ -48,7 +44,8 @@ const MOST_FAILURES: u64 = 20;
 impl Reporter {
     /// Tells as much as `level` says.
     pub(crate) fn new(level: Report) -> Self {
-        Reporter { level: Some(level), is_watched: are_wanted(level), ..Reporter::silent() }
+        let is_watched = level != Report::Quiet && terminal::is_terminal();
+        Reporter { level: Some(level), is_watched, ..Reporter::silent() }
     }
 
     /// Tells nothing at all, not even errors.
@@ -62,7 +59,8 @@ impl Reporter {
             is_watched: false,
             explains: Cell::new(false),
             log: None,
-            count: None,
+            total: Box::new(|| None),
+            counts_rest: false,
         }
     }
 
@@ -85,9 +83,13 @@ impl Reporter {
         self
     }
 
-    /// Tells what is left of all items, as far as they are counted.
-    pub(crate) fn with_count(mut self, count: impl Fn() -> Option<Total> + 'static) -> Self {
-        self.count = Some(Box::new(count));
+    /// Tells the progress towards a `total`, once that is known, and if it `counts_rest`, the items that are left.
+    pub(crate) fn with_total(
+        mut self,
+        total: impl Fn() -> Option<Total> + 'static,
+        counts_rest: bool,
+    ) -> Self {
+        (self.total, self.counts_rest) = (Box::new(total), counts_rest);
         self
     }
 
@@ -104,7 +106,7 @@ impl Reporter {
 
     /// `None` while the items of the input are not counted.
     pub(crate) fn total(&self) -> Option<Total> {
-        self.display.as_ref().and_then(Display::total)
+        (self.total)()
     }
 
     /// Shows progress, if it is time.
@@ -222,7 +224,7 @@ impl Reporter {
 
     /// Tells of commands whose output was lost. A reader that went away wanted no more.
     fn unprinted(&self, exit: Exit, stats: &Stats) {
-        if stats.unprinted > 0 && exit != Exit::Signal(Signal::SIGPIPE as i32) {
+        if stats.unprinted > 0 && exit != Exit::READER_GONE {
             let commands = count_of(stats.unprinted, "command");
             self.notice(&format_args!("the output of {commands} was not printed, or not completely"));
         }
@@ -230,7 +232,7 @@ impl Reporter {
 
     /// The items that are left, when a run ends before its input does.
     fn left(&self, exit: Exit, stats: &Stats) {
-        if exit == Exit::Signal(Signal::SIGPIPE as i32) {
+        if exit == Exit::READER_GONE {
             // A reader that went away wanted no more.
         } else if let Exit::Signal(number) = exit {
             let (name, released) = (signal_name(number), items(stats.released));
@@ -239,9 +241,7 @@ impl Reporter {
             self.notice(&format_args!(
                 "ended by {name}: {released} released{failed}, {left} read and not released"
             ));
-        } else if let Some(total) =
-            self.count.as_ref().and_then(|count| count()).filter(|_| exit == Exit::Refused)
-        {
+        } else if let Some(total) = self.total().filter(|_| self.counts_rest && exit == Exit::Refused) {
             let left = total.items.max(stats.read) - stats.settled - stats.skipped;
             self.notice(&format_args!("ended early: {} left", items(left)));
         } else if stats.left() > 0 {

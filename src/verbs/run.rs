@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
 use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
-use crate::schedule::{Schedule, Total};
+use crate::schedule::Schedule;
 use crate::sink::{Commands, Sink, Stdout, Watch};
 use crate::source::Delimiter;
 use crate::store::{self, Policy, Quota};
@@ -25,15 +25,15 @@ use crate::ui::report::Reporter;
 /// Releases items to standard output or commands.
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
-    let (count, total) = counting();
-    let display = config.progress.and_then(|when| Display::new(when, total));
-    let (is_shown, counts_rest) = (display.is_some(), counts_rest(config));
-    if is_shown || counts_rest {
+    let count = Arc::new(Count::default());
+    let display = config.progress.and_then(Display::new);
+    let counts_rest = counts_rest(config);
+    if display.is_some() || counts_rest {
         let delimiter = Delimiter::new(&config.input.delimiter);
         Arc::clone(&count).start(reader.input(), &position, delimiter, config.input.max_record);
     }
-    let reporter = if counts_rest { reporter.with_count(move || count.total()) } else { reporter };
     let reporter = reporter
+        .with_total(move || count.total(), counts_rest)
         .with_display(display)
         .with_mixing(mixing(config))
         .with_log(config.command().and_then(LogUse::of));
@@ -84,12 +84,6 @@ fn mixing(config: &Config) -> Option<bool> {
         Some(run) => (run.output == Output::Shared).then_some(true),
         None => io::stdout().is_terminal().then(|| config.input.delimiter.ends_with(b"\n")),
     }
-}
-
-/// The number of items of the input, to be counted, and a function that tells it.
-fn counting() -> (Arc<Count>, impl Fn() -> Option<Total> + 'static) {
-    let count = Arc::new(Count::default());
-    (Arc::clone(&count), move || count.total())
 }
 
 /// The end of the run tells the rest of all items. Of those that are not read yet, some may be blank, or done already.

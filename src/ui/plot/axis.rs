@@ -26,7 +26,7 @@ const UNITS: [(f64, &str, &[f64]); 7] = [
 pub(super) fn times(span: f64, most: usize) -> Vec<Tick> {
     let steps =
         UNITS.into_iter().flat_map(|(unit, name, counts)| counts.iter().map(move |n| (n * unit, unit, name)));
-    let fitting = steps.clone().find(|(step, ..)| span / step <= count(most));
+    let fitting = steps.clone().find(|(step, ..)| span / step <= float(most));
     let Some((step, unit, name)) = fitting.or(steps.last()) else { return Vec::new() };
     let tick = |at: f64| {
         let label = if at == 0.0 { format!("0 {name}") } else { format!("{} {name}", at / unit) };
@@ -38,7 +38,7 @@ pub(super) fn times(span: f64, most: usize) -> Vec<Tick> {
 /// Ticks of counts from 0 to `top`, at most `most` after the first.
 pub(super) fn counts(top: f64, most: usize) -> Vec<Tick> {
     let steps = (0..39).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
-    let Some(step) = steps.into_iter().find(|step| top / step <= count(most)) else { return Vec::new() };
+    let Some(step) = steps.into_iter().find(|step| top / step <= float(most)) else { return Vec::new() };
     multiples(step, top).map(|at| Tick { at, label: short(at) }).collect()
 }
 
@@ -58,8 +58,8 @@ fn multiples(step: f64, end: f64) -> impl Iterator<Item = f64> {
     (0u32..).map(move |number| f64::from(number) * step).take_while(move |at| *at <= end * (1.0 + 1e-9))
 }
 
-fn count(most: usize) -> f64 {
-    f64::from(u32::try_from(most).unwrap_or(u32::MAX))
+pub(super) fn float(number: usize) -> f64 {
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -155,10 +155,10 @@ impl Chart {
 /// run.
 fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
     let trace = trace.reaching(end);
-    let (length, offset) = (trace.length(), trace.start().since(start));
-    let last = end.since(trace.start()) / length;
+    let (length, offset) = (trace.length, trace.start.since(start));
+    let last = end.since(trace.start) / length;
     let mut points: Vec<Point> = Vec::new();
-    let mut steps = trace.steps().iter().peekable();
+    let mut steps = trace.steps.iter().peekable();
     for index in 0..=last {
         let from = float(u128::from(offset) + u128::from(index) * u128::from(length));
         let point = Point { from, to: from + float(length.into()), total: 0.0, window: 0.0, is_early: false };
@@ -285,7 +285,7 @@ mod tests {
             let (start, end) = (first.saturating_sub(random.u64(0..1000)), last + random.u64(0..=last));
             let points = points(&trace, Time(start), Time(end), period);
             assert!(points.len() <= 512);
-            let length = trace.reaching(Time(end)).length();
+            let length = trace.reaching(Time(end)).length;
             for (point, from) in points.iter().zip((first..).step_by(usize::try_from(length).unwrap())) {
                 let to = from + length;
                 is(point.from, from - start);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Tick, counts, short, times};
+use super::axis::{Tick, counts, float, short, times};
 use super::{Chart, Plot, Point, Series};
 
 const WIDTH: f64 = 960.0;
@@ -29,8 +29,7 @@ text{fill:#e6edf3}.small{fill:#9198a1}.ground{fill:#0d1117}.grid{stroke:#2a313c}
 .early{fill:#ff7b72;stroke:#0d1117}.bad{fill:#ff7b72}}";
 
 pub(super) fn svg(plot: &Plot) -> String {
-    let rows = plot.charts.len();
-    let height = HEIGHT * f64::from(u32::try_from(rows).unwrap_or(u32::MAX));
+    let height = HEIGHT * float(plot.charts.len());
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          height=\"{height}\" role=\"img\">\n\
@@ -86,7 +85,7 @@ fn legend(out: &mut String, chart: &Chart) {
     for (Series { name, .. }, class) in series.into_iter().rev() {
         let Some(name) = name else { continue };
         let shown: String = name.chars().take(16).collect();
-        let width = 8.0 * f64::from(u32::try_from(shown.chars().count()).unwrap_or(16));
+        let width = 8.0 * float(shown.chars().count());
         text(out, (right, 26.0), "", "end", &shown);
         let (from, to) = (right - width - 24.0, right - width - 6.0);
         let _ = writeln!(out, "<path class=\"{class}\" d=\"M{from:.1} 21.5H{to:.1}\"/>");

@@ -1,6 +1,6 @@
 //! A plot in characters, to the width of a terminal.
 
-use super::axis::{short, times};
+use super::axis::{float, short, times};
 use super::{Chart, Plot, Point};
 
 const ROWS: usize = 8;
@@ -86,8 +86,4 @@ fn axis(span: f64, columns: usize) -> String {
         }
     }
     line.into_iter().collect()
-}
-
-fn float(number: usize) -> f64 {
-    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

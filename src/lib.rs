@@ -82,7 +82,7 @@ pub mod gate;
 #[cfg(feature = "cli")]
 pub mod inherited;
 #[cfg(feature = "cli")]
-pub mod interrupt;
+mod interrupt;
 #[cfg(feature = "cli")]
 mod output;
 pub mod pace;

@@ -14,27 +14,27 @@ use nix::poll::PollTimeout;
 use crate::exit::Exit;
 use crate::output::{Leave, Target};
 
-/// How long writing a message may block.
+/// The longest that writing a message may block.
 const PATIENCE: Duration = Duration::from_millis(30);
 
-/// How long the end of a run that was not interrupted may be held up.
+/// The longest that the end of a run that was not interrupted may be held up.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long the thread may be held up while stderr takes more.
+/// The longest that the thread may be held up while stderr takes more.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How many bytes may wait to be written. What comes on top is dropped.
+/// The most bytes that may wait to be written. What comes on top is dropped.
 const MOST: usize = 64 << 10;
 
 static QUEUE: MessageQueue = MessageQueue { state: Mutex::new(QueueState::new()), changed: Condvar::new() };
 
 /// Writes a message, if that can be done in time; or else later.
-pub fn tell(text: &str) {
+pub(crate) fn tell(text: &str) {
     QUEUE.put(text.as_bytes());
 }
 
 /// Writes what is outdated soon, unless something still waits to be written.
-pub fn show(text: &str) {
+pub(crate) fn show(text: &str) {
     if !QUEUE.lock().is_busy() {
         QUEUE.put(text.as_bytes());
     }
@@ -56,7 +56,7 @@ struct QueueState {
     is_writing: bool,
     /// It has been waited for in vain.
     is_stuck: bool,
-    /// Whether there is a thread, if that was tried.
+    /// `None` until it was tried to start one.
     has_thread: Option<bool>,
 }
 

@@ -42,6 +42,7 @@ mod placeholders;
 mod plot;
 mod property;
 mod protocol;
+mod random;
 #[cfg(feature = "redis")]
 mod redis;
 mod rooms;

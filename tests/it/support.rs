@@ -1,7 +1,6 @@
 //! What all tests need: the program, in a shell or at the end of pipes, and guards against hanging.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
-use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -16,6 +15,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use throttle::rule::{Algorithm, Extra};
+
+pub(crate) use crate::random::{for_each_seed, seeds};
 
 /// The program under test.
 pub(crate) const THROTTLE: &str = env!("CARGO_BIN_EXE_throttle");
@@ -367,15 +368,4 @@ pub(crate) const OWN_TESTS: &str = "what goes by the calendar has tests of its o
 pub(crate) fn of_any_period() -> Vec<&'static str> {
     let facts = Algorithm::ALL.map(Algorithm::facts).into_iter().filter(|facts| !facts.takes(Extra::Zone));
     facts.map(|facts| facts.name).collect()
-}
-
-/// The seeds of `count` random cases; `THROTTLE_SEED` is the first one, `THROTTLE_CASES` their number.
-pub(crate) fn seeds(count: u64) -> Range<u64> {
-    let first = number("THROTTLE_SEED").unwrap_or(1);
-    first..first + number("THROTTLE_CASES").unwrap_or(count)
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
 }

@@ -1,4 +1,4 @@
-//! What an item asks of the limits: its costs and its keys.
+//! The costs and the keys of an item, by which limits go.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 /// The value of a key selector. Short ones need no memory of their own.
 pub type Key = SmallVec<[u8; 24]>;
 
-/// What an item costs each limit, and the keys by which the limits tell items apart.
+/// The costs of an item, and the keys by which the limits tell items apart.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Charge {
     /// One for each limit; 0 where it does not apply.
@@ -26,7 +26,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// The charge to be kept with the item.
+    /// Copies it to be kept with the item.
     pub fn charge(&self) -> Charge {
         Charge { costs: self.costs.as_slice().into(), keys: self.keys.as_slice().into() }
     }

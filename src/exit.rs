@@ -1,4 +1,4 @@
-//! How a run ends, and which of several failures its exit status tells.
+//! The ends of commands and of runs, and which of several failures the exit status tells.
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::ptr;
 use nix::libc;
 use nix::sys::signal::Signal;
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// With this exit code.
@@ -18,7 +18,7 @@ pub enum End {
 
 impl End {
     /// The exit code, as a shell tells it: 128 and more for a signal.
-    pub fn code(self) -> i32 {
+    pub(crate) fn code(self) -> i32 {
         match self {
             End::Exited(code) => code,
             End::Killed(signal) => 128 + signal,
@@ -26,7 +26,7 @@ impl End {
     }
 
     /// The signal that ended it, or 0.
-    pub fn signal(self) -> i32 {
+    pub(crate) fn signal(self) -> i32 {
         match self {
             End::Exited(_) => 0,
             End::Killed(signal) => signal,
@@ -34,20 +34,20 @@ impl End {
     }
 }
 
-/// How a command ended that was run for an item, or for several.
+/// The end of a command that was run for an item, or for several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobEnd {
     /// The number of its first item.
     pub first: u64,
-    /// How it ended.
+    /// Its exit code or signal.
     pub end: End,
     /// It ran longer than it may, and was ended.
     pub timed_out: bool,
-    /// For how long a server asks for a pause, in nanoseconds.
+    /// The length of the pause that a server asks for, in nanoseconds.
     pub retry_after: Option<u64>,
 }
 
-/// How a run ended. The order is by rank: of several, the highest is told.
+/// The end of a run. The order is by rank: of several, the highest is told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Exit {
     /// All done.
@@ -82,7 +82,7 @@ pub enum Exit {
 
 impl Exit {
     /// Nobody reads what is written: as a process dies that does not handle SIGPIPE.
-    pub const READER_GONE: Exit = Exit::Signal(Signal::SIGPIPE as i32);
+    pub(crate) const READER_GONE: Exit = Exit::Signal(Signal::SIGPIPE as i32);
 
     /// The exit status, as a shell sees it.
     pub fn status(self) -> i32 {
@@ -103,8 +103,8 @@ impl Exit {
         }
     }
 
-    /// What a command's end means for the run.
-    pub fn of_command(end: End) -> Exit {
+    /// The exit of a run all of whose other commands succeeded.
+    pub(crate) fn of_command(end: End) -> Exit {
         match end {
             End::Exited(0) => Exit::Done,
             End::Exited(255) => Exit::CommandStopped,
@@ -113,8 +113,8 @@ impl Exit {
         }
     }
 
-    /// Whether nothing more is to be started after it.
-    pub fn ends_the_run(self) -> bool {
+    /// Nothing more is to be started after it.
+    pub(crate) fn ends_the_run(self) -> bool {
         !matches!(self, Exit::Done | Exit::BadItem | Exit::CommandFailed | Exit::CommandKilled)
     }
 
@@ -127,8 +127,8 @@ impl Exit {
     }
 }
 
-/// What a signal is called. Real-time signals have only a number.
-pub fn signal_name(number: i32) -> Cow<'static, str> {
+/// The name of a signal. Real-time signals have only a number.
+pub(crate) fn signal_name(number: i32) -> Cow<'static, str> {
     Signal::try_from(number)
         .map_or_else(|_| format!("signal {number}").into(), |signal| signal.as_str().into())
 }

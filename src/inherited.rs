@@ -22,14 +22,14 @@ const CHANGED: [c_int; 3] = [SIGCHLD, SIGPIPE, SIGURG];
 /// Those that reach us even if they were blocked.
 const HEARD: [Signal; 5] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGURG, Signal::SIGUSR1];
 
-/// What was found at the start.
+/// The state of the process as it was found.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Inherited {
+pub(crate) struct Inherited {
     /// Descriptor 0 was not open.
-    pub stdin_closed: bool,
+    pub(crate) stdin_closed: bool,
     /// Descriptor 1 was not open.
-    pub stdout_closed: bool,
-    /// Which of `WATCHED` were ignored.
+    pub(crate) stdout_closed: bool,
+    /// In the order of `WATCHED`.
     ignored: [bool; WATCHED.len()],
     /// The signals that were blocked, if that is known.
     mask: Option<SigSet>,
@@ -37,8 +37,8 @@ pub struct Inherited {
 
 static INHERITED: OnceLock<Inherited> = OnceLock::new();
 
-/// What was found at the start.
-pub fn inherited() -> Inherited {
+/// The state of the process as it was found, before `main`.
+pub(crate) fn inherited() -> Inherited {
     INHERITED.get().copied().unwrap_or_default()
 }
 
@@ -62,7 +62,7 @@ impl Inherited {
     ///
     /// # Errors
     /// It was closed.
-    pub fn check_stdout(self) -> Result<()> {
+    pub(crate) fn check_stdout(self) -> Result<()> {
         ensure!(
             !self.stdout_closed,
             "cannot write to standard output: it is closed: redirect it to a file, or to /dev/null"

@@ -11,7 +11,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 /// [`crate::inherited::prepare`].
 const NUDGE: Signal = Signal::SIGURG;
 
-/// How long a nudge is given at first, and at last.
+/// The pauses between nudges, the first and the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LAST_PAUSE: Duration = Duration::from_millis(1);
 
@@ -19,7 +19,7 @@ const LAST_PAUSE: Duration = Duration::from_millis(1);
 ///
 /// A thread that waits on a channel hears of it there. One that is blocked in a system call, such as a write
 /// to a full pipe, has to be nudged out of it: the call returns EINTR, and the thread looks at the flag.
-pub struct Interrupt {
+pub(crate) struct Interrupt {
     raised: AtomicBool,
     heard: AtomicBool,
     thread: Pthread,
@@ -27,7 +27,7 @@ pub struct Interrupt {
 
 impl Interrupt {
     /// An interrupt for the calling thread.
-    pub fn for_this_thread() -> Self {
+    pub(crate) fn for_this_thread() -> Self {
         extern "C" fn nothing(_: i32) {}
         // Without SA_RESTART, so that the interrupted call returns.
         let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::empty(), SigSet::empty());
@@ -37,30 +37,30 @@ impl Interrupt {
         Interrupt { raised: AtomicBool::new(false), heard: AtomicBool::new(false), thread: pthread_self() }
     }
 
-    /// Whether the run is to stop.
-    pub fn is_raised(&self) -> bool {
+    /// The run is to stop.
+    pub(crate) fn is_raised(&self) -> bool {
         self.raised.load(SeqCst)
     }
 
-    /// Whether the run is to stop, and the thread does not know yet why.
-    pub fn is_unheard(&self) -> bool {
+    /// The run is to stop, and the thread does not know yet why.
+    pub(crate) fn is_unheard(&self) -> bool {
         self.is_raised() && !self.heard.load(SeqCst)
     }
 
     /// Asks the thread to stop.
-    pub fn raise(&self) {
+    pub(crate) fn raise(&self) {
         self.raised.store(true, SeqCst);
     }
 
     /// Nudges the thread until it has heard. For another thread to call.
-    pub fn nudge_until_heard(&self) {
+    pub(crate) fn nudge_until_heard(&self) {
         self.nudge_while(|| !self.heard.load(SeqCst));
     }
 
     /// Nudges the thread out of a call, as long as it is in one.
     ///
     /// Once is not enough: the nudge may come just before the call that then blocks.
-    pub fn nudge_while(&self, is_in_call: impl Fn() -> bool) {
+    pub(crate) fn nudge_while(&self, is_in_call: impl Fn() -> bool) {
         let mut pause = FIRST_PAUSE;
         while is_in_call() {
             let _ = pthread_kill(self.thread, NUDGE);
@@ -70,7 +70,7 @@ impl Interrupt {
     }
 
     /// The thread knows.
-    pub fn hear(&self) {
+    pub(crate) fn hear(&self) {
         self.heard.store(true, SeqCst);
     }
 }

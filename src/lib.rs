@@ -66,6 +66,10 @@
 // What only the program uses.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
 
+// Some of what tests use is that of `tests/it`.
+#[cfg(test)]
+extern crate self as throttle;
+
 #[cfg(feature = "cli")]
 pub mod audit;
 pub mod charge;
@@ -78,7 +82,7 @@ pub mod gate;
 #[cfg(feature = "cli")]
 pub mod inherited;
 #[cfg(feature = "cli")]
-pub mod interrupt;
+mod interrupt;
 #[cfg(feature = "cli")]
 mod output;
 pub mod pace;

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::write;
 
-/// What a pipe that is writable takes without blocking, everywhere.
+/// The number of bytes that a writable pipe takes without blocking, everywhere.
 const CERTAIN: usize = 512;
 
 /// Milliseconds from one look at something that is not to block to the next.
@@ -19,10 +19,10 @@ pub(crate) enum Target {
     Stderr,
 }
 
-/// How a write may go on.
+/// Leave to go on with a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leave {
-    /// How far.
+    /// The number of bytes that may have been written after it.
     pub(crate) end: usize,
     /// For as long as it takes. Otherwise it blocks only if somebody else fills the pipe at the same time.
     pub(crate) may_block: bool,
@@ -62,8 +62,8 @@ impl Target {
         }
     }
 
-    /// Whether something can be written, or its failure be told, within `timeout`.
-    fn is_writable(self, timeout: PollTimeout) -> nix::Result<bool> {
+    /// Waits up to `timeout` until something can be written, or its failure be told. Returns whether it can.
+    pub(crate) fn is_writable(self, timeout: PollTimeout) -> nix::Result<bool> {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let fd = if self == Target::Stdout { stdout.as_fd() } else { stderr.as_fd() };
         match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], timeout) {

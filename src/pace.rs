@@ -91,7 +91,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// What is asked of the limits: the costs and keys of an item, and since when it is next in line.
+/// The request of an item: its costs and keys, and the instant since which it is next in line.
 #[derive(Clone, Debug)]
 pub struct Item(OwnedRequest);
 
@@ -101,7 +101,7 @@ pub struct Item(OwnedRequest);
 #[must_use = "what is not committed is not charged"]
 pub struct Admission(Charges);
 
-/// Why an item was not admitted.
+/// Answer to an item that was not admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// This is the first instant at which it may be, if nothing else is committed before.
@@ -135,8 +135,8 @@ impl Pace {
         Ok(pace)
     }
 
-    /// What the clock on the wall shows `now`: needed again when it was set, by limits that go by the calendar or have
-    /// hours.
+    /// Sets the time that the clock on the wall shows `now`: needed again when that was set, by limits that go by the
+    /// calendar or have hours.
     pub fn set_clock(&mut self, now: Instant, shown: SystemTime) {
         let shown = nanos(shown.duration_since(UNIX_EPOCH).unwrap_or_default());
         let now = self.time(now);

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 /// A pipe holds 64 KiB unless told otherwise.
 pub(crate) const USUAL: usize = 64 << 10;
 
-/// What is asked for: as much as Linux lets an unprivileged process have.
+/// As much as Linux lets an unprivileged process have.
 #[cfg(target_os = "linux")]
 const LARGE: i32 = 1 << 20;
 

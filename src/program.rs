@@ -1,4 +1,4 @@
-//! The program: what was typed, and which verb that is.
+//! The program: from what was typed to a verb.
 
 use std::ffi::OsString;
 

@@ -1,12 +1,12 @@
-//! How many distinct keys there were, in bounded memory.
+//! The number of distinct keys, in bounded memory.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
 
-/// So many hashes are kept: the least ones, from the largest of which the number of all can be told to within 1%. See
-/// Bar-Yossef et al., "Counting distinct elements in a data stream" (2002).
+/// The number of hashes that are kept: the least ones, from the largest of which the number of all can be told to
+/// within 1%. See Bar-Yossef et al., "Counting distinct elements in a data stream" (2002).
 const MOST: usize = 1 << 16;
 
 /// Keys, of which the number is to be told.
@@ -16,9 +16,9 @@ pub(super) struct Distinct {
     hasher: RandomState,
 }
 
-/// How many there are.
+/// The number of distinct keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Number {
+pub(crate) enum Number {
     /// Exactly.
     Exactly(u64),
     /// To within 1%.
@@ -48,7 +48,7 @@ impl Distinct {
 
 impl Number {
     /// The number, as far as it is known.
-    pub fn value(self) -> u64 {
+    pub(crate) fn value(self) -> u64 {
         match self {
             Number::Exactly(number) | Number::About(number) => number,
         }

@@ -13,13 +13,13 @@ pub(super) trait Judge {
     /// Judges a release, of a cost that is not 0. Instants must not decrease.
     fn judge(&mut self, key: Option<&[u8]>, at: Time, cost: u64) -> Judged;
 
-    /// How many keys it remembers.
+    /// The number of keys that it remembers.
     fn keys(&self) -> usize;
 
-    /// What it remembers of a key.
+    /// Zero for a key that it does not remember.
     fn numbers(&self, key: &[u8]) -> Numbers;
 
-    /// Each key that it remembers.
+    /// Calls `each` with the keys that it remembers.
     fn for_each_key(&self, each: &mut dyn FnMut(&[u8]));
 
     /// Forgets keys whose next release will be judged the same without what is known of the last ones, and gives them
@@ -27,11 +27,10 @@ pub(super) trait Judge {
     fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Numbers));
 }
 
-/// What is found of a release.
 pub(super) struct Judged {
-    /// When it would have been allowed.
+    /// The instant from which it would have been allowed.
     pub(super) verdict: Verdict,
-    /// How much there is in the period that ends with it, and the oldest instant of that.
+    /// The cost in the period that ends with it, and the oldest instant of that.
     pub(super) count: u64,
     pub(super) start: Time,
     /// For this key, there never was as much.
@@ -70,7 +69,7 @@ impl Visitor for Ruling<'_> {
 /// A rule, with what was released under it.
 struct Ruled<R: Rule> {
     rule: R,
-    /// When it is asked, if not always.
+    /// `None` if it is asked always.
     hours: Option<InHours>,
     terms: Terms,
     may_evict: bool,
@@ -78,7 +77,7 @@ struct Ruled<R: Rule> {
     keyed: Accounts<Released<R::State>>,
 }
 
-/// What all, or one key, released.
+/// The releases of all, or of one key.
 #[derive(Default)]
 struct Released<S> {
     state: S,
@@ -86,7 +85,7 @@ struct Released<S> {
     /// The most that was in a window.
     worst: u64,
     releases: u64,
-    /// How many were too early, and by how much the worst. Most keys have none.
+    /// The number that were too early, and the most nanoseconds by which one was. Most keys have none.
     early: Option<Box<(u64, u64)>>,
 }
 
@@ -152,8 +151,8 @@ impl<S: Clone + Default> Released<S> {
         Judged { verdict, count, start: self.window.start(), is_worst }
     }
 
-    /// When a release would have been allowed, at `free` in any case; it is charged as it happened, whether it was or
-    /// not.
+    /// The instant from which a release would have been allowed, `free` in any case; it is charged as it happened,
+    /// whether it was or not.
     ///
     /// When it became next in line is not known. If that makes a difference, it is taken to have waited since the one
     /// before it, and the first one for as long as it had to.
@@ -187,7 +186,7 @@ impl<S: Clone + Default> Released<S> {
     }
 }
 
-/// When a release at `at` would have been allowed: then, if it was.
+/// The instant from which a release at `at` would have been allowed, after all times that were over by then.
 fn opening<R: Rule>(rule: &R, state: &R::State, ask: Ask, at: Time) -> Verdict {
     let first = rule.earliest(state, ask);
     let is_over = |first| rule.closes(first).is_some_and(|until| until <= at);
@@ -198,7 +197,7 @@ fn opening<R: Rule>(rule: &R, state: &R::State, ask: Ask, at: Time) -> Verdict {
     }
 }
 
-/// By how many nanoseconds a release at `at` was too early; nothing if it never is allowed.
+/// Nanoseconds by which a release at `at` was too early; `None` if it never is allowed.
 pub(super) fn by(verdict: Verdict, at: Time) -> Option<u64> {
     match verdict {
         Verdict::At(allowed) => Some(allowed.since(at)),

@@ -1,4 +1,4 @@
-//! A limit, with what was released under it.
+//! A limit, with the tally of what was released under it.
 
 use std::cmp::Reverse;
 
@@ -16,16 +16,15 @@ use crate::time::Time;
 /// As long as there are fewer keys, none is forgotten.
 const FEW_KEYS: usize = 4096;
 
-/// A limit, with what was released under it.
-pub struct AuditedLimit {
+pub(crate) struct AuditedLimit {
     rate: Rate,
     terms: Terms,
-    /// Which of the keys it goes by.
+    /// The index of the key that it goes by.
     key: Option<usize>,
     judge: Box<dyn Judge>,
     tally: Tally,
     worst_keys: Ranked<WorstKey>,
-    /// Keys that the judge has forgotten, and how many it may remember before it is asked to forget more.
+    /// Keys that the judge has forgotten, and the number that it may remember before it is asked to forget more.
     forgotten: Distinct,
     evict_at: usize,
     traces: Traces,
@@ -33,11 +32,10 @@ pub struct AuditedLimit {
 
 /// A key with much in a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WorstKey {
-    /// Its releases.
-    pub numbers: Numbers,
+pub(crate) struct WorstKey {
+    pub(crate) numbers: Numbers,
     /// The period with the most in it.
-    pub worst: Worst,
+    pub(crate) worst: Worst,
 }
 
 impl Rank for WorstKey {
@@ -60,7 +58,7 @@ impl Rank for Trace {
 }
 
 impl AuditedLimit {
-    /// With no history; `key` tells which of the keys it goes by.
+    /// With no history; `key` is the index of the key that it goes by.
     pub(super) fn new(rate: &Rate, key: Option<usize>) -> Self {
         let terms = rate.padded_terms();
         AuditedLimit {
@@ -136,28 +134,26 @@ impl AuditedLimit {
         self.evict_at = FEW_KEYS.max(left + left / 4);
     }
 
-    /// What it is.
-    pub fn rate(&self) -> &Rate {
+    pub(crate) fn rate(&self) -> &Rate {
         &self.rate
     }
 
     /// The period with its margin, in nanoseconds.
-    pub fn period(&self) -> u64 {
+    pub(crate) fn period(&self) -> u64 {
         self.terms.period
     }
 
     /// The most that it allows within one period.
-    pub fn most(&self) -> u64 {
+    pub(crate) fn most(&self) -> u64 {
         (self.facts().most)(&self.terms)
     }
 
-    /// What it allows in the long run.
-    pub fn stairs(&self) -> Stairs {
+    pub(crate) fn stairs(&self) -> Stairs {
         self.facts().stairs(&self.terms)
     }
 
-    /// When the stair ends that begins at `at`.
-    pub fn next_stair(&self, at: Time) -> Time {
+    /// The end of the stair that begins at `at`.
+    pub(crate) fn next_stair(&self, at: Time) -> Time {
         self.facts().next_stair(&self.terms, at)
     }
 
@@ -166,7 +162,7 @@ impl AuditedLimit {
     }
 
     /// The histories of the keys with the highest totals, at most `most` of them; or that of all releases.
-    pub fn traces(&self, most: usize) -> Vec<(Option<&[u8]>, &Trace)> {
+    pub(crate) fn traces(&self, most: usize) -> Vec<(Option<&[u8]>, &Trace)> {
         match &self.traces {
             Traces::No => Vec::new(),
             Traces::Common(trace) => trace.iter().map(|trace| (None, trace)).collect(),
@@ -177,8 +173,8 @@ impl AuditedLimit {
         }
     }
 
-    /// How many keys it was asked about, if it goes by key.
-    pub fn keys(&self) -> Option<Number> {
+    /// The number of keys that it was asked about; `None` if it goes by none.
+    pub(crate) fn keys(&self) -> Option<Number> {
         self.key?;
         if let Number::Exactly(0) = self.forgotten.number() {
             return Some(Number::Exactly(self.judge.keys() as u64));
@@ -188,29 +184,28 @@ impl AuditedLimit {
         Some(all.number())
     }
 
-    /// How many keys are remembered.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.judge.keys()
     }
 
-    /// What was released under it, all keys together; the worst window is that of one key.
-    pub fn tally(&self) -> &Tally {
+    /// The numbers of all keys together; the worst window is that of one key.
+    pub(crate) fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The mean cost per second; nothing for less than a period, of which a burst would be the mean.
-    pub fn mean_rate(&self) -> Option<f64> {
+    /// The mean cost per second; `None` for less than a period, of which a burst would be the mean.
+    pub(crate) fn mean_rate(&self) -> Option<f64> {
         (self.tally.span() >= self.period()).then(|| self.tally.mean_rate())
     }
 
-    /// What was released, as a part of the most that the limit allows from the first release to the last, both
-    /// included. Keys have no share of what each may use.
+    /// The cost of what was released, as a part of the most that the limit allows from the first release to the last,
+    /// both included. `None` with keys: they have no share of what each may use.
     ///
     /// What may go at once counts as well as what accrues, so that nothing that kept to the limit is more than all of
     /// it, however short the time.
     #[expect(clippy::cast_precision_loss)]
-    pub fn mean_share(&self) -> Option<f64> {
+    pub(crate) fn mean_share(&self) -> Option<f64> {
         let Tally { dearest, cost, .. } = self.tally;
         let at_once = (self.facts().at_once)(&self.terms);
         // What costs more goes later, and whole.
@@ -221,7 +216,7 @@ impl AuditedLimit {
     }
 
     /// The keys with the worst windows, the worst first: at most `most` of them.
-    pub fn worst_keys(&self, most: usize) -> Vec<(&[u8], WorstKey)> {
+    pub(crate) fn worst_keys(&self, most: usize) -> Vec<(&[u8], WorstKey)> {
         let numbers = |key: &[u8], entry: &WorstKey| entry.numbers.with(self.judge.numbers(key));
         let highest = self.worst_keys.highest(most, |key, entry| Reverse(numbers(key, entry).violations));
         let highest = highest.into_iter();

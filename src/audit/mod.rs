@@ -10,16 +10,16 @@ mod tally;
 mod trace;
 mod window;
 
-pub use self::distinct::Number;
-pub use self::limit::{AuditedLimit, WorstKey};
-pub use self::tally::{Numbers, Tally, Worst};
-pub use self::trace::{Step, Trace};
+pub(crate) use self::distinct::Number;
+pub(crate) use self::limit::AuditedLimit;
+pub(crate) use self::tally::{Numbers, Worst};
+pub(crate) use self::trace::Trace;
 
 use crate::charge::{Draft, Key};
 use crate::config::{Rate, keys};
 use crate::time::Time;
 
-/// Some limits, and how well releases have kept to them.
+/// Some limits, with what is found of releases under them.
 pub struct Audit {
     limits: Vec<AuditedLimit>,
     releases: u64,
@@ -30,16 +30,16 @@ pub struct Audit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Violation<'a> {
     /// Its number in the input.
-    pub number: u64,
-    /// When it was.
-    pub at: Time,
-    /// The limit.
-    pub rate: &'a Rate,
+    pub(crate) number: u64,
+    /// The instant at which it happened.
+    pub(crate) at: Time,
+    /// The limit that was not kept.
+    pub(crate) rate: &'a Rate,
     /// Its key, if each has a limit of its own.
-    pub key: Option<&'a [u8]>,
-    /// How much there is in the period that ends with it.
+    pub(crate) key: Option<&'a [u8]>,
+    /// The cost in the period that ends with it.
     pub count: u64,
-    /// By how many nanoseconds it was too early; nothing if it is never allowed.
+    /// Nanoseconds by which it was too early; `None` if it is never allowed.
     pub early: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ impl Audit {
     }
 
     /// Keeps what is needed to draw it.
-    pub fn traced(mut self) -> Self {
+    pub(crate) fn traced(mut self) -> Self {
         self.limits = self.limits.into_iter().map(AuditedLimit::traced).collect();
         self
     }
@@ -75,7 +75,7 @@ impl Audit {
     }
 
     /// As [`Audit::judge`], for a release that is charged for several keys.
-    pub fn judge_together(
+    pub(crate) fn judge_together(
         &mut self,
         number: u64,
         at: Time,
@@ -111,18 +111,16 @@ impl Audit {
         self.too_early += u64::from(is_early);
     }
 
-    /// How many releases there were.
-    pub fn releases(&self) -> u64 {
+    pub(crate) fn releases(&self) -> u64 {
         self.releases
     }
 
-    /// How many of them some limit would not have allowed.
-    pub fn too_early(&self) -> u64 {
+    /// The number of releases that some limit would not have allowed.
+    pub(crate) fn too_early(&self) -> u64 {
         self.too_early
     }
 
-    /// The limits.
-    pub fn limits(&self) -> &[AuditedLimit] {
+    pub(crate) fn limits(&self) -> &[AuditedLimit] {
         &self.limits
     }
 }

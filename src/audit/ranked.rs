@@ -7,10 +7,10 @@ use foldhash::fast::RandomState;
 
 use crate::charge::Key;
 
-/// So many keys are kept at least, and up to twice as many.
+/// The number of keys that are kept at least; up to twice as many are.
 const MOST: usize = 512;
 
-/// What is known of the keys of the highest rank.
+/// Entries of the keys of the highest rank.
 ///
 /// A key that is crowded out begins anew when it comes back.
 pub(super) struct Ranked<V> {

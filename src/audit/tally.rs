@@ -1,48 +1,40 @@
-//! What was released under a limit, in numbers.
+//! The releases under a limit, in numbers.
 
 use crate::time::{SECOND, Time};
 
 /// The numbers of a limit, all keys together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
-    /// How many releases it applied to, and how many were too early.
-    pub numbers: Numbers,
-    /// What all together cost.
-    pub cost: u128,
-    /// What the dearest cost.
-    pub dearest: u64,
-    /// What those at the last instant cost.
+pub(crate) struct Tally {
+    pub(crate) numbers: Numbers,
+    pub(crate) cost: u128,
+    /// The highest cost of a release.
+    pub(crate) dearest: u64,
+    /// The cost of those at the last instant.
     last_cost: u128,
-    /// When the first and the last one were.
-    pub first: Option<Time>,
-    /// As `first`.
-    pub last: Time,
+    pub(crate) first: Option<Time>,
+    pub(crate) last: Time,
     /// The period with the most in it, of one key.
-    pub worst: Worst,
+    pub(crate) worst: Worst,
 }
 
-/// How many releases there were, and how early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Numbers {
-    /// How many there were.
-    pub releases: u64,
-    /// How many were too early.
-    pub violations: u64,
-    /// By how much, in nanoseconds, the worst was.
-    pub earliest: u64,
+pub(crate) struct Numbers {
+    pub(crate) releases: u64,
+    pub(crate) violations: u64,
+    /// The most nanoseconds by which one was too early.
+    pub(crate) earliest: u64,
 }
 
 /// The period with the most in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Worst {
-    /// What was released in it.
-    pub count: u64,
+pub(crate) struct Worst {
+    /// The cost of all in it.
+    pub(crate) count: u64,
     /// The first instant in it, and the last one.
-    pub start: Time,
-    /// As `start`.
-    pub end: Time,
+    pub(crate) start: Time,
+    pub(crate) end: Time,
     /// The number of the last release in it.
-    pub number: u64,
+    pub(crate) number: u64,
 }
 
 impl Numbers {
@@ -71,7 +63,7 @@ impl Tally {
     }
 
     /// From the first release to the last, in nanoseconds.
-    pub fn span(&self) -> u64 {
+    pub(crate) fn span(&self) -> u64 {
         self.first.map_or(0, |first| self.last.since(first))
     }
 

@@ -191,7 +191,7 @@ fn keys_that_are_idle_are_forgotten_and_nothing_is_judged_otherwise_for_it() {
     }
 }
 
-/// Whether one that is dearer than the burst has waited for long enough depends on the one before it, however long ago.
+/// A release that is dearer than the burst has to wait since the one before it, however long ago that was.
 #[test]
 fn no_key_is_forgotten_while_the_next_release_may_depend_on_the_last() {
     let mut audit = Audit::new(&[rate("1/10ns,algo=bucket,burst=3,cost=col:2,key=col:1")]);

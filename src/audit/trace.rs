@@ -7,35 +7,35 @@ const MOST_STEPS: u64 = 512;
 
 /// Steps of equal length; those in which nothing was released are left out.
 #[derive(Clone, Debug)]
-pub struct Trace {
-    start: Time,
+pub(crate) struct Trace {
+    pub(crate) start: Time,
     /// The length of a step in nanoseconds.
-    length: u64,
-    steps: Vec<Step>,
+    pub(crate) length: u64,
+    /// In their order.
+    pub(crate) steps: Vec<Step>,
 }
 
-/// What was released in a step.
+/// The releases in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     /// Its place, in lengths after the start.
-    pub index: u64,
-    /// What had been released by its end.
-    pub total: u128,
+    pub(crate) index: u64,
+    /// The cost of all by its end.
+    pub(crate) total: u128,
     /// The most that was in the period which ends with any of its releases.
-    pub window: u64,
-    /// How many releases were too early.
-    pub violations: u64,
+    pub(crate) window: u64,
+    pub(crate) violations: u64,
 }
 
 impl Trace {
     /// Begins at `start`.
-    pub fn new(start: Time) -> Self {
+    pub(crate) fn new(start: Time) -> Self {
         Trace { start, length: 1, steps: Vec::new() }
     }
 
     /// Adds a release at `at`, which may have been too early, with what is in the period that ends with it. Instants
     /// must not decrease.
-    pub fn push(&mut self, at: Time, cost: u64, window: u64, is_early: bool) {
+    pub(crate) fn push(&mut self, at: Time, cost: u64, window: u64, is_early: bool) {
         let (total, violations) = (self.total() + u128::from(cost), u64::from(is_early));
         let mut index = at.since(self.start) / self.length;
         while index >= MOST_STEPS {
@@ -51,13 +51,13 @@ impl Trace {
         }
     }
 
-    /// What all together cost.
-    pub fn total(&self) -> u128 {
+    /// The cost of all.
+    pub(crate) fn total(&self) -> u128 {
         self.steps.last().map_or(0, |last| last.total)
     }
 
     /// With steps that are long enough for no more than the usual number to lie between the start and `end`.
-    pub fn reaching(&self, end: Time) -> Trace {
+    pub(crate) fn reaching(&self, end: Time) -> Trace {
         let mut trace = self.clone();
         while end.since(trace.start) / trace.length >= MOST_STEPS {
             trace.halve();
@@ -78,21 +78,6 @@ impl Trace {
             is_one
         });
     }
-
-    /// When it begins.
-    pub fn start(&self) -> Time {
-        self.start
-    }
-
-    /// The length of a step in nanoseconds.
-    pub fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// The steps in which something was released, in their order.
-    pub fn steps(&self) -> &[Step] {
-        &self.steps
-    }
 }
 
 #[cfg(test)]
@@ -105,11 +90,11 @@ mod tests {
         for number in 0..100_000 {
             trace.push(Time(7 + number * 3), 1, number % 1000, number % 100 == 0);
         }
-        assert!(trace.steps().len() as u64 <= MOST_STEPS);
-        assert!(trace.steps().len() as u64 > MOST_STEPS / 2);
-        assert_eq!(trace.steps().last().unwrap().total, 100_000);
-        assert_eq!(trace.steps().iter().map(|step| step.window).max(), Some(999));
-        assert_eq!(trace.steps().iter().map(|step| step.violations).sum::<u64>(), 1000);
-        assert!(trace.steps().is_sorted_by(|a, b| a.index < b.index));
+        assert!(trace.steps.len() as u64 <= MOST_STEPS);
+        assert!(trace.steps.len() as u64 > MOST_STEPS / 2);
+        assert_eq!(trace.steps.last().unwrap().total, 100_000);
+        assert_eq!(trace.steps.iter().map(|step| step.window).max(), Some(999));
+        assert_eq!(trace.steps.iter().map(|step| step.violations).sum::<u64>(), 1000);
+        assert!(trace.steps.is_sorted_by(|a, b| a.index < b.index));
     }
 }

@@ -1,10 +1,10 @@
-//! How much was released in the last period, whether that was allowed or not.
+//! The cost in the last period, whether that was allowed or not.
 
 use std::collections::VecDeque;
 
 use crate::time::Time;
 
-/// Beside what is allowed, this number of runs is kept in full; beyond that, the older ones are merged.
+/// The number of runs that are kept in full, beside what is allowed; beyond that, the older ones are merged.
 const MOST_RUNS: u64 = 1 << 20;
 
 /// Releases in the half-open window of one period that ends with the newest one.
@@ -24,7 +24,7 @@ struct Older {
 }
 
 impl Window {
-    /// When the last release was.
+    /// The instant of the last release.
     pub(super) fn last(&self) -> Option<Time> {
         Some(self.newest.0).filter(|_| self.newest.1 > 0)
     }
@@ -48,12 +48,11 @@ impl Window {
         self.newest = (at, cost);
     }
 
-    /// How much is in it.
     pub(super) fn cost(&self) -> u64 {
         self.newest.1.saturating_add(self.older.as_ref().map_or(0, |older| older.cost))
     }
 
-    /// When the oldest release in it was.
+    /// The instant of the oldest release in it.
     pub(super) fn start(&self) -> Time {
         let oldest = self.older.as_ref().and_then(|older| older.runs.front());
         oldest.map_or(self.newest.0, |(at, _)| *at)

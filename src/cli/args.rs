@@ -1,4 +1,4 @@
-//! What can be typed, and what help says of it.
+//! The options, and their help.
 
 use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};

@@ -1,4 +1,4 @@
-//! What is wrong with a COMMAND before it is run for the first time.
+//! Checks of a COMMAND before it is run for the first time.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ use anyhow::{Result, bail, ensure};
 
 use crate::printable::quoted;
 
-/// Checks that what stands where a command should is not a file of items.
+/// Checks that it is not a file of items.
 pub(super) fn check(command: &OsStr) -> Result<()> {
     let name = command.display();
     ensure!(
@@ -20,10 +20,10 @@ pub(super) fn check(command: &OsStr) -> Result<()> {
     Ok(())
 }
 
-/// What is special to a shell in a line of words.
+/// Characters that are special to a shell in a line of words.
 const SPECIAL: &str = "|&;<>()$`\\\"'*?[#~\n";
 
-/// Checks that what stands where a command should is not a whole line, quoted for a shell.
+/// Checks that it is not a whole line, quoted for a shell.
 pub(super) fn check_line(command: &[OsString], placeholder: Option<&OsStr>, has_stdin: bool) -> Result<()> {
     let Some(name) = command.first().filter(|name| name.as_bytes().contains(&b' ')) else { return Ok(()) };
     let words: Option<Vec<_>> = command.iter().map(|word| word.to_str()).collect();
@@ -51,7 +51,7 @@ fn is_data(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 == 0)
 }
 
-/// Whether there is a file of this name where a shell would look for a command.
+/// There is a file of this name where a shell would look for a command.
 fn is_found(command: &OsStr) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let has_directory = command.as_bytes().contains(&b'/');

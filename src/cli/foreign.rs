@@ -49,14 +49,14 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
 /// Arguments after which parallel takes items from its command line.
 const SOURCES: [&str; 4] = [":::", ":::+", "::::", "::::+"];
 
-/// What to do in place of the option `name` of another program, if it is one. `args` are all that was typed.
+/// Advice in place of the option `name` of another program, if it is one. `args` are all that was typed.
 pub(super) fn advice(name: &str, args: &[OsString]) -> Option<String> {
     let (_, whose, advice) = OPTIONS.iter().find(|(names, ..)| names.contains(&name))?;
     let advice = with_value(advice, value(name, args).as_deref());
     Some(format!("{name} is an option of {whose}: {advice}"))
 }
 
-/// What to do in place of `:::`, unless it stands behind `--`, where it is the command's own.
+/// Advice in place of `:::`, unless it stands behind `--`, where it is the command's own.
 pub(super) fn source_advice(args: &[OsString]) -> Option<String> {
     let typed = args.iter().map(|arg| arg.to_str().unwrap_or_default()).take_while(|arg| *arg != "--");
     let source = typed.into_iter().find(|arg| SOURCES.contains(arg))?;
@@ -94,7 +94,7 @@ fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     is_word.then_some((before, name, after))
 }
 
-/// What was typed as the value of an option, if it looks like a number or the name of a file.
+/// The value of an option as it was typed, if it looks like a number or the name of a file.
 fn value(name: &str, args: &[OsString]) -> Option<String> {
     let at = args.iter().position(|arg| arg.to_str().is_some_and(|arg| arg.starts_with(name)))?;
     let attached = args[at].to_str()?.strip_prefix(name)?.trim_start_matches('=');

@@ -50,7 +50,7 @@ fn find(topic: &str) -> Option<&'static str> {
     found.next().filter(|_| found.next().is_none()).map(|(_, text)| *text)
 }
 
-/// Fills in what the rules say of themselves.
+/// Fills in the help of the rules.
 fn fill_in(text: &str) -> String {
     let rule =
         |facts: &Facts| format!("  {:<11}{}\n", facts.name, facts.help.replace('\n', "\n             "));

@@ -1,4 +1,4 @@
-//! From what was typed to what it means.
+//! The meaning of what was typed.
 
 use std::env::{self, VarError};
 use std::fs;
@@ -21,7 +21,7 @@ const STORE_TIMEOUT: u64 = 60 * SECOND;
 const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
 
 impl Cli {
-    /// What is to be done with the state of shared limits, if that is all.
+    /// Work on the state of shared limits, if that is all there is to do.
     pub(super) fn upkeep(&self) -> Result<Option<Upkeep>> {
         if self.releases() {
             return Ok(None);
@@ -83,7 +83,7 @@ impl Cli {
         })
     }
 
-    /// How items wait, and for how long. A single release has its own patience.
+    /// The options of the queue. A single release has its own patience.
     fn queue(&self) -> QueueOptions {
         QueueOptions {
             in_order: self.in_order,
@@ -114,7 +114,7 @@ impl Cli {
         Ok(())
     }
 
-    /// Whether anything is to be released, so that limits are needed.
+    /// Something is to be released, so that limits are needed.
     fn releases(&self) -> bool {
         !self.reset_state && !self.status && self.hold.is_none()
     }
@@ -158,7 +158,7 @@ impl Cli {
         Ok(())
     }
 
-    /// What is given counts before what is in the environment, which a dry run does not heed.
+    /// A state that is given counts before the one in the environment, which a dry run does not heed.
     fn shared(&self) -> Result<Option<Shared>> {
         let from_environment = || match env::var(VARIABLE) {
             Ok(text) if !text.is_empty() => {
@@ -225,7 +225,7 @@ impl Cli {
         })
     }
 
-    /// Where items tell their time, if they do.
+    /// `None` if items tell no time.
     fn arrivals(&self) -> Result<Option<Arrivals>> {
         let has_time = self.dry_run || self.audit;
         ensure!(
@@ -241,7 +241,7 @@ impl Cli {
         Ok(arrivals.map(|arrivals| Arrivals { unsorted: self.unsorted, ..arrivals }))
     }
 
-    /// Where metrics go. What is only computed must not pass for what was released.
+    /// The file for metrics. What is only computed must not pass for what was released.
     fn metrics(&self) -> Result<Option<PathBuf>> {
         let mut files = self.stats.iter().filter_map(|stats| match stats {
             StatsFormat::Json => None,

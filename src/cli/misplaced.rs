@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use crate::config::{RateText, parse_duration, parse_limit_count};
 use crate::printable::quoted;
 
-/// Why there is no limit, and what to do.
+/// The reason why there is no limit, and what to do.
 pub(super) fn no_limit(command: &[OsString]) -> String {
     let why = in_place_of(command).or_else(|| after(command));
     format!("no limit given: {}", why.unwrap_or_else(|| "add one, such as -n 10 -p 1m or -r 10/s".to_owned()))
@@ -17,7 +17,7 @@ fn in_place_of(command: &[OsString]) -> Option<String> {
     Some(format!("did you mean -r {rate}?"))
 }
 
-/// What looks like a limit among the arguments of the command.
+/// A limit among the arguments of the command.
 fn after(command: &[OsString]) -> Option<String> {
     let (mut limits, mut others) = (Vec::new(), command.to_vec());
     let mut at = 1;
@@ -32,12 +32,12 @@ fn after(command: &[OsString]) -> Option<String> {
     (!limits.is_empty()).then_some(told)
 }
 
-/// How many words make the limit that these begin with.
+/// The number of words that make the limit which these begin with.
 fn words_of_limit(words: &[OsString]) -> usize {
     let Some(first) = words.first().and_then(|word| word.to_str()) else { return 0 };
     let second = words.get(1).and_then(|word| word.to_str());
-    let options = [
-        ("-n", "--count", is_count as fn(&str) -> bool),
+    let options: [(_, _, fn(&str) -> bool); 3] = [
+        ("-n", "--count", |text| parse_limit_count(text).is_ok()),
         ("-p", "--period", |text| parse_duration(text).is_ok()),
         ("-r", "--rate", |text| text.parse::<RateText>().is_ok()),
     ];
@@ -51,8 +51,4 @@ fn words_of_limit(words: &[OsString]) -> usize {
         }
     }
     0
-}
-
-fn is_count(text: &str) -> bool {
-    parse_limit_count(text).is_ok()
 }

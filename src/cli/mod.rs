@@ -19,7 +19,7 @@ pub use self::args::Cli;
 pub use self::help::topics;
 use crate::config::{Config, Upkeep};
 
-/// What there is to do instead of a run.
+/// Something to do instead of a run.
 #[derive(Debug)]
 pub enum Instead {
     /// The text that was asked for: help, the version, a page.
@@ -59,7 +59,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
     }
 }
 
-/// What stands behind `--` is a command, whatever it looks like, unless it looks like a line for a shell.
+/// Words behind `--` are a command, whatever they look like, unless they look like a line for a shell.
 fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
     command::check_line(&cli.command, cli.placeholder.as_deref(), cli.pipe)?;
     let (before, operands) = args.split_at(args.len() - cli.command.len());
@@ -67,7 +67,7 @@ fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
     operands.first().filter(|_| !is_marked).map_or(Ok(()), |name| command::check(name))
 }
 
-/// What clap has to say, in one line if it is a mistake.
+/// A message of clap, in one line if it is a mistake.
 fn usage(error: &clap::Error, args: &[OsString]) -> Instead {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Instead::Help(error.render().to_string()),
@@ -76,7 +76,7 @@ fn usage(error: &clap::Error, args: &[OsString]) -> Instead {
     }
 }
 
-/// An option that there is not: what it may have been.
+/// There is no such option: tells what it may have been.
 fn unknown(error: &clap::Error, args: &[OsString]) -> String {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else {
         return one_line(&error.render().to_string());
@@ -109,7 +109,7 @@ fn begun_by(name: &str) -> Vec<String> {
 }
 
 fn one_line(text: &str) -> String {
-    // Paragraphs: what is wrong, and perhaps a tip.
+    // Paragraphs: the mistake, and perhaps a tip.
     let told = text.split("\n\n").filter(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
     let told = told.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let told = told.collect::<Vec<_>>().join("; ");

@@ -1,8 +1,8 @@
-//! What packagers ask for: of which version this is, and the pages and completions that go with it.
+//! The version of the program, and the pages and completions that packages need.
 
 use std::sync::LazyLock;
 
-/// What `-V` prints after the name: version, commit and what was compiled in.
+/// Printed by `-V` after the name: version, commit and features.
 pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| {
     let commit = Some(env!("THROTTLE_COMMIT")).filter(|commit| !commit.is_empty());
     let commit = commit.map_or(String::new(), |commit| format!(" ({commit})"));
@@ -15,7 +15,7 @@ pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{}{commit}\n{}", env!("CARGO_PKG_VERSION"), features.join(" "))
 });
 
-/// What `--generate` prints, by name.
+/// Printed by `--generate`, by name.
 const GENERATED: [(&str, &str); 7] = [
     ("man", include_str!("../../man/throttle.1")),
     ("state", include_str!("../../man/throttle-state.7")),

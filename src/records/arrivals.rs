@@ -9,17 +9,17 @@ use crate::config::{Arrivals, format_duration};
 use crate::source::{Block, Delimiter, Reader, SourceError, is_blank};
 use crate::time::Time;
 
-/// Puts what is made of records in the order of the instants that they tell.
-pub struct InOrder<T> {
+/// Puts values made of records in the order of the instants that the records tell.
+pub(crate) struct InOrder<T> {
     recorded: Recorded,
     order: ReorderBuffer<T>,
-    /// What was given as the slack, for messages.
+    /// The slack as it was given, for messages.
     slack: Option<u64>,
 }
 
 impl<T> InOrder<T> {
     /// As `arrivals` says, with `separator` between the fields.
-    pub fn new(arrivals: &Arrivals, separator: Option<&[u8]>) -> Self {
+    pub(crate) fn new(arrivals: &Arrivals, separator: Option<&[u8]>) -> Self {
         let slack = arrivals.unsorted;
         InOrder {
             recorded: Recorded::new(arrivals, separator),
@@ -28,22 +28,20 @@ impl<T> InOrder<T> {
         }
     }
 
-    /// Whether stamps are dates and times, not numbers.
-    pub fn is_calendar(&self) -> bool {
+    pub(crate) fn is_calendar(&self) -> bool {
         self.recorded.is_calendar()
     }
 
-    /// Whether any record was of several items.
-    pub fn has_batches(&self) -> bool {
+    pub(crate) fn has_batches(&self) -> bool {
         self.recorded.has_batches()
     }
 
-    /// Takes a record without its delimiter, makes of its items what is to be kept, and gives whatever is next to
-    /// `each`.
+    /// Takes a record without its delimiter, makes of its items the value to be kept, and calls `each` with those whose
+    /// turn it is.
     ///
     /// # Errors
     /// The record does not tell its instant, or is out of order by more than is allowed; or `make` or `each` fail.
-    pub fn push<E: From<SourceError>>(
+    pub(crate) fn push<E: From<SourceError>>(
         &mut self,
         record: &[u8],
         make: impl FnOnce(u64, &[Cow<'_, [u8]>]) -> Result<T, E>,
@@ -65,11 +63,14 @@ impl<T> InOrder<T> {
         self.pop(false, each)
     }
 
-    /// Gives the rest, when the input is over.
+    /// Calls `each` with the rest, when the input is over.
     ///
     /// # Errors
     /// `each` fails.
-    pub fn finish<E>(&mut self, each: &mut impl FnMut(Time, u64, T) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn finish<E>(
+        &mut self,
+        each: &mut impl FnMut(Time, u64, T) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.pop(true, each)
     }
 
@@ -96,8 +97,8 @@ impl<T> InOrder<T> {
     }
 }
 
-/// Each record as a block of its own, which arrives when the record says; with `skip_blank`, but for blank ones.
-pub fn stamped<R: Read>(
+/// Makes a block of each record, which arrives when the record says; with `skip_blank`, of none that is blank.
+pub(crate) fn stamped<R: Read>(
     mut reader: Reader<R>,
     delimiter: Delimiter,
     arrivals: &Arrivals,

@@ -41,7 +41,7 @@ pub(super) fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(item)
 }
 
-/// What the text after a backslash stands for, and what follows it.
+/// The bytes that the text after a backslash stands for, and the rest of it.
 fn meaning(text: &[u8]) -> (Option<Vec<u8>>, &[u8]) {
     let hex = |digits: &[u8]| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
     let read = match text {

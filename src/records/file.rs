@@ -9,17 +9,17 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::libc::O_NONBLOCK;
 
-/// How much is read at once in search of the last line.
+/// The number of bytes that are read at once in search of the last line.
 const BLOCK: usize = 64 << 10;
 
 /// A log that is open, and locked.
 pub(super) struct LogFile {
     file: File,
-    /// Where its last whole line ends.
+    /// The end of its last whole line.
     end: Cell<u64>,
     /// A piece of a line may stand behind that.
     is_torn: Cell<bool>,
-    /// How many lines its header has.
+    /// The number of lines in its header.
     headers: usize,
 }
 
@@ -112,7 +112,7 @@ impl Read for From<'_> {
     }
 }
 
-/// Where the last whole line ends, if the file begins as a log does or is empty. Of a new log, the header itself may be
+/// The end of the last whole line, if the file begins as a log does or is empty. Of a new log, the header itself may be
 /// torn.
 fn whole_lines(file: &File, header: &str) -> io::Result<Option<u64>> {
     let mut start = Vec::new();

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::row::{Entry, Instants, Noted, RowItems};
 
-/// What each line begins with.
+/// The start of each line.
 pub(super) const START: &str = "{\"seq\":";
 
 /// The line of an entry: with its item, or with `lists` of all items and their numbers. An item that is not UTF-8 is an
@@ -31,12 +31,12 @@ pub(super) fn line(entry: &Entry, instants: &Instants, lists: bool) -> String {
     )
 }
 
-/// Whether a log begins with this line.
+/// A log begins with this line.
 pub(super) fn is_first(line: &[u8]) -> bool {
     line.starts_with(START.as_bytes()) && memmem::find(line, b"\"start\":").is_some()
 }
 
-/// What is read of a line.
+/// The members of a line that are read.
 #[derive(Deserialize)]
 pub(super) struct Line<'a> {
     seq: u64,
@@ -77,18 +77,17 @@ impl<'a> Line<'a> {
         serde_json::from_slice(line)
     }
 
-    /// When the command started, as text.
+    /// The instant at which the command started, as text.
     pub(super) fn start(&self) -> &'a [u8] {
         self.start.get().as_bytes()
     }
 
-    /// The items, if there are any.
+    /// `None` without any.
     pub(super) fn items(self) -> Option<RowItems<'a>> {
         let items: RowItems<'a> = self.item.into_iter().chain(self.items).map(ItemText::bytes).collect();
         Some(items).filter(|items| !items.is_empty())
     }
 
-    /// What it says.
     pub(super) fn noted(mut self) -> Option<Noted<'a>> {
         let is_completed = self.exit == Some(0) && self.signal == Some(0);
         let seqs = if self.item.is_some() { vec![self.seq] } else { std::mem::take(&mut self.seqs) };

@@ -1,4 +1,4 @@
-//! The log of commands: one line for each that ended, and what can be known from it later.
+//! The log of commands: one line for each that ended, and what it tells a later run.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -25,8 +25,7 @@ pub struct JobLog {
 }
 
 impl JobLog {
-    /// Opens a log to be added to, or a new one. What it holds tells its format; `format`, if given, has to be the
-    /// same.
+    /// Opens a log to be added to, or a new one. Its content tells its format; `format`, if given, has to be the same.
     ///
     /// # Errors
     /// It cannot be opened, is in use, or is something else.
@@ -127,12 +126,12 @@ fn found(path: &Path) -> Option<LogFormat> {
 /// Items that need not be run again.
 #[derive(Debug, Default)]
 pub struct Completed {
-    /// How often each one was completed.
+    /// The number of times that each one was completed, less those that were taken.
     items: HashMap<Box<[u8]>, u64>,
 }
 
 impl Completed {
-    /// Whether this occurrence of an item has been completed. Each completion counts for one occurrence.
+    /// Reports whether this occurrence of an item has been completed. Each completion counts for one occurrence.
     pub fn take(&mut self, item: &[u8]) -> bool {
         let left = self.items.get_mut(item).filter(|left| **left > 0);
         left.map(|left| *left -= 1).is_some()

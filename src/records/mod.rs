@@ -11,6 +11,6 @@ mod reorder;
 mod row;
 mod tsv;
 
-pub use self::arrivals::{InOrder, stamped};
+pub(crate) use self::arrivals::{InOrder, stamped};
 pub use self::log::{Completed, JobLog};
 pub use self::row::Entry;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
-/// Those that follow one another as a range.
+/// Numbers that follow one another make a range.
 pub(super) fn text(numbers: impl Iterator<Item = u64>) -> String {
     let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
     for number in numbers {

@@ -10,12 +10,12 @@ use crate::printable::excerpt;
 use crate::source::{Extractor, Fault, SourceError, Stamps};
 use crate::time::Time;
 
-/// Reads when each record of an input happened.
+/// Reads the instant at which each record of an input happened.
 pub(super) struct Recorded {
     stamps: Stamps,
     selector: Selector,
     extractor: Extractor,
-    /// How the records are laid out; not known before the first, unless a selector was given.
+    /// `None` before the first record, unless a selector was given.
     layout: Option<Layout>,
     /// The user said where the stamp is.
     is_told: bool,
@@ -36,14 +36,12 @@ enum Layout {
     Json,
 }
 
-/// A record that happened.
 #[derive(Debug)]
 pub(super) struct Moment<'a> {
     /// Its number in the input, counted from 1 and without the header of a log.
     pub(super) number: u64,
-    /// When it happened.
     pub(super) at: Time,
-    /// What costs and keys are taken from.
+    /// Costs and keys are taken from these.
     pub(super) items: RowItems<'a>,
 }
 
@@ -62,30 +60,28 @@ impl Recorded {
         }
     }
 
-    /// Whether any record was of several items.
     pub(super) fn has_batches(&self) -> bool {
         self.has_batches
     }
 
-    /// Whether stamps are dates and times, not numbers.
     pub(super) fn is_calendar(&self) -> bool {
         self.stamps.is_calendar()
     }
 
-    /// Whether it is a log of jobs, which is in the order of their ends.
+    /// A log of jobs is in the order of their ends.
     pub(super) fn is_log(&self) -> bool {
         matches!(self.layout, Some(Layout::Table(_) | Layout::Json))
     }
 
-    /// What the stamps are taken from, for messages.
+    /// The selector of the stamps, for messages.
     pub(super) fn selector(&self) -> &Selector {
         &self.selector
     }
 
-    /// When `record`, which is without its delimiter, happened; nothing, if it is the header of a log.
+    /// Reads a record, which is without its delimiter; `None`, if it is the header of a log.
     ///
     /// # Errors
-    /// It does not say.
+    /// It does not tell its instant.
     pub(super) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>, SourceError> {
         self.number += 1;
         let number = self.number;

@@ -1,64 +1,31 @@
-//! Putting records in order that are out of it by a limited time.
+//! Puts records in order that are out of it by a limited time.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use crate::time::Time;
 
 /// Holds records until none before them can come any more.
 pub(super) struct ReorderBuffer<T> {
-    /// How far records may be out of order, in nanoseconds.
+    /// The most nanoseconds by which records may be out of order.
     slack: u64,
-    waiting: BinaryHeap<Reverse<EarlyRecord<T>>>,
+    /// By instant and number.
+    waiting: BTreeMap<(Time, u64), T>,
     newest: Time,
-    /// The last one that was let out.
+    /// The instant of the last one that was let out.
     last: Time,
-}
-
-struct EarlyRecord<T> {
-    at: Time,
-    number: u64,
-    value: T,
-}
-
-impl<T> EarlyRecord<T> {
-    fn place(&self) -> (Time, u64) {
-        (self.at, self.number)
-    }
-}
-
-impl<T> PartialEq for EarlyRecord<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.place() == other.place()
-    }
-}
-
-impl<T> Eq for EarlyRecord<T> {}
-
-impl<T> PartialOrd for EarlyRecord<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for EarlyRecord<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.place().cmp(&other.place())
-    }
 }
 
 impl<T> ReorderBuffer<T> {
     /// For records that are out of order by at most `slack` nanoseconds.
     pub(super) fn new(slack: u64) -> Self {
-        ReorderBuffer { slack, waiting: BinaryHeap::new(), newest: Time::ZERO, last: Time::ZERO }
+        ReorderBuffer { slack, waiting: BTreeMap::new(), newest: Time::ZERO, last: Time::ZERO }
     }
 
-    /// Changes how far they may be.
     pub(super) fn set_slack(&mut self, slack: u64) {
         self.slack = slack;
     }
 
-    /// Whether a record at `at` needs not wait: all are in order so far, and have to be.
+    /// Lets a record at `at` pass at once, if it need not wait: all are in order so far, and have to be.
     pub(super) fn passes(&mut self, at: Time) -> bool {
         let passes = self.slack == 0 && at >= self.last;
         if passes {
@@ -76,20 +43,20 @@ impl<T> ReorderBuffer<T> {
             return Err(self.last);
         }
         self.newest = self.newest.max(at);
-        self.waiting.push(Reverse(EarlyRecord { at, number, value }));
+        self.waiting.insert((at, number), value);
         Ok(())
     }
 
-    /// The next one, if it can be told; when the input `is_over`, it can.
+    /// Lets out the next one, if none before it can come any more: none can when the input `is_over`.
     pub(super) fn pop(&mut self, is_over: bool) -> Option<(Time, u64, T)> {
         let due = self.newest.0.checked_sub(self.slack).map(Time);
-        let first = self.waiting.peek()?.0.at;
-        if !is_over && due.is_none_or(|due| first > due) {
+        let first = self.waiting.first_entry()?;
+        let (at, number) = *first.key();
+        if !is_over && due.is_none_or(|due| at > due) {
             return None;
         }
-        let Reverse(EarlyRecord { at, number, value }) = self.waiting.pop()?;
         self.last = at;
-        Some((at, number, value))
+        Some((at, number, first.remove()))
     }
 }
 

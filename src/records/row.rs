@@ -1,4 +1,4 @@
-//! What a row of the log of commands says, in whatever format.
+//! A row of the log of commands, in whatever format.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::time::Time;
 /// Items that were released together: nearly always one.
 pub(super) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
-/// What a line says.
+/// A row that was read.
 pub(super) struct Noted<'a> {
     /// With status 0.
     pub(super) is_completed: bool,
@@ -30,23 +30,23 @@ impl<'a> Noted<'a> {
     }
 }
 
-/// What is noted of a command.
+/// A row to be written.
 pub struct Entry<'a> {
-    /// When it started, by the clock of the run.
+    /// The start, by the clock of the run.
     pub started: Time,
-    /// How long its items waited, in nanoseconds.
+    /// The time that its items waited, in nanoseconds.
     pub wait: u64,
-    /// How long it ran, in nanoseconds.
+    /// The time that it ran, in nanoseconds.
     pub runtime: u64,
-    /// How often its items have been tried, this time included.
+    /// The number of this attempt at its items, counted from 1.
     pub attempt: u64,
-    /// How it ended.
+    /// The end of the command.
     pub end: End,
     /// Its items, and their numbers, counted from 1.
     pub items: Vec<(u64, &'a [u8])>,
 }
 
-/// When a command started, and how long that took, as it stands in a line.
+/// The instant at which a command started, and the times that it took, as they stand in a line.
 pub(super) struct Instants {
     /// Since 1970, with all digits: an audit goes by them.
     pub(super) start: Time,

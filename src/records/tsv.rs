@@ -19,7 +19,7 @@ pub(super) fn line(entry: &Entry, instants: &Instants) -> String {
     format!("{seq}\t{start}\t{wait}\t{runtime}\t{attempt}\t{exit}\t{signal}\t{items}\n")
 }
 
-/// What a line says, if it is not the header.
+/// `None` for the header, and for what is no line of a log.
 pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
     let mut fields = line.splitn(8, |&byte| byte == b'\t');
     let seqs = numbers::read(fields.next()?)?;
@@ -34,7 +34,7 @@ fn unescape_all(items: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     items.split(|&byte| byte == b'\t').map(unescape)
 }
 
-/// Where a log has what an audit asks for. The item is the last column; in ours, there may be several.
+/// The columns of a log that an audit asks for. The item is the last column; in ours, there may be several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Columns {
     start: usize,

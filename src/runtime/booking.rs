@@ -13,7 +13,7 @@ use crate::store::{Order, Slot, Store};
 /// Takes orders, and slots that go back; answers are told as events. At the end the store is closed, after all that it
 /// was asked, if that does not take long.
 pub(super) struct BookingThread {
-    /// None when no more are taken.
+    /// `None` once no more are taken.
     tasks: Option<Sender<Task>>,
     /// Disconnected once the store is closed.
     closed: Receiver<Never>,

@@ -8,9 +8,9 @@ use crate::time::{SECOND, Time};
 
 /// A clock that never goes back.
 #[derive(Clone, Copy, Debug)]
-pub enum Clock {
-    /// Counts from when it was made, and not the time that the machine is suspended: so a suspend can only make us
-    /// later.
+pub(crate) enum Clock {
+    /// Counts from the instant at which it was made, and not the time that the machine is suspended: so a suspend can
+    /// only make us later.
     Monotonic(Instant),
     /// Counts from the start of the machine, suspended or not: the same for all processes.
     Boot,
@@ -18,12 +18,12 @@ pub enum Clock {
 
 impl Clock {
     /// A monotonic clock that shows 0 now.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Clock::Monotonic(Instant::now())
     }
 
     /// The present instant.
-    pub fn now(self) -> Time {
+    pub(crate) fn now(self) -> Time {
         match self {
             Clock::Monotonic(origin) => Time(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX)),
             Clock::Boot => since_boot(),

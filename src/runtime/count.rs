@@ -11,24 +11,23 @@ use super::input::{Input, InputPosition};
 use crate::schedule::Total;
 use crate::source::{Delimiter, Reader};
 
-/// The number of bytes read for it, at most. The items of a larger file are estimated.
+/// The most bytes that are read to count items. The items of a larger file are estimated.
 const MOST: u64 = 1 << 30;
 
-/// How many items the input has, once they are counted.
+/// The number of items of the input, once they are counted.
 #[derive(Debug, Default)]
-pub struct Count {
+pub(crate) struct Count {
     total: OnceLock<Total>,
 }
 
 impl Count {
-    /// How many there are, if that is known by now.
-    pub fn total(&self) -> Option<Total> {
+    pub(crate) fn total(&self) -> Option<Total> {
         self.total.get().copied()
     }
 
-    /// Counts what is left of `input`, if it is a file, on a thread of its own. What cannot be read is not counted: the
-    /// run itself will say so.
-    pub fn start(
+    /// Counts the rest of `input`, if it is a file, on a thread of its own. What cannot be read is not counted: the run
+    /// itself will say so.
+    pub(crate) fn start(
         self: Arc<Self>,
         input: &Input,
         position: &InputPosition,
@@ -61,7 +60,7 @@ impl Read for FileRange {
     }
 }
 
-/// Counts what stands in the first `most` bytes, and estimates the rest.
+/// Counts the items in the first `most` bytes, and estimates the rest.
 fn count(part: FileRange, most: u64, delimiter: Delimiter, max_record: usize) -> Option<Total> {
     let size = part.range.end.saturating_sub(part.range.start);
     let mut items = 0;

@@ -15,7 +15,7 @@ use crate::ui::hints::is_long;
 use crate::ui::progress::Progress;
 use crate::ui::report::Reporter;
 
-/// What is shown for less than this between two releases is not worth the time, in nanoseconds.
+/// Nanoseconds: progress that would be shown for less than this between two releases is not worth the time.
 const FLASH: u64 = SECOND / 500;
 
 /// A scheduler with the world, the sink and the user that it is driven for.
@@ -23,7 +23,7 @@ pub struct Driver<'a> {
     world: &'a mut dyn World,
     sink: &'a mut dyn Sink,
     reporter: &'a Reporter,
-    /// Where ends of commands are noted, and what ends the items of these.
+    /// The log that ends of commands are noted in, and the delimiter of their items.
     log: Option<(JobLog, Delimiter)>,
     metrics: Option<TextFile>,
 }
@@ -34,7 +34,7 @@ impl<'a> Driver<'a> {
         Driver { world, sink, reporter, log: None, metrics: None }
     }
 
-    /// Notes the ends of commands in `log`, by the items that `delimiter` ends.
+    /// Notes the ends of commands in `log`; their items end at `delimiter`.
     pub fn with_log(self, log: Option<JobLog>, delimiter: Delimiter) -> Self {
         Driver { log: log.map(|log| (log, delimiter)), ..self }
     }
@@ -119,7 +119,7 @@ impl<'a> Driver<'a> {
         let running = schedule.running() > 0;
         match self.world.wait(Wait { until, accepting, running, by_wall: schedule.goes_by_wall() }) {
             Wake::Due => self.act(schedule),
-            // What is asked again now will be at hand then.
+            // The scheduler is asked again now, so that its answer is at hand by then.
             Wake::Soon => {}
             Wake::Input(block) => schedule.input(block),
             Wake::End(error) => schedule.end_of_input(self.world.now(), error),
@@ -241,7 +241,7 @@ impl<'a> Driver<'a> {
         self.flushed(schedule, flushed);
     }
 
-    /// Notes whose output is out. Returns whether all of it is.
+    /// Notes the commands whose output is out. Returns whether all of it is.
     fn flushed(&mut self, schedule: &mut Schedule, flushed: Flushed) -> bool {
         let Flushed { printed, unprinted, cause } = flushed;
         let recorded = self

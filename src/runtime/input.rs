@@ -1,9 +1,9 @@
-//! Where items are read from.
+//! The input that items are read from.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Stdin, Write};
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,16 +18,15 @@ use super::readable;
 use crate::inherited::inherited;
 use crate::pipe;
 
-/// Where bytes come from.
-pub struct Input {
+pub(crate) struct Input {
     from: Origin,
     /// So much has come at once that a larger pipe was asked for.
     is_fast: bool,
 }
 
 enum Origin {
-    /// Standard input, without a buffer of std's.
-    Stdin,
+    /// Standard input, read without the buffer that std has for it.
+    Stdin(Stdin),
     /// A file named on the command line.
     File(File),
 }
@@ -37,7 +36,7 @@ impl Input {
     ///
     /// # Errors
     /// The file cannot be opened, or stdin was closed when the process started.
-    pub fn open(path: Option<&Path>) -> Result<Self> {
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         match path {
             Some(path) => {
                 let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -46,34 +45,27 @@ impl Input {
             None if inherited().stdin_closed => {
                 bail!("standard input is closed: pipe items in, or name a file with -a")
             }
-            None => Ok(Input { from: Origin::Stdin, is_fast: false }),
+            None => Ok(Input { from: Origin::Stdin(io::stdin()), is_fast: false }),
         }
     }
-}
 
-impl Input {
     /// A single blank line.
     ///
     /// # Errors
     /// There are no pipes left.
-    pub fn blank() -> Result<Self> {
+    pub(crate) fn blank() -> Result<Self> {
         let (reader, mut writer) = io::pipe().context("cannot make a pipe")?;
         writer.write_all(b"\n").context("cannot write to a pipe")?;
         Ok(Input { from: Origin::File(File::from(OwnedFd::from(reader))), is_fast: false })
     }
 
-    /// Whether what is written to standard output is read again from here, for ever. As cat has it: it is the same
-    /// file, and writing goes on behind what is still to be read.
-    pub fn is_fed_by_stdout(&self) -> bool {
-        let (ours, theirs) = match &self.from {
-            Origin::Stdin => ((fstat(io::stdin()), place(&io::stdin())), place(&io::stdout())),
-            Origin::File(file) => ((fstat(file), place(file)), place(&io::stdout())),
-        };
-        let ((Ok(ours), Some((at, size))), Some((written, _)), Ok(out)) = (ours, theirs, fstat(io::stdout()))
-        else {
-            return false;
-        };
-        let flags = fcntl(io::stdout(), FcntlArg::F_GETFL).unwrap_or_default();
+    /// Reports whether what is written to standard output is read again from here, for ever. As cat has it: it is the
+    /// same file, and writing goes on behind what is still to be read.
+    pub(crate) fn is_fed_by_stdout(&self) -> bool {
+        let stdout = io::stdout();
+        let (Ok(ours), Some((at, size))) = (fstat(self), place(self)) else { return false };
+        let (Ok(out), Some((written, _))) = (fstat(&stdout), place(&stdout)) else { return false };
+        let flags = fcntl(&stdout, FcntlArg::F_GETFL).unwrap_or_default();
         let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
         let is_same = (ours.st_dev, ours.st_ino) == (out.st_dev, out.st_ino);
         is_same && at < if appends { size } else { written }
@@ -82,24 +74,29 @@ impl Input {
     /// Waits until reading would not block, or a signal comes, or for as long as `timeout`. Returns whether it was the
     /// first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
+        readable::wait(Some(self.as_fd()), timeout)
+    }
+
+    /// The same input under another descriptor.
+    pub(super) fn copied(&self) -> io::Result<File> {
+        Ok(self.as_fd().try_clone_to_owned()?.into())
+    }
+}
+
+impl AsFd for Input {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.from {
-            Origin::Stdin => readable::wait(Some(io::stdin().as_fd()), timeout),
-            Origin::File(file) => readable::wait(Some(file.as_fd()), timeout),
+            Origin::Stdin(stdin) => stdin.as_fd(),
+            Origin::File(file) => file.as_fd(),
         }
     }
 }
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = match &self.from {
-            Origin::Stdin => read(&io::stdin(), buffer),
-            Origin::File(file) => read(file, buffer),
-        }?;
+        let read = read(self, buffer)?;
         if read >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
-            match &self.from {
-                Origin::Stdin => pipe::enlarge(io::stdin()),
-                Origin::File(file) => pipe::enlarge(file),
-            }
+            pipe::enlarge(&*self);
         }
         Ok(read)
     }
@@ -118,49 +115,34 @@ fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-impl Input {
-    /// The same input under another descriptor.
-    pub(super) fn copied(&self) -> io::Result<File> {
-        let copy = match &self.from {
-            Origin::Stdin => io::stdin().as_fd().try_clone_to_owned(),
-            Origin::File(file) => file.as_fd().try_clone_to_owned(),
-        };
-        Ok(copy?.into())
-    }
-}
-
-/// Where the input stood at the start, if it is a file that can be read from anywhere.
+/// The place at which the input stood at the start, if it is a file that can be read from anywhere.
 ///
 /// We read ahead of what is released. Of standard input, the rest is left for whoever reads the file next, as POSIX
 /// asks of utilities.
-pub struct InputPosition {
+pub(crate) struct InputPosition {
     is_stdin: bool,
-    /// Where it stood, and the size of the file.
+    /// The offset, and the size of the file.
     place: Option<(i64, i64)>,
 }
 
 impl InputPosition {
-    /// Where `input` stands.
-    pub fn of(input: &Input) -> Self {
-        match &input.from {
-            Origin::Stdin => InputPosition { is_stdin: true, place: place(&io::stdin()) },
-            Origin::File(file) => InputPosition { is_stdin: false, place: place(file) },
-        }
+    pub(crate) fn of(input: &Input) -> Self {
+        InputPosition { is_stdin: matches!(input.from, Origin::Stdin(_)), place: place(input) }
     }
 
-    /// Where the input begins and ends in its file, if it is one.
+    /// The part of its file that the input is; `None` if it is no file.
     pub(super) fn range(&self) -> Option<Range<u64>> {
         let (here, size) = self.place?;
         Some(u64::try_from(here).ok()?..u64::try_from(size).ok()?)
     }
 
-    /// Whether what is not released has to be left for others.
-    pub fn is_shared(&self) -> bool {
+    /// The rest that is not released has to be left for others.
+    pub(crate) fn is_shared(&self) -> bool {
         self.is_stdin && self.place.is_some()
     }
 
-    /// Sets standard input to `bytes` after where it stood.
-    pub fn advance(&self, bytes: u64) {
+    /// Sets standard input to `bytes` after the place where it stood.
+    pub(crate) fn advance(&self, bytes: u64) {
         if let (Some((here, _)), Ok(bytes)) = (self.place, i64::try_from(bytes)) {
             let _ = lseek(io::stdin(), here + bytes, Whence::SeekSet);
         }

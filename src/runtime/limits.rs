@@ -14,25 +14,25 @@ use super::waker::Waker;
 use super::world::Event;
 use crate::config::{LimitOptions, Rate};
 
-/// How often files are looked at. With the time to settle, a change is noticed within 200 ms.
+/// The pause between two looks at files. With the time to settle, a change is noticed within 200 ms.
 const LOOK: Duration = Duration::from_millis(180);
 
-/// How long a change is given to be complete: a file may be emptied before it is written.
+/// The time in which a change is to be complete: a file may be emptied before it is written.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// All limits of a run, and the files that they are read from.
-pub struct LimitsFiles {
+pub(crate) struct LimitsFiles {
     limits: LimitOptions,
-    /// Whether a limit makes sense in this run.
+    /// Fails for a limit that makes no sense in this run.
     check: fn(&Rate) -> Result<()>,
-    /// What those held that can be read only once, as pipes can.
+    /// The content of files that can be read only once, as pipes can.
     read_once: HashMap<PathBuf, String>,
 }
 
 impl LimitsFiles {
     /// The files that `limits` name. They are not read before [`load`](Self::load); each limit has to pass `check`
     /// then.
-    pub fn new(limits: LimitOptions, check: fn(&Rate) -> Result<()>) -> Self {
+    pub(crate) fn new(limits: LimitOptions, check: fn(&Rate) -> Result<()>) -> Self {
         LimitsFiles { limits, check, read_once: HashMap::new() }
     }
 
@@ -40,7 +40,7 @@ impl LimitsFiles {
     ///
     /// # Errors
     /// A file that cannot be read or holds no limit, or a limit that makes no sense, with its place.
-    pub fn load(&mut self) -> Result<Vec<Rate>> {
+    pub(crate) fn load(&mut self) -> Result<Vec<Rate>> {
         let LimitsFiles { limits, check, read_once } = self;
         let rates = limits.resolve(|path| {
             if let Some(text) = read_once.get(path) {
@@ -57,8 +57,8 @@ impl LimitsFiles {
         Ok(rates)
     }
 
-    /// Whether they may change, now that they are loaded.
-    pub fn may_change(&self) -> bool {
+    /// They may change, now that they are loaded.
+    pub(crate) fn may_change(&self) -> bool {
         self.changing().next().is_some()
     }
 
@@ -90,13 +90,12 @@ pub(super) fn watch(files: LimitsFiles, rates: Vec<Rate>, waker: Waker) -> io::R
             (seen, was_new) = (found, is_new);
             thread::sleep(LOOK);
         }
-    })?;
-    Ok(())
+    })
 }
 
 struct Watcher {
     files: LimitsFiles,
-    /// What was told last.
+    /// As they were told last.
     rates: Vec<Rate>,
     /// The error that was told last, unless all is well again.
     told: String,
@@ -104,7 +103,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Tells what has become of the limits. Returns whether anybody listens.
+    /// Tells of the limits if they have changed. Returns whether anybody listens.
     fn reload(&mut self) -> bool {
         match self.files.load() {
             Ok(rates) => {
@@ -123,7 +122,7 @@ impl Watcher {
     }
 }
 
-/// What tells one state of a file from another; nothing, if it cannot be looked at.
+/// The marks that tell one state of a file from another; none, if it cannot be looked at.
 #[derive(PartialEq, Eq)]
 struct Stamp(Option<[u64; 3]>, Option<(i64, i64)>);
 

@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::schedule::Stop;
 
 /// Hears of signals, and of the end of stdout's reader.
-pub struct Listener {
+pub(crate) struct Listener {
     events: Events,
     interrupt: Arc<Interrupt>,
     stop: Option<Stop>,
@@ -26,7 +26,7 @@ impl Listener {
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
-    pub fn start(watches_stdout: bool) -> Result<Self> {
+    pub(crate) fn start(watches_stdout: bool) -> Result<Self> {
         let interrupt = Arc::new(Interrupt::for_this_thread());
         let (waker, events) = pair(Arc::clone(&interrupt));
         signals::listen(&waker)?;
@@ -37,7 +37,7 @@ impl Listener {
     }
 
     /// Raised when the run is to stop.
-    pub fn interrupt(&self) -> Arc<Interrupt> {
+    pub(crate) fn interrupt(&self) -> Arc<Interrupt> {
         Arc::clone(&self.interrupt)
     }
 
@@ -49,7 +49,7 @@ impl Listener {
         is_readable
     }
 
-    /// How the run ends, if it is to stop.
+    /// The exit of a run that is to stop.
     ///
     /// # Errors
     /// Nobody reads what is written.

@@ -1,7 +1,7 @@
 //! Everything that touches the outside: the clock, waiting, threads, signals, files, and the simulated world.
 
 mod booking;
-pub mod clock;
+mod clock;
 mod count;
 mod driver;
 mod input;
@@ -20,30 +20,26 @@ mod text_file;
 mod waker;
 mod world;
 
-use std::thread;
+use std::{io, thread};
 
-pub use self::clock::Clock;
-pub use self::count::Count;
+pub(crate) use self::clock::Clock;
+pub(crate) use self::count::Count;
 pub use self::driver::Driver;
-pub use self::input::{Input, InputPosition};
-pub use self::limits::LimitsFiles;
-pub use self::listener::Listener;
-pub use self::output_watch::OutputWatch;
-pub use self::real_world::RealWorld;
-pub use self::review::Review;
+pub(crate) use self::input::{Input, InputPosition};
+pub(crate) use self::limits::LimitsFiles;
+pub(crate) use self::listener::Listener;
+pub(crate) use self::precise::sharpen;
+pub(crate) use self::real_world::RealWorld;
+pub(crate) use self::review::Review;
 pub use self::text_file::TextFile;
 pub use self::world::{Event, Wait, Wake, World};
 
 /// Starts a thread that runs until the process ends.
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<thread::JoinHandle<()>> {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     spawn_with(64 << 10, name, run)
 }
 
 /// As [`spawn`], with a stack of this number of bytes.
-fn spawn_with(
-    stack: usize,
-    name: &str,
-    run: impl FnOnce() + Send + 'static,
-) -> std::io::Result<thread::JoinHandle<()>> {
-    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run)
+fn spawn_with(stack: usize, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run).map(drop)
 }

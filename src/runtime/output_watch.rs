@@ -1,4 +1,4 @@
-//! Noticing that a command has printed something.
+//! Notices that a command has printed something.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use super::world::Event;
 use crate::sink::Watch;
 
 /// Waits for output on a thread, and tells of it without reading it.
-pub struct OutputWatch {
+pub(crate) struct OutputWatch {
     streams: Arc<Mutex<Vec<Arc<PipeReader>>>>,
     wake: PipeWriter,
 }

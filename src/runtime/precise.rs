@@ -10,7 +10,7 @@ use crate::time::{SECOND, Time};
 /// The last stretch of a wait, which is passed without listening: a read may take some of it, and sleep is more exact.
 const LAST_STRETCH: u64 = SECOND / 2000;
 
-/// A sleep is over some tens of microseconds late. So much is not slept but spun through...
+/// A sleep is over some tens of microseconds late. This much is not slept but spun through...
 const SPIN: Duration = Duration::from_micros(100);
 
 /// ... where the wait is so short that lateness adds up to a lower rate, and so long that spinning is a small part of
@@ -45,8 +45,9 @@ pub(super) fn sleep(clock: Clock, since: Time, until: Time) -> bool {
     true
 }
 
-/// Has sleeps of this thread end as soon as the timer allows. Whatever it starts inherits that.
-pub(super) fn sharpen() {
+/// Has sleeps of this thread end as soon as the timer allows. Whatever it starts inherits that, so it is for runs
+/// without commands.
+pub(crate) fn sharpen() {
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_timerslack(1);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 
-/// When to try again after an error.
+/// The pause before another try after an error.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// Waits until `input` can be read, if there is one, or a signal comes, or for as long as `timeout`. Returns whether

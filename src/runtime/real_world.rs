@@ -24,7 +24,7 @@ use crate::store::{Order, Slot, Store};
 use crate::time::{SECOND, Time, Wall, shown};
 
 /// The real world.
-pub struct RealWorld {
+pub(crate) struct RealWorld {
     clock: Clock,
     wall: Wall,
     reader: Reader<Input>,
@@ -33,11 +33,11 @@ pub struct RealWorld {
     events: Events,
     waker: Waker,
     interrupt: Arc<Interrupt>,
-    /// What waits for commands, if any are run.
+    /// Waits for commands, if any are run.
     reaper: Option<Reaper>,
-    /// Where slots are booked, if limits are shared.
+    /// Books slots, if limits are shared.
     booking: Option<BookingThread>,
-    /// When the present wait began, and until when the one before it should have been.
+    /// The instant at which the present wait began, and that at which the one before it should have ended.
     began: Time,
     previous: Option<Time>,
 }
@@ -47,7 +47,7 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
-    pub fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
+    pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
         let interrupt = Arc::new(Interrupt::for_this_thread());
         let (waker, events) = waker::pair(Arc::clone(&interrupt));
         let is_over = reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
@@ -74,30 +74,24 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn watch_reader(&self) -> anyhow::Result<()> {
+    pub(crate) fn watch_reader(&self) -> anyhow::Result<()> {
         if !self.reader.is_over() {
             stdout_reader::watch(&self.waker)?;
         }
         Ok(())
     }
 
-    /// Waits as precisely as the system can. Commands would inherit some of that, so it is for runs without.
-    pub fn sharpen(&self) {
-        precise::sharpen();
-    }
-
-    /// What it goes by.
-    pub fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Whether the input was empty from the start.
-    pub fn is_over(&self) -> bool {
+    /// The input was empty from the start.
+    pub(crate) fn is_over(&self) -> bool {
         self.reader.is_over()
     }
 
     /// Raised when the run is to stop.
-    pub fn interrupt(&self) -> Arc<Interrupt> {
+    pub(crate) fn interrupt(&self) -> Arc<Interrupt> {
         Arc::clone(&self.interrupt)
     }
 
@@ -105,7 +99,7 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn watch_commands(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn watch_commands(&mut self) -> anyhow::Result<()> {
         if !self.is_over() {
             self.reaper = Some(Reaper::start(self.waker.clone())?);
         }
@@ -116,7 +110,7 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn watch_output(&self) -> anyhow::Result<OutputWatch> {
+    pub(crate) fn watch_output(&self) -> anyhow::Result<OutputWatch> {
         Ok(OutputWatch::start(self.waker.clone())?)
     }
 
@@ -124,7 +118,7 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn watch_limits(&self, files: LimitsFiles, rates: &[Rate]) -> anyhow::Result<()> {
+    pub(crate) fn watch_limits(&self, files: LimitsFiles, rates: &[Rate]) -> anyhow::Result<()> {
         Ok(limits::watch(files, rates.to_vec(), self.waker.clone())?)
     }
 
@@ -133,7 +127,7 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
+    pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
         if !self.is_over() {
             self.booking = Some(BookingThread::open(store, self.waker.clone(), patience)?);
         }
@@ -196,7 +190,8 @@ impl RealWorld {
         }
     }
 
-    /// By how much a stop made us late. Its end may be heard of only in the wait after the one that it prolonged.
+    /// Nanoseconds by which a stop made us late. Its end may be heard of only in the wait after the one that it
+    /// prolonged.
     fn late(&self, until: Option<Time>) -> u64 {
         let now = until.map_or(0, |until| self.now().since(until));
         now + self.previous.map_or(0, |previous| self.began.since(previous))

@@ -1,4 +1,4 @@
-//! The run of `--audit`: every record is judged by when it says that it was released.
+//! The run of `--audit`: every record is judged by the instant at which it says that it was released.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -18,10 +18,10 @@ use crate::time::Time;
 use crate::ui::audit::{AuditReport, Form};
 
 /// Records on their way from an input to an audit.
-pub struct Review {
+pub(crate) struct Review {
     in_order: InOrder<Option<Box<[Draft]>>>,
     charger: Charger,
-    /// What each item costs, if that is the same.
+    /// The charge of every item, if it is the same.
     uniform: Option<Charge>,
     delimiter: Delimiter,
     audit: Audit,
@@ -29,8 +29,8 @@ pub struct Review {
 }
 
 impl Review {
-    /// Judges by `rates`; `arrivals` says where instants are.
-    pub fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::InputOptions) -> Self {
+    /// Judges by `rates`; `arrivals` says where records tell their instants.
+    pub(crate) fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::InputOptions) -> Self {
         let separator = input.separator.as_deref();
         let charger = Charger::new(rates, separator).without_bounds();
         Review {
@@ -44,30 +44,29 @@ impl Review {
     }
 
     /// Keeps what is needed to draw it.
-    pub fn traced(mut self) -> Self {
+    pub(crate) fn traced(mut self) -> Self {
         self.audit = self.audit.traced();
         self
     }
 
-    /// What was found.
-    pub fn audit(&self) -> &Audit {
+    pub(crate) fn audit(&self) -> &Audit {
         &self.audit
     }
 
-    /// Judges all that is read, to the end or until it is to stop. What is found is told whenever the input pauses, and
-    /// at once to a terminal.
+    /// Judges all that is read, to the end or until it is to stop. Findings are told whenever the input pauses, and at
+    /// once to a terminal.
     ///
     /// # Errors
     /// The input cannot be read or is out of order, a record does not tell its instant or cost, or the report cannot be
     /// written.
-    pub fn run<W: Write>(
+    pub(crate) fn run<W: Write>(
         &mut self,
         mut reader: Reader<Input>,
         listener: &mut Listener,
         report: &mut AuditReport<W>,
     ) -> Result<Exit> {
         let result = self.judge_all(&mut reader, listener, report);
-        // What it was about to tell may not have been read.
+        // A stop that has come since the last look counts before the result.
         match listener.stopped()? {
             Some(exit) => Ok(exit),
             None => result.map(|()| if self.audit.too_early() > 0 { Exit::Refused } else { Exit::Done }),

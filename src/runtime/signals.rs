@@ -23,8 +23,7 @@ pub(super) fn listen(waker: &Waker) -> Result<()> {
     let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGCONT].into_iter().filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
     let waker = waker.clone();
-    super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))?;
-    Ok(())
+    Ok(super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))?)
 }
 
 fn hear(signal: c_int, waker: &Waker) {

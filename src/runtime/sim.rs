@@ -15,7 +15,7 @@ use crate::time::{SECOND, Time, Wall};
 pub struct SimClock(Rc<Cell<Time>>);
 
 impl SimClock {
-    /// What it shows.
+    /// The instant at which it stands.
     pub fn now(&self) -> Time {
         self.0.get()
     }
@@ -26,7 +26,7 @@ impl SimClock {
     }
 }
 
-/// March 1973. What is in milliseconds since 1970 is told from seconds by the same instant.
+/// March 1973. Milliseconds since 1970 are told from seconds by the same instant.
 const DATED: Time = Time(100_000_000 * SECOND);
 
 /// A world with arrivals that are known in advance.
@@ -47,7 +47,7 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
         Sim { clock, wall: Wall::default(), arrivals, ended: false }
     }
 
-    /// Whether its time line can be that since 1970: in seconds since any other start, nothing is so late.
+    /// Its time line can be that since 1970: in seconds since any other start, nothing is so late.
     pub fn is_dated(&self) -> bool {
         self.now() >= DATED
     }
@@ -57,7 +57,7 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
         self.wall = Wall::new(self.now(), shown);
     }
 
-    /// What arrives by `until`, or at all.
+    /// The next arrival, if it is by `until`; or the end.
     fn arrival(&mut self, until: Option<Time>) -> Option<Wake> {
         let is_due = |block: &Block| until.is_none_or(|until| block.arrival() <= until);
         match self.arrivals.next_if(|next| next.as_ref().map_or(true, is_due)) {

@@ -13,21 +13,21 @@ use super::waker::Waker;
 use super::world::Event;
 use crate::schedule::Stop;
 
-/// When to try again after an error.
+/// The pause before another try after an error.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Starts a thread that tells once the reader of stdout is gone, if stdout is a pipe or a socket.
 pub(super) fn watch(waker: &Waker) -> io::Result<()> {
     let kind = fstat(io::stdout())
         .map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
-    if kind == SFlag::S_IFIFO || kind == SFlag::S_IFSOCK {
-        let waker = waker.clone();
-        super::spawn("stdout_reader", move || {
-            wait_until_gone();
-            waker.send(Event::Stop(Stop::ReaderGone));
-        })?;
+    if kind != SFlag::S_IFIFO && kind != SFlag::S_IFSOCK {
+        return Ok(());
     }
-    Ok(())
+    let waker = waker.clone();
+    super::spawn("stdout_reader", move || {
+        wait_until_gone();
+        waker.send(Event::Stop(Stop::ReaderGone));
+    })
 }
 
 fn wait_until_gone() {

@@ -12,16 +12,16 @@ use crate::schedule::Schedule;
 use crate::time::{SECOND, Time, Wall};
 use crate::ui::prometheus::text;
 
-/// How often it is written. It must not keep an idle process awake.
+/// Nanoseconds from one version to the next. It must not keep an idle process awake.
 const EVERY: u64 = SECOND;
 
-/// What a new file may be, before the umask.
+/// The permissions of a new file, before the umask.
 const MODE: u32 = 0o666;
 
 /// A file that readers find complete at any time: each version takes the place of the one before.
 pub struct TextFile {
     path: PathBuf,
-    /// What tells the run from others whose files are read together.
+    /// The label that tells the run from others whose files are read together.
     run: String,
     write_at: Time,
     /// It could not be written last time.
@@ -47,7 +47,7 @@ impl TextFile {
         Ok(file)
     }
 
-    /// When it is to be written again.
+    /// The instant at which it is to be written again.
     pub fn write_at(&self) -> Time {
         self.write_at
     }

@@ -1,4 +1,4 @@
-//! Waking the driver's thread, wherever it waits, when something happens.
+//! Wakes the driver's thread, wherever it waits, when something happens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use crate::interrupt::Interrupt;
 #[derive(Clone)]
 pub(super) struct Waker {
     sender: Sender<Event>,
-    /// How often the driver's thread has begun or ended a call in which it does not see the channel: odd within one.
+    /// Incremented when the driver's thread begins or ends a call in which it does not see the channel: odd within one.
     calls: Arc<AtomicU64>,
     interrupt: Arc<Interrupt>,
 }

@@ -1,4 +1,4 @@
-//! What the driver asks of the world around it, and hears from it.
+//! The world around the driver: what it is asked, and what it tells.
 
 use anyhow::Error;
 
@@ -9,7 +9,7 @@ use crate::source::{Block, SourceError};
 use crate::store::StoreError;
 use crate::time::{Time, Wall};
 
-/// Where a run lives: it tells the time and what happens.
+/// Tells a run the time and what happens.
 pub trait World {
     /// The present instant. Never decreases.
     fn now(&self) -> Time;
@@ -19,16 +19,17 @@ pub trait World {
 
     /// Waits for whatever comes first: an instant, input, the end of a command, or something else to hear of.
     ///
-    /// What has already happened is told before [`Wake::Due`]; so, what has arrived by an instant is in its
-    /// lane before a release at that instant is chosen.
+    /// What has already happened is told before [`Wake::Due`]; so, what has arrived by an instant is in its lane before
+    /// a release at that instant is chosen.
     fn wait(&mut self, wait: Wait) -> Wake;
 
-    /// What else has happened already, of which nothing was decided yet. So, many answers of a store are one matter.
+    /// An event that has happened already, before anything is decided of the last one. So, many answers of a store are
+    /// one matter.
     fn happened(&mut self) -> Option<Event> {
         None
     }
 
-    /// Whether a signal has come that asks to stop, and was not told yet.
+    /// A signal has come that asks to stop, and was not told yet.
     fn is_interrupted(&self) -> bool {
         false
     }
@@ -40,7 +41,7 @@ pub trait World {
     fn give_back(&mut self, _order: Order, _slots: Vec<Slot>) {}
 }
 
-/// What is waited for.
+/// Conditions under which [`World::wait`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wait {
     /// An instant; without it, the wait is as long as it takes.
@@ -53,7 +54,7 @@ pub struct Wait {
     pub by_wall: bool,
 }
 
-/// Why a wait is over.
+/// Reasons for which a wait is over.
 #[derive(Debug)]
 pub enum Wake {
     /// The instant has come.
@@ -62,7 +63,7 @@ pub enum Wake {
     Soon,
     /// Items have arrived.
     Input(Block),
-    /// There will be no more, and why, if not for the end of the input.
+    /// No more will arrive; with an error, if not for the end of the input.
     End(Option<SourceError>),
     /// Something else has happened.
     Event(Event),
@@ -70,7 +71,7 @@ pub enum Wake {
     Stalled,
 }
 
-/// What other threads tell of.
+/// Events that other threads tell of.
 #[derive(Debug)]
 pub enum Event {
     /// The limits have changed to these.
@@ -79,7 +80,7 @@ pub enum Event {
     BadLimits(Error),
     /// Slots have been booked as ordered, or cannot be.
     Booked(Box<Order>, Result<Answer, StoreError>),
-    /// Why slots are long in coming.
+    /// Slots are long in coming; why, in words.
     BookingWaits(String),
     /// A command has ended.
     Exited,
@@ -91,7 +92,7 @@ pub enum Event {
     Report,
     /// The process goes on after it was stopped.
     Continued {
-        /// By how many nanoseconds that made it late for what it was waiting for.
+        /// Nanoseconds by which that made it late for what it was waiting for.
         late: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What `--dry-run` prints instead of releasing.
+//! `--dry-run`: releases, printed instead of made.
 
 use super::{Expander, Sent, Sink, Stdout};
 use crate::printable::quoted;
@@ -6,11 +6,11 @@ use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
 
 /// Prints `INSTANT<TAB>ITEM` for each item; or for each release its command, as one would type it.
-pub struct DryRun {
+pub(crate) struct DryRun {
     stdout: Stdout,
     delimiter: Delimiter,
     capacity: Capacity,
-    /// What the items would become, if not written.
+    /// `None` if the items would be written as they are.
     expander: Option<Expander>,
     lines: Vec<u8>,
 }
@@ -18,20 +18,16 @@ pub struct DryRun {
 impl DryRun {
     /// Prints to `stdout` when items would be sent to a sink of this capacity.
     /// An `expander` makes command lines of them.
-    pub fn new(stdout: Stdout, delimiter: Delimiter, capacity: Capacity, expander: Option<Expander>) -> Self {
+    pub(crate) fn new(
+        stdout: Stdout,
+        delimiter: Delimiter,
+        capacity: Capacity,
+        expander: Option<Expander>,
+    ) -> Self {
         let at_once = if expander.is_some() { 1 } else { u64::MAX };
         // Nothing takes any time here, so nothing has to wait for its end.
         let capacity = Capacity { vacancies: u64::MAX, at_once, ..capacity };
         DryRun { stdout, delimiter, capacity, expander, lines: Vec::new() }
-    }
-
-    /// Prints the command of a release.
-    fn send_line(&mut self, at: Time, batch: &Batch, expander: &Expander) -> Sent {
-        let line = quoted(&expander.expand(batch, &self.delimiter));
-        match self.stdout.write(format!("{at}\t{line}\n").as_bytes()) {
-            Ok(()) => Sent::All,
-            Err((_, cause)) => Sent::Partly(0, cause),
-        }
     }
 }
 
@@ -41,19 +37,20 @@ impl Sink for DryRun {
     }
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
-        if let Some(expander) = self.expander.take() {
-            let sent = self.send_line(at, batch, &expander);
-            self.expander = Some(expander);
-            return sent;
+        if let Some(expander) = &self.expander {
+            let line = quoted(&expander.expand(batch, &self.delimiter));
+            return match self.stdout.write(format!("{at}\t{line}\n").as_bytes()) {
+                Ok(()) => Sent::All,
+                Err((_, cause)) => Sent::Partly(0, cause),
+            };
         }
-        let mut lines = std::mem::take(&mut self.lines);
-        lines.clear();
+        self.lines.clear();
         let instant = format!("{at}\t");
         for record in batch.records(&self.delimiter) {
-            lines.extend_from_slice(instant.as_bytes());
-            lines.extend_from_slice(record);
+            self.lines.extend_from_slice(instant.as_bytes());
+            self.lines.extend_from_slice(record);
         }
-        let sent = match self.stdout.write(&lines) {
+        match self.stdout.write(&self.lines) {
             Ok(()) => Sent::All,
             Err((written, cause)) => {
                 let mut end = 0;
@@ -64,9 +61,7 @@ impl Sink for DryRun {
                 });
                 Sent::Partly(ends.take_while(|end| *end <= written).count() as u64, cause)
             }
-        };
-        self.lines = lines;
-        sent
+        }
     }
 
     fn trace(&self, _: &Batch) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Where items go.
+//! Where released items go: standard output, the dry run, commands.
 
 mod dry_run;
 mod jobs;
@@ -13,25 +13,26 @@ use std::sync::Arc;
 use anyhow::Error;
 use nix::sys::signal::Signal;
 
-pub use dry_run::DryRun;
-pub use jobs::{Commands, Expander, exec, parse_headers};
+pub(crate) use dry_run::DryRun;
+pub use jobs::parse_headers;
+pub(crate) use jobs::{Commands, Expander, exec};
 pub use permit::PermitSink;
-pub use stdout::Stdout;
-pub use text::Text;
+pub(crate) use stdout::Stdout;
+pub(crate) use text::Text;
 
 use crate::exit::{Exit, JobEnd};
 use crate::source::{Batch, Capacity};
 use crate::time::Time;
 
-/// Takes what is released.
+/// Takes releases.
 pub trait Sink {
-    /// How much it can take now.
+    /// Its capacity as of now: commands take up some of it as long as they run.
     fn capacity(&self) -> Capacity;
 
     /// Sends `batch`, which was admitted at the instant `at`. When it returns, the items have left.
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
-    /// What sending `batch` will run, as one would type it, if that is to be shown.
+    /// The command that sending `batch` will run, as one would type it, if that is to be shown.
     fn trace(&self, batch: &Batch) -> Option<String>;
 
     /// Prints the outputs that are left: nothing more will be sent, nor is anything running.
@@ -50,7 +51,7 @@ pub trait RunningJobs {
     /// Collects the commands that have ended, and prints nothing: a reader may stall, and the ends be told late.
     fn reap(&mut self) -> Vec<JobEnd>;
 
-    /// Whether it prints what commands print, rather than they themselves.
+    /// It prints what commands print, rather than they themselves.
     fn captures(&self) -> bool;
 
     /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
@@ -66,7 +67,7 @@ pub trait RunningJobs {
     /// Passes a signal on to what is running.
     fn signal(&mut self, signal: Signal);
 
-    /// When something has to be done about a command that runs too long.
+    /// The next instant at which something has to be done about a command that runs too long.
     fn deadline(&self) -> Option<Time>;
 
     /// Does what has to be done by `now` about commands that run too long.
@@ -74,12 +75,12 @@ pub trait RunningJobs {
 }
 
 /// Tells when commands have printed something.
-pub trait Watch {
+pub(crate) trait Watch {
     /// Tells once as soon as one of these can be read. What was to be watched before no longer is.
     fn watch(&mut self, streams: Vec<Arc<PipeReader>>);
 }
 
-/// What became of a batch.
+/// The result of sending a batch.
 #[derive(Debug)]
 pub enum Sent {
     /// All of it has left.
@@ -90,14 +91,14 @@ pub enum Sent {
     Busy {
         /// The number of nanoseconds after which it is worth a try.
         pause: u64,
-        /// What the user should hear of.
+        /// Told to the user, unless `None`.
         why: Option<Error>,
     },
     /// It is more than the system takes. Less of it may do.
     TooLong,
 }
 
-/// Why nothing more can be sent.
+/// Reasons for which nothing more can be sent.
 #[derive(Debug)]
 pub enum Cause {
     /// Nobody reads what is written.
@@ -110,13 +111,13 @@ pub enum Cause {
     Unable(Exit, Error),
 }
 
-/// What became of the outputs of commands.
+/// The result of printing the outputs of commands.
 #[derive(Debug, Default)]
 pub struct Flushed {
     /// The numbers of the first items of the commands whose output is out, down to the last byte.
     pub printed: Vec<u64>,
     /// The number of commands whose output was not printed, or not completely.
     pub unprinted: u64,
-    /// Why not, for the first of them.
+    /// That of the first of them.
     pub cause: Option<Cause>,
 }

@@ -12,10 +12,10 @@ use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
 
 /// Writes items as they are.
-pub struct Stdout {
+pub(crate) struct Stdout {
     writer: Writer,
     delimiter: Delimiter,
-    /// Where items are put together that do not lie next to each other.
+    /// Reused for items that do not lie next to each other.
     gathered: Vec<u8>,
     /// So much has gone at once that a larger pipe was asked for.
     is_fast: bool,
@@ -23,7 +23,7 @@ pub struct Stdout {
 
 impl Stdout {
     /// Standard output; writing ends early, after a whole item if possible, once `interrupt` is raised.
-    pub fn new(delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Self {
+    pub(crate) fn new(delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Self {
         Stdout { writer: Writer::new(interrupt), delimiter, gathered: Vec::new(), is_fast: false }
     }
 

@@ -10,11 +10,11 @@ use crate::output::Target;
 
 /// Standard output, which gives up on a reader that does not read once the run is to stop.
 #[derive(Clone)]
-pub struct Text(Writer);
+pub(crate) struct Text(Writer);
 
 impl Text {
     /// Writing ends early, but not at once, when `interrupt` is raised.
-    pub fn new(interrupt: Arc<Interrupt>) -> Self {
+    pub(crate) fn new(interrupt: Arc<Interrupt>) -> Self {
         Text(Writer::new(interrupt))
     }
 }

@@ -1,9 +1,9 @@
-//! Writing what may be interrupted, with no buffer of our own.
+//! Writes that may be interrupted, with no buffer of our own.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use nix::errno::Errno;
 
 use super::Cause;
@@ -11,7 +11,7 @@ use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::output::{Leave, Target};
 
-/// How long an interrupted write may take to finish what it is in.
+/// The time in which an interrupted write may finish what it is in.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// Writes all it is given, unless it is interrupted.
@@ -30,7 +30,7 @@ impl Writer {
     /// was written, if that can be done in time.
     ///
     /// # Errors
-    /// How much was written, and why no more.
+    /// The number of bytes that were written, and why no more.
     pub(super) fn write_all(
         &self,
         target: Target,
@@ -67,6 +67,5 @@ fn failed(target: Target, errno: Errno) -> Cause {
         _ => errno.desc(),
     };
     let name = if target == Target::Stdout { "output" } else { "error" };
-    let error = Err::<(), _>(anyhow!("{hint}")).with_context(|| format!("cannot write to standard {name}"));
-    Cause::Failed(error.unwrap_err())
+    Cause::Failed(anyhow!("{hint}").context(format!("cannot write to standard {name}")))
 }

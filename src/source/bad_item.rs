@@ -1,4 +1,4 @@
-//! What is wrong with an item that cannot be charged.
+//! An item that cannot be charged, and why.
 
 use std::fmt;
 

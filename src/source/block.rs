@@ -32,12 +32,12 @@ impl Block {
         Block { arrival, ..self }
     }
 
-    /// When the last byte of it had been read.
+    /// The instant at which its last byte had been read.
     pub fn arrival(&self) -> Time {
         self.arrival
     }
 
-    /// How many records it has.
+    /// The number of records in [`Block::bytes`].
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -56,7 +56,7 @@ impl Block {
         front
     }
 
-    /// Appends what lies right behind it in the same buffer. Returns whether it does.
+    /// Appends `next` if it lies right behind it in the same buffer, and returns whether it does.
     pub(crate) fn append(&mut self, next: &Block) -> bool {
         let is_next = Rc::ptr_eq(&self.buffer, &next.buffer) && self.end == next.start;
         if is_next {
@@ -75,7 +75,6 @@ impl Block {
 /// Buffers to be filled again.
 pub(crate) type Pool = Rc<RefCell<Vec<Vec<u8>>>>;
 
-/// How many empty buffers are kept.
 const MOST_POOLED: usize = 4;
 
 /// A buffer that goes back to its pool when it is dropped.

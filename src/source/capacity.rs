@@ -1,19 +1,19 @@
-//! What a sink can take.
+//! The capacity of a sink.
 
 use std::fmt;
 
-/// How much a sink takes, so that a batch can be formed to its measure.
+/// Limits of a sink, to which batches are formed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capacity {
-    /// How many releases it can take now. If none, it can after some command has ended.
+    /// The number of releases that it can take now. If none, it can after some command has ended.
     pub vacancies: u64,
-    /// How many releases it takes in one go.
+    /// The most releases that one batch may carry.
     pub at_once: u64,
-    /// How many items one release may carry.
+    /// The most items that one release may carry.
     pub items: u64,
-    /// Only items before the one of this number: what is held waits for them.
+    /// The number of the first item that may not leave yet: what is held waits for those before it.
     pub before: u64,
-    /// What an item needs on a command line, if it goes there.
+    /// `None` if items do not become arguments.
     pub line: Option<CommandLine>,
 }
 
@@ -26,19 +26,19 @@ pub struct CommandLine {
     pub single: usize,
     /// The longest item that fits into one argument, beside what stands around it there.
     pub longest: usize,
-    /// How often an item stands on it.
+    /// The number of times that an item stands on it.
     pub times: usize,
-    /// How often something selected from it does, which is hardly ever longer than the item.
+    /// The number of times that something selected from it does, which is hardly ever longer than the item.
     pub selected: usize,
     /// The text around each item.
     pub overhead: usize,
-    /// What the kernel takes for each item besides.
+    /// The pointers that the kernel adds for each item.
     pub pointers: usize,
     /// The length of the delimiter, which does not stand on it.
     pub delimiter: usize,
 }
 
-/// Why an item can never be given to a command.
+/// Reasons for which an item can never be given to a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgumentError {
     /// No argument can hold a NUL byte.
@@ -68,25 +68,23 @@ impl Capacity {
     pub const UNLIMITED: Capacity =
         Capacity { vacancies: u64::MAX, at_once: u64::MAX, items: u64::MAX, before: u64::MAX, line: None };
 
-    /// What an item of this length, with its delimiter, takes of the room for several.
-    pub fn weight(&self, length: usize) -> usize {
+    /// The room that an item of this length, with its delimiter, takes up among several.
+    pub(crate) fn weight(&self, length: usize) -> usize {
         let text =
             |line: CommandLine| line.text(length.saturating_sub(line.delimiter), line.times + line.selected);
         self.line.map_or(0, text)
     }
 
-    /// Whether a command line has room for this weight.
-    pub fn holds(&self, weight: usize) -> bool {
+    pub(crate) fn holds(&self, weight: usize) -> bool {
         self.line.is_none_or(|line| weight <= line.several)
     }
 
-    /// Whether items become arguments.
-    pub fn fills_arguments(&self) -> bool {
+    pub(crate) fn fills_arguments(&self) -> bool {
         self.line.is_some()
     }
 
-    /// Why this item, without its delimiter, can never be given to a command, if so.
-    pub fn argument_error(&self, item: &[u8]) -> Option<ArgumentError> {
+    /// Checks an item, which is without its delimiter.
+    pub(crate) fn argument_error(&self, item: &[u8]) -> Option<ArgumentError> {
         let line = self.line?;
         match item.len() {
             _ if memchr::memchr(0, item).is_some() => Some(ArgumentError::Nul),
@@ -112,7 +110,7 @@ impl CommandLine {
         delimiter: 0,
     };
 
-    /// The text of an item of this length, which stands there this number of times.
+    /// The bytes of an item of this length that stands there this number of times.
     fn text(&self, length: usize, times: usize) -> usize {
         length.saturating_mul(times).saturating_add(self.overhead)
     }

@@ -1,4 +1,4 @@
-//! What a record is charged: its costs and its keys.
+//! The charge of a record: its costs and its keys.
 
 use super::bad_item::BadItem;
 use super::field::{Field, Record};
@@ -11,7 +11,7 @@ use crate::printable::excerpt;
 
 /// Works out the charges of records for a set of limits.
 pub struct Charger {
-    /// What is selected from records that are JSON, in one pass.
+    /// All paths into records that are JSON, which are followed in one pass.
     paths: Option<Paths>,
     keys: Vec<Field>,
     limits: Vec<ChargeRule>,
@@ -28,21 +28,21 @@ struct ChargeRule {
     most: Option<u64>,
 }
 
-/// What a limit charges records that are released together.
+/// The way in which a limit charges records that are released together.
 #[derive(Clone, Copy)]
 pub(super) struct Sharing {
-    /// The sum of their costs.
+    /// Their costs are added up; otherwise the highest counts.
     pub(super) sums: bool,
-    /// Which of the keys it goes by.
+    /// The index of the key that it goes by.
     pub(super) key: Option<usize>,
 }
 
 /// The one key that a limit is for.
 struct Only {
-    /// Which of the keys.
+    /// Among the keys of a record.
     index: usize,
     key: Vec<u8>,
-    /// Whether a record with it has come.
+    /// A record with it has come.
     matched: bool,
 }
 
@@ -88,14 +88,14 @@ impl Charger {
     }
 
     /// Also charges records which cost more than a limit ever admits.
-    pub fn without_bounds(mut self) -> Self {
+    pub(crate) fn without_bounds(mut self) -> Self {
         self.limits.iter_mut().for_each(|rule| rule.most = None);
         self.uniform = self.common_charge();
         self
     }
 
     /// The charge of every record, if all have the same and may be admitted.
-    pub fn uniform(&self) -> Option<&Charge> {
+    pub(crate) fn uniform(&self) -> Option<&Charge> {
         self.uniform.as_ref()
     }
 
@@ -136,19 +136,18 @@ impl Charger {
         Ok(())
     }
 
-    /// What each limit charges records that are released together.
     pub(super) fn sharing(&self) -> impl Iterator<Item = Sharing> {
         self.limits.iter().map(|rule| rule.sharing)
     }
 
     /// The limits with an `only=` that no record has matched so far.
-    pub fn unmatched(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn unmatched(&self) -> impl Iterator<Item = &str> {
         let is_unmatched = |rule: &&ChargeRule| rule.only.as_ref().is_some_and(|only| !only.matched);
         self.limits.iter().filter(is_unmatched).map(|rule| rule.name.as_str())
     }
 
-    /// Takes over which limits were matched, where `before` had the same ones.
-    pub fn keep_matched(&mut self, before: &Charger) {
+    /// Takes over from `before` which of the same limits were matched.
+    pub(crate) fn keep_matched(&mut self, before: &Charger) {
         let unmatched: Vec<_> = before.unmatched().collect();
         for rule in &mut self.limits {
             let was_there = before.limits.iter().any(|old| old.name == rule.name);
@@ -158,7 +157,7 @@ impl Charger {
         }
     }
 
-    /// As [`Charger::charge`], for a record that was admitted by other limits: what is wrong costs nothing.
+    /// As [`Charger::charge`], for a record that was admitted by other limits: a cost that is wrong now counts as 0.
     pub(crate) fn charge_leniently(&self, record: &[u8], length: usize) -> Charge {
         let mut draft = Draft::default();
         let record = self.record(record, length);

@@ -1,8 +1,8 @@
-//! Finding where records end.
+//! The ends of records.
 
 use memchr::memmem::Finder;
 
-/// What ends a record: one byte, or several.
+/// The end of a record: one byte or several.
 ///
 /// Of delimiters that overlap, the first counts: records are cut from left to right.
 #[derive(Clone, Debug)]
@@ -24,7 +24,6 @@ impl Delimiter {
         self.finder.needle()
     }
 
-    /// Whether it is this.
     pub(crate) fn is(&self, bytes: &[u8]) -> bool {
         self.bytes() == bytes
     }
@@ -43,7 +42,7 @@ impl Delimiter {
         }
     }
 
-    /// How many whole records `bytes` begins with, and how long they are together.
+    /// The number of whole records that `bytes` begins with, and their length together.
     pub(crate) fn whole(&self, bytes: &[u8]) -> (u64, usize) {
         if let &[byte] = self.bytes() {
             let end = memchr::memrchr(byte, bytes).map_or(0, |at| at + 1);

@@ -5,9 +5,8 @@ use super::part::Selected;
 use super::select::Extractor;
 use crate::config::Selector;
 
-/// What one selector selects.
 pub(super) enum Field {
-    /// The number of a path.
+    /// The number of the path in [`Paths`].
     Path(usize),
     Other(Extractor),
 }
@@ -21,7 +20,7 @@ pub(super) struct Record<'a> {
 }
 
 impl Field {
-    /// What `selector` selects; a path is added to `paths`.
+    /// A path is added to `paths`.
     pub(super) fn new(selector: &Selector, separator: Option<&[u8]>, paths: &mut Option<Paths>) -> Self {
         match selector {
             Selector::Path(path) => Field::Path(paths.get_or_insert_default().add(path)),
@@ -35,7 +34,7 @@ impl<'a> Record<'a> {
         Record { bytes, length, values: paths.and_then(|paths| paths.values(bytes).ok()) }
     }
 
-    /// What `field` selects, given to `use_it`.
+    /// Calls `use_it` with the part that `field` selects.
     pub(super) fn with<T>(&self, field: &Field, use_it: impl FnOnce(&Selected<'a>) -> T) -> T {
         match field {
             Field::Path(path) => {

@@ -1,4 +1,4 @@
-//! What is selected from an item for its command.
+//! The parts of an item that its command is given.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use crate::config::Selector;
 
 /// Several selectors, ready to be used.
 #[derive(Default)]
-pub struct Fields {
+pub(crate) struct Fields {
     paths: Option<Paths>,
     fields: Vec<(Field, Selector)>,
 }
 
 impl Fields {
-    /// What `selectors` select, where `separator` stands between columns.
-    pub fn new(selectors: &[Selector], separator: Option<&[u8]>) -> Self {
+    /// `separator` stands between columns; without it, runs of blanks do.
+    pub(crate) fn new(selectors: &[Selector], separator: Option<&[u8]>) -> Self {
         let mut paths = None;
         let field = |selector: &Selector| (Field::new(selector, separator, &mut paths), selector.clone());
         let fields = selectors.iter().map(field).collect();
@@ -25,7 +25,7 @@ impl Fields {
 
     /// The selected parts of a record, in the order of the selectors; `None` for what it does not have. `length` is
     /// that of the record with its delimiter, which `record` is without.
-    pub fn select<'a>(&self, record: &'a [u8], length: usize) -> Vec<Option<Cow<'a, [u8]>>> {
+    pub(crate) fn select<'a>(&self, record: &'a [u8], length: usize) -> Vec<Option<Cow<'a, [u8]>>> {
         if self.fields.is_empty() {
             return Vec::new();
         }

@@ -43,13 +43,13 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.')
 }
 
-/// Whether a port of up to four digits is all that comes before the path.
+/// A port of up to four digits, and nothing else before the path.
 fn is_port(rest: &[u8]) -> bool {
     let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
     end <= 4 && matches!(rest.get(end), None | Some(b'/' | b'?' | b'#'))
 }
 
-/// Whether a plain host is neither encoded nor an address in an unusual spelling.
+/// Neither encoded, nor an address in an unusual spelling.
 fn is_canonical(host: &[u8]) -> bool {
     let last = host.rsplit(|&byte| byte == b'.').next().unwrap_or_default();
     match last.first() {

@@ -1,4 +1,4 @@
-//! From blocks, as they were read, to items, as they wait.
+//! From blocks, as they were read, to items, as they wait in lanes.
 
 use std::collections::VecDeque;
 
@@ -7,32 +7,32 @@ use crate::charge::{Charge, Draft};
 use crate::config::Cleaning;
 use crate::time::Time;
 
-/// Tells of an item whether it is done with already and need not be taken.
+/// Returns whether an item is done already and need not be taken.
 pub type Done = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// What has been read and does not wait in a lane yet.
-pub struct Intake {
+/// Items that have been read and do not wait in a lane yet.
+pub(crate) struct Intake {
     delimiter: Delimiter,
     charger: Charger,
-    /// What each item has to have.
+    /// Parts that each item must have.
     needed: Fields,
     /// Items are told apart even if all are charged the same.
     singly: bool,
     segments: VecDeque<Segment>,
-    /// The charge of the item in front, and its length, once it has been looked at.
+    /// The length of the item in front, once it has been looked at; its charge is then in `draft`.
     front: Option<usize>,
     draft: Draft,
-    /// What the item taken last is charged, unless all are charged the same.
+    /// The charge of the item taken last, which the next one shares if it is the same.
     last: Charge,
     filter: Filter,
     /// Items and bytes put in so far.
     items: u64,
     bytes: u64,
-    /// When the newest of them arrived.
+    /// The arrival of the newest of them.
     newest: Time,
 }
 
-/// Which items are passed over, and how many were.
+/// Passes items over, and counts them.
 #[derive(Default)]
 struct Filter {
     done: Option<Done>,
@@ -55,7 +55,7 @@ impl Filter {
 
 impl Intake {
     /// Empty. `singly`: each item is taken on its own.
-    pub fn new(delimiter: Delimiter, charger: Charger, singly: bool) -> Self {
+    pub(crate) fn new(delimiter: Delimiter, charger: Charger, singly: bool) -> Self {
         Intake {
             delimiter,
             charger,
@@ -73,46 +73,42 @@ impl Intake {
     }
 
     /// Passes over the items that are `done`.
-    pub fn skip(&mut self, done: Done) {
+    pub(crate) fn skip(&mut self, done: Done) {
         self.filter.done = Some(done);
         self.singly = true;
     }
 
-    /// Leaves out what is not wanted of what was read.
-    pub fn clean(mut self, cleaning: Cleaning) -> Self {
+    /// Leaves out what was read and is not wanted.
+    pub(crate) fn clean(mut self, cleaning: Cleaning) -> Self {
         self.singly |= cleaning != Cleaning::default();
         self.filter.cleaning = cleaning;
         self
     }
 
     /// Takes only items that have these parts.
-    pub fn needing(mut self, fields: Fields) -> Self {
+    pub(crate) fn needing(mut self, fields: Fields) -> Self {
         self.needed = fields;
         self
     }
 
-    /// Whether items may be used as they lie in their buffer.
-    pub fn is_verbatim(&self) -> bool {
+    /// Items may be used as they lie in their buffer.
+    pub(crate) fn is_verbatim(&self) -> bool {
         !self.filter.cleaning.trim
     }
 
-    /// How many blank items were left out.
-    pub fn blank(&self) -> u64 {
+    pub(crate) fn blank(&self) -> u64 {
         self.filter.blank
     }
 
-    /// How many items were passed over.
-    pub fn skipped(&self) -> u64 {
+    pub(crate) fn skipped(&self) -> u64 {
         self.filter.skipped
     }
 
-    /// How items are charged.
-    pub fn charger(&self) -> &Charger {
+    pub(crate) fn charger(&self) -> &Charger {
         &self.charger
     }
 
-    /// Takes what was read.
-    pub fn put(&mut self, block: Block) {
+    pub(crate) fn put(&mut self, block: Block) {
         let segment = Segment::new(block, self.items + 1, self.bytes);
         self.items += segment.items();
         self.bytes += segment.bytes().len() as u64;
@@ -121,55 +117,53 @@ impl Intake {
     }
 
     /// Takes back what was taken before, in its order, to be charged by other limits.
-    pub fn put_back(&mut self, segments: Vec<Segment>, charger: Charger) {
+    pub(crate) fn put_back(&mut self, segments: Vec<Segment>, charger: Charger) {
         segments.into_iter().rev().for_each(|segment| self.segments.push_front(segment));
         self.charger = charger;
         self.front = None;
     }
 
-    /// Whether there is nothing to take.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
     /// Drops all that has not been taken.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.segments.clear();
         self.front = None;
     }
 
-    /// Whether items are taken one by one.
-    pub fn is_single(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         self.singly || self.charger.uniform().is_none()
     }
 
-    /// When what can be taken next arrived.
-    pub fn arrival(&self) -> Option<Time> {
+    /// That of what can be taken next.
+    pub(crate) fn arrival(&self) -> Option<Time> {
         self.segments.front().map(Segment::arrival)
     }
 
-    /// When the newest of all that was put in arrived: what is still to come did so no earlier.
-    pub fn newest(&self) -> Time {
+    /// The arrival of the newest of all that was put in: what is still to come is no older.
+    pub(crate) fn newest(&self) -> Time {
         self.newest
     }
 
-    /// How many items have been put in.
-    pub fn total(&self) -> u64 {
+    /// The number of items that have been put in.
+    pub(crate) fn total(&self) -> u64 {
         self.items
     }
 
     /// The number of the item that can be taken next, or of the next one that is put in.
-    pub fn first(&self) -> u64 {
+    pub(crate) fn first(&self) -> u64 {
         self.segments.front().map_or(self.items + 1, Segment::first)
     }
 
-    /// How many bytes of the input stand before what can be taken next.
-    pub fn offset(&self) -> u64 {
+    /// Bytes of the input before what can be taken next.
+    pub(crate) fn offset(&self) -> u64 {
         self.segments.front().map_or(self.bytes, Segment::offset)
     }
 
     /// Takes all that arrived together, where all items are charged the same and need not be told apart.
-    pub fn take_alike(&mut self) -> Option<Items> {
+    pub(crate) fn take_alike(&mut self) -> Option<Items> {
         let charge = self.charger.uniform().filter(|_| !self.singly)?.clone();
         Some(Items { segment: self.segments.pop_front()?, charge })
     }
@@ -178,7 +172,7 @@ impl Intake {
     ///
     /// # Errors
     /// It does not say what it should; [`Intake::pass`] takes it all the same.
-    pub fn look(&mut self) -> Option<Result<(), SourceError>> {
+    pub(crate) fn look(&mut self) -> Option<Result<(), SourceError>> {
         while self.front.is_none() {
             let segment = self.segments.front()?;
             let length = self.delimiter.first(segment.bytes());
@@ -200,18 +194,18 @@ impl Intake {
     }
 
     /// The charge of the item in front, which has been looked at.
-    pub fn draft(&self) -> &Draft {
+    pub(crate) fn draft(&self) -> &Draft {
         &self.draft
     }
 
     /// The item in front, which has been looked at, without its delimiter.
-    pub fn record(&self) -> &[u8] {
+    pub(crate) fn record(&self) -> &[u8] {
         let (Some(segment), Some(length)) = (self.segments.front(), self.front) else { return &[] };
         trim(self.filter.cleaning, self.delimiter.trim(&segment.bytes()[..length]))
     }
 
     /// Takes the item in front, which has been looked at, as it lies in its buffer.
-    pub fn pass(&mut self) -> Option<Segment> {
+    pub(crate) fn pass(&mut self) -> Option<Segment> {
         let length = self.front.take()?;
         let segment = self.segments.front_mut()?;
         if segment.items() == 1 {
@@ -221,7 +215,7 @@ impl Intake {
     }
 
     /// Takes the item in front, which has been looked at, in memory of its own and with its charge.
-    pub fn take(&mut self) -> Option<Items> {
+    pub(crate) fn take(&mut self) -> Option<Items> {
         let segment = self.pass()?;
         let segment = if self.filter.cleaning.trim { self.trimmed(&segment) } else { segment.detached() };
         if let Some(charge) = self.charger.uniform() {
@@ -241,7 +235,7 @@ impl Intake {
     }
 
     /// Items that were taken before, each with its charge, though the limits may not admit it any more.
-    pub fn recharge(&self, mut segment: Segment) -> Vec<Items> {
+    pub(crate) fn recharge(&self, mut segment: Segment) -> Vec<Items> {
         if let Some(charge) = self.charger.uniform().filter(|_| !self.singly) {
             return vec![Items { segment, charge: charge.clone() }];
         }
@@ -260,7 +254,7 @@ impl Intake {
     }
 }
 
-/// Whether there is nothing but white space, as C has it: also vertical tabs.
+/// White space is as C has it: also vertical tabs.
 pub(crate) fn is_blank(record: &[u8]) -> bool {
     record.iter().all(|&byte| byte.is_ascii_whitespace() || byte == b'\x0b')
 }

@@ -15,14 +15,14 @@ pub struct Segment {
     attempt: RetryState,
 }
 
-/// How often something has been sent, and what follows from that for the next time.
+/// The attempts at something, and what follows from them for the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct RetryState {
-    /// How often it will have been sent, the next time included.
+    /// The next attempt, counted from 1.
     number: u64,
     /// The number of the first item that it was sent together with; 0 if it was not.
     batch: u64,
-    /// When it may be sent again.
+    /// The earliest instant of the next attempt.
     not_before: Time,
 }
 
@@ -41,7 +41,7 @@ impl Segment {
         self.block.bytes()
     }
 
-    /// How many items there are.
+    /// The number of items, at least 1.
     pub fn items(&self) -> u64 {
         self.block.records()
     }
@@ -51,27 +51,27 @@ impl Segment {
         self.first
     }
 
-    /// How many bytes of the input stand before it.
-    pub fn offset(&self) -> u64 {
+    /// Bytes of the input before the first one.
+    pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// When they arrived.
+    /// The instant at which the last byte of their block had been read.
     pub fn arrival(&self) -> Time {
         self.block.arrival()
     }
 
-    /// How often they will have been sent, the next time included.
+    /// The number of their next attempt, counted from 1.
     pub fn attempt(&self) -> u64 {
         self.attempt.number
     }
 
-    /// When they may be sent: at once, unless they are backing off.
-    pub fn not_before(&self) -> Time {
+    /// The earliest instant of their next attempt: zero, unless they are backing off.
+    pub(crate) fn not_before(&self) -> Time {
         self.attempt.not_before
     }
 
-    /// Whether they may be in one batch. What was sent together stays together, apart from all else.
+    /// They may be in one batch: what was sent together stays together, apart from all else.
     pub(crate) fn was_sent_with(&self, other: &Segment) -> bool {
         (self.attempt.number, self.attempt.batch) == (other.attempt.number, other.attempt.batch)
     }
@@ -114,19 +114,17 @@ impl Segment {
 }
 
 /// Some segments: nearly always one.
-pub type Segments = SmallVec<[Segment; 1]>;
+pub(crate) type Segments = SmallVec<[Segment; 1]>;
 
 /// Items that are charged the same, as they wait.
 #[derive(Clone, Debug)]
-pub struct Items {
-    /// The items.
-    pub segment: Segment,
-    /// What each of them is charged.
-    pub charge: Charge,
+pub(crate) struct Items {
+    pub(crate) segment: Segment,
+    /// Of each of them.
+    pub(crate) charge: Charge,
 }
 
 impl Items {
-    /// Whether they may be in one batch.
     pub(crate) fn may_join(&self, other: &Items) -> bool {
         self.charge.keys == other.charge.keys && self.segment.was_sent_with(&other.segment)
     }
@@ -138,7 +136,7 @@ pub struct Batch {
     segments: Vec<Segment>,
     items: u64,
     bytes: usize,
-    /// How many items each release carries, unless each carries one.
+    /// The number of items that each release carries; empty if each carries one.
     sizes: Vec<u64>,
 }
 
@@ -166,8 +164,7 @@ impl Batch {
         (self.items, self.bytes) = (0, 0);
     }
 
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.items == 0
     }
 
@@ -176,12 +173,12 @@ impl Batch {
         &self.segments
     }
 
-    /// How many items there are.
+    /// The number of items in all releases.
     pub fn items(&self) -> u64 {
         self.items
     }
 
-    /// How many bytes they are, with delimiters.
+    /// The length of all items, with delimiters.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -191,18 +188,18 @@ impl Batch {
         self.segments.first().map_or(0, Segment::first)
     }
 
-    /// How often the first item has been sent, this time included.
+    /// The number of this attempt at the first item, counted from 1.
     pub fn attempt(&self) -> u64 {
         self.segments.first().map_or(1, Segment::attempt)
     }
 
-    /// How many items each release carries.
+    /// The number of items that each release carries.
     pub fn sizes(&self) -> impl Iterator<Item = u64> {
         let singles = if self.sizes.is_empty() { self.items } else { 0 };
         self.sizes.iter().copied().chain((0..singles).map(|_| 1))
     }
 
-    /// How many releases have begun once the first `items` have left.
+    /// The number of releases that have begun once the first `items` items have left.
     pub(crate) fn releases_of(&self, items: u64) -> u64 {
         if self.sizes.is_empty() {
             return items;
@@ -215,7 +212,7 @@ impl Batch {
         begins.count() as u64
     }
 
-    /// How many whole items are in the first `length` bytes.
+    /// The number of whole items in the first `length` bytes.
     pub fn items_in(&self, mut length: usize, delimiter: &Delimiter) -> u64 {
         let mut items = 0;
         for segment in &self.segments {
@@ -255,7 +252,7 @@ impl Batch {
     }
 
     /// Each item with its number and its delimiter.
-    pub fn numbered<'a>(&'a self, delimiter: &'a Delimiter) -> impl Iterator<Item = (u64, &'a [u8])> {
+    pub(crate) fn numbered<'a>(&'a self, delimiter: &'a Delimiter) -> impl Iterator<Item = (u64, &'a [u8])> {
         let records =
             |segment: &'a Segment| (segment.first()..).zip(delimiter.split_inclusive(segment.bytes()));
         self.segments.iter().flat_map(records)

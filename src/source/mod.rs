@@ -1,4 +1,4 @@
-//! From bytes to blocks of records.
+//! From bytes to blocks of records, and to items with their costs and keys.
 
 mod bad_item;
 mod block;
@@ -25,16 +25,17 @@ pub use block::Block;
 pub use capacity::{ArgumentError, Capacity, CommandLine};
 pub use charger::Charger;
 pub use delimiter::Delimiter;
-pub use fields::Fields;
-pub(crate) use intake::is_blank;
-pub use intake::{Done, Intake};
-pub use items::{Batch, Items, Segment, Segments};
+pub(crate) use fields::Fields;
+pub use intake::Done;
+pub(crate) use intake::{Intake, is_blank};
+pub use items::{Batch, Segment};
+pub(crate) use items::{Items, Segments};
 pub use reader::Reader;
 pub use select::Extractor;
 pub(crate) use stamp::{Fault, Stamps};
-pub use together::Together;
+pub(crate) use together::Together;
 
-/// Why there is no more input, though its end was not reached.
+/// Errors for which there is no more input, though its end was not reached.
 #[derive(Debug)]
 pub enum SourceError {
     /// It cannot be read.
@@ -43,16 +44,16 @@ pub enum SourceError {
     TooLong {
         /// Its number, counted from 1.
         record: u64,
-        /// Where it begins: bytes from the start of the input.
+        /// Its start: bytes from the start of the input.
         offset: u64,
-        /// What is allowed, in bytes.
+        /// The longest that is allowed, in bytes.
         max: usize,
     },
     /// A record does not say what it should: when it arrived, or what it costs.
     Item {
         /// Its number, counted from 1.
         record: u64,
-        /// What is wrong with it.
+        /// In words, with an excerpt of the item.
         why: String,
     },
 }

@@ -1,17 +1,17 @@
-//! Cutting a stream of bytes into blocks of whole records.
+//! A stream of bytes, cut into blocks of whole records.
 
 use std::io::{self, Read};
 
 use super::block::{Buffer, Pool};
 use super::{Block, Delimiter, SourceError};
 
-/// How much is asked of one `read`.
+/// The most bytes asked of one `read`, unless a record is longer.
 const CHUNK: usize = 128 << 10;
 
 /// Reads blocks of whole records, each as soon as its last byte is there.
 ///
-/// What follows the last delimiter of a block is carried over to the next, so memory is bounded by the
-/// longest record allowed.
+/// Bytes after the last delimiter of a block are carried over to the next, so memory is bounded by the longest record
+/// allowed.
 pub struct Reader<R> {
     input: R,
     delimiter: Delimiter,
@@ -19,12 +19,12 @@ pub struct Reader<R> {
     /// The start of a record whose end has not been read: the first `filled` bytes.
     buffer: Vec<u8>,
     filled: usize,
-    /// How much of it has been searched for a delimiter in vain.
+    /// The first bytes of it, which were searched for a delimiter in vain.
     searched: usize,
     /// Records and bytes handed out so far.
     records: u64,
     offset: u64,
-    /// What stands after the block that was handed out last.
+    /// The error that follows the block that was handed out last.
     failed: Option<SourceError>,
     ended: bool,
     /// There is something that was read ahead.
@@ -65,18 +65,17 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What it reads from.
-    pub fn input(&self) -> &R {
+    pub(crate) fn input(&self) -> &R {
         &self.input
     }
 
-    /// Whether all has been handed out.
-    pub fn is_over(&self) -> bool {
+    /// All has been handed out.
+    pub(crate) fn is_over(&self) -> bool {
         self.ended && self.filled == 0 && self.failed.is_none()
     }
 
-    /// Whether what comes next depends on what is still to be read.
-    pub fn is_waiting(&self) -> bool {
+    /// The next block depends on what is still to be read.
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.ended && !self.has_unseen && self.failed.is_none()
     }
 
@@ -84,7 +83,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// The input cannot be read.
-    pub fn is_empty(&mut self) -> Result<bool, SourceError> {
+    pub(crate) fn is_empty(&mut self) -> Result<bool, SourceError> {
         self.fill().map_err(SourceError::Read)?;
         self.has_unseen = self.filled > 0;
         Ok(self.is_over())
@@ -94,7 +93,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// Nothing more can be read, or be made sense of.
-    pub fn read_once(&mut self) -> Result<Option<Block>, SourceError> {
+    pub(crate) fn read_once(&mut self) -> Result<Option<Block>, SourceError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -116,7 +115,7 @@ impl<R: Read> Reader<R> {
 
     /// Reads more, after making room for it. The end is asked for once: a terminal would go on after it.
     ///
-    /// What was read ahead counts as read now.
+    /// Bytes that were read ahead count as read now.
     fn fill(&mut self) -> io::Result<()> {
         if self.ended || std::mem::take(&mut self.has_unseen) {
             return Ok(());

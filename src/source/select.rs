@@ -30,7 +30,7 @@ enum SelectorKind {
 }
 
 impl Extractor {
-    /// What `selector` selects, where `separator` stands between fields.
+    /// `separator` stands between fields; without it, runs of blanks do.
     ///
     /// # Panics
     /// If the selector holds a regular expression that was not checked when it was parsed.
@@ -52,8 +52,8 @@ impl Extractor {
         })
     }
 
-    /// The selected part of a record, or `None` if it has none. `length` is that of the record with its
-    /// delimiter, which `record` is without.
+    /// The selected part of a record, or `None` if it has none. `length` is that of the record with its delimiter,
+    /// which `record` is without.
     pub fn select<'a>(&self, record: &'a [u8], length: usize) -> Option<Cow<'a, [u8]>> {
         self.part(record, length).into_text()
     }

@@ -1,4 +1,4 @@
-//! What records are charged that are released together.
+//! The charges of records that are released together.
 
 use std::collections::HashMap;
 
@@ -9,15 +9,15 @@ use crate::charge::{Draft, Key};
 /// The charges of one release: of limits with a cost of their own the sum, of others one; of limits with keys that for
 /// each key.
 #[derive(Default)]
-pub struct Together {
+pub(crate) struct Together {
     charges: Vec<Draft>,
-    /// Which of them is for a limit and a key, unless it is the first.
+    /// The index of the charge for a limit and a key, unless it is the first.
     places: HashMap<(usize, Key), usize>,
 }
 
 impl Together {
     /// Adds a record that `charger` has charged.
-    pub fn add(&mut self, charger: &Charger, mut record: Draft) {
+    pub(crate) fn add(&mut self, charger: &Charger, mut record: Draft) {
         let Some(first) = self.charges.first() else { return self.charges.push(record) };
         let has_same_keys = first.keys == record.keys;
         for (limit, sharing) in charger.sharing().enumerate() {
@@ -32,7 +32,7 @@ impl Together {
         }
     }
 
-    /// Which of the charges a limit makes of a record: the next one, if there is none yet.
+    /// The index of the charge that a limit adds a record to: the next one, if there is none yet.
     fn place(&mut self, limit: usize, sharing: &Sharing, record: &Draft) -> usize {
         let key = sharing.key.map(|key| &record.keys[key]).filter(|_| record.costs[limit] > 0);
         match key {
@@ -44,7 +44,7 @@ impl Together {
     }
 
     /// The charges: one, if all keys are the same.
-    pub fn charges(self) -> Vec<Draft> {
+    pub(crate) fn charges(self) -> Vec<Draft> {
         self.charges
     }
 }

@@ -81,7 +81,9 @@ pub use crate::gate::{Answer, Order, Overruns, Slot, Turn};
 mod file;
 mod hold;
 pub mod ledger;
-mod memory;
+#[cfg(test)]
+#[path = "../../tests/it/memory_store.rs"]
+mod memory_store;
 mod open;
 mod place;
 mod policy;
@@ -94,7 +96,6 @@ mod status;
 #[cfg(feature = "sqlite")]
 pub use file::FileStore;
 pub use hold::Hold;
-pub use memory::{MemoryLog, MemoryStore};
 pub use open::{hold, open, reset, status};
 pub use place::{names, place};
 pub use policy::{Policy, Quota};

@@ -50,7 +50,7 @@ impl Civil {
         }
     }
 
-    /// How long it is at most, in nanoseconds, unless the zone changes its clocks.
+    /// The most nanoseconds that it lasts, unless the zone changes its clocks.
     pub fn longest(self) -> u64 {
         match self {
             Civil::Part(nanos) => nanos,

@@ -23,7 +23,7 @@ const MIDNIGHT: u32 = 24 * 60;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Week {
     spans: Vec<Span>,
-    /// What they cover: nanoseconds from Monday 00:00 on, in order, none touching the next.
+    /// In nanoseconds from Monday 00:00 on, in order, none touching the next.
     covered: Vec<(i128, i128)>,
 }
 
@@ -50,17 +50,17 @@ impl Week {
         Week { spans, covered }
     }
 
-    /// All of it.
+    /// Every instant of the week.
     pub fn all() -> Self {
         Week::new(vec![Span { days: None, times: None }])
     }
 
-    /// Whether it leaves nothing out.
+    /// Nothing is left out.
     pub fn is_all(&self) -> bool {
         self.covered == [(0, WEEK)]
     }
 
-    /// Whether it covers what clocks show, and for how many nanoseconds that remains so at least.
+    /// Reports whether it covers the time `shown` by clocks, and the nanoseconds for which that remains so at least.
     fn covers(&self, shown: i128) -> (bool, i128) {
         // 1970 began on a Thursday.
         let at = (shown + 3 * DAY).rem_euclid(WEEK);
@@ -168,14 +168,14 @@ impl fmt::Display for Span {
 /// Hours of the week as the clocks of a zone show them. Instants are nanoseconds since 1970.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hours {
-    /// Which.
+    /// As the clocks of `zone` show them.
     pub week: Week,
-    /// Whose clocks.
+    /// The zone of these clocks.
     pub zone: Zone,
 }
 
 impl Hours {
-    /// Whether clocks show a time in them.
+    /// Reports whether clocks show a time in them.
     pub fn contain(&self, at: i128) -> bool {
         self.week.covers(at + self.zone.stretch(at).0).0
     }

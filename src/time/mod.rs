@@ -44,10 +44,10 @@ impl Time {
     }
 }
 
-/// What the clock on the wall shows at the instants of a run: its time line laid on the calendar.
+/// The clock on the wall: the time line of a run, laid on the calendar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wall {
-    /// What it shows at the run's origin, in nanoseconds since 1970.
+    /// The time that it shows at the run's origin, in nanoseconds since 1970.
     origin: i128,
 }
 
@@ -55,7 +55,7 @@ impl Wall {
     /// It shows the instants of the run.
     pub const EPOCH: Wall = Wall { origin: 0 };
 
-    /// When the clock is off by more than this, it has been set. On Linux, both clocks run at the same speed.
+    /// A clock that is off by more nanoseconds than this has been set. On Linux, both clocks run at the same speed.
     const SET: u128 = 100_000;
 
     /// The clock that shows `shown`, an instant since 1970, when it is `now` in the run.
@@ -72,7 +72,7 @@ impl Wall {
         }
     }
 
-    /// What it shows at an instant of the run, since 1970; at most what a [`Time`] can hold.
+    /// The time that it shows at an instant of the run, since 1970; at most what a [`Time`] can hold.
     pub fn shows(self, at: Time) -> Time {
         Time(u64::try_from(self.nanos(at).max(0)).unwrap_or(u64::MAX))
     }
@@ -82,13 +82,13 @@ impl Wall {
         self.origin + i128::from(at.0)
     }
 
-    /// The instant of the run at which it shows this; nothing past the end of its time line.
+    /// The first instant of the run at which it shows this; `None` past the end of its time line.
     pub fn when(self, nanos: i128) -> Option<Time> {
         u64::try_from((nanos - self.origin).max(0)).ok().map(Time)
     }
 }
 
-/// What the clock on the wall shows now, since 1970.
+/// The time that the clock on the wall shows now, since 1970.
 pub fn shown() -> Time {
     let shown = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time(u64::try_from(shown.as_nanos()).unwrap_or(u64::MAX))

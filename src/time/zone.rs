@@ -1,4 +1,4 @@
-//! Zones, and when their clocks show what.
+//! Zones, and the time that their clocks show.
 //!
 //! Instants are nanoseconds since 1970, as a signed number: the day that holds the first of them begins before it.
 
@@ -62,7 +62,7 @@ impl Zone {
         }))
     }
 
-    /// By how many nanoseconds clocks are ahead of UTC from `at` on, and until when.
+    /// The nanoseconds by which clocks are ahead of UTC from `at` on, and the instant until which they are.
     pub(super) fn stretch(self, at: i128) -> (i128, i128) {
         let at = timestamp(at);
         let offset = self.0.rules.to_offset(at);
@@ -90,7 +90,7 @@ impl Zone {
     }
 }
 
-/// What stands for the zone of the system, if that has no name.
+/// The name of the zone of the system, if that has none.
 const LOCAL: &str = "local";
 
 /// The calendar goes on far beyond what a [`Time`](super::Time) can hold.

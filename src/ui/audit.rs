@@ -1,4 +1,4 @@
-//! What an audit has found: each release that was too early, and the numbers of each limit.
+//! The findings of an audit: each release that was too early, and the numbers of each limit.
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
@@ -14,13 +14,13 @@ use crate::time::{SECOND, Time};
 /// The number of keys that are named, at most.
 const MOST_KEYS: usize = 5;
 
-/// What the records that are judged look like.
+/// The form of the records that are judged.
 #[derive(Clone, Copy, Default)]
-pub struct Form {
+pub(crate) struct Form {
     /// Stamps are dates and times, not numbers.
-    pub is_calendar: bool,
+    pub(crate) is_calendar: bool,
     /// Some records are of several items, so what is judged are releases.
-    pub has_batches: bool,
+    pub(crate) has_batches: bool,
 }
 
 impl Form {
@@ -29,23 +29,23 @@ impl Form {
     }
 }
 
-/// Writes what is found.
-pub struct AuditReport<W: Write> {
+/// Writes the findings.
+pub(crate) struct AuditReport<W: Write> {
     out: BufWriter<W>,
     is_quiet: bool,
 }
 
 impl<W: Write> AuditReport<W> {
     /// Writes to `out`, unless quiet.
-    pub fn new(level: Report, out: W) -> Self {
+    pub(crate) fn new(level: Report, out: W) -> Self {
         AuditReport { out: BufWriter::with_capacity(64 << 10, out), is_quiet: level == Report::Quiet }
     }
 
-    /// Tells what has not been told yet.
+    /// Writes what is still buffered.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
@@ -53,7 +53,7 @@ impl<W: Write> AuditReport<W> {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn violation(&mut self, violation: &Violation, form: Form) -> io::Result<()> {
+    pub(crate) fn violation(&mut self, violation: &Violation, form: Form) -> io::Result<()> {
         if self.is_quiet {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl<W: Write> AuditReport<W> {
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn summary(&mut self, audit: &Audit, form: Form) -> io::Result<()> {
+    pub(crate) fn summary(&mut self, audit: &Audit, form: Form) -> io::Result<()> {
         if !self.is_quiet {
             audit.limits().iter().try_for_each(|limit| self.limit(limit, form))?;
         }
@@ -125,7 +125,7 @@ impl<W: Write> AuditReport<W> {
 }
 
 /// The numbers as one JSON object. Instants are text, since numbers would lose digits.
-pub fn json(audit: &Audit, exit: Exit) -> Value {
+pub(crate) fn json(audit: &Audit, exit: Exit) -> Value {
     json!({
         "read": audit.releases(),
         "too_early": audit.too_early(),

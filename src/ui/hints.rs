@@ -1,6 +1,4 @@
-//! What a person may wonder about: why nothing happens, how long it takes, how to go on.
-
-use nix::sys::signal::Signal;
+//! Hints for a person: why nothing happens, how long it takes, how to go on.
 
 use super::line::reason;
 use super::stats::items;
@@ -13,9 +11,9 @@ use crate::time::{SECOND, Time, Wall};
 /// A wait as long as this is explained.
 const LONG: u64 = 5 * SECOND;
 
-/// How a run that was interrupted goes on.
+/// The log of commands, by which an interrupted run goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LogUse {
+pub(crate) enum LogUse {
     /// It keeps a log.
     Kept,
     /// It goes on with the log of another.
@@ -23,43 +21,37 @@ pub enum LogUse {
 }
 
 impl LogUse {
-    /// What the log of a command is for, if there is one.
-    pub fn of(run: &Run) -> Option<LogUse> {
+    /// `None` if no log is kept.
+    pub(crate) fn of(run: &Run) -> Option<LogUse> {
         let log = if run.resume.is_some() { LogUse::Resumed } else { LogUse::Kept };
         run.log.as_ref().map(|_| log)
     }
 }
 
-/// Whether a wait until `next`, or until something changes, is worth an explanation.
-pub fn is_long(now: Time, next: Option<Time>) -> bool {
+/// Reports whether a wait until `next`, or until something changes, is worth an explanation.
+pub(crate) fn is_long(now: Time, next: Option<Time>) -> bool {
     next.is_none_or(|next| next.since(now) > LONG)
 }
 
-/// Why nothing is released before `next`, if that is worth telling.
+/// The reason why nothing is released before `next`; `None` if it is not worth telling.
 pub(super) fn explanation(
     wall: Wall,
     now: Time,
     next: Option<Time>,
     wait_reason: &WaitReason,
 ) -> Option<String> {
-    let text = match (wait_reason, next) {
+    let (reason, until) = (reason(wait_reason), next.map(|next| clock_at(wall, now, next)));
+    let text = match (wait_reason, until) {
         (WaitReason::Input | WaitReason::Command, _) => return None,
-        (WaitReason::Pause(_), _) => {
-            format!("paused by the limit {} until it changes", reason(wait_reason))
-        }
-        (WaitReason::Limit(_), Some(next)) => {
-            let until = clock_at(wall, now, next);
-            format!("waiting until {until} for the limit {}", reason(wait_reason))
-        }
-        (_, Some(next)) => {
-            format!("waiting until {}: {}", clock_at(wall, now, next), reason(wait_reason))
-        }
+        (WaitReason::Pause(_), _) => format!("paused by the limit {reason} until it changes"),
+        (WaitReason::Limit(_), Some(until)) => format!("waiting until {until} for the limit {reason}"),
+        (_, Some(until)) => format!("waiting until {until}: {reason}"),
         (_, None) => return None,
     };
     Some(format!("{text} (--progress shows more)"))
 }
 
-/// What a dry run would have done, in words, and when, if that can be told. The table on stdout is for programs.
+/// A dry run in words, with its end if `wall` tells that. The table on stdout is for programs.
 pub(super) fn plan(stats: &Stats, wall: Option<Wall>) -> String {
     let nanos = stats.times.last.since(stats.times.started);
     let wall = wall.filter(|_| stats.released > 0);
@@ -72,12 +64,9 @@ pub(super) fn plan(stats: &Stats, wall: Option<Wall>) -> String {
     format!("{}, {}{ends}{refused}", items(stats.released), words(nanos))
 }
 
-/// How to go on, or that there is nothing left to do.
+/// The way to go on, or that there is nothing left to do.
 pub(super) fn next_step(log: Option<LogUse>, exit: Exit, stats: &Stats) -> Option<String> {
-    let is_interrupted = match exit {
-        Exit::Signal(signal) => signal != Signal::SIGPIPE as i32,
-        exit => exit == Exit::Refused,
-    };
+    let is_interrupted = matches!(exit, Exit::Signal(_) | Exit::Refused) && exit != Exit::READER_GONE;
     match log? {
         LogUse::Kept if is_interrupted => Some("to go on, run the same command with --resume".to_owned()),
         LogUse::Resumed if is_interrupted => Some("to go on, run the same command again".to_owned()),

@@ -7,17 +7,12 @@ use crate::printable::escaped;
 use crate::schedule::{Forecast, Precision, Stats, WaitReason};
 use crate::time::{SECOND, Time, Wall};
 
-/// How far a run has come.
 #[derive(Clone, Debug)]
-pub struct Progress {
-    /// What has been done.
-    pub stats: Stats,
-    /// How many commands are running.
-    pub running: u64,
-    /// What is still to come.
-    pub forecast: Forecast,
-    /// The clock that tells when it will.
-    pub wall: Wall,
+pub(crate) struct Progress {
+    pub(crate) stats: Stats,
+    pub(crate) running: u64,
+    pub(crate) forecast: Forecast,
+    pub(crate) wall: Wall,
 }
 
 /// The pace is that of the items that left within this number of nanoseconds.
@@ -88,7 +83,7 @@ fn done(progress: &Progress, has_percent: bool) -> String {
     format!("{done} of {about}{}{percent}", total.items)
 }
 
-/// When the next release is, and what it waits for.
+/// The next release, and what it waits for.
 fn wait(forecast: &Forecast, wall: Wall, now: Time, has_reason: bool) -> Option<String> {
     let reason = match &forecast.wait_reason {
         WaitReason::Pause(rate) => return Some(format!("paused by {}", short(rate))),
@@ -108,13 +103,13 @@ fn wait(forecast: &Forecast, wall: Wall, now: Time, has_reason: bool) -> Option<
     Some(if has_reason { format!("next in {left}: {reason}") } else { format!("next in {left}") })
 }
 
-/// Whether a limit is asked no longer from this instant on.
+/// A limit is asked no longer from this instant on.
 fn is_end_of_hours(rate: &Rate, wall: Wall, at: Time) -> bool {
     let is_asked = |nanos| rate.during().is_some_and(|hours| hours.contain(nanos));
     is_asked(wall.nanos(at) - 1) && !is_asked(wall.nanos(at))
 }
 
-/// What a release waits for, in a word or two.
+/// In a word or two.
 pub(super) fn reason(wait_reason: &WaitReason) -> String {
     match wait_reason {
         WaitReason::Limit(rate) | WaitReason::Pause(rate) => short(rate),
@@ -129,7 +124,7 @@ pub(super) fn reason(wait_reason: &WaitReason) -> String {
     }
 }
 
-/// When all is released. Commands that are slower than the limits go on as of late.
+/// The end of the run. Commands that are slower than the limits are taken to go on as of late.
 fn end(progress: &Progress, recent: Recent, now: Time) -> Option<String> {
     let Forecast { wait_reason, ends, left, .. } = &progress.forecast;
     let (mut at, mut precision) = ends.filter(|_| *left > 0)?;

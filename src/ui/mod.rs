@@ -1,15 +1,15 @@
-//! What a person sees: messages, progress and statistics.
+//! Messages, progress and statistics for a person.
 
-pub mod audit;
-pub mod hints;
+pub(crate) mod audit;
+pub(crate) mod hints;
 mod line;
 mod notice;
-pub mod plot;
-pub mod progress;
-pub mod prometheus;
+pub(crate) mod plot;
+pub(crate) mod progress;
+pub(crate) mod prometheus;
 pub mod report;
-pub mod state;
-pub mod stats;
+pub(crate) mod state;
+pub(crate) mod stats;
 pub mod stderr;
 mod terminal;
 mod wall;

@@ -1,4 +1,4 @@
-//! What the scheduler has to tell, in words.
+//! The scheduler's notices, in words.
 
 use super::report::Reporter;
 use super::stats::items;
@@ -10,8 +10,8 @@ use crate::schedule::{Failed, Failure, HoldBegun, Notice};
 use crate::time::{SECOND, Time, Wall};
 
 impl Reporter {
-    /// Tells what the scheduler has to tell `now`, by the clock on the `wall`.
-    pub fn tell(&self, notice: &Notice, wall: Wall, now: Time) {
+    /// Tells a notice; instants in it, which are counted like `now`, are shown by `wall`.
+    pub(crate) fn tell(&self, notice: &Notice, wall: Wall, now: Time) {
         match notice {
             Notice::Failed(failed) => self.failed(failed),
             Notice::FailedSoFar(failed) => {

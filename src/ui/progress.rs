@@ -3,11 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-pub use super::line::Progress;
+pub(crate) use super::line::Progress;
 use super::line::{Recent, cut, line};
 use super::{stderr, terminal};
 use crate::config::When;
-use crate::schedule::Total;
 use crate::time::{SECOND, Time};
 
 /// To the start of the line, which is emptied, and all below it: in a window that has become narrower, it goes on
@@ -17,35 +16,33 @@ const CLEAR: &str = "\r\x1b[2K\x1b[J";
 /// Has the terminal cut off what does not fit into the line, should it have become narrower, and no longer do so.
 const CUT: [&str; 2] = ["\x1b[?7l", "\x1b[?7h"];
 
-/// When it is shown first, in nanoseconds from the start of the run: what is over by then needs none.
+/// Nanoseconds from the start of the run until it is shown first: what is over by then needs none.
 const FIRST: u64 = SECOND / 4;
 
-/// How often it is shown. It must not keep an idle process awake.
+/// Nanoseconds from one redraw to the next. It must not keep an idle process awake.
 const EVERY: u64 = SECOND;
 
 /// The number of the last redraws that the rate is taken over.
 const RECENT: usize = 60;
 
 /// Shows progress: one line that changes on a terminal, otherwise lines.
-pub struct Display {
+pub(crate) struct Display {
     can_redraw: bool,
-    /// What is on the screen.
+    /// The line on the screen.
     shown: RefCell<Option<String>>,
-    /// What was there before items were written.
+    /// The line that was there before items were written.
     hidden: RefCell<Option<String>>,
     /// Items have been written, and the last line has not ended.
     is_in_line: Cell<bool>,
-    /// Tells how many items the input has, if that is known.
-    total: Box<dyn Fn() -> Option<Total>>,
     redraw_at: Cell<Time>,
     is_first: Cell<bool>,
-    /// How much had been released after how long, whenever it was shown.
+    /// The totals at each of the last redraws, the newest last.
     history: RefCell<VecDeque<Recent>>,
 }
 
 impl Display {
-    /// What is wanted, as far as stderr can show it. `total` tells how many items there are, once that is known.
-    pub fn new(when: When, total: impl Fn() -> Option<Total> + 'static) -> Option<Self> {
+    /// `None` if stderr cannot show it as wanted.
+    pub(crate) fn new(when: When) -> Option<Self> {
         let can_redraw = terminal::can_redraw();
         if when == When::Auto && !can_redraw {
             return None;
@@ -55,30 +52,23 @@ impl Display {
             shown: RefCell::new(None),
             hidden: RefCell::new(None),
             is_in_line: Cell::new(false),
-            total: Box::new(total),
             redraw_at: Cell::new(Time::ZERO),
             is_first: Cell::new(true),
             history: RefCell::new(VecDeque::from([Recent { items: 0, nanos: 0 }])),
         })
     }
 
-    /// When it is to be shown again.
-    pub fn redraw_at(&self) -> Time {
+    pub(crate) fn redraw_at(&self) -> Time {
         self.redraw_at.get()
     }
 
-    /// How many items the input has, if that is known.
-    pub fn total(&self) -> Option<Total> {
-        (self.total)()
-    }
-
     /// Has it shown as soon as may be.
-    pub fn invalidate(&self) {
+    pub(crate) fn invalidate(&self) {
         self.redraw_at.set(Time::ZERO);
     }
 
     /// Shows it, if it is time. `print` takes a line if it cannot be drawn.
-    pub fn redraw(&self, now: Time, progress: &Progress, print: impl FnOnce(&str)) {
+    pub(crate) fn redraw(&self, now: Time, progress: &Progress, print: impl FnOnce(&str)) {
         if self.redraw_at() > now {
             return;
         }
@@ -95,7 +85,7 @@ impl Display {
         }
     }
 
-    /// How much was released of late.
+    /// The difference from the oldest totals that are kept to `latest`, which are added.
     fn recent(&self, latest: Recent) -> Recent {
         let mut history = self.history.borrow_mut();
         history.push_back(latest);
@@ -105,7 +95,7 @@ impl Display {
     }
 
     /// Takes the line off the screen while something else is printed.
-    pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+    pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         let Some(line) = self.shown.take() else { return print() };
         clear();
         let result = print();
@@ -114,7 +104,7 @@ impl Display {
     }
 
     /// Takes the line off the screen, where items are about to be written; `ends_line` if they end lines.
-    pub fn hide(&self, ends_line: bool) {
+    pub(crate) fn hide(&self, ends_line: bool) {
         if let Some(line) = self.shown.take() {
             clear();
             self.hidden.replace(Some(line));
@@ -122,18 +112,17 @@ impl Display {
         self.is_in_line.set(self.can_redraw && !ends_line);
     }
 
-    /// Whether it was taken off the screen for items.
-    pub fn is_hidden(&self) -> bool {
+    pub(crate) fn is_hidden(&self) -> bool {
         self.hidden.borrow().is_some()
     }
 
     /// Shows it again.
-    pub fn unhide(&self) {
+    pub(crate) fn unhide(&self) {
         self.hidden.take().into_iter().for_each(|line| self.draw(&line));
     }
 
     /// Takes it off the screen for good.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         if self.shown.take().is_some() {
             clear();
         }
@@ -155,7 +144,7 @@ impl Display {
     }
 }
 
-/// How many columns there are: the last one stays empty, or the cursor would be on the next line.
+/// The last column of the terminal stays empty, or the cursor would be on the next line.
 fn room() -> usize {
     terminal::width().saturating_sub(1)
 }
@@ -172,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_late() {
-        let display = Display::new(When::Always, || None).unwrap();
+        let display = Display::new(When::Always).unwrap();
         for second in 1..=100 {
             let recent = display.recent(Recent { items: second * second, nanos: second * SECOND });
             let first = second.saturating_sub(60);

@@ -10,25 +10,25 @@ use crate::rule::Verdict;
 use crate::schedule::{LimitMetrics, LimitStats, Metrics, Now, Stats};
 use crate::time::{SECOND, Time, Wall};
 
-/// What a limit is unless it says so.
+/// The algorithm of a limit that names none.
 const DEFAULT: &str = ",algo=sliding";
 
 /// All numbers. `run` tells the run from others on the same machine; `exit` is given once it is over.
-pub fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) -> String {
-    let mut page = Exposition::default();
+pub(crate) fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) -> String {
+    let mut page = String::new();
     let run = label("run", run);
     of_run(&mut page, &run, metrics, wall, exit);
     let limits: Vec<_> = labels(&run, &metrics.limits).into_iter().zip(&metrics.limits).collect();
     counters(&mut page, &limits);
     gauges(&mut page, &limits, wall);
-    page.text
+    page
 }
 
-fn of_run(page: &mut Exposition, run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) {
+fn of_run(page: &mut String, run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) {
     let Metrics { stats, running, next, .. } = metrics;
     let Stats { times, read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
     let mut counter = |name, help, value: &dyn Display| {
-        page.family(name, MetricType::Counter, help, [(run, value)]);
+        family(page, name, "counter", help, [(run, value)]);
     };
     counter("throttle_read_total", "Items read.", &read);
     counter("throttle_released_total", "Items released, not counting retries.", &released);
@@ -40,7 +40,7 @@ fn of_run(page: &mut Exposition, run: &str, metrics: &Metrics, wall: Wall, exit:
     let help = "Seconds that items waited although the output could have taken them.";
     counter("throttle_waiting_seconds_total", help, &exact(times.waited));
     let mut gauge = |name, help, value: Option<&dyn Display>| {
-        page.family(name, MetricType::Gauge, help, value.map(|value| (run, value)));
+        family(page, name, "gauge", help, value.map(|value| (run, value)));
     };
     gauge("throttle_waiting_items", "Items read and not yet released.", Some(&stats.left()));
     gauge("throttle_running_commands", "Commands that are running.", Some(running));
@@ -76,10 +76,10 @@ fn name(rate: &Rate) -> String {
 
 type Labelled<'a> = [(String, &'a LimitMetrics)];
 
-fn counters(page: &mut Exposition, limits: &Labelled) {
+fn counters(page: &mut String, limits: &Labelled) {
     let mut counter = |name, help, value: &dyn Fn(&LimitStats) -> String| {
         let samples = limits.iter().map(|(labels, limit)| (labels.as_str(), value(&limit.stats)));
-        page.family(name, MetricType::Counter, help, samples);
+        family(page, name, "counter", help, samples);
     };
     let help = "Releases that the limit was charged for, retries included; a batch is one.";
     counter("throttle_limit_released_total", help, &|limit| limit.charged.releases.to_string());
@@ -98,11 +98,11 @@ fn counters(page: &mut Exposition, limits: &Labelled) {
     counter("throttle_limit_waiting_seconds_total", help, &|limit| exact(limit.waited));
 }
 
-fn gauges(page: &mut Exposition, limits: &Labelled, wall: Wall) {
+fn gauges(page: &mut String, limits: &Labelled, wall: Wall) {
     let mut gauge = |name, help, value: &dyn Fn(&Now) -> Option<String>| {
         let samples =
             limits.iter().filter_map(|(labels, limit)| Some((labels.as_str(), value(&limit.now?)?)));
-        page.family(name, MetricType::Gauge, help, samples);
+        family(page, name, "gauge", help, samples);
     };
     let help = "How much the limit allows at once now; absent for limits by key and shared ones.";
     gauge("throttle_limit_available", help, &|now| match now.standing {
@@ -129,38 +129,21 @@ fn gauges(page: &mut Exposition, limits: &Labelled, wall: Wall) {
     });
 }
 
-#[derive(Clone, Copy)]
-enum MetricType {
-    Counter,
-    Gauge,
-}
-
-#[derive(Default)]
-struct Exposition {
-    text: String,
-}
-
-impl Exposition {
-    /// A metric with its samples, if there are any. Writing to a string cannot fail.
-    fn family<'a, V: Display>(
-        &mut self,
-        name: &str,
-        kind: MetricType,
-        help: &str,
-        samples: impl IntoIterator<Item = (&'a str, V)>,
-    ) {
-        let mut samples = samples.into_iter().peekable();
-        if samples.peek().is_none() {
-            return;
-        }
-        let kind = match kind {
-            MetricType::Counter => "counter",
-            MetricType::Gauge => "gauge",
-        };
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for (labels, value) in samples {
-            let _ = writeln!(self.text, "{name}{{{labels}}} {value}");
-        }
+/// Adds a metric with its samples, if there are any. Writing to a string cannot fail.
+fn family<'a, V: Display>(
+    page: &mut String,
+    name: &str,
+    kind: &str,
+    help: &str,
+    samples: impl IntoIterator<Item = (&'a str, V)>,
+) {
+    let mut samples = samples.into_iter().peekable();
+    if samples.peek().is_none() {
+        return;
+    }
+    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    for (labels, value) in samples {
+        let _ = writeln!(page, "{name}{{{labels}}} {value}");
     }
 }
 

@@ -1,11 +1,8 @@
-//! What is told on stderr: `throttle: what: why`.
+//! Messages on stderr: `throttle: what: why`.
 
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IsTerminal};
-
-use anyhow::Error;
-use nix::sys::signal::Signal;
 
 use super::hints::{self, LogUse};
 use super::progress::{Display, Progress};
@@ -18,29 +15,27 @@ use crate::printable::{escaped, escaped_json};
 use crate::schedule::{Schedule, Stats, Total, WaitReason};
 use crate::store::Reach;
 use crate::time::{Time, Wall};
-
-/// Whether waits are to be explained: someone looks on, and sees nothing else.
-pub(super) fn are_wanted(level: Report) -> bool {
-    level != Report::Quiet && terminal::is_terminal()
-}
+use anyhow::Error;
 
 /// Tells the user what is worth telling, at the level that was asked for.
 pub struct Reporter {
     /// `None` tells nothing at all.
     level: Option<Report>,
     display: Option<Display>,
-    /// Whether items are written where progress is shown, and if so, whether they end lines.
+    /// `None` unless items are written where progress is shown; then, whether they end lines.
     mixing: Option<bool>,
     as_json: bool,
-    /// How many failures were told, or would have been.
+    /// Failures that were told, or would have been.
     failures: Cell<u64>,
+    /// Someone looks on, and is told why nothing happens.
     is_watched: bool,
     /// The next long wait is to be explained.
     explains: Cell<bool>,
-    /// What the log is for, if one is kept.
     log: Option<LogUse>,
-    /// How many items the input has, if that is counted.
-    count: Option<Box<dyn Fn() -> Option<Total>>>,
+    /// The number of items of the input, once they are counted.
+    total: Box<dyn Fn() -> Option<Total>>,
+    /// The items that are left of this number are told at the end.
+    counts_rest: bool,
 }
 
 /// The number of failures that are named. The rest is counted.
@@ -48,8 +43,9 @@ const MOST_FAILURES: u64 = 20;
 
 impl Reporter {
     /// Tells as much as `level` says.
-    pub fn new(level: Report) -> Self {
-        Reporter { level: Some(level), is_watched: are_wanted(level), ..Reporter::silent() }
+    pub(crate) fn new(level: Report) -> Self {
+        let is_watched = level != Report::Quiet && terminal::is_terminal();
+        Reporter { level: Some(level), is_watched, ..Reporter::silent() }
     }
 
     /// Tells nothing at all, not even errors.
@@ -63,80 +59,85 @@ impl Reporter {
             is_watched: false,
             explains: Cell::new(false),
             log: None,
-            count: None,
+            total: Box::new(|| None),
+            counts_rest: false,
         }
     }
 
     /// Shows progress as well, or else explains the first long wait.
-    pub fn with_display(mut self, display: Option<Display>) -> Self {
+    pub(crate) fn with_display(mut self, display: Option<Display>) -> Self {
         self.explains.set(self.is_watched && display.is_none());
         self.display = display;
         self
     }
 
     /// Takes the progress off the screen whenever items are written there; they end lines if `mixing` says so.
-    pub fn with_mixing(mut self, mixing: Option<bool>) -> Self {
+    pub(crate) fn with_mixing(mut self, mixing: Option<bool>) -> Self {
         self.mixing = mixing;
         self
     }
 
     /// Tells how to go on after an interrupt.
-    pub fn with_log(mut self, log: Option<LogUse>) -> Self {
+    pub(crate) fn with_log(mut self, log: Option<LogUse>) -> Self {
         self.log = log;
         self
     }
 
-    /// Tells what is left of all items, as far as they are counted.
-    pub fn with_count(mut self, count: impl Fn() -> Option<Total> + 'static) -> Self {
-        self.count = Some(Box::new(count));
+    /// Tells the progress towards a `total`, once that is known, and if it `counts_rest`, the items that are left.
+    pub(crate) fn with_total(
+        mut self,
+        total: impl Fn() -> Option<Total> + 'static,
+        counts_rest: bool,
+    ) -> Self {
+        (self.total, self.counts_rest) = (Box::new(total), counts_rest);
         self
     }
 
     /// Tells the numbers at the end as JSON.
-    pub fn with_json(mut self, as_json: bool) -> Self {
+    pub(crate) fn with_json(mut self, as_json: bool) -> Self {
         self.as_json = as_json;
         self
     }
 
-    /// When progress is to be shown again, if it is shown.
-    pub fn redraw_at(&self) -> Option<Time> {
+    /// `None` if no progress is shown.
+    pub(crate) fn redraw_at(&self) -> Option<Time> {
         self.display.as_ref().map(Display::redraw_at)
     }
 
-    /// How many items the input has, if that is known.
-    pub fn total(&self) -> Option<Total> {
-        self.display.as_ref().and_then(Display::total)
+    /// `None` while the items of the input are not counted.
+    pub(crate) fn total(&self) -> Option<Total> {
+        (self.total)()
     }
 
     /// Shows progress, if it is time.
-    pub fn redraw(&self, now: Time, progress: &Progress) {
+    pub(crate) fn redraw(&self, now: Time, progress: &Progress) {
         self.display
             .iter()
             .for_each(|display| display.redraw(now, progress, |text| stderr::show(&line(&text))));
     }
 
     /// Items are about to be written.
-    pub fn hide(&self) {
+    pub(crate) fn hide(&self) {
         self.display.iter().zip(self.mixing).for_each(|(display, ends_line)| display.hide(ends_line));
     }
 
-    /// Whether progress was hidden since it was shown last.
-    pub fn is_hidden(&self) -> bool {
+    /// Progress was hidden since it was shown last.
+    pub(crate) fn is_hidden(&self) -> bool {
         self.display.as_ref().is_some_and(Display::is_hidden)
     }
 
     /// No more items are written for a while.
-    pub fn unhide(&self) {
+    pub(crate) fn unhide(&self) {
         self.display.iter().for_each(Display::unhide);
     }
 
     /// The process was stopped, and others have written to the terminal meanwhile.
-    pub fn resumed(&self) {
+    pub(crate) fn resumed(&self) {
         self.display.iter().for_each(Display::invalidate);
     }
 
     /// Has something else printed, with no progress in its way.
-    pub fn make_way<T>(&self, print: impl FnOnce() -> T) -> T {
+    pub(crate) fn make_way<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.display {
             Some(display) => display.suspend(print),
             None => print(),
@@ -148,14 +149,14 @@ impl Reporter {
     }
 
     /// An error, with its causes in one line.
-    pub fn error(&self, error: &Error) {
+    pub(crate) fn error(&self, error: &Error) {
         if self.level.is_some() {
             self.say(&format_args!("{error:#}"));
         }
     }
 
     /// A command that is about to run, as one would type it.
-    pub fn trace(&self, line: &str) {
+    pub(crate) fn trace(&self, line: &str) {
         if self.level.is_some() {
             self.make_way(|| stderr::tell(&format!("{line}\n")));
         }
@@ -170,19 +171,18 @@ impl Reporter {
     }
 
     /// Something that was not done as one might expect; not told with `-q`.
-    pub fn notice(&self, text: &dyn fmt::Display) {
+    pub(crate) fn notice(&self, text: &dyn fmt::Display) {
         if matches!(self.level, Some(Report::Normal | Report::Verbose)) {
             self.say(text);
         }
     }
 
-    /// Whether a long wait is to be explained.
-    pub fn explains(&self) -> bool {
+    pub(crate) fn explains(&self) -> bool {
         self.explains.get()
     }
 
     /// Explains a long wait; only the first.
-    pub fn explain(&self, wall: Wall, now: Time, next: Option<Time>, wait_reason: &WaitReason) {
+    pub(crate) fn explain(&self, wall: Wall, now: Time, next: Option<Time>, wait_reason: &WaitReason) {
         if let Some(text) = hints::explanation(wall, now, next, wait_reason) {
             self.explains.set(false);
             self.notice(&text);
@@ -190,14 +190,14 @@ impl Reporter {
     }
 
     /// Says that items are typed, if they are.
-    pub fn reads_terminal(&self) {
+    pub(crate) fn reads_terminal(&self) {
         if io::stdin().is_terminal() {
             self.notice(&"reading items from the terminal; Ctrl-D ends them");
         }
     }
 
     /// The limits, at the start of a run, with `-v`.
-    pub fn limits(&self, limits: &[Rate]) {
+    pub(crate) fn limits(&self, limits: &[Rate]) {
         if self.level == Some(Report::Verbose) {
             limits.iter().for_each(|rate| self.limit(rate));
         }
@@ -210,29 +210,29 @@ impl Reporter {
         }
     }
 
-    /// What sharing costs a limit, if it is more than a little; with `-v`, in any case.
-    pub fn reach(&self, reach: &Reach) {
+    /// The cost of sharing to a limit, if it is more than a little; with `-v`, in any case.
+    pub(crate) fn reach(&self, reach: &Reach) {
         if reach.is_low() { self.notice(reach) } else { self.detail(reach) }
     }
 
     /// Something worth telling with `-v` only.
-    pub fn detail(&self, text: &dyn fmt::Display) {
+    pub(crate) fn detail(&self, text: &dyn fmt::Display) {
         if self.level == Some(Report::Verbose) {
             self.say(text);
         }
     }
 
-    /// What commands printed in vain. A reader that went away wanted no more.
+    /// Tells of commands whose output was lost. A reader that went away wanted no more.
     fn unprinted(&self, exit: Exit, stats: &Stats) {
-        if stats.unprinted > 0 && exit != Exit::Signal(Signal::SIGPIPE as i32) {
+        if stats.unprinted > 0 && exit != Exit::READER_GONE {
             let commands = count_of(stats.unprinted, "command");
             self.notice(&format_args!("the output of {commands} was not printed, or not completely"));
         }
     }
 
-    /// What was read in vain, when a run ends before its input does.
+    /// The items that are left, when a run ends before its input does.
     fn left(&self, exit: Exit, stats: &Stats) {
-        if exit == Exit::Signal(Signal::SIGPIPE as i32) {
+        if exit == Exit::READER_GONE {
             // A reader that went away wanted no more.
         } else if let Exit::Signal(number) = exit {
             let (name, released) = (signal_name(number), items(stats.released));
@@ -241,9 +241,7 @@ impl Reporter {
             self.notice(&format_args!(
                 "ended by {name}: {released} released{failed}, {left} read and not released"
             ));
-        } else if let Some(total) =
-            self.count.as_ref().and_then(|count| count()).filter(|_| exit == Exit::Refused)
-        {
+        } else if let Some(total) = self.total().filter(|_| self.counts_rest && exit == Exit::Refused) {
             let left = total.items.max(stats.read) - stats.settled - stats.skipped;
             self.notice(&format_args!("ended early: {} left", items(left)));
         } else if stats.left() > 0 {
@@ -251,8 +249,8 @@ impl Reporter {
         }
     }
 
-    /// What was done, at the end of a run, with `-v` or as JSON.
-    pub fn summary(&self, schedule: &Schedule, now: Time, exit: Exit) {
+    /// The numbers at the end of a run, with `-v` or as JSON.
+    pub(crate) fn summary(&self, schedule: &Schedule, now: Time, exit: Exit) {
         let stats = schedule.stats();
         self.display.iter().for_each(Display::finish);
         let unnamed = self.failures.get().saturating_sub(MOST_FAILURES);
@@ -265,8 +263,8 @@ impl Reporter {
         self.numbers(schedule, now, exit);
     }
 
-    /// What a dry run would do, where someone looks on or with `-v`; and when, if `wall` tells that.
-    pub fn dry_summary(&self, schedule: &Schedule, now: Time, exit: Exit, wall: Option<Wall>) {
+    /// The numbers of a dry run, where someone looks on or with `-v`; and its end, if `wall` tells that.
+    pub(crate) fn dry_summary(&self, schedule: &Schedule, now: Time, exit: Exit, wall: Option<Wall>) {
         let stats = schedule.stats();
         self.left(exit, &stats);
         if self.level == Some(Report::Verbose) || self.is_watched {
@@ -284,8 +282,8 @@ impl Reporter {
         }
     }
 
-    /// What was done so far, on request.
-    pub fn statistics(&self, schedule: &Schedule, now: Time) {
+    /// The numbers so far, on request.
+    pub(crate) fn statistics(&self, schedule: &Schedule, now: Time) {
         let stats = schedule.stats();
         self.say(&stats::line(&stats, now));
         stats::waits(&stats, &schedule.limit_stats()).iter().for_each(|text| self.say(text));

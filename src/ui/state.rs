@@ -1,4 +1,4 @@
-//! What a state says of its limits, in words.
+//! The status of shared limits, in words.
 
 use crate::config::rounded_duration;
 use crate::printable::{escaped, excerpt};
@@ -6,7 +6,7 @@ use crate::store::{LimitStatus, LockStatus, Status};
 
 /// A line for each limit, for what is held, for those who wait for their turn, and for the lock, as far as there are
 /// any.
-pub fn describe(status: &Status) -> String {
+pub(crate) fn describe(status: &Status) -> String {
     let limits = status.limits.iter().map(limit);
     let held = status.held.iter().map(|(key, left)| match key {
         None => format!("held: everything, for {}", roughly(*left)),

@@ -20,7 +20,7 @@ pub(super) fn short(rate: &Rate) -> String {
     format!("{}/{period}{}", rate.count, key.unwrap_or_default())
 }
 
-/// How many items a second, or a minute if they are few; nothing if it is of next to no time at all.
+/// Items a second, or a minute if they are few; `None` for next to no time at all.
 pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
     let tenths_in = |span: u64| u128::from(items) * u128::from(span) * 10 / u128::from(nanos.max(1));
     let tenths = |tenths: u128, unit: &str| format!("{}.{}/{unit}", tenths / 10, tenths % 10);
@@ -68,7 +68,7 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     .to_string()
 }
 
-/// Items a second, to the thousandth; none if it is of next to no time at all.
+/// Items a second, to the thousandth; `None` for next to no time at all.
 fn mean(items: u64, nanos: u64) -> Option<f64> {
     let seconds = Duration::from_nanos(nanos).as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
@@ -76,7 +76,7 @@ fn mean(items: u64, nanos: u64) -> Option<f64> {
     (nanos >= SECOND / 1000).then_some((rate * 1000.0).round() / 1000.0)
 }
 
-/// How long items waited, and for which limits how often; nothing if nothing waited.
+/// The time that items waited, and how often for which limit; `None` if nothing waited.
 pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     if stats.times.waited == 0 {
         return None;
@@ -108,7 +108,7 @@ pub(super) fn line(stats: &Stats, now: Time) -> String {
 }
 
 /// `1 item`, `2 items`.
-pub fn items(count: u64) -> String {
+pub(crate) fn items(count: u64) -> String {
     count_of(count, "item")
 }
 

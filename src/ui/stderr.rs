@@ -2,33 +2,39 @@
 //!
 //! A write to a pipe, a socket or a terminal may block for ever, also right after `poll` has said that it would not. So
 //! a thread of its own writes, and those who tell something wait for it for a moment only, and not again until it has
-//! caught up. What has not been written by the end of the run is dropped.
+//! caught up. What has not been written by the end of the run is dropped. On a busy machine the thread may be held up
+//! for longer than that without anything being stuck: it is waited for while stderr takes more.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::poll::PollTimeout;
+
 use crate::exit::Exit;
 use crate::output::{Leave, Target};
 
-/// How long writing a message may block.
+/// The longest that writing a message may block.
 const PATIENCE: Duration = Duration::from_millis(30);
 
-/// How long the end of a run that was not interrupted may be held up.
+/// The longest that the end of a run that was not interrupted may be held up.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many bytes may wait to be written. What comes on top is dropped.
+/// The longest that the thread may be held up while stderr takes more.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// The most bytes that may wait to be written. What comes on top is dropped.
 const MOST: usize = 64 << 10;
 
 static QUEUE: MessageQueue = MessageQueue { state: Mutex::new(QueueState::new()), changed: Condvar::new() };
 
 /// Writes a message, if that can be done in time; or else later.
-pub fn tell(text: &str) {
+pub(crate) fn tell(text: &str) {
     QUEUE.put(text.as_bytes());
 }
 
 /// Writes what is outdated soon, unless something still waits to be written.
-pub fn show(text: &str) {
+pub(crate) fn show(text: &str) {
     if !QUEUE.lock().is_busy() {
         QUEUE.put(text.as_bytes());
     }
@@ -50,7 +56,7 @@ struct QueueState {
     is_writing: bool,
     /// It has been waited for in vain.
     is_stuck: bool,
-    /// Whether there is a thread, if that was tried.
+    /// `None` until it was tried to start one.
     has_thread: Option<bool>,
 }
 
@@ -84,10 +90,17 @@ impl MessageQueue {
         }
     }
 
-    fn wait(&self, state: MutexGuard<'_, QueueState>, patience: Duration) {
-        let waited = self.changed.wait_timeout_while(state, patience, |state| state.is_busy());
-        let (mut state, result) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.is_stuck = result.timed_out();
+    fn wait(&self, mut state: MutexGuard<'_, QueueState>, patience: Duration) {
+        let give_up = Instant::now() + LONGEST;
+        loop {
+            let waited = self.changed.wait_timeout_while(state, patience, |state| state.is_busy());
+            let result;
+            (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
+            state.is_stuck = result.timed_out();
+            if !state.is_stuck || Instant::now() >= give_up || !takes_more() {
+                return;
+            }
+        }
     }
 
     /// Starts the thread that writes. Returns whether there is one.
@@ -110,6 +123,10 @@ impl MessageQueue {
             self.changed.notify_all();
         }
     }
+}
+
+fn takes_more() -> bool {
+    Target::Stderr.is_writable(PollTimeout::ZERO).unwrap_or(false)
 }
 
 /// A stderr that cannot be written to is nothing to stop for.

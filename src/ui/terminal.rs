@@ -1,4 +1,4 @@
-//! What stderr is, where it is a terminal.
+//! Standard error as a terminal.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -9,22 +9,20 @@ use terminal_size::{Height, Width, terminal_size, terminal_size_of};
 /// Columns of a terminal that does not tell, and of an old one if there is none.
 const USUAL_WIDTH: usize = 80;
 
-/// Whether stderr is a terminal.
 pub(super) fn is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Whether a line on it can be drawn again.
 pub(super) fn can_redraw() -> bool {
     is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// How many columns it has now.
+/// Columns of stderr, as of now.
 pub(super) fn width() -> usize {
     columns(terminal_size_of(io::stderr()))
 }
 
-/// How many columns the terminal has that any of the standard streams leads to.
+/// Columns of the terminal that any of the standard streams leads to.
 pub(super) fn any_width() -> usize {
     columns(terminal_size())
 }
@@ -33,7 +31,7 @@ fn columns(size: Option<(Width, Height)>) -> usize {
     size.map_or(USUAL_WIDTH, |(Width(width), _)| width.into())
 }
 
-/// Whether it is ours to draw on: that of the shell's other jobs is not. One that does not control our session is.
+/// It is ours to draw on: that of the shell's other jobs is not. One that does not control our session is.
 pub(super) fn is_foreground() -> bool {
     tcgetpgrp(io::stderr()).map_or(true, |group| group == getpgrp())
 }

@@ -5,7 +5,7 @@ use jiff::{Timestamp, Zoned};
 
 use crate::time::{SECOND, Time, Wall, seconds};
 
-/// What `wall` shows at an instant, and the day if that is not the day of `now`.
+/// The time that `wall` shows at an instant, and the day if that is not the day of `now`.
 pub(super) fn clock_at(wall: Wall, now: Time, at: Time) -> String {
     clock(&zoned(wall, now), &zoned(wall, at))
 }

@@ -1,9 +1,6 @@
-//! `--audit`: whether anything was released too early.
+//! `--audit`: judges whether anything was released too early.
 
 use std::io;
-
-use anyhow::{Error, Result, ensure};
-use nix::sys::signal::Signal;
 
 use super::Setup;
 use crate::config::{Arrivals, CountFrom, Report};
@@ -13,8 +10,9 @@ use crate::runtime::{Listener, Review};
 use crate::sink::Text;
 use crate::ui::audit::{AuditReport, json as audit_json};
 use crate::ui::{plot, stderr};
+use anyhow::{Error, Result, ensure};
 
-/// Judges when `arrivals` say that items were released.
+/// Judges releases at the instants that `arrivals` select.
 pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     setup.check_no_pause("there is nothing to audit")?;
     // What was running is in no record.
@@ -41,7 +39,7 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
             }
             Ok(exit)
         }
-        Err(error) if is_broken_pipe(&error) => Ok(Exit::Signal(Signal::SIGPIPE as i32)),
+        Err(error) if is_broken_pipe(&error) => Ok(Exit::READER_GONE),
         Err(error) => Err(error),
     }
 }

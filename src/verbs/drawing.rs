@@ -15,7 +15,7 @@ use crate::schedule::{Release, Schedule};
 use crate::time::Wall;
 use crate::ui::plot;
 
-/// The releases of a run, and where they are drawn.
+/// The releases of a run, and the file that they are drawn to.
 pub(super) struct Drawing<'a> {
     audit: Rc<RefCell<Audit>>,
     path: &'a Path,
@@ -48,7 +48,7 @@ impl<'a> Drawing<'a> {
 /// The limits that have windows: how many commands run is no matter of these.
 struct Windowed {
     rates: Vec<Rate>,
-    /// Where they stand among all limits, and where their keys stand among all keys.
+    /// Their indices among all limits, and those of their keys among all keys.
     limits: Vec<usize>,
     keys: Vec<usize>,
 }

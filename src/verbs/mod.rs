@@ -1,4 +1,4 @@
-//! What the program does: it runs, plans a run, audits one, looks after state, or prints help.
+//! The verbs of the program: it runs, plans a run, audits one, looks after state, or prints help.
 
 mod audit;
 mod drawing;
@@ -22,7 +22,7 @@ use crate::source::{Delimiter, Reader};
 use crate::ui::plot;
 use crate::ui::report::Reporter;
 
-/// All that is needed by what reads items: limits, the input, and who is told.
+/// The limits, the input and the reporter of a verb that reads items.
 pub(crate) struct Setup<'a> {
     config: &'a Config,
     files: LimitsFiles,
@@ -72,7 +72,7 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// What is checked of each limit, whenever those in files are read.
+/// The check of each limit, whenever those in files are read.
 fn check_for(action: &Verb) -> fn(&Rate) -> Result<()> {
     match action {
         Verb::Pass | Verb::DryRun { run: None, .. } => check_without_commands,
@@ -81,7 +81,7 @@ fn check_for(action: &Verb) -> fn(&Rate) -> Result<()> {
     }
 }
 
-/// What counts commands needs some.
+/// A limit that counts commands needs some.
 fn check_without_commands(rate: &Rate) -> Result<()> {
     ensure!(rate.from != CountFrom::Running, "{rate} is for a command: add one, such as -- curl");
     Ok(())

@@ -1,4 +1,4 @@
-//! `--dry-run`: when each item would be released, at once.
+//! `--dry-run`: the instant at which each item would be released, computed at once.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::sink::{Commands, DryRun, Expander, Stdout};
 use crate::source::{Capacity, Delimiter};
 use crate::time::{Time, shown};
 
-/// Prints when each item would be released, if it arrives as `arrivals` say, or else at once. At the start the clock on
-/// the wall shows `at`.
+/// Prints the instant at which each item would be released, if it arrives as `arrivals` say, or else at once. At the
+/// start the clock on the wall shows `at`.
 pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) -> Result<Exit> {
     setup.check_no_pause("the dry run would never end")?;
     let Setup { config, rates, reader, reporter, .. } = setup;

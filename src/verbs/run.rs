@@ -12,8 +12,8 @@ use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, r
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
-use crate::runtime::{Clock, Count, Driver, RealWorld, TextFile, World};
-use crate::schedule::{Schedule, Total};
+use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
+use crate::schedule::Schedule;
 use crate::sink::{Commands, Sink, Stdout, Watch};
 use crate::source::Delimiter;
 use crate::store::{self, Policy, Quota};
@@ -25,15 +25,15 @@ use crate::ui::report::Reporter;
 /// Releases items to standard output or commands.
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
-    let (count, total) = counting();
-    let display = config.progress.and_then(|when| Display::new(when, total));
-    let (is_shown, counts_rest) = (display.is_some(), counts_rest(config));
-    if is_shown || counts_rest {
+    let count = Arc::new(Count::default());
+    let display = config.progress.and_then(Display::new);
+    let counts_rest = counts_rest(config);
+    if display.is_some() || counts_rest {
         let delimiter = Delimiter::new(&config.input.delimiter);
         Arc::clone(&count).start(reader.input(), &position, delimiter, config.input.max_record);
     }
-    let reporter = if counts_rest { reporter.with_count(move || count.total()) } else { reporter };
     let reporter = reporter
+        .with_total(move || count.total(), counts_rest)
         .with_display(display)
         .with_mixing(mixing(config))
         .with_log(config.command().and_then(LogUse::of));
@@ -78,7 +78,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Whether what items become is written to where progress is shown, a terminal, and if so, whether it ends lines.
+/// `None` unless output goes where progress is shown, a terminal; then, whether it ends lines.
 fn mixing(config: &Config) -> Option<bool> {
     match config.command() {
         Some(run) => (run.output == Output::Shared).then_some(true),
@@ -86,20 +86,13 @@ fn mixing(config: &Config) -> Option<bool> {
     }
 }
 
-/// The number of items of the input, to be counted, and how to learn it.
-fn counting() -> (Arc<Count>, impl Fn() -> Option<Total> + 'static) {
-    let count = Arc::new(Count::default());
-    (Arc::clone(&count), move || count.total())
-}
-
-/// Whether the end of the run tells what is left of all items. Some that are not read yet may be blank, or done
-/// already.
+/// The end of the run tells the rest of all items. Of those that are not read yet, some may be blank, or done already.
 fn counts_rest(config: &Config) -> bool {
     let resumes = config.command().is_some_and(|run| run.resume.is_some());
     config.queue.until.is_some() && !config.input.cleaning.skip_blank && !resumes
 }
 
-/// How long the end of a run waits for an answer of the store, and again for it to take back slots, in nanoseconds.
+/// Nanoseconds that the end of a run waits for an answer of the store, and again for it to take back slots.
 const FILE_PATIENCE: u64 = SECOND / 50;
 const SERVER_PATIENCE: u64 = SECOND / 5;
 
@@ -133,7 +126,7 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
         let watch = watch.map(|watch| Box::new(watch) as Box<dyn Watch>);
         return Ok(Box::new(Commands::new(run.clone(), delimiter, separator, interrupt, watch)?));
     }
-    world.sharpen();
+    runtime::sharpen();
     Ok(Box::new(Stdout::new(delimiter, interrupt)))
 }
 

@@ -1,6 +1,6 @@
 //! Batches, formed to the measure of what takes them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{Directory, UNLIMITED, cpu_time, needs_program, numbers, seeds, sh, text, throttle};
 
@@ -11,15 +11,13 @@ fn long_items() -> String {
 
 #[test]
 fn a_batch_is_charged_for_what_left_in_it() {
-    let args = ["-B100", "-r400k/3s,cost=bytes", "--", "sh", "-c", "echo $#", "sh"];
-    let started = Instant::now();
+    // All of it is within the limit, or it takes an hour.
+    let args = ["-B100", "-r400k/1h,cost=bytes", "--", "sh", "-c", "echo $#", "sh"];
     let output = throttle(&args).write_stdin(long_items()).output().unwrap();
     // A batch is what has arrived, up to the length of a command line.
     let sizes: Vec<u64> = text(&output.stdout).lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(sizes.iter().sum::<u64>(), 90);
     assert!(sizes.iter().all(|&size| size <= 32), "{sizes:?}");
-    // All of it is within the limit, so nothing has to wait for 3 seconds; the guard is against that only.
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
 }
 
 #[test]
@@ -145,8 +143,8 @@ fn an_output_that_may_still_be_written_to_is_not_used_for_another_command() {
         if [ $1 = 1 ]; then (sleep .3; echo LATE1) & fi; sleep .0$1; echo out $1' sh";
     let output = sh(script).output().unwrap();
     let printed = text(&output.stdout);
-    assert!(
-        ["out 1\nout 2\nout 3\n", "out 1\nLATE1\nout 2\nout 3\n"].contains(&printed.as_str()),
-        "{printed}"
-    );
+    // If it comes in time, it does so among what the first has printed.
+    assert_eq!(printed.replace("LATE1\n", ""), "out 1\nout 2\nout 3\n");
+    let late = printed.find("LATE1");
+    assert!(late.is_none_or(|late| late < printed.find("out 2").expect("printed")), "{printed}");
 }

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use throttle::time::{Civil, Hours, SECOND, Stretch, Week, Zone};
 
-use crate::support::seeds;
+use crate::support::{for_each_seed, seeds};
 
 /// With half hours, skipped and repeated midnights and dates, and clocks that change several times a year.
 const ZONES: [&str; 24] = [
@@ -65,9 +65,7 @@ pub(crate) fn first_of(zone: &TimeZone, date: Date) -> i128 {
 #[test]
 fn civil_periods_are_those_that_clocks_show() {
     let hour = 3600 * SECOND;
-    for seed in seeds(12) {
-        println!("seed {seed}");
-        let random = &mut Rng::with_seed(seed);
+    for_each_seed(12, |random| {
         let (name, rules, at) = place(random);
         let at = at + i128::from(random.u64(0..60 * SECOND));
         let own: Zone = name.parse().expect("a zone");
@@ -91,7 +89,7 @@ fn civil_periods_are_those_that_clocks_show() {
             let starts: Vec<_> = dates.into_iter().map(|date| first_of(&rules, date)).collect();
             assert_eq!(civil.around(own, at), around(&starts, at), "{name} {at} {civil:?}");
         }
-    }
+    });
 }
 
 /// From the last of these up to `at` to the first after it.

@@ -21,7 +21,9 @@ fn a_run_ends_when_so_many_have_ended_in_such_a_way() {
         ("soon,fail=50%", "1 0", 1, 123),
     ] {
         let args = ["-r1/20ms", "--halt", halt, "--", "sh", "-c", "echo $1; exit $1", "sh"];
-        let output = throttle(&args).write_stdin(items.replace(' ', "\n")).output().unwrap();
+        let directory = Directory::new();
+        let list = directory.file("items", items.replace(' ', "\n"));
+        let output = throttle(&args).pipe_stdin(list).unwrap().output().unwrap();
         assert_eq!(text(&output.stdout).lines().count(), run, "{halt} {items}: {}", text(&output.stderr));
         assert_eq!(output.status.code(), Some(status), "{halt} {items}");
     }

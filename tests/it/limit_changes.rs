@@ -2,7 +2,6 @@
 //! the same algorithm, cost and key have seen before it, whatever became of them in between.
 
 use std::ops::Range;
-use std::thread;
 
 use fastrand::Rng;
 use throttle::cli;
@@ -10,6 +9,7 @@ use throttle::config::Rate;
 use throttle::exit::Exit;
 use throttle::rule::Algorithm;
 
+use crate::random::Told;
 use crate::simulated::{Change, Outcome, Release, Simulation, block};
 use crate::support::{OWN_TESTS, of_any_period, seeds};
 
@@ -257,19 +257,9 @@ fn is_apart(rate: &Rate, charges: &[Charge]) -> bool {
 fn for_each_case(check: impl Fn(&Case)) {
     for seed in seeds(CASES) {
         let case = Case::new(seed);
-        let _told = Told(&case);
+        let Case { lists, items, delays, .. } = &case;
+        let _told = Told { seed, case: || format!("{lists:#?}\n{items:?}\n{delays:?}") };
         check(&case);
-    }
-}
-
-struct Told<'a>(&'a Case);
-
-impl Drop for Told<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let Case { lists, items, delays, seed, .. } = self.0;
-            eprintln!("again with THROTTLE_SEED={seed} THROTTLE_CASES=1: {lists:#?}\n{items:?}\n{delays:?}");
-        }
     }
 }
 

@@ -152,7 +152,7 @@ fn a_broken_file_changes_nothing_and_is_told_once() {
     ] {
         let mut live = Live::with("1/h", &[]);
         assert_eq!(live.line(), "1\n");
-        live.rewrite(broken);
+        live.replace(broken);
         live.told(why);
         // Again the same, which there is no need to tell.
         live.replace(broken);
@@ -176,7 +176,7 @@ fn what_makes_no_sense_in_a_run_is_refused_at_any_time() {
     ] {
         let mut live = Live::with("1/h,start=empty", args);
         live.told("limit 1/1h");
-        live.rewrite(refused);
+        live.replace(refused);
         let warning = live.running.error_line();
         assert!(warning.contains(why) && warning.ends_with(": the old limits stay\n"), "{warning}");
         live.rewrite("9/h");
@@ -188,7 +188,7 @@ fn what_makes_no_sense_in_a_run_is_refused_at_any_time() {
 fn a_warning_names_the_file_and_says_that_the_old_limits_stay() {
     let mut live = Live::with("1/h", &[]);
     live.told("limit 1/1h");
-    live.rewrite("nonsense");
+    live.replace("nonsense");
     let warning = live.running.error_line();
     assert!(warning.contains("limits: line 1: "), "{warning}");
     assert!(warning.ends_with(": the old limits stay\n"), "{warning}");

@@ -30,6 +30,7 @@ mod limit_changes;
 mod limit_files;
 mod limits;
 mod manual;
+mod memory_store;
 mod metrics;
 mod mistakes;
 mod nginx;
@@ -41,6 +42,7 @@ mod placeholders;
 mod plot;
 mod property;
 mod protocol;
+mod random;
 #[cfg(feature = "redis")]
 mod redis;
 mod rooms;

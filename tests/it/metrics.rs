@@ -88,7 +88,10 @@ fn what_becomes_of_items_is_told_of_the_run_and_of_each_limit() {
 fn a_wait_for_the_end_of_a_command_counts_for_the_limit_that_demands_it() {
     let directory = Directory::new();
     let file = directory.path().join("m");
-    let args = [&prom(&file), "-r9/s", "-r1/1ms,from=exit", "-j2", "--", "sh", "-c", "sleep 0.1"];
+    // The first one ends once that was noted.
+    let is_noted = "/limit_waiting_seconds.*from=exit/ && $2 >= 0.05 {found = 1} END {exit !found}";
+    let wait = format!("until awk '{is_noted}' {}; do sleep 0.05; done", file.display());
+    let args = [&prom(&file), "-r9/s", "-r1/1ms,from=exit", "-j2", "--", "sh", "-c", &wait];
     throttle(&args).write_stdin("1\n2\n").assert().success();
     let page = page(&file);
     let waited =

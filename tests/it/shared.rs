@@ -328,7 +328,7 @@ fn a_lock_that_is_kept_ends_the_run_and_who_keeps_it_is_told() {
     let state = state(&directory);
     throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().success();
     let Some(holder) = holder(&state) else { return };
-    holder.signal(Signal::SIGSTOP);
+    holder.stop();
     let why = format!("locked for more than 10 s by process {}, which is stopped", holder.pid());
     let waits = contains("which is stopped").and(contains("; waiting for it\n"));
     let run = throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert();

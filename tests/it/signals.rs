@@ -12,8 +12,8 @@ use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
 use nix::unistd::Pid;
 
 use crate::support::{
-    Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, is_alive, keeps_its_pace_after_a_stop,
-    needs_program, numbers, sh, sh_command, text,
+    Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, is_alive, is_ignored,
+    keeps_its_pace_after_a_stop, needs_program, numbers, sh, sh_command, text,
 };
 
 /// One item an hour: the first has gone out, and the others wait.
@@ -26,12 +26,8 @@ fn in_an_hours_wait(args: &[&str]) -> Running {
 
 /// How it ended after `signal`, which must not have taken it an hour.
 fn end_by(running: Running, signal: Signal) -> Output {
-    let started = Instant::now();
     running.signal(signal);
-    let output = running.collect();
-    println!("ended {:?} after {signal}", started.elapsed());
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
-    output
+    running.collect()
 }
 
 fn assert_killed_by(signal: Signal, output: &Output) {
@@ -60,18 +56,17 @@ fn an_hours_wait_wakes_up_seldom() {
     // Side by side, as all of it is waiting.
     thread::scope(|scope| {
         // A file of limits is looked at five times a second.
-        let table = [(vec![], 8), (vec![limits.as_str()], 20), (vec!["--", "cat"], 8), (vec!["-B2,1h"], 8)];
+        let table = [(vec![], 3), (vec![limits.as_str()], 7), (vec!["--", "cat"], 3), (vec!["-B2,1h"], 3)];
         for (args, most) in table {
             scope.spawn(move || {
                 let mut running = Running::throttle(&[&["-n1", "-p1h"], args.as_slice()].concat());
                 running.write("1\n2\n3\n");
-                // The start, and the first item.
-                thread::sleep(Duration::from_secs(1));
-                let before = wake_ups(running.pid());
-                thread::sleep(Duration::from_secs(3));
-                let count = wake_ups(running.pid()) - before;
-                println!("{count} wake-ups in 3 s {args:?}");
-                assert!(count <= most, "{count} wake-ups in 3 s {args:?}");
+                // More while it starts, and releases the first item.
+                eventually(&format!("at most {most} wake-ups in a second {args:?}"), || {
+                    let before = wake_ups(running.pid());
+                    thread::sleep(Duration::from_secs(1));
+                    wake_ups(running.pid()) - before <= most
+                });
             });
         }
     });
@@ -88,14 +83,6 @@ fn wake_ups(pid: Pid) -> u64 {
         count.and_then(|count| count.trim().parse::<u64>().ok()).expect("a count")
     });
     counts.sum()
-}
-
-/// As when the tests are run under nohup.
-fn is_ignored(signal: Signal) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask & 1 << (signal as u32 - 1) != 0
 }
 
 /// Not INT: a shell has what it runs in the background ignore that.
@@ -212,7 +199,8 @@ fn signals_reach_what_a_command_has_started() {
         let pid = pid_in(&running.line());
         if is_stubborn {
             // Two of the same at once would count as one.
-            running.signal(if is_ignored(SIGINT) { SIGHUP } else { SIGINT });
+            let first = [SIGINT, SIGHUP].into_iter().find(|&signal| !is_ignored(signal));
+            running.signal(first.expect("one of both is heeded"));
         }
         assert_killed_by(SIGTERM, &end_by(running, SIGTERM));
         eventually("what the command had started is gone", || !is_alive(pid));
@@ -254,6 +242,9 @@ fn a_signal_ends_a_write_to_a_pipe_that_nobody_reads() {
     for args in [&[UNLIMITED][..], &[UNLIMITED, "-B100"], &["-A", "bucket", UNLIMITED]] {
         let mut running = Running::throttle(args);
         let lines = numbers(9000);
+        // By now it hears signals.
+        running.write("begun\n");
+        assert_eq!(running.line(), "begun\n");
         running.fill(lines.as_bytes());
         let output = end_by(running, SIGTERM);
         assert_killed_by(SIGTERM, &output);

@@ -1,8 +1,7 @@
 //! What all tests need: the program, in a shell or at the end of pipes, and guards against hanging.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
-use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -16,6 +15,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use throttle::rule::{Algorithm, Extra};
+
+pub(crate) use crate::random::{for_each_seed, seeds};
 
 /// The program under test.
 pub(crate) const THROTTLE: &str = env!("CARGO_BIN_EXE_throttle");
@@ -147,6 +148,12 @@ impl Running {
         kill(self.pid(), signal).expect("it is running");
     }
 
+    /// Stops it, and waits until it is.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::SIGSTOP);
+        eventually("it is stopped", || is_stopped(self.pid()));
+    }
+
     /// Writes to its standard input, which stays open.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.child.stdin.as_mut().expect("open").write_all(bytes.as_ref()).expect("it reads");
@@ -163,6 +170,23 @@ impl Running {
     /// The next line on its standard output.
     pub(crate) fn line(&mut self) -> String {
         read_line(self.child.stdout.as_mut().expect("open"))
+    }
+
+    /// Whether there is something to read on its standard output.
+    pub(crate) fn is_readable(&self) -> bool {
+        is_readable(self.child.stdout.as_ref().expect("open").as_fd(), Duration::ZERO)
+    }
+
+    /// Whether there is something to read on its standard error.
+    pub(crate) fn has_told(&self) -> bool {
+        is_readable(self.child.stderr.as_ref().expect("open").as_fd(), Duration::ZERO)
+    }
+
+    /// Waits until this number of bytes can be read on its standard output and error, together.
+    pub(crate) fn has_printed(&self, bytes: usize) {
+        let streams =
+            [self.child.stdout.as_ref().map(AsFd::as_fd), self.child.stderr.as_ref().map(AsFd::as_fd)];
+        eventually("it has printed", || streams.into_iter().flatten().map(unread).sum::<usize>() >= bytes);
     }
 
     /// The next line on its standard error.
@@ -259,6 +283,24 @@ fn is_readable(fd: BorrowedFd, timeout: Duration) -> bool {
     }
 }
 
+/// The number of bytes that a pipe holds.
+fn unread(pipe: BorrowedFd) -> usize {
+    let mut bytes: i32 = 0;
+    // SAFETY: it writes a number, for which there is room.
+    #[expect(unsafe_code)]
+    let result = unsafe { nix::libc::ioctl(pipe.as_raw_fd(), nix::libc::FIONREAD, &raw mut bytes) };
+    assert_eq!(result, 0, "a pipe");
+    usize::try_from(bytes).expect("a number of bytes")
+}
+
+/// Whether whoever started the tests ignores a signal, as nohup does, so that the program does as well.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & 1 << (signal as u32 - 1) != 0
+}
+
 /// A pipe of which both ends block.
 pub(crate) fn pipe() -> (PipeReader, PipeWriter) {
     io::pipe().expect("a pipe")
@@ -276,6 +318,11 @@ pub(crate) fn is_alive(pid: Pid) -> bool {
     let is_zombie =
         state.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")));
     !gone && !is_zombie
+}
+
+/// Whether a process, which nobody traces, is stopped.
+pub(crate) fn is_stopped(pid: Pid) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process").contains(") T ")
 }
 
 /// As text, for comparing.
@@ -296,17 +343,22 @@ pub(crate) fn noise(seed: u64, count: usize) -> Vec<u8> {
 
 /// Stops a run of one line per 200 ms for longer than that: what it has missed is not made up for.
 pub(crate) fn keeps_its_pace_after_a_stop(args: &[&str]) {
-    let mut running = Running::throttle(args);
-    running.write("1\n2\n3\n4\n");
-    assert_eq!(running.line(), "1\n");
-    running.signal(Signal::SIGSTOP);
-    thread::sleep(Duration::from_millis(700));
-    running.signal(Signal::SIGCONT);
-    assert_eq!(running.line(), "2\n");
-    let started = Instant::now();
-    assert_eq!(running.line() + &running.line(), "3\n4\n");
-    // The first line was read some time after it was written; so much can be had for certain.
-    assert!(started.elapsed() >= Duration::from_millis(200));
+    loop {
+        let mut running = Running::throttle(args);
+        running.write("1\n2\n3\n4\n");
+        assert_eq!(running.line(), "1\n");
+        running.stop();
+        thread::sleep(Duration::from_millis(700));
+        if running.is_readable() {
+            // It was stopped too late.
+            continue;
+        }
+        let goes_on = Instant::now();
+        running.signal(Signal::SIGCONT);
+        assert_eq!(running.line() + &running.line() + &running.line(), "2\n3\n4\n");
+        assert!(goes_on.elapsed() >= Duration::from_millis(400));
+        return;
+    }
 }
 
 /// Why an algorithm is not among [`of_any_period`].
@@ -316,15 +368,4 @@ pub(crate) const OWN_TESTS: &str = "what goes by the calendar has tests of its o
 pub(crate) fn of_any_period() -> Vec<&'static str> {
     let facts = Algorithm::ALL.map(Algorithm::facts).into_iter().filter(|facts| !facts.takes(Extra::Zone));
     facts.map(|facts| facts.name).collect()
-}
-
-/// The seeds of `count` random cases; `THROTTLE_SEED` is the first one, `THROTTLE_CASES` their number.
-pub(crate) fn seeds(count: u64) -> Range<u64> {
-    let first = number("THROTTLE_SEED").unwrap_or(1);
-    first..first + number("THROTTLE_CASES").unwrap_or(count)
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
 }

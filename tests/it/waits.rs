@@ -1,5 +1,7 @@
 //! Enough is enough: `--max-wait` and `--until`. Random cases are among those in `property`.
 
+use std::fs;
+
 use predicates::prelude::*;
 use throttle::exit::Exit;
 
@@ -111,15 +113,19 @@ fn a_run_that_was_ended_goes_on_with_its_log() {
         command.args(["-a", "items", "--log=log"]).args(more).args(["--", "echo"]);
         command.current_dir(directory.path()).output().unwrap()
     };
-    let first = run(&["-r2/h", "--until=100ms"]);
+    let first = run(&["-r2/h", "--max-wait=9m"]);
     assert_eq!((text(&first.stdout), first.status.code()), ("x\nx\n".to_owned(), Some(75)));
+    assert!(text(&first.stderr).ends_with("throttle: to go on, run the same command with --resume\n"));
+    let second = run(&["-r1/h", "--max-wait=9m", "--resume"]);
+    assert_eq!((text(&second.stdout), second.status.code()), ("x\n".to_owned(), Some(75)));
+    fs::remove_file(directory.path().join("log")).unwrap();
+    let last = run(&["-r1/h", "--until=2025-01-01"]);
+    assert_eq!((text(&last.stdout), last.status.code()), (String::new(), Some(75)));
     assert_eq!(
-        text(&first.stderr),
-        "throttle: the time of --until is over\nthrottle: ended early: 1998 items left\n\
+        text(&last.stderr),
+        "throttle: the time of --until is over\nthrottle: ended early: 2000 items left\n\
          throttle: to go on, run the same command with --resume\n"
     );
-    let second = run(&["-r1/h", "--until=50ms", "--resume"]);
-    assert_eq!((text(&second.stdout), second.status.code()), ("x\n".to_owned(), Some(75)));
 }
 
 #[test]

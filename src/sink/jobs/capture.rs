@@ -1,4 +1,4 @@
-//! What a command prints, kept until it is printed whole.
+//! The output of a command, kept until it is printed whole.
 
 use std::fs::File;
 use std::io;
@@ -8,24 +8,23 @@ use std::rc::Rc;
 
 use super::space::Space;
 use super::tag::Tagged;
-use super::temp_file::{self, pieces};
+use super::temp_file::pieces;
 
 /// Output up to this size is kept in memory while it waits for its turn.
 pub(super) const SMALL: usize = 64 << 10;
 
-/// Where a running command prints to.
+/// The files that a running command prints to.
 pub(super) struct Capture {
     pub(super) files: [File; 2],
     tag: Rc<[u8]>,
 }
 
-/// What a command has printed, to each of its outputs.
+/// The text that a command has printed, to each of its outputs.
 pub(super) struct Captured {
     pub(super) outputs: [Printed; 2],
     tag: Rc<[u8]>,
 }
 
-/// What a command has printed to one of them.
 pub(super) enum Printed {
     Small(Vec<u8>),
     Large(File),
@@ -34,14 +33,14 @@ pub(super) enum Printed {
 impl Capture {
     /// Has `command` print to files. Each line gets the `tag`.
     pub(super) fn of(command: &mut Command, tag: &Rc<[u8]>) -> io::Result<Self> {
-        let files = [temp_file::empty()?, temp_file::empty()?];
+        let files = [tempfile::tempfile()?, tempfile::tempfile()?];
         Space::check_now(&files[0])?;
         command.stdout(Stdio::from(files[0].try_clone()?));
         command.stderr(Stdio::from(files[1].try_clone()?));
         Ok(Capture { files, tag: Rc::clone(tag) })
     }
 
-    /// What was printed, if there was space for all of it.
+    /// The text that was printed, if there was space for all of it.
     pub(super) fn read(self, space: &Space) -> io::Result<Captured> {
         space.check(&self.files[0])?;
         let [stdout, stderr] = self.files.map(Printed::of);
@@ -50,7 +49,7 @@ impl Capture {
 }
 
 impl Captured {
-    /// How many files it is held in.
+    /// The number of files that it is held in.
     pub(super) fn files(&self) -> usize {
         self.outputs.iter().filter(|printed| matches!(printed, Printed::Large(_))).count()
     }

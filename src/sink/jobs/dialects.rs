@@ -1,4 +1,4 @@
-//! How services say that a quota is used up, and until when.
+//! The ways in which services say that a quota is used up, and until when.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -59,7 +59,7 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u64> {
     }
 }
 
-/// For how many nanoseconds a quota is used up that is told of; of several, the last that has more again.
+/// Nanoseconds until a quota that is used up has more again; of several, the last one that has.
 pub(super) fn exhausted_for(headers: &Headers, now: SystemTime) -> Option<u64> {
     let quotas = QUOTAS.iter().filter_map(|quota| {
         is_none_left(headers.get(quota.remaining)?).then_some(())?;
@@ -107,7 +107,7 @@ fn split(value: &str, separator: char) -> impl Iterator<Item = &str> {
     parts.map(str::trim)
 }
 
-/// Whether nothing is left: `0`, `0.0` or, as at Docker Hub, `0;w=21600`. Less than 0 means that there is no limit.
+/// `0`, `0.0` or, as at Docker Hub, `0;w=21600`. Less than 0 means that there is no limit.
 fn is_none_left(value: &str) -> bool {
     let number = value.split(';').next().unwrap_or_default().trim();
     parse_seconds(number).ok() == Some(0)
@@ -117,7 +117,7 @@ fn seconds(value: &str) -> Option<u64> {
     u64::try_from(parse_seconds(value).ok()?).ok()
 }
 
-/// In how many nanoseconds there is more. The number tells whether it is from now or since 1970.
+/// Nanoseconds until there is more. The number tells whether it is from now or since 1970.
 fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
     let since_1970 =
         |nanos| Some(wait_until(UNIX_EPOCH + Duration::from_nanos(u64::try_from(nanos).ok()?), now));

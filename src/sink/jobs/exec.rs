@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::inherited::inherited;
 
 /// Has this process become a command, with signals and descriptors as they were found. Returns only if it cannot.
-pub fn exec(line: &[OsString]) -> (Exit, Error) {
+pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
     let mut command = Command::new(&line[0]);
     command.args(&line[1..]);
     if let Some(state) = env::var_os(VARIABLE) {
@@ -34,7 +34,7 @@ pub fn exec(line: &[OsString]) -> (Exit, Error) {
     (exit_of(&error), Error::new(error).context(format!("cannot run {}", line[0].display())))
 }
 
-/// What it means for the run that a command could not be started.
+/// The exit of a run whose command could not be started.
 pub(super) fn exit_of(error: &io::Error) -> Exit {
     if error.kind() == ErrorKind::NotFound { Exit::NotFound } else { Exit::CannotRun }
 }

@@ -8,7 +8,7 @@ use crate::config::{Piece, Template};
 use crate::source::{Batch, Delimiter, Fields};
 
 /// Puts items into their places on a command line.
-pub struct Expander {
+pub(crate) struct Expander {
     template: Template,
     fields: Fields,
 }
@@ -21,7 +21,7 @@ struct ItemValues<'a> {
 
 impl Expander {
     /// Puts them into `template`, where `separator` stands between columns.
-    pub fn new(template: Template, separator: Option<&[u8]>) -> Self {
+    pub(crate) fn new(template: Template, separator: Option<&[u8]>) -> Self {
         let fields = Fields::new(template.selectors(), separator);
         Expander { template, fields }
     }

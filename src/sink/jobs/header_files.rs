@@ -1,4 +1,4 @@
-//! The files that `$THROTTLE_HEADERS` names: where commands tell what servers have said.
+//! The files that `$THROTTLE_HEADERS` names, into which commands write what servers have said.
 
 use std::io;
 use std::path::PathBuf;

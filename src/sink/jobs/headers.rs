@@ -39,7 +39,7 @@ impl<'a> Headers<'a> {
         self.fields.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 
-    /// What the server's clock showed, by which it tells instants: ours may differ. A response that comes from a cache
+    /// The time by the server's clock, by which it tells instants: ours may differ. A response that comes from a cache
     /// is older than that by its age (RFC 9111, section 5.1).
     pub(super) fn server_time(&self) -> Option<SystemTime> {
         let date = httpdate::parse_http_date(self.get("date")?).ok()?;

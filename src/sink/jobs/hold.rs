@@ -1,6 +1,6 @@
-//! What a command says about when to go on: seconds, an HTTP date, or HTTP headers.
+//! The wait that a command asks for: seconds, an HTTP date, or HTTP headers.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -33,19 +33,14 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
     let skipped = metadata.len().saturating_sub(MOST);
     file.seek(SeekFrom::Start(skipped))?;
-    let mut text = read_at_most(file)?;
+    let mut text = Vec::new();
+    // However fast it grows meanwhile.
+    file.take(MOST).read_to_end(&mut text)?;
     if skipped > 0 {
         // It may begin within a line.
         let first = memchr::memchr(b'\n', &text).map_or(text.len(), |at| at + 1);
         text.drain(..first);
     }
-    Ok(text)
-}
-
-/// However fast it grows meanwhile.
-fn read_at_most(file: File) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    file.take(MOST).read_to_end(&mut text)?;
     Ok(text)
 }
 
@@ -90,7 +85,7 @@ mod tests {
         let response = "\nHTTP/2 429\r\nretry-after: 7\r\n\r\n";
         assert_eq!(take(&|| fs::write(&path, padded(9 * MOST, response)).unwrap()), Some(7 * SECOND));
         // It takes no room, but is long.
-        let sparse = || File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        let sparse = || fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
         assert_eq!(take(&sparse), None);
         assert_eq!(take(&|| mkfifo(&path, Mode::S_IRWXU).unwrap()), None);
         assert_eq!(take(&|| symlink("/dev/zero", &path).unwrap()), None);

@@ -15,7 +15,7 @@ use super::capture::Capture;
 use crate::inherited::inherited;
 use crate::time::{SECOND, Time};
 
-/// How long a command that ran too long has to end in good order.
+/// The time that a command which ran too long has to end in good order.
 const GRACE: u64 = 2 * SECOND;
 
 pub(super) struct Job {
@@ -23,17 +23,17 @@ pub(super) struct Job {
     /// The number of its first item.
     pub(super) first: u64,
     pub(super) slot: usize,
-    /// Where it tells what a server has said.
+    /// The file into which it writes what a server has said.
     pub(super) headers: Option<PathBuf>,
     pub(super) capture: Option<Capture>,
-    /// When it will have run too long.
+    /// The instant at which it will have run too long.
     pub(super) deadline: Option<Time>,
     /// It did run too long.
     pub(super) is_overdue: bool,
 }
 
 impl Job {
-    /// It has run too long: what to send it. The next deadline is set.
+    /// The signal to send it, as it has run too long. The next deadline is set.
     pub(super) fn overrun(&mut self, now: Time) -> Signal {
         let is_first = !std::mem::replace(&mut self.is_overdue, true);
         self.deadline = now.checked_add(GRACE.into()).filter(|_| is_first);
@@ -41,14 +41,14 @@ impl Job {
     }
 }
 
-/// How commands are started, and reached by signals.
+/// Starts commands, and reaches them by signals.
 ///
 /// Where there is no controlling terminal, or where they are timed, each leads a process group of its own, so that a
 /// signal also reaches what it started. Otherwise it stays in ours: there the terminal's Ctrl-C reaches it, and it may
 /// go on asking for passwords on /dev/tty. In a group of its own it gets our Ctrl-C passed on.
 pub(super) struct Parent {
     own_group: bool,
-    /// What commands are to ignore and to have blocked, as we had it.
+    /// Signals that commands are to ignore and to have blocked, as we had it.
     ignored: Vec<c_int>,
     blocked: Option<SigSet>,
 }

@@ -16,7 +16,7 @@ use crate::sink::{Cause, Watch};
 /// A longer line is printed in pieces, each a line of its own.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// What is read at once. There may be more; others have their turn first.
+/// The most that is read at once. There may be more; others have their turn first.
 const PIECE: usize = 64 << 10;
 
 /// The most that a pipe holds, unless root made it larger.
@@ -26,7 +26,6 @@ const FULL_PIPE: usize = 1 << 20;
 pub(super) struct Lines {
     watch: Box<dyn Watch>,
     streams: Vec<OutputStream>,
-    /// Where it is read to.
     buffer: Box<[u8]>,
 }
 

@@ -32,8 +32,8 @@ use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-pub use self::exec::exec;
-pub use self::expander::Expander;
+pub(crate) use self::exec::exec;
+pub(crate) use self::expander::Expander;
 pub use self::hold::parse as parse_headers;
 
 use self::capture::Capture;
@@ -54,14 +54,14 @@ use crate::printable::quoted;
 use crate::source::{Batch, Capacity, Delimiter, Segment};
 use crate::time::{SECOND, Time};
 
-/// What has no content.
+/// A file without content.
 const NOTHING: &str = "/dev/null";
 
 /// The most that a pipe is sure to take without anybody reading it.
 const PIPE: usize = 4096;
 
 /// Runs a command for each release.
-pub struct Commands {
+pub(crate) struct Commands {
     expander: Expander,
     tagger: Tagger,
     run: Run,
@@ -69,11 +69,11 @@ pub struct Commands {
     capacity: Capacity,
     parent: Parent,
     jobs: Vec<Job>,
-    /// Which slots are taken, of those that ever were.
+    /// By slot, of those that were ever taken: true while it is.
     slots: Vec<bool>,
     outputs: Outputs,
     shortage: Shortage,
-    /// What commands get in place of the value of [`VARIABLE`], if that is set.
+    /// The value of [`VARIABLE`] for commands, if it is set for us.
     state: Option<String>,
     header_files: HeaderFiles,
 }
@@ -84,7 +84,7 @@ impl Commands {
     ///
     /// # Errors
     /// Standard output was closed.
-    pub fn new(
+    pub(crate) fn new(
         run: Run,
         delimiter: Delimiter,
         separator: Option<&[u8]>,
@@ -112,8 +112,8 @@ impl Commands {
         })
     }
 
-    /// What the commands of `run` take, with none running.
-    pub fn capacity_of(run: &Run, delimiter: &Delimiter) -> Capacity {
+    /// The capacity for the commands of `run`, with none running.
+    pub(crate) fn capacity_of(run: &Run, delimiter: &Delimiter) -> Capacity {
         let line = (run.stdin != Feed::Items).then(|| command_line(&run.template, delimiter));
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
     }
@@ -167,31 +167,31 @@ impl Commands {
         Ok(command)
     }
 
-    /// A command that could not be started: can others be?
+    /// A command could not be started: decides whether others can be.
     fn refuse(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
-        if is_passing(trouble.error()) {
-            return self.put_off(at, first, trouble);
-        }
-        let name = self.expander.name();
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Unable(exit, error));
         match trouble {
+            Trouble::TempFile(error) | Trouble::Command(error) if is_passing(&error) => {
+                self.put_off(at, first, error)
+            }
             Trouble::TempFile(error) => fatal(
                 Exit::Error,
                 Error::new(error).context("cannot make a temporary file: set TMPDIR to where there is room"),
             ),
-            Trouble::Command(error) => match error.kind() {
-                ErrorKind::ArgumentListTooLong => Sent::TooLong,
-                _ => fatal(exec::exit_of(&error), Error::new(error).context(format!("cannot run {name}"))),
-            },
+            Trouble::Command(error) if error.kind() == ErrorKind::ArgumentListTooLong => Sent::TooLong,
+            Trouble::Command(error) => fatal(exec::exit_of(&error), self.cannot_run(error)),
         }
     }
 
+    fn cannot_run(&self, error: io::Error) -> Error {
+        Error::new(error).context(format!("cannot run {}", self.expander.name()))
+    }
+
     /// The system is short of something: not now, but perhaps later.
-    fn put_off(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
+    fn put_off(&mut self, at: Time, first: u64, error: io::Error) -> Sent {
         let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
         let next = self.shortage.persists(at, will_pass);
-        let what = format!("cannot run {}", self.expander.name());
-        let error = Error::new(trouble.into_error()).context(what);
+        let error = self.cannot_run(error);
         match next {
             NextTry::Again(pause) => Sent::Busy { pause, why: None },
             NextTry::Tell(pause) => Sent::Busy { pause, why: Some(error) },
@@ -235,7 +235,7 @@ fn stdin_of(batch: &Batch) -> io::Result<Stdio> {
     Ok(temp_file::with_content(&bytes)?.into())
 }
 
-/// Why a command was not started.
+/// Errors of starting a command.
 enum Trouble {
     /// There is no file for what it is given or prints.
     TempFile(io::Error),
@@ -243,19 +243,7 @@ enum Trouble {
     Command(io::Error),
 }
 
-impl Trouble {
-    fn error(&self) -> &io::Error {
-        let (Trouble::TempFile(error) | Trouble::Command(error)) = self;
-        error
-    }
-
-    fn into_error(self) -> io::Error {
-        let (Trouble::TempFile(error) | Trouble::Command(error)) = self;
-        error
-    }
-}
-
-/// Whether it is for want of something that commands which end give back.
+/// It is for want of something that commands give back as they end.
 fn is_passing(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE))

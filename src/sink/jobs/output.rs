@@ -1,4 +1,4 @@
-//! Printing what commands print: whole, when they have ended, or line by line.
+//! The output of commands, printed whole when they have ended, or line by line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,7 +21,7 @@ const MOST_WAITING: usize = 1000;
 /// what starting a command takes.
 const OTHER_FILES: usize = 32;
 
-/// What POSIX guarantees.
+/// Guaranteed by POSIX.
 const LEAST_FILES: usize = 20;
 
 /// Prints the output of commands, as they end or in the order of their items.
@@ -31,7 +31,7 @@ pub(super) struct Outputs {
     in_order: bool,
     /// The numbers of the items that are not done with.
     open: BTreeSet<u64>,
-    /// What waits for its turn, or cannot be read. An item may have several, from one attempt each.
+    /// Outputs that wait for their turn, or cannot be read. An item may have several, from one attempt each.
     waiting: BTreeMap<u64, Vec<io::Result<Captured>>>,
     /// The output of attempts that others are to follow.
     superseded: BTreeMap<u64, Captured>,
@@ -75,7 +75,7 @@ impl Outputs {
         Some(first + 1)
     }
 
-    /// Whether files wait that an item before the one of this number will free.
+    /// Files wait that an item before the one of this number will free.
     pub(super) fn will_free_files(&self, first: u64) -> bool {
         self.files > 0 && self.open.first().is_some_and(|open| *open < first)
     }
@@ -131,14 +131,18 @@ impl Outputs {
         self.flush()
     }
 
-    /// Prints that of which it is the turn.
+    /// Prints the outputs whose turn it is.
     pub(super) fn flush(&mut self) -> Flushed {
         let mut flushed = Flushed { cause: self.print_lines().err(), ..Flushed::default() };
         while let Some(waiting) = self.waiting.first_entry().filter(|waiting| *waiting.key() < self.next) {
             let (first, outputs) = waiting.remove_entry();
             self.files -= outputs.iter().map(files).sum::<usize>();
-            let check = self.check();
-            match check.and_then(|()| outputs.into_iter().try_for_each(|output| self.print(first, output))) {
+            let printed = match self.is_broken {
+                // That was told.
+                true => Err(None),
+                false => outputs.into_iter().try_for_each(|output| self.print(first, output)).map_err(Some),
+            };
+            match printed {
                 Ok(()) => flushed.printed.push(first),
                 Err(cause) => {
                     flushed.unprinted += 1;
@@ -157,18 +161,8 @@ impl Outputs {
         printed
     }
 
-    /// Checks that no write broke off before; that was told.
-    fn check(&self) -> Result<(), Option<Cause>> {
-        if self.is_broken { Err(None) } else { Ok(()) }
-    }
-
-    fn print(&mut self, first: u64, output: io::Result<Captured>) -> Result<(), Option<Cause>> {
-        self.check()?;
+    fn print(&mut self, first: u64, output: io::Result<Captured>) -> Result<(), Cause> {
         let output = output.map_err(|error| unreadable(first, error))?;
-        Ok(self.write(first, &output)?)
-    }
-
-    fn write(&mut self, first: u64, output: &Captured) -> Result<(), Cause> {
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(&output.outputs) {
             let write = |bytes: &[u8]| {
                 let written = self.writer.write_all(target, bytes, |_| bytes.len());
@@ -190,13 +184,13 @@ fn files(output: &io::Result<Captured>) -> usize {
     output.as_ref().map_or(0, Captured::files)
 }
 
-/// How many files the outputs of commands may keep open.
+/// The number of files that the outputs of commands may keep open.
 fn most_files() -> usize {
     let most = sysconf(SysconfVar::OPEN_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(LEAST_FILES).saturating_sub(OTHER_FILES)
 }
 
-/// What the command for the item of this number printed cannot be had.
+/// The output of the command for the item of this number cannot be had.
 fn unreadable(first: u64, error: io::Error) -> Cause {
     let is_full = error.kind() == io::ErrorKind::StorageFull;
     let error = Error::new(error);

@@ -11,13 +11,13 @@ use crate::source::{CommandLine, Delimiter};
 /// more.
 const USUAL_LINE: usize = 128 << 10;
 
-/// What POSIX guarantees for arguments and environment together.
+/// Guaranteed by POSIX for arguments and environment together.
 const LEAST_LINE: usize = 4096;
 
 /// Linux: `MAX_ARG_STRLEN`, less the NUL that ends it.
 const LONGEST_ARGUMENT: usize = (128 << 10) - 1;
 
-/// What an argument or a variable takes besides its bytes.
+/// The pointer that an argument or a variable takes besides its bytes.
 const POINTER: usize = size_of::<usize>();
 
 /// For the variables that we add, and what POSIX wants to be left.
@@ -26,7 +26,7 @@ const OUR_VARIABLES: usize = 4096;
 /// The most digits of a number.
 const NUMBER: usize = 20;
 
-/// What is left for items besides the environment and the rest of a command line.
+/// The room that is left for items beside the environment and the rest of a command line.
 pub(super) fn command_line(template: &Template, delimiter: &Delimiter) -> CommandLine {
     let environment: usize = env::vars_os().map(|(name, value)| name.len() + value.len() + 2 + POINTER).sum();
     let most = sysconf(SysconfVar::ARG_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());

@@ -1,4 +1,4 @@
-//! What to do while not even one command can be started, for want of processes, descriptors or memory.
+//! Trying again while not even one command can be started, for want of processes, descriptors or memory.
 //!
 //! As long as commands are running, their ends will help, as will the end of the item that held outputs wait for. With
 //! neither, it may be others that use everything up, and that passes; or there is too little for ever, and then the run
@@ -10,13 +10,13 @@ use crate::time::{SECOND, Time};
 const FIRST_PAUSE: u64 = SECOND / 20;
 const LONGEST_PAUSE: u64 = 2 * SECOND;
 
-/// How long nothing can be started, with nothing of ours to help, before the run ends.
+/// The time for which nothing can be started, with nothing of ours to help, before the run ends.
 pub(super) const PATIENCE: u64 = 30 * SECOND;
 
 /// A shortage, as long as it lasts.
 #[derive(Default)]
 pub(super) struct Shortage {
-    /// Since when nothing could be started, with nothing running.
+    /// The instant since which nothing could be started, with nothing running.
     since: Option<Time>,
     pause: u64,
 }

@@ -1,4 +1,4 @@
-//! Whether there was space for what commands print.
+//! Space for what commands print.
 //!
 //! A command that writes to a full file system is told, but may not care; then its output is shorter than it should be,
 //! and nothing else shows it. So whenever files are about to be given up, and with them their space, the file system
@@ -21,7 +21,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Whether there is space where `file` is.
+    /// Checks that there is space where `file` is.
     ///
     /// # Errors
     /// There is none.
@@ -30,7 +30,7 @@ impl Space {
         if is_full { Err(Errno::ENOSPC.into()) } else { Ok(()) }
     }
 
-    /// Whether there has been space all the time. To be called before a file is given up.
+    /// Checks that there has been space all the time. To be called before a file is given up.
     ///
     /// # Errors
     /// There was none.

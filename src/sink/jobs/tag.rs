@@ -1,4 +1,4 @@
-//! What is put before each line that a command prints.
+//! The tag before each line that a command prints.
 
 use std::rc::Rc;
 
@@ -71,7 +71,7 @@ impl<'a> Tagged<'a> {
         tagged
     }
 
-    /// What is missing at the end: what comes after it begins a line.
+    /// The newline that is missing at the end: what comes after it begins a line.
     pub(super) fn end(&self) -> &'static [u8] {
         if self.is_in_line && !self.tag.is_empty() { b"\n" } else { b"" }
     }

@@ -6,14 +6,9 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::FileExt;
 
-/// An empty file in the directory for temporary files.
-pub(super) fn empty() -> io::Result<File> {
-    tempfile::tempfile()
-}
-
 /// A file with this content, to be read from its start.
 pub(super) fn with_content(content: &[u8]) -> io::Result<File> {
-    let mut file = empty()?;
+    let mut file = tempfile::tempfile()?;
     file.write_all(content)?;
     file.rewind()?;
     Ok(file)

@@ -29,7 +29,7 @@ pub(super) fn next_ended() -> Option<(Pid, End)> {
     }
 }
 
-/// What a wait status says, unless the child was merely stopped.
+/// `None` if the child was merely stopped.
 fn end_of(status: c_int) -> Option<End> {
     if libc::WIFEXITED(status) {
         return Some(End::Exited(libc::WEXITSTATUS(status)));

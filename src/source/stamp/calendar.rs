@@ -3,10 +3,10 @@
 use jiff::civil::Date;
 use jiff::tz::Offset;
 
-/// What a calendar and a clock show, with no regard to the zone.
+/// A date and a time, in whatever zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DateTime {
-    /// As though it were UTC.
+    /// Since 1970, as though it were UTC.
     pub(super) seconds: i64,
     pub(super) nanos: u32,
 }
@@ -14,7 +14,7 @@ pub(super) struct DateTime {
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// What a text begins with, and the rest.
+/// The value that a text begins with, and the rest of the text.
 type Read<'a, T> = Option<(T, &'a [u8])>;
 
 /// Reads a date and a time, after a bracket if there is one.
@@ -62,7 +62,7 @@ pub(super) fn year_day(text: &[u8]) -> Read<'_, YearDay> {
     Some((YearDay { month, day, seconds, nanos }, rest))
 }
 
-/// What follows the `<PRI>` of a syslog message, and its version if it has one.
+/// The rest of a syslog message after its `<PRI>`, and its version if it has one.
 pub(super) fn after_priority(text: &[u8]) -> Option<&[u8]> {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let text = text.strip_prefix(b"<")?;

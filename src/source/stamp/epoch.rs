@@ -3,8 +3,8 @@
 use super::Fault;
 use crate::time::Time;
 
-/// How many whole numbers there are below the first that is not of this unit, and the unit in nanoseconds. The seconds
-/// until 2554 have at most 11 digits, and all other units since 1973 have more.
+/// For each unit the first whole number that is not of it, its nanoseconds, and its decimals. The seconds until 2554
+/// have at most 11 digits, and all other units since 1973 have more.
 const UNITS: [(u64, u64, usize); 3] = [
     (100_000_000_000, 1_000_000_000, 9),
     (100_000_000_000_000, 1_000_000, 6),

@@ -16,7 +16,7 @@ use self::calendar::DateTime;
 use self::year::Years;
 use crate::time::Time;
 
-/// Why a text is no time stamp.
+/// Faults of a text that is no time stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     /// It has none of the known forms.
@@ -50,7 +50,7 @@ impl fmt::Display for Fault {
 pub(crate) struct Stamps {
     /// The zone of stamps that name none.
     zone: Option<TimeZone>,
-    /// A minute of the calendar, and how far its zone is ahead of UTC then, in seconds.
+    /// A minute of the calendar, and the number of seconds that its zone is ahead of UTC then.
     cached: Option<(i64, i64)>,
     /// The years of stamps that name none.
     years: Years,
@@ -64,7 +64,7 @@ impl Stamps {
         Stamps { zone, cached: None, years, is_calendar: false }
     }
 
-    /// Whether the last stamp was a date and a time, not a number.
+    /// The last stamp was a date and a time, not a number.
     pub(crate) fn is_calendar(&self) -> bool {
         self.is_calendar
     }
@@ -105,7 +105,7 @@ impl Stamps {
         }
     }
 
-    /// How many seconds the zone is ahead of UTC, when it is `seconds` there.
+    /// The number of seconds that the zone is ahead of UTC, when it is `seconds` there.
     fn offset(&mut self, seconds: i64) -> Result<i64, Fault> {
         let minute = seconds.div_euclid(60);
         if let Some((_, offset)) = self.cached.filter(|(cached, _)| *cached == minute) {

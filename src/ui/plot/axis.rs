@@ -1,6 +1,5 @@
-//! Where the ticks of an axis are, and what they say, in the units that a person uses.
+//! The ticks of an axis, labelled in the units that a person uses.
 
-/// A tick, with what it says.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Tick {
     pub(super) at: f64,
@@ -12,7 +11,7 @@ const MINUTE: f64 = 60.0 * SECOND;
 const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Units of time in nanoseconds, and how many of each lie between two ticks.
+/// Units of time in nanoseconds, each with the numbers of them that may lie between two ticks.
 const UNITS: [(f64, &str, &[f64]); 7] = [
     (1.0, "ns", &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0]),
     (1e3, "\u{b5}s", &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0]),
@@ -27,7 +26,7 @@ const UNITS: [(f64, &str, &[f64]); 7] = [
 pub(super) fn times(span: f64, most: usize) -> Vec<Tick> {
     let steps =
         UNITS.into_iter().flat_map(|(unit, name, counts)| counts.iter().map(move |n| (n * unit, unit, name)));
-    let fitting = steps.clone().find(|(step, ..)| span / step <= count(most));
+    let fitting = steps.clone().find(|(step, ..)| span / step <= float(most));
     let Some((step, unit, name)) = fitting.or(steps.last()) else { return Vec::new() };
     let tick = |at: f64| {
         let label = if at == 0.0 { format!("0 {name}") } else { format!("{} {name}", at / unit) };
@@ -39,7 +38,7 @@ pub(super) fn times(span: f64, most: usize) -> Vec<Tick> {
 /// Ticks of counts from 0 to `top`, at most `most` after the first.
 pub(super) fn counts(top: f64, most: usize) -> Vec<Tick> {
     let steps = (0..39).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
-    let Some(step) = steps.into_iter().find(|step| top / step <= count(most)) else { return Vec::new() };
+    let Some(step) = steps.into_iter().find(|step| top / step <= float(most)) else { return Vec::new() };
     multiples(step, top).map(|at| Tick { at, label: short(at) }).collect()
 }
 
@@ -59,8 +58,8 @@ fn multiples(step: f64, end: f64) -> impl Iterator<Item = f64> {
     (0u32..).map(move |number| f64::from(number) * step).take_while(move |at| *at <= end * (1.0 + 1e-9))
 }
 
-fn count(most: usize) -> f64 {
-    f64::from(u32::try_from(most).unwrap_or(u32::MAX))
+pub(super) fn float(number: usize) -> f64 {
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -22,10 +22,10 @@ use crate::ui::terminal::any_width;
 const MOST_LIMITS: usize = 6;
 const MOST_KEYS: usize = 4;
 
-/// So much of a key is told.
+/// In characters.
 const LONGEST_NAME: usize = 60;
 
-/// The number of stairs of what is allowed that can be told apart. Beyond that, it is a line.
+/// The most stairs of a limit that can be told apart. If there are more, a line is drawn.
 const MOST_STAIRS: u64 = 60;
 
 struct Plot {
@@ -34,7 +34,7 @@ struct Plot {
     charts: Vec<Chart>,
 }
 
-/// What is drawn of a limit. Times are nanoseconds since the first release.
+/// The two panels of a limit. Times are nanoseconds since the first release.
 struct Chart {
     title: String,
     /// The length of its windows.
@@ -52,7 +52,7 @@ struct Series {
     points: Vec<Point>,
 }
 
-/// What was released in a step.
+/// A step of a trace.
 #[derive(Clone, Copy)]
 struct Point {
     from: f64,
@@ -66,7 +66,7 @@ struct Point {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn draw(audit: &Audit, path: &Path, mut out: impl Write) -> Result<()> {
+pub(crate) fn draw(audit: &Audit, path: &Path, mut out: impl Write) -> Result<()> {
     let plot = Plot::new(audit);
     if path == Path::new("-") {
         return Ok(out.write_all(terminal(&plot, any_width()).as_bytes())?);
@@ -77,11 +77,12 @@ pub fn draw(audit: &Audit, path: &Path, mut out: impl Write) -> Result<()> {
 /// Formats that a name may promise, and that are not drawn.
 const PICTURES: [&str; 11] = ["png", "jpg", "jpeg", "gif", "webp", "pdf", "ps", "eps", "bmp", "tif", "tiff"];
 
-/// Whether a plot can be written: a long run should not find out at its end. Opening a device or a FIFO might block.
+/// Checks that a plot can be written: a long run should not find out at its end. Opening a device or a FIFO might
+/// block.
 ///
 /// # Errors
 /// It cannot.
-pub fn check(path: &Path) -> Result<()> {
+pub(crate) fn check(path: &Path) -> Result<()> {
     let format = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     ensure!(
         !PICTURES.contains(&format.as_str()),
@@ -154,10 +155,10 @@ impl Chart {
 /// run.
 fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
     let trace = trace.reaching(end);
-    let (length, offset) = (trace.length(), trace.start().since(start));
-    let last = end.since(trace.start()) / length;
+    let (length, offset) = (trace.length, trace.start.since(start));
+    let last = end.since(trace.start) / length;
     let mut points: Vec<Point> = Vec::new();
-    let mut steps = trace.steps().iter().peekable();
+    let mut steps = trace.steps.iter().peekable();
     for index in 0..=last {
         let from = float(u128::from(offset) + u128::from(index) * u128::from(length));
         let point = Point { from, to: from + float(length.into()), total: 0.0, window: 0.0, is_early: false };
@@ -284,7 +285,7 @@ mod tests {
             let (start, end) = (first.saturating_sub(random.u64(0..1000)), last + random.u64(0..=last));
             let points = points(&trace, Time(start), Time(end), period);
             assert!(points.len() <= 512);
-            let length = trace.reaching(Time(end)).length();
+            let length = trace.reaching(Time(end)).length;
             for (point, from) in points.iter().zip((first..).step_by(usize::try_from(length).unwrap())) {
                 let to = from + length;
                 is(point.from, from - start);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Tick, counts, short, times};
+use super::axis::{Tick, counts, float, short, times};
 use super::{Chart, Plot, Point, Series};
 
 const WIDTH: f64 = 960.0;
@@ -29,8 +29,7 @@ text{fill:#e6edf3}.small{fill:#9198a1}.ground{fill:#0d1117}.grid{stroke:#2a313c}
 .early{fill:#ff7b72;stroke:#0d1117}.bad{fill:#ff7b72}}";
 
 pub(super) fn svg(plot: &Plot) -> String {
-    let rows = plot.charts.len();
-    let height = HEIGHT * f64::from(u32::try_from(rows).unwrap_or(u32::MAX));
+    let height = HEIGHT * float(plot.charts.len());
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          height=\"{height}\" role=\"img\">\n\
@@ -67,7 +66,7 @@ fn draw(out: &mut String, plot: &Plot, chart: &Chart) {
     chart.series.iter().for_each(|series| window.violations(out, &series.points));
 }
 
-/// How each series is drawn. Those that are drawn first are wider, so that they are seen where lines overlap.
+/// The class of each series. Those that are drawn first are wider, so that they are seen where lines overlap.
 fn classes(chart: &Chart) -> impl Iterator<Item = String> {
     let count = chart.series.len();
     (0..count).map(move |number| format!("line s{} w{}", number % 4, (count - 1 - number).min(3)))
@@ -86,7 +85,7 @@ fn legend(out: &mut String, chart: &Chart) {
     for (Series { name, .. }, class) in series.into_iter().rev() {
         let Some(name) = name else { continue };
         let shown: String = name.chars().take(16).collect();
-        let width = 8.0 * f64::from(u32::try_from(shown.chars().count()).unwrap_or(16));
+        let width = 8.0 * float(shown.chars().count());
         text(out, (right, 26.0), "", "end", &shown);
         let (from, to) = (right - width - 24.0, right - width - 6.0);
         let _ = writeln!(out, "<path class=\"{class}\" d=\"M{from:.1} 21.5H{to:.1}\"/>");
@@ -132,7 +131,7 @@ impl Panel {
         }
     }
 
-    /// What must not be crossed, as far as it is within the panel.
+    /// Draws a line that must not be crossed, as far as it is within the panel.
     fn limit(&self, out: &mut String, corners: &[(f64, f64)]) {
         let mut inside = Vec::new();
         for &(at, count) in corners {
@@ -145,7 +144,7 @@ impl Panel {
         self.path(out, "limit", inside.into_iter());
     }
 
-    /// Where the way from one corner to the next leaves the panel.
+    /// The point at which the way from one corner to the next leaves the panel.
     fn leave(&self, from: Option<(f64, f64)>, to: (f64, f64)) -> Option<(f64, f64)> {
         let from = from?;
         let part = (self.top - from.1) / (to.1 - from.1);

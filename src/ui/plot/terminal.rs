@@ -1,6 +1,6 @@
 //! A plot in characters, to the width of a terminal.
 
-use super::axis::{short, times};
+use super::axis::{float, short, times};
 use super::{Chart, Plot, Point};
 
 const ROWS: usize = 8;
@@ -67,7 +67,7 @@ fn row_of(level: f64, top: f64) -> usize {
     (0..ROWS).rev().find(|row| level / top * float(ROWS) > float(*row)).unwrap_or(0)
 }
 
-/// What of a bar, whose height is `share` of the diagram, is in a row.
+/// The part of a bar that is in a row. The bar is as high as `share` of the diagram.
 fn block(share: f64, row: usize, empty: char) -> char {
     let eighths = (share * float(ROWS) - float(row)) * 8.0;
     let filled = (1..=8).rev().find(|filled| eighths >= float(*filled) - 0.5).unwrap_or(0);
@@ -86,8 +86,4 @@ fn axis(span: f64, columns: usize) -> String {
         }
     }
     line.into_iter().collect()
-}
-
-fn float(number: usize) -> f64 {
-    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

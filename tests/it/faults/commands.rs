@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use predicates::prelude::*;
 
-use crate::support::{Directory, Running, UNLIMITED, eventually, is_alive, sh, text, throttle};
+use crate::support::{Directory, Running, UNLIMITED, eventually, is_alive, is_stopped, sh, text, throttle};
 
 #[test]
 fn a_command_may_be_killed_by_any_signal() {
@@ -73,8 +73,7 @@ fn a_command_that_is_stopped_hears_a_signal() {
         let mut running = Running::throttle(&[args, &["--", "sh", "-c", "echo $$; kill -STOP $$"]].concat());
         running.write("1\n");
         let pid = Pid::from_raw(running.line().trim().parse().unwrap());
-        let is_stopped = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ");
-        eventually("it is stopped", is_stopped);
+        eventually("it is stopped", || is_stopped(pid));
         running.signal(Signal::SIGTERM);
         let output = running.collect();
         assert_eq!(output.status.signal(), Some(Signal::SIGTERM as i32), "{args:?}");

@@ -1,5 +1,6 @@
 //! Messages for a stderr that takes nothing more: a pipe that is full, and that nobody reads.
 
+use std::fs::{self, File};
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -9,7 +10,8 @@ use std::time::Duration;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal::{SIGTERM, SIGUSR1};
 
-use crate::support::{Running, THROTTLE, UNLIMITED, drain, numbers, pipe, set_nonblocking, text};
+use crate::strace::needs_strace;
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, drain, numbers, pipe, set_nonblocking, text};
 
 /// A pipe that is full, in mode `flags`, and how much it holds.
 fn full_pipe(flags: OFlag) -> (PipeReader, PipeWriter, usize) {
@@ -55,6 +57,24 @@ fn a_stuck_stderr_does_not_keep_a_run_from_its_end() {
         let output = running.finish();
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), numbers(3)), "{args:?}");
     }
+}
+
+/// On a busy machine a write takes its time: here, longer than anybody waits for one that is stuck.
+#[test]
+fn a_message_is_not_lost_because_its_write_begins_late() {
+    let Some(strace) = needs_strace() else { return };
+    let directory = Directory::new();
+    let told = directory.path().join("told");
+    let mut command = Command::new(strace);
+    command.args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", "inject=write:delay_enter=200000", "-P"]);
+    command.arg(&told).args([THROTTLE, "-n1", "-p1h"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = Running::spawn(command.stderr(File::create(&told).unwrap()));
+    running.write("1\n2\n");
+    assert_eq!(running.line(), "1\n");
+    running.signal(SIGTERM);
+    assert_eq!(running.wait().signal(), Some(SIGTERM as i32));
+    let told = fs::read_to_string(told).unwrap();
+    assert_eq!(told, "throttle: ended by SIGTERM: 1 item released, 1 read and not released\n");
 }
 
 #[test]

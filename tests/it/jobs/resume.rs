@@ -169,13 +169,13 @@ fn the_numbers_at_the_end_add_up() {
 
 #[test]
 fn progress_is_shown_where_it_is_wanted() {
-    let table = [("--progress=always", true), ("--progress", false), ("-j2", false)];
-    for (flag, is_shown) in table {
-        let output = throttle(&["-n1", "-p1.1s", flag, "echo"]).write_stdin("1\n2\n").output().unwrap();
-        let told = text(&output.stderr);
-        assert_eq!(text(&output.stdout), "1\n2\n");
-        assert_eq!(told.contains("throttle: 1 of 2 (50 %)"), is_shown, "{told}");
-        assert!(is_shown || told.is_empty(), "{told}");
+    let mut running = Running::throttle(&["-n1", "-p1h", "--progress=always", "echo"]);
+    running.write("1\n2\n");
+    running.close_stdin();
+    eventually("it is shown", || running.error_line().contains("throttle: 1 of 2 (50 %)"));
+    for flag in ["--progress", "-j2"] {
+        let run = throttle(&["-n1", "-p1.1s", flag, "echo"]).write_stdin("1\n2\n").assert();
+        run.success().stdout("1\n2\n").stderr("");
     }
 }
 

@@ -1,13 +1,12 @@
 //! Random cases: limits, modes and arrivals, small enough for ties and the edges of windows to be common.
 
-use std::thread;
-
 use fastrand::Rng;
 use throttle::config::{Config, Rate};
 use throttle::rule::Algorithm;
 use throttle::source::Block;
 use throttle::{cli, time::Time};
 
+use crate::random::Told;
 use crate::simulated::block;
 use crate::support::{of_any_period, seeds};
 
@@ -260,21 +259,7 @@ fn gap(random: &mut Rng, rates: &[Rate]) -> u64 {
 pub(super) fn for_each_case(count: u64, check: impl Fn(&Case)) {
     for seed in seeds(count) {
         let case = Case::new(seed);
-        let _told = Told { seed, case: &case };
+        let _told = Told { seed, case: || format!("the case is\n{}", case.script()) };
         check(&case);
-    }
-}
-
-struct Told<'a> {
-    seed: u64,
-    case: &'a Case,
-}
-
-impl Drop for Told<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let Told { seed, case } = self;
-            eprintln!("again with THROTTLE_SEED={seed} THROTTLE_CASES=1; the case is\n{}", case.script());
-        }
     }
 }

@@ -2,8 +2,10 @@
 
 use throttle::config::Rate;
 use throttle::store::ledger::{BookingRules, Ledger, NOBODY, Owner};
-use throttle::store::{Answer, MemoryLog, Order, Overruns, Policy, Reserve, Slot};
+use throttle::store::{Answer, Order, Overruns, Policy, Reserve, Slot};
 use throttle::time::Time;
+
+use crate::memory_store::MemoryLog;
 
 use super::slots::{COSTS, order};
 

@@ -1,13 +1,12 @@
 //! After bookings are lost, nothing is released for a period: never a burst.
 
-use std::thread;
 use std::time::Duration;
 
 use throttle::exit::Exit;
 use throttle::store::{RedisStore, Store};
 
 use super::booking::Frozen;
-use super::client::{book_out, failure, impatient, keyed, policy, some, store};
+use super::client::{book_out, failure, impatient, impatient_failure, keyed, policy, some, store};
 use super::proxy::Proxy;
 use super::server::RedisServer;
 use crate::support::eventually;
@@ -64,11 +63,11 @@ fn what_was_booked_ahead_counts_although_nobody_tells_of_it() {
 
 #[test]
 fn a_loss_of_what_no_longer_matters_is_none() {
-    let Some(server) = RedisServer::start() else { return };
-    let mut store = store(&server.url("web"), &["3/50ms"]);
+    let Some(mut frozen) = Frozen::start() else { return };
+    let mut store = frozen.store("web", policy(&["3/50ms"]));
     store.book(&some(1)).unwrap();
-    thread::sleep(Duration::from_millis(200));
-    server.ask::<()>("FLUSHALL");
+    frozen.pass(200_000);
+    frozen.server.ask::<()>("FLUSHALL");
     let answer = store.book(&some(1)).unwrap();
     assert_eq!((answer.slots.len(), answer.warning), (1, None));
 }
@@ -139,10 +138,8 @@ fn is_found_out_after(bookings: u64) {
 fn a_booking_that_a_replica_lacks_is_not_used() {
     let Some(server) = RedisServer::start() else { return };
     let url = server.url("web") + "?replicas=1";
-    let fail = || failure(&mut impatient(&url, &["100/h"], Duration::from_millis(400)));
-    let (exit, why) = fail();
+    let exit = impatient_failure(&url, &["100/h"], Duration::from_millis(400), "0 of 1 replicas");
     assert_eq!(exit, Exit::StoreAway);
-    assert!(why.contains("0 of 1 replicas"), "{why}");
     assert_eq!(server.ask::<u64>("EXISTS throttle:web"), 0);
     let options = ["--replicaof", &format!("127.0.0.1 {}", server.port)];
     let Some(replica) = RedisServer::start_with(&options) else { return };

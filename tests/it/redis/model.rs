@@ -1,5 +1,8 @@
 //! What the rules of the process say, in microseconds: the script has to say the same.
 
+#[path = "../single.rs"]
+mod single;
+
 use std::collections::HashMap;
 
 use throttle::gate::{Limiter, Single};
@@ -8,6 +11,8 @@ use throttle::rule::{
 };
 use throttle::store::{Policy, Quota};
 use throttle::time::{Civil, Time, Wall};
+
+use self::single::single;
 
 /// The limits of every key.
 pub(crate) struct Model {
@@ -42,17 +47,6 @@ fn nanos(micros: u64) -> Time {
     Time(micros * 1000)
 }
 
-/// A limiter of one history, for all items.
-struct Alone(Terms);
-
-impl Visitor for Alone {
-    type Output = Box<dyn Limiter>;
-
-    fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
-        Box::new(Single::new(R::new(self.0)))
-    }
-}
-
 impl Limit {
     fn of(quota: &Quota, late: u64) -> Self {
         let windows = Terms::new(quota.count, quota.period.div_ceil(1000), 0);
@@ -65,7 +59,7 @@ impl Limit {
                 let rule = (quota.algorithm.facts().slots)(quota.terms(Wall::EPOCH));
                 Rule::OfTheCalendar(rule, SlotAccount::default(), quota.clone())
             }
-            false => Rule::OfAnyPeriod(quota.algorithm.visit(Alone(terms))),
+            false => Rule::OfAnyPeriod(single(quota.algorithm, terms)),
         };
         let hours = quota.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
         Limit { rule, hours, late, gap, newest: 0 }

@@ -9,7 +9,7 @@ use super::server::RedisServer;
 /// At once, and without the password.
 #[track_caller]
 pub(super) fn assert_refused(url: &str, why: &str) {
-    let (exit, told) = failure(&mut store(url, &["10/s"]));
+    let (exit, told) = failure(&mut store(url, &["10/h"]));
     assert_eq!(exit, Exit::BadStore, "{told}");
     assert!(told.contains(why), "{told}");
     assert!(!told.contains("hush"), "{told}");
@@ -23,7 +23,7 @@ fn passwords() {
     assert_refused(&with(":hush1"), "WRONGPASS");
     assert_refused(&with("joe:hush"), "WRONGPASS");
     for user in [":hush", "default:hush"] {
-        store(&with(user), &["10/s"]).book(&some(1)).unwrap();
+        store(&with(user), &["10/h"]).book(&some(1)).unwrap();
     }
 }
 
@@ -55,7 +55,7 @@ fn a_user_who_may_not_ask_for_the_time() {
     assert_refused(&server.url("web").replace("//", "//joe:hush@"), why);
     // It could before.
     server.ask::<()>("ACL SETUSER joe +evalsha");
-    let mut store = store(&server.url("web").replace("//", "//joe:hush@"), &["10/s"]);
+    let mut store = store(&server.url("web").replace("//", "//joe:hush@"), &["10/h"]);
     store.book(&some(1)).unwrap();
     server.ask::<()>("ACL SETUSER joe -time");
     assert!(failure(&mut store).1.contains(why));
@@ -73,7 +73,7 @@ fn what_a_user_must_be_allowed() {
     let allowed = "joe on >hush ~throttle:* -@all +evalsha +script|load +time +getrange +setrange +pexpire \
                    +pttl";
     let Some(server) = server_with_user(allowed) else { return };
-    store(&server.url("web").replace("//", "//joe:hush@"), &["10/s"]).book(&some(1)).unwrap();
+    store(&server.url("web").replace("//", "//joe:hush@"), &["10/h"]).book(&some(1)).unwrap();
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn something_else_is_under_our_key() {
     assert_refused(&server.url("web"), "WRONGTYPE");
     server.ask::<()>("DEL throttle:web");
     server.ask::<()>("SET throttle:web damaged");
-    let (exit, told) = failure(&mut store(&server.url("web"), &["10/s"]));
+    let (exit, told) = failure(&mut store(&server.url("web"), &["10/h"]));
     assert_eq!(exit, Exit::BadState);
     assert!(told.contains("damaged"), "{told}");
 }

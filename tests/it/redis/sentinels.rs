@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use throttle::exit::Exit;
 
-use super::client::{failure, impatient};
+use super::client::impatient_failure;
 use super::crowds::goes_on_without_a_burst;
 use super::server::RedisServer;
 use crate::support::eventually;
@@ -36,7 +36,7 @@ fn a_sentinel_promotes_a_replica() {
 #[test]
 fn a_master_that_a_sentinel_does_not_know() {
     let Some(sentinel) = RedisServer::start_with(&["--sentinel"]) else { return };
-    let (exit, why) = failure(&mut impatient(&url(&sentinel, "mian"), &["1/s"], Duration::from_millis(300)));
+    let url = url(&sentinel, "mian");
+    let exit = impatient_failure(&url, &["1/s"], Duration::from_millis(300), "no master 'mian'");
     assert_eq!(exit, Exit::StoreAway);
-    assert!(why.contains("no master 'mian'"), "{why}");
 }

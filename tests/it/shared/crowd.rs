@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 
 use super::seen::{Watch, is_exceeded};
 use super::state;
-use crate::support::{Directory, Running, THROTTLE, eventually, numbers, pipe, throttle};
+use crate::support::{Directory, Running, THROTTLE, numbers, pipe, throttle};
 
 const COUNT: usize = 600;
 const PERIOD: Duration = Duration::from_secs(1);
@@ -30,10 +30,7 @@ fn kills() -> u32 {
 
 /// Stops a process for a while; not for long if it might be just about to release something.
 fn stop(running: &Running, random: &mut Rng) {
-    running.signal(Signal::SIGSTOP);
-    let stat = format!("/proc/{}/stat", running.pid());
-    let is_stopped = || fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "));
-    eventually("it has stopped", is_stopped);
+    running.stop();
     let call = fs::read_to_string(format!("/proc/{}/syscall", running.pid())).unwrap_or_default();
     let call: Option<i64> = call.split(' ').next().and_then(|number| number.parse().ok());
     let is_waiting = call.is_some_and(|number| number >= 0 && number != SYS_write);

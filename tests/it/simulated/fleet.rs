@@ -15,8 +15,10 @@ use throttle::config::Config;
 use throttle::gate::BookingTerms;
 use throttle::runtime::{Event, Wait, Wake, World};
 use throttle::schedule::Stop;
-use throttle::store::{MemoryStore, Order, Policy, Quota, Reserve, Slot, Store};
+use throttle::store::{Order, Policy, Quota, Reserve, Slot, Store};
 use throttle::time::{Time, Wall};
+
+use crate::memory_store::MemoryStore;
 
 use super::{Recorder, Release as Left, block, drive};
 

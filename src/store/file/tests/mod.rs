@@ -18,7 +18,8 @@ use super::*;
 use crate::charge::Key;
 use crate::rule::Algorithm;
 use crate::rule::Terms;
-use crate::store::{MemoryStore, Quota};
+use crate::store::Quota;
+use crate::store::memory_store::MemoryStore;
 use crate::time::SECOND;
 
 /// A place for a state, the clock, and which machine it is.

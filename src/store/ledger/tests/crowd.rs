@@ -10,7 +10,8 @@ use super::audit::{Release, is_kept};
 use super::{for_each_seed, order};
 use crate::config::Rate;
 use crate::rule::Algorithm;
-use crate::store::{MemoryStore, Policy, Reserve, Slot, Store};
+use crate::store::memory_store::MemoryStore;
+use crate::store::{Policy, Reserve, Slot, Store};
 use crate::time::Time;
 
 const RESERVE: Reserve =

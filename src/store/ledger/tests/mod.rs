@@ -2,35 +2,21 @@
 
 mod audit;
 mod crowd;
+#[path = "../../../../tests/it/random.rs"]
+mod random;
+#[path = "../../../../tests/it/single.rs"]
+mod single;
 mod written;
 
 use fastrand::Rng;
 
+use self::random::for_each_seed;
+use self::single::single;
 use super::*;
 use crate::charge::Key;
 use crate::gate::{Limiter, Single};
 use crate::rule::{Algorithm, Extra, NamedRule, Rule as _, Sliding, Terms, Verdict, Visitor};
-use crate::store::memory::MemoryLog;
-
-/// Calls `check` with random numbers, over and over; says which they were if it fails.
-pub(super) fn for_each_seed(count: u64, check: impl Fn(&mut Rng)) {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
-    let first: u64 = number("THROTTLE_SEED").unwrap_or(1);
-    for seed in (first..).take(number("THROTTLE_CASES").unwrap_or(count).try_into().expect("not many")) {
-        let _told = Told(seed);
-        check(&mut Rng::with_seed(seed));
-    }
-}
-
-struct Told(u64);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("again with THROTTLE_SEED={} THROTTLE_CASES=1", self.0);
-        }
-    }
-}
+use crate::store::memory_store::MemoryLog;
 
 /// Rules that go by the calendar are tested on their own.
 fn of_any_period() -> Vec<Algorithm> {
@@ -99,19 +85,8 @@ impl Books {
     }
 }
 
-/// A limiter of one history, for all items.
-struct Alone(Terms);
-
-impl Visitor for Alone {
-    type Output = Box<dyn Limiter>;
-
-    fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
-        Box::new(Single::new(R::new(self.0)))
-    }
-}
-
 fn limiter(quota: &Quota) -> Box<dyn Limiter> {
-    quota.algorithm.visit(Alone(quota.terms(Wall::EPOCH)))
+    single(quota.algorithm, quota.terms(Wall::EPOCH))
 }
 
 /// Charges what was released before, and was over only then.

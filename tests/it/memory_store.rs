@@ -1,17 +1,18 @@
-//! A store in memory, for as long as the process lives: a model of what every store does.
+//! A store in memory, for as long as the process lives: what a store does, with nothing in between. The library's own
+//! tests have it as well.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ledger::{BookingRules, Ledger, UnitLog};
-use super::{Answer, Order, Policy, Slot, Store, StoreError};
-use crate::charge::Key;
-use crate::time::Time;
+use throttle::charge::Key;
+use throttle::store::ledger::{BookingRules, Ledger, UnitLog};
+use throttle::store::{Answer, Order, Policy, Slot, Store, StoreError};
+use throttle::time::Time;
 
 /// Several users share one by cloning it. It keeps every key that it has seen.
 #[derive(Clone)]
-pub struct MemoryStore(Arc<Mutex<MemoryBooks>>);
+pub(crate) struct MemoryStore(Arc<Mutex<MemoryBooks>>);
 
 struct MemoryBooks {
     rules: BookingRules,
@@ -21,8 +22,8 @@ struct MemoryBooks {
 }
 
 impl MemoryStore {
-    /// Limits that begin now. Slots are on the time line of `clock`, which must not go back.
-    pub fn new(policy: Policy, clock: impl Fn() -> Time + Send + 'static) -> Self {
+    /// Limits that begin now.
+    pub(crate) fn new(policy: Policy, clock: impl Fn() -> Time + Send + 'static) -> Self {
         let began = clock();
         let (rules, clock) = (BookingRules::new(policy), Box::new(clock));
         MemoryStore(Arc::new(Mutex::new(MemoryBooks { rules, clock, began, states: HashMap::new() })))
@@ -50,9 +51,9 @@ impl Store for MemoryStore {
 
 /// The units of one key, for each limit.
 #[derive(Clone, Default, Debug)]
-pub struct MemoryLog {
+pub(crate) struct MemoryLog {
     /// By the first of some units: the end of them, and the instant at which they were used.
-    pub(super) units: Vec<BTreeMap<u128, (u128, Time)>>,
+    pub(crate) units: Vec<BTreeMap<u128, (u128, Time)>>,
 }
 
 impl UnitLog for MemoryLog {

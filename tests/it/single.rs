@@ -1,0 +1,17 @@
+//! Limiters of one history, for all items. The tests of the library include this file as well.
+
+use super::{Algorithm, Limiter, NamedRule, Single, Terms, Visitor};
+
+pub(crate) fn single(algorithm: Algorithm, terms: Terms) -> Box<dyn Limiter> {
+    struct Build(Terms);
+
+    impl Visitor for Build {
+        type Output = Box<dyn Limiter>;
+
+        fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
+            Box::new(Single::new(R::new(self.0)))
+        }
+    }
+
+    algorithm.visit(Build(terms))
+}

@@ -41,7 +41,7 @@ impl Segment {
         self.block.bytes()
     }
 
-    /// The number of items, at least 1.
+    /// The number of items, all of which are whole.
     pub fn items(&self) -> u64 {
         self.block.records()
     }
@@ -213,7 +213,7 @@ impl Batch {
     }
 
     /// The number of whole items in the first `length` bytes.
-    pub fn items_in(&self, mut length: usize, delimiter: &Delimiter) -> u64 {
+    pub(crate) fn items_in(&self, mut length: usize, delimiter: &Delimiter) -> u64 {
         let mut items = 0;
         for segment in &self.segments {
             let bytes = segment.bytes();

@@ -64,16 +64,11 @@ impl Reporter {
         }
     }
 
-    /// Shows progress as well, or else explains the first long wait.
-    pub(crate) fn with_display(mut self, display: Option<Display>) -> Self {
+    /// Shows progress as well, or else explains the first long wait. With `mixing`, takes the progress off the screen
+    /// whenever items are written there; it tells whether they end lines.
+    pub(crate) fn with_display(mut self, display: Option<Display>, mixing: Option<bool>) -> Self {
         self.explains.set(self.is_watched && display.is_none());
-        self.display = display;
-        self
-    }
-
-    /// Takes the progress off the screen whenever items are written there; they end lines if `mixing` says so.
-    pub(crate) fn with_mixing(mut self, mixing: Option<bool>) -> Self {
-        self.mixing = mixing;
+        (self.display, self.mixing) = (display, mixing);
         self
     }
 

@@ -34,8 +34,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     }
     let reporter = reporter
         .with_total(move || count.total(), counts_rest)
-        .with_display(display)
-        .with_mixing(mixing(config))
+        .with_display(display, mixing(config))
         .with_log(config.command().and_then(LogUse::of));
     ensure!(
         config.plot.is_none() || !files.may_change(),

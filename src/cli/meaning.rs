@@ -167,7 +167,7 @@ impl Cli {
         let state = match &self.state {
             Some(_) if self.dry_run => bail!("--dry-run books nothing: leave out --state"),
             Some(_) if self.audit => bail!("--audit books nothing: leave out --state"),
-            // Not by clap, which repeats what it cannot read: there may be a password in it.
+            // Not parsed by clap, which repeats what it cannot read: there may be a password in it.
             Some(state) => {
                 Some(State::parse_public(state, |file| fs::read_to_string(file)).context("--state")?)
             }

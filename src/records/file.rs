@@ -42,7 +42,7 @@ impl LogFile {
         lock(&file, path)?;
         let end = whole_lines(&file, start).with_context(|| format!("cannot read {name}"))?;
         let end = end.with_context(|| format!("{name} is no log of throttle: name another file"))?;
-        // What a dying machine left of a line must not run into the next one.
+        // A piece of a line that a dying machine left must not run into the next one.
         file.set_len(end).with_context(|| format!("cannot write to {name}"))?;
         let log = LogFile {
             file,

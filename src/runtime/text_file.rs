@@ -35,7 +35,7 @@ impl TextFile {
     /// It cannot be written.
     pub fn create(path: &Path, schedule: &Schedule, now: Time, wall: Wall) -> Result<Self> {
         let name = path.display();
-        // A link stays; what it leads to is replaced.
+        // A symbolic link stays; the file that it leads to is replaced.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Ok(found) = fs::metadata(&target) {
             ensure!(!found.is_dir(), "{name} is a directory: name a file in it, such as throttle.prom");

@@ -131,7 +131,7 @@ impl Display {
     /// In one write, and with no colours, so `NO_COLOR` is respected in any case.
     fn draw(&self, line: &str) {
         if !terminal::is_foreground() {
-            // The line is where the shell has written since.
+            // The shell has written over the line since.
             self.shown.take();
             return;
         }

@@ -105,7 +105,7 @@ pub(super) fn share(
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
     reporter.detail(&format_args!("shared by {}", shared.state));
     let is_on_server = matches!(shared.state, State::Server(_));
-    // How far a server is decides on margins that are not given; then the store tells.
+    // Margins that are not given follow from the distance of the server; then the store tells.
     if !is_on_server || rates.iter().all(|rate| rate.margin > 0) {
         reporter.detail(&format_args!("slots are good for {}", rounded_duration(policy.deadline)));
         policy.reach(rates).for_each(|reach| reporter.reach(&reach));

@@ -37,7 +37,6 @@ pub(super) struct Judged {
     pub(super) is_worst: bool,
 }
 
-/// The judge of a limit.
 pub(super) fn judge(rate: &Rate, terms: Terms) -> Box<dyn Judge> {
     rate.algorithm.visit(Ruling(rate, terms))
 }

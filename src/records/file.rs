@@ -19,8 +19,7 @@ pub(super) struct LogFile {
     end: Cell<u64>,
     /// A piece of a line may stand behind that.
     is_torn: Cell<bool>,
-    /// The number of lines in its header.
-    headers: usize,
+    header_lines: usize,
 }
 
 impl LogFile {
@@ -48,7 +47,7 @@ impl LogFile {
             file,
             end: Cell::new(end),
             is_torn: Cell::new(false),
-            headers: usize::from(!header.is_empty()),
+            header_lines: usize::from(!header.is_empty()),
         };
         if end == 0 && !header.is_empty() {
             log.append(header).with_context(|| format!("cannot write to {name}"))?;
@@ -58,7 +57,7 @@ impl LogFile {
 
     /// The lines after the header.
     pub(super) fn lines(&self) -> impl Iterator<Item = io::Result<Vec<u8>>> {
-        BufReader::new(From { file: &self.file, offset: 0 }).split(b'\n').skip(self.headers)
+        BufReader::new(From { file: &self.file, offset: 0 }).split(b'\n').skip(self.header_lines)
     }
 
     /// Appends a line in one write, so that readers see whole lines; adds nothing on an error.

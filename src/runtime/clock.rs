@@ -22,7 +22,6 @@ impl Clock {
         Clock::Monotonic(Instant::now())
     }
 
-    /// The present instant.
     pub(crate) fn now(self) -> Time {
         match self {
             Clock::Monotonic(origin) => Time(nanos(origin.elapsed())),

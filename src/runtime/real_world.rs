@@ -23,7 +23,6 @@ use crate::source::{Reader, SourceError};
 use crate::store::{Order, Slot, Store};
 use crate::time::{SECOND, Time, Wall, shown};
 
-/// The real world.
 pub(crate) struct RealWorld {
     clock: Clock,
     wall: Wall,

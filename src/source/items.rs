@@ -157,7 +157,6 @@ impl Batch {
         self.sizes.push(self.items - before);
     }
 
-    /// Empties it, to be filled again.
     pub(crate) fn clear(&mut self) {
         self.segments.clear();
         self.sizes.clear();

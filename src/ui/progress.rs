@@ -116,7 +116,6 @@ impl Display {
         self.hidden.borrow().is_some()
     }
 
-    /// Shows it again.
     pub(crate) fn unhide(&self) {
         self.hidden.take().into_iter().for_each(|line| self.draw(&line));
     }

@@ -42,7 +42,6 @@ pub struct Reporter {
 const MOST_FAILURES: u64 = 20;
 
 impl Reporter {
-    /// Tells as much as `level` says.
     pub(crate) fn new(level: Report) -> Self {
         let is_watched = level != Report::Quiet && terminal::is_terminal();
         Reporter { level: Some(level), is_watched, ..Reporter::silent() }
@@ -116,7 +115,6 @@ impl Reporter {
         self.display.iter().zip(self.mixing).for_each(|(display, ends_line)| display.hide(ends_line));
     }
 
-    /// Progress was hidden since it was shown last.
     pub(crate) fn is_hidden(&self) -> bool {
         self.display.as_ref().is_some_and(Display::is_hidden)
     }

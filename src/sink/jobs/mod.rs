@@ -60,7 +60,6 @@ const NOTHING: &str = "/dev/null";
 /// The most that a pipe is sure to take without anybody reading it.
 const PIPE: usize = 4096;
 
-/// Runs a command for each release.
 pub(crate) struct Commands {
     expander: Expander,
     tagger: Tagger,

@@ -22,7 +22,6 @@ const CHANGED: [c_int; 3] = [SIGCHLD, SIGPIPE, SIGURG];
 /// Those that reach us even if they were blocked.
 const HEARD: [Signal; 5] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGURG, Signal::SIGUSR1];
 
-/// The state of the process as it was found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inherited {
     /// Descriptor 0 was not open.

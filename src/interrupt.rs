@@ -37,7 +37,6 @@ impl Interrupt {
         Interrupt { raised: AtomicBool::new(false), heard: AtomicBool::new(false), thread: pthread_self() }
     }
 
-    /// The run is to stop.
     pub(crate) fn is_raised(&self) -> bool {
         self.raised.load(SeqCst)
     }
@@ -47,7 +46,6 @@ impl Interrupt {
         self.is_raised() && !self.heard.load(SeqCst)
     }
 
-    /// Asks the thread to stop.
     pub(crate) fn raise(&self) {
         self.raised.store(true, SeqCst);
     }

@@ -63,7 +63,7 @@
 //!
 //! Without the feature `cli` there is only [`pace`]: limits for programs of one's own, and what they need.
 
-// What only the program uses.
+// Items that only the program uses.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
 
 // Some of what tests use is that of `tests/it`.

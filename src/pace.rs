@@ -77,7 +77,7 @@ use crate::charge::Charge;
 use crate::config::{Defaults, LimitOptions};
 use crate::gate::{Charges, Gate, Own, OwnedRequest, Part};
 use crate::source::Charger;
-use crate::time::{Time, Wall};
+use crate::time::{Time, Wall, nanos};
 
 /// Limits that make no sense, or an item that they never admit. Prints what is wrong, and what to do.
 #[derive(Debug)]
@@ -189,10 +189,6 @@ impl Pace {
     fn instant(&self, at: Time) -> Instant {
         self.origin + Duration::from_nanos(at.0)
     }
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A [`Pace`] by the monotonic clock, for a loop that may block.

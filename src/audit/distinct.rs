@@ -47,7 +47,6 @@ impl Distinct {
 }
 
 impl Number {
-    /// The number, as far as it is known.
     pub(crate) fn value(self) -> u64 {
         match self {
             Number::Exactly(number) | Number::About(number) => number,

@@ -37,7 +37,6 @@ pub(super) struct Judged {
     pub(super) is_worst: bool,
 }
 
-/// The judge of a limit.
 pub(super) fn judge(rate: &Rate, terms: Terms) -> Box<dyn Judge> {
     rate.algorithm.visit(Ruling(rate, terms))
 }
@@ -50,10 +49,10 @@ impl Visitor for Ruling<'_> {
     fn visit<R: NamedRule>(self) -> Box<dyn Judge> {
         let Ruling(rate, terms) = self;
         let rule = R::new(terms);
-        // What may have waited since the release before it depends on when that was, however long ago.
+        // How long a release may have waited depends on the release before it, however long ago that was.
         let dearest = if rate.cost.is_some() { u64::MAX } else { 1 };
         let may_evict = !rule.depends_on_since(dearest);
-        // Stamps are what the clock on the wall showed.
+        // Stamps tell the time by the clock on the wall.
         let hours = rate.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
         Box::new(Ruled {
             rule,

@@ -208,7 +208,7 @@ impl AuditedLimit {
     pub(crate) fn mean_share(&self) -> Option<f64> {
         let Tally { dearest, cost, .. } = self.tally;
         let at_once = (self.facts().at_once)(&self.terms);
-        // What costs more goes later, and whole.
+        // A release that costs more goes later, and whole.
         let at_once = if self.facts().accrues { at_once.max(dearest) } else { at_once };
         let accrued = self.terms.count as f64 * self.tally.span() as f64 / self.period() as f64;
         let share = cost as f64 / (at_once as f64 + accrued);

@@ -31,9 +31,7 @@ pub struct Audit {
 pub struct Violation<'a> {
     /// Its number in the input.
     pub(crate) number: u64,
-    /// The instant at which it happened.
     pub(crate) at: Time,
-    /// The limit that was not kept.
     pub(crate) rate: &'a Rate,
     /// Its key, if each has a limit of its own.
     pub(crate) key: Option<&'a [u8]>,

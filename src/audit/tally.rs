@@ -38,7 +38,6 @@ pub(crate) struct Worst {
 }
 
 impl Numbers {
-    /// Both together.
     pub(super) fn with(self, other: Numbers) -> Numbers {
         Numbers {
             releases: self.releases + other.releases,
@@ -49,7 +48,6 @@ impl Numbers {
 }
 
 impl Tally {
-    /// Adds a release.
     pub(super) fn add(&mut self, at: Time, cost: u64, numbers: Numbers, worst: Worst) {
         self.numbers = self.numbers.with(numbers);
         self.cost += u128::from(cost);

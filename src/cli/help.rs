@@ -30,7 +30,7 @@ pub(super) fn asked(args: &[OsString]) -> Option<Instead> {
     };
     match find(named) {
         Some(text) => Some(Instead::Help(fill_in(text))),
-        // Behind --help may stand anything.
+        // Anything may follow --help.
         None if first == "--help" => None,
         None => {
             let known = topics().collect::<Vec<_>>().join(", ");

@@ -58,28 +58,25 @@ impl Cli {
             (_, true) => Report::Quiet,
             _ => Report::Normal,
         };
-        let queue = self.queue();
-        let (progress, plot) = (self.progress, self.plot.clone());
-        let (as_json, metrics) = (self.stats.contains(&StatsFormat::Json), self.metrics()?);
+        let metrics = self.metrics()?;
         ensure!(
             !limits.count_exits() || !self.command.is_empty() || self.once || self.audit,
             "from=exit and N/running are for a command: add one, such as -- curl"
         );
         self.check_waits(on_limit, batch)?;
-        let action = if self.once { self.once(&limits)? } else { self.action()? };
         Ok(Config {
-            limits,
             shared,
             on_limit,
-            queue,
+            queue: self.queue(),
             input,
             batch,
-            action,
             report,
-            progress,
-            as_json,
+            progress: self.progress,
+            as_json: self.stats.contains(&StatsFormat::Json),
             metrics,
-            plot,
+            plot: self.plot.clone(),
+            action: if self.once { self.once(&limits)? } else { self.action()? },
+            limits,
         })
     }
 
@@ -170,7 +167,7 @@ impl Cli {
         let state = match &self.state {
             Some(_) if self.dry_run => bail!("--dry-run books nothing: leave out --state"),
             Some(_) if self.audit => bail!("--audit books nothing: leave out --state"),
-            // Not by clap, which repeats what it cannot read: there may be a password in it.
+            // Not parsed by clap, which repeats what it cannot read: there may be a password in it.
             Some(state) => {
                 Some(State::parse_public(state, |file| fs::read_to_string(file)).context("--state")?)
             }

@@ -39,7 +39,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
     if let Some(help) = help::asked(&args) {
         return Err(help);
     }
-    // Alone, it asks which states there are.
+    // -s alone asks which states there are.
     let args = match &args[..] {
         [_, alone] if alone == "-s" || alone == "--state" => vec![args[0].clone(), "--status".into()],
         _ => args,

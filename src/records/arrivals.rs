@@ -49,7 +49,7 @@ impl<T> InOrder<T> {
     ) -> Result<(), E> {
         let Some(moment) = self.recorded.read(record)? else { return Ok(()) };
         if self.recorded.is_log() && self.slack.is_none() {
-            // It is in the order of ends, and one job may have run all the time.
+            // A log is in the order of ends, and one job may have run all the time.
             self.order.set_slack(u64::MAX);
         }
         let value = make(moment.number, &moment.items)?;

@@ -19,8 +19,7 @@ pub(super) struct LogFile {
     end: Cell<u64>,
     /// A piece of a line may stand behind that.
     is_torn: Cell<bool>,
-    /// The number of lines in its header.
-    headers: usize,
+    header_lines: usize,
 }
 
 impl LogFile {
@@ -42,13 +41,13 @@ impl LogFile {
         lock(&file, path)?;
         let end = whole_lines(&file, start).with_context(|| format!("cannot read {name}"))?;
         let end = end.with_context(|| format!("{name} is no log of throttle: name another file"))?;
-        // What a dying machine left of a line must not run into the next one.
+        // A piece of a line that a dying machine left must not run into the next one.
         file.set_len(end).with_context(|| format!("cannot write to {name}"))?;
         let log = LogFile {
             file,
             end: Cell::new(end),
             is_torn: Cell::new(false),
-            headers: usize::from(!header.is_empty()),
+            header_lines: usize::from(!header.is_empty()),
         };
         if end == 0 && !header.is_empty() {
             log.append(header).with_context(|| format!("cannot write to {name}"))?;
@@ -58,7 +57,7 @@ impl LogFile {
 
     /// The lines after the header.
     pub(super) fn lines(&self) -> impl Iterator<Item = io::Result<Vec<u8>>> {
-        BufReader::new(From { file: &self.file, offset: 0 }).split(b'\n').skip(self.headers)
+        BufReader::new(From { file: &self.file, offset: 0 }).split(b'\n').skip(self.header_lines)
     }
 
     /// Appends a line in one write, so that readers see whole lines; adds nothing on an error.

@@ -72,7 +72,6 @@ impl<'a> ItemText<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Reads a line.
     pub(super) fn read(line: &'a [u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(line)
     }

@@ -48,7 +48,7 @@ impl BookingThread {
     }
 
     fn take(&self, task: Task) {
-        // Without the thread there was an error, which has been told.
+        // A thread that is gone has told its error.
         let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use nix::time::{ClockId, clock_gettime};
 
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, nanos};
 
 /// A clock that never goes back.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +22,9 @@ impl Clock {
         Clock::Monotonic(Instant::now())
     }
 
-    /// The present instant.
     pub(crate) fn now(self) -> Time {
         match self {
-            Clock::Monotonic(origin) => Time(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+            Clock::Monotonic(origin) => Time(nanos(origin.elapsed())),
             Clock::Boot => since_boot(),
         }
     }

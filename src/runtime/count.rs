@@ -36,7 +36,7 @@ impl Count {
     ) {
         let Some((range, Ok(file))) = position.range().map(|range| (range, input.copied())) else { return };
         let _ = super::spawn("count", move || {
-            if let Some(total) = count(FileRange { file, range, read: 0 }, MOST, delimiter, max_record) {
+            if let Some(total) = count(FileRange { file, range }, MOST, delimiter, max_record) {
                 let _ = self.total.set(total);
             }
         });
@@ -46,16 +46,16 @@ impl Count {
 /// A part of a file, read without moving anybody's position.
 struct FileRange {
     file: File,
+    /// Begins where the next read does.
     range: Range<u64>,
-    read: u64,
 }
 
 impl Read for FileRange {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.range.end.saturating_sub(self.range.start + self.read);
+        let left = self.range.end.saturating_sub(self.range.start);
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.file.read_at(&mut buffer[..most], self.range.start + self.read)?;
-        self.read += read as u64;
+        let read = self.file.read_at(&mut buffer[..most], self.range.start)?;
+        self.range.start += read as u64;
         Ok(read)
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     fn counted(text: &str, range: Range<u64>, most: u64) -> Option<(u64, bool)> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        let total = count(FileRange { file, range, read: 0 }, most, Delimiter::new(b"\n"), 4)?;
+        let total = count(FileRange { file, range }, most, Delimiter::new(b"\n"), 4)?;
         Some((total.items, total.is_exact))
     }
 

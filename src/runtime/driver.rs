@@ -63,7 +63,7 @@ impl<'a> Driver<'a> {
                 Action::Wait { until, accepting } => self.wait(schedule, until, accepting),
                 Action::Finish(exit) => {
                     if self.finish(schedule) {
-                        self.finish_metrics(schedule, exit);
+                        self.write_metrics(schedule, Some(exit));
                         return exit;
                     }
                 }
@@ -112,7 +112,7 @@ impl<'a> Driver<'a> {
 
     fn wait(&mut self, schedule: &mut Schedule, until: Option<Time>, accepting: bool) {
         self.show(schedule);
-        self.write_metrics(schedule);
+        self.write_metrics(schedule, None);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
         let metrics = self.metrics.as_ref().map(TextFile::write_at);
         let until = [until, deadline, self.reporter.redraw_at(), metrics].into_iter().flatten().min();
@@ -160,11 +160,12 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Brings the metrics up to date. They are no reason to end a run.
-    fn write_metrics(&mut self, schedule: &Schedule) {
+    /// Brings the metrics up to date, if it is time, or the run ends with `exit`. They are no reason to end it.
+    fn write_metrics(&mut self, schedule: &Schedule, exit: Option<Exit>) {
         let now = self.world.now();
-        let Some(metrics) = self.metrics.as_mut().filter(|metrics| metrics.write_at() <= now) else { return };
-        if let Err(error) = metrics.refresh(schedule, now, self.world.wall()) {
+        let is_due = |metrics: &&mut TextFile| exit.is_some() || metrics.write_at() <= now;
+        let Some(metrics) = self.metrics.as_mut().filter(is_due) else { return };
+        if let Err(error) = metrics.write(schedule, now, self.world.wall(), exit) {
             self.reporter.notice(&format_args!("{error:#}"));
         }
     }
@@ -253,13 +254,6 @@ impl<'a> Driver<'a> {
         recorded.err().into_iter().for_each(|error| schedule.fail(Exit::Error, error));
         cause.into_iter().for_each(|cause| self.fail(schedule, cause));
         is_well
-    }
-
-    fn finish_metrics(&mut self, schedule: &Schedule, exit: Exit) {
-        let Some(metrics) = &mut self.metrics else { return };
-        if let Err(error) = metrics.finish(schedule, self.world.now(), self.world.wall(), exit) {
-            self.reporter.notice(&format_args!("{error:#}"));
-        }
     }
 
     /// Prints what is left. Returns whether the run is over as it was: nothing has come up meanwhile.

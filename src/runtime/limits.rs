@@ -75,10 +75,9 @@ pub(super) fn watch(files: LimitsFiles, rates: Vec<Rate>, waker: Waker) -> io::R
     }
     super::spawn("limits", move || {
         let mut watcher = Watcher { files, rates, told: String::new(), waker };
-        let stamps = || paths.iter().map(|path| Stamp::of(path)).collect::<Vec<_>>();
         let (mut seen, mut was_new) = (Vec::new(), false);
         loop {
-            let found = stamps();
+            let found: Vec<_> = paths.iter().map(|path| stamp(path)).collect();
             let is_new = found != seen;
             if is_new {
                 thread::sleep(SETTLE);
@@ -123,13 +122,7 @@ impl Watcher {
 }
 
 /// The marks that tell one state of a file from another; none, if it cannot be looked at.
-#[derive(PartialEq, Eq)]
-struct Stamp(Option<[u64; 3]>, Option<(i64, i64)>);
-
-impl Stamp {
-    fn of(file: &Path) -> Self {
-        let metadata = fs::metadata(file).ok();
-        let identity = metadata.as_ref().map(|data| [data.dev(), data.ino(), data.size()]);
-        Stamp(identity, metadata.map(|data| (data.mtime(), data.mtime_nsec())))
-    }
+fn stamp(file: &Path) -> Option<([u64; 3], [i64; 2])> {
+    let data = fs::metadata(file).ok()?;
+    Some(([data.dev(), data.ino(), data.size()], [data.mtime(), data.mtime_nsec()]))
 }

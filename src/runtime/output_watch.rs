@@ -42,7 +42,7 @@ fn run(shared: &Mutex<Vec<Arc<PipeReader>>>, mut woken: PipeReader, waker: &Wake
             continue;
         }
         if fds[0].any() == Some(false) {
-            // Whoever is told reads, and then asks again.
+            // The driver reads, and then asks again.
             streams.clear();
             waker.send(Event::Output);
         } else if woken.read(&mut [0; 64]).is_ok_and(|read| read > 0) {

@@ -18,7 +18,7 @@ pub(super) fn wait(input: Option<BorrowedFd>, timeout: Option<Duration>) -> bool
         Ok(ready) => ready > 0,
         Err(Errno::EINTR) => false,
         Err(_) => {
-            // The system is short of something. Whoever waits tries again, but must not do so all the time.
+            // The system is short of something. The caller tries again, but must not do so all the time.
             thread::sleep(timeout.unwrap_or(AGAIN).min(AGAIN));
             false
         }

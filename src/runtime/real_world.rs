@@ -23,7 +23,6 @@ use crate::source::{Reader, SourceError};
 use crate::store::{Order, Slot, Store};
 use crate::time::{SECOND, Time, Wall, shown};
 
-/// The real world.
 pub(crate) struct RealWorld {
     clock: Clock,
     wall: Wall,
@@ -243,7 +242,7 @@ impl World for RealWorld {
         let wake = match self.reaper.as_mut().filter(|_| running) {
             Some(_) if until.is_none() && !accepting => self.wait_for_a_command(),
             Some(reaper) => {
-                // Where there is nothing to wait for, an end may as well be told later.
+                // If there is nothing to wait for, the end of a command may as well be told later.
                 if until.is_none_or(|until| until > self.clock.now()) {
                     reaper.listen();
                 }

@@ -38,7 +38,7 @@ fn wait_until_gone() {
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(ready) if ready > 0 => return,
             Ok(_) | Err(Errno::EINTR) => {}
-            // That says nothing about the reader: the system is short of something.
+            // An error says nothing about the reader: the system is short of something.
             Err(_) => thread::sleep(AGAIN),
         }
     }

@@ -35,7 +35,7 @@ impl TextFile {
     /// It cannot be written.
     pub fn create(path: &Path, schedule: &Schedule, now: Time, wall: Wall) -> Result<Self> {
         let name = path.display();
-        // A link stays; what it leads to is replaced.
+        // A symbolic link stays; the file that it leads to is replaced.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Ok(found) = fs::metadata(&target) {
             ensure!(!found.is_dir(), "{name} is a directory: name a file in it, such as throttle.prom");
@@ -43,33 +43,27 @@ impl TextFile {
         }
         let run = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut file = TextFile { path: target, run, write_at: now, is_failing: false };
-        file.refresh(schedule, now, wall)?;
+        file.write(schedule, now, wall, None)?;
         Ok(file)
     }
 
     /// The instant at which it is to be written again.
-    pub fn write_at(&self) -> Time {
+    pub(super) fn write_at(&self) -> Time {
         self.write_at
     }
 
-    /// Writes it.
+    /// Writes the version of `now`, with the `exit` if it is the last one.
     ///
     /// # Errors
     /// It cannot be written, and could be before.
-    pub fn refresh(&mut self, schedule: &Schedule, now: Time, wall: Wall) -> Result<()> {
+    pub(super) fn write(
+        &mut self,
+        schedule: &Schedule,
+        now: Time,
+        wall: Wall,
+        exit: Option<Exit>,
+    ) -> Result<()> {
         self.write_at = Time(now.0.saturating_add(EVERY));
-        self.write(schedule, now, wall, None)
-    }
-
-    /// Writes the last version.
-    ///
-    /// # Errors
-    /// As [`TextFile::refresh`].
-    pub fn finish(&mut self, schedule: &Schedule, now: Time, wall: Wall, exit: Exit) -> Result<()> {
-        self.write(schedule, now, wall, Some(exit))
-    }
-
-    fn write(&mut self, schedule: &Schedule, now: Time, wall: Wall, exit: Option<Exit>) -> Result<()> {
         let text = text(&self.run, &schedule.metrics(now), wall, exit);
         let result = replace(&self.path, text.as_bytes());
         let failed_before = std::mem::replace(&mut self.is_failing, result.is_err());

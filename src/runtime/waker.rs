@@ -35,7 +35,7 @@ impl Waker {
     pub(super) fn send(&self, event: Event) -> bool {
         let is_sent = self.sender.send(event).is_ok();
         let call = self.calls.load(SeqCst);
-        // Only out of this very call: the next one begins with a look at the channel.
+        // Only this very call is ended: the next one begins with a look at the channel.
         self.interrupt.nudge_while(|| call % 2 == 1 && self.calls.load(SeqCst) == call);
         is_sent
     }

@@ -25,7 +25,7 @@ impl DryRun {
         expander: Option<Expander>,
     ) -> Self {
         let at_once = if expander.is_some() { 1 } else { u64::MAX };
-        // Nothing takes any time here, so nothing has to wait for its end.
+        // Nothing takes any time here, so no release has to wait for the end of another.
         let capacity = Capacity { vacancies: u64::MAX, at_once, ..capacity };
         DryRun { stdout, delimiter, capacity, expander, lines: Vec::new() }
     }

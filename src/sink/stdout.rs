@@ -11,7 +11,6 @@ use crate::pipe;
 use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
 
-/// Writes items as they are.
 pub(crate) struct Stdout {
     writer: Writer,
     delimiter: Delimiter,

@@ -45,7 +45,7 @@ impl Writer {
             if !self.interrupt.is_raised() {
                 return Some(Leave { end, may_block: true });
             }
-            // Nobody may be there to end another write that blocks.
+            // No other signal may come to end another write that blocks.
             let give_up = *give_up.get_or_insert_with(|| Instant::now() + GRACE);
             end = boundary(written).min(end);
             (Instant::now() < give_up).then_some(Leave { end, may_block: false })

@@ -83,7 +83,7 @@ impl Capacity {
         self.line.is_some()
     }
 
-    /// Checks an item, which is without its delimiter.
+    /// `item` is without its delimiter.
     pub(crate) fn argument_error(&self, item: &[u8]) -> Option<ArgumentError> {
         let line = self.line?;
         match item.len() {

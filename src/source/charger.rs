@@ -49,7 +49,7 @@ struct Only {
 impl Only {
     fn new(index: usize, rate: &Rate) -> Option<Self> {
         let only = rate.only.as_ref()?;
-        // As the selector would give it.
+        // The selector gives hosts in their canonical form.
         let is_host = rate.key == Some(Selector::Host);
         let key = if is_host { canonical_host(only) } else { only.clone().into_bytes() };
         Some(Only { index, key, matched: false })

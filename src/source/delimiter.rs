@@ -28,7 +28,6 @@ impl Delimiter {
         self.bytes() == bytes
     }
 
-    /// The length of the delimiter in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }

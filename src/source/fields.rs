@@ -7,7 +7,6 @@ use super::field::{Field, Record};
 use super::json::Paths;
 use crate::config::Selector;
 
-/// Several selectors, ready to be used.
 #[derive(Default)]
 pub(crate) struct Fields {
     paths: Option<Paths>,

@@ -65,7 +65,7 @@ fn without_dots(host: &[u8]) -> &[u8] {
 }
 
 fn parsed_host(record: &[u8]) -> Selected<'static> {
-    // What is not UTF-8 in a path is of no interest; in a host it is no letter of any name.
+    // Bytes that are not UTF-8 do not matter in a path, and are no letter of any host.
     let url = Url::parse(String::from_utf8_lossy(record).trim()).ok();
     let host = url.as_ref().and_then(Url::host_str).and_then(canonical).filter(|host| !host.is_empty());
     host.map_or(Selected::Missing, Selected::owned)

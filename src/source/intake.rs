@@ -242,15 +242,11 @@ impl Intake {
         let mut items = Vec::new();
         while segment.items() > 0 {
             let one = segment.split_off(1, &self.delimiter);
-            let charge = self.recharged(&one);
+            let record = self.delimiter.trim(one.bytes());
+            let charge = self.charger.charge_leniently(record, one.bytes().len());
             items.push(Items { segment: one.detached(), charge });
         }
         items
-    }
-
-    /// The charge of an item that cannot be refused any more.
-    fn recharged(&self, item: &Segment) -> Charge {
-        self.charger.charge_leniently(self.delimiter.trim(item.bytes()), item.bytes().len())
     }
 }
 

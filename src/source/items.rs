@@ -41,7 +41,7 @@ impl Segment {
         self.block.bytes()
     }
 
-    /// The number of items, at least 1.
+    /// The number of items, all of which are whole.
     pub fn items(&self) -> u64 {
         self.block.records()
     }
@@ -157,7 +157,6 @@ impl Batch {
         self.sizes.push(self.items - before);
     }
 
-    /// Empties it, to be filled again.
     pub(crate) fn clear(&mut self) {
         self.segments.clear();
         self.sizes.clear();
@@ -213,7 +212,7 @@ impl Batch {
     }
 
     /// The number of whole items in the first `length` bytes.
-    pub fn items_in(&self, mut length: usize, delimiter: &Delimiter) -> u64 {
+    pub(crate) fn items_in(&self, mut length: usize, delimiter: &Delimiter) -> u64 {
         let mut items = 0;
         for segment in &self.segments {
             let bytes = segment.bytes();

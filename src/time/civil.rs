@@ -71,7 +71,7 @@ impl Civil {
                 let all = Stretch { start: zone.first_of(first), end };
                 return if let Civil::Part(nanos) = self { part(all, nanos.into(), at) } else { all };
             }
-            // The clocks were set back to before the end of what was over.
+            // The clocks were set back across the end of this period, so the instant is in a later one.
             first = next;
         }
     }

@@ -55,8 +55,7 @@ impl Week {
         Week::new(vec![Span { days: None, times: None }])
     }
 
-    /// Nothing is left out.
-    pub fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.covered == [(0, WEEK)]
     }
 
@@ -91,12 +90,10 @@ impl Span {
 
     fn parse(text: &str) -> Option<Self> {
         let (days, times) = match text.split_once('@') {
-            Some((days, times)) => (Some(days), Some(times)),
-            None if text.contains(':') => (None, Some(text)),
-            None => (Some(text), None),
+            Some((days, times)) => (Some(parse_days(days)?), Some(parse_times(times)?)),
+            None if text.contains(':') => (None, Some(parse_times(text)?)),
+            None => (Some(parse_days(text)?), None),
         };
-        let days = days.map(|days| parse_days(days).ok_or(())).transpose().ok()?;
-        let times = times.map(|times| parse_times(times).ok_or(())).transpose().ok()?;
         Some(Span { days, times })
     }
 }

@@ -5,7 +5,7 @@ mod hours;
 mod zone;
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use self::civil::{Civil, Stretch};
 pub use self::hours::{Hours, Week};
@@ -28,7 +28,7 @@ impl Time {
     pub const ZERO: Time = Time(0);
 
     /// The instant `nanos` later, or `None` past the end of the time line.
-    pub fn checked_add(self, nanos: u128) -> Option<Time> {
+    pub(crate) fn checked_add(self, nanos: u128) -> Option<Time> {
         let sum = u128::from(self.0).checked_add(nanos)?;
         u64::try_from(sum).ok().map(Time)
     }
@@ -90,8 +90,12 @@ impl Wall {
 
 /// The time that the clock on the wall shows now, since 1970.
 pub fn shown() -> Time {
-    let shown = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(u64::try_from(shown.as_nanos()).unwrap_or(u64::MAX))
+    Time(nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
+}
+
+/// At most what a [`Time`] can hold.
+pub(crate) fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Seconds with three decimals.

@@ -46,8 +46,7 @@ impl Zone {
         }
     }
 
-    /// The zone of UTC.
-    pub fn utc() -> Self {
+    pub(crate) fn utc() -> Self {
         Zone::known(TimeZone::UTC)
     }
 

@@ -14,7 +14,6 @@ use crate::time::{SECOND, Time};
 /// The number of keys that are named, at most.
 const MOST_KEYS: usize = 5;
 
-/// The form of the records that are judged.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Form {
     /// Stamps are dates and times, not numbers.
@@ -29,7 +28,6 @@ impl Form {
     }
 }
 
-/// Writes the findings.
 pub(crate) struct AuditReport<W: Write> {
     out: BufWriter<W>,
     is_quiet: bool,

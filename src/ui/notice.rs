@@ -92,7 +92,7 @@ impl Reporter {
     fn failed(&self, failed: &Failed) {
         let ends = if failed.why == Failure::Ended(End::Exited(255)) { ", which ends the run" } else { "" };
         let text = format!("{}: {}{ends}", items_of(failed), reason(failed.why));
-        // What was not even tried is an error.
+        // A command that was not even tried is an error.
         self.say_failed(matches!(failed.why, Failure::ArgumentError(_)), &text);
     }
 }

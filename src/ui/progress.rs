@@ -116,7 +116,6 @@ impl Display {
         self.hidden.borrow().is_some()
     }
 
-    /// Shows it again.
     pub(crate) fn unhide(&self) {
         self.hidden.take().into_iter().for_each(|line| self.draw(&line));
     }
@@ -131,7 +130,7 @@ impl Display {
     /// In one write, and with no colours, so `NO_COLOR` is respected in any case.
     fn draw(&self, line: &str) {
         if !terminal::is_foreground() {
-            // The line is where the shell has written since.
+            // The shell has written over the line since.
             self.shown.take();
             return;
         }

@@ -42,7 +42,6 @@ pub struct Reporter {
 const MOST_FAILURES: u64 = 20;
 
 impl Reporter {
-    /// Tells as much as `level` says.
     pub(crate) fn new(level: Report) -> Self {
         let is_watched = level != Report::Quiet && terminal::is_terminal();
         Reporter { level: Some(level), is_watched, ..Reporter::silent() }
@@ -64,16 +63,11 @@ impl Reporter {
         }
     }
 
-    /// Shows progress as well, or else explains the first long wait.
-    pub(crate) fn with_display(mut self, display: Option<Display>) -> Self {
+    /// Shows progress as well, or else explains the first long wait. With `mixing`, takes the progress off the screen
+    /// whenever items are written there; it tells whether they end lines.
+    pub(crate) fn with_display(mut self, display: Option<Display>, mixing: Option<bool>) -> Self {
         self.explains.set(self.is_watched && display.is_none());
-        self.display = display;
-        self
-    }
-
-    /// Takes the progress off the screen whenever items are written there; they end lines if `mixing` says so.
-    pub(crate) fn with_mixing(mut self, mixing: Option<bool>) -> Self {
-        self.mixing = mixing;
+        (self.display, self.mixing) = (display, mixing);
         self
     }
 
@@ -121,7 +115,6 @@ impl Reporter {
         self.display.iter().zip(self.mixing).for_each(|(display, ends_line)| display.hide(ends_line));
     }
 
-    /// Progress was hidden since it was shown last.
     pub(crate) fn is_hidden(&self) -> bool {
         self.display.as_ref().is_some_and(Display::is_hidden)
     }

@@ -15,7 +15,7 @@ use anyhow::{Error, Result, ensure};
 /// Judges releases at the instants that `arrivals` select.
 pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     setup.check_no_pause("there is nothing to audit")?;
-    // What was running is in no record.
+    // No record tells how many commands were running.
     setup.rates.retain(|rate| rate.from != CountFrom::Running);
     ensure!(!setup.rates.is_empty(), "an audit knows only when items were released: give a rate as well");
     let counts_exits = setup.rates.iter().any(|rate| rate.from == CountFrom::Exit);

@@ -6,7 +6,6 @@ use crate::exit::Exit;
 use crate::inherited::inherited;
 use anyhow::{Error, Result};
 
-/// Prints a text to standard output.
 pub(crate) fn help(text: &str) -> Result<Exit> {
     inherited().check_stdout()?;
     match io::stdout().write_all(format!("{}\n", text.trim_end()).as_bytes()) {

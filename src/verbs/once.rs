@@ -37,8 +37,8 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
         reporter.trace(&quoted(&once.command));
     }
     stderr::flush(exit);
-    // Charged is the instant at which the release was committed. If it is later now than its slot allows, it is wasted,
-    // and the wait begins anew.
+    // The release was charged at the instant at which it was committed. If it is later now than its slot allows, it is
+    // wasted, and the wait begins anew.
     let is_late = schedule.good_until().is_some_and(|until| world.now() > until);
     let (exit, error) = if is_late { exec(&ourselves()?) } else { exec(&once.command) };
     reporter.error(&error);

@@ -34,8 +34,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     }
     let reporter = reporter
         .with_total(move || count.total(), counts_rest)
-        .with_display(display)
-        .with_mixing(mixing(config))
+        .with_display(display, mixing(config))
         .with_log(config.command().and_then(LogUse::of));
     ensure!(
         config.plot.is_none() || !files.may_change(),
@@ -106,7 +105,7 @@ pub(super) fn share(
     let (store, policy) = store::open(shared, rates, move || clock.now())?;
     reporter.detail(&format_args!("shared by {}", shared.state));
     let is_on_server = matches!(shared.state, State::Server(_));
-    // How far a server is decides on margins that are not given; then the store tells.
+    // Margins that are not given follow from the distance of the server; then the store tells.
     if !is_on_server || rates.iter().all(|rate| rate.margin > 0) {
         reporter.detail(&format_args!("slots are good for {}", rounded_duration(policy.deadline)));
         policy.reach(rates).for_each(|reach| reporter.reach(&reach));

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::headers::Headers;
 use crate::config::{parse_duration, parse_seconds};
-use crate::time::SECOND;
+use crate::time::{SECOND, nanos};
 
 /// Two fields that tell how much of a quota is left, and when there will be more.
 struct QuotaFields {
@@ -138,8 +138,7 @@ fn http_date(value: &str) -> Option<SystemTime> {
 }
 
 fn wait_until(at: SystemTime, now: SystemTime) -> u64 {
-    let wait = at.duration_since(now).unwrap_or_default();
-    u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)
+    nanos(at.duration_since(now).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
     }
     let inherited = inherited();
     restore(&mut command, inherited.to_ignore().collect(), inherited.to_block());
-    // In place of what was closed, something else is open.
+    // A descriptor that was closed leads to something of ours now, which the command is not to have.
     if inherited.stdin_closed {
         let _ = fcntl(io::stdin(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }

@@ -63,7 +63,7 @@ impl ItemValues<'_> {
                 Piece::Text(text) => filled.extend_from_slice(text),
                 Piece::Item => filled.extend_from_slice(self.item),
                 Piece::Number => filled.extend_from_slice(self.number.to_string().as_bytes()),
-                // It was checked before that there is one.
+                // It was checked before that the item has such a part.
                 Piece::Selected(index) => {
                     self.selected[*index].iter().for_each(|text| filled.extend_from_slice(text));
                 }

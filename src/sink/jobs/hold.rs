@@ -34,10 +34,10 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let skipped = metadata.len().saturating_sub(MOST);
     file.seek(SeekFrom::Start(skipped))?;
     let mut text = Vec::new();
-    // However fast it grows meanwhile.
+    // The file may grow meanwhile, however fast.
     file.take(MOST).read_to_end(&mut text)?;
     if skipped > 0 {
-        // It may begin within a line.
+        // The first line may be cut.
         let first = memchr::memchr(b'\n', &text).map_or(text.len(), |at| at + 1);
         text.drain(..first);
     }

@@ -65,7 +65,7 @@ impl Parent {
         if self.own_group {
             command.process_group(0);
         }
-        // It costs the faster way to start a command, so only if needed.
+        // It makes std start the command in a slower way, so only if needed.
         if !self.ignored.is_empty() || self.blocked.is_some() {
             restore(&mut command, self.ignored.clone(), self.blocked);
         }
@@ -77,7 +77,7 @@ impl Parent {
         let send = if self.own_group { killpg } else { kill };
         let _ = send(pid, signal);
         if signal != Signal::SIGKILL {
-            // One that is stopped would never hear of it.
+            // A command that is stopped would never hear of it.
             let _ = send(pid, Signal::SIGCONT);
         }
     }

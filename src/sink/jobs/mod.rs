@@ -60,7 +60,6 @@ const NOTHING: &str = "/dev/null";
 /// The most that a pipe is sure to take without anybody reading it.
 const PIPE: usize = 4096;
 
-/// Runs a command for each release.
 pub(crate) struct Commands {
     expander: Expander,
     tagger: Tagger,
@@ -123,7 +122,7 @@ impl Commands {
         command.env("THROTTLE_SEQ", batch.first().to_string());
         command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
-        // Always set: there are programs that do not survive an empty file name.
+        // Always set: some programs do not survive an empty file name.
         let headers = self.header_files.file_of(batch).map_err(Trouble::TempFile)?;
         for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
             command.env(name, headers.as_deref().unwrap_or(Path::new(NOTHING)));
@@ -208,7 +207,8 @@ impl Commands {
         let job = self.jobs.swap_remove(at);
         self.slots[job.slot] = false;
         if job.is_overdue {
-            // The processes that it left behind. The group's number is not reused while one of them exists.
+            // The processes that it left behind are killed, too. The group's number is not reused while one of them
+            // exists.
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };

@@ -69,7 +69,7 @@ impl Outputs {
     pub(super) fn bound(&self, running: usize) -> Option<u64> {
         let is_short_of_files = self.in_order && self.files + 2 * (running + 1) > self.most_files;
         let is_full = self.waiting.len() >= MOST_WAITING || is_short_of_files;
-        // Of an item that is open, earlier attempts may be waiting.
+        // An item that is open may have earlier attempts waiting.
         let waiting = self.waiting.first_key_value().map(|(first, _)| first);
         let first = waiting.into_iter().chain(self.open.first()).min().filter(|_| is_full)?;
         Some(first + 1)
@@ -138,7 +138,7 @@ impl Outputs {
             let (first, outputs) = waiting.remove_entry();
             self.files -= outputs.iter().map(files).sum::<usize>();
             let printed = match self.is_broken {
-                // That was told.
+                // The break was told when it happened.
                 true => Err(None),
                 false => outputs.into_iter().try_for_each(|output| self.print(first, output)).map_err(Some),
             };
@@ -171,7 +171,7 @@ impl Outputs {
             };
             output.print(printed, write)?.map_err(|error| unreadable(first, error))?;
             if let Printed::Large(file) = printed {
-                // Another command may have found none beside this file.
+                // Another command may have found no space left beside this file.
                 let _ = self.space.check(file);
             }
         }

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use crate::config::Tag;
 use crate::source::{Batch, Delimiter, Fields};
 
-/// Makes tags of items.
 pub(super) struct Tagger {
     tag: Option<Tag>,
     fields: Fields,

@@ -57,7 +57,7 @@ pub(super) fn year_day(text: &[u8]) -> Read<'_, YearDay> {
     let (seconds, rest) = time(rest)?;
     let (nanos, rest) = fraction(rest)?;
     let month = month([m1, m2, m3])?;
-    // Whatever the year may be, a leap year has such a day.
+    // A leap year has each day that any year has.
     days(2000, month, day)?;
     Some((YearDay { month, day, seconds, nanos }, rest))
 }

@@ -77,10 +77,7 @@ impl Stamps {
     pub(crate) fn read(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
         let at = epoch::read(field);
         self.is_calendar = at.is_none();
-        match at {
-            Some(at) => at,
-            None => self.read_calendar(field, text),
-        }
+        at.unwrap_or_else(|| self.read_calendar(field, text))
     }
 
     fn read_calendar(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {

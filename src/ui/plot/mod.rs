@@ -168,7 +168,7 @@ fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
             let (total, window) = (float(step.total), float(step.window.into()));
             Point { total, window, is_early: step.violations > 0, ..point }
         } else {
-            // What was in it at the start of the step, or a little more, but no more than with the last release: an
+            // The cost in it at the start of the step, or a little more, but no more than with the last release: an
             // instant that is a little late is no gap.
             let before = index.checked_sub(period.div_ceil(length) + 1);
             let before = before.and_then(|before| points.get(usize::try_from(before).ok()?));

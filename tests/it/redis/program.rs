@@ -158,7 +158,7 @@ fn a_wait_for_a_server_is_told() {
 fn a_server_that_goes_away_ends_the_run_after_a_while() {
     let Some(mut server) = RedisServer::start() else { return };
     let mut run =
-        Running::throttle(&["-r1/100ms,margin=200ms", "-s", &server.url("web"), "--store-timeout=500ms"]);
+        Running::throttle(&["-r1/100ms,margin=200ms", "-s", &server.url("web"), "--store-timeout=2s"]);
     run.write("1\n");
     assert_eq!(run.line(), "1\n");
     server.kill();

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use throttle::exit::Exit;
 
 use crate::simulated::block;
-use crate::simulated::commands::{Behaviour, Outcome, Ran, run};
+use crate::simulated::commands::{Behaviour, Outcome, Ran, of_commands, run};
 use crate::support::seeds;
 
 const MILLI: u64 = 1_000_000;
@@ -113,6 +113,8 @@ struct Case {
     period: u64,
     jobs: u64,
     retries: u64,
+    /// How late it wakes, and how long a start takes, at most.
+    delays: [u64; 2],
     lines: Vec<String>,
 }
 
@@ -122,7 +124,8 @@ impl Case {
         let lines = (0..random.u64(1..40)).map(|number| format!("{} {number}", random.u64(0..4))).collect();
         let mut up_to = |range: Range<u64>| random.u64(range);
         let (count, period, jobs, retries) = (up_to(1..5), up_to(1..50), up_to(1..8), up_to(0..4));
-        Case { random, count, period, jobs, retries, lines }
+        let delays = random.choice([[0, 0], [5 * MILLI, 9 * MILLI]]).expect("one");
+        Case { random, count, period, jobs, retries, delays, lines }
     }
 
     /// Runs it under a limit with these options.
@@ -135,8 +138,10 @@ impl Case {
             at += self.random.u64(0..20) * MILLI;
             blocks.push(block(at, &[line]));
         }
-        let seed = self.random.u64(..);
-        run(&[&rate, &jobs, &retries, "--backoff=1ms..30ms"], blocks, |line, attempt| {
+        let (seed, [late, slow]) = (self.random.u64(..), self.delays);
+        let run =
+            of_commands(&[&rate, &jobs, &retries, "--backoff=1ms..30ms"]).late(seed, late).slow(!seed, slow);
+        run.run_commands(blocks, |line, attempt| {
             let number: u64 = line.rsplit(' ').next().expect("a number").parse().expect("a number");
             let mut random = Rng::with_seed(seed ^ number << 8 ^ attempt);
             ends(random.u64(0..40), i32::from(random.u8(0..3) == 0))
@@ -186,7 +191,7 @@ fn starts_keep_to_the_limit_retries_included() {
         for_each_case(options, |case, runs| {
             let count = usize::try_from(case.count).unwrap();
             let pairs = runs.iter().zip(runs.iter().skip(count));
-            pairs.for_each(|(a, b)| assert!(b.start >= a.start + case.period * MILLI, "{a:?} {b:?}"));
+            pairs.for_each(|(a, b)| assert!(b.start >= a.started + case.period * MILLI, "{a:?} {b:?}"));
         });
     }
 }

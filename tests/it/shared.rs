@@ -85,18 +85,6 @@ fn a_name_stands_for_a_file_that_is_ours_alone() {
     run(&["-r3/h", "-s", "jobs"]).code(65);
 }
 
-/// Each key has a limit of its own, which outlives the run.
-#[test]
-fn keys_are_shared_as_well() {
-    let directory = Directory::new();
-    let args = ["-r1/h,key=col:1", "-s", &state(&directory)];
-    throttle(&args).write_stdin("a\nb\n").assert().success().stdout("a\nb\n");
-    throttle(&args).write_stdin("c\n").assert().success().stdout("c\n");
-    let mut running = Running::throttle(&args);
-    running.write("a\nd\n");
-    assert_eq!(running.line(), "d\n");
-}
-
 /// Whoever finds the limit used up by others loses its items at once, and books nothing.
 #[test]
 fn slots_for_many_keys_are_booked_in_linear_time() {
@@ -109,36 +97,6 @@ fn slots_for_many_keys_are_booked_in_linear_time() {
     };
     let (few, many) = (timed(400), timed(1600));
     assert!(many < few * 8 + Duration::from_millis(200), "{few:?} and {many:?}");
-}
-
-#[test]
-fn what_comes_too_early_is_dropped_or_ends_the_run_whoever_was_first() {
-    let directory = Directory::new();
-    let state = state(&directory);
-    let run = |args: &[&str]| {
-        let args = [&["-r3/10m,margin=5s", "-s", &state], args].concat();
-        throttle(&args).write_stdin("1\n2\n").assert()
-    };
-    run(&[]).success().stdout("1\n2\n");
-    run(&["--on-limit", "drop"]).success().stdout("1\n");
-    run(&["--on-limit", "drop"]).success().stdout("");
-    let early = contains("item 1 '1' came").and(contains("too early for the limit 3/10m"));
-    run(&["--on-limit", "fail"]).code(75).stdout("").stderr(early);
-    let status = throttle(&["-s", &state, "--status"]).assert();
-    let used_up = "3 used, 0 free, next slot in ";
-    status.stdout(contains(format!("{used_up}10m")).or(contains(format!("{used_up}9m"))));
-}
-
-/// A limit for some items is shared, too, and those that wait for it hold up nobody else.
-#[test]
-fn limits_for_some_items_are_shared() {
-    let directory = Directory::new();
-    let args = ["-r9/s,margin=500ms", "-r1/h,key=col:1,only=a,margin=5s", "-s", &state(&directory)];
-    throttle(&args).write_stdin("a\nb\n").assert().success().stdout("a\nb\n");
-    let mut running = Running::throttle(&args);
-    running.write("a\nc\n");
-    assert_eq!(running.line(), "c\n");
-    throttle(&args).write_stdin("d\n").assert().success().stdout("d\n");
 }
 
 /// A batch is charged what its items cost together.

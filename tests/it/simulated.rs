@@ -1,12 +1,14 @@
 //! Runs on the simulated world, in this process, with the instants of all that happens.
 //!
-//! On its own the world is exact. It can be made to wake late, what is sent to take its time, and events to happen.
+//! On its own the world is exact. It can be made to wake late, what is sent to take its time, and events to happen, all
+//! of it with commands as well.
 
 pub(crate) mod commands;
 pub(crate) mod fleet;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::mem;
 use std::rc::Rc;
 
 use fastrand::Rng;
@@ -21,6 +23,8 @@ use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
+
+use self::commands::{Commands, Ran};
 
 /// What `throttle` is told by these arguments.
 pub(crate) fn config(args: &[impl AsRef<str>]) -> Config {
@@ -48,19 +52,22 @@ fn drive(
 
 /// A run that is to be.
 pub(crate) struct Simulation {
-    config: Config,
+    config: Rc<Config>,
     clock: SimClock,
     lateness: Delay,
     slowness: Delay,
     events: VecDeque<(u64, Event)>,
     /// When the clock on the wall is set, and to what.
     settings: VecDeque<(u64, u64)>,
+    commands: Rc<Commands>,
     on_wait: Box<dyn FnMut()>,
 }
 
 /// What has become of it.
 pub(crate) struct Outcome {
+    /// To standard output.
     pub(crate) releases: Vec<Release>,
+    pub(crate) runs: Vec<Ran>,
     /// Of the limits.
     pub(crate) changes: Vec<Change>,
     pub(crate) exit: Exit,
@@ -88,12 +95,13 @@ pub(crate) struct Release {
 impl Simulation {
     pub(crate) fn new(args: &[impl AsRef<str>]) -> Self {
         Simulation {
-            config: config(args),
+            config: Rc::new(config(args)),
             clock: SimClock::default(),
             lateness: Delay::none(),
             slowness: Delay::none(),
             events: VecDeque::new(),
             settings: VecDeque::new(),
+            commands: Rc::default(),
             on_wait: Box::new(|| ()),
         }
     }
@@ -114,7 +122,7 @@ impl Simulation {
         Simulation { lateness: Delay::new(seed, most), ..self }
     }
 
-    /// What is sent has left after up to `most`.
+    /// What is sent has left, and a command has started, after up to `most`.
     pub(crate) fn slow(self, seed: u64, most: u64) -> Self {
         Simulation { slowness: Delay::new(seed, most), ..self }
     }
@@ -126,21 +134,35 @@ impl Simulation {
         self
     }
 
-    /// Runs to the end.
-    pub(crate) fn run(self, blocks: Vec<Block>) -> Outcome {
-        let Simulation { config, clock, lateness, mut slowness, events, settings, on_wait } = self;
-        let sim = Sim::new(clock.clone(), blocks.into_iter().map(Ok));
-        let shown = clock.clone();
-        let mut sink = Recorder::new(move || {
-            slowness.pass(&shown);
-            shown.now().0
-        });
+    /// Runs to the end, to standard output.
+    pub(crate) fn run(mut self, blocks: Vec<Block>) -> Outcome {
+        let mut sink = Recorder::new(self.sends());
         let releases = Rc::clone(&sink.releases);
-        let changes = Vec::new();
-        let mut world =
-            Faulty { sim, clock, lateness, events, settings, releases, changes, waits: 0, on_wait };
-        let (exit, stats) = drive(&config, &mut world, &mut sink, |schedule| (schedule, None));
-        Outcome { releases: sink.releases.take(), changes: world.changes, exit, stats }
+        self.run_into(blocks, &mut sink, releases, |schedule| (schedule, None))
+    }
+
+    /// Lets the time pass that it takes to send something, and returns when it is over.
+    fn sends(&mut self) -> impl FnMut() -> u64 + use<> {
+        let (clock, mut slowness) = (self.clock.clone(), mem::replace(&mut self.slowness, Delay::none()));
+        move || {
+            slowness.pass(&clock);
+            clock.now().0
+        }
+    }
+
+    fn run_into(
+        self,
+        blocks: Vec<Block>,
+        sink: &mut dyn Sink,
+        releases: Rc<RefCell<Vec<Release>>>,
+        ready: impl FnOnce(Schedule) -> (Schedule, Option<JobLog>),
+    ) -> Outcome {
+        let config = Rc::clone(&self.config);
+        let sim = Sim::new(self.clock.clone(), blocks.into_iter().map(Ok));
+        let mut world = Simulated { sim, run: self, releases, changes: Vec::new(), waits: 0 };
+        let (exit, stats) = drive(&config, &mut world, sink, ready);
+        let (releases, runs) = (world.releases.take(), world.run.commands.runs.take());
+        Outcome { releases, runs, changes: world.changes, exit, stats }
     }
 }
 
@@ -172,52 +194,63 @@ impl Delay {
     }
 }
 
-/// The simulated world with delays and events.
-struct Faulty<I: Iterator<Item = Result<Block, SourceError>>> {
+/// The simulated world of a run.
+struct Simulated<I: Iterator<Item = Result<Block, SourceError>>> {
     sim: Sim<I>,
-    clock: SimClock,
-    lateness: Delay,
-    events: VecDeque<(u64, Event)>,
-    settings: VecDeque<(u64, u64)>,
+    run: Simulation,
     releases: Rc<RefCell<Vec<Release>>>,
     changes: Vec<Change>,
     waits: u32,
-    on_wait: Box<dyn FnMut()>,
 }
 
-impl<I: Iterator<Item = Result<Block, SourceError>>> World for Faulty<I> {
+impl<I: Iterator<Item = Result<Block, SourceError>>> Simulated<I> {
+    /// What happens next by the end of a wait, beside arrivals, and when.
+    fn next(&self, wait: &Wait) -> Option<(Time, fn(&mut Self) -> Wake)> {
+        let set = self.run.settings.front().map(|(at, _)| Time(*at));
+        let set = set.filter(|at| wait.by_wall && wait.until > Some(*at));
+        let limits = self.run.events.front().map(|(at, _)| Time(*at));
+        let happens: [(_, fn(&mut Self) -> Wake); 3] = [
+            (set, |_| Wake::Soon),
+            (self.run.commands.next_end(), |_| Wake::Event(Event::Exited)),
+            (limits, Self::limits_change),
+        ];
+        let next = happens.into_iter().filter_map(|(at, what)| Some((at?, what))).min_by_key(|(at, _)| *at);
+        next.filter(|(at, _)| wait.until.is_none_or(|until| *at <= until))
+    }
+
+    fn limits_change(&mut self) -> Wake {
+        self.changes.push(Change { at: self.run.clock.now().0, releases: self.releases.borrow().len() });
+        Wake::Event(self.run.events.pop_front().expect("an event").1)
+    }
+}
+
+impl<I: Iterator<Item = Result<Block, SourceError>>> World for Simulated<I> {
     fn now(&self) -> Time {
         self.sim.now()
     }
 
     fn wall(&mut self) -> Wall {
-        while let Some(&(_, shown)) = self.settings.front().filter(|(at, _)| Time(*at) <= self.sim.now()) {
+        while let Some(&(_, shown)) = self.run.settings.front().filter(|(at, _)| Time(*at) <= self.sim.now())
+        {
             self.sim.set_wall(Time(shown));
-            self.settings.pop_front();
+            self.run.settings.pop_front();
         }
         self.sim.wall()
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {
         self.waits += 1;
-        (self.on_wait)();
+        (self.run.on_wait)();
         assert!(self.waits < 1_000_000, "it waits again and again, and releases nothing");
-        let set = self.settings.front().map(|(at, _)| Time(*at)).filter(|_| wait.by_wall);
-        if set.is_some() && wait.until > set {
-            let wake = self.sim.wait(Wait { until: set, ..wait });
-            return if let Wake::Due = wake { Wake::Soon } else { wake };
-        }
-        let event = self.events.front().map(|(at, _)| Time(*at));
-        let event = event.filter(|event| wait.until.is_none_or(|until| *event <= until));
-        let wake = match (self.sim.wait(Wait { until: event.or(wait.until), ..wait }), event) {
-            (Wake::Due, Some(_)) => Wake::Event(self.events.pop_front().expect("an event").1),
+        assert_eq!(wait.running, self.run.commands.next_end().is_some(), "the scheduler knows what runs");
+        let next = self.next(&wait);
+        let until = next.map(|(at, _)| at).or(wait.until);
+        let wake = self.sim.wait(Wait { until, ..wait });
+        self.run.lateness.pass(&self.run.clock);
+        match (wake, next) {
+            (Wake::Due, Some((_, happens))) => happens(self),
             (wake, _) => wake,
-        };
-        self.lateness.pass(&self.clock);
-        if matches!(wake, Wake::Event(_)) {
-            self.changes.push(Change { at: self.clock.now().0, releases: self.releases.borrow().len() });
         }
-        wake
     }
 }
 

@@ -5,6 +5,9 @@
 use std::thread;
 use std::time::Duration;
 
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+
 use throttle::charge::Key;
 use throttle::store::{FileStore, Order, Policy, RedisStore, Slot, Store};
 use throttle::time::Time;
@@ -12,7 +15,7 @@ use throttle::time::Time;
 use crate::memory_store::MemoryStore;
 use crate::redis::client::{PATIENT, now, policy};
 use crate::redis::server::RedisServer;
-use crate::support::Directory;
+use crate::support::{Directory, Running, throttle};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -141,5 +144,62 @@ fn nobody_gets_slots_of_a_key_that_is_held() {
             told.held >= Some(long) && told.ask_again.is_some_and(|at| at.0 < now().0 + 2 * SECOND),
             "{store}"
         );
+    });
+}
+
+/// Runs `check` with a state in a file, and with one on a server.
+pub(crate) fn for_each_state(check: impl Fn(&str) + Sync) {
+    let (directory, server) = (Directory::new(), RedisServer::start());
+    let file = directory.path().join("state").display().to_string();
+    let on_server = server.as_ref().map(|server| server.url("shared"));
+    // They wait for seconds.
+    thread::scope(|scope| {
+        for state in [Some(&file), on_server.as_ref()].into_iter().flatten() {
+            scope.spawn(|| check(state));
+        }
+    });
+}
+
+/// Each key has a limit of its own, which outlives the run.
+#[test]
+fn keys_are_shared_as_well() {
+    for_each_state(|state| {
+        let args = ["-r1/h,key=col:1,margin=1m", "-s", state];
+        throttle(&args).write_stdin("a\nb\n").assert().success().stdout("a\nb\n");
+        throttle(&args).write_stdin("c\n").assert().success().stdout("c\n");
+        let mut running = Running::throttle(&args);
+        running.write("a\nd\n");
+        assert_eq!(running.line(), "d\n");
+    });
+}
+
+#[test]
+fn what_comes_too_early_is_dropped_or_ends_the_run_whoever_was_first() {
+    for_each_state(|state| {
+        let run = |args: &[&str]| {
+            let args = [&["-r3/10m,margin=1m", "-s", state], args].concat();
+            throttle(&args).write_stdin("1\n2\n").assert()
+        };
+        run(&[]).success().stdout("1\n2\n");
+        run(&["--on-limit", "drop"]).success().stdout("1\n");
+        run(&["--on-limit", "drop"]).success().stdout("");
+        let early = contains("item 1 '1' came").and(contains("too early for the limit 3/10m"));
+        run(&["--on-limit", "fail"]).code(75).stdout("").stderr(early);
+        let status = throttle(&["-s", state, "--status"]).assert().success();
+        let used_up = |next| contains(format!("3 used, 0 free, next slot in {next}"));
+        status.stdout(used_up("11m").or(used_up("10m")));
+    });
+}
+
+/// A limit for some items is shared, too, and those that wait for it hold up nobody else.
+#[test]
+fn limits_for_some_items_are_shared() {
+    for_each_state(|state| {
+        let args = ["-q", "-r9/10m,margin=1m", "-r1/h,key=col:1,only=a,margin=1m", "-s", state];
+        throttle(&args).write_stdin("a\nb\n").assert().success().stdout("a\nb\n");
+        let mut running = Running::throttle(&args);
+        running.write("a\nc\n");
+        assert_eq!(running.line(), "c\n");
+        throttle(&args).write_stdin("d\n").assert().success().stdout("d\n");
     });
 }

@@ -3,21 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::redis::server::RedisServer;
-use crate::support::{Directory, Running, eventually, text, throttle};
-
-/// Runs `check` with a state in a file, and with one on a server.
-fn for_each_state(check: impl Fn(&str) + Sync) {
-    let (directory, server) = (Directory::new(), RedisServer::start());
-    let file = directory.path().join("state").display().to_string();
-    let on_server = server.as_ref().map(|server| server.url("held"));
-    // They wait for seconds.
-    thread::scope(|scope| {
-        for state in [Some(&file), on_server.as_ref()].into_iter().flatten() {
-            scope.spawn(|| check(state));
-        }
-    });
-}
+use crate::stores::for_each_state;
+use crate::support::{Running, eventually, text, throttle};
 
 fn state(args: &[&str], state: &str) -> String {
     let output = throttle(&[args, &["-s", state]].concat()).output().expect("a run");

@@ -6,14 +6,16 @@ use std::rc::Rc;
 
 use nix::sys::signal::Signal;
 use throttle::config::{self, Config, Run, Verb};
-use throttle::exit::{End, Exit, JobEnd};
+use throttle::exit::{End, JobEnd};
 use throttle::records::JobLog;
-use throttle::runtime::sim::{Sim, SimClock};
-use throttle::runtime::{Event, Wait, Wake, World};
-use throttle::schedule::{Schedule, Stats};
+use throttle::runtime::sim::SimClock;
+use throttle::schedule::Schedule;
 use throttle::sink::{Flushed, RunningJobs, Sent, Sink};
-use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
-use throttle::time::{Time, Wall};
+use throttle::source::{Batch, Block, Capacity, Delimiter, Segment};
+use throttle::time::Time;
+
+pub(crate) use super::Outcome;
+use super::Simulation;
 
 /// How a command behaves.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +28,10 @@ pub(crate) struct Behaviour {
 /// A command that has run, or runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ran {
+    /// The instant that was checked, before.
     pub(crate) start: u64,
+    /// The instant that was charged, after.
+    pub(crate) started: u64,
     pub(crate) end: u64,
     pub(crate) attempt: u64,
     pub(crate) line: String,
@@ -34,30 +39,41 @@ pub(crate) struct Ran {
     pub(crate) items: Vec<(u64, Vec<u8>)>,
 }
 
-/// What has become of a run.
-pub(crate) struct Outcome {
-    pub(crate) runs: Vec<Ran>,
-    pub(crate) exit: Exit,
-    pub(crate) stats: Stats,
-}
-
 /// Runs `throttle` with these arguments on items that arrive in `blocks`, with commands that `behave` as told for each
 /// line and attempt.
 pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
-    let config = super::config(&[args, &["--", "simulated"]].concat());
-    let Verb::Run(commands) = &config.action else { panic!("no command") };
-    let shared = Rc::new(Shared::default());
-    let sim = Sim::new(shared.clock.clone(), blocks.into_iter().map(Ok));
-    let mut world = JobsWorld { sim, shared: Rc::clone(&shared) };
-    let delimiter = Delimiter::new(&config.input.delimiter);
-    let (jobs, printed) = (commands.jobs.get(), Vec::new());
-    let mut sink = SimulatedJobs { shared: Rc::clone(&shared), behave, jobs, delimiter, printed };
-    let (exit, stats) = super::drive(&config, &mut world, &mut sink, |schedule| {
-        let mut schedule = schedule.with_commands(commands, 7);
-        let log = open_log(&config, commands, &mut schedule);
-        (schedule, log)
-    });
-    Outcome { runs: shared.runs.take(), exit, stats }
+    of_commands(args).run_commands(blocks, behave)
+}
+
+/// A run with commands that is to be.
+pub(crate) fn of_commands(args: &[&str]) -> Simulation {
+    Simulation::new(&[args, &["--", "simulated"]].concat())
+}
+
+impl Simulation {
+    /// Runs to the end, with commands that `behave` as told for each line and attempt.
+    pub(crate) fn run_commands(
+        mut self,
+        blocks: Vec<Block>,
+        behave: impl Fn(&str, u64) -> Behaviour,
+    ) -> Outcome {
+        let config = Rc::clone(&self.config);
+        let Verb::Run(run) = &config.action else { panic!("no command") };
+        let mut sink = SimulatedJobs {
+            clock: self.clock.clone(),
+            start: self.sends(),
+            commands: Rc::clone(&self.commands),
+            behave,
+            jobs: run.jobs.get(),
+            delimiter: Delimiter::new(&config.input.delimiter),
+            printed: Vec::new(),
+        };
+        self.run_into(blocks, &mut sink, Rc::default(), |schedule| {
+            let mut schedule = schedule.with_commands(run, 7);
+            let log = open_log(&config, run, &mut schedule);
+            (schedule, log)
+        })
+    }
 }
 
 fn open_log(config: &Config, run: &Run, schedule: &mut Schedule) -> Option<JobLog> {
@@ -69,50 +85,27 @@ fn open_log(config: &Config, run: &Run, schedule: &mut Schedule) -> Option<JobLo
     Some(if config.batch == config::BatchSize::SINGLE { log } else { log.of_batches() })
 }
 
-/// What the world and the commands share.
+/// The commands of a run, which the world and the sink share.
 #[derive(Default)]
-struct Shared {
-    clock: SimClock,
-    runs: RefCell<Vec<Ran>>,
+pub(super) struct Commands {
+    pub(super) runs: RefCell<Vec<Ran>>,
     /// When commands end that run, their number among the runs, and how they end.
     running: RefCell<BTreeSet<(u64, usize)>>,
     endings: RefCell<Vec<JobEnd>>,
 }
 
-impl Shared {
-    fn next_end(&self) -> Option<Time> {
+impl Commands {
+    pub(super) fn next_end(&self) -> Option<Time> {
         self.running.borrow().first().map(|(end, _)| Time(*end))
     }
 }
 
-/// The simulated world, which tells when a command ends.
-struct JobsWorld<I: Iterator<Item = Result<Block, SourceError>>> {
-    shared: Rc<Shared>,
-    sim: Sim<I>,
-}
-
-impl<I: Iterator<Item = Result<Block, SourceError>>> World for JobsWorld<I> {
-    fn now(&self) -> Time {
-        self.sim.now()
-    }
-
-    fn wall(&mut self) -> Wall {
-        self.sim.wall()
-    }
-
-    fn wait(&mut self, wait: Wait) -> Wake {
-        assert_eq!(wait.running, self.shared.next_end().is_some(), "the scheduler knows what runs");
-        let end = self.shared.next_end().filter(|end| wait.until.is_none_or(|until| *end <= until));
-        match (self.sim.wait(Wait { until: end.or(wait.until), ..wait }), end) {
-            (Wake::Due, Some(_)) => Wake::Event(Event::Exited),
-            (wake, _) => wake,
-        }
-    }
-}
-
 /// Runs the simulated commands.
-struct SimulatedJobs<F> {
-    shared: Rc<Shared>,
+struct SimulatedJobs<S, F> {
+    clock: SimClock,
+    /// Lets the time pass that a start takes, and returns when it is over.
+    start: S,
+    commands: Rc<Commands>,
     behave: F,
     jobs: usize,
     delimiter: Delimiter,
@@ -120,9 +113,9 @@ struct SimulatedJobs<F> {
     printed: Vec<u64>,
 }
 
-impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
+impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<S, F> {
     fn capacity(&self) -> Capacity {
-        let running = self.shared.running.borrow().len();
+        let running = self.commands.running.borrow().len();
         Capacity { vacancies: self.jobs.saturating_sub(running) as u64, at_once: 1, ..Capacity::UNLIMITED }
     }
 
@@ -135,12 +128,12 @@ impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
         };
         let items = batch.segments().iter().flat_map(numbered).collect();
         let Behaviour { duration, code, retry_after } = (self.behave)(&line, batch.attempt());
-        let (start, end, attempt) = (at.0, at.0 + duration, batch.attempt());
-        let mut runs = self.shared.runs.borrow_mut();
-        self.shared.running.borrow_mut().insert((end, runs.len()));
-        runs.push(Ran { start, end, attempt, line, items });
+        let (start, started, attempt) = (at.0, (self.start)(), batch.attempt());
+        let (mut runs, end) = (self.commands.runs.borrow_mut(), started + duration);
+        self.commands.running.borrow_mut().insert((end, runs.len()));
+        runs.push(Ran { start, started, end, attempt, line, items });
         let end = JobEnd { first: batch.first(), end: End::Exited(code), timed_out: false, retry_after };
-        self.shared.endings.borrow_mut().push(end);
+        self.commands.endings.borrow_mut().push(end);
         Sent::All
     }
 
@@ -153,11 +146,11 @@ impl<F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<F> {
     }
 }
 
-impl<F: Fn(&str, u64) -> Behaviour> RunningJobs for SimulatedJobs<F> {
+impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for SimulatedJobs<S, F> {
     fn reap(&mut self) -> Vec<JobEnd> {
-        let mut running = self.shared.running.borrow_mut();
-        let still = running.split_off(&(self.shared.clock.now().0 + 1, 0));
-        let endings = self.shared.endings.borrow();
+        let mut running = self.commands.running.borrow_mut();
+        let still = running.split_off(&(self.clock.now().0 + 1, 0));
+        let endings = self.commands.endings.borrow();
         let ended = std::mem::replace(&mut *running, still);
         let ended: Vec<_> = ended.into_iter().map(|(_, number)| endings[number]).collect();
         self.printed.extend(ended.iter().map(|ended| ended.first));

@@ -1,4 +1,4 @@
-//! Finds out of which commit this is, for `throttle -V`.
+//! Finds out of which commit this is, for `throttle -V`, and makes the released program smaller.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,19 +9,34 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let commit = env::var("THROTTLE_COMMIT").ok().or_else(packed).or_else(checked_out);
     println!("cargo::rustc-env=THROTTLE_COMMIT={}", commit.unwrap_or_default());
-    if packs_relocations() {
-        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+        if packs_relocations() {
+            println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+        }
+        if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
+            drop_unwind_tables();
+        }
     }
+}
+
+/// They are a twelfth of the program, which aborts where others would unwind, and is stripped of the names that a
+/// backtrace would have. rustc can leave them out neither of one profile only, nor of what it brings along.
+fn drop_unwind_tables() {
+    const DISCARD: &str = "SECTIONS { /DISCARD/ : { *(.eh_frame .eh_frame.* .gcc_except_table .gcc_except_table.*) } } \
+                           INSERT AFTER .text;\n";
+    let script = Path::new(&env::var_os("OUT_DIR").expect("cargo tells")).join("discard.ld");
+    fs::write(&script, DISCARD).expect("the directory is there");
+    println!("cargo::rustc-link-arg-bins=-T{}", script.display());
+    println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
 }
 
 /// They make the program a twentieth smaller, but need glibc 2.36 where it is linked and where it runs. `RUSTFLAGS` that
 /// say something of it have their way.
 fn packs_relocations() -> bool {
-    let optimised = env::var("PROFILE").is_ok_and(|profile| profile == "release");
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     let libc = || told("getconf", &["GNU_LIBC_VERSION"])?.strip_prefix("glibc 2.")?.parse().ok();
     let newer = libc().is_some_and(|minor: u32| minor >= 36);
-    optimised && newer && env::var("HOST") == env::var("TARGET") && !flags.contains("pack-relative-relocs")
+    newer && env::var("HOST") == env::var("TARGET") && !flags.contains("pack-relative-relocs")
 }
 
 /// What `cargo package` noted down.

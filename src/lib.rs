@@ -22,7 +22,7 @@
 //! | `runtime` | the driver, which is the only loop; clock, waiting, threads, signals, files, the simulated world |
 //! | `ui` | messages, progress, statistics |
 //! | `cli` | clap: what was typed becomes a `Config` |
-//! | `schedule` | what is released in which order: events in, actions out, no I/O. Owners: `supply` (what was read), `lanes` (what waits, its order and batches), `jobs` (what runs, retries, halt), `account` (counts, who hears of releases), `course` and `ends` (what is done next, how it ends); `Schedule::poll` is where they meet, `releases` the way of an item |
+//! | `schedule` | what is released in which order: events in, actions out, no I/O. Owners: `queue` (what is still to be released: `supply`, which was read, `lanes`, where it waits in order and batches, and the gate) and `results` (what becomes of it: `jobs`, which run and are tried again, `account`, the counts, `course`, what is done next); `Schedule::poll` is where they meet, `events` what it is told, `releases` the way of an item |
 //! | `store` | slots that processes share: a file, a server |
 //! | `sink` | standard output, the dry run, commands (`jobs`) |
 //! | `source` | bytes → blocks → items, with their cost and key; time stamps |

@@ -1,4 +1,4 @@
-//! What the scheduler wants done, and what it has to tell.
+//! Actions: the output of the scheduler, and the notices among them that are for the user.
 
 use anyhow::Error;
 
@@ -9,7 +9,7 @@ use crate::gate::{Order, Slot};
 use crate::source::{ArgumentError, SourceError};
 use crate::time::Time;
 
-/// What is to be done next.
+/// The next thing for the driver to do.
 #[derive(Debug)]
 pub enum Action {
     /// Send this, now. The answer is [`Schedule::sent`](super::Schedule::sent) or one of its kin.
@@ -36,14 +36,14 @@ pub enum Action {
     Wait {
         /// The instant.
         until: Option<Time>,
-        /// Whether items may be read meanwhile.
+        /// Items may be read meanwhile.
         accepting: bool,
     },
     /// All is done, with this result.
     Finish(Exit),
 }
 
-/// What the user may want to know.
+/// A message for the user.
 #[derive(Debug)]
 pub enum Notice {
     /// Items have failed for good.
@@ -85,7 +85,7 @@ pub enum Notice {
     },
     /// The run ends, as this many items have failed, or ended otherwise.
     Halted {
-        /// How many.
+        /// Their number.
         items: u64,
         /// Which ones.
         on: HaltOn,
@@ -96,12 +96,12 @@ pub enum Notice {
     Warning(String),
     /// Bookings are lost, so nothing is released for a while.
     StateLost {
-        /// What has happened to which state.
+        /// The state, and what has happened to it.
         what: String,
         /// For how many nanoseconds.
         silent: Option<u64>,
     },
-    /// What ends the run.
+    /// An error that ends the run.
     Error(Error),
 }
 
@@ -116,7 +116,7 @@ pub struct HoldBegun {
     pub asked: u64,
     /// For how many it is heeded.
     pub held: u64,
-    /// When it is over.
+    /// Its end.
     pub until: Time,
     /// Only items with the same keys are held.
     pub by_key: bool,
@@ -127,7 +127,7 @@ pub struct HoldBegun {
 pub struct Failed {
     /// The number of the first.
     pub item: u64,
-    /// How many there are.
+    /// Their number.
     pub items: u64,
     /// The first one itself.
     pub text: Vec<u8>,
@@ -153,14 +153,4 @@ pub enum Stop {
     Signal(i32),
     /// Nobody reads what is written.
     ReaderGone,
-}
-
-impl Stop {
-    /// What is told in the end.
-    pub(super) fn exit(self) -> Exit {
-        match self {
-            Stop::Signal(number) => Exit::Signal(number),
-            Stop::ReaderGone => Exit::READER_GONE,
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! How a run goes on, and how it ends.
+//! The course of a run: actions that come first, and its end.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use anyhow::Error;
 use super::{Action, Notice};
 use crate::exit::Exit;
 
-/// What is to be done before anything else is decided, and whether the run goes on after that.
+/// The actions to be done before anything else is decided, and the exit.
 pub(super) struct Course {
     actions: VecDeque<Action>,
-    exit: Exit,
+    pub(super) exit: Exit,
     /// Nothing more is released.
     stopping: bool,
 }
@@ -30,10 +30,6 @@ impl Course {
 
     pub(super) fn tell(&mut self, notice: Notice) {
         self.push(Action::Tell(notice));
-    }
-
-    pub(super) fn exit(&self) -> Exit {
-        self.exit
     }
 
     pub(super) fn is_stopping(&self) -> bool {

@@ -1,30 +1,24 @@
-//! Enough is enough: when a run ends before its input does.
+//! Limits of time: a run may end before its input does.
 
 use crate::config::{Plan, Until};
 use crate::time::{Time, Wall};
 
 pub(super) struct Ends {
     start: Time,
-    patience: Option<Patience>,
+    /// The latest instant of a release.
+    pub(super) latest: Option<Time>,
+    /// For how many nanoseconds, at most, the next release is waited for.
+    patience: Option<u64>,
     until: Option<Until>,
     /// From then on, nothing is released.
-    over: Option<Time>,
-}
-
-/// How late the next release may be.
-#[derive(Clone, Copy)]
-enum Patience {
-    /// At this instant.
-    Until(Time),
-    /// This number of nanoseconds after any time that it is looked at.
-    Within(u64),
+    pub(super) over: Option<Time>,
 }
 
 impl Ends {
     /// Of a run that starts at `start`.
     pub(super) fn new(plan: &Plan, start: Time) -> Self {
-        let patience = plan.wait_of_all().map(Patience::Within);
-        let mut ends = Ends { start, patience, until: plan.queue.until, over: None };
+        let (patience, until) = (plan.wait_of_all(), plan.queue.until);
+        let mut ends = Ends { start, latest: None, patience, until, over: None };
         ends.set_wall(Wall::EPOCH);
         ends
     }
@@ -37,34 +31,14 @@ impl Ends {
         });
     }
 
-    /// Lets no release be later than `by`.
-    pub(super) fn set_latest(&mut self, by: Time) {
-        self.patience = Some(Patience::Until(by));
-    }
-
     pub(super) fn go_by_wall(&self) -> bool {
         matches!(self.until, Some(Until::At(_)))
-    }
-
-    pub(super) fn are_due(&self, now: Time) -> bool {
-        self.over.is_some_and(|over| now >= over)
-    }
-
-    pub(super) fn over(&self) -> Option<Time> {
-        self.over
     }
 
     /// The latest instant of the next release, as seen at `now`, and whether that is an instant of the run, whatever is
     /// known of the next release.
     pub(super) fn latest(&self, now: Time) -> Option<(Time, bool)> {
-        Some(match self.patience? {
-            Patience::Until(at) => (at.max(now), true),
-            Patience::Within(wait) => (Time(now.0.saturating_add(wait)), false),
-        })
-    }
-
-    /// The instant at which patience ends, if that is to come.
-    pub(super) fn patience_ends(&self, now: Time) -> Option<Time> {
-        self.latest(now).filter(|&(at, is_fixed)| is_fixed && at > now).map(|(at, _)| at)
+        let fixed = self.latest.map(|at| (at.max(now), true));
+        fixed.or_else(|| Some((Time(now.0.saturating_add(self.patience?)), false)))
     }
 }

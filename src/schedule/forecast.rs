@@ -1,7 +1,9 @@
-//! What a run waits for, and how long it may still take.
+//! The outlook: the cause of a wait, and the end of the run.
 
 use super::Schedule;
 use super::lanes::{Lane, Lanes};
+use super::queue::Queue;
+use super::results::Results;
 use crate::config::Rate;
 use crate::gate::{Gate, Limits, Why, last_release};
 use crate::rule::{Ask, Verdict};
@@ -10,7 +12,7 @@ use crate::time::Time;
 /// The number of lanes that are looked at to learn what waits.
 const MOST_LANES: usize = 1024;
 
-/// What the next release waits for.
+/// The cause of a wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WaitReason {
     /// Items, which are not there yet.
@@ -35,7 +37,7 @@ pub enum WaitReason {
     Command,
 }
 
-/// How well the end of a run is known.
+/// The precision to which the end of a run is known, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Precision {
     /// The limits say so.
@@ -46,7 +48,7 @@ pub enum Precision {
     AtLeast,
 }
 
-/// How many items the input has.
+/// The number of items of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Total {
     /// Their number.
@@ -55,48 +57,47 @@ pub struct Total {
     pub is_exact: bool,
 }
 
-/// What a run waits for, and how long it may still take.
+/// The outlook for a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forecast {
-    /// What the next release waits for.
+    /// The cause for which the next release waits.
     pub wait_reason: WaitReason,
-    /// When the next release may be.
+    /// The next release, if it is later than now and known.
     pub next: Option<Time>,
-    /// How many items there are, if that is known.
+    /// The number of items, if that is known.
     pub total: Option<Total>,
-    /// How many items are done with: not those whose command is running.
+    /// The number of items that are done with: not those whose command is running.
     pub done: u64,
-    /// How many of the items known are left to release.
+    /// The number of known items that are left to release.
     pub left: u64,
-    /// When the last release may be; not if that depends on a change to the limits.
+    /// The last release; none if that depends on a change to the limits.
     pub ends: Option<(Time, Precision)>,
 }
 
 impl Forecast {
     pub(super) fn of(schedule: &Schedule, now: Time, counted: Option<Total>) -> Forecast {
+        let Queue { gate, lanes, .. } = &schedule.queue;
         let stats = schedule.stats();
         let read = Total { items: stats.read, is_exact: true };
-        let total = if schedule.lanes.batcher.has_ended() { Some(read) } else { counted };
+        let total = if lanes.batcher.has_ended() { Some(read) } else { counted };
         let known = total.map_or(stats.read, |total| total.items.max(stats.read));
         let left = known - (stats.settled + stats.skipped).min(known);
-        let held = held_by_all(&schedule.lanes, &*schedule.gate, now);
+        let held = held_by_all(lanes, &**gate, now);
         let next = next_release_of(schedule, now).or(held).filter(|next| *next > now);
-        let size = match total {
-            Some(Total { is_exact: true, .. }) => Precision::Exact,
-            Some(_) => Precision::About,
-            None => Precision::AtLeast,
-        };
-        let last = last_release_of(schedule, now, left).map(|(at, precision)| (at, precision.max(size)));
+        let precision = |total: Total| if total.is_exact { Precision::Exact } else { Precision::About };
+        let size = total.map_or(Precision::AtLeast, precision);
         // It is never before the next release, which knows of holds and backoffs.
-        let ends = last.map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision));
-        let done = schedule.done() + stats.skipped;
+        let ends = last_release_of(schedule, now, left)
+            .map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision.max(size)));
+        let done = schedule.results.done() + stats.skipped;
         Forecast { wait_reason: WaitReason::of(schedule, now), next, total, done, left, ends }
     }
 }
 
 impl WaitReason {
     pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
-        let Schedule { gate, lanes, jobs, course, timing, .. } = schedule;
+        let Queue { gate, lanes, not_before, .. } = &schedule.queue;
+        let Results { jobs, course, .. } = &schedule.results;
         let Some(at) = lanes.soonest(&**gate).filter(|_| !course.is_stopping()) else {
             return match jobs.retries.backoff_until() {
                 Some(_) if !course.is_stopping() => WaitReason::Backoff,
@@ -105,9 +106,9 @@ impl WaitReason {
             };
         };
         let (lane, rates) = (lanes.lane(at), gate.rates());
-        match why(lanes, lane, &**gate) {
-            _ if !lanes.batcher.has_vacancy() => WaitReason::Command,
-            _ if timing.not_before > now => WaitReason::Shortage,
+        match why(lanes, at, &**gate) {
+            _ if lanes.batcher.capacity.vacancies == 0 => WaitReason::Command,
+            _ if *not_before > now => WaitReason::Shortage,
             _ if held_by_all(lanes, &**gate, now).is_some() => WaitReason::Hold,
             Some(Why::Slot(_)) => WaitReason::Slot,
             Some(Why::Never(_)) => match rates.iter().find(|rate| rate.pauses()) {
@@ -116,42 +117,38 @@ impl WaitReason {
             },
             Some(Why::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
             None if lanes.held_until(at) > now => WaitReason::Hold,
-            None if lane.delayed_until() > now => WaitReason::Jitter,
-            None if lane.held_until() > now => WaitReason::Backoff,
+            None if lane.delay.is_some_and(|until| until > now) => WaitReason::Jitter,
+            None if lane.hold > now => WaitReason::Backoff,
             None => WaitReason::Batch,
         }
     }
 }
 
-fn why(lanes: &Lanes, lane: &Lane, gate: &dyn Gate) -> Option<Why> {
-    lanes.with_request(lane, |_, request| gate.why(request))?
+/// The cause for which a lane waits, as far as the gate knows.
+pub(super) fn why(lanes: &Lanes, at: usize, gate: &dyn Gate) -> Option<Why> {
+    gate.why(&lanes.request(lanes.lane(at))?.1)
 }
 
 /// Which limit the next release waits for, by its place, if that is known.
 pub(super) fn binding(lanes: &Lanes, gate: &dyn Gate) -> Option<usize> {
-    why(lanes, lanes.lane(lanes.soonest(gate)?), gate)?.limit()
+    why(lanes, lanes.soonest(gate)?, gate)?.limit()
 }
 
 /// Until when all who share the limits are held.
 fn held_by_all(lanes: &Lanes, gate: &dyn Gate, now: Time) -> Option<Time> {
     let lane = lanes.lane(lanes.soonest(gate)?);
-    let until = lanes.with_request(lane, |_, request| gate.held_until(request))?;
+    let until = gate.held_until(&lanes.request(lane)?.1);
     Some(until).filter(|until| *until > now)
 }
 
-/// When the next release may be, from `now` on. What a lane waits for by its key may not be all that it waits for.
+/// The next release that can be expected: no backoff ends the wait for a limit.
 pub(super) fn next_release_of(schedule: &Schedule, now: Time) -> Option<Time> {
-    let next = schedule.next_release()?;
-    let Some(Verdict::At(exact)) = schedule.lanes.earliest(&*schedule.gate, now, now) else {
-        return Some(next);
-    };
-    let again = schedule.jobs.retries.backoff_until();
-    Some(next.max(again.map_or(exact, |again| again.min(exact))))
+    schedule.known_next(now, now).max(schedule.next_release())
 }
 
-/// When the last of `left` items may go.
+/// The release of the last of `left` items.
 fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, Precision)> {
-    let Schedule { gate, lanes, supply, .. } = schedule;
+    let Queue { gate, lanes, supply, .. } = &schedule.queue;
     let foreseen = gate.foreseen(now);
     let limits = &foreseen.limits;
     // What holds up the only lane holds up all.
@@ -168,7 +165,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     last.instant().map(|at| (at, precision.max(floor)))
 }
 
-/// When the last of `left` items may go, if they cost what those cost that wait, and each limit were the only one.
+/// As [`last_release_of`], if they cost what those cost that wait, and each limit were the only one.
 fn estimate(waiting: &Lanes, limits: &Limits, now: Time, left: u64) -> (Verdict, Precision) {
     let lanes = || waiting.occupied().take(MOST_LANES);
     let mut precision = Precision::About;

@@ -1,4 +1,4 @@
-//! What each limit did to the releases: how often and how long they waited for it, and what became of them.
+//! Counters of each limit: the releases that waited for it, and what became of them.
 
 use crate::config::Rate;
 use crate::gate::Charged;
@@ -9,15 +9,15 @@ use crate::time::Time;
 pub struct LimitStats {
     /// The limit.
     pub rate: Rate,
-    /// How often a release waited for it, of all limits.
+    /// The number of waits of a release in which it, of all limits, was the last to allow it.
     pub waits: u64,
     /// For how long, in nanoseconds.
     pub waited: u64,
-    /// What it was charged.
+    /// Charged, by releases that really left.
     pub charged: Charged,
     /// Items that it did not let go at their arrival, or that gave way to a newer one while it was waited for.
     pub refused: u64,
-    /// How often items that it was charged for were tried again.
+    /// Retries of items that it was charged for.
     pub retried: u64,
     /// Items that it was charged for and whose command failed.
     pub failed: u64,
@@ -31,11 +31,11 @@ impl LimitStats {
     }
 }
 
-/// Counts for each limit that there is or was.
+/// Counters of each limit that there is or was.
 pub(super) struct LimitCounts {
     limits: Vec<LimitStats>,
     /// Where the present limits stand among all.
-    places: Vec<usize>,
+    pub(super) places: Vec<usize>,
     /// Until when a release waited last.
     last: Option<Time>,
     /// Which of the present limits is waited for, or was last.
@@ -64,7 +64,8 @@ impl LimitCounts {
         }
     }
 
-    /// Whether another instant was waited for before. What arrives meanwhile interrupts a wait, but begins no other.
+    /// False while the same instant is waited for as before: what arrives meanwhile interrupts a wait, but begins no
+    /// other.
     pub(super) fn is_new(&self, until: Time) -> bool {
         self.last != Some(until)
     }
@@ -76,7 +77,6 @@ impl LimitCounts {
         self.of(limit).for_each(|limit| limit.waits += 1);
     }
 
-    /// What is waited for now, whenever that may end.
     pub(super) fn set_binding(&mut self, limit: Option<usize>) {
         self.binding = limit;
     }
@@ -93,12 +93,12 @@ impl LimitCounts {
 
     /// Items of such costs were tried again.
     pub(super) fn retry(&mut self, costs: &[u64], items: u64) {
-        self.charging(costs).for_each(|limit| limit.retried += items);
+        self.each_charging(costs, |limit| limit.retried += items);
     }
 
     /// Items of such costs have failed.
     pub(super) fn fail(&mut self, costs: &[u64], items: u64) {
-        self.charging(costs).for_each(|limit| limit.failed += items);
+        self.each_charging(costs, |limit| limit.failed += items);
     }
 
     fn of(&mut self, limit: Option<usize>) -> impl Iterator<Item = &mut LimitStats> {
@@ -106,11 +106,9 @@ impl LimitCounts {
         place.and_then(|place| self.limits.get_mut(place)).into_iter()
     }
 
-    fn charging(&mut self, costs: &[u64]) -> impl Iterator<Item = &mut LimitStats> {
-        let limits = &mut self.limits;
-        let places = self.places.iter().zip(costs).filter(|(_, cost)| **cost > 0);
-        let places: Vec<_> = places.map(|(place, _)| *place).collect();
-        limits.iter_mut().enumerate().filter(move |(at, _)| places.contains(at)).map(|(_, limit)| limit)
+    fn each_charging(&mut self, costs: &[u64], count: impl Fn(&mut LimitStats)) {
+        let charging = self.places.iter().zip(costs).filter(|(_, cost)| **cost > 0);
+        charging.for_each(|(&place, _)| count(&mut self.limits[place]));
     }
 
     /// All limits, of which the present ones were `charged` this since they are there.
@@ -120,11 +118,6 @@ impl LimitCounts {
             limits[place].charged.add(charged.releases, charged.cost);
         }
         limits
-    }
-
-    /// Where the present limits stand among all.
-    pub(super) fn places(&self) -> &[usize] {
-        &self.places
     }
 }
 

@@ -1,43 +1,45 @@
-//! How a run stands, for monitoring.
+//! The state of a run, for monitoring.
 
 use std::collections::HashSet;
 
 use super::forecast::next_release_of;
 use super::lanes::{Lane, Lanes};
+use super::queue::Queue;
+use super::results::Results;
 use super::{LimitStats, Schedule, Stats};
 use crate::charge::Key;
 use crate::gate::{Availability, Limit};
 use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
-/// How a run stands.
+/// The state of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Metrics {
-    /// What has been done.
+    /// The counters of the run.
     pub stats: Stats,
-    /// How many commands are running.
+    /// The number of running commands.
     pub running: u64,
-    /// When the next release may be, if one waits for an instant.
+    /// The next release, if one waits for an instant.
     pub next: Option<Time>,
     /// All limits that there are or were.
     pub limits: Vec<LimitMetrics>,
 }
 
-/// How a limit stands.
+/// The state of a limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LimitMetrics {
-    /// What it did.
+    /// Its counters.
     pub stats: LimitStats,
-    /// What it allows now; nothing if it is no longer there, or shared with other runs.
+    /// None if it is no longer there, or shared with other runs.
     pub now: Option<Now>,
 }
 
-/// What a limit allows now.
+/// The releases that a limit allows now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Now {
-    /// How much is available, or how many keys have a history.
+    /// The cost that is available, or the number of keys with a history.
     pub standing: Availability,
-    /// When it allows one of the items that wait, or else one more of cost 1; nothing if no key waits.
+    /// The instant at which it allows one of the items that wait, or else one more of cost 1; none if no key waits.
     pub next: Option<Verdict>,
     /// With keys: for how many of them it has items wait.
     pub waiting: u64,
@@ -45,10 +47,11 @@ pub struct Now {
 
 impl Metrics {
     pub(super) fn of(schedule: &Schedule, now: Time) -> Metrics {
-        let Schedule { gate, lanes, account, course, .. } = schedule;
+        let Schedule { queue: Queue { gate, lanes, .. }, results: Results { account, course, .. }, .. } =
+            schedule;
         let stats = schedule.limit_stats().into_iter();
         let mut limits: Vec<_> = stats.map(|stats| LimitMetrics { stats, now: None }).collect();
-        for ((at, &place), limit) in account.places().iter().enumerate().zip(gate.limits().iter()) {
+        for ((at, &place), limit) in account.limits.places.iter().enumerate().zip(gate.limits().iter()) {
             limits[place].now = Some(Now::of(lanes, at, limit, now));
         }
         let next = next_release_of(schedule, now).filter(|next| *next > now && !course.is_stopping());
@@ -77,7 +80,7 @@ impl Now {
 /// The key by which a limit asks for what a lane would release next, if it goes by key, and when it allows that, but
 /// not before `now`; nothing if it does not charge it.
 fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Verdict)> {
-    let ((front, open), since) = lane.front().zip(lane.open()).zip(lane.since())?;
+    let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
     let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;
     let key = limit.key.map(|key| &front.charge.keys[key]);
     let opening = limit.opening(key.map_or(&[], Key::as_slice), Ask { since, cost }, now);

@@ -5,8 +5,9 @@
 //! lanes, what the limits allow at an instant is *admitted* and becomes an [`Admission`], the driver *sends* it, and
 //! what the sink says has left, in items, is *committed*.
 //!
-//! Each thing has one owner: `Supply` what was read, `Lanes` what waits, the [`Gate`] the limits, `Jobs` what runs,
-//! `Account` what was done. [`Schedule::poll`] is where they meet.
+//! Two owners meet in [`Schedule::poll`]. `Queue` has what is still to be released: `Supply` what was read, `Lanes`
+//! what waits, the [`Gate`](crate::gate::Gate) the limits. `Results` has what becomes of it: `Jobs` what runs,
+//! `Account` what was done, `Course` what is done next.
 //!
 //! # Why no window is ever exceeded
 //!
@@ -23,20 +24,19 @@ mod action;
 mod admission;
 mod course;
 mod ends;
+mod events;
 mod forecast;
 mod jobs;
 mod lanes;
 mod limit_counts;
 mod metrics;
-mod rejects;
+mod queue;
 mod releases;
+mod results;
 mod stats;
 mod supply;
 #[cfg(test)]
 mod tests;
-mod timing;
-
-use anyhow::{Error, anyhow};
 
 pub use self::account::{Observer, Release};
 pub use self::action::{Action, Failed, Failure, HoldBegun, Notice, Stop};
@@ -48,483 +48,263 @@ pub use self::metrics::{LimitMetrics, Metrics, Now};
 pub use self::stats::{Stats, Times};
 
 use self::account::Account;
-use self::course::Course;
 use self::ends::Ends;
 use self::jobs::Jobs;
-use self::lanes::{Lanes, View};
-use self::supply::Supply;
-use self::timing::Timing;
-use crate::charge::Charge;
-use crate::config::{OnLimit, Plan, Rate, Run, keys};
+use self::queue::Queue;
+use self::results::Results;
+use crate::config::{Plan, Rate, Run};
 use crate::exit::Exit;
-use crate::gate::{Answer, BookingTerms, Gate, Needs, Order, Own, Request, Slots};
-use crate::rule::Verdict;
-use crate::source::{Block, Capacity, Delimiter, Done, SourceError};
-use crate::time::{SECOND, Time, Wall};
+use crate::gate::{BookingTerms, Slots};
+use crate::source::{Capacity, Done};
+use crate::time::Time;
 
 /// The scheduler of a run.
 pub struct Schedule {
-    gate: Box<dyn Gate>,
-    supply: Supply,
-    lanes: Lanes,
-    jobs: Jobs,
-    account: Account,
-    course: Course,
+    queue: Queue,
+    results: Results,
     ends: Ends,
-    timing: Timing,
-    /// The memory of what was sent last; none while something is being sent.
-    spare: Option<Box<Admission>>,
 }
 
 impl Schedule {
     /// A run that starts at `now`, in which items pass as `rates` allow.
     pub fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
-        let delimiter = Delimiter::new(&plan.delimiter);
-        let supply = Supply::new(plan, &rates, &delimiter);
-        let account = Account::new(now, &rates);
-        let gate = Own::new(rates, now);
         Schedule {
-            supply,
-            lanes: Lanes::new(plan, delimiter, gate.properties().batches.clone()),
-            gate: Box::new(gate),
-            jobs: Jobs::default(),
-            account,
-            course: Course::new(),
+            results: Results::new(Account::new(now, &rates)),
+            queue: Queue::new(plan, rates, now),
             ends: Ends::new(plan, now),
-            timing: Timing::default(),
-            spare: Some(Box::default()),
         }
     }
 
     /// Releases are commands, whose ends are judged by the rules of `run`. `seed` makes the jitter of backoffs.
     pub fn with_commands(mut self, run: &Run, seed: u64) -> Self {
-        self.jobs = Jobs::new(run, seed);
-        if self.jobs.keep_order {
-            self.lanes.track_fronts();
+        self.results.jobs = Jobs::new(run, seed);
+        if self.results.jobs.keep_order {
+            self.queue.lanes.track_fronts();
         }
         self
     }
 
     /// Has releases wait for slots that a store books, on these terms, instead of for limits of their own.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
-        let rates = self.gate.rates().to_vec();
-        self.gate = Box::new(Slots::new(rates, terms, self.lanes.discipline.waits()));
-        self.lanes.batcher.set_terms(self.gate.properties().batches.clone());
+        let Queue { gate, lanes, .. } = &mut self.queue;
+        *gate = Box::new(Slots::new(gate.rates().to_vec(), terms, lanes.discipline.waits()));
+        lanes.batcher.terms = gate.properties().batches.clone();
         self
     }
 
     /// Ends the run as soon as it is known that a release would be more than `wait` nanoseconds after `now`.
     pub fn with_patience(mut self, now: Time, wait: u64) -> Self {
-        self.ends.set_latest(Time(now.0.saturating_add(wait)));
+        self.ends.latest = Some(Time(now.0.saturating_add(wait)));
         self
     }
 
     /// Has each release told at once, as it was charged.
     pub fn observe(&mut self, observer: Observer) {
-        self.account.observe(observer);
+        self.results.account.observer = Some(observer);
     }
 
     /// Passes over items that are `done`.
     pub fn skip(&mut self, done: Done) {
-        self.supply.intake.skip(done);
+        self.queue.supply.intake.skip(done);
     }
 
-    /// What the clock on the wall shows from `now` on. The first time, that is before anything else.
-    pub fn set_wall(&mut self, now: Time, wall: Wall) {
-        self.gate.set_wall(now, wall);
-        self.ends.set_wall(wall);
-    }
-
-    /// Whether what may leave depends on what the clock on the wall shows.
-    pub fn goes_by_wall(&self) -> bool {
-        self.ends.go_by_wall() || self.gate.rates().iter().any(|rate| rate.hours.is_some())
-    }
-
-    /// What to do at `now`, when the sink has this `capacity`.
+    /// Decides what to do at `now`, when the sink has this `capacity`. Called again after each action.
     pub fn poll(&mut self, now: Time, capacity: Capacity) -> Action {
-        if let Some(action) = self.course.next() {
+        let Schedule { queue, results, .. } = self;
+        if let Some(action) = results.course.next() {
             return action;
         }
-        self.account.end_wait(now);
-        self.lanes.batcher.set_capacity(capacity);
-        self.count_rejects();
-        self.evict(now);
-        while let Some(segments) = self.jobs.retries.take_due(now) {
-            self.requeue(segments);
+        results.account.end_wait(now);
+        queue.lanes.batcher.capacity = capacity;
+        queue.count_rejects(results);
+        queue.evict(now);
+        while let Some(segments) = results.jobs.retries.take_due(now) {
+            queue.requeue(segments);
         }
-        if let Some(news) = self.gate.take_news() {
-            self.lanes.reconsider(&news, &*self.gate);
+        if let Some(news) = queue.gate.take_news() {
+            queue.lanes.reconsider(&news, &*queue.gate);
         }
         if let Some(action) = self.end_in_time(now) {
             return action;
         }
-        self.refuse_overdue(now);
-        let gathers = self.gathers(now, capacity);
+        let Schedule { queue, results, .. } = self;
+        while queue.refuse_late(now, true, results) {}
+        let gathers = queue.gathers(now, results);
         if gathers {
-            self.gather(now);
-        } else if let Some(admission) = self.admit(now, capacity) {
+            queue.gather(now, results);
+        } else if let Some(admission) = queue.admit(now, results) {
             return Action::Send(admission);
-        } else if self.knows_all(capacity) && self.refuse_expired(now) {
+        } else if queue.knows_all(results) && queue.refuse_late(now, false, results) {
             return self.poll(now, capacity);
         }
-        let again = self.provide(now, capacity, gathers);
-        if let Some(action) = self.course.next() {
+        let is_over = results.course.is_stopping() || self.has_released_all();
+        let Schedule { queue, results, .. } = self;
+        let again = queue.provide(now, gathers, is_over, &mut results.course);
+        if let Some(action) = results.course.next() {
             return action;
         }
-        if self.is_over() && again.is_none() {
+        if is_over && results.jobs.running() == 0 && again.is_none() {
             return self.conclude();
         }
         let is_too_late = self.is_too_late(now);
-        if is_too_late && self.knows_all(capacity) {
-            self.lose_patience(now);
+        if is_too_late && self.queue.knows_all(&self.results) {
+            let late = self.known_next(now, now).map(|next| next.since(now));
+            self.results.course.tell(Notice::TooLong { late });
+            self.results.course.end(Exit::Refused);
             return self.poll(now, capacity);
         }
         // What has arrived as well may go sooner.
         let again = if is_too_late { Some(now) } else { again };
-        self.wait(now, capacity, again)
+        self.wait(now, again)
     }
 
     /// Waits for something to happen, or an instant: `again`, or any other that is known.
-    fn wait(&mut self, now: Time, capacity: Capacity, again: Option<Time>) -> Action {
-        let accepting = self.is_accepting(capacity);
-        let mut until = again;
-        if !self.course.is_stopping() {
-            let times = [
-                self.timing.next,
-                self.jobs.retries.backoff_until(),
-                self.gate.next_change(),
-                self.ends.patience_ends(now),
-                self.time_is_over(),
-                self.first_deadline(),
-            ];
-            until = times.into_iter().chain([again]).flatten().min();
+    fn wait(&mut self, now: Time, again: Option<Time>) -> Action {
+        let accepting = self.queue.is_accepting(&self.results);
+        self.queue.is_due = false;
+        if self.results.course.is_stopping() {
+            return Action::Wait { until: again, accepting };
         }
-        self.timing.is_due = false;
-        let is_held = !self.lanes.is_empty() && capacity.vacancies > 0;
-        if !self.course.is_stopping() && (is_held || self.jobs.retries.backoff_until().is_some()) {
-            let binding = || forecast::binding(&self.lanes, &*self.gate);
-            self.account.begin_wait(now, self.timing.next, binding);
+        let time_is_over = self.ends.over.filter(|_| !self.has_released_all());
+        let Schedule { queue, results, ends } = self;
+        let (next, backoff) = (queue.next, results.jobs.retries.backoff_until());
+        let is_held = !queue.lanes.is_empty() && queue.lanes.batcher.capacity.vacancies > 0;
+        if is_held || backoff.is_some() {
+            results.account.begin_wait(now, next, || forecast::binding(&queue.lanes, &*queue.gate));
         }
-        Action::Wait { until, accepting }
-    }
-
-    /// The instant that was waited for has come, and all that has arrived by then was told.
-    pub fn due(&mut self) {
-        self.timing.is_due = true;
-    }
-
-    fn gathers(&mut self, now: Time, capacity: Capacity) -> bool {
-        if !self.lanes.must_gather() || self.timing.is_due {
-            return false;
-        }
-        self.offer(now);
-        self.is_accepting(capacity)
-    }
-
-    /// Whether nothing more can be read that has arrived by now.
-    fn knows_all(&self, capacity: Capacity) -> bool {
-        self.timing.is_due || !self.is_accepting(capacity)
-    }
-
-    /// Provides for what waits. Returns when to look again.
-    fn provide(&mut self, now: Time, capacity: Capacity, may_grow: bool) -> Option<Time> {
-        let is_over = self.course.is_stopping() || self.has_released_all();
-        let waiting = View { lanes: &self.lanes, may_grow };
-        let needs = match is_over {
-            true => Ok(self.gate.close(now)),
-            false => self.gate.prepare(now, &waiting, capacity.vacancies),
-        };
-        let Needs { orders, returned, closed, again } = needs.unwrap_or_else(|error| {
-            self.course.give_up(Exit::Error, error);
-            Needs::default()
-        });
-        returned.into_iter().for_each(|(order, slots)| self.course.push(Action::GiveBack(order, slots)));
-        orders.into_iter().for_each(|order| self.course.push(Action::Book(order)));
-        let (lanes, gate) = (&mut self.lanes, &*self.gate);
-        let changed = closed.iter().filter(|closed| lanes.fix(closed, gate) && closed.has_slot).count();
-        if changed > 0 { Some(now) } else { again }
-    }
-
-    /// Has the limits evict what no item will ask about any more.
-    ///
-    /// An item that waits asks as of when it became next in line, so what was not idle by then is kept. While
-    /// none is accepted, there may be some that waits to be let in.
-    fn evict(&mut self, now: Time) {
-        // What is being sent is going to be charged to accounts that are there.
-        if self.spare.is_some() && self.gate.next_change().is_some_and(|at| at <= now) {
-            let intake = &self.supply.intake;
-            let is_accepting = intake.is_empty() && self.has_room();
-            let is_waited_for = !self.lanes.batcher.has_ended() && !is_accepting;
-            let outside = Some(intake.newest()).filter(|_| is_waited_for);
-            let waiting = self.lanes.oldest().into_iter().chain(intake.arrival()).chain(outside);
-            // What has arrived may not have been told yet: a wake-up can be late by some of a second, not by all.
-            let untold = Time(now.0.saturating_sub(SECOND));
-            self.gate.forget(now, waiting.fold(untold, Time::min));
-        }
+        let deadline = queue.lanes.deadlines().next().map(|(deadline, _)| deadline);
+        let patience_ends = ends.latest.filter(|at| *at > now);
+        let change = queue.gate.next_change();
+        let times = [again, next, backoff, change, patience_ends, time_is_over, deadline];
+        Action::Wait { until: times.into_iter().flatten().min(), accepting }
     }
 
     fn has_released_all(&self) -> bool {
-        let waits = !self.supply.intake.is_empty()
-            || !self.lanes.is_empty()
-            || self.jobs.retries.backoff_until().is_some();
-        self.lanes.batcher.has_ended() && !waits
-    }
-
-    fn is_over(&self) -> bool {
-        (self.course.is_stopping() || self.has_released_all()) && self.jobs.running() == 0
+        self.queue.has_ended() && self.results.jobs.retries.backoff_until().is_none()
     }
 
     /// All that was read has gone: was that the end of the input?
     fn conclude(&mut self) -> Action {
-        if self.has_released_all() {
-            self.supply.unmatched_warnings().into_iter().for_each(|warning| self.course.tell(warning));
+        let has_released_all = self.has_released_all();
+        let Schedule { queue: Queue { supply, .. }, results: Results { jobs, course, .. }, .. } = self;
+        if has_released_all {
+            supply.unmatched_warnings().into_iter().for_each(|warning| course.tell(warning));
         }
         // What waited for another attempt has failed so far. A reader that went away does not care.
-        let failed = self.jobs.retries.take_failed();
-        if self.course.exit() != Exit::READER_GONE {
-            failed.for_each(|failed| self.course.tell(Notice::FailedSoFar(failed)));
+        let failed = std::mem::take(&mut jobs.retries.failed_so_far).into_values();
+        if course.exit != Exit::READER_GONE {
+            failed.for_each(|failed| course.tell(Notice::FailedSoFar(failed)));
         }
-        if let Some(error) = self.supply.take_bad_end().filter(|_| self.has_released_all()) {
-            self.course.give_up(Exit::Error, error.into());
+        if let Some(error) = supply.bad_end.take().filter(|_| has_released_all) {
+            course.give_up(Exit::Error, error.into());
         }
-        self.course.next().unwrap_or(Action::Finish(self.course.exit()))
+        course.next().unwrap_or(Action::Finish(course.exit))
     }
 
-    fn is_accepting(&self, capacity: Capacity) -> bool {
-        // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it
-        // came.
-        let is_taken = capacity.vacancies > 0 && capacity.before > self.supply.intake.total();
-        let is_wanted =
-            is_taken || self.lanes.discipline.on_limit != OnLimit::Wait || self.jobs.halting.counts_all();
-        let is_open = !self.course.is_stopping() && !self.lanes.batcher.has_ended();
-        is_open && is_wanted && self.supply.intake.is_empty() && self.has_room()
-    }
-
-    fn has_room(&self) -> bool {
-        self.lanes.have_room(self.supply.intake.is_single()) && !self.supply.is_full()
-    }
-
-    /// Notes when the next release may be. A turn that never comes ends the run, unless something may change that.
-    fn set_next(&mut self, next: Option<Verdict>) {
-        // A limit from a file may pause, or count what is running, or slots are booked.
-        let may_change = self.jobs.running() > 0 || self.gate.properties().may_open;
-        self.timing.next = match next {
-            Some(Verdict::At(at)) => Some(at),
-            Some(Verdict::Never) if !may_change => {
-                let error = anyhow!("the next item's turn is past the end of time: shorten the period");
-                self.course.give_up(Exit::Error, error);
-                None
-            }
-            Some(Verdict::Never) | None => None,
-        };
-    }
-
-    /// Whether what is next is known to be later than anybody wants to wait.
+    /// True once the next release is known to be later than anybody wants to wait.
     fn is_too_late(&self, now: Time) -> bool {
-        let Some((by, is_fixed)) = self.ends.latest(now).filter(|_| !self.course.is_stopping()) else {
+        let Some((by, is_fixed)) = self.ends.latest(now).filter(|_| !self.results.course.is_stopping())
+        else {
             return false;
         };
+        let Schedule { queue, results: Results { jobs, .. }, .. } = self;
+        // The end of a command that runs may let something go before that.
+        let may_run_sooner =
+            || jobs.running() > 0 && (jobs.retries.rules.times > 0 || !queue.gate.foreseen(now).is_all);
         match self.known_next(now, by) {
-            Some(next) => next > by && (is_fixed || !self.may_run_sooner(now)),
-            None => is_fixed && now >= by && !self.lanes.is_empty() && !self.gate.is_asking(),
+            Some(next) => next > by && (is_fixed || !may_run_sooner()),
+            None => is_fixed && now >= by && !queue.lanes.is_empty() && !queue.gate.is_asking(),
         }
     }
 
-    /// When the next release may be, or one that is no later than `by`, if nothing else arrives.
+    /// The next release, or one that is no later than `by`, if nothing else arrives; none if it is not known.
     fn known_next(&self, now: Time, by: Time) -> Option<Time> {
-        let again = self.jobs.retries.backoff_until();
+        let Queue { gate, lanes, next, .. } = &self.queue;
+        let again = self.results.jobs.retries.backoff_until();
         // What a lane waits for by its key may not be all that it waits for.
-        let next = self.timing.next.filter(|_| !self.lanes.is_empty()).and_then(|next| {
-            let exact = self.lanes.earliest(&*self.gate, now, by)?.instant();
-            exact.map(|exact| exact.max(next))
-        });
-        match next {
+        let exact = || lanes.earliest(&**gate, now, by)?.instant();
+        match next.and_then(|next| Some(exact()?.max(next))) {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),
-            None => again.filter(|_| {
-                self.lanes.is_empty() && self.supply.intake.is_empty() && self.lanes.batcher.has_ended()
-            }),
+            None => again.filter(|_| self.queue.has_ended()),
         }
-    }
-
-    /// Whether the end of a command that runs may let something go before that.
-    fn may_run_sooner(&self, now: Time) -> bool {
-        let frees = self.jobs.retries.are_allowed() || !self.gate.foreseen(now).is_all;
-        self.jobs.running() > 0 && frees
-    }
-
-    /// Ends the run, as what is next would be too late.
-    fn lose_patience(&mut self, now: Time) {
-        let late = self.known_next(now, now).map(|next| next.since(now));
-        self.course.tell(Notice::TooLong { late });
-        self.course.end(Exit::Refused);
-    }
-
-    /// When the time of the run is over, unless nothing is left by then.
-    fn time_is_over(&self) -> Option<Time> {
-        self.ends.over().filter(|_| !self.has_released_all())
     }
 
     /// Ends the run once its time is over. First, all has to be known that has arrived by then.
     fn end_in_time(&mut self, now: Time) -> Option<Action> {
-        if self.course.is_stopping() || !self.ends.are_due(now) {
+        let Schedule { queue, results, ends } = self;
+        if results.course.is_stopping() || ends.over.is_none_or(|over| now < over) {
             return None;
         }
-        let waits = !self.lanes.is_empty() || self.jobs.retries.backoff_until().is_some();
-        if waits || self.look(now) {
-            self.course.tell(Notice::TimeUp);
-            self.course.end(Exit::Refused);
-        } else if self.timing.is_due || self.lanes.batcher.has_ended() {
-            self.course.stop();
+        let waits = !queue.lanes.is_empty() || results.jobs.retries.backoff_until().is_some();
+        if waits || queue.look(now, results) {
+            results.course.tell(Notice::TimeUp);
+            results.course.end(Exit::Refused);
+        } else if queue.is_due || queue.lanes.batcher.has_ended() {
+            results.course.stop();
         } else {
             return Some(Action::Wait { until: Some(now), accepting: true });
         }
-        self.course.next()
+        results.course.next()
     }
 
-    /// Items have arrived.
-    pub fn input(&mut self, block: Block) {
-        self.supply.intake.put(block);
+    /// True if releases depend on what the clock on the wall shows, so that steps of the clock have to be told.
+    pub fn goes_by_wall(&self) -> bool {
+        self.ends.go_by_wall() || self.queue.gate.rates().iter().any(|rate| rate.hours.is_some())
     }
 
-    /// There will be no more items, and why, if not for the end of the input. What is there is released first, whatever
-    /// ended it.
-    pub fn end_of_input(&mut self, now: Time, error: Option<SourceError>) {
-        self.lanes.batcher.end(now);
-        self.lanes.reopen_all(&*self.gate);
-        self.supply.end(error);
-    }
-
-    /// The limits have changed: they go on with what is known of past releases.
-    pub fn change_limits(&mut self, now: Time, rates: Vec<Rate>) {
-        self.account.set_rates(&rates, self.gate.charged());
-        let are_other = keys(self.gate.rates()) != keys(&rates);
-        self.gate.change(now, rates.clone());
-        // Its sums are by the old limits.
-        self.spare = self.spare.take().map(|_| Box::default());
-        self.lanes.batcher.set_terms(self.gate.properties().batches.clone());
-        let waiting = self.lanes.take_all(now, are_other);
-        self.supply.recharge(waiting, &rates);
-        self.recharge_running(now);
-        self.course.tell(Notice::Limits(rates));
-    }
-
-    /// What runs is charged by the new limits when it ends.
-    fn recharge_running(&mut self, now: Time) {
-        for attempt in self.jobs.iter_mut() {
-            let items = attempt.segments.iter();
-            let items = items.flat_map(|segment| self.supply.intake.recharge(segment.clone()));
-            let batcher = &self.lanes.batcher;
-            let sum = items.map(|items| items.charge).reduce(|sum, next| {
-                let costs = batcher.sum(&sum.costs, &next.costs);
-                Charge { costs, ..sum }
-            });
-            if let Some(sum) = sum {
-                (attempt.asked.costs, attempt.asked.keys) = (sum.costs, sum.keys);
-            }
-            self.gate.resume(now, &attempt.asked.request());
-        }
-    }
-
-    /// The store has answered.
-    pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
-        // Others may have begun to hold what is asked for.
-        let keys = [order.key.clone()];
-        let known = self.gate.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
-        let begun = answer.held.filter(|until| *until > now && known <= now && order.is_for_slots());
-        begun.into_iter().for_each(|until| self.course.tell(Notice::SharedHold(until)));
-        self.gate.answered(now, order, &answer);
-        if let Some(what) = answer.warning {
-            let silent = answer.silent_until.map(|until| until.since(now));
-            self.course.tell(Notice::StateLost { what, silent });
-        }
-    }
-
-    /// The store cannot be asked any more.
-    pub fn booking_failed(&mut self, exit: Exit, error: Error) {
-        self.gate.store_failed();
-        self.course.give_up(exit, error);
-    }
-
-    /// The run is to end. The first stop lets running commands end, the second kills them.
-    pub fn stop(&mut self, stop: Stop) {
-        if let Stop::Signal(_) = stop {
-            self.course.push(self.jobs.interrupt());
-        }
-        self.course.end(stop.exit());
-    }
-
-    /// Nothing more can be sent.
-    pub fn fail(&mut self, exit: Exit, error: Error) {
-        self.course.give_up(exit, error);
-    }
-
-    /// The process stood still for this number of nanoseconds.
-    pub fn stood_still(&mut self, nanos: u64) {
-        self.account.stop(nanos);
-    }
-
-    /// The outputs of this number of commands were not printed, or not completely.
-    pub fn not_printed(&mut self, commands: u64) {
-        self.account.add_unprinted(commands);
-    }
-
-    /// What has been done so far.
+    /// The counters of the run so far.
     pub fn stats(&self) -> Stats {
-        self.supply.counted(self.account.stats())
+        self.queue.supply.counted(&self.results.account.stats)
     }
 
-    /// What each limit, of all that there were, did.
+    /// The counters of each limit that there is or was.
     pub fn limit_stats(&self) -> Vec<LimitStats> {
-        self.account.limits(self.gate.charged())
+        self.results.account.limits.limits(self.queue.gate.charged())
     }
 
-    /// How the run stands at `now`.
+    /// The state of the run at `now`, for monitoring.
     pub fn metrics(&self, now: Time) -> Metrics {
         Metrics::of(self, now)
     }
 
-    /// What to expect at `now`, if the input has this number of items.
+    /// The outlook at `now`, if the input has this number of items.
     pub fn forecast(&self, now: Time, counted: Option<Total>) -> Forecast {
         Forecast::of(self, now, counted)
     }
 
-    /// What the next release waits for at `now`.
-    pub fn wait_reason(&self, now: Time) -> WaitReason {
+    #[cfg(test)]
+    fn wait_reason(&self, now: Time) -> WaitReason {
         WaitReason::of(self, now)
     }
 
-    /// When the next release may be, as far as it is known.
+    /// The next release, as far as it was known at the last poll.
     pub fn next_release(&self) -> Option<Time> {
-        self.timing.next.or(self.jobs.retries.backoff_until())
+        self.queue.next.or(self.results.jobs.retries.backoff_until())
     }
 
     /// Until when what was sent last could be sent, if it needed slots.
     pub fn good_until(&self) -> Option<Time> {
-        self.timing.good_until
+        self.queue.good_until
     }
 
     /// The number of commands that are running.
     pub fn running(&self) -> usize {
-        self.jobs.running()
+        self.results.jobs.running()
     }
 
     /// The items whose command began with the item of this number.
     pub fn attempt(&self, first: u64) -> Option<&Attempt> {
-        self.jobs.get(first)
+        self.results.jobs.in_flight.get(&first)
     }
 
-    /// Whether the items whose command began with the item of this number wait for another attempt.
+    /// True if the items whose command began with the item of this number wait for another attempt.
     pub fn is_tried_again(&self, first: u64) -> bool {
-        self.jobs.retries.contains(first)
+        self.results.jobs.retries.failed_so_far.contains_key(&first)
     }
 
-    /// How many bytes of the input are done with: all before the first item that was neither released nor refused.
+    /// The number of bytes of the input that are done with: all before the first item that was neither released nor
+    /// refused.
     pub fn consumed(&self) -> u64 {
-        self.lanes.offset().into_iter().fold(self.supply.offset(), u64::min)
-    }
-
-    /// The number of items that are done with: not those whose command is running.
-    fn done(&self) -> u64 {
-        self.account.stats().settled - self.jobs.items_in_flight()
+        self.queue.lanes.offset().into_iter().fold(self.queue.supply.offset(), u64::min)
     }
 }

@@ -1,4 +1,4 @@
-//! What a run has done.
+//! Counters of a run.
 
 use crate::time::Time;
 
@@ -13,7 +13,7 @@ pub struct Stats {
     pub refused: u64,
     /// Items passed over, since they had been completed before.
     pub skipped: u64,
-    /// How often items were tried again.
+    /// Retries, each counted by its items.
     pub retried: u64,
     /// Items whose command failed, or could not be given them.
     pub failed: u64,
@@ -23,22 +23,22 @@ pub struct Stats {
     pub settled: u64,
     /// Bytes of the items that are done with, with delimiters, but for refused ones.
     pub bytes: u64,
-    /// When it began, and what passed with nothing done.
+    /// Its start, and the time that passed with nothing done.
     pub times: Times,
     /// The most items that left within one second of the run.
     pub busiest: u64,
 }
 
-/// When a run did something, and for how long it did not. Spans are in nanoseconds.
+/// Instants of a run, and the time in which it did nothing. Spans are in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times {
-    /// When the run started.
+    /// The start of the run.
     pub started: Time,
-    /// When the last items left.
+    /// The instant at which the last items left.
     pub last: Time,
-    /// For how long items waited that the sink could have taken.
+    /// Time in which items waited that the sink could have taken.
     pub waited: u64,
-    /// For how long the process was stopped, as far as that made it late.
+    /// Time in which the process was stopped, as far as that made it late.
     pub stopped: u64,
 }
 
@@ -48,7 +48,7 @@ impl Stats {
         Stats { times: Times { started, ..Times::default() }, ..Stats::default() }
     }
 
-    /// How long the run has gone on by `now`, in nanoseconds, without the time that it was stopped.
+    /// Nanoseconds from the start to `now`, without the time that the process was stopped.
     pub fn elapsed(&self, now: Time) -> u64 {
         now.since(self.times.started).saturating_sub(self.times.stopped)
     }

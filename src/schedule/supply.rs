@@ -1,31 +1,42 @@
-//! What was read and has not joined a lane yet.
+//! Items that were read and have not joined a lane yet.
+//!
+//! Items that can never be released count in turn: once as many are done with as stand before them in the input. They
+//! are found when they are read, however far ahead that is. Counted then, a few of them would be a large share of what
+//! has ended so far, and end a run with `--halt`, depending on how the input was cut into blocks.
 
-use super::rejects::{Reject, Rejects};
+use std::collections::BTreeMap;
+
 use super::{Notice, Stats};
 use crate::config::{OnBad, Plan, Rate};
 use crate::exit::Exit;
 use crate::source::{Charger, Delimiter, Fields, Intake, Segment, SourceError};
 
+/// As soon as this number waits for its turn to be rejected, no more are looked for.
+const MOST_REJECTS: usize = 1024;
+
 /// The items that come next, those of them that can never be released, and how the input ends.
 pub(super) struct Supply {
     pub(super) intake: Intake,
-    rejects: Rejects,
+    /// Items that can never be released, by the number of items that are to be done with before them, and their own.
+    rejects: BTreeMap<(u64, u64), Reject>,
     on_bad: OnBad,
     separator: Option<Vec<u8>>,
-    /// Items are lines.
-    is_lines: bool,
-    /// What ended the input, if not its end.
-    bad_end: Option<SourceError>,
-    told: ToldOnce,
+    /// Items are lines, and it was not told yet that one ends in CR.
+    tells_line_end: bool,
+    /// It was told which limits no item matched.
+    unmatched_told: bool,
+    /// Set if something else than its end ended the input.
+    pub(super) bad_end: Option<SourceError>,
 }
 
-/// What is told once.
-#[derive(Default)]
-struct ToldOnce {
-    /// An item ends in CR.
-    line_end: bool,
-    /// Limits that no item matched.
-    unmatched: bool,
+/// An item that can never be released.
+pub(super) struct Reject {
+    /// Its number.
+    pub(super) item: u64,
+    /// The number of bytes of the input before it.
+    offset: u64,
+    pub(super) notice: Notice,
+    pub(super) exit: Exit,
 }
 
 pub(super) enum Next {
@@ -34,7 +45,7 @@ pub(super) enum Next {
     /// Nothing that was read.
     Nothing,
     /// An item that cannot be charged, and is skipped.
-    Bad(SourceError),
+    Rejected,
     /// As before, but the input ends with it.
     End(SourceError),
 }
@@ -47,12 +58,12 @@ impl Supply {
         let intake = Intake::new(delimiter.clone(), charger, plan.goes_singly());
         Supply {
             intake: intake.clean(plan.cleaning).needing(needed),
-            rejects: Rejects::default(),
+            rejects: BTreeMap::new(),
             on_bad: plan.on_bad,
             separator,
-            is_lines: delimiter.is(b"\n"),
+            tells_line_end: delimiter.is(b"\n"),
+            unmatched_told: false,
             bad_end: None,
-            told: ToldOnce::default(),
         }
     }
 
@@ -60,48 +71,45 @@ impl Supply {
         match self.intake.look() {
             None => Next::Nothing,
             Some(Ok(())) => Next::Item,
-            Some(Err(error)) if self.on_bad == OnBad::Skip => Next::Bad(error),
-            Some(Err(error)) => Next::End(error),
+            Some(Err(error)) if self.on_bad == OnBad::Skip => {
+                self.reject(|_| Notice::BadItem(error), Exit::BadItem);
+                Next::Rejected
+            }
+            Some(Err(error)) => {
+                self.intake.clear();
+                Next::End(error)
+            }
         }
     }
 
-    /// The input is over, and why, if not for its end.
-    pub(super) fn end(&mut self, error: Option<SourceError>) {
-        self.bad_end = error;
-    }
-
-    pub(super) fn take_bad_end(&mut self) -> Option<SourceError> {
-        self.bad_end.take()
-    }
-
-    /// What waits is charged by other limits.
     pub(super) fn recharge(&mut self, waiting: Vec<Segment>, rates: &[Rate]) {
         let mut charger = Charger::new(rates, self.separator.as_deref());
         charger.keep_matched(self.intake.charger());
         self.intake.put_back(waiting, charger);
     }
 
-    /// The item in front, which was looked at, can never be released.
+    /// The item in front, which was looked at, can never be released. Items that were passed over or left out count for
+    /// nothing.
     pub(super) fn reject(&mut self, why: impl FnOnce(&Segment) -> Notice, exit: Exit) {
         let Some(segment) = self.intake.pass() else { return };
-        let uncounted = self.intake.skipped() + self.intake.blank();
         let (item, offset, notice) = (segment.first(), segment.offset(), why(&segment));
-        self.rejects.add(Reject { item, offset, notice, exit }, uncounted);
+        let before = item.saturating_sub(1 + self.intake.skipped() + self.intake.blank());
+        self.rejects.insert((before, item), Reject { item, offset, notice, exit });
     }
 
     /// The next item that is rejected, if its turn has come with as many items done with.
     pub(super) fn take_rejected(&mut self, done: u64) -> Option<Reject> {
-        self.rejects.take_due(done)
+        Some(self.rejects.first_entry().filter(|first| first.key().0 <= done)?.remove())
     }
 
     /// So many items wait to be rejected that no more are looked at.
     pub(super) fn is_full(&self) -> bool {
-        self.rejects.are_full()
+        self.rejects.len() >= MOST_REJECTS
     }
 
-    /// How many bytes of the input stand before what is next.
+    /// The number of bytes of the input before the next item, rejected ones included.
     pub(super) fn offset(&self) -> u64 {
-        self.rejects.offset().into_iter().fold(self.intake.offset(), u64::min)
+        self.rejects.values().next().map_or(u64::MAX, |reject| reject.offset).min(self.intake.offset())
     }
 
     /// The counters of the run, with what was read.
@@ -117,10 +125,10 @@ impl Supply {
 
     /// Lines from Windows end in CR, LF: few commands expect the CR in an argument. Told once, of the item in front.
     pub(super) fn line_end_warning(&mut self, is_argument: bool) -> Option<Notice> {
-        if self.told.line_end || !is_argument || !self.is_lines || !self.intake.record().ends_with(b"\r") {
+        if !self.tells_line_end || !is_argument || !self.intake.record().ends_with(b"\r") {
             return None;
         }
-        self.told.line_end = true;
+        self.tells_line_end = false;
         let item = self.intake.first();
         Some(Notice::Warning(format!(
             "item {item} ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'"
@@ -129,8 +137,8 @@ impl Supply {
 
     /// A limit for one key that never came is likely to be a mistake, if all items were looked at. Told once.
     pub(super) fn unmatched_warnings(&mut self) -> Vec<Notice> {
-        if self.items() == 0 || self.intake.skipped() > 0 || std::mem::replace(&mut self.told.unmatched, true)
-        {
+        let was_told = std::mem::replace(&mut self.unmatched_told, true);
+        if self.items() == 0 || self.intake.skipped() > 0 || was_told {
             return Vec::new();
         }
         let warn = |limit| Notice::Warning(format!("no item matched the limit {limit}"));

@@ -1,16 +1,15 @@
 //! Commands that are running, and what follows from how they end.
 
-mod attempt;
-mod halting;
 mod retries;
 
 use std::collections::HashMap;
 
-pub use self::attempt::Attempt;
-pub(super) use self::halting::Halting;
 pub(super) use self::retries::{Outcome, Retries};
 use super::Action;
-use crate::config::{Output, Run};
+use crate::config::{Halt, Output, Run};
+use crate::gate::OwnedRequest;
+use crate::source::Segment;
+use crate::time::Time;
 
 /// All commands that are running, and the rules for how they end.
 #[derive(Default)]
@@ -20,10 +19,10 @@ pub(super) struct Jobs {
     /// Outputs wait for those of the items before them.
     pub(super) keep_order: bool,
     /// By the number of the first item.
-    in_flight: HashMap<u64, Attempt>,
-    items_in_flight: u64,
+    pub(super) in_flight: HashMap<u64, Attempt>,
+    pub(super) items_in_flight: u64,
     pub(super) retries: Retries,
-    pub(super) halting: Halting,
+    pub(super) halt: Option<Halt>,
     /// A signal has been passed on to them.
     interrupted: bool,
 }
@@ -35,13 +34,14 @@ impl Jobs {
             exist: true,
             keep_order: run.output == Output::InOrder,
             retries: Retries::new(run.retry.clone(), seed),
-            halting: Halting::new(run.halt),
+            halt: run.halt,
             ..Jobs::default()
         }
     }
 
-    pub(super) fn start(&mut self, first: u64, attempt: Attempt) {
-        self.retries.remove(first);
+    pub(super) fn start(&mut self, attempt: Attempt) {
+        let first = attempt.first();
+        self.retries.failed_so_far.remove(&first);
         self.items_in_flight += attempt.items();
         self.in_flight.insert(first, attempt);
     }
@@ -52,19 +52,6 @@ impl Jobs {
         Some(attempt)
     }
 
-    pub(super) fn get(&self, first: u64) -> Option<&Attempt> {
-        self.in_flight.get(&first)
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Attempt> {
-        self.in_flight.values_mut()
-    }
-
-    /// The number of items that have commands running.
-    pub(super) fn items_in_flight(&self) -> u64 {
-        self.items_in_flight
-    }
-
     /// The number of commands that are running.
     pub(super) fn running(&self) -> usize {
         self.in_flight.len()
@@ -73,5 +60,36 @@ impl Jobs {
     /// The first signal asks the running commands to end, the second kills them.
     pub(super) fn interrupt(&mut self) -> Action {
         if std::mem::replace(&mut self.interrupted, true) { Action::Kill } else { Action::Terminate }
+    }
+}
+
+/// Items whose command is running.
+pub struct Attempt {
+    /// The items.
+    pub segments: Vec<Segment>,
+    /// The request that they were charged for, all together.
+    pub asked: OwnedRequest,
+    /// The instant that was checked before the command started.
+    pub started: Time,
+}
+
+impl Attempt {
+    /// The number of the first item.
+    pub(crate) fn first(&self) -> u64 {
+        self.segments.first().map_or(0, Segment::first)
+    }
+
+    pub(crate) fn items(&self) -> u64 {
+        self.segments.iter().map(Segment::items).sum()
+    }
+
+    /// The bytes of the items, with delimiters.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes().len() as u64).sum()
+    }
+
+    /// Counted from 1.
+    pub fn number(&self) -> u64 {
+        self.segments.first().map_or(1, Segment::attempt)
     }
 }

@@ -11,7 +11,7 @@ use crate::source::Segment;
 use crate::time::Time;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::schedule) enum Outcome {
+pub(crate) enum Outcome {
     /// All is well.
     Completed,
     /// Its items are tried again.
@@ -27,13 +27,13 @@ pub(in crate::schedule) enum Outcome {
 
 /// The rules for what is tried again, and what waits for that.
 #[derive(Default)]
-pub(in crate::schedule) struct Retries {
-    rules: Retry,
+pub(crate) struct Retries {
+    pub(crate) rules: Retry,
     jitter: Rng,
-    /// What waits for its next attempt, by when that may be and its first item.
+    /// Items that wait for their next attempt, by its first possible instant and the first item.
     backing_off: BTreeMap<(Time, u64), Vec<Segment>>,
-    /// How the last attempt failed of what waits for its next one, by its first item.
-    failed_so_far: BTreeMap<u64, Failed>,
+    /// The last failure of what is to be tried again, by its first item.
+    pub(crate) failed_so_far: BTreeMap<u64, Failed>,
 }
 
 impl Retries {
@@ -42,12 +42,8 @@ impl Retries {
         Retries { rules, jitter: Rng::with_seed(seed), ..Retries::default() }
     }
 
-    pub(in crate::schedule) fn are_allowed(&self) -> bool {
-        self.rules.times > 0
-    }
-
-    /// What follows from the end of a command that was tried for the `number`th time.
-    pub(in crate::schedule) fn outcome(&mut self, ended: &JobEnd, number: u64) -> Outcome {
+    /// Judges the end of the `number`th attempt.
+    pub(crate) fn outcome(&mut self, ended: &JobEnd, number: u64) -> Outcome {
         if ended.end == End::Exited(0) {
             return Outcome::Completed;
         }
@@ -60,8 +56,8 @@ impl Retries {
         Outcome::Retry { after: hold.unwrap_or(jitter), holds: hold.is_some() }
     }
 
-    /// For how many nanoseconds a server asks for a pause, as far as it is heeded.
-    pub(in crate::schedule) fn hold(&self, ended: &JobEnd) -> Option<u64> {
+    /// The pause that a server asks for, in nanoseconds, as far as it is heeded.
+    pub(crate) fn hold(&self, ended: &JobEnd) -> Option<u64> {
         ended.retry_after.map(|asked| asked.min(self.rules.max_hold))
     }
 
@@ -71,39 +67,18 @@ impl Retries {
         if codes.is_empty() { end != End::Exited(255) } else { codes.contains(&end.code()) }
     }
 
-    /// What has failed is to be tried again.
-    pub(in crate::schedule) fn add(&mut self, failed: Failed) {
-        self.failed_so_far.insert(failed.item, failed);
-    }
-
-    /// Whether the items from this one on have failed, and are to be tried again.
-    pub(in crate::schedule) fn contains(&self, first: u64) -> bool {
-        self.failed_so_far.contains_key(&first)
-    }
-
-    /// The items from this one on are tried again, or done with.
-    pub(in crate::schedule) fn remove(&mut self, first: u64) {
-        self.failed_so_far.remove(&first);
-    }
-
-    /// What has failed and will not be tried again, as the run is over.
-    pub(in crate::schedule) fn take_failed(&mut self) -> impl Iterator<Item = Failed> + use<> {
-        std::mem::take(&mut self.failed_so_far).into_values()
-    }
-
     /// Items wait until an instant before they are tried again.
-    pub(in crate::schedule) fn back_off(&mut self, until: Time, segments: Vec<Segment>) {
-        let first = segments.first().map_or(0, Segment::first);
+    pub(crate) fn back_off(&mut self, until: Time, first: u64, segments: Vec<Segment>) {
         self.backing_off.insert((until, first), segments);
     }
 
-    /// When the first of the items that back off may be tried again.
-    pub(in crate::schedule) fn backoff_until(&self) -> Option<Time> {
+    /// The end of the first backoff; none while nothing backs off.
+    pub(crate) fn backoff_until(&self) -> Option<Time> {
         self.backing_off.keys().next().map(|(until, _)| *until)
     }
 
     /// Items whose backoff is over by `now`.
-    pub(in crate::schedule) fn take_due(&mut self, now: Time) -> Option<Vec<Segment>> {
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<Vec<Segment>> {
         let entry = self.backing_off.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())
     }

@@ -24,8 +24,6 @@ pub(super) struct NamedLane {
     pub(super) kept: Kept,
     /// Something is still to be charged that its answers do not know of.
     pub(super) is_uncharged: bool,
-    /// It waits for what is admitted to be charged.
-    pub(super) is_passed_over: bool,
 }
 
 /// All lanes. What was empty for long is used again.
@@ -48,13 +46,13 @@ impl Directory {
         if let Some(&at) = self.names.get(name) {
             return at;
         }
-        let entry = NamedLane { name: Rc::clone(name), lane: Lane::held(held()), ..NamedLane::default() };
-        let at = self.free.pop().unwrap_or(self.entries.len());
-        if at == self.entries.len() {
-            self.entries.push(entry);
-        } else {
-            self.entries[at] = entry;
-        }
+        let mut entry = NamedLane { name: Rc::clone(name), ..NamedLane::default() };
+        entry.lane.hold = held();
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(NamedLane::default());
+            self.entries.len() - 1
+        });
+        self.entries[at] = entry;
         self.names.insert(Rc::clone(name), at);
         at
     }
@@ -70,13 +68,13 @@ impl Directory {
     /// Gives up all that waits, as of `now`. The lanes stay, for as long as their last releases matter.
     pub(super) fn take_all(&mut self, now: Time) -> Vec<Items> {
         let mut waiting = Vec::new();
-        for (at, entry) in
-            self.entries.iter_mut().enumerate().filter(|(_, entry)| entry.lane.front().is_some())
-        {
-            waiting.append(&mut entry.lane.clear());
-            self.emptied.push_back((now, at));
+        for (at, entry) in self.entries.iter_mut().enumerate() {
+            entry.kept = Kept::default();
+            if entry.lane.front().is_some() {
+                waiting.append(&mut entry.lane.clear());
+                self.emptied.push_back((now, at));
+            }
         }
-        self.entries.iter_mut().for_each(|entry| entry.kept = Kept::default());
         waiting
     }
 
@@ -98,7 +96,7 @@ impl Directory {
         while let Some(&(_, at)) = self.emptied.front().filter(|(since, _)| *since <= arrival) {
             self.emptied.pop_front();
             let lane = &self.entries[at].lane;
-            if lane.front().is_none() && lane.previous() <= arrival {
+            if lane.front().is_none() && lane.previous <= arrival {
                 self.forget(at);
             }
         }

@@ -1,18 +1,19 @@
-//! How items wait, and what happens to those that do not.
+//! The queueing discipline.
 
 use crate::config::{Jitter, OnLimit, Plan};
 use crate::source::Items;
+use crate::time::Time;
 
-/// How items wait, and what happens to those that cannot go at once.
+/// The order in which items wait, and the fate of those that cannot go at once.
 #[derive(Clone, Copy)]
-pub(in crate::schedule) struct Discipline {
-    pub(in crate::schedule) on_limit: OnLimit,
-    /// For how many nanoseconds an item waits that is refused otherwise.
-    pub(in crate::schedule) max_wait: Option<u64>,
+pub(crate) struct Discipline {
+    pub(crate) on_limit: OnLimit,
+    /// Nanoseconds that an item waits before it is refused.
+    pub(crate) max_wait: Option<u64>,
     /// By how much releases are delayed.
-    pub(in crate::schedule) jitter: Option<Jitter>,
+    pub(crate) jitter: Option<Jitter>,
     /// In the order of the input, whatever their keys: an item that backs off keeps its place.
-    pub(in crate::schedule) in_order: bool,
+    pub(crate) in_order: bool,
     /// The most items that wait.
     pub(super) lookahead: u64,
 }
@@ -28,13 +29,19 @@ impl Discipline {
         }
     }
 
-    /// Whether some items wait for a slot to come, if slots are needed.
-    pub(in crate::schedule) fn waits(&self) -> bool {
+    /// False if no item waits for a slot to come, where slots are needed.
+    pub(crate) fn waits(&self) -> bool {
         !self.on_limit.never_waits() || self.max_wait.is_some()
     }
 
-    /// Whether an item goes as of its arrival or not at all. What is tried again did go, and waits.
-    pub(in crate::schedule) fn judges(&self, front: &Items) -> bool {
+    /// True of an item that goes as of its arrival or not at all. A retry did go, and waits.
+    pub(crate) fn judges(&self, front: &Items) -> bool {
         !self.waits() && front.segment.attempt() == 1
+    }
+
+    /// Until when what is sent for the first time may wait, if it may not wait for ever.
+    pub(crate) fn deadline(&self, front: &Items) -> Option<Time> {
+        let wait = self.max_wait.filter(|_| front.segment.attempt() == 1)?;
+        front.segment.arrival().checked_add(wait.into())
     }
 }

@@ -28,18 +28,19 @@ use self::directory::Directory;
 use self::discipline::Discipline;
 use self::size::Size;
 use self::turns::Turns;
-use super::{Failed, Failure};
+use super::{Admission, Failed, Failure};
 use crate::charge::Key;
 use crate::config::{OnLimit, Plan};
-use crate::gate::{BatchTerms, Closed, Gate, Holds};
-use crate::source::{ArgumentError, Delimiter, Items, Segment, Segments};
+use crate::gate::{BatchTerms, Closed, Gate, Holds, Part};
+use crate::rule::Verdict;
+use crate::source::{Delimiter, Items, Segment, Segments};
 use crate::time::Time;
 
 /// All items that wait, in lanes.
 pub(super) struct Lanes {
     pub(super) discipline: Discipline,
     pub(super) batcher: Batcher,
-    delimiter: Delimiter,
+    pub(super) delimiter: Delimiter,
     directory: Directory,
     turns: Turns,
     size: Size,
@@ -51,7 +52,7 @@ impl Lanes {
         let discipline = Discipline::of(plan);
         let mut turns = Turns::default();
         if discipline.max_wait.is_some() {
-            turns.track_fronts();
+            turns.fronts.get_or_insert_default();
         }
         Lanes {
             discipline,
@@ -64,27 +65,26 @@ impl Lanes {
         }
     }
 
-    /// Has the first of all items that wait at hand.
+    /// Keeps the first of all items at hand, for [`Lanes::first`].
     pub(super) fn track_fronts(&mut self) {
-        self.turns.track_fronts();
+        self.turns.fronts.get_or_insert_default();
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.size.items == 0
     }
 
-    /// Whether there is room for more, or more is needed to make up a batch. `singly`: items join one by one.
+    /// `singly`: items join one by one.
     pub(super) fn have_room(&self, singly: bool) -> bool {
         self.size.has_room(self.discipline.lookahead, self.batcher.most_items(), singly)
     }
 
-    /// Whether all that arrives at an instant has to be there before a release: it may join a batch, or take the place
+    /// True if all that arrives at an instant has to be there before a release: it may join a batch, or take the place
     /// of what waits.
     pub(super) fn must_gather(&self) -> bool {
         self.batcher.forms_batches() || self.discipline.on_limit == OnLimit::Latest
     }
 
-    /// Whether an item with these keys would be alone in its lane.
     pub(super) fn would_be_alone(&self, keys: &[Key]) -> bool {
         let name = if self.discipline.in_order { &[] } else { keys };
         self.directory.get(name).is_none_or(|at| self.lane(at).front().is_none())
@@ -94,7 +94,6 @@ impl Lanes {
         &self.directory[at].lane
     }
 
-    /// The lanes that are not empty.
     pub(super) fn occupied(&self) -> impl Iterator<Item = &Lane> {
         self.directory.lanes().filter(|lane| lane.front().is_some())
     }
@@ -104,27 +103,33 @@ impl Lanes {
         self.occupied().filter_map(Lane::since).min()
     }
 
-    /// The number of the first item that waits.
+    /// The number of the first item that waits, if fronts are tracked.
     pub(super) fn first(&self) -> Option<u64> {
-        match self.turns.fronts() {
-            Some(fronts) => fronts.first().map(|(first, _)| *first),
-            None => self.fronts().map(Segment::first).min(),
-        }
+        self.turns.fronts.as_ref()?.first().map(|(first, _)| *first)
     }
 
-    /// The lanes whose front is sent for the first time, in the order of the input, if fronts are tracked.
-    pub(super) fn fresh(&self) -> impl Iterator<Item = usize> {
-        let lanes = self.turns.fronts().into_iter().flatten().map(|(_, at)| *at);
-        lanes.filter(|&at| self.lane(at).front().is_some_and(|front| front.segment.attempt() == 1))
+    /// Until when the fronts that are sent for the first time may wait, in the order of the input, with their lanes;
+    /// none if they may wait for ever.
+    pub(super) fn deadlines(&self) -> impl Iterator<Item = (Time, usize)> {
+        let lanes = self.discipline.max_wait.and(self.turns.fronts.as_ref()).into_iter().flatten();
+        let fronts = lanes.filter_map(|&(_, at)| Some((self.lane(at).front()?, at)));
+        fronts.filter_map(|(front, at)| Some((self.discipline.deadline(front)?, at)))
     }
 
-    /// How many bytes of the input stand before the first item that waits.
+    /// The lanes whose fronts may not wait beyond `now`. `missed`: only those that could not have gone in time. What
+    /// could, and was woken too late, goes.
+    pub(super) fn late(&self, gate: &dyn Gate, now: Time, missed: bool) -> Vec<usize> {
+        let has_missed = |deadline: Time, at| {
+            let by = Verdict::At(deadline.max(self.lane(at).previous));
+            deadline < now && self.ask(at, gate, Part::All, Time::ZERO).from > by
+        };
+        let due = self.deadlines().take_while(|(deadline, _)| *deadline <= now);
+        due.filter(|&(deadline, at)| !missed || has_missed(deadline, at)).map(|(_, at)| at).collect()
+    }
+
+    /// The number of bytes of the input before the first item that waits.
     pub(super) fn offset(&self) -> Option<u64> {
-        self.fronts().map(Segment::offset).min()
-    }
-
-    fn fronts(&self) -> impl Iterator<Item = &Segment> {
-        self.directory.lanes().filter_map(Lane::front).map(|items| &items.segment)
+        self.occupied().filter_map(Lane::front).map(|front| front.segment.offset()).min()
     }
 
     /// The first item of a segment, without its delimiter.
@@ -132,48 +137,36 @@ impl Lanes {
         self.delimiter.split(segment.bytes()).next().unwrap_or_default().to_vec()
     }
 
-    /// What is to be told of an item that cannot be given to a command.
-    pub(super) fn failed(&self, segment: &Segment, error: ArgumentError) -> Failed {
-        let (item, items, text) = (segment.first(), segment.items(), self.text(segment));
-        Failed { item, items, text, why: Failure::ArgumentError(error) }
+    pub(super) fn failed(&self, segments: &[Segment], why: Failure) -> Failed {
+        let (item, text) = segments.first().map_or((0, Vec::new()), |it| (it.first(), self.text(it)));
+        Failed { item, items: segments.iter().map(Segment::items).sum(), text, why }
     }
 
-    /// Until when the front of a lane may wait, if it may not wait for ever.
-    pub(super) fn deadline(&self, at: usize) -> Option<Time> {
-        let front = self.lane(at).front()?;
-        front.segment.arrival().checked_add(self.discipline.max_wait?.into())
-    }
-
-    /// The first `items` of what was admitted, and the others.
-    pub(super) fn split(&self, admission: &mut super::Admission, items: u64) -> (Vec<Segment>, Vec<Segment>) {
-        admission.split(items, &self.delimiter)
-    }
-
-    /// Items join their lane, which is passed over until [`Lanes::finish`]. Returns which that is.
-    pub(super) fn push_over(&mut self, items: Items, gate: &dyn Gate) -> usize {
-        self.directory.forget_emptied(items.segment.arrival());
+    /// Items join their empty lane, which is passed over until [`Lanes::finish`]. Returns which that is.
+    pub(super) fn push_over(&mut self, items: Items) -> usize {
         let at = self.find(&items);
-        self.pass_over(at);
-        self.push(items, gate);
+        self.join(at, items);
+        self.directory[at].is_uncharged = true;
         at
     }
 
     /// Items join their lane. Returns how many others they displaced.
     pub(super) fn push(&mut self, items: Items, gate: &dyn Gate) -> u64 {
-        self.directory.forget_emptied(items.segment.arrival());
         let at = self.find(&items);
-        let displaced = match self.discipline.on_limit {
-            OnLimit::Latest => self.displace(at),
-            _ => 0,
-        };
-        self.size.add(&items.segment);
-        self.directory[at].lane.push(items, &self.batcher);
-        // A lane that stands somewhere stays there, unless the items complete a batch.
-        let is_out = self.turns.is_out(at) && !self.directory[at].is_passed_over;
-        if is_out || self.batcher.lingers() {
+        let is_latest = self.discipline.on_limit == OnLimit::Latest;
+        let displaced = if is_latest { self.displace(at) } else { 0 };
+        // A lane in which something waits stays where it stands, unless the items complete a batch.
+        let moves = is_latest || self.lane(at).front().is_none() || self.batcher.lingers();
+        self.join(at, items);
+        if moves {
             self.place(at, gate);
         }
         displaced
+    }
+
+    fn join(&mut self, at: usize, items: Items) {
+        self.size.add(&items.segment);
+        self.directory[at].lane.push(items, &self.batcher);
     }
 
     /// Puts back what was taken out, to be sent again.
@@ -184,13 +177,13 @@ impl Lanes {
             by_lane.entry(self.find(&items)).or_default().push(items);
         }
         for (at, items) in by_lane {
-            self.turns.take(at);
             self.directory[at].lane.requeue(items, &self.batcher);
             self.place(at, gate);
         }
     }
 
     fn find(&mut self, items: &Items) -> usize {
+        self.directory.forget_emptied(items.segment.arrival());
         let name = self.name(&items.charge.keys);
         self.directory.get_or_open(&name, || self.holds.until(&name))
     }
@@ -205,7 +198,8 @@ impl Lanes {
         let known = self.holds.until(&name);
         let until = until.max(known);
         if let Some(at) = self.directory.get(&name) {
-            self.directory[at].lane.hold(until);
+            let lane = &mut self.directory[at].lane;
+            lane.hold = lane.hold.max(until);
             self.place(at, gate);
         }
         self.holds.set(now, name, until);
@@ -219,14 +213,13 @@ impl Lanes {
 
     /// Delays the next release of a lane.
     pub(super) fn delay(&mut self, at: usize, until: Time, gate: &dyn Gate) {
-        self.directory[at].lane.delay(until);
+        self.directory[at].lane.delay = Some(until);
         self.place(at, gate);
     }
 
     /// Empties a lane, as an item that is newer takes the place of all in it. Returns the number of those that gave
     /// way.
     fn displace(&mut self, at: usize) -> u64 {
-        self.turns.take(at);
         let gone = self.directory[at].lane.take_fresh(&self.batcher);
         self.size.remove(gone.iter().map(|items| &items.segment), gone.len());
         gone.iter().map(|items| items.segment.items()).sum()
@@ -278,8 +271,7 @@ impl Lanes {
     /// Passes over a lane until [`Lanes::finish`]: a limit is used up by what is admitted already.
     pub(super) fn pass_over(&mut self, at: usize) {
         self.turns.take(at);
-        let entry = &mut self.directory[at];
-        (entry.is_passed_over, entry.is_uncharged) = (true, true);
+        self.directory[at].is_uncharged = true;
     }
 
     /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Lanes::finish`].
@@ -293,8 +285,8 @@ impl Lanes {
         let is_alike = lane.front().map(|front| &front.charge) == charge.as_ref()
             && lane.since().is_some_and(|since| since <= now)
             && !self.depend_on_since(gate);
-        if is_alike && let Some(position) = self.position(at) {
-            self.go_on(at, place.moved(position), whole, group);
+        if is_alike && let Some((position, place)) = self.position(at).zip(place) {
+            self.go_on(at, position, place, whole, group);
         } else {
             self.place(at, gate);
         }
@@ -304,8 +296,7 @@ impl Lanes {
 
     /// Takes out the first `count` items of a lane, which are not charged and leave its last release where it was.
     pub(super) fn discard(&mut self, at: usize, count: u64, gate: &dyn Gate) {
-        self.turns.take(at);
-        self.take_out(at, count, self.lane(at).previous(), gate);
+        self.take_out(at, count, self.lane(at).previous, gate);
         self.place(at, gate);
     }
 
@@ -321,8 +312,8 @@ impl Lanes {
         taken
     }
 
-    /// What was admitted is over with, as of `now`, for the lanes it came from and for those that were passed over.
-    pub(super) fn finish(&mut self, now: Time, admission: &super::Admission, gate: &dyn Gate) {
+    /// The admission is over as of `now`: finds the lanes it came from, and those that were passed over, their places.
+    pub(super) fn finish(&mut self, now: Time, admission: &Admission, gate: &dyn Gate) {
         admission.lanes.iter().for_each(|&at| self.directory[at].lane.released(now));
         for &at in admission.lanes.iter().chain(&admission.deferred) {
             if std::mem::take(&mut self.directory[at].is_uncharged) || self.is_stale(at, gate, now) {

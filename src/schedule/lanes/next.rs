@@ -1,7 +1,7 @@
 //! Which lane is next, by the answers of the gate, which are kept as long as they stand.
 
 use super::kept::Kept;
-use super::turns::{Group, Place, Position, Turns};
+use super::turns::{Group, Place, Position};
 use super::{Lane, Lanes};
 use crate::config::OnLimit;
 use crate::gate::{Gate, Kind, News, Opening, Part, Request};
@@ -9,38 +9,33 @@ use crate::rule::Verdict;
 use crate::time::Time;
 
 impl Lanes {
-    /// Whether answers may depend on when an item became next in line, so that lanes that are empty are remembered for
-    /// a while.
+    /// If so, lanes that are empty are remembered for a while.
     pub(super) fn depend_on_since(&self, gate: &dyn Gate) -> bool {
         gate.properties().depends_on_since || self.discipline.on_limit != OnLimit::Wait
     }
 
-    /// Hands on what a lane would release next, and whether that is judged instead of made to wait.
-    pub(in crate::schedule) fn with_request<T>(
-        &self,
-        lane: &Lane,
-        f: impl FnOnce(bool, &Request) -> T,
-    ) -> Option<T> {
-        let ((front, open), since) = lane.front().zip(lane.open()).zip(lane.since())?;
+    /// The request for the next release of a lane, and true if it is judged instead of made to wait.
+    pub(crate) fn request<'a>(&self, lane: &'a Lane) -> Option<(bool, Request<'a>)> {
+        let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
         let is_judged = self.discipline.judges(front);
         // What never waits is judged as of the end of its delay.
-        let since = if is_judged { since.max(lane.delayed_until()) } else { since };
-        Some(f(is_judged, &Request { since, costs: &open.costs, keys: &front.charge.keys }))
+        let since = if is_judged { since.max(lane.delay.unwrap_or_default()) } else { since };
+        Some((is_judged, Request { since, costs: &open.costs, keys: &front.charge.keys }))
     }
 
-    /// What some of the gate answers to a lane, from `now` on.
-    pub(in crate::schedule) fn ask(&self, at: usize, gate: &dyn Gate, part: Part, now: Time) -> Opening {
+    /// Asks some of the gate for the next release of a lane, from `now` on.
+    pub(crate) fn ask(&self, at: usize, gate: &dyn Gate, part: Part, now: Time) -> Opening {
         let lane = self.lane(at);
-        let answer = self.with_request(lane, |is_judged, request| match is_judged {
+        match self.request(lane) {
             // It is judged as soon as it is complete.
-            true => gate.judged(request),
-            false => gate.ask(part, request, now.max(lane.delayed_until())),
-        });
-        answer.unwrap_or(Opening::NEVER)
+            Some((true, request)) => gate.judged(&request),
+            Some((false, request)) => gate.ask(part, &request, now.max(lane.delay.unwrap_or_default())),
+            None => Opening::NEVER,
+        }
     }
 
     /// Re-evaluates the lanes whose answers may have become more lenient.
-    pub(in crate::schedule) fn reconsider(&mut self, news: &News, gate: &dyn Gate) {
+    pub(crate) fn reconsider(&mut self, news: &News, gate: &dyn Gate) {
         let is_later = |(other, _): &&(Verdict, Position)| *other > news.later_than();
         let waiting = self.turns.waiting.iter().rev().take_while(is_later).map(|(_, (_, at))| *at);
         let is_meant =
@@ -53,13 +48,14 @@ impl Lanes {
     pub(super) fn place(&mut self, at: usize, gate: &dyn Gate) {
         self.turns.take(at);
         let Some(position) = self.position(at) else { return };
+        let lane = self.lane(at);
         // If there is one lane for all, the whole gate is asked at once.
         let opening = match self.discipline.in_order {
-            true => Opening::at(self.lane(at).delayed_until()),
+            true => Opening::at(lane.delay.unwrap_or_default()),
             false => self.ask(at, gate, Part::Keyed, Time::ZERO),
         };
-        self.keep(at, gate, opening);
-        self.turns.set(at, Place::Waiting(opening.from, position));
+        self.directory[at].kept = Kept::new(opening, gate, Part::Keyed, lane.since());
+        self.turns.set(at, position, Place::Waiting(opening.from));
     }
 
     pub(super) fn position(&self, at: usize) -> Option<Position> {
@@ -69,32 +65,38 @@ impl Lanes {
     /// The lane whose turn it is at `now`: of those that may release, the one that is first in the input.
     ///
     /// # Errors
-    /// When the next one's turn is, if none may; nothing if nothing waits.
-    pub(in crate::schedule) fn next(&mut self, gate: &dyn Gate, now: Time) -> Result<usize, Option<Verdict>> {
-        if self.batcher.before() < u64::MAX {
+    /// The turn of the next one, if none may release; none if nothing waits.
+    pub(crate) fn next(&mut self, gate: &dyn Gate, now: Time) -> Result<usize, Option<Verdict>> {
+        if self.batcher.capacity.before < u64::MAX {
             let (opening, at) = self.soonest_before(gate, now).ok_or(None)?;
             return if opening.allows(now) { Ok(at) } else { Err(Some(opening.from)) };
         }
         if let Some(at) = self.only() {
-            let opening = self.ask_whole(at, gate, now);
-            return if opening.allows(now) { Ok(at) } else { Err(Some(opening.from)) };
+            self.turns.whole = self.refreshed(self.turns.whole, at, gate, Part::All, now);
+            let Opening { from, .. } = self.turns.whole.opening;
+            return if from.allows(now) { Ok(at) } else { Err(Some(from)) };
         }
         self.promote(gate, now);
         let mut first: Option<Position> = None;
         let mut wait = self.turns.waiting.first().map(|(verdict, _)| *verdict);
-        self.ask_groups(gate, now, |position, opening| {
-            if opening.allows(now) {
+        let mut ready = std::mem::take(&mut self.turns.ready);
+        for Group { positions, kept } in ready.values_mut() {
+            let Some(&position) = positions.first() else { continue };
+            *kept = self.refreshed(*kept, position.1, gate, Part::Common, now);
+            let Opening { from, .. } = kept.opening;
+            if from.allows(now) {
                 first = Some(first.map_or(position, |first| first.min(position)));
             } else {
-                wait = Some(wait.map_or(opening.from, |other| other.min(opening.from)));
+                wait = Some(wait.map_or(from, |other| other.min(from)));
             }
-        });
+        }
+        self.turns.ready = ready;
         first.map(|(_, at)| at).ok_or(wait)
     }
 
     /// The lane that may release first, as things stand.
-    pub(in crate::schedule) fn soonest(&self, gate: &dyn Gate) -> Option<usize> {
-        if self.batcher.before() < u64::MAX {
+    pub(crate) fn soonest(&self, gate: &dyn Gate) -> Option<usize> {
+        if self.batcher.capacity.before < u64::MAX {
             return self.soonest_before(gate, Time::ZERO).map(|(_, at)| at);
         }
         if let Some(at) = self.only() {
@@ -102,15 +104,13 @@ impl Lanes {
         }
         let waiting = self.turns.waiting.first().map(|(verdict, (_, at))| (*verdict, *at));
         let ready = self.turns.ready.values().filter_map(|group| Some((group, group.positions.first()?)));
-        let ready = ready.map(|(group, &(_, at))| {
-            let kept = group.kept.get(gate, Part::Common, None, Time::ZERO);
-            (kept.unwrap_or_else(|| self.ask(at, gate, Part::Common, Time::ZERO)).from, at)
-        });
+        let ask = |kept, at| self.refreshed(kept, at, gate, Part::Common, Time::ZERO).opening.from;
+        let ready = ready.map(|(group, &(_, at))| (ask(group.kept, at), at));
         ready.chain(waiting).min().map(|(_, at)| at)
     }
 
-    /// When the first release may be from `now` on, or one that is no later than `by`.
-    pub(in crate::schedule) fn earliest(&self, gate: &dyn Gate, now: Time, by: Time) -> Option<Verdict> {
+    /// The first release from `now` on, or one that is no later than `by`.
+    pub(crate) fn earliest(&self, gate: &dyn Gate, now: Time, by: Time) -> Option<Verdict> {
         let lanes = (0..self.directory.len()).filter(|&at| self.lane(at).front().is_some());
         let mut earliest = None;
         for answer in lanes.map(|at| self.ask(at, gate, Part::All, now).from) {
@@ -124,8 +124,8 @@ impl Lanes {
 
     /// The lane that may release first, at `now` at the earliest, of the few whose items the sink still takes.
     fn soonest_before(&self, gate: &dyn Gate, now: Time) -> Option<(Opening, usize)> {
-        let fronts = self.turns.fronts().into_iter();
-        let fronts = fronts.flat_map(|fronts| fronts.range(..(self.batcher.before(), 0)));
+        let fronts = self.turns.fronts.iter();
+        let fronts = fronts.flat_map(|fronts| fronts.range(..(self.batcher.capacity.before, 0)));
         let answers = fronts.map(|&(_, at)| (self.ask(at, gate, Part::All, now), at));
         answers.min_by_key(|(opening, _)| opening.from.max(Verdict::At(now)))
     }
@@ -133,7 +133,7 @@ impl Lanes {
     /// The only lane that waits, if there is only one. It need not be compared with others, so it is not moved.
     fn only(&self) -> Option<usize> {
         // Others may be passed over for now.
-        let is_only = |at: usize| self.turns.waiting.len() == 1 && self.lane(at).items() == self.size.items;
+        let is_only = |at: usize| self.turns.waiting.len() == 1 && self.lane(at).items == self.size.items;
         self.turns.waiting.first().map(|(_, (_, at))| *at).filter(|&at| is_only(at))
     }
 
@@ -146,10 +146,10 @@ impl Lanes {
             let opening = self.ask_if_stale(at, gate, now);
             self.turns.take(at);
             let place = match opening.allows(now) {
-                true => Place::Ready(self.kind(at, gate), position),
-                false => Place::Waiting(opening.from, position),
+                true => Place::Ready(self.kind(at, gate)),
+                false => Place::Waiting(opening.from),
             };
-            self.turns.set(at, place);
+            self.turns.set(at, position, place);
         }
     }
 
@@ -163,76 +163,45 @@ impl Lanes {
             let opening = self.ask_if_stale(position.1, gate, now);
             if !opening.allows(now) {
                 self.turns.take(position.1);
-                self.turns.set(position.1, Place::Waiting(opening.from, position));
+                self.turns.set(position.1, position, Place::Waiting(opening.from));
             }
         }
     }
 
     pub(super) fn is_stale(&self, at: usize, gate: &dyn Gate, now: Time) -> bool {
         let entry = &self.directory[at];
-        entry.kept.get(gate, Part::Keyed, entry.lane.since(), now).is_none()
+        !entry.kept.stands(gate, Part::Keyed, entry.lane.since(), now)
     }
 
-    /// What the limits that go by key answer to a lane.
+    /// The answer to a lane of the limits that go by key.
     fn ask_if_stale(&mut self, at: usize, gate: &dyn Gate, now: Time) -> Opening {
-        let entry = &self.directory[at];
-        if let Some(opening) = entry.kept.get(gate, Part::Keyed, entry.lane.since(), now) {
-            return opening;
+        self.directory[at].kept = self.refreshed(self.directory[at].kept, at, gate, Part::Keyed, now);
+        self.directory[at].kept.opening
+    }
+
+    /// The answer to a lane that is `kept`, if it still stands at `now`; otherwise a new one.
+    fn refreshed(&self, kept: Kept, at: usize, gate: &dyn Gate, part: Part, now: Time) -> Kept {
+        let since = self.lane(at).since().filter(|_| part != Part::Common);
+        match kept.stands(gate, part, since, now) {
+            true => kept,
+            false => Kept::new(self.ask(at, gate, part, now), gate, part, since),
         }
-        let opening = self.ask(at, gate, Part::Keyed, now);
-        self.keep(at, gate, opening);
-        opening
-    }
-
-    fn keep(&mut self, at: usize, gate: &dyn Gate, opening: Opening) {
-        let entry = &mut self.directory[at];
-        entry.kept = Kept::new(opening, gate, Part::Keyed, entry.lane.since());
-        entry.is_passed_over = false;
-    }
-
-    /// What the whole gate answers to the only lane.
-    fn ask_whole(&mut self, at: usize, gate: &dyn Gate, now: Time) -> Opening {
-        let since = self.lane(at).since();
-        self.turns.whole.get(gate, Part::All, since, now).unwrap_or_else(|| {
-            let opening = self.ask(at, gate, Part::All, now);
-            self.turns.whole = Kept::new(opening, gate, Part::All, since);
-            opening
-        })
-    }
-
-    /// What the common limits answer to the first lane of each kind.
-    fn ask_groups(&mut self, gate: &dyn Gate, now: Time, mut each: impl FnMut(Position, Opening)) {
-        let mut ready = std::mem::take(&mut self.turns.ready);
-        for Group { positions, kept } in ready.values_mut() {
-            let Some(&position) = positions.first() else { continue };
-            let opening = kept.get(gate, Part::Common, None, now).unwrap_or_else(|| {
-                let opening = self.ask(position.1, gate, Part::Common, now);
-                *kept = Kept::new(opening, gate, Part::Common, None);
-                opening
-            });
-            each(position, opening);
-        }
-        self.turns.ready = ready;
     }
 
     fn kind(&self, at: usize, gate: &dyn Gate) -> Kind {
-        let kind = self.with_request(self.lane(at), |is_judged, request| match is_judged {
-            true => Kind::default(),
-            false => gate.kind(request),
-        });
-        kind.unwrap_or_default()
+        let request = self.request(self.lane(at)).filter(|(is_judged, _)| !is_judged);
+        request.map_or_else(Kind::default, |(_, request)| gate.kind(&request))
     }
 
     /// The answers to what was in front of a lane are those to what is there now.
-    pub(super) fn go_on(&mut self, at: usize, place: Place, whole: Kept, group: Kept) {
+    pub(super) fn go_on(&mut self, at: usize, position: Position, place: Place, whole: Kept, group: Kept) {
         let since = self.lane(at).since();
-        let Turns { ready, .. } = &mut self.turns;
-        if let Place::Ready(kind, _) = &place {
-            ready.entry(kind.clone()).or_default().kept = group;
+        if let Place::Ready(kind) = &place {
+            self.turns.ready.entry(kind.clone()).or_default().kept = group;
         }
-        self.turns.set(at, place);
-        self.directory[at].kept.carry_over(since);
+        self.turns.set(at, position, place);
+        self.directory[at].kept.since = since;
         self.turns.whole = whole;
-        self.turns.whole.carry_over(since);
+        self.turns.whole.since = since;
     }
 }

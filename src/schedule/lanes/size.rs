@@ -1,4 +1,4 @@
-//! How much waits, and how much more may.
+//! The size of what waits, and its bounds.
 
 use crate::source::Segment;
 
@@ -17,8 +17,8 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// Whether there is room for more, up to `lookahead` items, or more is needed to make up a `batch`. `singly`: items
-    /// join one by one.
+    /// True up to `lookahead` items, and as long as more are needed to make up a `batch`. `singly`: items join one by
+    /// one.
     pub(super) fn has_room(self, lookahead: u64, batch: u64, singly: bool) -> bool {
         if singly {
             return self.items < lookahead.max(batch) && (self.bytes < MOST_BYTES || self.items == 0);

@@ -9,34 +9,13 @@ use crate::rule::Verdict;
 /// The number of the item in front of a lane, and the lane. The order is that of the input.
 pub(super) type Position = (u64, usize);
 
-/// Where a lane is to be found.
-#[derive(Clone, Default)]
+/// Where a lane is to be found that is neither empty nor passed over.
+#[derive(Clone)]
 pub(super) enum Place {
-    /// It is empty, or passed over.
-    #[default]
-    Out,
     /// Until the limits that go by key admit its front.
-    Waiting(Verdict, Position),
+    Waiting(Verdict),
     /// Only the common limits may hold it back.
-    Ready(Kind, Position),
-}
-
-impl Place {
-    /// The same place at another position.
-    pub(super) fn moved(self, position: Position) -> Place {
-        match self {
-            Place::Out => Place::Out,
-            Place::Waiting(verdict, _) => Place::Waiting(verdict, position),
-            Place::Ready(kind, _) => Place::Ready(kind, position),
-        }
-    }
-
-    fn position(&self) -> Option<Position> {
-        match self {
-            Place::Out => None,
-            Place::Waiting(_, position) | Place::Ready(_, position) => Some(*position),
-        }
-    }
+    Ready(Kind),
 }
 
 /// Ready lanes with the same answer of the common limits.
@@ -49,76 +28,59 @@ pub(super) struct Group {
 /// The lanes in the order of their turns.
 #[derive(Default)]
 pub(super) struct Turns {
-    places: Vec<Place>,
+    places: Vec<Option<(Position, Place)>>,
     /// The lanes that wait or are ready, in the order of the input, if that is asked for.
-    fronts: Option<BTreeSet<Position>>,
+    pub(super) fronts: Option<BTreeSet<Position>>,
     pub(super) waiting: BTreeSet<(Verdict, Position)>,
     pub(super) ready: BTreeMap<Kind, Group>,
-    /// What the whole gate answers to the only lane that waits.
+    /// The answer of the whole gate to the only lane that waits.
     pub(super) whole: Kept,
 }
 
 impl Turns {
-    /// Has the first of all items that wait at hand.
-    pub(super) fn track_fronts(&mut self) {
-        self.fronts.get_or_insert_default();
-    }
-
     /// The same with no lanes.
     pub(super) fn emptied(&self) -> Turns {
         Turns { fronts: self.fronts.as_ref().map(|_| BTreeSet::new()), ..Turns::default() }
     }
 
-    /// The lanes that wait or are ready, in the order of the input, if fronts are tracked.
-    pub(super) fn fronts(&self) -> Option<&BTreeSet<Position>> {
-        self.fronts.as_ref()
-    }
-
-    pub(super) fn is_out(&self, at: usize) -> bool {
-        matches!(self.places.get(at), None | Some(Place::Out))
-    }
-
-    /// A lane that is out has this place from now on.
-    pub(super) fn set(&mut self, at: usize, place: Place) {
-        self.fronts.iter_mut().for_each(|fronts| fronts.extend(place.position()));
+    /// A lane that is nowhere has this place from now on.
+    pub(super) fn set(&mut self, at: usize, position: Position, place: Place) {
+        self.fronts.iter_mut().for_each(|fronts| _ = fronts.insert(position));
         match &place {
-            Place::Out => {}
-            Place::Waiting(verdict, position) => _ = self.waiting.insert((*verdict, *position)),
-            Place::Ready(kind, position) => {
-                self.ready.entry(kind.clone()).or_default().positions.insert(*position);
-            }
+            Place::Waiting(verdict) => _ = self.waiting.insert((*verdict, position)),
+            Place::Ready(kind) => _ = self.ready.entry(kind.clone()).or_default().positions.insert(position),
         }
         if self.places.len() <= at {
-            self.places.resize(at + 1, Place::Out);
+            self.places.resize(at + 1, None);
         }
-        self.places[at] = place;
+        self.places[at] = Some((position, place));
     }
 
     /// Takes a lane out of its place.
-    pub(super) fn take(&mut self, at: usize) -> Place {
+    pub(super) fn take(&mut self, at: usize) -> Option<Place> {
         self.whole = Kept::default();
-        let place = self.places.get_mut(at).map(std::mem::take).unwrap_or_default();
-        if let Some((fronts, position)) = self.fronts.as_mut().zip(place.position()) {
-            fronts.remove(&position);
-        }
+        let (position, place) = self.places.get_mut(at)?.take()?;
+        self.fronts.iter_mut().for_each(|fronts| _ = fronts.remove(&position));
         match &place {
-            Place::Out => {}
-            Place::Waiting(verdict, position) => _ = self.waiting.remove(&(*verdict, *position)),
-            Place::Ready(kind, position) => {
+            Place::Waiting(verdict) => _ = self.waiting.remove(&(*verdict, position)),
+            Place::Ready(kind) => {
                 let group = self.ready.get_mut(kind);
-                if group.is_some_and(|group| group.positions.remove(position) && group.positions.is_empty()) {
+                if group.is_some_and(|group| group.positions.remove(&position) && group.positions.is_empty())
+                {
                     self.ready.remove(kind);
                 }
             }
         }
-        place
+        Some(place)
     }
 
-    /// What the common limits answer to what is like a lane.
+    /// The answer of the common limits to the group of a lane.
     pub(super) fn group_of(&self, at: usize) -> Kept {
         match self.places.get(at) {
-            Some(Place::Ready(kind, _)) => self.ready.get(kind).map_or(Kept::default(), |group| group.kept),
-            None | Some(Place::Out | Place::Waiting(..)) => Kept::default(),
+            Some(Some((_, Place::Ready(kind)))) => {
+                self.ready.get(kind).map_or(Kept::default(), |group| group.kept)
+            }
+            _ => Kept::default(),
         }
     }
 }

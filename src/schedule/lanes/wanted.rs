@@ -1,12 +1,12 @@
-//! What waits, as the gate is told of it.
+//! The lanes as the gate sees them.
 
 use super::Lanes;
 use crate::gate::{Waiting, Wanted};
 
-/// What waits, and whether more may arrive at this very instant that has to be there.
-pub(in crate::schedule) struct View<'a> {
-    pub(in crate::schedule) lanes: &'a Lanes,
-    pub(in crate::schedule) may_grow: bool,
+/// All lanes, for the gate. `may_grow`: more may arrive at this very instant that has to be there.
+pub(crate) struct View<'a> {
+    pub(crate) lanes: &'a Lanes,
+    pub(crate) may_grow: bool,
 }
 
 impl Waiting for View<'_> {
@@ -23,12 +23,12 @@ impl Waiting for View<'_> {
         for lane in self.lanes.occupied() {
             let Some((front, since)) = lane.front().zip(lane.since()) else { continue };
             let first = front.segment.first();
-            if first >= batcher.before() {
+            if first >= batcher.capacity.before {
                 continue;
             }
             let sums = batcher.sums_costs();
             // What the batch after this one will cost is not known yet.
-            let next = if sums { lane.composed() } else { lane.open() };
+            let next = if sums { lane.composed() } else { lane.open.as_ref() };
             let Some(open) = next else { continue };
             let batch = batcher.most_items();
             let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };

@@ -273,3 +273,14 @@ fn a_keyed_release_is_asked_about_at_most_twice() {
         }
     }
 }
+
+#[test]
+fn all_that_waited_for_too_long_is_refused_however_late_the_run_wakes() {
+    let schedule = Scene::new("-r 1/100ns --on-limit drop --max-wait 50ns").check(&[
+        (0, Input("a\nb\nc\n"), "send a; wait 50 or input"),
+        // Neither could have gone in time: that one is refused brings the other no sooner.
+        (150, Due, "wait - or input"),
+        (151, EndOfInput, "finish 0"),
+    ]);
+    assert_eq!((schedule.stats().released, schedule.stats().refused), (1, 2));
+}

@@ -1,0 +1,194 @@
+//! Events: the input of the scheduler. The driver tells it of each at the instant at which it happens.
+
+use anyhow::Error;
+
+use super::jobs::{Attempt, Outcome};
+use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule, Stop};
+use crate::config::Rate;
+use crate::exit::{Exit, JobEnd};
+use crate::gate::{Answer, Order, Request};
+use crate::source::{ArgumentError, Block, SourceError};
+use crate::time::{SECOND, Time, Wall};
+
+/// A shorter pause is over before it is read.
+const LEAST_TOLD: u64 = SECOND;
+
+impl Schedule {
+    /// From `now` on, the clock on the wall shows this. Called before anything else, and after each step of the clock.
+    pub fn set_wall(&mut self, now: Time, wall: Wall) {
+        self.queue.gate.set_wall(now, wall);
+        self.ends.set_wall(wall);
+    }
+
+    /// Items have arrived.
+    pub fn input(&mut self, block: Block) {
+        self.queue.supply.intake.put(block);
+    }
+
+    /// There will be no more items, and why, if not for the end of the input. What is there is released first, whatever
+    /// ended it.
+    pub fn end_of_input(&mut self, now: Time, error: Option<SourceError>) {
+        self.queue.end(now, error);
+    }
+
+    /// The instant that was waited for has come, and all that has arrived by then was told.
+    pub fn due(&mut self) {
+        self.queue.is_due = true;
+    }
+
+    /// The limits have changed: they go on with what is known of past releases.
+    pub fn change_limits(&mut self, now: Time, rates: Vec<Rate>) {
+        let Schedule { queue, results, .. } = self;
+        results.account.limits.set_rates(&rates, queue.gate.charged());
+        queue.change_limits(now, &rates);
+        results.jobs.in_flight.values_mut().for_each(|attempt| queue.recharge(now, attempt));
+        results.course.tell(Notice::Limits(rates));
+    }
+
+    /// The first `items` of what was admitted have left, by `now`. The others are put back.
+    pub fn sent(&mut self, now: Time, mut admission: Box<Admission>, items: u64) {
+        let Schedule { queue, results, .. } = self;
+        queue.commit(now, &mut admission, items, results);
+        results.account.leave(now, &admission, items);
+        if items > 0 {
+            queue.good_until = admission.good_until();
+            queue.lanes.batcher.was_timely();
+        }
+        if items == admission.batch.items() && !results.jobs.exist {
+            results.account.stats.bytes += admission.batch.bytes() as u64;
+        } else {
+            let segments = admission.batch.take(items, &queue.lanes.delimiter);
+            queue.requeue(admission.batch.segments().to_vec());
+            results.start(segments, &mut admission);
+        }
+        queue.recycle(now, admission);
+    }
+
+    /// It cannot be sent at `now`, for want of something that others use. It is tried again after a pause.
+    pub fn busy(&mut self, now: Time, admission: Box<Admission>, pause: u64) {
+        self.sent(now, admission, 0);
+        self.queue.not_before = Time(now.0.saturating_add(pause));
+    }
+
+    /// It was not sent, as its slot was over by the time that it was formed.
+    pub fn late(&mut self, now: Time, admission: Box<Admission>) {
+        self.queue.lanes.batcher.was_late(admission.batch.items());
+        self.sent(now, admission, 0);
+    }
+
+    /// It was too long for the system, whatever was known of its capacity: it is made smaller, as xargs does.
+    pub fn too_long(&mut self, now: Time, mut admission: Box<Admission>) {
+        let Schedule { queue, results, .. } = self;
+        let items = admission.batch.items();
+        if items > 1 {
+            queue.lanes.batcher.shrink(items);
+            return self.sent(now, admission, 0);
+        }
+        let why = Failure::ArgumentError(ArgumentError::Line);
+        let failed = queue.lanes.failed(admission.batch.segments(), why);
+        queue.commit(now, &mut admission, 0, results);
+        results.reject(failed.item, Notice::Failed(failed), Exit::CommandFailed, queue.ahead());
+        queue.recycle(now, admission);
+    }
+
+    /// A command has ended: its items are done with, or tried again.
+    pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
+        let Some(attempt) = self.results.jobs.end(ended.first) else { return };
+        self.queue.gate.finish(now, &attempt.asked.request());
+        let is_shared = self.hold(now, ended, &attempt);
+        let Schedule { queue, results, .. } = self;
+        let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
+        let failed = || queue.lanes.failed(&attempt.segments, why);
+        match results.jobs.retries.outcome(ended, attempt.number()) {
+            Outcome::Retry { after, holds } if !results.course.is_stopping() => {
+                results.account.stats.settled -= attempt.items();
+                results.jobs.retries.failed_so_far.insert(ended.first, failed());
+                // What is shared is held by the store, and may be lifted there.
+                let until = if is_shared { now } else { Time(now.0.saturating_add(after)) };
+                let again = attempt.segments.into_iter().map(|segment| segment.again(ended.first, until));
+                // A backoff delays its own items only; what a server asks for delays the lane.
+                match holds || queue.lanes.discipline.in_order {
+                    true => queue.requeue(again),
+                    false => results.jobs.retries.back_off(until, ended.first, again.collect()),
+                }
+            }
+            Outcome::Completed => results.complete(&attempt, None, queue.ahead()),
+            Outcome::Retry { .. } | Outcome::Failed => {
+                if !results.have_succeeded {
+                    results.course.tell(Notice::Failed(failed()));
+                }
+                results.complete(&attempt, Some(Exit::of_command(ended.end)), queue.ahead());
+            }
+        }
+    }
+
+    /// Releases nothing with the same keys for as long as a server asks, whether or not the command has failed. Returns
+    /// whether all who share the limits are told.
+    fn hold(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) -> bool {
+        let Schedule { queue, results, .. } = self;
+        let Some((asked, held)) = ended.retry_after.zip(results.jobs.retries.hold(ended)) else {
+            return false;
+        };
+        let until = Time(now.0.saturating_add(held));
+        let (known, order) = queue.hold(now, &attempt.asked, until);
+        let is_shared = order.is_some();
+        order.into_iter().for_each(|order| results.course.push(Action::Book(order)));
+        // Many commands may be told of the same pause, each in other words.
+        let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
+        if is_news && !results.course.is_stopping() {
+            let by_key = !queue.lanes.discipline.in_order && !attempt.asked.keys.is_empty();
+            let text = attempt.segments.first().map_or_else(Vec::new, |segment| queue.lanes.text(segment));
+            let begun = HoldBegun { item: ended.first, text, asked, held, until, by_key };
+            results.course.tell(Notice::Hold(begun));
+        }
+        is_shared
+    }
+
+    /// The store has answered.
+    pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
+        let (gate, course) = (&mut self.queue.gate, &mut self.results.course);
+        // Others may have begun to hold what is asked for.
+        let keys = [order.key.clone()];
+        let known = gate.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
+        let begun = answer.held.filter(|until| *until > now && known <= now && order.is_for_slots());
+        begun.into_iter().for_each(|until| course.tell(Notice::SharedHold(until)));
+        gate.answered(now, order, &answer);
+        if let Some(what) = answer.warning {
+            let silent = answer.silent_until.map(|until| until.since(now));
+            course.tell(Notice::StateLost { what, silent });
+        }
+    }
+
+    /// The store cannot be asked any more.
+    pub fn booking_failed(&mut self, exit: Exit, error: Error) {
+        self.queue.gate.store_failed();
+        self.fail(exit, error);
+    }
+
+    /// The run is to end. The first stop lets running commands end, the second kills them.
+    pub fn stop(&mut self, stop: Stop) {
+        let exit = match stop {
+            Stop::ReaderGone => Exit::READER_GONE,
+            Stop::Signal(number) => {
+                self.results.course.push(self.results.jobs.interrupt());
+                Exit::Signal(number)
+            }
+        };
+        self.results.course.end(exit);
+    }
+
+    /// Nothing more can be sent.
+    pub fn fail(&mut self, exit: Exit, error: Error) {
+        self.results.course.give_up(exit, error);
+    }
+
+    /// The process stood still for this number of nanoseconds.
+    pub fn stood_still(&mut self, nanos: u64) {
+        self.results.account.stats.times.stopped += nanos;
+    }
+
+    /// The outputs of this number of commands were not printed, or not completely.
+    pub fn not_printed(&mut self, commands: u64) {
+        self.results.account.stats.unprinted += commands;
+    }
+}

@@ -1,0 +1,288 @@
+//! Items that are still to be released: those that were read, those that wait in lanes, and the gate before them.
+
+use anyhow::anyhow;
+
+use super::course::Course;
+use super::jobs::Attempt;
+use super::lanes::{Lanes, View};
+use super::results::{Ahead, Results};
+use super::supply::{Next, Supply};
+use super::{Action, Admission, Failure, Notice, forecast};
+use crate::charge::Charge;
+use crate::config::{OnLimit, Plan, Rate, Share, keys};
+use crate::exit::Exit;
+use crate::gate::{Gate, Needs, Order, Own, OwnedRequest, Why};
+use crate::rule::Verdict;
+use crate::source::{Delimiter, Segment, SourceError};
+use crate::time::{SECOND, Time};
+
+/// The owner of all that is still to be released, and of the gate.
+pub(super) struct Queue {
+    pub(super) gate: Box<dyn Gate>,
+    pub(super) supply: Supply,
+    pub(super) lanes: Lanes,
+    /// The next release, as far as it is known: it may still be put off.
+    pub(super) next: Option<Time>,
+    /// The sink could not take more; it is not tried again until then.
+    pub(super) not_before: Time,
+    /// All that has arrived by now is known.
+    pub(super) is_due: bool,
+    /// Until when what was sent last could be sent, if it needed slots.
+    pub(super) good_until: Option<Time>,
+    /// The memory of what was sent last; none while something is being sent.
+    pub(super) spare: Option<Box<Admission>>,
+}
+
+impl Queue {
+    pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
+        let delimiter = Delimiter::new(&plan.delimiter);
+        let supply = Supply::new(plan, &rates, &delimiter);
+        let gate = Own::new(rates, now);
+        Queue {
+            supply,
+            lanes: Lanes::new(plan, delimiter, gate.properties().batches.clone()),
+            gate: Box::new(gate),
+            next: None,
+            not_before: Time::ZERO,
+            is_due: false,
+            good_until: None,
+            spare: Some(Box::default()),
+        }
+    }
+
+    /// Other limits hold from `now` on.
+    pub(super) fn change_limits(&mut self, now: Time, rates: &[Rate]) {
+        let are_other = keys(self.gate.rates()) != keys(rates);
+        self.gate.change(now, rates.to_vec());
+        // Its sums are by the old limits.
+        self.spare = self.spare.take().map(|_| Box::default());
+        self.lanes.batcher.terms = self.gate.properties().batches.clone();
+        let waiting = self.lanes.take_all(now, are_other);
+        self.supply.recharge(waiting, rates);
+    }
+
+    /// There will be no more items, and why, if not for the end of the input.
+    pub(super) fn end(&mut self, now: Time, error: Option<SourceError>) {
+        self.lanes.batcher.ended = Some(now);
+        self.lanes.reopen_all(&*self.gate);
+        self.supply.bad_end = error;
+    }
+
+    /// All that there was has left, and no more will come.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lanes.batcher.has_ended() && self.supply.intake.is_empty() && self.lanes.is_empty()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.lanes.have_room(self.supply.intake.is_single()) && !self.supply.is_full()
+    }
+
+    pub(super) fn is_accepting(&self, results: &Results) -> bool {
+        let capacity = &self.lanes.batcher.capacity;
+        // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it
+        // came.
+        let is_taken = capacity.vacancies > 0 && capacity.before > self.supply.intake.total();
+        let is_wanted = is_taken
+            || self.lanes.discipline.on_limit != OnLimit::Wait
+            || results.jobs.halt.is_some_and(|halt| matches!(halt.share, Share::Percent(_)));
+        let is_open = !results.course.is_stopping() && !self.lanes.batcher.has_ended();
+        is_open && is_wanted && self.supply.intake.is_empty() && self.has_room()
+    }
+
+    /// True if items may still arrive at this very instant that have to be there before a release. Those that have are
+    /// offered.
+    pub(super) fn gathers(&mut self, now: Time, results: &mut Results) -> bool {
+        if !self.lanes.must_gather() || self.is_due {
+            return false;
+        }
+        self.offer(now, results);
+        self.is_accepting(results)
+    }
+
+    /// True if nothing can be read any more that has arrived by now.
+    pub(super) fn knows_all(&self, results: &Results) -> bool {
+        self.is_due || !self.is_accepting(results)
+    }
+
+    pub(super) fn ahead(&self) -> Ahead {
+        let next = self.lanes.first().unwrap_or(u64::MAX).min(self.supply.intake.first());
+        Ahead { next, all: self.lanes.batcher.has_ended().then(|| self.supply.items()) }
+    }
+
+    /// Lets what was read join the lanes, as far as they have room.
+    pub(super) fn offer(&mut self, now: Time, results: &mut Results) {
+        while !results.course.is_stopping() && self.has_room() {
+            if let Some(items) = self.supply.intake.take_alike() {
+                self.lanes.push(items, &*self.gate);
+                continue;
+            }
+            if !self.look(now, results) {
+                break;
+            }
+            let capacity = &self.lanes.batcher.capacity;
+            let warning = self.supply.line_end_warning(capacity.fills_arguments());
+            warning.into_iter().for_each(|warning| results.course.tell(warning));
+            if let Some(error) = capacity.argument_error(self.supply.intake.record()) {
+                let lanes = &self.lanes;
+                let why = |item: &Segment| {
+                    Notice::Failed(lanes.failed(std::slice::from_ref(item), Failure::ArgumentError(error)))
+                };
+                self.supply.reject(why, Exit::CommandFailed);
+                self.count_rejects(results);
+            } else {
+                self.push(results);
+            }
+        }
+    }
+
+    /// Looks at the next item that was read. Returns whether there is one.
+    pub(super) fn look(&mut self, now: Time, results: &mut Results) -> bool {
+        while !results.course.is_stopping() && !self.supply.is_full() {
+            match self.supply.look() {
+                Next::Nothing => return false,
+                Next::Item => return true,
+                Next::Rejected => self.count_rejects(results),
+                Next::End(error) => {
+                    self.end(now, Some(error));
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    pub(super) fn push(&mut self, results: &mut Results) {
+        if let Some(items) = self.supply.intake.take() {
+            let displaced = self.lanes.push(items, &*self.gate);
+            results.account.refuse(None, displaced);
+        }
+    }
+
+    /// Counts the items whose turn to be rejected has come.
+    pub(super) fn count_rejects(&mut self, results: &mut Results) {
+        while !results.course.is_stopping() {
+            let Some(reject) = self.supply.take_rejected(results.done()) else { return };
+            results.reject(reject.item, reject.notice, reject.exit, self.ahead());
+        }
+    }
+
+    /// Puts segments back in their places, each with its charge under the present limits.
+    pub(super) fn requeue(&mut self, segments: impl IntoIterator<Item = Segment>) {
+        let items = segments.into_iter().flat_map(|segment| self.supply.intake.recharge(segment));
+        self.lanes.requeue(items, &*self.gate);
+    }
+
+    /// An attempt is charged by the present limits when it ends.
+    pub(super) fn recharge(&mut self, now: Time, attempt: &mut Attempt) {
+        let items = attempt.segments.iter().cloned().flat_map(|segment| self.supply.intake.recharge(segment));
+        let sum = items.map(|items| items.charge).reduce(|sum, next| {
+            let costs = self.lanes.batcher.sum(&sum.costs, &next.costs);
+            Charge { costs, ..sum }
+        });
+        if let Some(Charge { costs, keys }) = sum {
+            (attempt.asked.costs, attempt.asked.keys) = (costs, keys);
+        }
+        self.gate.resume(now, &attempt.asked.request());
+    }
+
+    /// Releases nothing with the keys that were `asked` for before `until`. Returns until when that was known already,
+    /// and what tells all who share the limits, if they are shared.
+    pub(super) fn hold(&mut self, now: Time, asked: &OwnedRequest, until: Time) -> (Time, Option<Order>) {
+        let known = self.gate.held_until(&asked.request());
+        let order = self.gate.hold(now, &asked.request(), until);
+        match order {
+            Some(_) => (known, order),
+            None => (self.lanes.hold(now, &asked.keys, until, &*self.gate), None),
+        }
+    }
+
+    /// Refuses the first `items` of a lane, which `limit` does not admit; or that ends the run, and is told.
+    pub(super) fn refuse(
+        &mut self,
+        at: usize,
+        items: u64,
+        limit: Option<usize>,
+        notice: impl FnOnce(u64, Vec<u8>, Option<Rate>) -> Notice,
+        results: &mut Results,
+    ) {
+        let front = self.lanes.lane(at).front().map(|front| &front.segment);
+        let Some(front) = front.filter(|_| !results.course.is_stopping()) else { return };
+        let first = front.first();
+        if self.lanes.discipline.on_limit == OnLimit::Fail {
+            let rate = limit.map(|limit| self.gate.rates()[limit].clone());
+            results.course.tell(notice(first, self.lanes.text(front), rate));
+            return results.course.end(Exit::Refused);
+        }
+        self.lanes.discard(at, items, &*self.gate);
+        results.account.refuse(limit, items);
+        results.retire(first, self.ahead().next);
+    }
+
+    /// Refuses the fronts that may not wait beyond `now`; if `missed`, only those that could not have gone in time.
+    /// Returns whether there was any: what is behind it may go.
+    pub(super) fn refuse_late(&mut self, now: Time, missed: bool, results: &mut Results) -> bool {
+        if results.course.is_stopping() {
+            return false;
+        }
+        let late = self.lanes.late(&*self.gate, now, missed);
+        for &at in &late {
+            let limit = forecast::why(&self.lanes, at, &*self.gate).and_then(Why::limit);
+            let notice = |item, text, limit| Notice::Expired { item, text, limit };
+            self.refuse(at, 1, limit, notice, results);
+        }
+        !late.is_empty()
+    }
+
+    /// Provides for what waits, or for the end. Returns when to look again.
+    pub(super) fn provide(
+        &mut self,
+        now: Time,
+        may_grow: bool,
+        is_over: bool,
+        course: &mut Course,
+    ) -> Option<Time> {
+        let waiting = View { lanes: &self.lanes, may_grow };
+        let needs = match is_over {
+            true => Ok(self.gate.close(now)),
+            false => self.gate.prepare(now, &waiting, self.lanes.batcher.capacity.vacancies),
+        };
+        let Needs { orders, returned, closed, again } = needs.unwrap_or_else(|error| {
+            course.give_up(Exit::Error, error);
+            Needs::default()
+        });
+        returned.into_iter().for_each(|(order, slots)| course.push(Action::GiveBack(order, slots)));
+        orders.into_iter().for_each(|order| course.push(Action::Book(order)));
+        let (lanes, gate) = (&mut self.lanes, &*self.gate);
+        let changed = closed.iter().filter(|closed| lanes.fix(closed, gate) && closed.has_slot).count();
+        if changed > 0 { Some(now) } else { again }
+    }
+
+    /// Has the limits evict what no item will ask about any more.
+    ///
+    /// An item that waits asks as of when it became next in line, so what was not idle by then is kept. While
+    /// none is accepted, there may be some that waits to be let in.
+    pub(super) fn evict(&mut self, now: Time) {
+        // What is being sent is going to be charged to accounts that are there.
+        if self.spare.is_some() && self.gate.next_change().is_some_and(|at| at <= now) {
+            let intake = &self.supply.intake;
+            let is_accepting = intake.is_empty() && self.has_room();
+            let is_waited_for = !self.lanes.batcher.has_ended() && !is_accepting;
+            let outside = Some(intake.newest()).filter(|_| is_waited_for);
+            let waiting = self.lanes.oldest().into_iter().chain(intake.arrival()).chain(outside);
+            // What has arrived may not have been told yet: a wake-up can be late by some of a second, not by all.
+            let untold = Time(now.0.saturating_sub(SECOND));
+            self.gate.forget(now, waiting.fold(untold, Time::min));
+        }
+    }
+
+    /// Notes when the next release may be. A turn that never comes ends the run, unless something may change that.
+    pub(super) fn set_next(&mut self, next: Option<Verdict>, results: &mut Results) {
+        // A limit from a file may pause, or count what is running, or slots are booked.
+        let may_change = results.jobs.running() > 0 || self.gate.properties().may_open;
+        self.next = next.and_then(Verdict::instant);
+        if next == Some(Verdict::Never) && !may_change {
+            let error = anyhow!("the next item's turn is past the end of time: shorten the period");
+            results.course.give_up(Exit::Error, error);
+        }
+    }
+}

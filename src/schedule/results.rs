@@ -1,0 +1,111 @@
+//! The fate of items: commands that run, counters, notices, and what follows from these for the run.
+
+use super::account::Account;
+use super::course::Course;
+use super::jobs::{Attempt, Jobs};
+use super::{Action, Admission, Notice};
+use crate::config::{Halt, HaltOn};
+use crate::exit::Exit;
+use crate::source::Segment;
+
+/// The owner of all that items become once they have left or were given up.
+pub(super) struct Results {
+    pub(super) jobs: Jobs,
+    pub(super) account: Account,
+    pub(super) course: Course,
+    /// As many items as were wanted have succeeded: what becomes of the others is of no concern.
+    pub(super) have_succeeded: bool,
+}
+
+/// The input that is still to be sent.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    /// The number of the first item that is still to be sent.
+    pub(super) next: u64,
+    /// The number of all items, once the input has ended.
+    pub(super) all: Option<u64>,
+}
+
+impl Results {
+    pub(super) fn new(account: Account) -> Self {
+        Results { jobs: Jobs::default(), account, course: Course::new(), have_succeeded: false }
+    }
+
+    /// The number of items that are done with: not those whose command is running.
+    pub(super) fn done(&self) -> u64 {
+        self.account.stats.settled - self.jobs.items_in_flight
+    }
+
+    /// The request of a release has to be kept until it is over.
+    pub(super) fn need_requests(&self) -> bool {
+        self.jobs.exist || self.account.observer.is_some()
+    }
+
+    /// Items have left: they are running now, if commands are run; otherwise they are done with.
+    pub(super) fn start(&mut self, segments: Vec<Segment>, admission: &mut Admission) {
+        if !self.jobs.exist {
+            let bytes = segments.iter().map(|segment| segment.bytes().len() as u64);
+            self.account.stats.bytes += bytes.sum::<u64>();
+        } else if let Some((_, asked)) = admission.asked.pop().filter(|_| !segments.is_empty()) {
+            self.jobs.start(Attempt { segments, asked, started: admission.checked });
+        }
+    }
+
+    /// An item can never be sent.
+    pub(super) fn reject(&mut self, item: u64, notice: Notice, exit: Exit, ahead: Ahead) {
+        self.account.stats.settled += 1;
+        self.course.tell(notice);
+        self.finish(item, 1, Some(exit), ahead);
+    }
+
+    /// The command of an attempt has ended, and it is not tried again.
+    pub(super) fn complete(&mut self, attempt: &Attempt, failure: Option<Exit>, ahead: Ahead) {
+        self.account.stats.bytes += attempt.bytes();
+        if failure.is_some() {
+            self.account.limits.fail(&attempt.asked.costs, attempt.items());
+        }
+        self.finish(attempt.first(), attempt.items(), failure, ahead);
+    }
+
+    /// Items are done with, well or not.
+    fn finish(&mut self, first: u64, items: u64, failure: Option<Exit>, ahead: Ahead) {
+        self.jobs.retries.failed_so_far.remove(&first);
+        self.retire(first, ahead.next);
+        if let Some(exit) = failure {
+            self.account.stats.failed += items;
+            if !self.have_succeeded {
+                self.course.raise(exit);
+            }
+            if exit.ends_the_run() {
+                self.course.stop();
+            }
+        }
+        let stats = &self.account.stats;
+        let (failed, ended) = (stats.failed, self.done() - stats.refused);
+        let is_reached = |halt: &Halt| halt.is_reached(failure.is_some(), failed, ended, ahead.all);
+        let Some(halt) = self.jobs.halt.filter(is_reached) else { return };
+        self.have_succeeded |= halt.on == HaltOn::Succeeded;
+        if !self.course.is_stopping() {
+            let items = match halt.on {
+                HaltOn::Failed => failed,
+                HaltOn::Succeeded => ended - failed,
+                HaltOn::Done => ended,
+            };
+            self.course.tell(Notice::Halted { items, on: halt.on });
+            match self.have_succeeded {
+                true => self.course.succeed(),
+                false => self.course.stop(),
+            }
+            if halt.now {
+                self.course.push(self.jobs.interrupt());
+            }
+        }
+    }
+
+    /// Tells how far all items have been started, if outputs wait for that.
+    pub(super) fn retire(&mut self, first: u64, next: u64) {
+        if self.jobs.keep_order {
+            self.course.push(Action::Retire { first, next });
+        }
+    }
+}

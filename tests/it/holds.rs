@@ -5,14 +5,13 @@ mod headers;
 mod shared;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::Write;
 use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use crate::http::serve;
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Ran, run};
 use crate::support::{Directory, UNLIMITED, needs_program, seeds, sh, text, throttle};
@@ -91,24 +90,14 @@ fn what_is_held_goes_exactly_when_its_pauses_are_over_and_nothing_else_waits() {
     }
 }
 
-/// A server that tells with each answer that the quota is used up for 0.3 s. Tells when requests come, and when they
-/// are answered.
-fn exhausted_server(header: &'static str) -> (String, Receiver<(Instant, Instant)>) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let address = listener.local_addr().expect("an address");
+/// A server that tells with each answer that the quota is used up for 0.3 s. Tells when requests come.
+fn exhausted_server(header: &'static str) -> (String, Receiver<Instant>) {
     let (tell, told) = mpsc::channel();
-    // It ends with the process.
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            let lines = BufReader::new(&stream).lines();
-            lines.map_while(Result::ok).take_while(|line| !line.is_empty()).for_each(drop);
-            let came = Instant::now();
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\n{header}\r\nContent-Length: 5\r\n\r\ndone\n");
-            let _ = tell.send((came, Instant::now()));
-        }
+    let port = serve(move |stream| {
+        let _ = tell.send(Instant::now());
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\n{header}\r\nContent-Length: 5\r\n\r\ndone\n");
     });
-    (format!("http://{address}/"), told)
+    (format!("http://127.0.0.1:{port}/"), told)
 }
 
 /// The line of the README and of the cookbook, as it stands there.
@@ -132,7 +121,7 @@ fn the_recipe_heeds_what_a_server_says_with_success() {
     assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("done\ndone\n", ""));
     let times: Vec<_> = told.try_iter().collect();
     assert_eq!(times.len(), 2);
-    assert!(times[1].0.duration_since(times[0].1) >= Duration::from_millis(300), "{times:?}");
+    assert!(times[1].duration_since(times[0]) >= Duration::from_millis(300), "{times:?}");
 }
 
 #[test]

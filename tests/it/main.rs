@@ -22,6 +22,7 @@ mod habits;
 mod halts;
 mod holds;
 mod hours;
+mod http;
 mod jitter;
 mod jobs;
 mod jobs_simulated;

@@ -5,13 +5,14 @@
 //! request has been read by the end of its command.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::http::serve;
 use crate::support::{Directory, Running, eventually, needs_program, sh, sh_command, text};
 
 const PAGE: &str = include_str!("../../man/throttle.1.in");
@@ -173,19 +174,13 @@ struct Counter {
 
 impl Counter {
     fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let counter = Counter { port: listener.local_addr().unwrap().port(), arrivals: Arc::default() };
-        let arrivals = Arc::clone(&counter.arrivals);
-        // It ends with the process.
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.expect("a connection");
-                arrivals.lock().unwrap().push(Instant::now());
-                let _ = stream.read(&mut [0; 4096]);
-                let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n");
-            }
+        let arrivals = Arc::<Mutex<Vec<_>>>::default();
+        let noted = Arc::clone(&arrivals);
+        let port = serve(move |stream| {
+            noted.lock().unwrap().push(Instant::now());
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n");
         });
-        counter
+        Counter { port, arrivals }
     }
 
     /// Has `runner` make `requests` requests, and returns how many came in the fullest window.

@@ -1,12 +1,11 @@
 //! Failed commands are tried again, within the limits.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener};
-use std::thread;
+use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use super::{run, start, stretches, timed};
+use crate::http::serve;
 use crate::support::{Directory, Running, UNLIMITED, needs_program, numbers};
 
 /// How often commands were tried that end as `script` says, and the status of the run.
@@ -92,22 +91,15 @@ fn a_command_can_say_until_when_to_wait() {
 
 /// A server that asks to wait before each of the first `refusals` requests is repeated.
 fn reluctant_server(refusals: usize) -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    // It ends with the process.
-    thread::spawn(move || {
-        for (number, stream) in listener.incoming().enumerate() {
-            let mut stream = stream.expect("a connection");
-            let lines = BufReader::new(&stream).lines();
-            lines.map_while(Result::ok).take_while(|line| !line.is_empty()).for_each(drop);
-            let answer = match number < refusals {
-                true => "429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
-                false => "200 OK\r\nContent-Length: 5\r\n\r\ndone\n",
-            };
-            let _ = write!(stream, "HTTP/1.1 {answer}");
-        }
-    });
-    port
+    let mut requests = 0;
+    serve(move |stream| {
+        requests += 1;
+        let answer = match requests <= refusals {
+            true => "429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
+            false => "200 OK\r\nContent-Length: 5\r\n\r\ndone\n",
+        };
+        let _ = write!(stream, "HTTP/1.1 {answer}");
+    })
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl TextFile {
         wall: Wall,
         exit: Option<Exit>,
     ) -> Result<()> {
-        self.write_at = Time(now.0.saturating_add(EVERY));
+        self.write_at = now.saturating_add(EVERY);
         let text = text(&self.run, &schedule.metrics(now), wall, exit);
         let result = replace(&self.path, text.as_bytes());
         let failed_before = std::mem::replace(&mut self.is_failing, result.is_err());

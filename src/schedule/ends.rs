@@ -39,6 +39,6 @@ impl Ends {
     /// known of the next release.
     pub(super) fn latest(&self, now: Time) -> Option<(Time, bool)> {
         let fixed = self.latest.map(|at| (at.max(now), true));
-        fixed.or_else(|| Some((Time(now.0.saturating_add(self.patience?)), false)))
+        fixed.or_else(|| Some((now.saturating_add(self.patience?), false)))
     }
 }

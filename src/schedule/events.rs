@@ -67,7 +67,7 @@ impl Schedule {
     /// It cannot be sent at `now`, for want of something that others use. It is tried again after a pause.
     pub fn busy(&mut self, now: Time, admission: Box<Admission>, pause: u64) {
         self.sent(now, admission, 0);
-        self.queue.not_before = Time(now.0.saturating_add(pause));
+        self.queue.not_before = now.saturating_add(pause);
     }
 
     /// It was not sent, as its slot was over by the time that it was formed.
@@ -104,7 +104,7 @@ impl Schedule {
                 results.account.stats.settled -= attempt.items();
                 results.jobs.retries.failed_so_far.insert(ended.first, failed());
                 // What is shared is held by the store, and may be lifted there.
-                let until = if is_shared { now } else { Time(now.0.saturating_add(after)) };
+                let until = if is_shared { now } else { now.saturating_add(after) };
                 let again = attempt.segments.into_iter().map(|segment| segment.again(ended.first, until));
                 // A backoff delays its own items only; what a server asks for delays the lane.
                 match holds || queue.lanes.discipline.in_order {
@@ -129,7 +129,7 @@ impl Schedule {
         let Some((asked, held)) = ended.retry_after.zip(results.jobs.retries.hold(ended)) else {
             return false;
         };
-        let until = Time(now.0.saturating_add(held));
+        let until = now.saturating_add(held);
         let (known, order) = queue.hold(now, &attempt.asked, until);
         let is_shared = order.is_some();
         order.into_iter().for_each(|order| results.course.push(Action::Book(order)));

@@ -94,7 +94,7 @@ impl Schedule {
 
     /// Ends the run as soon as it is known that a release would be more than `wait` nanoseconds after `now`.
     pub fn with_patience(mut self, now: Time, wait: u64) -> Self {
-        self.ends.latest = Some(Time(now.0.saturating_add(wait)));
+        self.ends.latest = Some(now.saturating_add(wait));
         self
     }
 

@@ -122,7 +122,7 @@ impl Queue {
             && (is_judged || self.gate.fits(&mut admission.charges, now, &request))
         {
             let delay = jitter.delay(front.segment.first(), front.segment.attempt());
-            let until = Time(now.0.saturating_add(delay));
+            let until = now.saturating_add(delay);
             self.lanes.delay(at, until, &*self.gate);
             return Continue(());
         }

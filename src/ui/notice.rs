@@ -66,7 +66,7 @@ impl Reporter {
             Notice::Limits(rates) => self.limits(rates),
             Notice::Warning(text) => self.notice(text),
             Notice::StateLost { what, silent } => {
-                let at = |silent| Time(now.0.saturating_add(silent));
+                let at = |silent| now.saturating_add(silent);
                 let until = silent
                     .map(|silent| format!(": silent until {}", clock_to_the_second(wall, now, at(silent))));
                 let why = ", as slots may have been booked that nobody knows of";

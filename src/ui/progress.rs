@@ -73,9 +73,9 @@ impl Display {
             return;
         }
         if self.is_first.replace(false) && progress.stats.elapsed(now) < FIRST {
-            return self.redraw_at.set(Time(now.0.saturating_add(FIRST)));
+            return self.redraw_at.set(now.saturating_add(FIRST));
         }
-        self.redraw_at.set(Time(now.0.saturating_add(EVERY)));
+        self.redraw_at.set(now.saturating_add(EVERY));
         let recent =
             self.recent(Recent { items: progress.stats.released, nanos: progress.stats.elapsed(now) });
         if self.can_redraw {

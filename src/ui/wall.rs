@@ -23,7 +23,7 @@ fn clock(now: &Zoned, at: &Zoned) -> String {
 /// As [`clock_at`], with seconds, and the date if it is not that of `now`. It is rounded up to a whole second: not
 /// before that is over.
 pub(super) fn clock_to_the_second(wall: Wall, now: Time, at: Time) -> String {
-    let (now, at) = (zoned(wall, now), zoned(wall, Time(at.0.saturating_add(SECOND - 1))));
+    let (now, at) = (zoned(wall, now), zoned(wall, at.saturating_add(SECOND - 1)));
     at.strftime(if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string()
 }
 

@@ -142,7 +142,7 @@ impl Batcher {
             is_fixed: false,
         };
         if let Some(linger) = self.batch.linger {
-            let lingered = Time(arrival.0.saturating_add(linger));
+            let lingered = arrival.saturating_add(linger);
             let closes = [filled, self.ended].into_iter().flatten().fold(lingered, Time::min);
             open.close(closes, front);
             self.fill(&mut open, waiting, &mut |costs| self.ever_admits(costs));

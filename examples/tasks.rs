@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
-use futures_lite::future;
-use smol::{LocalExecutor, Timer};
+use async_executor::LocalExecutor;
+use async_io::Timer;
 use throttle::pace::{Admission, Error, Item, Pace, Refusal};
 
 /// Waits until `item` is admitted. Others may be admitted meanwhile, so it is asked about again.
@@ -37,7 +37,7 @@ fn main() -> Result<(), Error> {
     let executor = LocalExecutor::new();
     let tasks: Vec<_> =
         names.iter().zip(&items).map(|(name, item)| executor.spawn(request(&pace, item, name))).collect();
-    future::block_on(executor.run(async {
+    async_io::block_on(executor.run(async {
         for task in tasks {
             task.await;
         }

@@ -16,23 +16,29 @@
 //!
 //! Each room uses only what `tests/it/rooms.rs` allows; no two need each other.
 //!
-//! | room | what happens there |
-//! |---|---|
-//! | `main`, `lib`, `program`, `verbs` | wiring, top to bottom: run, plan, audit, state, help |
-//! | `runtime` | the driver, which is the only loop; clock, waiting, threads, signals, files, the simulated world |
-//! | `ui` | messages, progress, statistics |
-//! | `cli` | clap: what was typed becomes a `Config` |
-//! | `schedule` | what is released in which order: events in, actions out, no I/O. Owners: `queue` (what is still to be released: `supply`, which was read, `lanes`, where it waits in order and batches, and the gate) and `results` (what becomes of it: `jobs`, which run and are tried again, `account`, the counts, `course`, what is done next); `Schedule::poll` is where they meet, `events` what it is told, `releases` the way of an item |
-//! | `store` | slots that processes share: a file, a server |
-//! | `sink` | standard output, the dry run, commands (`jobs`) |
-//! | `source` | bytes → blocks → items, with their cost and key; time stamps |
-//! | `records` | records that tell when they happened, in their order; the log of commands: written, read back, resumed |
-//! | `gate` | what may leave when. `Own`: the limits of this run (`Limits`), each a rule with one history (`Single`) or one for each key (`Keyed`). `Slots`: slots that a store has booked (`orders`), for what waits (`demands`), are held (`booked`, `lease`) and given back |
-//! | `config` | what it means: rates, selectors, quantities, where state is |
-//! | `rule` | all that is known of an algorithm, a file and a script each: name and options, when a release may be and what is charged for it (`Rule`), slots (`SlotRule`), everything else (`Facts`) |
-//! | `pace` | the same limits for other programs: a library with a stable interface; built alone without the feature `cli` |
-//! | `time` | instants (`Time`), the clock on the wall (`Wall`), and the calendar: zones, civil periods, hours of the week |
-//! | `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable` | what all may use |
+//! - `main`, `lib`, `program`, `verbs`: wiring, top to bottom: run, plan, audit, state, help
+//! - `runtime`: the driver, which is the only loop; clock, waiting, threads, signals, files, the simulated world
+//! - `ui`: messages, progress, statistics
+//! - `cli`: clap: what was typed becomes a `Config`
+//! - `schedule`: what is released in which order: events in, actions out, no I/O. `queue` owns what is still to be
+//!   released: `supply` (what was read), `lanes` (what waits, its order and batches), the gate. `results` owns what
+//!   becomes of it: `jobs` (what runs, retries), `account` (counts), `course` (what is done next). They meet in
+//!   `Schedule::poll`; `events` is what it is told, `releases` the way of an item
+//! - `store`: slots that processes share: a file, a server
+//! - `sink`: standard output, the dry run, commands (`jobs`)
+//! - `source`: bytes → blocks → items, with their cost and key; time stamps
+//! - `records`: records that tell when they happened, in their order; the log of commands: written, read back, resumed
+//! - `gate`: what may leave when. `Own`: the limits of this run (`Limits`), each a rule with one history (`Single`) or
+//!   one for each key (`Keyed`). `Slots`: slots that a store has booked (`orders`), for what waits (`demands`), are
+//!   held (`booked`, `lease`) and given back
+//! - `config`: what it means: rates, selectors, quantities, where state is
+//! - `rule`: all that is known of an algorithm, a file and a script each: name and options, when a release may be and
+//!   what is charged for it (`Rule`), slots (`SlotRule`), everything else (`Facts`)
+//! - `pace`: the same limits for other programs: a library with a stable interface; built alone without the feature
+//!   `cli`
+//! - `time`: instants (`Time`), the clock on the wall (`Wall`), and the calendar: zones, civil periods, hours of the
+//!   week
+//! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`: what all may use
 //!
 //! An item's way: `source::Reader` reads a block, `Intake` cuts items off it and charges them, `schedule::lanes` has
 //! them wait, `schedule::releases` puts what may go into an `Admission`, the driver gives it to the `Sink` and tells

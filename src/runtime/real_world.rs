@@ -192,7 +192,7 @@ impl RealWorld {
     /// Nanoseconds by which a stop made us late. Its end may be heard of only in the wait after the one that it
     /// prolonged.
     fn late(&self, until: Option<Time>) -> u64 {
-        let now = until.map_or(0, |until| self.now().since(until));
+        let now = until.map_or(0, |until| self.now().since(until.max(self.began)));
         now + self.previous.map_or(0, |previous| self.began.since(previous))
     }
 
@@ -254,7 +254,8 @@ impl World for RealWorld {
             Wake::Event(event) => Wake::Event(self.told(event, until)),
             wake => wake,
         };
-        self.previous = until;
+        // What was overdue already when this wait began is counted by the one before.
+        self.previous = until.map(|until| until.max(self.began));
         wake
     }
 

@@ -13,14 +13,16 @@ fn main() {
         if packs_relocations() {
             println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
         }
-        if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
+        let is = |name, what| env::var(name).is_ok_and(|value| value.split(',').any(|one| one == what));
+        if is("CARGO_CFG_TARGET_OS", "linux") && !is("CARGO_CFG_TARGET_FEATURE", "crt-static") {
             drop_unwind_tables();
         }
     }
 }
 
 /// They are a twelfth of the program, which aborts where others would unwind, and is stripped of the names that a
-/// backtrace would have. rustc can leave them out neither of one profile only, nor of what it brings along.
+/// backtrace would have. rustc can leave them out neither of one profile only, nor of what it brings along. A static
+/// program needs those of the unwinder itself, which aborts without, if `RUST_BACKTRACE` has it called.
 fn drop_unwind_tables() {
     const DISCARD: &str = "SECTIONS { /DISCARD/ : { *(.eh_frame .eh_frame.* .gcc_except_table .gcc_except_table.*) } } \
                            INSERT AFTER .text;\n";

@@ -170,3 +170,52 @@ fn a_release_carries_no_more_items_than_the_sink_takes() {
         ]);
     }
 }
+
+#[test]
+fn a_batch_closes_when_it_is_full_or_has_lingered_or_the_input_ends() {
+    Scene::new("-r 1/10ns -B 3,50ns").check(&[
+        (0, Input("a\nb\nc\nd\n"), "wait 0 or input"),
+        (0, Due, "send a b c; wait 50 or input"),
+        (50, Due, "send d; wait - or input"),
+        (60, Input("e\n"), "wait 110 or input"),
+        (70, EndOfInput, "send e; finish 0"),
+    ]);
+}
+
+#[test]
+fn a_batch_without_time_to_linger_is_what_has_arrived_and_fits() {
+    Scene::new("-r 10/100ns,cost=col:1 -B 5").check(&[
+        (0, Input("4\n4\n4\n"), "wait 0 or input"),
+        (0, Due, "send 4 4; wait 100 or input"),
+        (50, Input("6\n1\n"), "wait 100 or input"),
+        (100, Due, "send 4 6; wait 200 or input"),
+    ]);
+}
+
+#[test]
+fn a_batch_knows_the_capacity_of_the_sink() {
+    let scene = Scene::new("-r 9/s -B 9 -- cmd");
+    let line =
+        CommandLine { several: 10, single: 20, longest: 15, times: 1, overhead: 2, ..CommandLine::NOTHING };
+    let capacity = Capacity { line: Some(line), ..scene.capacity };
+    Scene { capacity, ..scene }.check(&[
+        // Two items of 1 byte with their delimiters weigh 8, one more would be 12. One of 16 bytes never fits.
+        (0, Input("a\nb\nc\n0123456789abcdef\n"), "wait 0 or input"),
+        (0, Due, "send a b; wait -"),
+        (9, Ended(1, 0), "wait 9 or input"),
+        (9, Due, "send c; wait -"),
+        (15, Ended(3, 0), "failed 4; wait - or input"),
+    ]);
+}
+
+/// Found by a property test, seed 13924.
+#[test]
+fn what_has_arrived_joins_a_batch_that_refused_items_made_room_for() {
+    Scene::new("-r 3/6ns,cost=col:1 --on-limit drop -B 3 --lookahead 3").check(&[
+        (0, Input("3 a\n"), "wait 0 or input"),
+        (0, Due, "send 3 a; wait - or input"),
+        (3, Input("1 b\n2 c\n0 d\n0 e\n"), "wait 3"),
+        (3, Due, "wait 3 or input"),
+        (3, Due, "send 0 d 0 e; wait - or input"),
+    ]);
+}

@@ -171,3 +171,28 @@ fn what_ends_during_a_pause_counts_after_it() {
         assert!(scene.actions(150).starts_with("send a; "), "{limit}, {pause}");
     }
 }
+
+#[test]
+fn an_item_that_backs_off_holds_up_nothing() {
+    Scene::new("-r 1/10ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "send a; wait 10 or input"),
+        (5, Ended(1, 1), "wait 10 or input"),
+        (10, Due, "send b; wait 20 or input"),
+        (20, Due, "send c; wait 40 or input"),
+        (40, Due, "send a; wait - or input"),
+        (41, EndOfInput, "wait -"),
+        (42, Ended(2, 0), "wait -"),
+        (43, Ended(3, 0), "wait -"),
+        (45, Ended(1, 1), "failed 1; finish 123"),
+    ]);
+}
+
+#[test]
+fn a_stop_is_passed_on_and_lets_running_commands_end() {
+    Scene::new("-r 1/s -j 2 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait 1000000000 or input"),
+        (9, Interrupt, "SIGTERM; wait -"),
+        (10, Interrupt, "SIGKILL; wait -"),
+        (11, Ended(1, 1), "failed 1; finish 130"),
+    ]);
+}

@@ -88,3 +88,13 @@ fn a_hold_is_told_when_it_begins() {
         (30 * S, EndedAndAsks(4, 0, S - 1), "wait - or input"),
     ]);
 }
+
+#[test]
+fn what_a_server_asks_for_holds_up_its_lane() {
+    Scene::new("-r 1/10ns,key=col:1 -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a 1\na 2\nb 1\n"), "send a 1; send b 1; wait 10 or input"),
+        (5, EndedAndAsks(1, 1, 100), "wait 105 or input"),
+        (105, Due, "send a 1; wait 115 or input"),
+        (115, Due, "send a 2; wait 1000000000 or input"),
+    ]);
+}

@@ -284,3 +284,20 @@ fn all_that_waited_for_too_long_is_refused_however_late_the_run_wakes() {
     ]);
     assert_eq!((schedule.stats().released, schedule.stats().refused), (1, 2));
 }
+
+#[test]
+fn a_blocked_key_holds_up_no_other_and_all_that_may_go_leaves_in_input_order() {
+    Scene::new("-r 1/100ns,key=col:1").check(&[
+        (0, Input("a1 \nb1 \n"), "send a1 b1; wait 1000000000 or input"),
+        (10, Input("b1 2\nc1\na1 2\n"), "send c1; wait 100 or input"),
+        (100, Due, "send b1 2 a1 2; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn in_order_the_first_holds_up_the_others() {
+    Scene::new("-r 1/100ns,key=col:1 --in-order").check(&[
+        (0, Input("a\na\nb\n"), "send a; wait 100 or input"),
+        (100, Due, "send a b; wait 1000000000 or input"),
+    ]);
+}

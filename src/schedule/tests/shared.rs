@@ -191,3 +191,176 @@ fn what_a_server_asks_for_is_told_to_the_store_and_no_slot_is_used_before() {
     scene.happens(Time(35), &Due);
     assert_eq!(scene.actions(35), "send b; wait - or input");
 }
+
+#[test]
+fn slots_are_booked_for_what_waits_and_used_while_they_are_good() {
+    Scene::shared("-r 1/100ns").check(&[
+        (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
+        (1, Booked(&[10, 110]), "book 1; wait 10 or input"),
+        (10, Due, "send a; wait 110 or input"),
+        // It woke up too late for that one.
+        (116, Due, "wait - or input"),
+    ]);
+}
+
+#[test]
+fn earlier_slots_that_others_gave_back_go_first() {
+    Scene::shared("-r 1/100ns").check(&[
+        (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
+        (1, Booked(&[110, 210]), "book 1; wait 110 or input"),
+        (2, Booked(&[10]), "wait 10 or input"),
+        (10, Due, "send a; wait 110 or input"),
+    ]);
+    Scene::shared("-r 1/100ns,key=col:1").check(&[
+        (0, Input("a\na\na\nb\n"), "book 2; book 1; wait - or input"),
+        (1, BookedFor("a", 1, &[110, 210]), "book 1; wait 110 or input"),
+        (2, BookedFor("b", 1, &[120]), "wait 110 or input"),
+        (3, BookedFor("a", 1, &[10]), "wait 10 or input"),
+        (10, Due, "send a; wait 110 or input"),
+    ]);
+}
+
+#[test]
+fn a_run_that_is_stopped_gives_its_slots_back_and_those_that_come_late() {
+    Scene::shared("-r 1/100ns").check(&[
+        (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
+        (1, Booked(&[10, 110]), "book 1; wait 10 or input"),
+        (2, Interrupt, "SIGTERM; give back 10 110; wait 22"),
+        (10, Due, "wait 22"),
+        (12, Booked(&[210]), "give back 210; finish 130"),
+    ]);
+    Scene::shared("-r 1/100ns").check(&[
+        (0, Input("a\n"), "book 1; wait - or input"),
+        (9, ReaderGone, "wait 29"),
+        // No answer came in time.
+        (29, Due, "finish 141"),
+    ]);
+    Scene::shared("-r 1/100ns").check(&[
+        (0, Input("a\n"), "book 1; wait - or input"),
+        (9, Booked(&[5]), "send a; wait - or input"),
+        (10, Input("b\n"), "book 1; wait - or input"),
+        (11, Booked(&[10]), "send b; wait - or input"),
+        (12, EndOfInput, "finish 0"),
+    ]);
+}
+
+#[test]
+fn what_finds_no_slot_free_at_its_arrival_is_dropped() {
+    Scene::shared("-r 2/100ns --on-limit drop").check(&[
+        // One of the two is free. The other item came too early, and so does one that comes before the next slot.
+        (0, Input("a\nb\n"), "ask for 2; wait - or input"),
+        (1, Free(1, &[1], 101), "send a; wait - or input"),
+        (9, Input("c\n"), "wait - or input"),
+        (101, Input("d\n"), "ask for 1; wait - or input"),
+        // What comes meanwhile is asked for later.
+        (102, Input("e\n"), "wait - or input"),
+        (103, Booked(&[102]), "send d; ask for 1; wait - or input"),
+        (104, Free(1, &[], 202), "wait - or input"),
+        (105, EndOfInput, "finish 0"),
+    ]);
+}
+
+#[test]
+fn the_first_that_finds_no_slot_free_ends_an_enforced_run() {
+    Scene::shared("-r 1/100ns --on-limit fail").check(&[
+        (0, Input("a\n"), "ask for 1; wait - or input"),
+        (1, Booked(&[1]), "send a; wait - or input"),
+        (40, Input("b\n"), "ask for 1; wait - or input"),
+        (41, Free(1, &[], 101), "refused 2 early by Some(61); finish 75"),
+    ]);
+}
+
+/// The costs of an item are those of the limits that apply to it, and it has slots of its own.
+#[test]
+fn limits_for_some_items_hold_up_no_others() {
+    let scene = Scene::new("-r 9/100ns -r 1/100ns,key=col:1,only=a");
+    let terms = BookingTerms { span: 2, longest_span: 2, most: vec![9, 1], patience: 20 };
+    let mut scene = Scene { schedule: scene.schedule.with_bookings(terms), ..scene };
+    let answer = |costs: [u64; 2], slots: &[u64], next: Option<u64>| {
+        let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
+        let order = Order { waits: false, ..Order::new(Key::new(), costs, 2) };
+        (order, Answer { slots, ask_again: next.map(Time), ..Answer::default() })
+    };
+    scene.happens(Time(0), &Input("a 1\nb\na 2\nc\n"));
+    assert_eq!(scene.actions(0), "ask for 2; ask for 2; wait - or input");
+    let (order, slots) = answer([1, 1], &[0], Some(100));
+    scene.schedule.booked(Time(0), &order, slots);
+    assert_eq!(scene.actions(0), "send a 1; wait 100 or input");
+    let (order, slots) = answer([1, 0], &[1, 1], None);
+    scene.schedule.booked(Time(1), &order, slots);
+    assert_eq!(scene.actions(1), "send b c; wait 100 or input");
+    // It is asked for again when it may be free.
+    scene.happens(Time(100), &Due);
+    assert_eq!(scene.actions(100), "ask for 1; wait - or input");
+}
+
+#[test]
+fn a_batch_is_closed_when_a_slot_for_its_costs_is_asked_for() {
+    Scene::shared("-r 9/100ns,cost=col:1 -B 3").check(&[
+        (0, Input("2 a\n3 b\n"), "wait 0 or input"),
+        (0, Due, "book 1; wait - or input"),
+        // There would be room for it.
+        (1, Input("1 c\n"), "wait 1 or input"),
+        (1, Due, "wait - or input"),
+        (2, BookedFor("", 5, &[10]), "wait 2 or input"),
+        (2, Due, "wait 10 or input"),
+        (10, Due, "send 2 a 3 b; wait 10 or input"),
+        (10, Due, "book 1; wait - or input"),
+        (11, EndOfInput, "wait -"),
+        // It was too late for the first slot.
+        (11, BookedFor("", 1, &[12]), "wait 12"),
+        (18, Due, "book 1; wait -"),
+        (19, BookedFor("", 1, &[20]), "wait 20"),
+        (20, Due, "send 1 c; finish 0"),
+    ]);
+    // A batch that costs more than is ever granted is not made, nor is one closed that may wait for more.
+    Scene::shared("-r 9/100ns,cost=col:1 -B 3,50ns").check(&[
+        (0, Input("6 a\n"), "wait 0 or input"),
+        (0, Due, "wait 50 or input"),
+        (1, Input("4 b\n"), "wait 1 or input"),
+        (1, Due, "wait 50 or input"),
+        (50, Due, "book 1; wait - or input"),
+        (51, BookedFor("", 6, &[60]), "wait 51 or input"),
+        (60, Due, "send 6 a; wait 60 or input"),
+        (60, Due, "book 1; wait - or input"),
+        (61, BookedFor("", 4, &[61]), "wait 61 or input"),
+        (61, Due, "send 4 b; wait - or input"),
+    ]);
+}
+
+#[test]
+fn slots_go_back_at_a_stop_while_commands_run_on() {
+    Scene::shared("-r 1/100ns -j 3 -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
+        (1, Booked(&[1, 110]), "send a; book 1; wait 110 or input"),
+        (2, Interrupt, "SIGTERM; give back 110; wait 22"),
+        // The end of the command takes longer than an answer is waited for.
+        (22, Due, "wait -"),
+        (23, Booked(&[210]), "give back 210; wait -"),
+        (24, Ended(1, 0), "finish 130"),
+    ]);
+}
+
+#[test]
+fn slots_that_became_useless_go_back_at_once() {
+    // A newer item takes the place of one with another cost.
+    Scene::shared("-r 9/100ns,cost=col:1 --on-limit latest").check(&[
+        (0, Input("2 a\n"), "wait 0 or input"),
+        (0, Due, "book 1; wait - or input"),
+        (1, BookedFor("", 2, &[10]), "wait 1 or input"),
+        (1, Due, "wait 10 or input"),
+        (2, Input("3 b\n"), "wait 2 or input"),
+        (2, Due, "give back 10; book 1; wait - or input"),
+        (3, BookedFor("", 3, &[20]), "wait 3 or input"),
+        // With the same cost, it takes the slot as well.
+        (4, Input("3 c\n"), "wait 4 or input"),
+        (4, Due, "wait 20 or input"),
+        (20, Due, "send 3 c; wait - or input"),
+    ]);
+    // A server asks for a pause: the slot before its end is given up, and what comes is for the store to say.
+    Scene::shared("-r 1/100ns --retries 1 -j 2 -- cmd").check(&[
+        (0, Input("a\nb\n"), "book 2; wait - or input"),
+        (1, Booked(&[1, 110]), "send a; wait 110 or input"),
+        (2, EndedAndAsks(1, 1, 1000), "hold until 1002; book 2; wait - or input"),
+    ]);
+}

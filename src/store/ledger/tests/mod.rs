@@ -2,10 +2,12 @@
 
 mod audit;
 mod crowd;
+mod losses;
 #[path = "../../../../tests/it/random.rs"]
 mod random;
 #[path = "../../../../tests/it/single.rs"]
 mod single;
+mod turns;
 mod written;
 
 use fastrand::Rng;
@@ -262,50 +264,6 @@ fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
     }
 }
 
-/// 1 in 10 s, with a horizon of 20 s.
-fn one_in_ten_seconds() -> Books {
-    let quota = quota(Algorithm::Sliding, 1, 10 * SECOND);
-    Books::new(Policy { horizon: 20 * SECOND, ..policy(&[quota]) })
-}
-
-#[test]
-fn those_who_are_turned_away_are_served_in_their_order() {
-    let mut state = one_in_ten_seconds();
-    for at in [0, 10, 20] {
-        assert_eq!(state.book(0, &order(&[1], 1)).slots[0].at, Time(at * SECOND));
-    }
-    let mut ask = |now: u64, turn| state.book(now * SECOND, &Order { turn, ..order(&[1], 1) });
-    let turned_away = |answer: &Answer| answer.ask_again.map(|at| at.0 / SECOND).zip(answer.turn);
-    let queue: Vec<_> = (0..3).map(|_| turned_away(&ask(0, None)).expect("a turn")).collect();
-    assert_eq!(queue.iter().map(|(again, _)| *again).collect::<Vec<_>>(), [10, 20, 30]);
-    // There is a slot within the horizon, but it is for the first in the queue, whoever else asks first.
-    assert_eq!(turned_away(&ask(10, None)).map(|(again, _)| again), Some(40));
-    assert_eq!(turned_away(&ask(10, Some(queue[1].1))), Some(queue[1]), "it keeps its turn");
-    assert_eq!(ask(10, Some(queue[0].1)).slots[0].at, Time(30 * SECOND));
-    assert_eq!(ask(20, Some(queue[1].1)).slots[0].at, Time(40 * SECOND));
-}
-
-/// Who is in the queue may have ended long ago.
-#[test]
-fn no_slot_is_left_unused_for_those_who_do_not_come_back() {
-    let mut state = one_in_ten_seconds();
-    for _ in 0..50 {
-        state.book(0, &order(&[1], 1));
-    }
-    assert!(state.book(19 * SECOND, &order(&[1], 1)).turn.is_some());
-    let late = state.book(20 * SECOND, &order(&[1], 1));
-    assert_eq!(late.slots[0].at, Time(30 * SECOND));
-}
-
-/// All get less the further ahead the slots are, so that those who ask next need not wait for long.
-#[test]
-fn far_ahead_one_process_gets_less() {
-    let policy = Policy { span: 20, ..policy(&[quota(Algorithm::Interval, 100, SECOND)]) };
-    let mut state = Books::new(policy);
-    let counts: Vec<_> = (0..4).map(|_| state.book(0, &order(&[1], 10)).slots.len()).collect();
-    assert_eq!(counts, [10, 10, 3, 3]);
-}
-
 #[test]
 fn a_slot_is_good_until_its_deadline() {
     let mut state = Books::new(Policy { deadline: 7, ..policy(&[quota(Algorithm::Interval, 1, 10)]) });
@@ -326,22 +284,6 @@ fn what_is_released_late_is_still_in_its_fixed_window() {
         both.book(0, &order(&[1, 1], 3)).slots.iter().map(|slot| slot.at.0).collect::<Vec<_>>(),
         [0, 100, 195 + 5]
     );
-}
-
-#[test]
-fn lost_state_is_silent_for_one_window() {
-    let table = [
-        (Algorithm::Sliding, [105, 105, 205]),
-        (Algorithm::Bucket, [55, 105, 155]),
-        (Algorithm::Interval, [105, 155, 205]),
-        (Algorithm::Fixed, [105, 105, 205]),
-    ];
-    for (algorithm, slots) in table {
-        let mut state = Books::new(policy(&[quota(algorithm, 2, 100)]));
-        state.slots(&[(0, 1), (1, 1), (2, 1)]);
-        state.ledger = state.rules.silence(Time(5));
-        assert_eq!(state.slots(&[(3, 1), (4, 1), (4, 1)]), slots, "{algorithm}");
-    }
 }
 
 #[test]
@@ -467,64 +409,4 @@ fn a_large_count_loses_next_to_nothing() {
     let last = (0..releases).map(|_| state.slots(&[(0, cost)])[0]).last();
     let whole_windows = releases * cost / (count - cost);
     assert_eq!(last, Some(whole_windows * SECOND));
-}
-
-#[test]
-fn after_a_restart_what_was_used_counts_as_used_then() {
-    for (algorithm, slots) in [
-        // Two of three were used, at 1000, and one that is dear.
-        (Algorithm::Sliding, [5, 10, 10]),
-        // What was lacking then accrues from 0.
-        (Algorithm::Bucket, [5, 5, 7]),
-        // The gap after the last one, of cost 2, is 7.
-        (Algorithm::Interval, [7, 11, 15]),
-        (Algorithm::Fixed, [5, 10, 10]),
-    ] {
-        let mut state = Books::new(policy(&[quota(algorithm, 3, 10)]));
-        state.slots(&[(1000, 2)]);
-        state.ledger = state.rules.restart(&state.ledger, &mut state.log).expect("in memory");
-        assert_eq!(state.slots(&[(5, 1), (5, 1), (5, 1)]), slots, "{algorithm}");
-        // One that was never used is as new.
-        let mut state = Books::new(policy(&[quota(algorithm, 3, 10)]));
-        state.ledger = state.rules.restart(&state.ledger, &mut state.log).expect("in memory");
-        assert_eq!(state.slots(&[(2, 1)]), [2], "{algorithm}");
-    }
-}
-
-#[test]
-fn after_a_restart_gaps_of_several_limits_count_as_whole() {
-    let mut state = Books::new(policy(&[quota(Algorithm::Interval, 2, 10), quota(Algorithm::Fixed, 9, 1)]));
-    state.book(1000, &order(&[1, 1], 1));
-    state.book(1003, &order(&[0, 1], 1));
-    state.ledger = state.rules.restart(&state.ledger, &mut state.log).expect("in memory");
-    assert_eq!(state.book(1, &order(&[1, 1], 1)).slots[0].at, Time(10));
-}
-
-#[test]
-fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
-    for algorithm in of_any_period() {
-        let mut state = Books::new(policy(&[quota(algorithm, 1, 10)]));
-        for ledger in [state.rules.silence(Time(1000)), state.rules.begin(Time(1000))] {
-            state.ledger = state.rules.restart(&ledger, &mut state.log).expect("in memory");
-            assert!(state.slots(&[(1, 1)])[0] <= 10, "{algorithm}");
-        }
-    }
-}
-
-#[test]
-fn a_silence_ends_when_all_of_it_is_as_new() {
-    for algorithm in of_any_period() {
-        let rules = BookingRules::new(policy(&[quota(algorithm, 3, 10)]));
-        assert_eq!(rules.end_of_silence(Time(100)), Time(110), "{algorithm}");
-    }
-    let both = [quota(Algorithm::Sliding, 3, 10), quota(Algorithm::Sliding, 3, 20)];
-    assert_eq!(BookingRules::new(policy(&both)).end_of_silence(Time(100)), Time(120));
-}
-
-/// The unit of all instants is the nanosecond, of the pause the millisecond.
-#[test]
-fn nobody_is_told_to_come_back_within_a_millisecond() {
-    let rules = BookingRules::new(Policy { horizon: 5, ..policy(&[quota(Algorithm::Sliding, 1, 10)]) });
-    let mut state = Books { ledger: rules.begin(Time(0)), rules, log: MemoryLog::default() };
-    assert_eq!(state.book(0, &order(&[1], 2)).ask_again, Some(Time(1_000_000)));
 }

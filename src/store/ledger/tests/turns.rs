@@ -1,0 +1,55 @@
+//! The queue of those who are turned away.
+
+use super::*;
+
+/// 1 in 10 s, with a horizon of 20 s.
+fn one_in_ten_seconds() -> Books {
+    let quota = quota(Algorithm::Sliding, 1, 10 * SECOND);
+    Books::new(Policy { horizon: 20 * SECOND, ..policy(&[quota]) })
+}
+
+#[test]
+fn those_who_are_turned_away_are_served_in_their_order() {
+    let mut state = one_in_ten_seconds();
+    for at in [0, 10, 20] {
+        assert_eq!(state.book(0, &order(&[1], 1)).slots[0].at, Time(at * SECOND));
+    }
+    let mut ask = |now: u64, turn| state.book(now * SECOND, &Order { turn, ..order(&[1], 1) });
+    let turned_away = |answer: &Answer| answer.ask_again.map(|at| at.0 / SECOND).zip(answer.turn);
+    let queue: Vec<_> = (0..3).map(|_| turned_away(&ask(0, None)).expect("a turn")).collect();
+    assert_eq!(queue.iter().map(|(again, _)| *again).collect::<Vec<_>>(), [10, 20, 30]);
+    // There is a slot within the horizon, but it is for the first in the queue, whoever else asks first.
+    assert_eq!(turned_away(&ask(10, None)).map(|(again, _)| again), Some(40));
+    assert_eq!(turned_away(&ask(10, Some(queue[1].1))), Some(queue[1]), "it keeps its turn");
+    assert_eq!(ask(10, Some(queue[0].1)).slots[0].at, Time(30 * SECOND));
+    assert_eq!(ask(20, Some(queue[1].1)).slots[0].at, Time(40 * SECOND));
+}
+
+/// Who is in the queue may have ended long ago.
+#[test]
+fn no_slot_is_left_unused_for_those_who_do_not_come_back() {
+    let mut state = one_in_ten_seconds();
+    for _ in 0..50 {
+        state.book(0, &order(&[1], 1));
+    }
+    assert!(state.book(19 * SECOND, &order(&[1], 1)).turn.is_some());
+    let late = state.book(20 * SECOND, &order(&[1], 1));
+    assert_eq!(late.slots[0].at, Time(30 * SECOND));
+}
+
+/// All get less the further ahead the slots are, so that those who ask next need not wait for long.
+#[test]
+fn far_ahead_one_process_gets_less() {
+    let policy = Policy { span: 20, ..policy(&[quota(Algorithm::Interval, 100, SECOND)]) };
+    let mut state = Books::new(policy);
+    let counts: Vec<_> = (0..4).map(|_| state.book(0, &order(&[1], 10)).slots.len()).collect();
+    assert_eq!(counts, [10, 10, 3, 3]);
+}
+
+/// The unit of all instants is the nanosecond, of the pause the millisecond.
+#[test]
+fn nobody_is_told_to_come_back_within_a_millisecond() {
+    let rules = BookingRules::new(Policy { horizon: 5, ..policy(&[quota(Algorithm::Sliding, 1, 10)]) });
+    let mut state = Books { ledger: rules.begin(Time(0)), rules, log: MemoryLog::default() };
+    assert_eq!(state.book(0, &order(&[1], 2)).ask_again, Some(Time(1_000_000)));
+}

@@ -8,6 +8,7 @@
 mod owned;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod unlogged;
 
 use std::ops::Range;
@@ -17,6 +18,7 @@ use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 
 pub use self::owned::{NOBODY, OwnedSlots, Owner};
+pub(super) use self::turns::LONGEST_QUEUE;
 use self::unlogged::Unlogged;
 use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot, StoreError, Turn};
 use crate::charge::Key;
@@ -30,9 +32,6 @@ const PAUSE: u64 = SECOND / 1000;
 
 /// Slots that are more nanoseconds ahead than this are given out a few at a time: others were booked before.
 pub(super) const NEAR: u64 = SECOND / 10;
-
-/// The last turn is this number of horizons ahead.
-pub(super) const LONGEST_QUEUE: u64 = 16;
 
 /// The numbers of all limits.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -329,41 +328,6 @@ impl BookingRules {
     /// The number of slots that one process gets of `count`, if the first is this number of nanoseconds ahead.
     fn share(&self, count: u64, ahead: u64) -> u64 {
         if ahead <= NEAR { count } else { count.min(self.policy.far_span()) }
-    }
-
-    /// True if an order whose first slot would be at `at` gets none: it is beyond the horizon, or is for those who were
-    /// turned away before, unless they leave so much time unused that they cannot all be there any more.
-    fn is_turned_away(&self, ledger: &Ledger, now: Time, at: Time, order: &Order) -> bool {
-        let horizon = self.horizon(now);
-        let is_its_turn = order.turn.is_some_and(|turn| Time(turn.0) <= horizon.min(ledger.turns));
-        let others_wait = ledger.turns > horizon && at > now.saturating_add(self.policy.horizon / 2);
-        at > horizon || (others_wait && !is_its_turn)
-    }
-
-    /// The turn of an order that is turned away: the instant at which its slot is expected to be.
-    fn queue(&self, ledger: &mut Ledger, now: Time, at: Time, order: &Order) -> Time {
-        let kept = order.turn.map(|turn| Time(turn.0)).filter(|turn| *turn <= ledger.turns);
-        let turn = at.max(kept.unwrap_or(ledger.turns));
-        // Of those who wait, some may never come back.
-        let last = now.saturating_add(self.policy.horizon.saturating_mul(LONGEST_QUEUE));
-        let turn = turn.min(last).max(at);
-        ledger.turns = ledger.turns.max(self.after(turn, order));
-        turn
-    }
-
-    /// Who was the last of the queue leaves none behind.
-    fn leave_queue(&self, ledger: &mut Ledger, order: &Order) {
-        if let Some(turn) = order.turn.map(|turn| Time(turn.0))
-            && ledger.turns == self.after(turn, order)
-        {
-            ledger.turns = turn;
-        }
-    }
-
-    /// The turn that follows the one of `order`.
-    fn after(&self, turn: Time, order: &Order) -> Time {
-        let gap = self.debits(order).map(|debit| debit.gap()).max();
-        turn.saturating_add(gap.unwrap_or(0))
     }
 
     fn slot(&self, at: Time) -> Slot {

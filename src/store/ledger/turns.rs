@@ -1,0 +1,45 @@
+//! The queue of turns: those who are turned away are served later, in the order in which they came.
+
+use super::{BookingRules, Ledger};
+use crate::store::Order;
+use crate::time::Time;
+
+/// The last turn is this number of horizons ahead.
+pub(in crate::store) const LONGEST_QUEUE: u64 = 16;
+
+impl BookingRules {
+    /// True if an order whose first slot would be at `at` gets none: it is beyond the horizon, or is for those who were
+    /// turned away before, unless they leave so much time unused that they cannot all be there any more.
+    pub(super) fn is_turned_away(&self, ledger: &Ledger, now: Time, at: Time, order: &Order) -> bool {
+        let horizon = self.horizon(now);
+        let is_its_turn = order.turn.is_some_and(|turn| Time(turn.0) <= horizon.min(ledger.turns));
+        let others_wait = ledger.turns > horizon && at > now.saturating_add(self.policy.horizon / 2);
+        at > horizon || (others_wait && !is_its_turn)
+    }
+
+    /// The turn of an order that is turned away: the instant at which its slot is expected to be.
+    pub(super) fn queue(&self, ledger: &mut Ledger, now: Time, at: Time, order: &Order) -> Time {
+        let kept = order.turn.map(|turn| Time(turn.0)).filter(|turn| *turn <= ledger.turns);
+        let turn = at.max(kept.unwrap_or(ledger.turns));
+        // Of those who wait, some may never come back.
+        let last = now.saturating_add(self.policy.horizon.saturating_mul(LONGEST_QUEUE));
+        let turn = turn.min(last).max(at);
+        ledger.turns = ledger.turns.max(self.after(turn, order));
+        turn
+    }
+
+    /// Who was the last of the queue leaves none behind.
+    pub(super) fn leave_queue(&self, ledger: &mut Ledger, order: &Order) {
+        if let Some(turn) = order.turn.map(|turn| Time(turn.0))
+            && ledger.turns == self.after(turn, order)
+        {
+            ledger.turns = turn;
+        }
+    }
+
+    /// The turn that follows the one of `order`.
+    fn after(&self, turn: Time, order: &Order) -> Time {
+        let gap = self.debits(order).map(|debit| debit.gap()).max();
+        turn.saturating_add(gap.unwrap_or(0))
+    }
+}

@@ -106,7 +106,7 @@ impl WaitReason {
             };
         };
         let (lane, rates) = (lanes.lane(at), gate.rates());
-        match why(lanes, at, &**gate) {
+        match lanes.why(at, &**gate) {
             _ if lanes.batcher.capacity.vacancies == 0 => WaitReason::Command,
             _ if *not_before > now => WaitReason::Shortage,
             _ if held_by_all(lanes, &**gate, now).is_some() => WaitReason::Hold,
@@ -124,14 +124,9 @@ impl WaitReason {
     }
 }
 
-/// The cause for which a lane waits, as far as the gate knows.
-pub(super) fn why(lanes: &Lanes, at: usize, gate: &dyn Gate) -> Option<Why> {
-    gate.why(&lanes.request(lanes.lane(at))?.1)
-}
-
 /// Which limit the next release waits for, by its place, if that is known.
 pub(super) fn binding(lanes: &Lanes, gate: &dyn Gate) -> Option<usize> {
-    why(lanes, lanes.soonest(gate)?, gate)?.limit()
+    lanes.why(lanes.soonest(gate)?, gate)?.limit()
 }
 
 /// Until when all who share the limits are held.

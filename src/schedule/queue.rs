@@ -7,7 +7,7 @@ use super::jobs::Attempt;
 use super::lanes::{Lanes, View};
 use super::results::{Ahead, Results};
 use super::supply::{Next, Supply};
-use super::{Action, Admission, Failure, Notice, forecast};
+use super::{Action, Admission, Failure, Notice};
 use crate::charge::Charge;
 use crate::config::{OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
@@ -226,7 +226,7 @@ impl Queue {
         }
         let late = self.lanes.late(&*self.gate, now, missed);
         for &at in &late {
-            let limit = forecast::why(&self.lanes, at, &*self.gate).and_then(Why::limit);
+            let limit = self.lanes.why(at, &*self.gate).and_then(Why::limit);
             let notice = |item, text, limit| Notice::Expired { item, text, limit };
             self.refuse(at, 1, limit, notice, results);
         }

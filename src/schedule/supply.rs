@@ -102,7 +102,7 @@ impl Supply {
         Some(self.rejects.first_entry().filter(|first| first.key().0 <= done)?.remove())
     }
 
-    /// So many items wait to be rejected that no more are looked at.
+    /// True while no more items are looked at, as too many wait to be rejected.
     pub(super) fn is_full(&self) -> bool {
         self.rejects.len() >= MOST_REJECTS
     }

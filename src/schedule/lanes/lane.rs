@@ -60,8 +60,11 @@ impl Lane {
 
     /// The arrival of the item at a place in the lane, counted from 1.
     fn arrival_of(&self, place: u64) -> Option<Time> {
+        if place > self.items {
+            return None;
+        }
         let mut before = 0;
-        let items = self.waiting.iter().filter(|_| place <= self.items).find(|items| {
+        let items = self.waiting.iter().find(|items| {
             before += items.segment.items();
             before >= place
         });
@@ -173,7 +176,7 @@ mod tests {
     use crate::gate::BatchTerms;
     use crate::source::{Block, Segment};
 
-    /// So many items, of which the first has this number; its arrival is as late as its number.
+    /// Items of which the first has this number; they arrive at the instant of that number.
     fn items(first: u64, count: u64) -> Items {
         let block = Block::of(b"x\n".repeat(usize::try_from(count).unwrap()), count, Time(first));
         let charge = Charge { costs: Rc::default(), keys: Rc::default() };

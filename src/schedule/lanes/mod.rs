@@ -49,23 +49,22 @@ pub(super) struct Lanes {
 
 impl Lanes {
     pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
-        let discipline = Discipline::of(plan);
-        let mut turns = Turns::default();
-        if discipline.max_wait.is_some() {
-            turns.fronts.get_or_insert_default();
-        }
-        Lanes {
-            discipline,
+        let mut lanes = Lanes {
+            discipline: Discipline::of(plan),
             batcher: Batcher::new(plan.batch, terms),
             delimiter,
             directory: Directory::default(),
-            turns,
+            turns: Turns::default(),
             size: Size::default(),
             holds: Holds::default(),
+        };
+        if lanes.discipline.max_wait.is_some() {
+            lanes.track_fronts();
         }
+        lanes
     }
 
-    /// Keeps the first of all items at hand, for [`Lanes::first`].
+    /// Keeps the fronts at hand in the order of the input, for [`Lanes::first`] and [`Lanes::deadlines`].
     pub(super) fn track_fronts(&mut self) {
         self.turns.fronts.get_or_insert_default();
     }

@@ -4,7 +4,7 @@ use super::kept::Kept;
 use super::turns::{Group, Place, Position};
 use super::{Lane, Lanes};
 use crate::config::OnLimit;
-use crate::gate::{Gate, Kind, News, Opening, Part, Request};
+use crate::gate::{Gate, Kind, News, Opening, Part, Request, Why};
 use crate::rule::Verdict;
 use crate::time::Time;
 
@@ -32,6 +32,11 @@ impl Lanes {
             Some((false, request)) => gate.ask(part, &request, now.max(lane.delay.unwrap_or_default())),
             None => Opening::NEVER,
         }
+    }
+
+    /// The cause for which a lane waits, as far as the gate knows.
+    pub(crate) fn why(&self, at: usize, gate: &dyn Gate) -> Option<Why> {
+        gate.why(&self.request(self.lane(at))?.1)
     }
 
     /// Re-evaluates the lanes whose answers may have become more lenient.

@@ -7,14 +7,15 @@ use super::row::RowItems;
 use super::tsv::Columns;
 use crate::config::{Arrivals, Selector};
 use crate::printable::excerpt;
-use crate::source::{Extractor, Fault, SourceError, Stamps};
+use crate::source::{Fault, Fields, SourceError, Stamps};
 use crate::time::Time;
 
 /// Reads the instant at which each record of an input happened.
 pub(super) struct Recorded {
     stamps: Stamps,
     selector: Selector,
-    extractor: Extractor,
+    /// The stamp.
+    field: Fields,
     /// `None` before the first record, unless a selector was given.
     layout: Option<Layout>,
     /// The user said where the stamp is.
@@ -51,7 +52,7 @@ impl Recorded {
         let selector = arrivals.selector.clone().unwrap_or(Selector::Column(std::num::NonZero::<usize>::MIN));
         Recorded {
             stamps: Stamps::new(arrivals.zone.clone(), arrivals.year.map(i64::from)),
-            extractor: Extractor::new(&selector, separator),
+            field: Fields::new(std::slice::from_ref(&selector), separator),
             selector,
             layout: arrivals.selector.as_ref().map(|_| Layout::Item),
             is_told: arrivals.selector.is_some(),
@@ -119,8 +120,8 @@ impl Recorded {
 
     fn read_item(&mut self, record: &[u8]) -> Result<Time, String> {
         let selector = &self.selector;
-        let field =
-            self.extractor.select(record, record.len()).ok_or_else(|| format!("has no {selector}"))?;
+        let field = self.field.select(record, record.len()).next().flatten();
+        let field = field.ok_or_else(|| format!("has no {selector}"))?;
         // A stamp may go on in the fields after it.
         let text = match &field {
             Cow::Borrowed(field) => {

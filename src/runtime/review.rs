@@ -134,7 +134,7 @@ fn charge_item(charger: &mut Charger, number: u64, item: &[u8], delimiter: usize
     let mut draft = Draft::default();
     charger
         .charge_into(item, item.len() + delimiter, &mut draft)
-        .map_err(|error| SourceError::Item { record: number, why: error.to_string() })?;
+        .map_err(|why| SourceError::Item { record: number, why })?;
     Ok(draft)
 }
 

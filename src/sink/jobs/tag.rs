@@ -28,11 +28,8 @@ impl Tagger {
             match tag {
                 Tag::Item => text.extend_from_slice(item),
                 Tag::Selected(_) => {
-                    self.fields
-                        .select(item, record.len())
-                        .iter()
-                        .flatten()
-                        .for_each(|part| text.extend_from_slice(part));
+                    let parts = self.fields.select(item, record.len());
+                    parts.flatten().for_each(|part| text.extend_from_slice(&part));
                 }
             }
             text.push(b' ');

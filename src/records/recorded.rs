@@ -38,12 +38,12 @@ enum Layout {
 }
 
 #[derive(Debug)]
-pub(super) struct Moment<'a> {
+pub(crate) struct Moment<'a> {
     /// Its number in the input, counted from 1 and without the header of a log.
-    pub(super) number: u64,
-    pub(super) at: Time,
+    pub(crate) number: u64,
+    pub(crate) at: Time,
     /// Costs and keys are taken from these.
-    pub(super) items: RowItems<'a>,
+    pub(crate) items: RowItems<'a>,
 }
 
 impl Recorded {

@@ -8,7 +8,7 @@ use crate::exit::End;
 use crate::time::Time;
 
 /// Items that were released together: nearly always one.
-pub(super) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
+pub(crate) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
 /// A row that was read.
 pub(super) struct Noted<'a> {

@@ -270,8 +270,7 @@ impl<'a> Driver<'a> {
         match cause {
             Cause::ReaderGone => schedule.stop(Stop::ReaderGone),
             Cause::Interrupted => self.hear_signal(schedule),
-            Cause::Failed(error) => schedule.fail(Exit::Error, error),
-            Cause::Unable(exit, error) => schedule.fail(exit, error),
+            Cause::Failed(exit, error) => schedule.fail(exit, error),
         }
     }
 

@@ -10,7 +10,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::{Whence, lseek};
 
@@ -107,9 +106,7 @@ fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
         match nix::unistd::read(fd, buffer) {
             Ok(read) => return Ok(read),
             // Somebody else made the descriptor non-blocking.
-            Err(Errno::EAGAIN) => {
-                let _ = poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE);
-            }
+            Err(Errno::EAGAIN) => _ = readable::wait(Some(fd.as_fd()), None),
             Err(errno) => return Err(errno.into()),
         }
     }

@@ -15,8 +15,4 @@ impl Sink for PermitSink {
     fn send(&mut self, _: Time, _: &Batch) -> Sent {
         Sent::All
     }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
-    }
 }

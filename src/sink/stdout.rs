@@ -38,7 +38,7 @@ impl Stdout {
                 _ => self.delimiter.length(bytes, records + 1),
             }
         };
-        self.writer.write_all(Target::Stdout, bytes, end_of_record)
+        self.writer.print(Target::Stdout, bytes, end_of_record)
     }
 }
 
@@ -63,9 +63,5 @@ impl Sink for Stdout {
         };
         self.gathered = gathered;
         sent
-    }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
     }
 }

@@ -7,7 +7,7 @@ use crate::config::{Arrivals, CountFrom, Report};
 use crate::exit::Exit;
 use crate::printable::escaped_json;
 use crate::runtime::{Clock, RealWorld, Review};
-use crate::sink::Text;
+use crate::sink::Writer;
 use crate::ui::audit::{AuditReport, json as audit_json};
 use crate::ui::{plot, stderr};
 use anyhow::{Error, Result, ensure};
@@ -29,7 +29,7 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     if config.report != Report::Quiet {
         world.watch_reader()?;
     }
-    let stdout = Text::new(world.interrupt());
+    let stdout = Writer::new(world.interrupt());
     let mut report = AuditReport::new(config.report, stdout.clone());
     match review.run(&mut world, &mut report) {
         Ok(exit) => {

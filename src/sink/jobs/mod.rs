@@ -88,7 +88,7 @@ impl Commands {
         delimiter: Delimiter,
         separator: Option<&[u8]>,
         interrupt: Arc<Interrupt>,
-        watch: Option<Box<dyn Watch>>,
+        watch: Option<Watch>,
     ) -> Result<Self> {
         inherited().check_stdout()?;
         Ok(Commands {
@@ -168,7 +168,7 @@ impl Commands {
 
     /// A command could not be started: decides whether others can be.
     fn refuse(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
-        let fatal = |exit, error: Error| Sent::Partly(0, Cause::Unable(exit, error));
+        let fatal = |exit, error: Error| Sent::Partly(0, Cause::Failed(exit, error));
         match trouble {
             Trouble::TempFile(error) | Trouble::Command(error) if is_passing(&error) => {
                 self.put_off(at, first, error)
@@ -196,7 +196,7 @@ impl Commands {
             NextTry::Tell(pause) => Sent::Busy { pause, why: Some(error) },
             NextTry::GiveUp => {
                 let error = error.context(format!("tried for {} s", shortage::PATIENCE / SECOND));
-                Sent::Partly(0, Cause::Unable(Exit::CannotRun, error))
+                Sent::Partly(0, Cause::Failed(Exit::CannotRun, error))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The tag before each line that a command prints.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::config::Tag;
@@ -52,7 +53,10 @@ impl<'a> Tagged<'a> {
     }
 
     /// A piece of the text, with tags.
-    pub(super) fn piece(&mut self, text: &[u8]) -> Vec<u8> {
+    pub(super) fn piece<'t>(&mut self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        if self.tag.is_empty() {
+            return Cow::Borrowed(text);
+        }
         let mut tagged = Vec::with_capacity(text.len() + self.tag.len());
         let mut rest = text;
         while !rest.is_empty() {
@@ -64,12 +68,12 @@ impl<'a> Tagged<'a> {
             tagged.extend_from_slice(line);
             (self.is_in_line, rest) = (end.is_none(), after);
         }
-        tagged
+        Cow::Owned(tagged)
     }
 
     /// The newline that is missing at the end: what comes after it begins a line.
     pub(super) fn end(&self) -> &'static [u8] {
-        if self.is_in_line && !self.tag.is_empty() { b"\n" } else { b"" }
+        if self.is_in_line { b"\n" } else { b"" }
     }
 }
 
@@ -88,9 +92,7 @@ mod tests {
             for cut in 0..=text.len() {
                 let mut tagged = Tagged::new(tag.as_bytes());
                 let (front, back) = text.as_bytes().split_at(cut);
-                let mut whole = tagged.piece(front);
-                whole.extend(tagged.piece(back));
-                whole.extend(tagged.end());
+                let whole = [tagged.piece(front), tagged.piece(back), tagged.end().into()].concat();
                 assert_eq!(whole, expected.as_bytes(), "{text:?} cut at {cut}");
             }
         }

@@ -19,7 +19,7 @@ use throttle::exit::End;
 use throttle::records::{Completed, Entry, JobLog};
 use throttle::sink::parse_headers;
 use throttle::source::{Delimiter, Fields, Reader, SourceError};
-use throttle::time::{Time, Wall};
+use throttle::time::Time;
 
 #[cfg(feature = "redis")]
 pub use server::{server, slots};
@@ -160,7 +160,7 @@ pub fn joblog(data: &[u8]) {
     // Two items of a batch are not one that has a delimiter of the log in it.
     let items = vec![(1, data), (3, data)];
     let entry = Entry { started: Time::ZERO, wait: 0, runtime: 0, attempt: 1, end: End::Exited(0), items };
-    log.note(Wall::default(), &entry).expect("writable");
+    log.note(&entry).expect("writable");
     log.printed(1).expect("writable");
     assert_eq!(count(log.done(Resume::Unfinished).expect("readable"), data), before + 2);
 }

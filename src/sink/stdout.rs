@@ -32,11 +32,8 @@ impl Stdout {
             pipe::enlarge(io::stdout());
         }
         let end_of_record = |written| {
-            let records = self.delimiter.whole(&bytes[..written]).0;
-            match self.delimiter.length(bytes, records) {
-                boundary if boundary == written => written,
-                _ => self.delimiter.length(bytes, records + 1),
-            }
+            let whole = self.delimiter.whole(&bytes[..written]).1;
+            if whole == written { whole } else { whole + self.delimiter.first(&bytes[whole..]) }
         };
         self.writer.print(Target::Stdout, bytes, end_of_record)
     }

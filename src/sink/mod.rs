@@ -26,7 +26,9 @@ use crate::time::Time;
 /// Takes releases.
 pub trait Sink {
     /// Its capacity as of now: commands take up some of it as long as they run.
-    fn capacity(&self) -> Capacity;
+    fn capacity(&self) -> Capacity {
+        Capacity::UNLIMITED
+    }
 
     /// Sends `batch`, which was admitted at the instant `at`. When it returns, the items have left.
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;

@@ -1,44 +1,18 @@
 //! The tag before each line that a command prints.
 
 use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
-use crate::config::Tag;
-use crate::source::{Batch, Delimiter, Fields};
+use super::expander::Expander;
+use crate::source::{Batch, Delimiter};
 
-pub(super) struct Tagger {
-    tag: Option<Tag>,
-    fields: Fields,
-}
-
-impl Tagger {
-    pub(super) fn new(tag: Option<Tag>, separator: Option<&[u8]>) -> Self {
-        let selector = match &tag {
-            Some(Tag::Selected(selector)) => std::slice::from_ref(selector),
-            Some(Tag::Item) | None => &[],
-        };
-        Tagger { fields: Fields::new(selector, separator), tag }
-    }
-
-    /// The tag of a batch, as it stands in a line; empty, if none is wanted.
-    pub(super) fn tag(&self, batch: &Batch, delimiter: &Delimiter) -> Rc<[u8]> {
-        let Some(tag) = &self.tag else { return Rc::default() };
-        let mut text = Vec::new();
-        for record in batch.records(delimiter) {
-            let item = delimiter.trim(record);
-            match tag {
-                Tag::Item => text.extend_from_slice(item),
-                Tag::Selected(_) => {
-                    let parts = self.fields.select(item, record.len());
-                    parts.flatten().for_each(|part| text.extend_from_slice(&part));
-                }
-            }
-            text.push(b' ');
-        }
-        text.pop();
-        text.push(b'\t');
-        text.into()
-    }
+/// The tag of a batch, as it stands in a line: what `expander` makes of its items.
+pub(super) fn tag(expander: &Expander, batch: &Batch, delimiter: &Delimiter) -> Rc<[u8]> {
+    let tags = expander.expand(batch, delimiter);
+    let mut text = tags.iter().map(|tag| tag.as_bytes()).collect::<Vec<_>>().join(&b' ');
+    text.push(b'\t');
+    text.into()
 }
 
 /// Puts a tag before each line of a text that comes in pieces.

@@ -27,14 +27,6 @@ impl<T> InOrder<T> {
         }
     }
 
-    pub(crate) fn is_calendar(&self) -> bool {
-        self.recorded.is_calendar()
-    }
-
-    pub(crate) fn has_batches(&self) -> bool {
-        self.recorded.has_batches()
-    }
-
     /// Reads a record, which is without its delimiter; `None`, if it is the header of a log.
     ///
     /// # Errors

@@ -22,8 +22,6 @@ pub(super) struct Recorded {
     is_told: bool,
     /// Items read so far.
     number: u64,
-    /// A record was of several items.
-    has_batches: bool,
 }
 
 /// Where the stamp and the item of a record are.
@@ -42,6 +40,8 @@ pub(crate) struct Moment<'a> {
     /// Its number in the input, counted from 1 and without the header of a log.
     pub(crate) number: u64,
     pub(crate) at: Time,
+    /// It told that as a date and a time, not as a number.
+    pub(crate) is_calendar: bool,
     /// Costs and keys are taken from these.
     pub(crate) items: RowItems<'a>,
 }
@@ -57,16 +57,7 @@ impl Recorded {
             layout: arrivals.selector.as_ref().map(|_| Layout::Item),
             is_told: arrivals.selector.is_some(),
             number: 0,
-            has_batches: false,
         }
-    }
-
-    pub(super) fn has_batches(&self) -> bool {
-        self.has_batches
-    }
-
-    pub(super) fn is_calendar(&self) -> bool {
-        self.stamps.is_calendar()
     }
 
     /// A log of jobs is in the order of their ends.
@@ -109,13 +100,8 @@ impl Recorded {
                 self.read_item(record).map(|at| (at, RowItems::from_iter([record.into()])))
             }
         };
-        match read {
-            Ok((at, items)) => {
-                self.has_batches |= items.len() > 1;
-                Ok(Some(Moment { number, at, items }))
-            }
-            Err(why) => Err(SourceError::Item { record: number, why }),
-        }
+        let (at, items) = read.map_err(|why| SourceError::Item { record: number, why })?;
+        Ok(Some(Moment { number, at, is_calendar: self.stamps.is_calendar(), items }))
     }
 
     fn read_item(&mut self, record: &[u8]) -> Result<Time, String> {
@@ -165,7 +151,7 @@ mod tests {
     fn read(lines: &[&str]) -> Vec<Result<(u64, u64, String), String>> {
         let mut recorded = Recorded::new(&Arrivals::default(), None);
         let moments = lines.iter().filter_map(|line| match recorded.read(line.as_bytes()) {
-            Ok(moment) => moment.map(|Moment { number, at, items }| {
+            Ok(moment) => moment.map(|Moment { number, at, items, .. }| {
                 let items: Vec<_> = items.iter().map(|item| String::from_utf8_lossy(item)).collect();
                 Ok((number, at.0, items.join("|")))
             }),

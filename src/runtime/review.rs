@@ -116,8 +116,8 @@ impl Review {
             };
             self.in_order.put(moment.at, moment.number, charges)?;
             self.judge(report)?;
-            self.form =
-                Form { is_calendar: self.in_order.is_calendar(), has_batches: self.in_order.has_batches() };
+            self.form.is_calendar = moment.is_calendar;
+            self.form.has_batches |= moment.items.len() > 1;
         }
         Ok(())
     }

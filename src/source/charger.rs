@@ -119,12 +119,6 @@ impl Charger {
     /// # Errors
     /// The record has no cost, or one that is never admitted: why, with an excerpt of it. Then the draft is of no use.
     pub fn charge_into(&mut self, record: &[u8], length: usize, draft: &mut Draft) -> Result<(), String> {
-        if let Some(charge) = &self.uniform {
-            draft.costs.clear();
-            draft.costs.extend_from_slice(&charge.costs);
-            draft.keys.clear();
-            return Ok(());
-        }
         let record = self.fields.look(record, length);
         self.write_keys(&record, &mut draft.keys);
         draft.costs.clear();
@@ -148,11 +142,12 @@ impl Charger {
 
     /// Takes over from `before` which of the same limits were matched.
     pub(crate) fn keep_matched(&mut self, before: &Charger) {
-        let unmatched: Vec<_> = before.unmatched().collect();
         for rule in &mut self.limits {
-            let was_there = before.limits.iter().any(|old| old.name == rule.name);
+            let was_matched = |old: &ChargeRule| {
+                old.name == rule.name && old.only.as_ref().is_some_and(|only| only.matched)
+            };
             if let Some(only) = &mut rule.only {
-                only.matched |= was_there && !unmatched.contains(&rule.name.as_str());
+                only.matched |= before.limits.iter().any(was_matched);
             }
         }
     }

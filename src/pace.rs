@@ -149,7 +149,7 @@ impl Pace {
     /// It has no cost where a limit selects one, or a cost that a limit never admits.
     pub fn item(&mut self, item: &[u8], since: Instant) -> Result<Item, Error> {
         let charged = self.charger.charge(item, item.len());
-        let Charge { costs, keys } = charged.map_err(|error| Error(error.into()))?;
+        let Charge { costs, keys } = charged.map_err(|why| Error(anyhow::Error::msg(why)))?;
         Ok(Item(OwnedRequest { costs, keys, since: self.time(since) }))
     }
 

@@ -11,7 +11,7 @@ use clap::{ArgAction, Parser, ValueHint};
 use super::{help, packaged};
 use crate::config::{
     Arrivals, Backoff, BatchSize, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume, Selector,
-    Source, StatsFormat, Tag, Until, When, parse_count, parse_delimiter, parse_duration, parse_instant,
+    Source, StatsFormat, Template, Until, When, parse_count, parse_delimiter, parse_duration, parse_instant,
     parse_limit_count, parse_limit_period, parse_size,
 };
 use crate::rule::Algorithm;
@@ -291,8 +291,8 @@ pub struct Cli {
     /// nothing, if the item has no such part. Of a batch, all items, with blanks between them. With -u, or without -j,
     /// each line is printed as soon as it is complete.
     #[arg(long, value_name = "SEL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    #[arg(help_heading = "Commands")]
-    pub(super) tag: Option<Tag>,
+    #[arg(value_parser = Template::tag, help_heading = "Commands")]
+    pub(super) tag: Option<Template>,
 
     /// Give the item to COMMAND on its stdin
     ///

@@ -9,7 +9,6 @@ use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::parse_duration;
 use super::named::Named;
-use super::selector::Selector;
 use super::template::Template;
 use crate::time::SECOND;
 
@@ -37,7 +36,7 @@ pub struct Run {
     /// The format of a new log.
     pub log_format: Option<LogFormat>,
     /// Printed before each line of their output.
-    pub tag: Option<Tag>,
+    pub tag: Option<Template>,
     /// The items in the log that are not run again; without it, all are.
     pub resume: Option<Resume>,
 }
@@ -94,23 +93,6 @@ pub enum Output {
     Whole,
     /// As `Whole`, and in the order of the input.
     InOrder,
-}
-
-/// Text before each line of a command's output.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Tag {
-    /// Its item.
-    Item,
-    /// The selected part of its item.
-    Selected(Selector),
-}
-
-impl FromStr for Tag {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        if text.is_empty() { Ok(Tag::Item) } else { Selector::parse_part(text).map(Tag::Selected) }
-    }
 }
 
 /// The stdin of commands.

@@ -31,7 +31,7 @@ use anyhow::{Context, Error, Result};
 
 pub use amount::{Period, parse_limit_period};
 pub use arrivals::Arrivals;
-pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share, Tag};
+pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use instant::parse_instant;

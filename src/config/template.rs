@@ -52,6 +52,18 @@ impl Template {
         Template { args: command.iter().map(text).collect(), selectors: Vec::new() }
     }
 
+    /// A tag for the output of a command: what the selector `text` selects in an item, or else the item.
+    ///
+    /// # Errors
+    /// It is no selector of a part.
+    pub fn tag(text: &str) -> Result<Self> {
+        let (piece, selectors) = match text {
+            "" => (Piece::Item, Vec::new()),
+            _ => (Piece::Selected(0), vec![Selector::parse_part(text)?]),
+        };
+        Ok(Template { args: vec![vec![piece]], selectors })
+    }
+
     /// The arguments, of which the first is the command.
     pub fn args(&self) -> &[Vec<Piece>] {
         &self.args

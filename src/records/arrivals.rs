@@ -1,9 +1,8 @@
 //! Records with the arrivals that they tell, in the order of these.
 
-use std::borrow::Cow;
 use std::io::Read;
 
-use super::recorded::Recorded;
+use super::recorded::{Moment, Recorded};
 use super::reorder::ReorderBuffer;
 use crate::config::{Arrivals, format_duration};
 use crate::source::{Block, Delimiter, Reader, SourceError, is_blank};
@@ -28,61 +27,33 @@ impl<T> InOrder<T> {
         }
     }
 
-    pub(crate) fn is_calendar(&self) -> bool {
-        self.recorded.is_calendar()
-    }
-
-    pub(crate) fn has_batches(&self) -> bool {
-        self.recorded.has_batches()
-    }
-
-    /// Takes a record without its delimiter, makes of its items the value to be kept, and calls `each` with those whose
-    /// turn it is.
+    /// Reads a record, which is without its delimiter; `None`, if it is the header of a log.
     ///
     /// # Errors
-    /// The record does not tell its instant, or is out of order by more than is allowed; or `make` or `each` fail.
-    pub(crate) fn push<E: From<SourceError>>(
-        &mut self,
-        record: &[u8],
-        make: impl FnOnce(u64, &[Cow<'_, [u8]>]) -> Result<T, E>,
-        each: &mut impl FnMut(Time, u64, T) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Some(moment) = self.recorded.read(record)? else { return Ok(()) };
+    /// It does not tell its instant.
+    pub(crate) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>, SourceError> {
+        let moment = self.recorded.read(record)?;
         if self.recorded.is_log() && self.slack.is_none() {
             // A log is in the order of ends, and one job may have run all the time.
             self.order.set_slack(u64::MAX);
         }
-        let value = make(moment.number, &moment.items)?;
-        if self.order.passes(moment.at) {
-            return each(moment.at, moment.number, value);
-        }
-        if let Err(last) = self.order.push(moment.at, moment.number, value) {
-            let why = self.out_of_order(moment.at, last);
-            return Err(SourceError::Item { record: moment.number, why }.into());
-        }
-        self.pop(false, each)
+        Ok(moment)
     }
 
-    /// Calls `each` with the rest, when the input is over.
+    /// Puts what was made of the record with this number, which happened at `at`, in its place. All whose turn it is
+    /// have to be taken before the next.
     ///
     /// # Errors
-    /// `each` fails.
-    pub(crate) fn finish<E>(
-        &mut self,
-        each: &mut impl FnMut(Time, u64, T) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.pop(true, each)
+    /// It is out of order by more than is allowed.
+    pub(crate) fn put(&mut self, at: Time, number: u64, value: T) -> Result<(), SourceError> {
+        self.order
+            .push(at, number, value)
+            .map_err(|last| SourceError::Item { record: number, why: self.out_of_order(at, last) })
     }
 
-    fn pop<E>(
-        &mut self,
-        is_over: bool,
-        each: &mut impl FnMut(Time, u64, T) -> Result<(), E>,
-    ) -> Result<(), E> {
-        while let Some((at, number, value)) = self.order.pop(is_over) {
-            each(at, number, value)?;
-        }
-        Ok(())
+    /// The input is over: the rest has its turn.
+    pub(crate) fn end(&mut self) {
+        self.order.set_slack(0);
     }
 
     fn out_of_order(&self, at: Time, last: Time) -> String {
@@ -94,6 +65,15 @@ impl<T> InOrder<T> {
         format!(
             "arrival {at} is before that of an earlier item, {last}: sort the input by {selector}, {hint}"
         )
+    }
+}
+
+/// Those whose turn it is, with their instants and numbers.
+impl<T> Iterator for InOrder<T> {
+    type Item = (Time, u64, T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.order.pop()
     }
 }
 
@@ -110,21 +90,24 @@ pub(crate) fn stamped<R: Read>(
     let mut is_over = false;
     std::iter::from_fn(move || {
         while ready.is_empty() && !is_over {
-            let mut keep = |at, _, bytes| {
-                ready.push_back(Ok(Block::of(bytes, 1, at)));
-                Ok(())
-            };
+            let block = |(at, _, bytes)| Ok(Block::of(bytes, 1, at));
             let result = match reader.next() {
-                Some(Ok(block)) => delimiter.split_inclusive(block.bytes()).try_for_each(|record| {
+                Some(Ok(read)) => delimiter.split_inclusive(read.bytes()).try_for_each(|record| {
                     if skip_blank && is_blank(record) {
                         return Ok(());
                     }
-                    in_order.push(delimiter.trim(record), |_, _| Ok(record.to_vec()), &mut keep)
+                    if let Some(moment) = in_order.read(delimiter.trim(record))? {
+                        in_order.put(moment.at, moment.number, record.to_vec())?;
+                        ready.extend(in_order.by_ref().map(block));
+                    }
+                    Ok(())
                 }),
                 Some(Err(error)) => Err(error),
                 None => {
                     is_over = true;
-                    in_order.finish(&mut keep)
+                    in_order.end();
+                    ready.extend(in_order.by_ref().map(block));
+                    Ok(())
                 }
             };
             if let Err(error) = result {

@@ -9,11 +9,7 @@ pub(super) fn escape(item: &[u8]) -> String {
     for chunk in item.utf8_chunks() {
         for c in chunk.valid().chars() {
             match c {
-                '\t' => text.push_str("\\t"),
-                '\n' => text.push_str("\\n"),
-                '\r' => text.push_str("\\r"),
-                '\\' => text.push_str("\\\\"),
-                c if c.is_control() => text.extend(c.escape_unicode()),
+                c if c == '\\' || c.is_control() => text.extend(c.escape_default()),
                 c => text.push(c),
             }
         }
@@ -31,34 +27,37 @@ pub(super) fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
     }
     let (mut item, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some((&byte, tail)) = rest.split_first() {
-        let (bytes, tail) = if byte == b'\\' { meaning(tail) } else { (None, tail) };
-        match bytes {
-            Some(bytes) => item.extend_from_slice(&bytes),
-            None => item.push(byte),
+        if let Some((bytes, after)) = meaning(rest) {
+            item.extend_from_slice(&bytes);
+            rest = after;
+        } else {
+            item.push(byte);
+            rest = tail;
         }
-        rest = tail;
     }
     Cow::Owned(item)
 }
 
-/// The bytes that the text after a backslash stands for, and the rest of it.
-fn meaning(text: &[u8]) -> (Option<Vec<u8>>, &[u8]) {
+/// The bytes that the escape stands for with which a text begins, and the rest of the text.
+fn meaning(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let hex = |digits: &[u8]| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
-    let read = match text {
-        [b't', rest @ ..] => Some((vec![b'\t'], rest)),
-        [b'n', rest @ ..] => Some((vec![b'\n'], rest)),
-        [b'r', rest @ ..] => Some((vec![b'\r'], rest)),
-        [b'\\', rest @ ..] => Some((vec![b'\\'], rest)),
-        [b'x', high, low, rest @ ..] => {
-            hex(&[*high, *low]).and_then(|byte| u8::try_from(byte).ok()).map(|byte| (vec![byte], rest))
+    let (letter, rest) = text.strip_prefix(b"\\")?.split_first()?;
+    match letter {
+        b't' => Some((vec![b'\t'], rest)),
+        b'n' => Some((vec![b'\n'], rest)),
+        b'r' => Some((vec![b'\r'], rest)),
+        b'\\' => Some((vec![b'\\'], rest)),
+        b'x' => {
+            let (digits, rest) = rest.split_at_checked(2)?;
+            Some((vec![hex(digits)?.try_into().ok()?], rest))
         }
-        [b'u', b'{', rest @ ..] => rest.iter().position(|&byte| byte == b'}').and_then(|end| {
-            let c = hex(&rest[..end]).and_then(char::from_u32)?;
-            Some((c.to_string().into_bytes(), &rest[end + 1..]))
-        }),
+        b'u' => {
+            let rest = rest.strip_prefix(b"{")?;
+            let (digits, rest) = rest.split_at(memchr::memchr(b'}', rest)?);
+            Some((char::from_u32(hex(digits)?)?.to_string().into_bytes(), &rest[1..]))
+        }
         _ => None,
-    };
-    read.map_or((None, text), |(bytes, rest)| (Some(bytes), rest))
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! A file of whole lines that begins with a header, and that one run at a time adds to.
 
-use std::cell::Cell;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -9,6 +8,8 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::libc::O_NONBLOCK;
 
+use crate::source::FileRange;
+
 /// The number of bytes that are read at once in search of the last line.
 const BLOCK: usize = 64 << 10;
 
@@ -16,10 +17,9 @@ const BLOCK: usize = 64 << 10;
 pub(super) struct LogFile {
     file: File,
     /// The end of its last whole line.
-    end: Cell<u64>,
+    end: u64,
     /// A piece of a line may stand behind that.
-    is_torn: Cell<bool>,
-    header_lines: usize,
+    is_torn: bool,
 }
 
 impl LogFile {
@@ -43,42 +43,37 @@ impl LogFile {
         let end = end.with_context(|| format!("{name} is no log of throttle: name another file"))?;
         // A piece of a line that a dying machine left must not run into the next one.
         file.set_len(end).with_context(|| format!("cannot write to {name}"))?;
-        let log = LogFile {
-            file,
-            end: Cell::new(end),
-            is_torn: Cell::new(false),
-            header_lines: usize::from(!header.is_empty()),
-        };
+        let mut log = LogFile { file, end, is_torn: false };
         if end == 0 && !header.is_empty() {
             log.append(header).with_context(|| format!("cannot write to {name}"))?;
         }
         Ok(log)
     }
 
-    /// The lines after the header.
+    /// The lines, with the header.
     pub(super) fn lines(&self) -> impl Iterator<Item = io::Result<Vec<u8>>> {
-        BufReader::new(From { file: &self.file, offset: 0 }).split(b'\n').skip(self.header_lines)
+        BufReader::new(FileRange { file: &self.file, range: 0..self.end }).split(b'\n')
     }
 
     /// Appends a line in one write, so that readers see whole lines; adds nothing on an error.
-    pub(super) fn append(&self, line: &str) -> io::Result<()> {
+    pub(super) fn append(&mut self, line: &str) -> io::Result<()> {
         self.mend()?;
-        self.is_torn.set(true);
-        if let Err(error) = (&self.file).write_all(line.as_bytes()) {
+        self.is_torn = true;
+        if let Err(error) = self.file.write_all(line.as_bytes()) {
             // If that fails too, it is tried again before the next line.
             let _ = self.mend();
             return Err(error);
         }
-        self.is_torn.set(false);
-        self.end.set(self.end.get() + line.len() as u64);
+        self.is_torn = false;
+        self.end += line.len() as u64;
         Ok(())
     }
 
     /// Cuts off a piece of a line.
-    fn mend(&self) -> io::Result<()> {
-        if self.is_torn.get() {
-            self.file.set_len(self.end.get())?;
-            self.is_torn.set(false);
+    fn mend(&mut self) -> io::Result<()> {
+        if self.is_torn {
+            self.file.set_len(self.end)?;
+            self.is_torn = false;
         }
         Ok(())
     }
@@ -97,25 +92,11 @@ fn lock(file: &File, path: &Path) -> Result<()> {
     }
 }
 
-/// Reads a file from an offset on, which is its own.
-struct From<'a> {
-    file: &'a File,
-    offset: u64,
-}
-
-impl Read for From<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.offset)?;
-        self.offset += read as u64;
-        Ok(read)
-    }
-}
-
 /// The end of the last whole line, if the file begins as a log does or is empty. Of a new log, the header itself may be
 /// torn.
 fn whole_lines(file: &File, header: &str) -> io::Result<Option<u64>> {
     let mut start = Vec::new();
-    From { file, offset: 0 }.take(header.len() as u64).read_to_end(&mut start)?;
+    FileRange { file, range: 0..header.len() as u64 }.read_to_end(&mut start)?;
     if !header.as_bytes().starts_with(&start) {
         return Ok(None);
     }
@@ -159,10 +140,10 @@ mod tests {
     fn a_torn_line_is_cut_off_however_long_it_is() {
         for torn in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
             let file = file(&[b"a\tb\n1\t2\n".to_vec(), vec![b'x'; torn]].concat());
-            let log = LogFile::open(file.path(), HEADER, HEADER).unwrap();
+            let mut log = LogFile::open(file.path(), HEADER, HEADER).unwrap();
             log.append("3\t4\n").unwrap();
             assert_eq!(fs::read(file.path()).unwrap(), b"a\tb\n1\t2\n3\t4\n", "{torn}");
-            let lines: Vec<_> = log.lines().map(Result::unwrap).collect();
+            let lines: Vec<_> = log.lines().skip(1).map(Result::unwrap).collect();
             assert_eq!(lines, [b"1\t2", b"3\t4"]);
         }
         for torn in ["", "a", "a\tb"] {

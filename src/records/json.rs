@@ -7,16 +7,17 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::row::{Entry, Instants, Noted, RowItems};
+use super::row::{Entry, Noted, RowItems};
+use crate::time::seconds;
 
 /// The start of each line.
 pub(super) const START: &str = "{\"seq\":";
 
 /// The line of an entry: with its item, or with `lists` of all items and their numbers. An item that is not UTF-8 is an
 /// array of its bytes.
-pub(super) fn line(entry: &Entry, instants: &Instants, lists: bool) -> String {
-    let Entry { attempt, end, ref items, .. } = *entry;
-    let Instants { start, wait, runtime } = instants;
+pub(super) fn line(entry: &Entry, lists: bool) -> String {
+    let Entry { started, attempt, end, ref items, .. } = *entry;
+    let (wait, runtime) = (seconds(entry.wait), seconds(entry.runtime));
     let (exit, signal) = (end.code(), end.signal());
     let item = |item: &[u8]| str::from_utf8(item).map_or_else(|_| Value::from(item), Value::from);
     let (seqs, items): (Vec<_>, Vec<_>) = items.iter().map(|(seq, bytes)| (*seq, item(bytes))).unzip();
@@ -26,7 +27,7 @@ pub(super) fn line(entry: &Entry, instants: &Instants, lists: bool) -> String {
         _ => format!("\"items\":{},\"seqs\":{}", Value::from(items), Value::from(&seqs[..])),
     };
     format!(
-        "{START}{seq},\"start\":{start},\"wait\":{wait},\"runtime\":{runtime},\"attempt\":{attempt},\
+        "{START}{seq},\"start\":{started},\"wait\":{wait},\"runtime\":{runtime},\"attempt\":{attempt},\
          \"exit\":{exit},\"signal\":{signal},{items}}}\n"
     )
 }

@@ -8,11 +8,10 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::file::LogFile;
-use super::row::{Entry, Instants};
+use super::row::Entry;
 use super::{json, tsv};
 use crate::config::{LogFormat, Resume};
 use crate::exit::End;
-use crate::time::{Wall, seconds};
 
 /// A file that commands are noted in.
 pub struct JobLog {
@@ -80,8 +79,11 @@ impl JobLog {
     ///
     /// # Errors
     /// The file cannot be written to.
-    pub fn note(&mut self, wall: Wall, entry: &Entry) -> Result<()> {
-        let line = self.line(wall, entry);
+    pub fn note(&mut self, entry: &Entry) -> Result<()> {
+        let line = match self.format {
+            LogFormat::Tsv => tsv::line(entry),
+            LogFormat::Json => json::line(entry, self.lists),
+        };
         if entry.end == End::Exited(0) {
             self.unprinted.insert(entry.items.first().map_or(0, |(seq, _)| *seq), line);
             return Ok(());
@@ -97,20 +99,8 @@ impl JobLog {
         self.unprinted.remove(&first).map_or(Ok(()), |line| self.append(&line))
     }
 
-    fn append(&self, line: &str) -> Result<()> {
+    fn append(&mut self, line: &str) -> Result<()> {
         self.file.append(line).context("cannot write to the log")
-    }
-
-    fn line(&self, wall: Wall, entry: &Entry) -> String {
-        let instants = Instants {
-            start: wall.shows(entry.started),
-            wait: seconds(entry.wait),
-            runtime: seconds(entry.runtime),
-        };
-        match self.format {
-            LogFormat::Tsv => tsv::line(entry, &instants),
-            LogFormat::Json => json::line(entry, &instants, self.lists),
-        }
     }
 }
 
@@ -149,7 +139,7 @@ mod tests {
     fn note(log: &mut JobLog, seq: u64, item: &[u8], end: End) {
         let (started, items) = (Time::ZERO, vec![(seq, item)]);
         let entry = Entry { started, wait: 1_500_000, runtime: 0, attempt: 1, end, items };
-        log.note(Wall::default(), &entry).unwrap();
+        log.note(&entry).unwrap();
     }
 
     #[test]

@@ -13,4 +13,5 @@ mod tsv;
 
 pub(crate) use self::arrivals::{InOrder, stamped};
 pub use self::log::{Completed, JobLog};
+pub(crate) use self::recorded::Moment;
 pub use self::row::Entry;

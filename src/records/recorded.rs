@@ -7,22 +7,21 @@ use super::row::RowItems;
 use super::tsv::Columns;
 use crate::config::{Arrivals, Selector};
 use crate::printable::excerpt;
-use crate::source::{Extractor, Fault, SourceError, Stamps};
+use crate::source::{Fault, Fields, SourceError, Stamps};
 use crate::time::Time;
 
 /// Reads the instant at which each record of an input happened.
 pub(super) struct Recorded {
     stamps: Stamps,
     selector: Selector,
-    extractor: Extractor,
+    /// The stamp.
+    field: Fields,
     /// `None` before the first record, unless a selector was given.
     layout: Option<Layout>,
     /// The user said where the stamp is.
     is_told: bool,
     /// Items read so far.
     number: u64,
-    /// A record was of several items.
-    has_batches: bool,
 }
 
 /// Where the stamp and the item of a record are.
@@ -37,12 +36,14 @@ enum Layout {
 }
 
 #[derive(Debug)]
-pub(super) struct Moment<'a> {
+pub(crate) struct Moment<'a> {
     /// Its number in the input, counted from 1 and without the header of a log.
-    pub(super) number: u64,
-    pub(super) at: Time,
+    pub(crate) number: u64,
+    pub(crate) at: Time,
+    /// It told that as a date and a time, not as a number.
+    pub(crate) is_calendar: bool,
     /// Costs and keys are taken from these.
-    pub(super) items: RowItems<'a>,
+    pub(crate) items: RowItems<'a>,
 }
 
 impl Recorded {
@@ -51,21 +52,12 @@ impl Recorded {
         let selector = arrivals.selector.clone().unwrap_or(Selector::Column(std::num::NonZero::<usize>::MIN));
         Recorded {
             stamps: Stamps::new(arrivals.zone.clone(), arrivals.year.map(i64::from)),
-            extractor: Extractor::new(&selector, separator),
+            field: Fields::new(std::slice::from_ref(&selector), separator),
             selector,
             layout: arrivals.selector.as_ref().map(|_| Layout::Item),
             is_told: arrivals.selector.is_some(),
             number: 0,
-            has_batches: false,
         }
-    }
-
-    pub(super) fn has_batches(&self) -> bool {
-        self.has_batches
-    }
-
-    pub(super) fn is_calendar(&self) -> bool {
-        self.stamps.is_calendar()
     }
 
     /// A log of jobs is in the order of their ends.
@@ -108,19 +100,14 @@ impl Recorded {
                 self.read_item(record).map(|at| (at, RowItems::from_iter([record.into()])))
             }
         };
-        match read {
-            Ok((at, items)) => {
-                self.has_batches |= items.len() > 1;
-                Ok(Some(Moment { number, at, items }))
-            }
-            Err(why) => Err(SourceError::Item { record: number, why }),
-        }
+        let (at, items) = read.map_err(|why| SourceError::Item { record: number, why })?;
+        Ok(Some(Moment { number, at, is_calendar: self.stamps.is_calendar(), items }))
     }
 
     fn read_item(&mut self, record: &[u8]) -> Result<Time, String> {
         let selector = &self.selector;
-        let field =
-            self.extractor.select(record, record.len()).ok_or_else(|| format!("has no {selector}"))?;
+        let field = self.field.select(record, record.len()).next().flatten();
+        let field = field.ok_or_else(|| format!("has no {selector}"))?;
         // A stamp may go on in the fields after it.
         let text = match &field {
             Cow::Borrowed(field) => {
@@ -164,7 +151,7 @@ mod tests {
     fn read(lines: &[&str]) -> Vec<Result<(u64, u64, String), String>> {
         let mut recorded = Recorded::new(&Arrivals::default(), None);
         let moments = lines.iter().filter_map(|line| match recorded.read(line.as_bytes()) {
-            Ok(moment) => moment.map(|Moment { number, at, items }| {
+            Ok(moment) => moment.map(|Moment { number, at, items, .. }| {
                 let items: Vec<_> = items.iter().map(|item| String::from_utf8_lossy(item)).collect();
                 Ok((number, at.0, items.join("|")))
             }),

@@ -8,6 +8,8 @@ use crate::time::Time;
 pub(super) struct ReorderBuffer<T> {
     /// The most nanoseconds by which records may be out of order.
     slack: u64,
+    /// One that need not wait: all are in order so far, and have to be.
+    ready: Option<(Time, u64, T)>,
     /// By instant and number.
     waiting: BTreeMap<(Time, u64), T>,
     newest: Time,
@@ -18,23 +20,15 @@ pub(super) struct ReorderBuffer<T> {
 impl<T> ReorderBuffer<T> {
     /// For records that are out of order by at most `slack` nanoseconds.
     pub(super) fn new(slack: u64) -> Self {
-        ReorderBuffer { slack, waiting: BTreeMap::new(), newest: Time::ZERO, last: Time::ZERO }
+        ReorderBuffer { slack, ready: None, waiting: BTreeMap::new(), newest: Time::ZERO, last: Time::ZERO }
     }
 
     pub(super) fn set_slack(&mut self, slack: u64) {
         self.slack = slack;
     }
 
-    /// Lets a record at `at` pass at once, if it need not wait: all are in order so far, and have to be.
-    pub(super) fn passes(&mut self, at: Time) -> bool {
-        let passes = self.slack == 0 && at >= self.last;
-        if passes {
-            self.last = at;
-        }
-        passes
-    }
-
-    /// Takes the record with this number. Those of one instant keep the order of their numbers.
+    /// Takes the record with this number, after all that could be let out. Those of one instant keep the order of their
+    /// numbers.
     ///
     /// # Errors
     /// It comes too late: one that is later by more than the slack has been let out. That one's instant.
@@ -43,20 +37,26 @@ impl<T> ReorderBuffer<T> {
             return Err(self.last);
         }
         self.newest = self.newest.max(at);
-        self.waiting.insert((at, number), value);
+        if self.slack == 0 {
+            self.ready = Some((at, number, value));
+        } else {
+            self.waiting.insert((at, number), value);
+        }
         Ok(())
     }
 
-    /// Lets out the next one, if none before it can come any more: none can when the input `is_over`.
-    pub(super) fn pop(&mut self, is_over: bool) -> Option<(Time, u64, T)> {
-        let due = self.newest.0.checked_sub(self.slack).map(Time);
+    /// Lets out the next one, if none before it can come any more.
+    pub(super) fn pop(&mut self) -> Option<(Time, u64, T)> {
+        let next = self.ready.take().or_else(|| self.pop_waiting())?;
+        self.last = next.0;
+        Some(next)
+    }
+
+    fn pop_waiting(&mut self) -> Option<(Time, u64, T)> {
         let first = self.waiting.first_entry()?;
         let (at, number) = *first.key();
-        if !is_over && due.is_none_or(|due| at > due) {
-            return None;
-        }
-        self.last = at;
-        Some((at, number, first.remove()))
+        let is_due = self.newest.0.checked_sub(self.slack).is_some_and(|due| at.0 <= due);
+        is_due.then(|| (at, number, first.remove()))
     }
 }
 
@@ -68,9 +68,10 @@ mod tests {
         let (mut order, mut out) = (ReorderBuffer::new(slack), Vec::new());
         for (&at, number) in instants.iter().zip(1..) {
             order.push(Time(at), number, ()).map_err(|last| last.0)?;
-            out.extend(std::iter::from_fn(|| order.pop(false)).map(|(_, number, ())| number));
+            out.extend(std::iter::from_fn(|| order.pop()).map(|(_, number, ())| number));
         }
-        out.extend(std::iter::from_fn(|| order.pop(true)).map(|(_, number, ())| number));
+        order.set_slack(0);
+        out.extend(std::iter::from_fn(|| order.pop()).map(|(_, number, ())| number));
         Ok(out)
     }
 

@@ -8,7 +8,7 @@ use crate::exit::End;
 use crate::time::Time;
 
 /// Items that were released together: nearly always one.
-pub(super) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
+pub(crate) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
 /// A row that was read.
 pub(super) struct Noted<'a> {
@@ -32,7 +32,7 @@ impl<'a> Noted<'a> {
 
 /// A row to be written.
 pub struct Entry<'a> {
-    /// The start, by the clock of the run.
+    /// The start, since 1970.
     pub started: Time,
     /// The time that its items waited, in nanoseconds.
     pub wait: u64,
@@ -44,12 +44,4 @@ pub struct Entry<'a> {
     pub end: End,
     /// Its items, and their numbers, counted from 1.
     pub items: Vec<(u64, &'a [u8])>,
-}
-
-/// The instant at which a command started, and the times that it took, as they stand in a line.
-pub(super) struct Instants {
-    /// Since 1970, with all digits: an audit goes by them.
-    pub(super) start: Time,
-    pub(super) wait: String,
-    pub(super) runtime: String,
 }

@@ -4,19 +4,20 @@ use std::borrow::Cow;
 
 use super::escape::{escape, unescape};
 use super::numbers;
-use super::row::{Entry, Instants, Noted, RowItems};
+use super::row::{Entry, Noted, RowItems};
+use crate::time::seconds;
 
 /// The first line.
 pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
 
 /// The line of an entry.
-pub(super) fn line(entry: &Entry, instants: &Instants) -> String {
-    let Entry { attempt, end, ref items, .. } = *entry;
-    let Instants { start, wait, runtime } = instants;
+pub(super) fn line(entry: &Entry) -> String {
+    let Entry { started, attempt, end, ref items, .. } = *entry;
+    let (wait, runtime) = (seconds(entry.wait), seconds(entry.runtime));
     let (exit, signal) = (end.code(), end.signal());
     let seq = numbers::text(items.iter().map(|(seq, _)| *seq));
     let items = items.iter().map(|(_, item)| escape(item)).collect::<Vec<_>>().join("\t");
-    format!("{seq}\t{start}\t{wait}\t{runtime}\t{attempt}\t{exit}\t{signal}\t{items}\n")
+    format!("{seq}\t{started}\t{wait}\t{runtime}\t{attempt}\t{exit}\t{signal}\t{items}\n")
 }
 
 /// `None` for the header, and for what is no line of a log.

@@ -1,67 +1,39 @@
 //! Counting the items of a file on the side, while the first of them are released.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
 use super::input::{Input, InputPosition};
 use crate::schedule::Total;
-use crate::source::{Delimiter, Reader};
+use crate::source::{Delimiter, FileRange, Reader};
 
 /// The most bytes that are read to count items. The items of a larger file are estimated.
 const MOST: u64 = 1 << 30;
 
 /// The number of items of the input, once they are counted.
-#[derive(Debug, Default)]
-pub(crate) struct Count {
-    total: OnceLock<Total>,
-}
+pub(crate) type Count = Arc<OnceLock<Total>>;
 
-impl Count {
-    pub(crate) fn total(&self) -> Option<Total> {
-        self.total.get().copied()
-    }
-
-    /// Counts the rest of `input`, if it is a file, on a thread of its own. What cannot be read is not counted: the run
-    /// itself will say so.
-    pub(crate) fn start(
-        self: Arc<Self>,
-        input: &Input,
-        position: &InputPosition,
-        delimiter: Delimiter,
-        max_record: usize,
-    ) {
-        let Some((range, Ok(file))) = position.range().map(|range| (range, input.copied())) else { return };
-        let _ = super::spawn("count", move || {
-            if let Some(total) = count(FileRange { file, range }, MOST, delimiter, max_record) {
-                let _ = self.total.set(total);
-            }
-        });
-    }
-}
-
-/// A part of a file, read without moving anybody's position.
-struct FileRange {
-    file: File,
-    /// Begins where the next read does.
-    range: Range<u64>,
-}
-
-impl Read for FileRange {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.range.end.saturating_sub(self.range.start);
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.file.read_at(&mut buffer[..most], self.range.start)?;
-        self.range.start += read as u64;
-        Ok(read)
-    }
+/// Counts the rest of `input`, if it is a file, on a thread of its own. What cannot be read is not counted: the run
+/// itself will say so.
+pub(crate) fn count_rest(
+    count: &Count,
+    input: &Input,
+    position: &InputPosition,
+    delimiter: Delimiter,
+    max_record: usize,
+) {
+    let Some((range, Ok(file))) = position.range().map(|range| (range, input.copied())) else { return };
+    let count = Arc::clone(count);
+    let _ = super::spawn("count", move || {
+        if let Some(total) = total(FileRange { file: &file, range }, MOST, delimiter, max_record) {
+            let _ = count.set(total);
+        }
+    });
 }
 
 /// Counts the items in the first `most` bytes, and estimates the rest.
-fn count(part: FileRange, most: u64, delimiter: Delimiter, max_record: usize) -> Option<Total> {
+fn total(part: FileRange, most: u64, delimiter: Delimiter, max_record: usize) -> Option<Total> {
     let size = part.range.end.saturating_sub(part.range.start);
     let mut items = 0;
     for block in Reader::new(part.take(most), delimiter, max_record) {
@@ -77,13 +49,14 @@ fn count(part: FileRange, most: u64, delimiter: Delimiter, max_record: usize) ->
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::ops::Range;
 
     use super::*;
 
     fn counted(text: &str, range: Range<u64>, most: u64) -> Option<(u64, bool)> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        let total = count(FileRange { file, range }, most, Delimiter::new(b"\n"), 4)?;
+        let total = total(FileRange { file: &file, range }, most, Delimiter::new(b"\n"), 4)?;
         Some((total.items, total.is_exact))
     }
 

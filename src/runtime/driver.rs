@@ -226,13 +226,14 @@ impl<'a> Driver<'a> {
             return Ok(());
         };
         let (wait, runtime) = (attempt.started.since(attempt.asked.since), now.since(attempt.started));
-        let (number, end, started) = (attempt.number(), ended.end, attempt.started);
+        let started = self.world.wall().shows(attempt.started);
+        let (number, end) = (attempt.number(), ended.end);
         let items = attempt
             .segments
             .iter()
             .flat_map(|segment| (segment.first()..).zip(delimiter.split(segment.bytes())));
         let entry = Entry { started, wait, runtime, attempt: number, end, items: items.collect() };
-        log.note(self.world.wall(), &entry)
+        log.note(&entry)
     }
 
     /// Prints what commands have printed, as far as it is their turn.
@@ -270,8 +271,7 @@ impl<'a> Driver<'a> {
         match cause {
             Cause::ReaderGone => schedule.stop(Stop::ReaderGone),
             Cause::Interrupted => self.hear_signal(schedule),
-            Cause::Failed(error) => schedule.fail(Exit::Error, error),
-            Cause::Unable(exit, error) => schedule.fail(exit, error),
+            Cause::Failed(exit, error) => schedule.fail(exit, error),
         }
     }
 

@@ -1,16 +1,15 @@
 //! The input that items are read from.
 
 use std::fs::File;
-use std::io::{self, Read, Stdin, Write};
+use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::{Whence, lseek};
 
@@ -19,16 +18,11 @@ use crate::inherited::inherited;
 use crate::pipe;
 
 pub(crate) struct Input {
-    from: Origin,
+    /// The file; of standard input a descriptor of our own, without the buffer that std has for it.
+    file: File,
+    is_stdin: bool,
     /// So much has come at once that a larger pipe was asked for.
     is_fast: bool,
-}
-
-enum Origin {
-    /// Standard input, read without the buffer that std has for it.
-    Stdin(Stdin),
-    /// A file named on the command line.
-    File(File),
 }
 
 impl Input {
@@ -37,16 +31,14 @@ impl Input {
     /// # Errors
     /// The file cannot be opened, or stdin was closed when the process started.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
-        match path {
-            Some(path) => {
-                let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-                Ok(Input { from: Origin::File(file), is_fast: false })
-            }
+        let file = match path {
+            Some(path) => File::open(path).with_context(|| format!("cannot read {}", path.display()))?,
             None if inherited().stdin_closed => {
                 bail!("standard input is closed: pipe items in, or name a file with -a")
             }
-            None => Ok(Input { from: Origin::Stdin(io::stdin()), is_fast: false }),
-        }
+            None => io::stdin().as_fd().try_clone_to_owned().context("cannot read the input")?.into(),
+        };
+        Ok(Input { file, is_stdin: path.is_none(), is_fast: false })
     }
 
     /// A single blank line.
@@ -56,14 +48,14 @@ impl Input {
     pub(crate) fn blank() -> Result<Self> {
         let (reader, mut writer) = io::pipe().context("cannot make a pipe")?;
         writer.write_all(b"\n").context("cannot write to a pipe")?;
-        Ok(Input { from: Origin::File(File::from(OwnedFd::from(reader))), is_fast: false })
+        Ok(Input { file: OwnedFd::from(reader).into(), is_stdin: false, is_fast: false })
     }
 
     /// Reports whether what is written to standard output is read again from here, for ever. As cat has it: it is the
     /// same file, and writing goes on behind what is still to be read.
     pub(crate) fn is_fed_by_stdout(&self) -> bool {
         let stdout = io::stdout();
-        let (Ok(ours), Some((at, size))) = (fstat(self), place(self)) else { return false };
+        let (Ok(ours), Some((at, size))) = (fstat(&self.file), place(&self.file)) else { return false };
         let (Ok(out), Some((written, _))) = (fstat(&stdout), place(&stdout)) else { return false };
         let flags = fcntl(&stdout, FcntlArg::F_GETFL).unwrap_or_default();
         let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
@@ -74,29 +66,20 @@ impl Input {
     /// Waits until reading would not block, or a signal comes, or for as long as `timeout`. Returns whether it was the
     /// first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
-        readable::wait(Some(self.as_fd()), timeout)
+        readable::wait(Some(self.file.as_fd()), timeout)
     }
 
     /// The same input under another descriptor.
     pub(super) fn copied(&self) -> io::Result<File> {
-        Ok(self.as_fd().try_clone_to_owned()?.into())
-    }
-}
-
-impl AsFd for Input {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.from {
-            Origin::Stdin(stdin) => stdin.as_fd(),
-            Origin::File(file) => file.as_fd(),
-        }
+        self.file.try_clone()
     }
 }
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = read(self, buffer)?;
+        let read = read(&self.file, buffer)?;
         if read >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
-            pipe::enlarge(&*self);
+            pipe::enlarge(&self.file);
         }
         Ok(read)
     }
@@ -107,9 +90,7 @@ fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
         match nix::unistd::read(fd, buffer) {
             Ok(read) => return Ok(read),
             // Somebody else made the descriptor non-blocking.
-            Err(Errno::EAGAIN) => {
-                let _ = poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE);
-            }
+            Err(Errno::EAGAIN) => _ = readable::wait(Some(fd.as_fd()), None),
             Err(errno) => return Err(errno.into()),
         }
     }
@@ -127,7 +108,7 @@ pub(crate) struct InputPosition {
 
 impl InputPosition {
     pub(crate) fn of(input: &Input) -> Self {
-        InputPosition { is_stdin: matches!(input.from, Origin::Stdin(_)), place: place(input) }
+        InputPosition { is_stdin: input.is_stdin, place: place(&input.file) }
     }
 
     /// The part of its file that the input is; `None` if it is no file.

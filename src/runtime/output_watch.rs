@@ -1,36 +1,26 @@
 //! Notices that a command has printed something.
 
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 
+use super::readable;
 use super::waker::Waker;
 use super::world::Event;
 use crate::sink::Watch;
 
 /// Waits for output on a thread, and tells of it without reading it.
-pub(crate) struct OutputWatch {
-    streams: Arc<Mutex<Vec<Arc<PipeReader>>>>,
-    wake: PipeWriter,
-}
-
-impl OutputWatch {
-    pub(super) fn start(waker: Waker) -> io::Result<Self> {
-        let (woken, wake) = io::pipe()?;
-        let streams = Arc::default();
-        let shared = Arc::clone(&streams);
-        super::spawn("output_watch", move || run(&shared, woken, &waker))?;
-        Ok(OutputWatch { streams, wake })
-    }
-}
-
-impl Watch for OutputWatch {
-    fn watch(&mut self, streams: Vec<Arc<PipeReader>>) {
-        *self.streams.lock().unwrap_or_else(PoisonError::into_inner) = streams;
-        let _ = self.wake.write(b"!");
-    }
+pub(super) fn start(waker: Waker) -> io::Result<Watch> {
+    let (woken, mut wake) = io::pipe()?;
+    let streams = Arc::<Mutex<Vec<Arc<PipeReader>>>>::default();
+    let shared = Arc::clone(&streams);
+    super::spawn("output_watch", move || run(&shared, woken, &waker))?;
+    Ok(Box::new(move |watched| {
+        *streams.lock().unwrap_or_else(PoisonError::into_inner) = watched;
+        let _ = wake.write(b"!");
+    }))
 }
 
 fn run(shared: &Mutex<Vec<Arc<PipeReader>>>, mut woken: PipeReader, waker: &Waker) {
@@ -38,7 +28,7 @@ fn run(shared: &Mutex<Vec<Arc<PipeReader>>>, mut woken: PipeReader, waker: &Wake
     loop {
         let fds = [woken.as_fd()].into_iter().chain(streams.iter().map(AsFd::as_fd));
         let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        if poll(&mut fds, PollTimeout::NONE).is_err() {
+        if !readable::wait_for(&mut fds, None) {
             continue;
         }
         if fds[0].any() == Some(false) {

@@ -14,7 +14,12 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// it was the first.
 pub(super) fn wait(input: Option<BorrowedFd>, timeout: Option<Duration>) -> bool {
     let mut input = input.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-    match poll(input.as_mut_slice(), timeout) {
+    wait_for(input.as_mut_slice(), timeout)
+}
+
+/// As [`wait`], for whatever is asked of these.
+pub(super) fn wait_for(fds: &mut [PollFd], timeout: Option<Duration>) -> bool {
+    match poll(fds, timeout) {
         Ok(ready) => ready > 0,
         Err(Errno::EINTR) => false,
         Err(_) => {

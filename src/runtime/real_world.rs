@@ -10,15 +10,14 @@ use super::booking::BookingThread;
 use super::clock::Clock;
 use super::input::Input;
 use super::limits::LimitsFiles;
-use super::output_watch::OutputWatch;
 use super::reaper::Reaper;
 use super::waker::{Events, Waker};
-use super::{limits, precise, readable, signals, stdout_reader, waker};
-
 use super::world::{Event, Wait, Wake, World};
+use super::{limits, output_watch, precise, readable, signals, stdout_reader, waker};
 use crate::config::Rate;
 use crate::interrupt::Interrupt;
 use crate::schedule::Stop;
+use crate::sink::Watch;
 use crate::source::{Reader, SourceError};
 use crate::store::{Order, Slot, Store};
 use crate::time::{SECOND, Time, Wall, shown};
@@ -109,8 +108,8 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn watch_output(&self) -> anyhow::Result<OutputWatch> {
-        Ok(OutputWatch::start(self.waker.clone())?)
+    pub(crate) fn watch_output(&self) -> anyhow::Result<Watch> {
+        Ok(output_watch::start(self.waker.clone())?)
     }
 
     /// Tells of changes to `files` of limits, which are `rates` now.

@@ -1,28 +1,28 @@
 //! The run of `--audit`: every record is judged by the instant at which it says that it was released.
 
-use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
 
 use anyhow::Result;
 
-use super::input::Input;
-use super::listener::Listener;
+use super::real_world::RealWorld;
+use super::world::{Event, Wait, Wake, World};
 use crate::audit::{Audit, Violation};
 use crate::charge::{Charge, Draft};
 use crate::config::{self, Arrivals, Rate};
 use crate::exit::Exit;
-use crate::records::InOrder;
-use crate::source::{Block, Charger, Delimiter, Reader, SourceError, Together};
+use crate::records::{InOrder, Moment};
+use crate::schedule::Stop;
+use crate::source::{Block, Charger, Delimiter, SourceError, Together};
 use crate::time::Time;
 use crate::ui::audit::{AuditReport, Form};
 
 /// Records on their way from an input to an audit.
 pub(crate) struct Review {
+    /// With their charges, unless each item has the same.
     in_order: InOrder<Option<Box<[Draft]>>>,
     charger: Charger,
     /// The charge of every item, if it is the same.
-    uniform: Option<Charge>,
+    uniform: Option<Draft>,
     delimiter: Delimiter,
     audit: Audit,
     form: Form,
@@ -33,9 +33,10 @@ impl Review {
     pub(crate) fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::InputOptions) -> Self {
         let separator = input.separator.as_deref();
         let charger = Charger::new(rates, separator).without_bounds();
+        let draft = |Charge { costs, keys }: &Charge| Draft { costs: costs.to_vec(), keys: keys.to_vec() };
         Review {
             in_order: InOrder::new(arrivals, separator),
-            uniform: charger.uniform().cloned(),
+            uniform: charger.uniform().map(draft),
             charger,
             delimiter: Delimiter::new(&input.delimiter),
             audit: Audit::new(rates),
@@ -61,102 +62,113 @@ impl Review {
     /// written.
     pub(crate) fn run<W: Write>(
         &mut self,
-        mut reader: Reader<Input>,
-        listener: &mut Listener,
+        world: &mut RealWorld,
         report: &mut AuditReport<W>,
     ) -> Result<Exit> {
-        let result = self.judge_all(&mut reader, listener, report);
+        let (stop, result) = match self.judge_all(world, report) {
+            Ok(stop) => (stop, self.finish(report)),
+            Err(error) => (None, Err(error)),
+        };
         // A stop that has come since the last look counts before the result.
-        match listener.stopped()? {
-            Some(exit) => Ok(exit),
+        match stop.or_else(|| last_stop(world)) {
+            Some(Stop::Signal(signal)) => Ok(Exit::Signal(signal)),
+            Some(Stop::ReaderGone) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
             None => result.map(|()| if self.audit.too_early() > 0 { Exit::Refused } else { Exit::Done }),
         }
     }
 
+    /// Judges what is read, until there is no more or it is to stop.
     fn judge_all<W: Write>(
         &mut self,
-        reader: &mut Reader<Input>,
-        listener: &mut Listener,
+        world: &mut RealWorld,
         report: &mut AuditReport<W>,
-    ) -> Result<()> {
+    ) -> Result<Option<Stop>> {
         let is_watched = io::stdout().is_terminal();
-        while !reader.is_over() && listener.stopped()?.is_none() {
-            if reader.is_waiting() && !listener.wait(reader.input(), Some(Duration::ZERO)) {
-                report.flush()?;
-                listener.wait(reader.input(), None);
-            } else if let Some(block) = reader.read_once()? {
-                self.judge_block(&block, report)?;
-                if is_watched {
+        let mut until = Some(Time::ZERO);
+        loop {
+            match world.wait(Wait { until, accepting: true, running: false, by_wall: false }) {
+                Wake::Input(block) => {
+                    self.judge_block(&block, report)?;
+                    if is_watched {
+                        report.flush()?;
+                    }
+                    until = Some(Time::ZERO);
+                }
+                Wake::End(None) => return Ok(None),
+                Wake::End(Some(error)) => return Err(error.into()),
+                Wake::Event(Event::Stop(stop)) => return Ok(Some(stop)),
+                Wake::Event(_) => {}
+                Wake::Due | Wake::Soon | Wake::Stalled => {
                     report.flush()?;
+                    until = None;
                 }
             }
         }
-        self.finish(report)
     }
 
     fn judge_block<W: Write>(&mut self, block: &Block, report: &mut AuditReport<W>) -> Result<()> {
-        let Review { in_order, charger, uniform, delimiter, audit, form } = self;
+        let delimiter = self.delimiter.clone();
         for record in delimiter.split(block.bytes()) {
-            let charge = |number, items: &[Cow<[u8]>]| match (&uniform, items) {
-                (Some(_), [_]) => Ok(None),
-                _ => charge(charger, number, items, delimiter.len()).map(Some),
+            let Some(moment) = self.in_order.read(record)? else { continue };
+            let charges = match (&self.uniform, &moment.items[..]) {
+                (Some(_), [_]) => None,
+                _ => Some(charge(&mut self.charger, &moment, delimiter.len())?),
             };
-            in_order.push(record, charge, &mut |at, number, charges| {
-                judge(audit, report, *form, (number, at), charges.as_deref(), uniform.as_ref())
-            })?;
-            *form = Form { is_calendar: in_order.is_calendar(), has_batches: in_order.has_batches() };
+            self.in_order.put(moment.at, moment.number, charges)?;
+            self.judge(report)?;
+            self.form.is_calendar = moment.is_calendar;
+            self.form.has_batches |= moment.items.len() > 1;
         }
         Ok(())
     }
 
     fn finish<W: Write>(&mut self, report: &mut AuditReport<W>) -> Result<()> {
-        let Review { in_order, uniform, audit, form, .. } = self;
-        in_order.finish(&mut |at, number, charges: Option<Box<[Draft]>>| {
-            judge(audit, report, *form, (number, at), charges.as_deref(), uniform.as_ref())
-        })?;
-        Ok(report.summary(audit, *form)?)
+        self.in_order.end();
+        self.judge(report)?;
+        Ok(report.summary(&self.audit, self.form)?)
+    }
+
+    /// Judges the records whose turn it is.
+    fn judge<W: Write>(&mut self, report: &mut AuditReport<W>) -> Result<()> {
+        while let Some((at, number, charges)) = self.in_order.next() {
+            let charges = charges.as_deref().unwrap_or(self.uniform.as_slice());
+            let mut told = Ok(());
+            let tell = |violation: &Violation| {
+                if told.is_ok() {
+                    told = report.violation(violation, self.form);
+                }
+            };
+            self.audit.judge_together(number, at, charges, tell);
+            told?;
+        }
+        Ok(())
     }
 }
 
-fn charge(charger: &mut Charger, number: u64, items: &[Cow<[u8]>], delimiter: usize) -> Result<Box<[Draft]>> {
-    if let [item] = items {
-        return Ok(Box::new([charge_item(charger, number, item, delimiter)?]));
+/// The stop that has come since the last look at events. One that has interrupted a write is about to be told.
+fn last_stop(world: &mut RealWorld) -> Option<Stop> {
+    loop {
+        match world.happened() {
+            Some(Event::Stop(stop)) => return Some(stop),
+            None if !world.is_interrupted() => return None,
+            _ => {}
+        }
+    }
+}
+
+fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Box<[Draft]>, SourceError> {
+    let charge_item = |charger: &mut Charger, item: &[u8]| {
+        let mut draft = Draft::default();
+        let charged = charger.charge_into(item, item.len() + delimiter, &mut draft);
+        charged.map(|()| draft).map_err(|why| SourceError::Item { record: moment.number, why })
+    };
+    if let [item] = &moment.items[..] {
+        return Ok(Box::new([charge_item(charger, item)?]));
     }
     let mut release = Together::default();
-    for item in items {
-        let draft = charge_item(charger, number, item, delimiter)?;
+    for item in &moment.items {
+        let draft = charge_item(charger, item)?;
         release.add(charger, draft);
     }
     Ok(release.charges().into())
-}
-
-fn charge_item(charger: &mut Charger, number: u64, item: &[u8], delimiter: usize) -> Result<Draft> {
-    let mut draft = Draft::default();
-    charger
-        .charge_into(item, item.len() + delimiter, &mut draft)
-        .map_err(|error| SourceError::Item { record: number, why: error.to_string() })?;
-    Ok(draft)
-}
-
-/// Without charges of its own, a release is charged as all are.
-fn judge<W: Write>(
-    audit: &mut Audit,
-    report: &mut AuditReport<W>,
-    form: Form,
-    (number, at): (u64, Time),
-    charges: Option<&[Draft]>,
-    uniform: Option<&Charge>,
-) -> Result<()> {
-    let mut told = Ok(());
-    let tell = |violation: &Violation| {
-        if told.is_ok() {
-            told = report.violation(violation, form);
-        }
-    };
-    match (charges, uniform) {
-        (Some(charges), _) => audit.judge_together(number, at, charges, tell),
-        (None, Some(Charge { costs, keys })) => audit.judge(number, at, costs, keys, tell),
-        (None, None) => unreachable!("what is not charged alike has a charge of its own"),
-    }
-    Ok(told?)
 }

@@ -2,19 +2,14 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::thread;
-use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::stat::{SFlag, fstat};
 
+use super::readable;
 use super::waker::Waker;
 use super::world::Event;
 use crate::schedule::Stop;
-
-/// The pause before another try after an error.
-const AGAIN: Duration = Duration::from_millis(100);
 
 /// Starts a thread that tells once the reader of stdout is gone, if stdout is a pipe or a socket.
 pub(super) fn watch(waker: &Waker) -> io::Result<()> {
@@ -34,12 +29,5 @@ fn wait_until_gone() {
     let stdout = io::stdout();
     // No event is asked for: errors and hang-ups are reported all the same.
     let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
-    loop {
-        match poll(&mut fds, PollTimeout::NONE) {
-            Ok(ready) if ready > 0 => return,
-            Ok(_) | Err(Errno::EINTR) => {}
-            // An error says nothing about the reader: the system is short of something.
-            Err(_) => thread::sleep(AGAIN),
-        }
-    }
+    while !readable::wait_for(&mut fds, None) {}
 }

@@ -13,6 +13,8 @@ pub(crate) struct DryRun {
     /// `None` if the items would be written as they are.
     expander: Option<Expander>,
     lines: Vec<u8>,
+    /// The end of each of them.
+    ends: Vec<usize>,
 }
 
 impl DryRun {
@@ -27,7 +29,7 @@ impl DryRun {
         let at_once = if expander.is_some() { 1 } else { u64::MAX };
         // Nothing takes any time here, so no release has to wait for the end of another.
         let capacity = Capacity { vacancies: u64::MAX, at_once, ..capacity };
-        DryRun { stdout, delimiter, capacity, expander, lines: Vec::new() }
+        DryRun { stdout, delimiter, capacity, expander, lines: Vec::new(), ends: Vec::new() }
     }
 }
 
@@ -37,34 +39,29 @@ impl Sink for DryRun {
     }
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
-        if let Some(expander) = &self.expander {
-            let line = quoted(&expander.expand(batch, &self.delimiter));
-            return match self.stdout.write(format!("{at}\t{line}\n").as_bytes()) {
-                Ok(()) => Sent::All,
-                Err((_, cause)) => Sent::Partly(0, cause),
-            };
-        }
-        self.lines.clear();
-        let instant = format!("{at}\t");
-        for record in batch.records(&self.delimiter) {
-            self.lines.extend_from_slice(instant.as_bytes());
-            self.lines.extend_from_slice(record);
+        let DryRun { lines, ends, .. } = self;
+        lines.clear();
+        ends.clear();
+        match &self.expander {
+            Some(expander) => {
+                let line = quoted(&expander.expand(batch, &self.delimiter));
+                lines.extend_from_slice(format!("{at}\t{line}\n").as_bytes());
+                ends.push(lines.len());
+            }
+            None => {
+                let instant = format!("{at}\t");
+                for record in batch.records(&self.delimiter) {
+                    lines.extend_from_slice(instant.as_bytes());
+                    lines.extend_from_slice(record);
+                    ends.push(lines.len());
+                }
+            }
         }
         match self.stdout.write(&self.lines) {
             Ok(()) => Sent::All,
             Err((written, cause)) => {
-                let mut end = 0;
-                let lengths = batch.records(&self.delimiter).map(|record| instant.len() + record.len());
-                let ends = lengths.map(|length| {
-                    end += length;
-                    end
-                });
-                Sent::Partly(ends.take_while(|end| *end <= written).count() as u64, cause)
+                Sent::Partly(self.ends.partition_point(|end| *end <= written) as u64, cause)
             }
         }
-    }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
     }
 }

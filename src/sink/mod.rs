@@ -4,7 +4,6 @@ mod dry_run;
 mod jobs;
 mod permit;
 mod stdout;
-mod text;
 mod writer;
 
 use std::io::PipeReader;
@@ -18,7 +17,7 @@ pub use jobs::parse_headers;
 pub(crate) use jobs::{Commands, Expander, exec};
 pub use permit::PermitSink;
 pub(crate) use stdout::Stdout;
-pub(crate) use text::Text;
+pub(crate) use writer::Writer;
 
 use crate::exit::{Exit, JobEnd};
 use crate::source::{Batch, Capacity};
@@ -27,13 +26,17 @@ use crate::time::Time;
 /// Takes releases.
 pub trait Sink {
     /// Its capacity as of now: commands take up some of it as long as they run.
-    fn capacity(&self) -> Capacity;
+    fn capacity(&self) -> Capacity {
+        Capacity::UNLIMITED
+    }
 
     /// Sends `batch`, which was admitted at the instant `at`. When it returns, the items have left.
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
-    /// The command that sending `batch` will run, as one would type it, if that is to be shown.
-    fn trace(&self, batch: &Batch) -> Option<String>;
+    /// The command that sending a batch will run, as one would type it, if that is to be shown.
+    fn trace(&self, _batch: &Batch) -> Option<String> {
+        None
+    }
 
     /// Prints the outputs that are left: nothing more will be sent, nor is anything running.
     fn finish(&mut self) -> Flushed {
@@ -74,11 +77,8 @@ pub trait RunningJobs {
     fn enforce(&mut self, now: Time);
 }
 
-/// Tells when commands have printed something.
-pub(crate) trait Watch {
-    /// Tells once as soon as one of these can be read. What was to be watched before no longer is.
-    fn watch(&mut self, streams: Vec<Arc<PipeReader>>);
-}
+/// Has it told once as soon as one of these can be read. What was to be watched before no longer is.
+pub(crate) type Watch = Box<dyn FnMut(Vec<Arc<PipeReader>>)>;
 
 /// The result of sending a batch.
 #[derive(Debug)]
@@ -105,10 +105,8 @@ pub enum Cause {
     ReaderGone,
     /// A signal asks to stop.
     Interrupted,
-    /// It cannot be written.
-    Failed(Error),
-    /// The command cannot be started at all.
-    Unable(Exit, Error),
+    /// It cannot be written, or the command not be started at all.
+    Failed(Exit, Error),
 }
 
 /// The result of printing the outputs of commands.

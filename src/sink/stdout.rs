@@ -8,7 +8,7 @@ use super::{Cause, Sent, Sink};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
 use crate::pipe;
-use crate::source::{Batch, Capacity, Delimiter};
+use crate::source::{Batch, Delimiter};
 use crate::time::Time;
 
 pub(crate) struct Stdout {
@@ -32,21 +32,14 @@ impl Stdout {
             pipe::enlarge(io::stdout());
         }
         let end_of_record = |written| {
-            let records = self.delimiter.whole(&bytes[..written]).0;
-            match self.delimiter.length(bytes, records) {
-                boundary if boundary == written => written,
-                _ => self.delimiter.length(bytes, records + 1),
-            }
+            let whole = self.delimiter.whole(&bytes[..written]).1;
+            if whole == written { whole } else { whole + self.delimiter.first(&bytes[whole..]) }
         };
-        self.writer.write_all(Target::Stdout, bytes, end_of_record)
+        self.writer.print(Target::Stdout, bytes, end_of_record)
     }
 }
 
 impl Sink for Stdout {
-    fn capacity(&self) -> Capacity {
-        Capacity::UNLIMITED
-    }
-
     fn send(&mut self, _: Time, batch: &Batch) -> Sent {
         let mut gathered = std::mem::take(&mut self.gathered);
         let bytes = match batch.segments() {
@@ -63,9 +56,5 @@ impl Sink for Stdout {
         };
         self.gathered = gathered;
         sent
-    }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
     }
 }

@@ -1,5 +1,6 @@
 //! Writes that may be interrupted, with no buffer of our own.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use anyhow::anyhow;
 use nix::errno::Errno;
 
 use super::Cause;
+use crate::exit::Exit;
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::output::{Leave, Target};
@@ -16,13 +18,13 @@ const GRACE: Duration = Duration::from_millis(50);
 
 /// Writes all it is given, unless it is interrupted.
 #[derive(Clone)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     interrupt: Arc<Interrupt>,
 }
 
 impl Writer {
     /// Writing ends early once `interrupt` is raised.
-    pub(super) fn new(interrupt: Arc<Interrupt>) -> Self {
+    pub(crate) fn new(interrupt: Arc<Interrupt>) -> Self {
         Writer { interrupt }
     }
 
@@ -31,14 +33,14 @@ impl Writer {
     ///
     /// # Errors
     /// The number of bytes that were written, and why no more.
-    pub(super) fn write_all(
+    pub(super) fn print(
         &self,
         target: Target,
         bytes: &[u8],
         boundary: impl Fn(usize) -> usize,
     ) -> Result<(), (usize, Cause)> {
         if target == Target::Stdout {
-            inherited().check_stdout().map_err(|error| (0, Cause::Failed(error)))?;
+            inherited().check_stdout().map_err(|error| (0, Cause::Failed(Exit::Error, error)))?;
         }
         let (mut written, mut end, mut give_up) = (0, bytes.len(), None);
         let result = target.write(bytes, &mut written, |written| {
@@ -61,11 +63,27 @@ impl Writer {
     }
 }
 
+/// Text for people on standard output.
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.print(Target::Stdout, bytes, |_| bytes.len()).map_err(|(_, cause)| match cause {
+            Cause::ReaderGone => io::ErrorKind::BrokenPipe.into(),
+            Cause::Failed(_, error) => io::Error::other(format!("{error:#}")),
+            Cause::Interrupted => io::Error::other("interrupted"),
+        })?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 fn failed(target: Target, errno: Errno) -> Cause {
     let hint = match errno {
         Errno::EBADF => "it is not open for writing: redirect it to a file, or to /dev/null",
         _ => errno.desc(),
     };
     let name = if target == Target::Stdout { "output" } else { "error" };
-    Cause::Failed(anyhow!("{hint}").context(format!("cannot write to standard {name}")))
+    Cause::Failed(Exit::Error, anyhow!("{hint}").context(format!("cannot write to standard {name}")))
 }

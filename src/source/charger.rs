@@ -1,9 +1,7 @@
 //! The charge of a record: its costs and its keys.
 
-use super::bad_item::BadItem;
-use super::field::{Field, Record};
+use super::fields::{Fields, Record};
 use super::host::canonical_host;
-use super::json::Paths;
 use super::part::Selected;
 use crate::charge::{Charge, Draft, Key};
 use crate::config::{Rate, Selector, keys};
@@ -11,9 +9,10 @@ use crate::printable::excerpt;
 
 /// Works out the charges of records for a set of limits.
 pub struct Charger {
-    /// All paths into records that are JSON, which are followed in one pass.
-    paths: Option<Paths>,
-    keys: Vec<Field>,
+    /// The keys, and after them the costs that are selected.
+    fields: Fields,
+    /// The number of keys.
+    keys: usize,
     limits: Vec<ChargeRule>,
     /// The charge of every record, if all have the same.
     uniform: Option<Charge>,
@@ -62,27 +61,28 @@ impl Only {
 
 enum Cost {
     Always(u64),
-    Selected(Box<Field>, Selector),
+    /// The index among the fields.
+    Selected(usize),
 }
 
 impl Charger {
     /// For these limits, and `separator` between the fields of a record.
     pub fn new(limits: &[Rate], separator: Option<&[u8]>) -> Self {
-        let mut paths = None;
         let selectors = keys(limits);
-        let keys: Vec<_> = selectors.iter().map(|key| Field::new(key, separator, &mut paths)).collect();
+        let mut fields = Fields::default();
+        selectors.iter().for_each(|key| _ = fields.add(key, separator));
         let rule = |rate: &Rate| {
             let key = rate.key.as_ref().and_then(|key| selectors.iter().position(|known| *known == key));
             ChargeRule {
                 name: rate.to_string(),
-                cost: Cost::new(rate.cost.as_ref(), separator, &mut paths),
+                cost: Cost::new(rate.cost.as_ref(), separator, &mut fields),
                 sharing: Sharing { sums: rate.cost.is_some(), key },
                 only: key.and_then(|index| Only::new(index, rate)),
                 most: rate.most(),
             }
         };
         let limits = limits.iter().map(rule).collect();
-        let mut charger = Charger { paths, keys, limits, uniform: None };
+        let mut charger = Charger { fields, keys: selectors.len(), limits, uniform: None };
         charger.uniform = charger.common_charge();
         charger
     }
@@ -101,7 +101,7 @@ impl Charger {
 
     fn common_charge(&mut self) -> Option<Charge> {
         let is_uniform =
-            self.keys.is_empty() && self.limits.iter().all(|rule| matches!(rule.cost, Cost::Always(_)));
+            self.keys == 0 && self.limits.iter().all(|rule| matches!(rule.cost, Cost::Always(_)));
         if is_uniform { self.charge(b"", 0).ok() } else { None }
     }
 
@@ -109,7 +109,7 @@ impl Charger {
     ///
     /// # Errors
     /// As [`Charger::charge_into`].
-    pub fn charge(&mut self, record: &[u8], length: usize) -> Result<Charge, BadItem> {
+    pub fn charge(&mut self, record: &[u8], length: usize) -> Result<Charge, String> {
         let mut draft = Draft::default();
         self.charge_into(record, length, &mut draft).map(|()| draft.charge())
     }
@@ -117,21 +117,15 @@ impl Charger {
     /// As [`Charger::charge`], into a draft, which is overwritten.
     ///
     /// # Errors
-    /// The record has no cost, or one that is never admitted. Then the draft is of no use.
-    pub fn charge_into(&mut self, record: &[u8], length: usize, draft: &mut Draft) -> Result<(), BadItem> {
-        if let Some(charge) = &self.uniform {
-            draft.costs.clear();
-            draft.costs.extend_from_slice(&charge.costs);
-            draft.keys.clear();
-            return Ok(());
-        }
-        let record = self.record(record, length);
+    /// The record has no cost, or one that is never admitted: why, with an excerpt of it. Then the draft is of no use.
+    pub fn charge_into(&mut self, record: &[u8], length: usize, draft: &mut Draft) -> Result<(), String> {
+        let record = self.fields.look(record, length);
         self.write_keys(&record, &mut draft.keys);
         draft.costs.clear();
         for rule in &mut self.limits {
             rule.remember(&draft.keys);
             let cost = rule.cost(&draft.keys, &record);
-            draft.costs.push(cost.map_err(|why| BadItem::new(why, record.bytes))?);
+            draft.costs.push(cost.map_err(|why| record.bad(&why))?);
         }
         Ok(())
     }
@@ -148,11 +142,12 @@ impl Charger {
 
     /// Takes over from `before` which of the same limits were matched.
     pub(crate) fn keep_matched(&mut self, before: &Charger) {
-        let unmatched: Vec<_> = before.unmatched().collect();
         for rule in &mut self.limits {
-            let was_there = before.limits.iter().any(|old| old.name == rule.name);
+            let was_matched = |old: &ChargeRule| {
+                old.name == rule.name && old.only.as_ref().is_some_and(|only| only.matched)
+            };
             if let Some(only) = &mut rule.only {
-                only.matched |= was_there && !unmatched.contains(&rule.name.as_str());
+                only.matched |= before.limits.iter().any(was_matched);
             }
         }
     }
@@ -160,49 +155,40 @@ impl Charger {
     /// As [`Charger::charge`], for a record that was admitted by other limits: a cost that is wrong now counts as 0.
     pub(crate) fn charge_leniently(&self, record: &[u8], length: usize) -> Charge {
         let mut draft = Draft::default();
-        let record = self.record(record, length);
+        let record = self.fields.look(record, length);
         self.write_keys(&record, &mut draft.keys);
         let costs = self.limits.iter().map(|rule| rule.cost(&draft.keys, &record).unwrap_or(0));
         draft.costs.extend(costs);
         draft.charge()
     }
 
-    fn record<'a>(&self, bytes: &'a [u8], length: usize) -> Record<'a> {
-        Record::new(self.paths.as_ref(), bytes, length)
-    }
-
-    fn write_keys(&self, record: &Record<'_>, keys: &mut Vec<Key>) {
-        keys.resize_with(self.keys.len(), Key::new);
-        for (field, key) in self.keys.iter().zip(keys) {
-            record.with(field, |part| part.write_to(key));
-        }
+    fn write_keys(&self, record: &Record, keys: &mut Vec<Key>) {
+        keys.resize_with(self.keys, Key::new);
+        keys.iter_mut().enumerate().for_each(|(index, key)| record.part(index).write_to(key));
     }
 }
 
 impl Cost {
-    fn new(cost: Option<&Selector>, separator: Option<&[u8]>, paths: &mut Option<Paths>) -> Self {
+    fn new(cost: Option<&Selector>, separator: Option<&[u8]>, fields: &mut Fields) -> Self {
         match cost {
             None => Cost::Always(1),
             Some(Selector::Constant(cost)) => Cost::Always(*cost),
-            Some(selector) => {
-                Cost::Selected(Box::new(Field::new(selector, separator, paths)), selector.clone())
-            }
+            Some(selector) => Cost::Selected(fields.add(selector, separator)),
         }
     }
 
-    fn of(&self, record: &Record<'_>) -> Result<u64, String> {
-        match self {
-            Cost::Always(cost) => Ok(*cost),
-            Cost::Selected(field, _) if record.lacks_json(field) => Err("not JSON".to_owned()),
-            Cost::Selected(field, selector) => record.with(field, |part| match part.whole_number() {
-                Some(cost) => Ok(cost),
-                None => Err(why_no_cost(selector, part)),
-            }),
+    fn of(&self, record: &Record) -> Result<u64, String> {
+        match *self {
+            Cost::Always(cost) => Ok(cost),
+            Cost::Selected(index) => {
+                let part = record.known_part(index)?;
+                part.whole_number().ok_or_else(|| why_no_cost(record.selector(index), &part))
+            }
         }
     }
 }
 
-fn why_no_cost(selector: &Selector, part: &Selected<'_>) -> String {
+fn why_no_cost(selector: &Selector, part: &Selected) -> String {
     match part {
         Selected::Text(text) => format!("its cost, {selector}, is {}, not a whole number", excerpt(text)),
         Selected::Missing | Selected::Number(_) => format!("has no {selector} to take its cost from"),
@@ -216,7 +202,7 @@ impl ChargeRule {
         }
     }
 
-    fn cost(&self, keys: &[Key], record: &Record<'_>) -> Result<u64, String> {
+    fn cost(&self, keys: &[Key], record: &Record) -> Result<u64, String> {
         if self.only.as_ref().is_some_and(|only| !only.matches(keys)) {
             return Ok(0);
         }
@@ -239,7 +225,7 @@ mod tests {
         Charger::new(&rates.iter().map(resolve).collect::<Vec<_>>(), None)
     }
 
-    fn charge(rates: &[&str], record: &[u8]) -> Result<(Vec<u64>, Vec<Vec<u8>>), BadItem> {
+    fn charge(rates: &[&str], record: &[u8]) -> Result<(Vec<u64>, Vec<Vec<u8>>), String> {
         let charge = charger(rates).charge(record, record.len() + 1)?;
         Ok((charge.costs.to_vec(), charge.keys.iter().map(|key| key.to_vec()).collect()))
     }
@@ -275,7 +261,7 @@ mod tests {
             ("9/s,cost=.n", b"{\"m\": 1}", "has no .n to take its cost from: '{\"m\": 1}'"),
             ("9/s,cost=.n", b"{\"n\": 1.5}", "'1.5', not a whole number"),
         ] {
-            let error = charge(&[rate], record).unwrap_err().to_string();
+            let error = charge(&[rate], record).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
         assert_eq!(charge(&["9/s,cost=col:1,algo=bucket"], b"10"), Ok((vec![10], vec![])));

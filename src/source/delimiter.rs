@@ -32,27 +32,13 @@ impl Delimiter {
         self.bytes().len()
     }
 
-    /// Calls `each` with the end of each record in `bytes`, its delimiter included, until it returns false.
-    fn ends(&self, bytes: &[u8], mut each: impl FnMut(usize) -> bool) {
-        let len = self.len();
-        match self.bytes() {
-            &[byte] => _ = memchr::memchr_iter(byte, bytes).take_while(|at| each(at + 1)).last(),
-            _ => _ = self.finder.find_iter(bytes).take_while(|at| each(at + len)).last(),
-        }
-    }
-
     /// The number of whole records that `bytes` begins with, and their length together.
     pub(crate) fn whole(&self, bytes: &[u8]) -> (u64, usize) {
         if let &[byte] = self.bytes() {
             let end = memchr::memrchr(byte, bytes).map_or(0, |at| at + 1);
             return (memchr::memchr_iter(byte, &bytes[..end]).count() as u64, end);
         }
-        let (mut records, mut length) = (0, 0);
-        self.ends(bytes, |end| {
-            (records, length) = (records + 1, end);
-            true
-        });
-        (records, length)
+        self.finder.find_iter(bytes).fold((0, 0), |(records, _), at| (records + 1, at + self.len()))
     }
 
     /// The length of the first record, delimiter included; all of `bytes` if it has none.
@@ -66,16 +52,7 @@ impl Delimiter {
 
     /// The length of the first `records` records, delimiters included; all of `bytes` if it has fewer.
     pub(crate) fn length(&self, bytes: &[u8], records: u64) -> usize {
-        let (mut left, mut length) = (records, 0);
-        if left == 0 {
-            return 0;
-        }
-        self.ends(bytes, |end| {
-            left -= 1;
-            length = end;
-            left > 0
-        });
-        if left == 0 { length } else { bytes.len() }
+        (0..records).zip(self.split_inclusive(bytes)).map(|(_, record)| record.len()).sum()
     }
 
     pub(crate) fn split_inclusive<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {

@@ -1,59 +1,107 @@
-//! The parts of an item that its command is given.
+//! Parts of records that are selected together: all that is in JSON is found in one pass.
 
 use std::borrow::Cow;
 
-use super::bad_item::BadItem;
-use super::field::{Field, Record};
-use super::json::Paths;
+use super::json::{PathValues, Paths};
+use super::part::Selected;
+use super::select::Extractor;
 use crate::config::Selector;
+use crate::printable::excerpt;
 
+/// Selectors, ready to be used.
 #[derive(Default)]
-pub(crate) struct Fields {
-    paths: Option<Paths>,
-    fields: Vec<(Field, Selector)>,
+pub struct Fields {
+    /// All paths into records that are JSON.
+    paths: Paths,
+    fields: Vec<(Selector, Extractor)>,
+}
+
+/// A record, and what the paths lead to in it.
+pub(super) struct Record<'f, 'a> {
+    fields: &'f Fields,
+    pub(super) bytes: &'a [u8],
+    /// With the delimiter.
+    length: usize,
+    /// `None` if it is not JSON.
+    values: Option<PathValues<'a>>,
 }
 
 impl Fields {
     /// `separator` stands between columns; without it, runs of blanks do.
-    pub(crate) fn new(selectors: &[Selector], separator: Option<&[u8]>) -> Self {
-        let mut paths = None;
-        let field = |selector: &Selector| (Field::new(selector, separator, &mut paths), selector.clone());
-        let fields = selectors.iter().map(field).collect();
-        Fields { paths, fields }
+    ///
+    /// # Panics
+    /// If a selector holds a regular expression that was not checked when it was parsed.
+    pub fn new(selectors: &[Selector], separator: Option<&[u8]>) -> Self {
+        let mut fields = Fields::default();
+        selectors.iter().for_each(|selector| _ = fields.add(selector, separator));
+        fields
+    }
+
+    /// Adds a selector, and returns its index.
+    pub(super) fn add(&mut self, selector: &Selector, separator: Option<&[u8]>) -> usize {
+        let extractor = Extractor::new(selector, separator, &mut self.paths);
+        self.fields.push((selector.clone(), extractor));
+        self.fields.len() - 1
+    }
+
+    /// Looks at a record, which is without its delimiter; with the delimiter it is `length` bytes long.
+    pub(super) fn look<'f, 'a>(&'f self, bytes: &'a [u8], length: usize) -> Record<'f, 'a> {
+        let values = if self.paths.is_empty() { None } else { self.paths.values(bytes).ok() };
+        Record { fields: self, bytes, length, values }
     }
 
     /// The selected parts of a record, in the order of the selectors; `None` for what it does not have. `length` is
     /// that of the record with its delimiter, which `record` is without.
-    pub(crate) fn select<'a>(&self, record: &'a [u8], length: usize) -> Vec<Option<Cow<'a, [u8]>>> {
-        if self.fields.is_empty() {
-            return Vec::new();
-        }
-        let record = Record::new(self.paths.as_ref(), record, length);
-        self.fields.iter().map(|(field, _)| record.with(field, |part| part.clone().into_text())).collect()
+    pub fn select<'a>(&self, record: &'a [u8], length: usize) -> impl Iterator<Item = Option<Cow<'a, [u8]>>> {
+        let record = self.look(record, length);
+        (0..self.fields.len()).map(move |index| record.part(index).into_text())
     }
 
     /// Checks that a record has all parts, and that they can be arguments.
     ///
     /// # Errors
-    /// It has not.
-    pub(super) fn check(&self, record: &[u8], length: usize) -> Result<(), BadItem> {
-        if self.fields.is_empty() {
-            return Ok(());
+    /// It has not: why, with an excerpt of it.
+    pub(super) fn check(&self, record: &[u8], length: usize) -> Result<(), String> {
+        let record = self.look(record, length);
+        (0..self.fields.len()).try_for_each(|index| record.check(index).map_err(|why| record.bad(&why)))
+    }
+}
+
+impl<'a> Record<'_, 'a> {
+    pub(super) fn selector(&self, index: usize) -> &Selector {
+        &self.fields.fields[index].0
+    }
+
+    /// The part that the selector with this index selects.
+    pub(super) fn part(&self, index: usize) -> Selected<'a> {
+        self.fields.fields[index].1.part(self.bytes, self.length, self.values.as_ref())
+    }
+
+    /// As [`Record::part`].
+    ///
+    /// # Errors
+    /// It would be in JSON, which the record is not.
+    pub(super) fn known_part(&self, index: usize) -> Result<Selected<'a>, String> {
+        match self.fields.fields[index].1 {
+            Extractor::Path(_) if self.values.is_none() => Err("not JSON".to_owned()),
+            _ => Ok(self.part(index)),
         }
-        let record = Record::new(self.paths.as_ref(), record, length);
-        for (field, selector) in &self.fields {
-            let text = record.with(field, |part| part.clone().into_text());
-            let why = match text {
-                _ if record.lacks_json(field) => "not JSON".to_owned(),
-                None => format!("has no {selector} for COMMAND"),
-                Some(text) if text.contains(&0) => {
-                    format!("its {selector} holds a NUL byte, which no argument can")
-                }
-                Some(_) => continue,
-            };
-            return Err(BadItem::new(why, record.bytes));
+    }
+
+    fn check(&self, index: usize) -> Result<(), String> {
+        let selector = self.selector(index);
+        match self.known_part(index)?.into_text() {
+            None => Err(format!("has no {selector} for COMMAND")),
+            Some(text) if text.contains(&0) => {
+                Err(format!("its {selector} holds a NUL byte, which no argument can"))
+            }
+            Some(_) => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Why it cannot be used, with an excerpt of it.
+    pub(super) fn bad(&self, why: &str) -> String {
+        format!("{why}: {}", excerpt(self.bytes))
     }
 }
 
@@ -69,9 +117,10 @@ mod tests {
     #[test]
     fn parts_come_in_the_order_of_their_selectors() {
         let record = br#"{"a": {"b": "x y"}, "n": 7}"#;
-        let parts = fields(&[".n", "bytes", ".a.b", ".c", "re:x."]).select(record, record.len() + 1);
-        let parts = parts.iter().map(|part| part.as_ref().map(|part| String::from_utf8_lossy(part)));
-        assert_eq!(parts.map(Option::unwrap_or_default).collect::<Vec<_>>(), ["7", "28", "x y", "", "x "]);
+        let fields = fields(&[".n", "bytes", ".a.b", ".c", "re:x."]);
+        let parts = fields.select(record, record.len() + 1);
+        let parts = parts.map(|part| String::from_utf8(part.unwrap_or_default().into_owned()).unwrap());
+        assert_eq!(parts.collect::<Vec<_>>(), ["7", "28", "x y", "", "x "]);
     }
 
     #[test]
@@ -83,7 +132,7 @@ mod tests {
             (".a", r#"{"a": null}"#, "has no .a"),
             (".a", r#"{"a": "x\u0000"}"#, "its .a holds a NUL byte"),
         ] {
-            let error = fields(&[selector]).check(record.as_bytes(), record.len()).unwrap_err().to_string();
+            let error = fields(&[selector]).check(record.as_bytes(), record.len()).unwrap_err();
             assert!(error.starts_with(why), "{error}");
         }
         assert_eq!(fields(&[]).check(b"", 0), Ok(()));

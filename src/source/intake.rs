@@ -182,12 +182,12 @@ impl Intake {
             self.front = Some(length);
             if self.filter.passes_over(record, segment.attempt()) {
                 self.pass();
-            } else if let Err(bad) = self
+            } else if let Err(why) = self
                 .charger
                 .charge_into(record, charged, &mut self.draft)
                 .and_then(|()| self.needed.check(record, charged))
             {
-                return Some(Err(SourceError::Item { record: segment.first(), why: bad.to_string() }));
+                return Some(Err(SourceError::Item { record: segment.first(), why }));
             }
         }
         Some(Ok(()))

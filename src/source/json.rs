@@ -35,6 +35,10 @@ struct Child {
 }
 
 impl Paths {
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Adds a path of names and, in arrays, indices. Returns its number.
     pub(super) fn add(&mut self, path: &[String]) -> usize {
         let end = path.iter().fold(&mut self.root, |node, name| node.child(name));

@@ -1,12 +1,11 @@
 //! From bytes to blocks of records, and to items with their costs and keys.
 
-mod bad_item;
 mod block;
 mod capacity;
 mod charger;
 mod delimiter;
-mod field;
 mod fields;
+mod file_range;
 mod host;
 mod intake;
 mod items;
@@ -20,18 +19,17 @@ mod together;
 use std::fmt;
 use std::io;
 
-pub use bad_item::BadItem;
 pub use block::Block;
 pub use capacity::{ArgumentError, Capacity, CommandLine};
 pub use charger::Charger;
 pub use delimiter::Delimiter;
-pub(crate) use fields::Fields;
+pub use fields::Fields;
+pub(crate) use file_range::FileRange;
 pub use intake::Done;
 pub(crate) use intake::{Intake, is_blank};
 pub use items::{Batch, Segment};
 pub(crate) use items::{Items, Segments};
 pub use reader::Reader;
-pub use select::Extractor;
 pub(crate) use stamp::{Fault, Stamps};
 pub(crate) use together::Together;
 

@@ -1,6 +1,5 @@
 //! Taking the selected part out of a record.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 
 use memchr::memchr3;
@@ -8,21 +7,20 @@ use memchr::memmem::Finder;
 use regex::bytes::{CaptureLocations, Regex};
 
 use super::host::host;
-use super::json::Paths;
+use super::json::{PathValues, Paths};
 use super::part::Selected;
 use crate::config::{Selector, compile};
 
-/// A selector, ready to be used.
-pub struct Extractor(SelectorKind);
-
-enum SelectorKind {
+/// The way to the selected part of a record.
+pub(super) enum Extractor {
     Column {
         index: usize,
         separator: Option<Box<Finder<'static>>>,
     },
     Bytes,
     Host,
-    Path(Paths),
+    /// The number of the path in [`Paths`].
+    Path(usize),
     Match(Box<Regex>),
     /// The first group of a match. Where the groups are is written into the same place each time.
     Group(Box<(Regex, RefCell<CaptureLocations>)>),
@@ -30,62 +28,54 @@ enum SelectorKind {
 }
 
 impl Extractor {
-    /// `separator` stands between fields; without it, runs of blanks do.
-    ///
-    /// # Panics
-    /// If the selector holds a regular expression that was not checked when it was parsed.
-    pub fn new(selector: &Selector, separator: Option<&[u8]>) -> Self {
-        Extractor(match selector {
+    /// `separator` stands between fields; without it, runs of blanks do. A path is added to `paths`.
+    pub(super) fn new(selector: &Selector, separator: Option<&[u8]>, paths: &mut Paths) -> Self {
+        match selector {
             Selector::Column(column) => {
                 let separator = separator.map(|separator| Box::new(Finder::new(separator).into_owned()));
-                SelectorKind::Column { index: column.get() - 1, separator }
+                Extractor::Column { index: column.get() - 1, separator }
             }
-            Selector::Bytes => SelectorKind::Bytes,
-            Selector::Host => SelectorKind::Host,
-            Selector::Path(path) => {
-                let mut paths = Paths::default();
-                paths.add(path);
-                SelectorKind::Path(paths)
-            }
-            Selector::Regex(regex) => pattern(compile(regex).expect("checked when it was parsed")),
-            Selector::Constant(number) => SelectorKind::Constant(*number),
-        })
+            Selector::Bytes => Extractor::Bytes,
+            Selector::Host => Extractor::Host,
+            Selector::Path(path) => Extractor::Path(paths.add(path)),
+            Selector::Regex(regex) => Extractor::pattern(compile(regex).expect("checked when it was parsed")),
+            Selector::Constant(number) => Extractor::Constant(*number),
+        }
     }
 
-    /// The selected part of a record, or `None` if it has none. `length` is that of the record with its delimiter,
+    fn pattern(regex: Regex) -> Self {
+        if regex.captures_len() == 1 {
+            return Extractor::Match(Box::new(regex));
+        }
+        let groups = RefCell::new(regex.capture_locations());
+        Extractor::Group(Box::new((regex, groups)))
+    }
+
+    /// The selected part of a record, whose paths lead to `values`. `length` is that of the record with its delimiter,
     /// which `record` is without.
-    pub fn select<'a>(&self, record: &'a [u8], length: usize) -> Option<Cow<'a, [u8]>> {
-        self.part(record, length).into_text()
-    }
-
-    pub(super) fn part<'a>(&self, record: &'a [u8], length: usize) -> Selected<'a> {
-        match &self.0 {
-            SelectorKind::Column { index, separator: None } => column(record, *index).into(),
-            SelectorKind::Column { index, separator: Some(separator) } => {
+    pub(super) fn part<'a>(
+        &self,
+        record: &'a [u8],
+        length: usize,
+        values: Option<&PathValues<'a>>,
+    ) -> Selected<'a> {
+        match self {
+            Extractor::Column { index, separator: None } => column(record, *index).into(),
+            Extractor::Column { index, separator: Some(separator) } => {
                 field(record, separator, *index).into()
             }
-            SelectorKind::Bytes => Selected::Number(length as u64),
-            SelectorKind::Host => host(record),
-            SelectorKind::Path(paths) => {
-                paths.values(record).ok().and_then(|mut values| values.pop()).unwrap_or(Selected::Missing)
-            }
-            SelectorKind::Match(regex) => regex.find(record).map(|found| found.as_bytes()).into(),
-            SelectorKind::Group(pattern) => {
+            Extractor::Bytes => Selected::Number(length as u64),
+            Extractor::Host => host(record),
+            Extractor::Path(path) => values.map_or(Selected::Missing, |values| values[*path].clone()),
+            Extractor::Match(regex) => regex.find(record).map(|found| found.as_bytes()).into(),
+            Extractor::Group(pattern) => {
                 let mut groups = pattern.1.borrow_mut();
                 let found = pattern.0.captures_read(&mut groups, record);
                 found.and_then(|_| groups.get(1)).map(|(start, end)| &record[start..end]).into()
             }
-            SelectorKind::Constant(number) => Selected::Number(*number),
+            Extractor::Constant(number) => Selected::Number(*number),
         }
     }
-}
-
-fn pattern(regex: Regex) -> SelectorKind {
-    if regex.captures_len() == 1 {
-        return SelectorKind::Match(Box::new(regex));
-    }
-    let groups = RefCell::new(regex.capture_locations());
-    SelectorKind::Group(Box::new((regex, groups)))
 }
 
 /// The field between runs of blanks and, as in awk, newlines.
@@ -114,7 +104,7 @@ fn field<'a>(record: &'a [u8], separator: &Finder, index: usize) -> Option<&'a [
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::source::Fields;
 
     #[test]
     fn selected_parts() {
@@ -148,8 +138,8 @@ mod tests {
             ("5", None, b"", Some(b"5")),
         ];
         for (selector, separator, record, selected) in table {
-            let extractor = Extractor::new(&selector.parse().unwrap(), separator);
-            let found = extractor.select(record, record.len() + 1);
+            let fields = Fields::new(&[selector.parse().unwrap()], separator);
+            let found = fields.select(record, record.len() + 1).next().flatten();
             assert_eq!(found.as_deref(), selected, "{selector} of {}", record.escape_ascii());
         }
     }

@@ -6,8 +6,8 @@ use super::Setup;
 use crate::config::{Arrivals, CountFrom, Report};
 use crate::exit::Exit;
 use crate::printable::escaped_json;
-use crate::runtime::{Listener, Review};
-use crate::sink::Text;
+use crate::runtime::{Clock, RealWorld, Review};
+use crate::sink::Writer;
 use crate::ui::audit::{AuditReport, json as audit_json};
 use crate::ui::{plot, stderr};
 use anyhow::{Error, Result, ensure};
@@ -25,10 +25,13 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     if config.plot.is_some() {
         review = review.traced();
     }
-    let mut listener = Listener::start(config.report != Report::Quiet)?;
-    let stdout = Text::new(listener.interrupt());
+    let mut world = RealWorld::start(reader, Clock::start())?;
+    if config.report != Report::Quiet {
+        world.watch_reader()?;
+    }
+    let stdout = Writer::new(world.interrupt());
     let mut report = AuditReport::new(config.report, stdout.clone());
-    match review.run(reader, &mut listener, &mut report) {
+    match review.run(&mut world, &mut report) {
         Ok(exit) => {
             if let Some(path) = &config.plot {
                 plot::draw(review.audit(), path, stdout)?;

@@ -1,7 +1,6 @@
 //! A run: items are released as the limits admit them.
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -12,9 +11,9 @@ use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, r
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
-use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
+use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World, count_rest};
 use crate::schedule::Schedule;
-use crate::sink::{Commands, Sink, Stdout, Watch};
+use crate::sink::{Commands, Sink, Stdout};
 use crate::source::Delimiter;
 use crate::store::{self, Policy, Quota};
 use crate::time::SECOND;
@@ -25,15 +24,15 @@ use crate::ui::report::Reporter;
 /// Releases items to standard output or commands.
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
-    let count = Arc::new(Count::default());
+    let count = Count::default();
     let display = config.progress.and_then(Display::new);
     let counts_rest = counts_rest(config);
     if display.is_some() || counts_rest {
         let delimiter = Delimiter::new(&config.input.delimiter);
-        Arc::clone(&count).start(reader.input(), &position, delimiter, config.input.max_record);
+        count_rest(&count, reader.input(), &position, delimiter, config.input.max_record);
     }
     let reporter = reporter
-        .with_total(move || count.total(), counts_rest)
+        .with_total(move || count.get().copied(), counts_rest)
         .with_display(display, mixing(config))
         .with_log(config.command().and_then(LogUse::of));
     ensure!(
@@ -122,7 +121,6 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
         world.watch_commands()?;
         let separator = config.input.separator.as_deref();
         let watch = (run.output == Output::Lines).then(|| world.watch_output()).transpose()?;
-        let watch = watch.map(|watch| Box::new(watch) as Box<dyn Watch>);
         return Ok(Box::new(Commands::new(run.clone(), delimiter, separator, interrupt, watch)?));
     }
     runtime::sharpen();

@@ -1,14 +1,17 @@
 //! The output of a command, kept until it is printed whole.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
+use anyhow::Error;
+
 use super::space::Space;
-use super::tag::Tagged;
-use super::temp_file::pieces;
+use crate::exit::Exit;
+use crate::sink::Cause;
+use crate::source::FileRange;
 
 /// Output up to this size is kept in memory while it waits for its turn.
 pub(super) const SMALL: usize = 64 << 10;
@@ -22,7 +25,7 @@ pub(super) struct Capture {
 /// The text that a command has printed, to each of its outputs.
 pub(super) struct Captured {
     pub(super) outputs: [Printed; 2],
-    tag: Rc<[u8]>,
+    pub(super) tag: Rc<[u8]>,
 }
 
 pub(super) enum Printed {
@@ -60,31 +63,17 @@ impl Captured {
         let stdout = std::mem::replace(&mut self.outputs[0], nothing());
         Captured { outputs: [stdout, nothing()], tag: Rc::clone(&self.tag) }
     }
-
-    /// Hands one of the outputs to `print`, piece by piece. Returns whether it could be read.
-    pub(super) fn print<E>(
-        &self,
-        printed: &Printed,
-        mut print: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<io::Result<()>, E> {
-        let mut tagged = Tagged::new(&self.tag);
-        let is_tagged = !self.tag.is_empty();
-        let mut tag_and_print =
-            |bytes: &[u8]| if is_tagged { print(&tagged.piece(bytes)) } else { print(bytes) };
-        let read = match printed {
-            Printed::Small(bytes) if bytes.is_empty() => Ok(()),
-            Printed::Small(bytes) => tag_and_print(bytes).map(Ok)?,
-            Printed::Large(file) => pieces(file, tag_and_print)?,
-        };
-        let end = tagged.end();
-        if !end.is_empty() {
-            print(end)?;
-        }
-        Ok(read)
-    }
 }
 
 impl Printed {
+    pub(super) fn read(&self) -> Box<dyn Read + '_> {
+        match self {
+            Printed::Small(bytes) => Box::new(&bytes[..]),
+            // What the command left behind may still hold the file, and moves no position of ours.
+            Printed::Large(file) => Box::new(FileRange { file, range: 0..u64::MAX }),
+        }
+    }
+
     fn of(file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let Some(length) = usize::try_from(length).ok().filter(|&length| length <= SMALL) else {
@@ -94,4 +83,15 @@ impl Printed {
         file.read_exact_at(&mut bytes, 0)?;
         Ok(Printed::Small(bytes))
     }
+}
+
+/// The output of the command for the item of this number cannot be had.
+pub(super) fn unreadable(first: u64, error: io::Error) -> Cause {
+    let why = match error.kind() {
+        ErrorKind::StorageFull => {
+            "what its command printed may be incomplete: set TMPDIR to where there is room"
+        }
+        _ => "cannot read what its command printed",
+    };
+    Cause::Failed(Exit::Error, Error::new(error).context(format!("item {first}: {why}")))
 }

@@ -8,41 +8,31 @@ use super::headers::Headers;
 use crate::config::{parse_duration, parse_seconds};
 use crate::time::{SECOND, nanos};
 
-/// Two fields that tell how much of a quota is left, and when there will be more.
-struct QuotaFields {
-    remaining: &'static str,
-    /// The first that is there counts.
-    resets: &'static [&'static str],
-}
-
-const fn quota(remaining: &'static str, resets: &'static [&'static str]) -> QuotaFields {
-    QuotaFields { remaining, resets }
-}
-
-/// The quotas that are known, each with where it is described.
-const QUOTAS: &[QuotaFields] = &[
+/// The quotas that are known: the field that tells how much is left, and those that tell when there will be more, of
+/// which the first that is there counts; each with where it is described.
+const QUOTAS: &[(&str, &[&str])] = &[
     // In seconds from now: draft-ietf-httpapi-ratelimit-headers-06. Since 1970: docs.gitlab.com, "User and IP rate
     // limits".
-    quota("ratelimit-remaining", &["ratelimit-reset"]),
+    ("ratelimit-remaining", &["ratelimit-reset"]),
     // Since 1970: docs.github.com, "Rate limits for the REST API". In seconds from now: support.reddithelp.com, "Reddit
     // Data API Wiki". Both, with decimals, and preferably from now: docs.discord.com, "Rate Limits". As a date:
     // developer.vimeo.com, "Rate limiting"; developer.atlassian.com, "Rate limiting".
-    quota("x-ratelimit-remaining", &["x-ratelimit-reset-after", "x-ratelimit-reset"]),
+    ("x-ratelimit-remaining", &["x-ratelimit-reset-after", "x-ratelimit-reset"]),
     // As a date: techdocs.akamai.com, "Rate limiting".
-    quota("x-ratelimit-remaining", &["x-ratelimit-next"]),
+    ("x-ratelimit-remaining", &["x-ratelimit-next"]),
     // Since 1970: docs.x.com, "Rate limits"; developer.okta.com, "Rate limits".
-    quota("x-rate-limit-remaining", &["x-rate-limit-reset"]),
+    ("x-rate-limit-remaining", &["x-rate-limit-reset"]),
     // As durations, such as 6m0s: developers.openai.com, "Rate limits"; console.groq.com, "Rate Limits".
-    quota("x-ratelimit-remaining-requests", &["x-ratelimit-reset-requests"]),
-    quota("x-ratelimit-remaining-tokens", &["x-ratelimit-reset-tokens"]),
+    ("x-ratelimit-remaining-requests", &["x-ratelimit-reset-requests"]),
+    ("x-ratelimit-remaining-tokens", &["x-ratelimit-reset-tokens"]),
     // In milliseconds since 1970: linear.app/developers/rate-limiting.
-    quota("x-ratelimit-requests-remaining", &["x-ratelimit-requests-reset"]),
-    quota("x-ratelimit-complexity-remaining", &["x-ratelimit-complexity-reset"]),
+    ("x-ratelimit-requests-remaining", &["x-ratelimit-requests-reset"]),
+    ("x-ratelimit-complexity-remaining", &["x-ratelimit-complexity-reset"]),
     // In RFC 3339: platform.claude.com, "Rate limits".
-    quota("anthropic-ratelimit-requests-remaining", &["anthropic-ratelimit-requests-reset"]),
-    quota("anthropic-ratelimit-tokens-remaining", &["anthropic-ratelimit-tokens-reset"]),
-    quota("anthropic-ratelimit-input-tokens-remaining", &["anthropic-ratelimit-input-tokens-reset"]),
-    quota("anthropic-ratelimit-output-tokens-remaining", &["anthropic-ratelimit-output-tokens-reset"]),
+    ("anthropic-ratelimit-requests-remaining", &["anthropic-ratelimit-requests-reset"]),
+    ("anthropic-ratelimit-tokens-remaining", &["anthropic-ratelimit-tokens-reset"]),
+    ("anthropic-ratelimit-input-tokens-remaining", &["anthropic-ratelimit-input-tokens-reset"]),
+    ("anthropic-ratelimit-output-tokens-remaining", &["anthropic-ratelimit-output-tokens-reset"]),
 ];
 
 /// A number of seconds below this is a delay (31 years); above, an instant since 1970.
@@ -61,9 +51,9 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u64> {
 
 /// Nanoseconds until a quota that is used up has more again; of several, the last one that has.
 pub(super) fn exhausted_for(headers: &Headers, now: SystemTime) -> Option<u64> {
-    let quotas = QUOTAS.iter().filter_map(|quota| {
-        is_none_left(headers.get(quota.remaining)?).then_some(())?;
-        let reset = quota.resets.iter().find_map(|name| headers.get(name))?;
+    let quotas = QUOTAS.iter().filter_map(|(remaining, resets)| {
+        is_none_left(headers.get(remaining)?).then_some(())?;
+        let reset = resets.iter().find_map(|name| headers.get(name))?;
         reset_in(reset, now)
     });
     quotas.chain(structured(headers)).max()

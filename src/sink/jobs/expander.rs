@@ -32,7 +32,7 @@ impl Expander {
             .numbered(delimiter)
             .map(|(number, record)| {
                 let item = delimiter.trim(record);
-                ItemValues { item, number, selected: self.fields.select(item, record.len()) }
+                ItemValues { item, number, selected: self.fields.select(item, record.len()).collect() }
             })
             .collect();
         let mut line = Vec::with_capacity(self.template.args().len() + items.len());

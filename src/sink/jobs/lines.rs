@@ -5,9 +5,9 @@ use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anyhow::Error;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
+use super::capture::unreadable;
 use super::tag::Tagged;
 use crate::output::Target;
 use crate::sink::writer::Writer;
@@ -24,7 +24,7 @@ const FULL_PIPE: usize = 1 << 20;
 
 /// The outputs of commands that are being read.
 pub(super) struct Lines {
-    watch: Box<dyn Watch>,
+    watch: Watch,
     streams: Vec<OutputStream>,
     buffer: Box<[u8]>,
 }
@@ -46,7 +46,7 @@ struct OutputStream {
 
 impl Lines {
     /// `watch` tells when there is something to read.
-    pub(super) fn new(watch: Box<dyn Watch>) -> Self {
+    pub(super) fn new(watch: Watch) -> Self {
         Lines { watch, streams: Vec::new(), buffer: vec![0; PIECE].into() }
     }
 
@@ -99,7 +99,7 @@ impl Lines {
 
     fn listen(&mut self) {
         if !self.streams.is_empty() {
-            self.watch.watch(self.streams.iter().map(|stream| Arc::clone(&stream.pipe)).collect());
+            (self.watch)(self.streams.iter().map(|stream| Arc::clone(&stream.pipe)).collect());
         }
     }
 }
@@ -119,7 +119,7 @@ impl OutputStream {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Cause::Failed(self.unreadable(error))),
+                Err(error) => return Err(unreadable(self.first, error)),
             }
         }
         if self.has_ended || !is_open {
@@ -148,12 +148,7 @@ impl OutputStream {
     /// Prints lines, of which the last may want its end.
     fn write(&self, lines: &[u8], writer: &Writer) -> Result<(), Cause> {
         let mut tagged = Tagged::new(&self.tag);
-        let mut text = tagged.piece(lines);
-        text.extend_from_slice(tagged.end());
-        writer.write_all(self.target, &text, |_| text.len()).map_err(|(_, cause)| cause)
-    }
-
-    fn unreadable(&self, error: io::Error) -> Error {
-        Error::new(error).context(format!("item {}: cannot read what its command printed", self.first))
+        let text = [tagged.piece(lines), tagged.end().into()].concat();
+        writer.print(self.target, &text, |_| text.len()).map_err(|(_, cause)| cause)
     }
 }

@@ -13,17 +13,17 @@ mod output;
 mod room;
 mod shortage;
 mod space;
+mod stdin;
 mod tag;
-mod temp_file;
 mod wait;
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::iter;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -43,7 +43,7 @@ use self::lines::Lines;
 use self::output::Outputs;
 use self::room::command_line;
 use self::shortage::{NextTry, Shortage};
-use self::tag::Tagger;
+use self::tag::tag;
 use super::writer::Writer;
 use super::{Cause, Flushed, RunningJobs, Sent, Sink, Watch};
 use crate::config::{Feed, Output, Run, State, VARIABLE};
@@ -51,18 +51,13 @@ use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::printable::quoted;
-use crate::source::{Batch, Capacity, Delimiter, Segment};
+use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::{SECOND, Time};
-
-/// A file without content.
-const NOTHING: &str = "/dev/null";
-
-/// The most that a pipe is sure to take without anybody reading it.
-const PIPE: usize = 4096;
 
 pub(crate) struct Commands {
     expander: Expander,
-    tagger: Tagger,
+    /// Makes the tag of a command's output of its items.
+    tagger: Option<Expander>,
     run: Run,
     delimiter: Delimiter,
     capacity: Capacity,
@@ -88,12 +83,12 @@ impl Commands {
         delimiter: Delimiter,
         separator: Option<&[u8]>,
         interrupt: Arc<Interrupt>,
-        watch: Option<Box<dyn Watch>>,
+        watch: Option<Watch>,
     ) -> Result<Self> {
         inherited().check_stdout()?;
         Ok(Commands {
             expander: Expander::new(run.template.clone(), separator),
-            tagger: Tagger::new(run.tag.clone(), separator),
+            tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
             capacity: Self::capacity_of(&run, &delimiter),
             delimiter,
             parent: Parent::new(run.timeout.is_some()),
@@ -125,9 +120,10 @@ impl Commands {
         // Always set: some programs do not survive an empty file name.
         let headers = self.header_files.file_of(batch).map_err(Trouble::TempFile)?;
         for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
-            command.env(name, headers.as_deref().unwrap_or(Path::new(NOTHING)));
+            command.env(name, headers.as_deref().unwrap_or(Path::new(stdin::NOTHING)));
         }
-        let tag = self.tagger.tag(batch, &self.delimiter);
+        let tagger = self.tagger.as_ref();
+        let tag = tagger.map_or_else(Rc::default, |tagger| tag(tagger, batch, &self.delimiter));
         let (capture, pipes) = match self.run.output {
             Output::Shared => (None, None),
             Output::Lines => (None, Some(Lines::capture(&mut command).map_err(Trouble::TempFile)?)),
@@ -159,16 +155,16 @@ impl Commands {
             command.env(VARIABLE, state);
         }
         match self.run.stdin {
-            Feed::Nothing => _ = command.stdin(nothing()?),
+            Feed::Nothing => _ = command.stdin(stdin::nothing()?),
             Feed::Ours => {}
-            Feed::Items => _ = command.stdin(stdin_of(batch)?),
+            Feed::Items => _ = command.stdin(stdin::of(batch)?),
         }
         Ok(command)
     }
 
     /// A command could not be started: decides whether others can be.
     fn refuse(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
-        let fatal = |exit, error: Error| Sent::Partly(0, Cause::Unable(exit, error));
+        let fatal = |exit, error: Error| Sent::Partly(0, Cause::Failed(exit, error));
         match trouble {
             Trouble::TempFile(error) | Trouble::Command(error) if is_passing(&error) => {
                 self.put_off(at, first, error)
@@ -196,7 +192,7 @@ impl Commands {
             NextTry::Tell(pause) => Sent::Busy { pause, why: Some(error) },
             NextTry::GiveUp => {
                 let error = error.context(format!("tried for {} s", shortage::PATIENCE / SECOND));
-                Sent::Partly(0, Cause::Unable(Exit::CannotRun, error))
+                Sent::Partly(0, Cause::Failed(Exit::CannotRun, error))
             }
         }
     }
@@ -216,23 +212,6 @@ impl Commands {
         self.outputs.take(job.first, job.capture);
         Some(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after })
     }
-}
-
-/// A stdin that is at its end, also where there are no devices, as in some containers.
-fn nothing() -> io::Result<Stdio> {
-    let device = File::open(NOTHING).map(Stdio::from);
-    device.or_else(|_| io::pipe().map(|(read, _)| read.into()))
-}
-
-/// A stdin that already holds the items, so that no thread has to feed it and the command need not read it.
-fn stdin_of(batch: &Batch) -> io::Result<Stdio> {
-    let bytes = batch.segments().iter().map(Segment::bytes).collect::<Vec<_>>().concat();
-    if bytes.len() <= PIPE {
-        let (read, mut write) = io::pipe()?;
-        io::Write::write_all(&mut write, &bytes)?;
-        return Ok(read.into());
-    }
-    Ok(temp_file::with_content(&bytes)?.into())
 }
 
 /// Errors of starting a command.

@@ -1,21 +1,24 @@
 //! The output of commands, printed whole when they have ended, or line by line.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::rc::Rc;
 
-use anyhow::Error;
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::capture::{Capture, Captured, Printed};
+use super::capture::{Capture, Captured, Printed, unreadable};
 use super::lines::{Lines, Pipes};
 use super::space::Space;
+use super::tag::Tagged;
 use crate::output::Target;
 use crate::sink::writer::Writer;
 use crate::sink::{Cause, Flushed};
 
 /// The number of commands that may wait for their turn before no more are started that come after them.
 const MOST_WAITING: usize = 1000;
+
+/// The most that is written at once.
+const PIECE: usize = 64 << 10;
 
 /// Descriptors for all but the outputs of commands: streams, the input, limits, a log, a state and its threads, and
 /// what starting a command takes.
@@ -28,6 +31,7 @@ const LEAST_FILES: usize = 20;
 pub(super) struct Outputs {
     writer: Writer,
     space: Space,
+    buffer: Box<[u8]>,
     in_order: bool,
     /// The numbers of the items that are not done with.
     open: BTreeSet<u64>,
@@ -52,6 +56,7 @@ impl Outputs {
         Outputs {
             writer,
             space: Space::default(),
+            buffer: vec![0; PIECE].into(),
             in_order,
             open: BTreeSet::new(),
             waiting: BTreeMap::new(),
@@ -164,12 +169,22 @@ impl Outputs {
     fn print(&mut self, first: u64, output: io::Result<Captured>) -> Result<(), Cause> {
         let output = output.map_err(|error| unreadable(first, error))?;
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(&output.outputs) {
-            let write = |bytes: &[u8]| {
-                let written = self.writer.write_all(target, bytes, |_| bytes.len());
+            let mut write = |bytes: &[u8]| {
+                let written = self.writer.print(target, bytes, |_| bytes.len());
                 self.is_broken |= written.is_err();
                 written.map_err(|(_, cause)| cause)
             };
-            output.print(printed, write)?.map_err(|error| unreadable(first, error))?;
+            let (mut text, mut tagged) = (printed.read(), Tagged::new(&output.tag));
+            let read = loop {
+                match text.read(&mut self.buffer) {
+                    Ok(0) => break Ok(()),
+                    Ok(read) => write(&tagged.piece(&self.buffer[..read]))?,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => break Err(unreadable(first, error)),
+                }
+            };
+            write(tagged.end())?;
+            read?;
             if let Printed::Large(file) = printed {
                 // Another command may have found no space left beside this file.
                 let _ = self.space.check(file);
@@ -188,18 +203,6 @@ fn files(output: &io::Result<Captured>) -> usize {
 fn most_files() -> usize {
     let most = sysconf(SysconfVar::OPEN_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(LEAST_FILES).saturating_sub(OTHER_FILES)
-}
-
-/// The output of the command for the item of this number cannot be had.
-fn unreadable(first: u64, error: io::Error) -> Cause {
-    let is_full = error.kind() == io::ErrorKind::StorageFull;
-    let error = Error::new(error);
-    Cause::Failed(match is_full {
-        true => error.context(format!(
-            "item {first}: what its command printed may be incomplete: set TMPDIR to where there is room"
-        )),
-        false => error.context(format!("item {first}: cannot read what its command printed")),
-    })
 }
 
 #[cfg(test)]

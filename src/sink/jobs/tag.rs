@@ -1,46 +1,18 @@
 //! The tag before each line that a command prints.
 
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
-use crate::config::Tag;
-use crate::source::{Batch, Delimiter, Fields};
+use super::expander::Expander;
+use crate::source::{Batch, Delimiter};
 
-pub(super) struct Tagger {
-    tag: Option<Tag>,
-    fields: Fields,
-}
-
-impl Tagger {
-    pub(super) fn new(tag: Option<Tag>, separator: Option<&[u8]>) -> Self {
-        let selector = match &tag {
-            Some(Tag::Selected(selector)) => std::slice::from_ref(selector),
-            Some(Tag::Item) | None => &[],
-        };
-        Tagger { fields: Fields::new(selector, separator), tag }
-    }
-
-    /// The tag of a batch, as it stands in a line; empty, if none is wanted.
-    pub(super) fn tag(&self, batch: &Batch, delimiter: &Delimiter) -> Rc<[u8]> {
-        let Some(tag) = &self.tag else { return Rc::default() };
-        let mut text = Vec::new();
-        for record in batch.records(delimiter) {
-            let item = delimiter.trim(record);
-            match tag {
-                Tag::Item => text.extend_from_slice(item),
-                Tag::Selected(_) => {
-                    self.fields
-                        .select(item, record.len())
-                        .iter()
-                        .flatten()
-                        .for_each(|part| text.extend_from_slice(part));
-                }
-            }
-            text.push(b' ');
-        }
-        text.pop();
-        text.push(b'\t');
-        text.into()
-    }
+/// The tag of a batch, as it stands in a line: what `expander` makes of its items.
+pub(super) fn tag(expander: &Expander, batch: &Batch, delimiter: &Delimiter) -> Rc<[u8]> {
+    let tags = expander.expand(batch, delimiter);
+    let mut text = tags.iter().map(|tag| tag.as_bytes()).collect::<Vec<_>>().join(&b' ');
+    text.push(b'\t');
+    text.into()
 }
 
 /// Puts a tag before each line of a text that comes in pieces.
@@ -55,7 +27,10 @@ impl<'a> Tagged<'a> {
     }
 
     /// A piece of the text, with tags.
-    pub(super) fn piece(&mut self, text: &[u8]) -> Vec<u8> {
+    pub(super) fn piece<'t>(&mut self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        if self.tag.is_empty() {
+            return Cow::Borrowed(text);
+        }
         let mut tagged = Vec::with_capacity(text.len() + self.tag.len());
         let mut rest = text;
         while !rest.is_empty() {
@@ -67,12 +42,12 @@ impl<'a> Tagged<'a> {
             tagged.extend_from_slice(line);
             (self.is_in_line, rest) = (end.is_none(), after);
         }
-        tagged
+        Cow::Owned(tagged)
     }
 
     /// The newline that is missing at the end: what comes after it begins a line.
     pub(super) fn end(&self) -> &'static [u8] {
-        if self.is_in_line && !self.tag.is_empty() { b"\n" } else { b"" }
+        if self.is_in_line { b"\n" } else { b"" }
     }
 }
 
@@ -91,9 +66,7 @@ mod tests {
             for cut in 0..=text.len() {
                 let mut tagged = Tagged::new(tag.as_bytes());
                 let (front, back) = text.as_bytes().split_at(cut);
-                let mut whole = tagged.piece(front);
-                whole.extend(tagged.piece(back));
-                whole.extend(tagged.end());
+                let whole = [tagged.piece(front), tagged.piece(back), tagged.end().into()].concat();
                 assert_eq!(whole, expected.as_bytes(), "{text:?} cut at {cut}");
             }
         }

@@ -1,5 +1,8 @@
 //! Collecting children that have ended, whatever they ended by.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
 use nix::errno::Errno;
 use nix::libc::{self, c_int};
 use nix::unistd::Pid;
@@ -31,10 +34,8 @@ pub(super) fn next_ended() -> Option<(Pid, End)> {
 
 /// `None` if the child was merely stopped.
 fn end_of(status: c_int) -> Option<End> {
-    if libc::WIFEXITED(status) {
-        return Some(End::Exited(libc::WEXITSTATUS(status)));
-    }
-    libc::WIFSIGNALED(status).then(|| End::Killed(libc::WTERMSIG(status)))
+    let status = ExitStatus::from_raw(status);
+    status.code().map(End::Exited).or(status.signal().map(End::Killed))
 }
 
 #[cfg(test)]

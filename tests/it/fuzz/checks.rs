@@ -18,8 +18,8 @@ use throttle::config::{Defaults, LimitOptions, Rate, RateText, Resume};
 use throttle::exit::End;
 use throttle::records::{Completed, Entry, JobLog};
 use throttle::sink::parse_headers;
-use throttle::source::{Delimiter, Extractor, Reader, SourceError};
-use throttle::time::{Time, Wall};
+use throttle::source::{Delimiter, Fields, Reader, SourceError};
+use throttle::time::Time;
 
 #[cfg(feature = "redis")]
 pub use server::{server, slots};
@@ -61,8 +61,8 @@ pub fn limits(data: &[u8]) {
 /// # Panics
 /// If that is not so.
 pub fn host(data: &[u8]) {
-    let extractor = Extractor::new(&"host".parse().expect("a selector"), None);
-    let host = |url: &[u8]| extractor.select(url, url.len()).map(std::borrow::Cow::into_owned);
+    let fields = Fields::new(&["host".parse().expect("a selector")], None);
+    let host = |url: &[u8]| fields.select(url, url.len()).next().flatten().map(std::borrow::Cow::into_owned);
     let url = [b"http://", data].concat();
     if let Some(found) = host(&url) {
         let shortest = [b"http://", &found[..]].concat();
@@ -81,8 +81,8 @@ pub const PATHS: [&str; 6] = [".a", ".a.b", ".a.0", ".a.1.b", ".b", ".0"];
 pub fn json(data: &[u8]) {
     let Some((first, document)) = data.split_first() else { return };
     let path = PATHS[usize::from(*first) % PATHS.len()];
-    let extractor = Extractor::new(&path.parse().expect("a selector"), None);
-    let found = extractor.select(document, document.len());
+    let fields = Fields::new(&[path.parse().expect("a selector")], None);
+    let found = fields.select(document, document.len()).next().flatten();
     match serde_json::from_slice::<Value>(document) {
         Ok(tree) => assert_eq!(found, value_at(&tree, path).map(Into::into), "{path} of {tree}"),
         Err(error) => assert!(
@@ -160,7 +160,7 @@ pub fn joblog(data: &[u8]) {
     // Two items of a batch are not one that has a delimiter of the log in it.
     let items = vec![(1, data), (3, data)];
     let entry = Entry { started: Time::ZERO, wait: 0, runtime: 0, attempt: 1, end: End::Exited(0), items };
-    log.note(Wall::default(), &entry).expect("writable");
+    log.note(&entry).expect("writable");
     log.printed(1).expect("writable");
     assert_eq!(count(log.done(Resume::Unfinished).expect("readable"), data), before + 2);
 }

@@ -1,4 +1,4 @@
-//! Signals, told as events.
+//! Signals, told as events: INT is caught by ctrlc, the others by signal-hook.
 //!
 //! They are caught, not blocked: a caught signal is back at its default in a command, a blocked one would stay
 //! blocked. One that was ignored stays ignored: nohup ignores HUP, and a shell ignores INT in what it runs in the
@@ -6,6 +6,7 @@
 
 use anyhow::{Context, Result};
 use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
+use nix::sys::signal::Signal;
 use signal_hook::iterator::Signals;
 
 use super::waker::Waker;
@@ -14,17 +15,26 @@ use crate::inherited::inherited;
 use crate::schedule::Stop;
 
 pub(super) fn listen(waker: &Waker) -> Result<()> {
-    let heard = [SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGCONT];
-    let caught = heard.into_iter().filter(|&signal| !inherited().ignores(signal));
+    let is_heeded = |signal: &c_int| !inherited().ignores(*signal);
+    if is_heeded(&SIGINT) {
+        let for_int = waker.clone();
+        ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT))).context("cannot catch SIGINT")?;
+    }
+    let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGCONT].into_iter().filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
     let waker = waker.clone();
     Ok(super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))?)
 }
 
 fn hear(signal: c_int, waker: &Waker) {
-    match signal {
-        SIGUSR1 => _ = waker.send(Event::Report),
-        SIGCONT => _ = waker.send(Event::Continued { late: 0 }),
-        signal => waker.stop(Event::Stop(Stop::Signal(signal))),
+    match Signal::try_from(signal) {
+        Ok(Signal::SIGUSR1) => _ = waker.send(Event::Report),
+        Ok(Signal::SIGCONT) => _ = waker.send(Event::Continued { late: 0 }),
+        Ok(signal) => waker.stop(stop(signal)),
+        Err(_) => {}
     }
+}
+
+fn stop(signal: Signal) -> Event {
+    Event::Stop(Stop::Signal(signal as i32))
 }

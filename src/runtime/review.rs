@@ -159,8 +159,8 @@ fn last_stop(world: &mut RealWorld) -> Option<Stop> {
 fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Box<[Draft]>, SourceError> {
     let charge_item = |charger: &mut Charger, item: &[u8]| {
         let mut draft = Draft::default();
-        let charged = charger.charge_into(item, item.len() + delimiter, &mut draft);
-        charged.map(|()| draft).map_err(|why| SourceError::Item { record: moment.number, why })
+        let result = charger.charge_into(item, item.len() + delimiter, &mut draft);
+        result.map(|()| draft).map_err(|why| SourceError::Item { record: moment.number, why })
     };
     if let [item] = &moment.items[..] {
         return Ok(Box::new([charge_item(charger, item)?]));

@@ -42,19 +42,16 @@ impl Sink for DryRun {
         let DryRun { lines, ends, .. } = self;
         lines.clear();
         ends.clear();
-        match &self.expander {
-            Some(expander) => {
-                let line = quoted(&expander.expand(batch, &self.delimiter));
-                lines.extend_from_slice(format!("{at}\t{line}\n").as_bytes());
+        if let Some(expander) = &self.expander {
+            let line = quoted(&expander.expand(batch, &self.delimiter));
+            lines.extend_from_slice(format!("{at}\t{line}\n").as_bytes());
+            ends.push(lines.len());
+        } else {
+            let instant = format!("{at}\t");
+            for record in batch.records(&self.delimiter) {
+                lines.extend_from_slice(instant.as_bytes());
+                lines.extend_from_slice(record);
                 ends.push(lines.len());
-            }
-            None => {
-                let instant = format!("{at}\t");
-                for record in batch.records(&self.delimiter) {
-                    lines.extend_from_slice(instant.as_bytes());
-                    lines.extend_from_slice(record);
-                    ends.push(lines.len());
-                }
             }
         }
         match self.stdout.write(&self.lines) {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, Parser, ValueHint};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, ValueHint};
 
 use super::{help, packaged};
 use crate::config::{
@@ -511,6 +512,32 @@ pub struct Cli {
     #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     #[arg(trailing_var_arg = true, hide = true)]
     pub(super) command: Vec<OsString>,
+
+    /// The options that were typed, by their short names if they have any: `-n`, `--max-wait`.
+    #[arg(skip)]
+    given: Vec<String>,
+}
+
+impl Cli {
+    pub(super) fn read(args: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = Cli::command();
+        let mut matches = command.try_get_matches_from_mut(args)?;
+        let is_given =
+            |arg: &&Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+        let given = command.get_arguments().filter(is_given).filter_map(name).collect();
+        Ok(Cli { given, ..Cli::from_arg_matches_mut(&mut matches)? })
+    }
+
+    /// Those of `options`, which are separated by blanks, that were typed.
+    pub(super) fn given_among<'a>(&self, options: &'a str) -> impl Iterator<Item = &'a str> {
+        options.split(' ').filter(|option| self.given.iter().any(|given| given == option))
+    }
+}
+
+/// `None` for the command and its arguments.
+pub(super) fn name(option: &Arg) -> Option<String> {
+    let long = option.get_long().map(|long| format!("--{long}"));
+    option.get_short().map(|short| format!("-{short}")).or(long)
 }
 
 fn parse_lookahead(text: &str) -> Result<NonZeroU64> {

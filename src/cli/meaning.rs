@@ -20,6 +20,10 @@ const STORE_TIMEOUT: u64 = 60 * SECOND;
 
 const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
 
+/// Options that make no sense without a command.
+pub(super) const FOR_COMMANDS: &str =
+    "-I -j -k -u --tag --pipe -t --timeout --retries --max-hold --halt --log";
+
 impl Cli {
     /// Work on the state of shared limits, if that is all there is to do.
     pub(super) fn upkeep(&self) -> Result<Option<Upkeep>> {
@@ -92,13 +96,8 @@ impl Cli {
     }
 
     fn check_waits(&self, on_limit: OnLimit, batch: BatchSize) -> Result<()> {
-        let flags = [
-            (self.max_wait.is_some(), "--max-wait"),
-            (self.until.is_some(), "--until"),
-            (self.jitter.is_some(), "--jitter"),
-        ];
-        if let Some((_, flag)) = flags.into_iter().find(|(is_given, _)| *is_given && self.audit) {
-            bail!("--audit waits for nothing: leave out {flag}");
+        if let Some(option) = self.given_among("--max-wait --until --jitter").next().filter(|_| self.audit) {
+            bail!("--audit waits for nothing: leave out {option}");
         }
         if let Some((wait, linger)) = self.max_wait.zip(batch.linger).filter(|_| on_limit.never_waits()) {
             ensure!(
@@ -203,9 +202,9 @@ impl Cli {
 
     fn action(self) -> Result<Verb> {
         if self.command.is_empty()
-            && let Some(flag) = self.flag_for_commands()
+            && let Some(option) = self.given_among(FOR_COMMANDS).next()
         {
-            bail!("{flag} is for a command: add one, such as -- echo {{}}");
+            bail!("{option} is for a command: add one, such as -- echo {{}}");
         }
         let (dry_run, at, arrivals) = (self.dry_run, self.at, self.arrivals()?);
         if self.audit {
@@ -246,9 +245,8 @@ impl Cli {
         });
         let (file, other) = (files.next(), files.next());
         ensure!(other.is_none(), "--stats=prom: may be given once");
-        let computes = [(self.dry_run, "--dry-run"), (self.audit, "--audit")];
-        if let Some((_, flag)) = computes.into_iter().find(|(is_given, _)| *is_given && file.is_some()) {
-            bail!("{flag} releases nothing that Prometheus could count: use --stats=json");
+        if let Some(option) = self.given_among("--dry-run --audit").next().filter(|_| file.is_some()) {
+            bail!("{option} releases nothing that Prometheus could count: use --stats=json");
         }
         Ok(file)
     }
@@ -305,24 +303,5 @@ impl Cli {
             template.check_batches()?;
         }
         Ok(template)
-    }
-
-    /// A flag that makes no sense without a command.
-    fn flag_for_commands(&self) -> Option<&'static str> {
-        let flags = [
-            (self.placeholder.is_some(), "-I"),
-            (self.jobs.is_some(), "-j"),
-            (self.keep_order, "-k"),
-            (self.ungrouped, "-u"),
-            (self.tag.is_some(), "--tag"),
-            (self.pipe, "--pipe"),
-            (self.trace, "-t"),
-            (self.timeout.is_some(), "--timeout"),
-            (self.retries.is_some(), "--retries"),
-            (self.max_hold.is_some(), "--max-hold"),
-            (self.halt.is_some(), "--halt"),
-            (self.log.is_some(), "--log"),
-        ];
-        flags.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
     }
 }

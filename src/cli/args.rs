@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, ValueHint};
 
 use super::{help, packaged};
 use crate::config::{
-    Arrivals, Backoff, BatchSize, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume, Selector,
+    Amount, Arrivals, Backoff, BatchSize, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Resume, Selector,
     Source, StatsFormat, Tag, Until, When, parse_count, parse_delimiter, parse_duration, parse_instant,
     parse_limit_count, parse_limit_period, parse_size,
 };
@@ -58,7 +58,7 @@ pub struct Cli {
     /// Units are ns, us, ms, s, m, h, d and w; a bare number is seconds. Decimals are allowed.
     #[arg(short, long, value_name = "DUR", value_parser = parse_limit_period, help_heading = "Limits")]
     #[arg(allow_negative_numbers = true)]
-    pub(super) period: Option<Period>,
+    pub(super) period: Option<Amount>,
 
     /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line
     ///

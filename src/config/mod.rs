@@ -29,7 +29,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
 
-pub use amount::{Period, parse_limit_period};
+pub use amount::{Amount, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share, Tag};
 pub use delimiter::parse_delimiter;

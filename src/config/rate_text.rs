@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::{Error, Result, anyhow, bail, ensure};
 
-use super::amount::{Amount, Period, RUNNING};
+use super::amount::{Amount, RUNNING};
 use super::duration::parse_duration;
 use super::named::Named;
 use super::nearest::nearest;
@@ -15,7 +15,7 @@ use crate::rule::{Algorithm, Extra};
 use crate::time::{Hours, SECOND, Week, Zone};
 
 /// A RATE as it was written: options that it leaves out are `None`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RateText {
     amount: Amount,
     algorithm: Option<Algorithm>,
@@ -31,33 +31,21 @@ pub struct RateText {
 }
 
 impl RateText {
-    /// `count` per `period`, or else per second, with nothing else said.
+    /// `count` per period, or else per second, with nothing else said.
     ///
     /// # Errors
     /// A count or a period of 0.
-    pub fn new(count: u64, period: Option<Period>) -> Result<Self> {
+    pub fn new(count: u64, period: Option<Amount>) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
-        let Period { nanos, warning } = period.unwrap_or(Period { nanos: SECOND, warning: None });
-        Self::of(Amount { count, period: nanos, warning, ..Amount::default() })
+        let period = period.unwrap_or(Amount { period: SECOND, ..Amount::default() });
+        Self::of(Amount { count, ..period })
     }
 
     /// With nothing else said. The count may be 0.
     fn of(amount: Amount) -> Result<Self> {
         ensure!(amount.period > 0 || amount.is_running, "a period of 0 is no limit: the least is 1ns");
         let from = if amount.is_running { CountFrom::Running } else { CountFrom::Start };
-        Ok(RateText {
-            amount,
-            algorithm: None,
-            burst: None,
-            margin: None,
-            during: None,
-            zone: None,
-            start: Start::Full,
-            from,
-            cost: None,
-            key: None,
-            only: None,
-        })
+        Ok(RateText { amount, from, ..RateText::default() })
     }
 
     /// Reads a RATE that may have a count of 0, which pauses until it is changed.

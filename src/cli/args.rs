@@ -174,12 +174,8 @@ pub struct Cli {
     /// For each limit: how many slots are used, how many are free, and when the next one is; and which process holds
     /// the lock of a file, if one does. Then what is held (see --hold), and whether runs wait for their turn. Without
     /// -s STATE, the names of all states.
-    #[arg(
-        long,
-        hide_short_help = true,
-        conflicts_with_all = ["command", "reset_state", "dry_run"],
-        help_heading = "Limits"
-    )]
+    #[arg(long, hide_short_help = true, help_heading = "Limits")]
+    #[arg(conflicts_with_all = ["command", "reset_state", "dry_run"])]
     pub(super) status: bool,
 
     /// Hold all runs of STATE for DUR, and do nothing else
@@ -262,15 +258,8 @@ pub struct Cli {
     /// Run up to N commands at once [default: 1]
     ///
     /// The limits still say when they start. With N over 1, the output of each is printed whole when it has ended.
-    #[arg(
-        short,
-        long,
-        visible_short_alias = 'P',
-        value_name = "N",
-        value_parser = parse_jobs,
-        allow_negative_numbers = true
-    )]
-    #[arg(help_heading = "Commands")]
+    #[arg(short, long, visible_short_alias = 'P', value_name = "N", value_parser = parse_jobs)]
+    #[arg(allow_negative_numbers = true, help_heading = "Commands")]
     pub(super) jobs: Option<NonZeroUsize>,
 
     /// Print output in the order of the input
@@ -439,8 +428,7 @@ pub struct Cli {
         hide_short_help = true,
         hide_possible_values = true
     )]
-    #[arg(value_parser = choice::<LogFormat>())]
-    #[arg(help_heading = "Control")]
+    #[arg(value_parser = choice::<LogFormat>(), help_heading = "Control")]
     pub(super) log_format: Option<LogFormat>,
 
     /// Do not run again what the log says is done
@@ -473,8 +461,7 @@ pub struct Cli {
     /// last may go under the limits. With --progress=always also where standard error is no terminal, as lines. Drawn
     /// once a second.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
-    #[arg(value_parser = choice::<When>())]
-    #[arg(hide_possible_values = true, help_heading = "Control")]
+    #[arg(value_parser = choice::<When>(), hide_possible_values = true, help_heading = "Control")]
     pub(super) progress: Option<When>,
 
     /// Report numbers: json at the end, or prom:FILE

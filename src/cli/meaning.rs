@@ -1,6 +1,6 @@
 //! The meaning of what was typed.
 
-use std::env::{self, VarError};
+use std::env;
 use std::fs;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -31,16 +31,13 @@ impl Cli {
             return Ok(None);
         }
         self.limits()?;
-        let shared = self.shared()?;
-        if self.status {
-            return Ok(Some(shared.map_or(Upkeep::List, Upkeep::Status)));
-        }
-        if let Some(length) = self.hold {
-            let shared = shared.context("--hold needs to know what: add -s STATE")?;
-            return Ok(Some(Upkeep::Hold(shared, length)));
-        }
-        let shared = shared.context("--reset-state needs to know which: add -s STATE")?;
-        Ok(Some(Upkeep::Reset(shared)))
+        Ok(Some(match (self.shared()?, self.hold) {
+            (shared, _) if self.status => shared.map_or(Upkeep::List, Upkeep::Status),
+            (Some(shared), Some(length)) => Upkeep::Hold(shared, length),
+            (Some(shared), None) => Upkeep::Reset(shared),
+            (None, Some(_)) => bail!("--hold needs to know what: add -s STATE"),
+            (None, None) => bail!("--reset-state needs to know which: add -s STATE"),
+        }))
     }
 
     /// The run that was asked for.
@@ -156,22 +153,15 @@ impl Cli {
 
     /// A state that is given counts before the one in the environment, which a dry run does not heed.
     fn shared(&self) -> Result<Option<Shared>> {
-        let from_environment = || match env::var(VARIABLE) {
-            Ok(text) if !text.is_empty() => {
-                State::parse(&text).with_context(|| format!("${VARIABLE}")).map(Some)
-            }
-            Ok(_) | Err(VarError::NotPresent) => Ok(None),
-            Err(VarError::NotUnicode(_)) => bail!("${VARIABLE} is not UTF-8"),
-        };
-        let state = match &self.state {
-            Some(_) if self.dry_run => bail!("--dry-run books nothing: leave out --state"),
-            Some(_) if self.audit => bail!("--audit books nothing: leave out --state"),
+        let books_nothing = self.given_among("--dry-run --audit").next();
+        let state = match (&self.state, books_nothing) {
+            (Some(_), Some(option)) => bail!("{option} books nothing: leave out --state"),
             // Not parsed by clap, which repeats what it cannot read: there may be a password in it.
-            Some(state) => {
+            (Some(state), None) => {
                 Some(State::parse_public(state, |file| fs::read_to_string(file)).context("--state")?)
             }
-            None if self.dry_run || self.audit => None,
-            None => from_environment()?,
+            (None, Some(_)) => None,
+            (None, None) => state_of_environment()?,
         };
         ensure!(
             self.store_timeout.is_none() || state.is_some(),
@@ -304,4 +294,10 @@ impl Cli {
         }
         Ok(template)
     }
+}
+
+fn state_of_environment() -> Result<Option<State>> {
+    let Some(text) = env::var_os(VARIABLE).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let text = text.to_str().with_context(|| format!("${VARIABLE} is not UTF-8"))?;
+    State::parse(text).with_context(|| format!("${VARIABLE}")).map(Some)
 }

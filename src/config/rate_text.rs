@@ -31,6 +31,13 @@ pub struct RateText {
 }
 
 impl RateText {
+    /// The names of all options.
+    pub const OPTIONS: [&str; 10] =
+        ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "during", "tz"];
+
+    /// The options that say how a rate is counted: N/running takes none of them.
+    pub const OF_RATES: [&str; 5] = ["algo", "burst", "margin", "start", "from"];
+
     /// `count` per period, or else per second, with nothing else said.
     ///
     /// # Errors
@@ -69,7 +76,7 @@ impl RateText {
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         ensure!(
-            !self.amount.is_running || !OF_RATES.contains(&name),
+            !self.amount.is_running || !Self::OF_RATES.contains(&name),
             "N/{RUNNING} is a number of commands, not a rate: it takes cost=, key=, only=, during= and tz="
         );
         match name {
@@ -83,19 +90,9 @@ impl RateText {
             "cost" => self.cost = Some(value.parse()?),
             "key" => self.key = Some(Selector::parse_part(value)?),
             "only" => self.only = Some(value.to_owned()),
-            _ => bail!("no such option: there are {}=", OPTIONS.join("=, ")),
+            _ => bail!("no such option: there are {}=", Self::OPTIONS.join("=, ")),
         }
         Ok(())
-    }
-
-    /// The names of all options.
-    pub fn options() -> [&'static str; 10] {
-        OPTIONS
-    }
-
-    /// The names of the options that N/running takes.
-    pub fn running_options() -> Vec<&'static str> {
-        OPTIONS.into_iter().filter(|name| !OF_RATES.contains(name)).collect()
     }
 
     /// Says that the user may have meant something else, and how to write that.
@@ -172,12 +169,6 @@ impl RateText {
     }
 }
 
-const OPTIONS: [&str; 10] =
-    ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "during", "tz"];
-
-/// The options that say how a rate is counted.
-const OF_RATES: [&str; 5] = ["algo", "burst", "margin", "start", "from"];
-
 /// Cuts at commas, but not within a regular expression or a value to compare, which may have commas of their own:
 /// there only before the name of an option.
 fn split_options(text: &str) -> (&str, Vec<&str>) {
@@ -186,7 +177,7 @@ fn split_options(text: &str) -> (&str, Vec<&str>) {
     for (at, _) in text.match_indices(',') {
         let (part, rest) = (&text[start..at], &text[at + 1..]);
         let may_have_commas = part.contains("=re:") || part.starts_with("only=");
-        let is_option = rest.split_once('=').is_some_and(|(name, _)| OPTIONS.contains(&name));
+        let is_option = rest.split_once('=').is_some_and(|(name, _)| RateText::OPTIONS.contains(&name));
         if is_option || !may_have_commas {
             parts.push(part);
             start = at + 1;

@@ -186,7 +186,7 @@ pub enum Verb {
 }
 
 /// The amount of messages on stderr.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Report {
     /// Errors only.
     Quiet,

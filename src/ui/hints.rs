@@ -13,7 +13,7 @@ const LONG: u64 = 5 * SECOND;
 
 /// The log of commands, by which an interrupted run goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum LogUse {
+pub(super) enum LogUse {
     /// It keeps a log.
     Kept,
     /// It goes on with the log of another.
@@ -22,7 +22,7 @@ pub(crate) enum LogUse {
 
 impl LogUse {
     /// `None` if no log is kept.
-    pub(crate) fn of(run: &Run) -> Option<LogUse> {
+    pub(super) fn of(run: &Run) -> Option<LogUse> {
         let log = if run.resume.is_some() { LogUse::Resumed } else { LogUse::Kept };
         run.log.as_ref().map(|_| log)
     }

@@ -9,7 +9,7 @@ use super::progress::{Display, Progress};
 use super::stats::{self, count_of, items};
 use super::stderr;
 use super::terminal;
-use crate::config::{Rate, Report};
+use crate::config::{Config, Rate, Report};
 use crate::exit::{Exit, signal_name};
 use crate::printable::{escaped, escaped_json};
 use crate::schedule::{Schedule, Stats, Total, WaitReason};
@@ -47,6 +47,12 @@ impl Reporter {
         Reporter { level: Some(level), is_watched, ..Reporter::silent() }
     }
 
+    /// Tells what a run of `config` has to tell: also, at its end, how to go on, and the numbers as JSON.
+    pub(crate) fn of(config: &Config) -> Self {
+        let log = config.command().and_then(LogUse::of);
+        Reporter { log, as_json: config.as_json, ..Reporter::new(config.report) }
+    }
+
     /// Tells nothing at all, not even errors.
     pub fn silent() -> Self {
         Reporter {
@@ -71,12 +77,6 @@ impl Reporter {
         self
     }
 
-    /// Tells how to go on after an interrupt.
-    pub(crate) fn with_log(mut self, log: Option<LogUse>) -> Self {
-        self.log = log;
-        self
-    }
-
     /// Tells the progress towards a `total`, once that is known, and if it `counts_rest`, the items that are left.
     pub(crate) fn with_total(
         mut self,
@@ -84,12 +84,6 @@ impl Reporter {
         counts_rest: bool,
     ) -> Self {
         (self.total, self.counts_rest) = (Box::new(total), counts_rest);
-        self
-    }
-
-    /// Tells the numbers at the end as JSON.
-    pub(crate) fn with_json(mut self, as_json: bool) -> Self {
-        self.as_json = as_json;
         self
     }
 
@@ -137,15 +131,26 @@ impl Reporter {
         }
     }
 
-    fn say(&self, text: &dyn fmt::Display) {
-        self.make_way(|| say(text));
+    /// Tells a line, unless less is to be told than `level`.
+    fn say(&self, level: Report, text: &dyn fmt::Display) {
+        if self.level >= Some(level) {
+            self.make_way(|| stderr::tell(&line(text)));
+        }
     }
 
     /// An error, with its causes in one line.
     pub(crate) fn error(&self, error: &Error) {
-        if self.level.is_some() {
-            self.say(&format_args!("{error:#}"));
-        }
+        self.say(Report::Quiet, &format_args!("{error:#}"));
+    }
+
+    /// Something that was not done as one might expect; not told with `-q`.
+    pub(crate) fn notice(&self, text: &dyn fmt::Display) {
+        self.say(Report::Normal, text);
+    }
+
+    /// Something worth telling with `-v` only.
+    pub(crate) fn detail(&self, text: &dyn fmt::Display) {
+        self.say(Report::Verbose, text);
     }
 
     /// A command that is about to run, as one would type it.
@@ -159,14 +164,7 @@ impl Reporter {
     pub(super) fn say_failed(&self, is_error: bool, text: &str) {
         self.failures.set(self.failures.get() + 1);
         if self.failures.get() <= MOST_FAILURES {
-            if is_error && self.level.is_some() { self.say(&text) } else { self.notice(&text) }
-        }
-    }
-
-    /// Something that was not done as one might expect; not told with `-q`.
-    pub(crate) fn notice(&self, text: &dyn fmt::Display) {
-        if matches!(self.level, Some(Report::Normal | Report::Verbose)) {
-            self.say(text);
+            self.say(if is_error { Report::Quiet } else { Report::Normal }, &text);
         }
     }
 
@@ -191,28 +189,15 @@ impl Reporter {
 
     /// The limits, at the start of a run, with `-v`.
     pub(crate) fn limits(&self, limits: &[Rate]) {
-        if self.level == Some(Report::Verbose) {
-            limits.iter().for_each(|rate| self.limit(rate));
-        }
-    }
-
-    fn limit(&self, rate: &Rate) {
-        match &rate.rounded_from {
-            None => self.say(&format_args!("limit {rate}")),
-            Some(written) => self.say(&format_args!("limit {rate}: {written}, rounded down")),
-        }
+        limits.iter().for_each(|rate| match &rate.rounded_from {
+            None => self.detail(&format_args!("limit {rate}")),
+            Some(written) => self.detail(&format_args!("limit {rate}: {written}, rounded down")),
+        });
     }
 
     /// The cost of sharing to a limit, if it is more than a little; with `-v`, in any case.
     pub(crate) fn reach(&self, reach: &Reach) {
         if reach.is_low() { self.notice(reach) } else { self.detail(reach) }
-    }
-
-    /// Something worth telling with `-v` only.
-    pub(crate) fn detail(&self, text: &dyn fmt::Display) {
-        if self.level == Some(Report::Verbose) {
-            self.say(text);
-        }
     }
 
     /// Tells of commands whose output was lost. A reader that went away wanted no more.
@@ -278,13 +263,12 @@ impl Reporter {
     /// The numbers so far, on request.
     pub(crate) fn statistics(&self, schedule: &Schedule, now: Time) {
         let stats = schedule.stats();
-        self.say(&stats::line(&stats, now));
-        stats::waits(&stats, &schedule.limit_stats()).iter().for_each(|text| self.say(text));
+        let waits = stats::waits(&stats, &schedule.limit_stats());
+        [Some(stats::line(&stats, now)), waits]
+            .iter()
+            .flatten()
+            .for_each(|text| self.say(Report::Quiet, text));
     }
-}
-
-fn say(text: &dyn fmt::Display) {
-    stderr::tell(&line(text));
 }
 
 /// One line, to be written in one go.

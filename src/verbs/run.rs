@@ -18,7 +18,6 @@ use crate::sink::{Commands, Sink, Stdout, Watch};
 use crate::source::Delimiter;
 use crate::store::{self, Policy, Quota};
 use crate::time::SECOND;
-use crate::ui::hints::LogUse;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
 
@@ -32,10 +31,8 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
         let delimiter = Delimiter::new(&config.input.delimiter);
         Arc::clone(&count).start(reader.input(), &position, delimiter, config.input.max_record);
     }
-    let reporter = reporter
-        .with_total(move || count.total(), counts_rest)
-        .with_display(display, mixing(config))
-        .with_log(config.command().and_then(LogUse::of));
+    let reporter =
+        reporter.with_total(move || count.total(), counts_rest).with_display(display, mixing(config));
     ensure!(
         config.plot.is_none() || !files.may_change(),
         "--plot is for limits that stay as they are: give them with -r"

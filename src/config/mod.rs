@@ -7,7 +7,6 @@ mod delimiter;
 mod duration;
 mod fraction;
 mod instant;
-mod jitter;
 mod limit_count;
 mod limits;
 mod named;
@@ -16,12 +15,11 @@ mod quantity;
 mod queue;
 mod rate;
 mod rate_text;
+mod report;
 mod selector;
 mod server;
 mod state;
-mod stats;
 mod template;
-mod until;
 
 use std::path::PathBuf;
 
@@ -30,22 +28,20 @@ pub use arrivals::Arrivals;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share, Tag};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration, parse_seconds, rounded_duration};
-pub use instant::parse_instant;
-pub use jitter::Jitter;
+pub use instant::{Until, parse_instant};
 pub use limit_count::parse_limit_count;
 pub use limits::{LimitOptions, Source};
 pub use named::Named;
 pub use quantity::{parse_count, parse_size};
-pub use queue::{BatchSize, OnLimit, QueueOptions};
+pub use queue::{BatchSize, Jitter, OnLimit, QueueOptions};
 pub use rate::{CountFrom, Defaults, Rate, Start, keys};
 pub use rate_text::RateText;
+pub use report::{Report, StatsFormat, When};
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use server::{Address, Server};
 pub use state::{Shared, State, VARIABLE, check_shareable};
-pub use stats::StatsFormat;
 pub use template::{Piece, Template};
-pub use until::Until;
 
 use crate::time::Time;
 
@@ -183,28 +179,4 @@ pub enum Verb {
     Once(Once),
     /// Releases nothing: judges when records say that they were released.
     Audit(Arrivals),
-}
-
-/// The amount of messages on stderr.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Report {
-    /// Errors only.
-    Quiet,
-    /// Errors, and items that were not released.
-    Normal,
-    /// The limits at the start and a summary at the end as well.
-    Verbose,
-}
-
-/// The condition for showing progress.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
-    /// If stderr is a terminal.
-    Auto,
-    /// In any case; where there is no terminal, a line now and then.
-    Always,
-}
-
-impl Named for When {
-    const NAMES: &'static [(&'static str, Self)] = &[("auto", When::Auto), ("always", When::Always)];
 }

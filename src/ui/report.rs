@@ -5,13 +5,13 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 
 use super::hints::{self, LogUse};
-use super::progress::{Display, Progress};
+use super::progress::Display;
 use super::stats::{self, count_of, items};
 use super::stderr;
 use super::terminal;
 use crate::config::{Config, Rate, Report};
 use crate::exit::{Exit, signal_name};
-use crate::printable::{escaped, escaped_json};
+use crate::printable::escaped_json;
 use crate::schedule::{Schedule, Stats, Total, WaitReason};
 use crate::store::Reach;
 use crate::time::{Time, Wall};
@@ -22,8 +22,6 @@ pub struct Reporter {
     /// `None` tells nothing at all.
     level: Option<Report>,
     display: Option<Display>,
-    /// `None` unless items are written where progress is shown; then, whether they end lines.
-    mixing: Option<bool>,
     as_json: bool,
     /// Failures that were told, or would have been.
     failures: Cell<u64>,
@@ -58,7 +56,6 @@ impl Reporter {
         Reporter {
             level: None,
             display: None,
-            mixing: None,
             as_json: false,
             failures: Cell::new(0),
             is_watched: false,
@@ -69,11 +66,10 @@ impl Reporter {
         }
     }
 
-    /// Shows progress as well, or else explains the first long wait. With `mixing`, takes the progress off the screen
-    /// whenever items are written there; it tells whether they end lines.
-    pub(crate) fn with_display(mut self, display: Option<Display>, mixing: Option<bool>) -> Self {
+    /// Shows progress as well, or else explains the first long wait.
+    pub(crate) fn with_display(mut self, display: Option<Display>) -> Self {
         self.explains.set(self.is_watched && display.is_none());
-        (self.display, self.mixing) = (display, mixing);
+        self.display = display;
         self
     }
 
@@ -88,39 +84,13 @@ impl Reporter {
     }
 
     /// `None` if no progress is shown.
-    pub(crate) fn redraw_at(&self) -> Option<Time> {
-        self.display.as_ref().map(Display::redraw_at)
+    pub(crate) fn display(&self) -> Option<&Display> {
+        self.display.as_ref()
     }
 
     /// `None` while the items of the input are not counted.
     pub(crate) fn total(&self) -> Option<Total> {
         (self.total)()
-    }
-
-    /// Shows progress, if it is time.
-    pub(crate) fn redraw(&self, now: Time, progress: &Progress) {
-        self.display
-            .iter()
-            .for_each(|display| display.redraw(now, progress, |text| stderr::show(&line(&text))));
-    }
-
-    /// Items are about to be written.
-    pub(crate) fn hide(&self) {
-        self.display.iter().zip(self.mixing).for_each(|(display, ends_line)| display.hide(ends_line));
-    }
-
-    pub(crate) fn is_hidden(&self) -> bool {
-        self.display.as_ref().is_some_and(Display::is_hidden)
-    }
-
-    /// No more items are written for a while.
-    pub(crate) fn unhide(&self) {
-        self.display.iter().for_each(Display::unhide);
-    }
-
-    /// The process was stopped, and others have written to the terminal meanwhile.
-    pub(crate) fn resumed(&self) {
-        self.display.iter().for_each(Display::invalidate);
     }
 
     /// Has something else printed, with no progress in its way.
@@ -134,7 +104,7 @@ impl Reporter {
     /// Tells a line, unless less is to be told than `level`.
     fn say(&self, level: Report, text: &dyn fmt::Display) {
         if self.level >= Some(level) {
-            self.make_way(|| stderr::tell(&line(text)));
+            self.make_way(|| stderr::tell(&stderr::message(text)));
         }
     }
 
@@ -269,9 +239,4 @@ impl Reporter {
             .flatten()
             .for_each(|text| self.say(Report::Quiet, text));
     }
-}
-
-/// One line, to be written in one go.
-fn line(text: &dyn fmt::Display) -> String {
-    format!("throttle: {}\n", escaped(&text.to_string()))
 }

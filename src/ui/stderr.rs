@@ -5,6 +5,7 @@
 //! caught up. What has not been written by the end of the run is dropped. On a busy machine the thread may be held up
 //! for longer than that without anything being stuck: it is waited for while stderr takes more.
 
+use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use nix::poll::PollTimeout;
 
 use crate::exit::Exit;
 use crate::output::{Leave, Target};
+use crate::printable::escaped;
 
 /// The longest that writing a message may block.
 const PATIENCE: Duration = Duration::from_millis(30);
@@ -45,6 +47,11 @@ impl MessageQueue {
     fn is_busy(&self) -> bool {
         self.is_writing || !self.pending.is_empty()
     }
+}
+
+/// A message in one line, to be written in one go.
+pub(super) fn message(text: &dyn fmt::Display) -> String {
+    format!("throttle: {}\n", escaped(&text.to_string()))
 }
 
 /// Writes a message, if that can be done in time; or else later.

@@ -25,14 +25,13 @@ use crate::ui::report::Reporter;
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
     let count = Arc::new(Count::default());
-    let display = config.progress.and_then(Display::new);
+    let display = config.progress.and_then(|when| Display::new(when, mixing(config)));
     let counts_rest = counts_rest(config);
     if display.is_some() || counts_rest {
         let delimiter = Delimiter::new(&config.input.delimiter);
         Arc::clone(&count).start(reader.input(), &position, delimiter, config.input.max_record);
     }
-    let reporter =
-        reporter.with_total(move || count.total(), counts_rest).with_display(display, mixing(config));
+    let reporter = reporter.with_total(move || count.total(), counts_rest).with_display(display);
     ensure!(
         config.plot.is_none() || !files.may_change(),
         "--plot is for limits that stay as they are: give them with -r"

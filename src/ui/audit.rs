@@ -1,6 +1,5 @@
 //! The findings of an audit: each release that was too early, and the numbers of each limit.
 
-use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
@@ -81,10 +80,8 @@ impl<W: Write> AuditReport<W> {
     fn limit(&mut self, limit: &AuditedLimit, form: Form) -> io::Result<()> {
         let (tally, noun, out) = (limit.tally(), form.noun(), &mut self.out);
         let Numbers { releases, violations, earliest } = tally.numbers;
-        let by = match earliest {
-            0 => String::new(),
-            earliest => format!(", by up to {}", rounded_duration(earliest)),
-        };
+        let by = (earliest > 0).then(|| format!(", by up to {}", rounded_duration(earliest)));
+        let by = by.unwrap_or_default();
         writeln!(
             out,
             "limit {}: {violations} of {} too early{by}",
@@ -168,11 +165,10 @@ fn numbers_json(limit: &AuditedLimit, numbers: Numbers, worst: &Worst) -> Value 
 }
 
 /// As the stamps were: seconds, or a date and a time in UTC.
-fn instant(at: Time, is_calendar: bool) -> Cow<'static, str> {
-    let timestamp = jiff::Timestamp::from_nanosecond(at.0.into());
-    match timestamp {
-        Ok(timestamp) if is_calendar => timestamp.to_string().into(),
-        _ => at.to_string().into(),
+fn instant(at: Time, is_calendar: bool) -> String {
+    match jiff::Timestamp::from_nanosecond(at.0.into()) {
+        Ok(timestamp) if is_calendar => timestamp.to_string(),
+        _ => at.to_string(),
     }
 }
 

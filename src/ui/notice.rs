@@ -2,12 +2,12 @@
 
 use super::report::Reporter;
 use super::stats::items;
-use super::wall::clock_to_the_second;
+use super::wall::{clock_to_the_second, whole_seconds};
 use crate::config::{CountFrom, HaltOn, rounded_duration};
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
 use crate::schedule::{Failed, Failure, HoldBegun, Notice};
-use crate::time::{SECOND, Time, Wall};
+use crate::time::{Time, Wall};
 
 impl Reporter {
     /// Tells a notice; instants in it, which are counted like `now`, are shown by `wall`.
@@ -78,14 +78,14 @@ impl Reporter {
 
     fn hold(&self, hold: &HoldBegun, wall: Wall, now: Time) {
         let HoldBegun { item, text, asked, held, until, by_key } = hold;
-        let whole = |nanos: u64| rounded_duration(nanos.div_ceil(SECOND).saturating_mul(SECOND));
-        let most = if held < asked { format!(", --max-hold allows {}", whole(*held)) } else { String::new() };
+        let most = (held < asked).then(|| format!(", --max-hold allows {}", whole_seconds(*held)));
         let what = if *by_key { "all items with its keys" } else { "all items" };
         let until = clock_to_the_second(wall, now, *until);
         self.notice(&format_args!(
-            "item {item} {}: the server asks for a pause of {}{most}: {what} wait until {until}",
+            "item {item} {}: the server asks for a pause of {}{}: {what} wait until {until}",
             excerpt(text),
-            whole(*asked)
+            whole_seconds(*asked),
+            most.unwrap_or_default()
         ));
     }
 

@@ -4,11 +4,10 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IsTerminal};
 
-use super::hints::{self, LogUse};
+use super::hints;
 use super::progress::Display;
 use super::stats::{self, count_of, items};
 use super::stderr;
-use super::terminal;
 use crate::config::{Config, Rate, Report};
 use crate::exit::{Exit, signal_name};
 use crate::printable::escaped_json;
@@ -29,7 +28,8 @@ pub struct Reporter {
     is_watched: bool,
     /// The next long wait is to be explained.
     explains: Cell<bool>,
-    log: Option<LogUse>,
+    /// `None` unless commands are logged; then, whether it is the log of a run that this one resumes.
+    resumes: Option<bool>,
     /// The number of items of the input, once they are counted.
     total: Box<dyn Fn() -> Option<Total>>,
     /// The items that are left of this number are told at the end.
@@ -41,14 +41,15 @@ const MOST_FAILURES: u64 = 20;
 
 impl Reporter {
     pub(crate) fn new(level: Report) -> Self {
-        let is_watched = level != Report::Quiet && terminal::is_terminal();
+        let is_watched = level != Report::Quiet && io::stderr().is_terminal();
         Reporter { level: Some(level), is_watched, ..Reporter::silent() }
     }
 
     /// Tells what a run of `config` has to tell: also, at its end, how to go on, and the numbers as JSON.
     pub(crate) fn of(config: &Config) -> Self {
-        let log = config.command().and_then(LogUse::of);
-        Reporter { log, as_json: config.as_json, ..Reporter::new(config.report) }
+        let logged = config.command().filter(|run| run.log.is_some());
+        let resumes = logged.map(|run| run.resume.is_some());
+        Reporter { resumes, as_json: config.as_json, ..Reporter::new(config.report) }
     }
 
     /// Tells nothing at all, not even errors.
@@ -60,7 +61,7 @@ impl Reporter {
             failures: Cell::new(0),
             is_watched: false,
             explains: Cell::new(false),
-            log: None,
+            resumes: None,
             total: Box::new(|| None),
             counts_rest: false,
         }
@@ -207,7 +208,8 @@ impl Reporter {
         }
         self.unprinted(exit, &stats);
         self.left(exit, &stats);
-        hints::next_step(self.log, exit, &stats).iter().for_each(|text| self.notice(text));
+        let next_step = self.resumes.and_then(|resumes| hints::next_step(resumes, exit, &stats));
+        next_step.iter().for_each(|text| self.notice(text));
         self.numbers(schedule, now, exit);
     }
 

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
 
+use super::stats::count_of;
 use crate::audit::{Audit, AuditedLimit, Number, Numbers, Violation, Worst};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
@@ -82,31 +83,24 @@ impl<W: Write> AuditReport<W> {
         let Numbers { releases, violations, earliest } = tally.numbers;
         let by = (earliest > 0).then(|| format!(", by up to {}", rounded_duration(earliest)));
         let by = by.unwrap_or_default();
-        writeln!(
-            out,
-            "limit {}: {violations} of {} too early{by}",
-            escaped(&limit.rate().to_string()),
-            super::stats::count_of(releases, noun)
-        )?;
+        let (rate, all) = (escaped(&limit.rate().to_string()), count_of(releases, noun));
+        writeln!(out, "limit {rate}: {violations} of {all} too early{by}")?;
         if releases == 0 {
             return Ok(());
         }
         let (period, worst) = (format_duration(limit.period()), tally.worst);
+        let (count, number) = (worst.count, worst.number);
         let (start, end) = (instant(worst.start, form.is_calendar), instant(worst.end, form.is_calendar));
-        writeln!(
-            out,
-            "  worst window  {} in {period}: {start} to {end}, {noun} {}",
-            worst.count, worst.number
-        )?;
+        writeln!(out, "  worst window  {count} in {period}: {start} to {end}, {noun} {number}")?;
         let mean_share = limit.mean_share();
         let mean_share =
             mean_share.map_or(" for one key".to_owned(), |share| format!(", {} on average", percent(share)));
-        let highest_share = percent(as_float(worst.count) / as_float(limit.most()));
+        let highest_share = percent(as_float(count) / as_float(limit.most()));
         writeln!(out, "  limit used    {highest_share} at most{mean_share}")?;
         let [one, all] = if limit.rate().key.is_some() { [" for one key", " for all"] } else { [""; 2] };
         let mean =
             limit.mean_rate().map_or(String::new(), |mean| format!(", {} on average{all}", per_second(mean)));
-        let highest = as_float(worst.count) * as_float(SECOND) / as_float(limit.period());
+        let highest = as_float(count) * as_float(SECOND) / as_float(limit.period());
         writeln!(out, "  rate          {} at most{one}{mean}", per_second(highest))?;
         if let Some(keys) = limit.keys() {
             let worst = limit.worst_keys(MOST_KEYS);

@@ -1,5 +1,7 @@
 //! The scheduler's notices, in words.
 
+use anyhow::anyhow;
+
 use super::report::Reporter;
 use super::stats::items;
 use super::wall::{clock_to_the_second, whole_seconds};
@@ -15,24 +17,20 @@ impl Reporter {
         match notice {
             Notice::Failed(failed) => self.failed(failed),
             Notice::FailedSoFar(failed) => {
-                let why = reason(failed.why);
-                self.say_failed(
-                    false,
-                    &format!("{}: {why}; the run ended before it was tried again", items_of(failed)),
-                );
+                let (items, why) = (items_of(failed), reason(failed.why));
+                self.say_failed(false, &format!("{items}: {why}; the run ended before it was tried again"));
             }
             Notice::BadItem(error) => self.say_failed(false, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
                 let counts_exits = limit.as_ref().is_some_and(|limit| limit.from != CountFrom::Start);
-                let never = if counts_exits { "came while too much was running" } else { "can never go" };
-                let early = early.map_or_else(
-                    || never.to_owned(),
-                    |early| format!("came {} too early", rounded_duration(early)),
-                );
-                let limit = limit
-                    .as_ref()
-                    .map_or_else(|| "the shared limits".to_owned(), |limit| format!("the limit {limit}"));
-                self.error(&anyhow::anyhow!("item {item} {} {early} for {limit}", excerpt(text)));
+                let how = match early {
+                    Some(early) => format!("came {} too early", rounded_duration(*early)),
+                    None if counts_exits => "came while too much was running".to_owned(),
+                    None => "can never go".to_owned(),
+                };
+                let limit = limit.as_ref().map(|limit| format!("the limit {limit}"));
+                let limit = limit.as_deref().unwrap_or("the shared limits");
+                self.error(&anyhow!("item {item} {} {how} for {limit}", excerpt(text)));
             }
             Notice::Hold(hold) => self.hold(hold, wall, now),
             Notice::SharedHold(until) => {
@@ -43,11 +41,8 @@ impl Reporter {
             }
             Notice::Expired { item, text, limit } => {
                 let limit = limit.as_ref().map(|limit| format!(", which would exceed {limit}"));
-                self.error(&anyhow::anyhow!(
-                    "item {item} {}: not released within --max-wait{}",
-                    excerpt(text),
-                    limit.unwrap_or_default()
-                ));
+                let (text, limit) = (excerpt(text), limit.unwrap_or_default());
+                self.error(&anyhow!("item {item} {text}: not released within --max-wait{limit}"));
             }
             Notice::TimeUp => self.notice(&"the time of --until is over"),
             Notice::TooLong { late: Some(late) } => {
@@ -66,11 +61,10 @@ impl Reporter {
             Notice::Limits(rates) => self.limits(rates),
             Notice::Warning(text) => self.notice(text),
             Notice::StateLost { what, silent } => {
-                let at = |silent| now.saturating_add(silent);
-                let until = silent
-                    .map(|silent| format!(": silent until {}", clock_to_the_second(wall, now, at(silent))));
-                let why = ", as slots may have been booked that nobody knows of";
-                self.notice(&format_args!("{what}{}{why}", until.unwrap_or_default()));
+                let until = silent.map(|silent| clock_to_the_second(wall, now, now.saturating_add(silent)));
+                let until = until.map_or(String::new(), |until| format!(": silent until {until}"));
+                let why = "as slots may have been booked that nobody knows of";
+                self.notice(&format_args!("{what}{until}, {why}"));
             }
             Notice::Error(error) => self.error(error),
         }

@@ -5,8 +5,8 @@ use anyhow::{Result, bail, ensure};
 use super::args::Cli;
 use crate::config::{LimitOptions, Once, Selector, Verb};
 
-pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --max-record --trim --skip-blank --on-bad -I -B -K -c --on-limit --in-order \
-    --lookahead --arrivals --unsorted --audit --dry-run";
+pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --max-record --trim --skip-blank --on-bad -I -B -K -c \
+    --on-limit --in-order --lookahead --arrivals --unsorted --audit --dry-run";
 
 pub(super) const FOR_RUNS: &str =
     "-j -k -u --tag --pipe --timeout --retries --halt --until --log --progress --stats --plot";

@@ -5,7 +5,7 @@ use anyhow::anyhow;
 use super::report::Reporter;
 use super::stats::items;
 use super::wall::{clock_to_the_second, whole_seconds};
-use crate::config::{CountFrom, HaltOn, rounded_duration};
+use crate::config::{CountFrom, HaltOn, Report, rounded_duration};
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
 use crate::schedule::{Failed, Failure, HoldBegun, Notice};
@@ -18,9 +18,12 @@ impl Reporter {
             Notice::Failed(failed) => self.failed(failed),
             Notice::FailedSoFar(failed) => {
                 let (items, why) = (items_of(failed), reason(failed.why));
-                self.say_failed(false, &format!("{items}: {why}; the run ended before it was tried again"));
+                self.say_failed(
+                    Report::Normal,
+                    &format!("{items}: {why}; the run ended before it was tried again"),
+                );
             }
-            Notice::BadItem(error) => self.say_failed(false, &format!("{error}; skipped")),
+            Notice::BadItem(error) => self.say_failed(Report::Normal, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
                 let counts_exits = limit.as_ref().is_some_and(|limit| limit.from != CountFrom::Start);
                 let how = match early {
@@ -87,7 +90,8 @@ impl Reporter {
         let ends = if failed.why == Failure::Ended(End::Exited(255)) { ", which ends the run" } else { "" };
         let text = format!("{}: {}{ends}", items_of(failed), reason(failed.why));
         // A command that was not even tried is an error.
-        self.say_failed(matches!(failed.why, Failure::ArgumentError(_)), &text);
+        let is_error = matches!(failed.why, Failure::ArgumentError(_));
+        self.say_failed(if is_error { Report::Quiet } else { Report::Normal }, &text);
     }
 }
 

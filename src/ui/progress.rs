@@ -71,7 +71,7 @@ impl Display {
         self.redraw_at.set(Time::ZERO);
     }
 
-    /// Shows it, as it is time to.
+    /// Shows it, once [`Display::redraw_at`] has come.
     pub(crate) fn redraw(&self, now: Time, progress: &Progress) {
         if self.is_first.replace(false) && progress.stats.elapsed(now) < FIRST {
             return self.redraw_at.set(now.saturating_add(FIRST));

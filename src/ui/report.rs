@@ -131,11 +131,11 @@ impl Reporter {
         }
     }
 
-    /// A failure: an error, or else nothing for the quiet. After the first few they are only counted.
-    pub(super) fn say_failed(&self, is_error: bool, text: &str) {
+    /// A failure. After the first few they are only counted.
+    pub(super) fn say_failed(&self, level: Report, text: &str) {
         self.failures.set(self.failures.get() + 1);
         if self.failures.get() <= MOST_FAILURES {
-            self.say(if is_error { Report::Quiet } else { Report::Normal }, &text);
+            self.say(level, &text);
         }
     }
 

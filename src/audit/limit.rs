@@ -19,6 +19,8 @@ const FEW_KEYS: usize = 4096;
 pub(crate) struct AuditedLimit {
     rate: Rate,
     terms: Terms,
+    /// The index of its cost among those of a release.
+    index: usize,
     /// The index of the key that it goes by.
     key: Option<usize>,
     judge: Box<dyn Judge>,
@@ -58,12 +60,13 @@ impl Rank for Trace {
 }
 
 impl AuditedLimit {
-    /// With no history; `key` is the index of the key that it goes by.
-    pub(super) fn new(rate: &Rate, key: Option<usize>) -> Self {
+    /// With no history; `index` is that of its cost, and `key` that of the key that it goes by.
+    pub(super) fn new(rate: &Rate, index: usize, key: Option<usize>) -> Self {
         let terms = rate.padded_terms();
         AuditedLimit {
             rate: rate.clone(),
             terms,
+            index,
             key,
             judge: judge::judge(rate, terms),
             tally: Tally::default(),
@@ -80,14 +83,15 @@ impl AuditedLimit {
         AuditedLimit { traces, ..self }
     }
 
-    /// Judges a release, of a cost that is not 0.
+    /// Judges a release, unless it costs nothing here.
     pub(super) fn judge<'a>(
         &'a mut self,
         number: u64,
         at: Time,
-        cost: u64,
+        costs: &[u64],
         keys: &'a [Key],
     ) -> Option<Violation<'a>> {
+        let cost = costs.get(self.index).copied().filter(|&cost| cost > 0)?;
         let key = self.key.map(|key| keys[key].as_slice());
         if self.judge.keys() >= self.evict_at {
             self.evict(at);

@@ -16,7 +16,7 @@ pub(crate) use self::tally::{Numbers, Worst};
 pub(crate) use self::trace::Trace;
 
 use crate::charge::{Draft, Key};
-use crate::config::{Rate, keys};
+use crate::config::{CountFrom, Rate, keys};
 use crate::time::Time;
 
 /// Some limits, with what is found of releases under them.
@@ -42,14 +42,15 @@ pub struct Violation<'a> {
 }
 
 impl Audit {
-    /// Judges by these limits.
+    /// Judges by these limits, except for those that count how many commands run, which have no windows.
     pub fn new(rates: &[Rate]) -> Self {
         let selectors = keys(rates);
-        let limit = |rate: &Rate| {
+        let limit = |(index, rate): (usize, &Rate)| {
             let place = |key| selectors.iter().position(|known| *known == key);
-            AuditedLimit::new(rate, rate.key.as_ref().and_then(place))
+            AuditedLimit::new(rate, index, rate.key.as_ref().and_then(place))
         };
-        Audit { limits: rates.iter().map(limit).collect(), releases: 0, too_early: 0 }
+        let windowed = rates.iter().enumerate().filter(|(_, rate)| rate.from != CountFrom::Running);
+        Audit { limits: windowed.map(limit).collect(), releases: 0, too_early: 0 }
     }
 
     /// Keeps what is needed to draw it.
@@ -95,8 +96,8 @@ impl Audit {
         tell: &mut impl FnMut(&Violation),
     ) -> bool {
         let mut is_early = false;
-        for (limit, &cost) in self.limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0) {
-            if let Some(violation) = limit.judge(number, at, cost, keys) {
+        for limit in &mut self.limits {
+            if let Some(violation) = limit.judge(number, at, costs, keys) {
                 is_early = true;
                 tell(&violation);
             }

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, Parser, ValueHint};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, ValueHint};
 
 use super::{help, packaged};
 use crate::config::{
-    Arrivals, Backoff, BatchSize, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Period, Resume, Selector,
+    Amount, Arrivals, Backoff, BatchSize, Halt, Jitter, LogFormat, Named, OnBad, OnLimit, Resume, Selector,
     Source, StatsFormat, Template, Until, When, parse_count, parse_delimiter, parse_duration, parse_instant,
     parse_limit_count, parse_limit_period, parse_size,
 };
@@ -57,7 +58,7 @@ pub struct Cli {
     /// Units are ns, us, ms, s, m, h, d and w; a bare number is seconds. Decimals are allowed.
     #[arg(short, long, value_name = "DUR", value_parser = parse_limit_period, help_heading = "Limits")]
     #[arg(allow_negative_numbers = true)]
-    pub(super) period: Option<Period>,
+    pub(super) period: Option<Amount>,
 
     /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line
     ///
@@ -173,12 +174,8 @@ pub struct Cli {
     /// For each limit: how many slots are used, how many are free, and when the next one is; and which process holds
     /// the lock of a file, if one does. Then what is held (see --hold), and whether runs wait for their turn. Without
     /// -s STATE, the names of all states.
-    #[arg(
-        long,
-        hide_short_help = true,
-        conflicts_with_all = ["command", "reset_state", "dry_run"],
-        help_heading = "Limits"
-    )]
+    #[arg(long, hide_short_help = true, help_heading = "Limits")]
+    #[arg(conflicts_with_all = ["command", "reset_state", "dry_run"])]
     pub(super) status: bool,
 
     /// Hold all runs of STATE for DUR, and do nothing else
@@ -261,15 +258,8 @@ pub struct Cli {
     /// Run up to N commands at once [default: 1]
     ///
     /// The limits still say when they start. With N over 1, the output of each is printed whole when it has ended.
-    #[arg(
-        short,
-        long,
-        visible_short_alias = 'P',
-        value_name = "N",
-        value_parser = parse_jobs,
-        allow_negative_numbers = true
-    )]
-    #[arg(help_heading = "Commands")]
+    #[arg(short, long, visible_short_alias = 'P', value_name = "N", value_parser = parse_jobs)]
+    #[arg(allow_negative_numbers = true, help_heading = "Commands")]
     pub(super) jobs: Option<NonZeroUsize>,
 
     /// Print output in the order of the input
@@ -438,8 +428,7 @@ pub struct Cli {
         hide_short_help = true,
         hide_possible_values = true
     )]
-    #[arg(value_parser = choice::<LogFormat>())]
-    #[arg(help_heading = "Control")]
+    #[arg(value_parser = choice::<LogFormat>(), help_heading = "Control")]
     pub(super) log_format: Option<LogFormat>,
 
     /// Do not run again what the log says is done
@@ -472,8 +461,7 @@ pub struct Cli {
     /// last may go under the limits. With --progress=always also where standard error is no terminal, as lines. Drawn
     /// once a second.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
-    #[arg(value_parser = choice::<When>())]
-    #[arg(hide_possible_values = true, help_heading = "Control")]
+    #[arg(value_parser = choice::<When>(), hide_possible_values = true, help_heading = "Control")]
     pub(super) progress: Option<When>,
 
     /// Report numbers: json at the end, or prom:FILE
@@ -511,6 +499,32 @@ pub struct Cli {
     #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     #[arg(trailing_var_arg = true, hide = true)]
     pub(super) command: Vec<OsString>,
+
+    /// The options that were typed, by their short names if they have any: `-n`, `--max-wait`.
+    #[arg(skip)]
+    given: Vec<String>,
+}
+
+impl Cli {
+    pub(super) fn read(args: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = Cli::command();
+        let mut matches = command.try_get_matches_from_mut(args)?;
+        let is_given =
+            |arg: &&Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+        let given = command.get_arguments().filter(is_given).filter_map(name).collect();
+        Ok(Cli { given, ..Cli::from_arg_matches_mut(&mut matches)? })
+    }
+
+    /// Those of `options`, which are separated by blanks, that were typed.
+    pub(super) fn given_among<'a>(&self, options: &'a str) -> impl Iterator<Item = &'a str> {
+        options.split(' ').filter(|option| self.given.iter().any(|given| given == option))
+    }
+}
+
+/// `None` for the command and its arguments.
+pub(super) fn name(option: &Arg) -> Option<String> {
+    let long = option.get_long().map(|long| format!("--{long}"));
+    option.get_short().map(|short| format!("-{short}")).or(long)
 }
 
 fn parse_lookahead(text: &str) -> Result<NonZeroU64> {

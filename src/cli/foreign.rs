@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 
-/// Options of other programs: their names, whose they are, and what to do here. A word in braces stands for the value
-/// that was typed, or for itself if there is none.
+/// In braces, these stand for the value that was typed, or for themselves if there is none.
+const PLACEHOLDERS: [&str; 5] = ["DUR", "FILE", "N", "NAME", "S"];
+
+/// Options of other programs: their names, whose they are, and what to do here.
 const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--delay"], "parallel", "use -n 1 -p {DUR}"),
     (&["--joblog"], "parallel", "use --log {FILE}"),
@@ -68,14 +70,10 @@ pub(super) fn source_advice(args: &[OsString]) -> Option<String> {
 
 /// The advice with the value in place of each placeholder; without a value, their names.
 fn with_value(advice: &str, value: Option<&str>) -> String {
-    let mut told = String::new();
-    let mut rest = advice;
-    while let Some((before, name, after)) = placeholder(rest) {
-        told.push_str(before);
-        told.push_str(&value.map_or_else(|| name.to_owned(), |value| as_ours(name, value)));
-        rest = after;
-    }
-    told + rest
+    PLACEHOLDERS.iter().fold(advice.to_owned(), |advice, name| {
+        let told = value.map_or_else(|| (*name).to_owned(), |value| as_ours(name, value));
+        advice.replace(&format!("{{{name}}}"), &told)
+    })
 }
 
 /// A value as it is written here: numbers with units in capitals, and without bytes.
@@ -84,14 +82,6 @@ fn as_ours(name: &str, value: &str) -> String {
         number if name == "N" => number.replace('m', "M").replace('g', "G").replace('t', "T"),
         _ => value.to_owned(),
     }
-}
-
-/// The first word in braces, and what is around it. Words are in capitals: `{}` and `{col:N}` stay.
-fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
-    let (before, rest) = text.split_once('{')?;
-    let (name, after) = rest.split_once('}')?;
-    let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase());
-    is_word.then_some((before, name, after))
 }
 
 /// The value of an option as it was typed, if it looks like a number or the name of a file.

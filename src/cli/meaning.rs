@@ -1,6 +1,6 @@
 //! The meaning of what was typed.
 
-use std::env::{self, VarError};
+use std::env;
 use std::fs;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -20,6 +20,10 @@ const STORE_TIMEOUT: u64 = 60 * SECOND;
 
 const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
 
+/// Options that make no sense without a command.
+pub(super) const FOR_COMMANDS: &str =
+    "-I -j -k -u --tag --pipe -t --timeout --retries --max-hold --halt --log";
+
 impl Cli {
     /// Work on the state of shared limits, if that is all there is to do.
     pub(super) fn upkeep(&self) -> Result<Option<Upkeep>> {
@@ -27,16 +31,13 @@ impl Cli {
             return Ok(None);
         }
         self.limits()?;
-        let shared = self.shared()?;
-        if self.status {
-            return Ok(Some(shared.map_or(Upkeep::List, Upkeep::Status)));
-        }
-        if let Some(length) = self.hold {
-            let shared = shared.context("--hold needs to know what: add -s STATE")?;
-            return Ok(Some(Upkeep::Hold(shared, length)));
-        }
-        let shared = shared.context("--reset-state needs to know which: add -s STATE")?;
-        Ok(Some(Upkeep::Reset(shared)))
+        Ok(Some(match (self.shared()?, self.hold) {
+            (shared, _) if self.status => shared.map_or(Upkeep::List, Upkeep::Status),
+            (Some(shared), Some(length)) => Upkeep::Hold(shared, length),
+            (Some(shared), None) => Upkeep::Reset(shared),
+            (None, Some(_)) => bail!("--hold needs to know what: add -s STATE"),
+            (None, None) => bail!("--reset-state needs to know which: add -s STATE"),
+        }))
     }
 
     /// The run that was asked for.
@@ -92,13 +93,8 @@ impl Cli {
     }
 
     fn check_waits(&self, on_limit: OnLimit, batch: BatchSize) -> Result<()> {
-        let flags = [
-            (self.max_wait.is_some(), "--max-wait"),
-            (self.until.is_some(), "--until"),
-            (self.jitter.is_some(), "--jitter"),
-        ];
-        if let Some((_, flag)) = flags.into_iter().find(|(is_given, _)| *is_given && self.audit) {
-            bail!("--audit waits for nothing: leave out {flag}");
+        if let Some(option) = self.given_among("--max-wait --until --jitter").next().filter(|_| self.audit) {
+            bail!("--audit waits for nothing: leave out {option}");
         }
         if let Some((wait, linger)) = self.max_wait.zip(batch.linger).filter(|_| on_limit.never_waits()) {
             ensure!(
@@ -157,22 +153,15 @@ impl Cli {
 
     /// A state that is given counts before the one in the environment, which a dry run does not heed.
     fn shared(&self) -> Result<Option<Shared>> {
-        let from_environment = || match env::var(VARIABLE) {
-            Ok(text) if !text.is_empty() => {
-                State::parse(&text).with_context(|| format!("${VARIABLE}")).map(Some)
-            }
-            Ok(_) | Err(VarError::NotPresent) => Ok(None),
-            Err(VarError::NotUnicode(_)) => bail!("${VARIABLE} is not UTF-8"),
-        };
-        let state = match &self.state {
-            Some(_) if self.dry_run => bail!("--dry-run books nothing: leave out --state"),
-            Some(_) if self.audit => bail!("--audit books nothing: leave out --state"),
+        let books_nothing = self.given_among("--dry-run --audit").next();
+        let state = match (&self.state, books_nothing) {
+            (Some(_), Some(option)) => bail!("{option} books nothing: leave out --state"),
             // Not parsed by clap, which repeats what it cannot read: there may be a password in it.
-            Some(state) => {
+            (Some(state), None) => {
                 Some(State::parse_public(state, |file| fs::read_to_string(file)).context("--state")?)
             }
-            None if self.dry_run || self.audit => None,
-            None => from_environment()?,
+            (None, Some(_)) => None,
+            (None, None) => state_of_environment()?,
         };
         ensure!(
             self.store_timeout.is_none() || state.is_some(),
@@ -203,9 +192,9 @@ impl Cli {
 
     fn action(self) -> Result<Verb> {
         if self.command.is_empty()
-            && let Some(flag) = self.flag_for_commands()
+            && let Some(option) = self.given_among(FOR_COMMANDS).next()
         {
-            bail!("{flag} is for a command: add one, such as -- echo {{}}");
+            bail!("{option} is for a command: add one, such as -- echo {{}}");
         }
         let (dry_run, at, arrivals) = (self.dry_run, self.at, self.arrivals()?);
         if self.audit {
@@ -246,9 +235,8 @@ impl Cli {
         });
         let (file, other) = (files.next(), files.next());
         ensure!(other.is_none(), "--stats=prom: may be given once");
-        let computes = [(self.dry_run, "--dry-run"), (self.audit, "--audit")];
-        if let Some((_, flag)) = computes.into_iter().find(|(is_given, _)| *is_given && file.is_some()) {
-            bail!("{flag} releases nothing that Prometheus could count: use --stats=json");
+        if let Some(option) = self.given_among("--dry-run --audit").next().filter(|_| file.is_some()) {
+            bail!("{option} releases nothing that Prometheus could count: use --stats=json");
         }
         Ok(file)
     }
@@ -306,23 +294,10 @@ impl Cli {
         }
         Ok(template)
     }
+}
 
-    /// A flag that makes no sense without a command.
-    fn flag_for_commands(&self) -> Option<&'static str> {
-        let flags = [
-            (self.placeholder.is_some(), "-I"),
-            (self.jobs.is_some(), "-j"),
-            (self.keep_order, "-k"),
-            (self.ungrouped, "-u"),
-            (self.tag.is_some(), "--tag"),
-            (self.pipe, "--pipe"),
-            (self.trace, "-t"),
-            (self.timeout.is_some(), "--timeout"),
-            (self.retries.is_some(), "--retries"),
-            (self.max_hold.is_some(), "--max-hold"),
-            (self.halt.is_some(), "--halt"),
-            (self.log.is_some(), "--log"),
-        ];
-        flags.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
-    }
+fn state_of_environment() -> Result<Option<State>> {
+    let Some(text) = env::var_os(VARIABLE).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let text = text.to_str().with_context(|| format!("${VARIABLE} is not UTF-8"))?;
+    State::parse(text).with_context(|| format!("${VARIABLE}")).map(Some)
 }

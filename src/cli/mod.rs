@@ -12,8 +12,8 @@ mod packaged;
 use std::ffi::OsString;
 
 use anyhow::Error;
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser};
 
 pub use self::args::Cli;
 pub use self::help::topics;
@@ -44,7 +44,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
         [_, alone] if alone == "-s" || alone == "--state" => vec![args[0].clone(), "--status".into()],
         _ => args,
     };
-    let cli = Cli::try_parse_from(&args).map_err(|error| usage(&error, &args))?;
+    let cli = Cli::read(&args).map_err(|error| usage(&error, &args))?;
     if let Some(text) = cli.generate.as_deref().and_then(packaged::generated) {
         return Err(Instead::Help(text.to_owned()));
     }
@@ -114,4 +114,20 @@ fn one_line(text: &str) -> String {
     let told = told.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let told = told.collect::<Vec<_>>().join("; ");
     format!("{}; try 'throttle --help'", told.strip_prefix("error: ").unwrap_or(&told))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_need_something_else_are_options() {
+        let command = Cli::command();
+        let names: Vec<_> = command.get_arguments().filter_map(args::name).collect();
+        for options in [meaning::FOR_COMMANDS, once::FOR_ITEMS, once::FOR_RUNS] {
+            for option in options.split(' ') {
+                assert!(names.iter().any(|name| name == option), "{option}");
+            }
+        }
+    }
 }

@@ -5,69 +5,41 @@ use anyhow::{Result, bail, ensure};
 use super::args::Cli;
 use crate::config::{LimitOptions, Once, Selector, Verb};
 
+pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --max-record --trim --skip-blank --on-bad -I -B -K -c \
+    --on-limit --in-order --lookahead --arrivals --unsorted --audit --dry-run";
+
+pub(super) const FOR_RUNS: &str =
+    "-j -k -u --tag --pipe --timeout --retries --halt --until --log --progress --stats --plot";
+
 impl Cli {
     /// The release that was asked for. Whatever is about items makes no sense with it.
     pub(super) fn once(self, limits: &LimitOptions) -> Result<Verb> {
-        if let Some(flag) = self.flag_for_items() {
-            bail!("--once reads no items: leave out {flag}");
+        let cost = match self.cost {
+            Some(Selector::Constant(cost)) => Some(cost),
+            _ => None,
+        };
+        // A cost that is always the same needs no items.
+        let needs_items = |option: &&str| *option != "-c" || cost.is_none();
+        if let Some(option) = self.given_among(FOR_ITEMS).find(needs_items) {
+            bail!("--once reads no items: leave out {}", with_remedy(option));
         }
-        if let Some(flag) = self.flag_for_runs() {
-            bail!("--once releases once and becomes COMMAND: leave out {flag}");
+        if let Some(option) = self.given_among(FOR_RUNS).next() {
+            bail!("--once releases once and becomes COMMAND: leave out {}", with_remedy(option));
         }
         ensure!(
             !limits.count_exits(),
             "from=exit and N/running wait for the end of a command, and --once becomes COMMAND: leave out \
              from=exit, or N/running"
         );
-        let cost = match self.cost {
-            Some(Selector::Constant(cost)) => Some(cost),
-            _ => None,
-        };
         Ok(Verb::Once(Once { command: self.command, trace: self.trace, cost, max_wait: self.max_wait }))
     }
+}
 
-    fn flag_for_items(&self) -> Option<&'static str> {
-        let cost = self.cost.as_ref();
-        let flags = [
-            (self.arg_file.is_some(), "-a"),
-            (self.null, "-0"),
-            (self.delimiter.is_some(), "-d"),
-            (self.field_separator.is_some(), "-F"),
-            (self.max_record.is_some(), "--max-record"),
-            (self.trim, "--trim"),
-            (self.skip_blank, "--skip-blank"),
-            (self.on_bad.is_some(), "--on-bad"),
-            (self.placeholder.is_some(), "-I"),
-            (self.batch.is_some(), "-B"),
-            (self.key.is_some(), "-K"),
-            (cost.is_some_and(|cost| !matches!(cost, Selector::Constant(_))), "-c SEL, or give a number"),
-            (self.on_limit.is_some(), "--on-limit, or use --max-wait 0"),
-            (self.in_order, "--in-order"),
-            (self.lookahead.is_some(), "--lookahead"),
-            (self.arrivals.is_some(), "--arrivals"),
-            (self.unsorted.is_some(), "--unsorted"),
-            (self.audit, "--audit"),
-            (self.dry_run, "--dry-run"),
-        ];
-        flags.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
-    }
-
-    fn flag_for_runs(&self) -> Option<&'static str> {
-        let flags = [
-            (self.jobs.is_some(), "-j"),
-            (self.keep_order, "-k"),
-            (self.ungrouped, "-u"),
-            (self.tag.is_some(), "--tag"),
-            (self.pipe, "--pipe"),
-            (self.timeout.is_some(), "--timeout"),
-            (self.retries.is_some(), "--retries"),
-            (self.halt.is_some(), "--halt"),
-            (self.until.is_some(), "--until, or use --max-wait"),
-            (self.log.is_some(), "--log"),
-            (self.progress.is_some(), "--progress"),
-            (!self.stats.is_empty(), "--stats"),
-            (self.plot.is_some(), "--plot"),
-        ];
-        flags.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
+fn with_remedy(option: &str) -> &str {
+    match option {
+        "-c" => "-c SEL, or give a number",
+        "--on-limit" => "--on-limit, or use --max-wait 0",
+        "--until" => "--until, or use --max-wait",
+        option => option,
     }
 }

@@ -8,7 +8,7 @@ use super::quantity::{parse_count, parse_scaled};
 
 /// A count for each period. The count may be 0.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Amount {
+pub struct Amount {
     pub(super) count: u64,
     /// In nanoseconds; 0 with `is_running`, which has none.
     pub(super) period: u64,
@@ -72,22 +72,14 @@ fn parse_period(text: &str) -> Result<u64> {
         .map_err(|_| Error::msg(format!("'{text}' is not a period such as s, 2m or 500ms")))
 }
 
-/// The period of a limit with a count of its own.
-#[derive(Clone, Debug)]
-pub struct Period {
-    /// In nanoseconds.
-    pub nanos: u64,
-    /// As [`Amount::warning`].
-    pub(super) warning: Option<String>,
-}
-
-/// Parses the period of a limit with a count of its own.
+/// Parses the period of a limit with a count of its own, as once in that period.
 ///
 /// # Errors
 /// Not a duration.
-pub fn parse_limit_period(text: &str) -> Result<Period> {
-    let nanos = parse_duration(text)?;
-    Ok(Period { nanos, warning: month_warning(&format!("-p {text}"), text, nanos, "-p ") })
+pub fn parse_limit_period(text: &str) -> Result<Amount> {
+    let period = parse_duration(text)?;
+    let warning = month_warning(&format!("-p {text}"), text, period, "-p ");
+    Ok(Amount { count: 1, period, warning, ..Amount::default() })
 }
 
 #[cfg(test)]

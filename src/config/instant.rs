@@ -1,10 +1,13 @@
-//! A date and a time on the command line.
+//! Instants on the command line: a date and a time, or a duration from the start of the run.
 
-use anyhow::{Context, Result};
+use std::str::FromStr;
+
+use anyhow::{Context, Error, Result};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
+use super::duration::parse_duration;
 use crate::time::Time;
 
 /// Reads a date with or without a time, an offset and a zone; without both, it is of the zone of the system.
@@ -28,6 +31,25 @@ fn parse(text: &str) -> Option<Timestamp> {
     }
     let local = || text.parse::<DateTime>().ok()?.to_zoned(TimeZone::system()).ok();
     text.parse().ok().or_else(|| local().map(|at| at.timestamp()))
+}
+
+/// The last instant at which something may be released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// The wall clock shows this, since 1970.
+    At(Time),
+    /// This number of nanoseconds after the start of the run.
+    After(u64),
+}
+
+impl FromStr for Until {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        // A date has what no duration has.
+        let is_time = text.contains(['-', ':']) && !text.starts_with('-');
+        if is_time { parse_instant(text).map(Until::At) } else { parse_duration(text).map(Until::After) }
+    }
 }
 
 #[cfg(test)]
@@ -72,6 +94,18 @@ mod tests {
         ] {
             let error = parse_instant(text).expect_err(text).to_string();
             assert!(error.contains("from 1970 to 2554: there are 2026-11-21,"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_time_or_a_duration() {
+        let until = |text: &str| text.parse::<Until>().unwrap();
+        assert_eq!(until("1h30m"), Until::After(5400 * SECOND));
+        assert_eq!(until("0"), Until::After(0));
+        assert_eq!(until("2023-11-14T22:13:20Z"), Until::At(Time(1_700_000_000 * SECOND)));
+        for (text, why) in [("-1s", "duration"), ("tomorrow", "duration"), ("17:00", "from 1970 to 2554")] {
+            let error = text.parse::<Until>().unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
         }
     }
 }

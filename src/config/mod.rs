@@ -7,49 +7,41 @@ mod delimiter;
 mod duration;
 mod fraction;
 mod instant;
-mod jitter;
 mod limit_count;
 mod limits;
 mod named;
 mod nearest;
-mod plan;
 mod quantity;
+mod queue;
 mod rate;
 mod rate_text;
+mod report;
 mod selector;
 mod server;
 mod state;
-mod stats;
 mod template;
-mod until;
 
-use std::num::NonZeroU64;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use anyhow::{Context, Error, Result};
-
-pub use amount::{Period, parse_limit_period};
+pub use amount::{Amount, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share};
 pub use delimiter::parse_delimiter;
 pub use duration::{format_duration, parse_duration, parse_seconds, rounded_duration};
-pub use instant::parse_instant;
-pub use jitter::Jitter;
+pub use instant::{Until, parse_instant};
 pub use limit_count::parse_limit_count;
 pub use limits::{LimitOptions, Source};
 pub use named::Named;
-pub use plan::Plan;
 pub use quantity::{parse_count, parse_size};
+pub use queue::{BatchSize, Jitter, OnLimit, QueueOptions};
 pub use rate::{CountFrom, Defaults, Rate, Start, keys};
 pub use rate_text::RateText;
+pub use report::{Report, StatsFormat, When};
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use server::{Address, Server};
 pub use state::{Shared, State, VARIABLE, check_shareable};
-pub use stats::StatsFormat;
 pub use template::{Piece, Template};
-pub use until::Until;
 
 use crate::time::Time;
 
@@ -96,6 +88,21 @@ impl Config {
             Verb::DryRun { run, .. } => run.as_deref(),
             Verb::Pass | Verb::Once(_) | Verb::Audit(_) => None,
         }
+    }
+
+    /// Items are told apart even if all are charged the same.
+    pub(crate) fn tells_items_apart(&self) -> bool {
+        self.queue.jitter.is_some() || self.on_limit != OnLimit::Wait || self.command().is_some()
+    }
+
+    /// Nanoseconds that each item may wait after its arrival, if it never would otherwise.
+    pub(crate) fn wait_of_each(&self) -> Option<u64> {
+        self.queue.max_wait.filter(|_| self.on_limit.never_waits())
+    }
+
+    /// Nanoseconds that the run waits at most for its next release.
+    pub(crate) fn wait_of_all(&self) -> Option<u64> {
+        self.queue.max_wait.filter(|_| !self.on_limit.never_waits())
     }
 }
 
@@ -152,80 +159,6 @@ impl Named for OnBad {
     const NAMES: &'static [(&'static str, Self)] = &[("fail", OnBad::Fail), ("skip", OnBad::Skip)];
 }
 
-/// The fate of an item that cannot go at the instant of its arrival.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum OnLimit {
-    /// It waits: shaping.
-    #[default]
-    Wait,
-    /// It is discarded: policing.
-    Drop,
-    /// It waits, but is discarded for a newer one.
-    Latest,
-    /// It ends the run.
-    Fail,
-}
-
-impl OnLimit {
-    /// An item goes at its arrival or not at all.
-    pub(crate) fn never_waits(self) -> bool {
-        matches!(self, OnLimit::Drop | OnLimit::Fail)
-    }
-}
-
-impl Named for OnLimit {
-    const NAMES: &'static [(&'static str, Self)] = &[
-        ("wait", OnLimit::Wait),
-        ("drop", OnLimit::Drop),
-        ("latest", OnLimit::Latest),
-        ("fail", OnLimit::Fail),
-    ];
-}
-
-/// The order, number and time in which items wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct QueueOptions {
-    /// In the order of the input, whatever their keys.
-    pub in_order: bool,
-    /// The most items that wait in lanes; then reading stops.
-    pub lookahead: NonZeroU64,
-    /// The longest wait, in nanoseconds: of each item with [`OnLimit::Drop`] or [`OnLimit::Fail`], otherwise of the run
-    /// for its next release.
-    pub max_wait: Option<u64>,
-    /// A random delay of each release.
-    pub jitter: Option<Jitter>,
-    /// After this, nothing is released.
-    pub until: Option<Until>,
-}
-
-/// The number of items in one release.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BatchSize {
-    /// At most this number.
-    pub items: NonZeroU64,
-    /// Nanoseconds from its first item's arrival that a batch which is not full waits for more. Without it, a batch is
-    /// formed of what has arrived by the instant of its release.
-    pub linger: Option<u64>,
-}
-
-impl BatchSize {
-    /// Each item on its own.
-    pub const SINGLE: BatchSize = BatchSize { items: NonZeroU64::MIN, linger: None };
-}
-
-impl FromStr for BatchSize {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let (items, linger) = match text.split_once(',') {
-            Some((items, linger)) => (items, Some(parse_duration(linger)?)),
-            None => (text, None),
-        };
-        let items = NonZeroU64::new(parse_count(items)?).context("a batch holds at least 1 item")?;
-        Ok(BatchSize { items, linger })
-    }
-}
-
 /// The effect of a release.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
@@ -246,28 +179,4 @@ pub enum Verb {
     Once(Once),
     /// Releases nothing: judges when records say that they were released.
     Audit(Arrivals),
-}
-
-/// The amount of messages on stderr.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Report {
-    /// Errors only.
-    Quiet,
-    /// Errors, and items that were not released.
-    Normal,
-    /// The limits at the start and a summary at the end as well.
-    Verbose,
-}
-
-/// The condition for showing progress.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
-    /// If stderr is a terminal.
-    Auto,
-    /// In any case; where there is no terminal, a line now and then.
-    Always,
-}
-
-impl Named for When {
-    const NAMES: &'static [(&'static str, Self)] = &[("auto", When::Auto), ("always", When::Always)];
 }

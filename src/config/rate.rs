@@ -109,35 +109,20 @@ impl fmt::Display for Rate {
             CountFrom::Running => write!(f, "{}/{RUNNING}", self.count)?,
             _ => write!(f, "{}/{},algo={}", self.count, format_duration(self.period), self.algorithm)?,
         }
-        if let Some(burst) = self.burst {
-            write!(f, ",burst={burst}")?;
-        }
-        if self.margin > 0 {
-            write!(f, ",margin={}", format_duration(self.margin))?;
-        }
-        if let Some(hours) = self.during() {
-            write!(f, ",during={}", hours.week)?;
-        }
-        if let Some(hours) = &self.hours {
-            write!(f, ",tz={}", hours.zone)?;
-        }
-        if self.start == Start::Empty {
-            write!(f, ",start=empty")?;
-        }
-        if self.from == CountFrom::Exit {
-            write!(f, ",from=exit")?;
-        }
-        if let Some(cost) = &self.cost {
-            write!(f, ",cost={cost}")?;
-        }
-        if let Some(key) = &self.key {
-            write!(f, ",key={key}")?;
-        }
-        if let Some(only) = &self.only {
-            write!(f, ",only={only}")?;
-        }
-        Ok(())
+        option(f, "burst", self.burst)?;
+        option(f, "margin", Some(self.margin).filter(|&margin| margin > 0).map(format_duration))?;
+        option(f, "during", self.during().map(|hours| &hours.week))?;
+        option(f, "tz", self.hours.as_ref().map(|hours| hours.zone))?;
+        option(f, "start", (self.start == Start::Empty).then_some("empty"))?;
+        option(f, "from", (self.from == CountFrom::Exit).then_some("exit"))?;
+        option(f, "cost", self.cost.as_ref())?;
+        option(f, "key", self.key.as_ref())?;
+        option(f, "only", self.only.as_ref())
     }
+}
+
+fn option(f: &mut fmt::Formatter<'_>, name: &str, value: Option<impl fmt::Display>) -> fmt::Result {
+    value.map_or(Ok(()), |value| write!(f, ",{name}={value}"))
 }
 
 /// The different keys that limits go by, in the order in which they first occur.

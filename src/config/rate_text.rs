@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::{Error, Result, anyhow, bail, ensure};
 
-use super::amount::{Amount, Period, RUNNING};
+use super::amount::{Amount, RUNNING};
 use super::duration::parse_duration;
 use super::named::Named;
 use super::nearest::nearest;
@@ -15,7 +15,7 @@ use crate::rule::{Algorithm, Extra};
 use crate::time::{Hours, SECOND, Week, Zone};
 
 /// A RATE as it was written: options that it leaves out are `None`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RateText {
     amount: Amount,
     algorithm: Option<Algorithm>,
@@ -31,33 +31,28 @@ pub struct RateText {
 }
 
 impl RateText {
-    /// `count` per `period`, or else per second, with nothing else said.
+    /// The names of all options.
+    pub const OPTIONS: [&str; 10] =
+        ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "during", "tz"];
+
+    /// The options that say how a rate is counted: N/running takes none of them.
+    pub const OF_RATES: [&str; 5] = ["algo", "burst", "margin", "start", "from"];
+
+    /// `count` per period, or else per second, with nothing else said.
     ///
     /// # Errors
     /// A count or a period of 0.
-    pub fn new(count: u64, period: Option<Period>) -> Result<Self> {
+    pub fn new(count: u64, period: Option<Amount>) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
-        let Period { nanos, warning } = period.unwrap_or(Period { nanos: SECOND, warning: None });
-        Self::of(Amount { count, period: nanos, warning, ..Amount::default() })
+        let period = period.unwrap_or(Amount { period: SECOND, ..Amount::default() });
+        Self::of(Amount { count, ..period })
     }
 
     /// With nothing else said. The count may be 0.
     fn of(amount: Amount) -> Result<Self> {
         ensure!(amount.period > 0 || amount.is_running, "a period of 0 is no limit: the least is 1ns");
         let from = if amount.is_running { CountFrom::Running } else { CountFrom::Start };
-        Ok(RateText {
-            amount,
-            algorithm: None,
-            burst: None,
-            margin: None,
-            during: None,
-            zone: None,
-            start: Start::Full,
-            from,
-            cost: None,
-            key: None,
-            only: None,
-        })
+        Ok(RateText { amount, from, ..RateText::default() })
     }
 
     /// Reads a RATE that may have a count of 0, which pauses until it is changed.
@@ -81,7 +76,7 @@ impl RateText {
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         ensure!(
-            !self.amount.is_running || !OF_RATES.contains(&name),
+            !self.amount.is_running || !Self::OF_RATES.contains(&name),
             "N/{RUNNING} is a number of commands, not a rate: it takes cost=, key=, only=, during= and tz="
         );
         match name {
@@ -95,19 +90,9 @@ impl RateText {
             "cost" => self.cost = Some(value.parse()?),
             "key" => self.key = Some(Selector::parse_part(value)?),
             "only" => self.only = Some(value.to_owned()),
-            _ => bail!("no such option: there are {}=", OPTIONS.join("=, ")),
+            _ => bail!("no such option: there are {}=", Self::OPTIONS.join("=, ")),
         }
         Ok(())
-    }
-
-    /// The names of all options.
-    pub fn options() -> [&'static str; 10] {
-        OPTIONS
-    }
-
-    /// The names of the options that N/running takes.
-    pub fn running_options() -> Vec<&'static str> {
-        OPTIONS.into_iter().filter(|name| !OF_RATES.contains(name)).collect()
     }
 
     /// Says that the user may have meant something else, and how to write that.
@@ -184,12 +169,6 @@ impl RateText {
     }
 }
 
-const OPTIONS: [&str; 10] =
-    ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "during", "tz"];
-
-/// The options that say how a rate is counted.
-const OF_RATES: [&str; 5] = ["algo", "burst", "margin", "start", "from"];
-
 /// Cuts at commas, but not within a regular expression or a value to compare, which may have commas of their own:
 /// there only before the name of an option.
 fn split_options(text: &str) -> (&str, Vec<&str>) {
@@ -198,7 +177,7 @@ fn split_options(text: &str) -> (&str, Vec<&str>) {
     for (at, _) in text.match_indices(',') {
         let (part, rest) = (&text[start..at], &text[at + 1..]);
         let may_have_commas = part.contains("=re:") || part.starts_with("only=");
-        let is_option = rest.split_once('=').is_some_and(|(name, _)| OPTIONS.contains(&name));
+        let is_option = rest.split_once('=').is_some_and(|(name, _)| RateText::OPTIONS.contains(&name));
         if is_option || !may_have_commas {
             parts.push(part);
             start = at + 1;

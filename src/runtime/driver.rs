@@ -12,7 +12,7 @@ use crate::sink::{Cause, Flushed, Sent, Sink};
 use crate::source::Delimiter;
 use crate::time::{SECOND, Time};
 use crate::ui::hints::is_long;
-use crate::ui::progress::Progress;
+use crate::ui::progress::{Display, Progress};
 use crate::ui::report::Reporter;
 
 /// Nanoseconds: progress that would be shown for less than this between two releases is not worth the time.
@@ -77,7 +77,7 @@ impl<'a> Driver<'a> {
         if let Some(line) = self.sink.trace(batch) {
             self.reporter.trace(&line);
         }
-        self.reporter.hide();
+        self.reporter.display().into_iter().for_each(Display::hide);
         // A slot may have passed while all this was made ready. From here on, nobody notices any lateness.
         if admission.good_until().is_some_and(|until| self.world.now() > until) {
             return schedule.late(self.world.now(), admission);
@@ -115,7 +115,8 @@ impl<'a> Driver<'a> {
         self.write_metrics(schedule, None);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
         let metrics = self.metrics.as_ref().map(TextFile::write_at);
-        let until = [until, deadline, self.reporter.redraw_at(), metrics].into_iter().flatten().min();
+        let redraw = self.reporter.display().map(Display::redraw_at);
+        let until = [until, deadline, redraw, metrics].into_iter().flatten().min();
         let running = schedule.running() > 0;
         match self.world.wait(Wait { until, accepting, running, by_wall: schedule.goes_by_wall() }) {
             Wake::Due => self.act(schedule),
@@ -137,26 +138,27 @@ impl<'a> Driver<'a> {
 
     /// Shows how far the run has come, or why nothing happens.
     fn show(&mut self, schedule: &Schedule) {
-        let redraw_at = self.reporter.redraw_at();
-        if redraw_at.is_some_and(|at| at <= self.world.now()) {
-            let now = self.world.now();
-            let forecast = schedule.forecast(now, self.reporter.total());
-            let running = schedule.running() as u64;
-            let wall = self.world.wall();
-            self.reporter.redraw(now, &Progress { stats: schedule.stats(), running, forecast, wall });
-        }
-        if self.reporter.is_hidden() && schedule.running() == 0 {
-            let next = schedule.next_release();
-            if next.is_none_or(|next| next.since(self.world.now()) > FLASH) {
-                self.reporter.unhide();
-            }
-        }
-        if redraw_at.is_none() && self.reporter.explains() {
+        if let Some(display) = self.reporter.display() {
+            self.show_progress(schedule, display);
+        } else if self.reporter.explains() {
             let now = self.world.now();
             if is_long(now, schedule.next_release()) {
                 let Forecast { next, wait_reason, .. } = schedule.forecast(now, None);
                 self.reporter.explain(self.world.wall(), now, next, &wait_reason);
             }
+        }
+    }
+
+    fn show_progress(&mut self, schedule: &Schedule, display: &Display) {
+        let now = self.world.now();
+        if display.redraw_at() <= now {
+            let forecast = schedule.forecast(now, self.reporter.total());
+            let (stats, running) = (schedule.stats(), schedule.running() as u64);
+            display.redraw(now, &Progress { stats, running, forecast, wall: self.world.wall() });
+        }
+        let is_next_near = || schedule.next_release().is_some_and(|next| next.since(now) <= FLASH);
+        if display.is_hidden() && schedule.running() == 0 && !is_next_near() {
+            display.unhide();
         }
     }
 
@@ -198,7 +200,7 @@ impl<'a> Driver<'a> {
             Event::Report => self.reporter.statistics(schedule, now),
             Event::Continued { late } => {
                 schedule.stood_still(late);
-                self.reporter.resumed();
+                self.reporter.display().into_iter().for_each(Display::invalidate);
             }
         }
     }

@@ -1,10 +1,10 @@
 //! The findings of an audit: each release that was too early, and the numbers of each limit.
 
-use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
 
+use super::stats::count_of;
 use crate::audit::{Audit, AuditedLimit, Number, Numbers, Violation, Worst};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
@@ -81,35 +81,26 @@ impl<W: Write> AuditReport<W> {
     fn limit(&mut self, limit: &AuditedLimit, form: Form) -> io::Result<()> {
         let (tally, noun, out) = (limit.tally(), form.noun(), &mut self.out);
         let Numbers { releases, violations, earliest } = tally.numbers;
-        let by = match earliest {
-            0 => String::new(),
-            earliest => format!(", by up to {}", rounded_duration(earliest)),
-        };
-        writeln!(
-            out,
-            "limit {}: {violations} of {} too early{by}",
-            escaped(&limit.rate().to_string()),
-            super::stats::count_of(releases, noun)
-        )?;
+        let by = (earliest > 0).then(|| format!(", by up to {}", rounded_duration(earliest)));
+        let by = by.unwrap_or_default();
+        let (rate, all) = (escaped(&limit.rate().to_string()), count_of(releases, noun));
+        writeln!(out, "limit {rate}: {violations} of {all} too early{by}")?;
         if releases == 0 {
             return Ok(());
         }
         let (period, worst) = (format_duration(limit.period()), tally.worst);
+        let (count, number) = (worst.count, worst.number);
         let (start, end) = (instant(worst.start, form.is_calendar), instant(worst.end, form.is_calendar));
-        writeln!(
-            out,
-            "  worst window  {} in {period}: {start} to {end}, {noun} {}",
-            worst.count, worst.number
-        )?;
+        writeln!(out, "  worst window  {count} in {period}: {start} to {end}, {noun} {number}")?;
         let mean_share = limit.mean_share();
         let mean_share =
             mean_share.map_or(" for one key".to_owned(), |share| format!(", {} on average", percent(share)));
-        let highest_share = percent(as_float(worst.count) / as_float(limit.most()));
+        let highest_share = percent(as_float(count) / as_float(limit.most()));
         writeln!(out, "  limit used    {highest_share} at most{mean_share}")?;
         let [one, all] = if limit.rate().key.is_some() { [" for one key", " for all"] } else { [""; 2] };
         let mean =
             limit.mean_rate().map_or(String::new(), |mean| format!(", {} on average{all}", per_second(mean)));
-        let highest = as_float(worst.count) * as_float(SECOND) / as_float(limit.period());
+        let highest = as_float(count) * as_float(SECOND) / as_float(limit.period());
         writeln!(out, "  rate          {} at most{one}{mean}", per_second(highest))?;
         if let Some(keys) = limit.keys() {
             let worst = limit.worst_keys(MOST_KEYS);
@@ -168,11 +159,10 @@ fn numbers_json(limit: &AuditedLimit, numbers: Numbers, worst: &Worst) -> Value 
 }
 
 /// As the stamps were: seconds, or a date and a time in UTC.
-fn instant(at: Time, is_calendar: bool) -> Cow<'static, str> {
-    let timestamp = jiff::Timestamp::from_nanosecond(at.0.into());
-    match timestamp {
-        Ok(timestamp) if is_calendar => timestamp.to_string().into(),
-        _ => at.to_string().into(),
+fn instant(at: Time, is_calendar: bool) -> String {
+    match jiff::Timestamp::from_nanosecond(at.0.into()) {
+        Ok(timestamp) if is_calendar => timestamp.to_string(),
+        _ => at.to_string(),
     }
 }
 

@@ -3,30 +3,12 @@
 use super::line::reason;
 use super::stats::items;
 use super::wall::{clock_at, words};
-use crate::config::Run;
 use crate::exit::Exit;
 use crate::schedule::{Stats, WaitReason};
 use crate::time::{SECOND, Time, Wall};
 
 /// A wait as long as this is explained.
 const LONG: u64 = 5 * SECOND;
-
-/// The log of commands, by which an interrupted run goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum LogUse {
-    /// It keeps a log.
-    Kept,
-    /// It goes on with the log of another.
-    Resumed,
-}
-
-impl LogUse {
-    /// `None` if no log is kept.
-    pub(crate) fn of(run: &Run) -> Option<LogUse> {
-        let log = if run.resume.is_some() { LogUse::Resumed } else { LogUse::Kept };
-        run.log.as_ref().map(|_| log)
-    }
-}
 
 /// Reports whether a wait until `next`, or until something changes, is worth an explanation.
 pub(crate) fn is_long(now: Time, next: Option<Time>) -> bool {
@@ -56,23 +38,20 @@ pub(super) fn plan(stats: &Stats, wall: Option<Wall>) -> String {
     let nanos = stats.times.last.since(stats.times.started);
     let wall = wall.filter(|_| stats.released > 0);
     let ends = wall.map(|wall| format!(", ends {}", clock_at(wall, stats.times.started, stats.times.last)));
-    let ends = ends.unwrap_or_default();
-    let refused = match stats.refused {
-        0 => String::new(),
-        refused => format!(", {refused} refused"),
-    };
+    let refused = (stats.refused > 0).then(|| format!(", {} refused", stats.refused));
+    let (ends, refused) = (ends.unwrap_or_default(), refused.unwrap_or_default());
     format!("{}, {}{ends}{refused}", items(stats.released), words(nanos))
 }
 
-/// The way to go on, or that there is nothing left to do.
-pub(super) fn next_step(log: Option<LogUse>, exit: Exit, stats: &Stats) -> Option<String> {
+/// The way to go on, or that there is nothing left to do. `resumes` says whether the log that is kept was another's.
+pub(super) fn next_step(resumes: bool, exit: Exit, stats: &Stats) -> Option<String> {
     let is_interrupted = matches!(exit, Exit::Signal(_) | Exit::Refused) && exit != Exit::READER_GONE;
-    match log? {
-        LogUse::Kept if is_interrupted => Some("to go on, run the same command with --resume".to_owned()),
-        LogUse::Resumed if is_interrupted => Some("to go on, run the same command again".to_owned()),
-        LogUse::Resumed if exit == Exit::Done && stats.read > 0 && stats.skipped == stats.read => {
+    match (is_interrupted, resumes) {
+        (true, false) => Some("to go on, run the same command with --resume".to_owned()),
+        (true, true) => Some("to go on, run the same command again".to_owned()),
+        (false, true) if exit == Exit::Done && stats.read > 0 && stats.skipped == stats.read => {
             Some(format!("nothing left to do: the log has {} as done", items(stats.read)))
         }
-        LogUse::Kept | LogUse::Resumed => None,
+        (false, _) => None,
     }
 }

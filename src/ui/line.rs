@@ -1,8 +1,8 @@
 //! The line that says how far a run has come, made to fit.
 
 use super::stats::{pace, short};
-use super::wall;
-use crate::config::{Rate, format_duration};
+use super::wall::{self, whole_seconds};
+use crate::config::Rate;
 use crate::printable::escaped;
 use crate::schedule::{Forecast, Precision, Stats, WaitReason};
 use crate::time::{SECOND, Time, Wall};
@@ -139,11 +139,6 @@ fn end(progress: &Progress, recent: Recent, now: Time) -> Option<String> {
         Precision::AtLeast => "after ",
     };
     Some(format!("ends {about}{}", wall::clock_at(progress.wall, now, at)))
-}
-
-/// Whole seconds, in hours, minutes and seconds.
-fn whole_seconds(nanos: u64) -> String {
-    format_duration(nanos.div_ceil(SECOND).saturating_mul(SECOND))
 }
 
 #[cfg(test)]

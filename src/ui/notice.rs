@@ -1,13 +1,15 @@
 //! The scheduler's notices, in words.
 
+use anyhow::anyhow;
+
 use super::report::Reporter;
 use super::stats::items;
-use super::wall::clock_to_the_second;
-use crate::config::{CountFrom, HaltOn, rounded_duration};
+use super::wall::{clock_to_the_second, whole_seconds};
+use crate::config::{CountFrom, HaltOn, Report, rounded_duration};
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
 use crate::schedule::{Failed, Failure, HoldBegun, Notice};
-use crate::time::{SECOND, Time, Wall};
+use crate::time::{Time, Wall};
 
 impl Reporter {
     /// Tells a notice; instants in it, which are counted like `now`, are shown by `wall`.
@@ -15,24 +17,23 @@ impl Reporter {
         match notice {
             Notice::Failed(failed) => self.failed(failed),
             Notice::FailedSoFar(failed) => {
-                let why = reason(failed.why);
+                let (items, why) = (items_of(failed), reason(failed.why));
                 self.say_failed(
-                    false,
-                    &format!("{}: {why}; the run ended before it was tried again", items_of(failed)),
+                    Report::Normal,
+                    &format!("{items}: {why}; the run ended before it was tried again"),
                 );
             }
-            Notice::BadItem(error) => self.say_failed(false, &format!("{error}; skipped")),
+            Notice::BadItem(error) => self.say_failed(Report::Normal, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
                 let counts_exits = limit.as_ref().is_some_and(|limit| limit.from != CountFrom::Start);
-                let never = if counts_exits { "came while too much was running" } else { "can never go" };
-                let early = early.map_or_else(
-                    || never.to_owned(),
-                    |early| format!("came {} too early", rounded_duration(early)),
-                );
-                let limit = limit
-                    .as_ref()
-                    .map_or_else(|| "the shared limits".to_owned(), |limit| format!("the limit {limit}"));
-                self.error(&anyhow::anyhow!("item {item} {} {early} for {limit}", excerpt(text)));
+                let how = match early {
+                    Some(early) => format!("came {} too early", rounded_duration(*early)),
+                    None if counts_exits => "came while too much was running".to_owned(),
+                    None => "can never go".to_owned(),
+                };
+                let limit = limit.as_ref().map(|limit| format!("the limit {limit}"));
+                let limit = limit.as_deref().unwrap_or("the shared limits");
+                self.error(&anyhow!("item {item} {} {how} for {limit}", excerpt(text)));
             }
             Notice::Hold(hold) => self.hold(hold, wall, now),
             Notice::SharedHold(until) => {
@@ -43,11 +44,8 @@ impl Reporter {
             }
             Notice::Expired { item, text, limit } => {
                 let limit = limit.as_ref().map(|limit| format!(", which would exceed {limit}"));
-                self.error(&anyhow::anyhow!(
-                    "item {item} {}: not released within --max-wait{}",
-                    excerpt(text),
-                    limit.unwrap_or_default()
-                ));
+                let (text, limit) = (excerpt(text), limit.unwrap_or_default());
+                self.error(&anyhow!("item {item} {text}: not released within --max-wait{limit}"));
             }
             Notice::TimeUp => self.notice(&"the time of --until is over"),
             Notice::TooLong { late: Some(late) } => {
@@ -66,11 +64,10 @@ impl Reporter {
             Notice::Limits(rates) => self.limits(rates),
             Notice::Warning(text) => self.notice(text),
             Notice::StateLost { what, silent } => {
-                let at = |silent| now.saturating_add(silent);
-                let until = silent
-                    .map(|silent| format!(": silent until {}", clock_to_the_second(wall, now, at(silent))));
-                let why = ", as slots may have been booked that nobody knows of";
-                self.notice(&format_args!("{what}{}{why}", until.unwrap_or_default()));
+                let until = silent.map(|silent| clock_to_the_second(wall, now, now.saturating_add(silent)));
+                let until = until.map_or(String::new(), |until| format!(": silent until {until}"));
+                let why = "as slots may have been booked that nobody knows of";
+                self.notice(&format_args!("{what}{until}, {why}"));
             }
             Notice::Error(error) => self.error(error),
         }
@@ -78,14 +75,14 @@ impl Reporter {
 
     fn hold(&self, hold: &HoldBegun, wall: Wall, now: Time) {
         let HoldBegun { item, text, asked, held, until, by_key } = hold;
-        let whole = |nanos: u64| rounded_duration(nanos.div_ceil(SECOND).saturating_mul(SECOND));
-        let most = if held < asked { format!(", --max-hold allows {}", whole(*held)) } else { String::new() };
+        let most = (held < asked).then(|| format!(", --max-hold allows {}", whole_seconds(*held)));
         let what = if *by_key { "all items with its keys" } else { "all items" };
         let until = clock_to_the_second(wall, now, *until);
         self.notice(&format_args!(
-            "item {item} {}: the server asks for a pause of {}{most}: {what} wait until {until}",
+            "item {item} {}: the server asks for a pause of {}{}: {what} wait until {until}",
             excerpt(text),
-            whole(*asked)
+            whole_seconds(*asked),
+            most.unwrap_or_default()
         ));
     }
 
@@ -93,7 +90,8 @@ impl Reporter {
         let ends = if failed.why == Failure::Ended(End::Exited(255)) { ", which ends the run" } else { "" };
         let text = format!("{}: {}{ends}", items_of(failed), reason(failed.why));
         // A command that was not even tried is an error.
-        self.say_failed(matches!(failed.why, Failure::ArgumentError(_)), &text);
+        let is_error = matches!(failed.why, Failure::ArgumentError(_));
+        self.say_failed(if is_error { Report::Quiet } else { Report::Normal }, &text);
     }
 }
 

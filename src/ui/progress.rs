@@ -28,6 +28,8 @@ const RECENT: usize = 60;
 /// Shows progress: one line that changes on a terminal, otherwise lines.
 pub(crate) struct Display {
     can_redraw: bool,
+    /// `None` unless items are written where it is shown; then, whether they end lines.
+    mixing: Option<bool>,
     /// The line on the screen.
     shown: RefCell<Option<String>>,
     /// The line that was there before items were written.
@@ -41,14 +43,16 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// `None` if stderr cannot show it as wanted.
-    pub(crate) fn new(when: When) -> Option<Self> {
+    /// `None` if stderr cannot show it as wanted. With `mixing`, items are written there, too; it tells whether they
+    /// end lines.
+    pub(crate) fn new(when: When, mixing: Option<bool>) -> Option<Self> {
         let can_redraw = terminal::can_redraw();
         if when == When::Auto && !can_redraw {
             return None;
         }
         Some(Display {
             can_redraw,
+            mixing,
             shown: RefCell::new(None),
             hidden: RefCell::new(None),
             is_in_line: Cell::new(false),
@@ -62,16 +66,13 @@ impl Display {
         self.redraw_at.get()
     }
 
-    /// Has it shown as soon as may be.
+    /// Has it shown as soon as may be: others may have written to the terminal.
     pub(crate) fn invalidate(&self) {
         self.redraw_at.set(Time::ZERO);
     }
 
-    /// Shows it, if it is time. `print` takes a line if it cannot be drawn.
-    pub(crate) fn redraw(&self, now: Time, progress: &Progress, print: impl FnOnce(&str)) {
-        if self.redraw_at() > now {
-            return;
-        }
+    /// Shows it, once [`Display::redraw_at`] has come.
+    pub(crate) fn redraw(&self, now: Time, progress: &Progress) {
         if self.is_first.replace(false) && progress.stats.elapsed(now) < FIRST {
             return self.redraw_at.set(now.saturating_add(FIRST));
         }
@@ -81,7 +82,7 @@ impl Display {
         if self.can_redraw {
             self.draw(&line(progress, recent, now, room()));
         } else {
-            print(&line(progress, recent, now, usize::MAX));
+            stderr::show(&stderr::message(&line(progress, recent, now, usize::MAX)));
         }
     }
 
@@ -103,8 +104,9 @@ impl Display {
         result
     }
 
-    /// Takes the line off the screen, where items are about to be written; `ends_line` if they end lines.
-    pub(crate) fn hide(&self, ends_line: bool) {
+    /// Takes the line off the screen, if items are about to be written there.
+    pub(crate) fn hide(&self) {
+        let Some(ends_line) = self.mixing else { return };
         if let Some(line) = self.shown.take() {
             clear();
             self.hidden.replace(Some(line));
@@ -116,6 +118,7 @@ impl Display {
         self.hidden.borrow().is_some()
     }
 
+    /// No more items are written for a while.
     pub(crate) fn unhide(&self) {
         self.hidden.take().into_iter().for_each(|line| self.draw(&line));
     }
@@ -160,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_late() {
-        let display = Display::new(When::Always).unwrap();
+        let display = Display::new(When::Always, None).unwrap();
         for second in 1..=100 {
             let recent = display.recent(Recent { items: second * second, nanos: second * SECOND });
             let first = second.saturating_sub(60);

@@ -18,40 +18,85 @@ pub(crate) fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>)
     let mut page = String::new();
     let run = label("run", run);
     of_run(&mut page, &run, metrics, wall, exit);
-    let limits: Vec<_> = labels(&run, &metrics.limits).into_iter().zip(&metrics.limits).collect();
-    counters(&mut page, &limits);
-    gauges(&mut page, &limits, wall);
+    of_limits(&mut page, &run, &metrics.limits, wall);
     page
 }
 
 fn of_run(page: &mut String, run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) {
     let Metrics { stats, running, next, .. } = metrics;
-    let Stats { times, read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
-    let mut counter = |name, help, value: &dyn Display| {
-        family(page, name, "counter", help, [(run, value)]);
+    let Stats { times, read, released, refused, skipped, retried, failed, bytes, .. } = stats;
+    let mut metric = |name, help, value: Option<&dyn Display>| {
+        family(page, name, help, value.map(|value| (run, value)));
     };
-    counter("throttle_read_total", "Items read.", &read);
-    counter("throttle_released_total", "Items released, not counting retries.", &released);
-    counter("throttle_refused_total", "Items discarded by --on-limit.", &refused);
-    counter("throttle_skipped_total", "Items passed over by --resume.", &skipped);
-    counter("throttle_retried_total", "Retries of items.", &retried);
-    counter("throttle_failed_total", "Items that failed after all their retries.", &failed);
-    counter("throttle_bytes_total", "Bytes of the items that are done.", &bytes);
+    metric("throttle_read_total", "Items read.", Some(read));
+    metric("throttle_released_total", "Items released, not counting retries.", Some(released));
+    metric("throttle_refused_total", "Items discarded by --on-limit.", Some(refused));
+    metric("throttle_skipped_total", "Items passed over by --resume.", Some(skipped));
+    metric("throttle_retried_total", "Retries of items.", Some(retried));
+    metric("throttle_failed_total", "Items that failed after all their retries.", Some(failed));
+    metric("throttle_bytes_total", "Bytes of the items that are done.", Some(bytes));
     let help = "Seconds that items waited although the output could have taken them.";
-    counter("throttle_waiting_seconds_total", help, &exact(times.waited));
-    let mut gauge = |name, help, value: Option<&dyn Display>| {
-        family(page, name, "gauge", help, value.map(|value| (run, value)));
-    };
-    gauge("throttle_waiting_items", "Items read and not yet released.", Some(&stats.left()));
-    gauge("throttle_running_commands", "Commands that are running.", Some(running));
+    metric("throttle_waiting_seconds_total", help, Some(&exact(times.waited)));
+    metric("throttle_waiting_items", "Items read and not yet released.", Some(&stats.left()));
+    metric("throttle_running_commands", "Commands that are running.", Some(running));
     let next = next.map(|next| timestamp(wall.shows(next)));
     let help = "When the next release may be, in seconds since 1970; absent while none waits for an instant.";
-    gauge("throttle_next_release_timestamp_seconds", help, next.as_ref().map(|next| next as _));
+    metric("throttle_next_release_timestamp_seconds", help, next.as_ref().map(|next| next as _));
     let started = timestamp(wall.shows(times.started));
-    gauge("throttle_start_time_seconds", "When the run started, in seconds since 1970.", Some(&started));
+    metric("throttle_start_time_seconds", "When the run started, in seconds since 1970.", Some(&started));
     let status = exit.map(Exit::status);
     let help = "The exit status, once the run is over; absent while it runs.";
-    gauge("throttle_exit_status", help, status.as_ref().map(|status| status as _));
+    metric("throttle_exit_status", help, status.as_ref().map(|status| status as _));
+}
+
+fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics], wall: Wall) {
+    let labels = labels(run, limits);
+    let mut metric = |name, help, value: &dyn Fn(&LimitMetrics) -> Option<String>| {
+        let samples =
+            labels.iter().zip(limits).filter_map(|(labels, limit)| Some((&**labels, value(limit)?)));
+        family(page, name, help, samples);
+    };
+    let mut counter = |name, help, value: fn(&LimitStats) -> u64| {
+        metric(name, help, &|limit| Some(value(&limit.stats).to_string()));
+    };
+    let help = "Releases that the limit was charged for, retries included; a batch is one.";
+    counter("throttle_limit_released_total", help, |limit| limit.charged.releases);
+    counter("throttle_limit_cost_total", "What these releases cost.", |limit| limit.charged.cost);
+    let help = "Items discarded by --on-limit because of the limit.";
+    counter("throttle_limit_refused_total", help, |limit| limit.refused);
+    let help = "Retries of items that the limit was charged for.";
+    counter("throttle_limit_retried_total", help, |limit| limit.retried);
+    let help = "Items that the limit was charged for and that failed after all their retries.";
+    counter("throttle_limit_failed_total", help, |limit| limit.failed);
+    let help = "How often the next release waited for this limit, of all limits.";
+    counter("throttle_limit_waits_total", help, |limit| limit.waits);
+    let help = "Seconds that the next release waited for this limit, of all limits.";
+    metric("throttle_limit_waiting_seconds_total", help, &|limit| Some(exact(limit.stats.waited)));
+    let help = "How much the limit allows at once now; absent for limits by key and shared ones.";
+    metric("throttle_limit_available", help, &|limit| match limit.now?.standing {
+        Availability::Common { available } => Some(available.to_string()),
+        Availability::Keyed { .. } => None,
+    });
+    let help = "Keys that the limit remembers; absent for limits without a key.";
+    metric("throttle_limit_keys", help, &|limit| Some(keys(limit)?.0.to_string()));
+    let help = "Keys of which items wait for the limit; absent for limits without a key.";
+    metric("throttle_limit_waiting_keys", help, &|limit| Some(keys(limit)?.1.to_string()));
+    let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or \
+        the end of a command can allow it.";
+    metric("throttle_limit_next_timestamp_seconds", help, &|limit| {
+        limit.now?.next.map(|next| match next {
+            Verdict::At(at) => timestamp(wall.shows(at)),
+            Verdict::Never => "+Inf".to_owned(),
+        })
+    });
+}
+
+/// The number of keys that a limit remembers, and of those of which items wait for it, if it goes by keys.
+fn keys(limit: &LimitMetrics) -> Option<(usize, u64)> {
+    match limit.now? {
+        Now { standing: Availability::Keyed { keys }, waiting, .. } => Some((keys, waiting)),
+        Now { standing: Availability::Common { .. }, .. } => None,
+    }
 }
 
 /// The labels of each limit. Limits that are alike are numbered.
@@ -74,66 +119,10 @@ fn name(rate: &Rate) -> String {
     rate.to_string().replacen(DEFAULT, "", 1)
 }
 
-type Labelled<'a> = [(String, &'a LimitMetrics)];
-
-fn counters(page: &mut String, limits: &Labelled) {
-    let mut counter = |name, help, value: &dyn Fn(&LimitStats) -> String| {
-        let samples = limits.iter().map(|(labels, limit)| (labels.as_str(), value(&limit.stats)));
-        family(page, name, "counter", help, samples);
-    };
-    let help = "Releases that the limit was charged for, retries included; a batch is one.";
-    counter("throttle_limit_released_total", help, &|limit| limit.charged.releases.to_string());
-    counter("throttle_limit_cost_total", "What these releases cost.", &|limit| {
-        limit.charged.cost.to_string()
-    });
-    let help = "Items discarded by --on-limit because of the limit.";
-    counter("throttle_limit_refused_total", help, &|limit| limit.refused.to_string());
-    let help = "Retries of items that the limit was charged for.";
-    counter("throttle_limit_retried_total", help, &|limit| limit.retried.to_string());
-    let help = "Items that the limit was charged for and that failed after all their retries.";
-    counter("throttle_limit_failed_total", help, &|limit| limit.failed.to_string());
-    let help = "How often the next release waited for this limit, of all limits.";
-    counter("throttle_limit_waits_total", help, &|limit| limit.waits.to_string());
-    let help = "Seconds that the next release waited for this limit, of all limits.";
-    counter("throttle_limit_waiting_seconds_total", help, &|limit| exact(limit.waited));
-}
-
-fn gauges(page: &mut String, limits: &Labelled, wall: Wall) {
-    let mut gauge = |name, help, value: &dyn Fn(&Now) -> Option<String>| {
-        let samples =
-            limits.iter().filter_map(|(labels, limit)| Some((labels.as_str(), value(&limit.now?)?)));
-        family(page, name, "gauge", help, samples);
-    };
-    let help = "How much the limit allows at once now; absent for limits by key and shared ones.";
-    gauge("throttle_limit_available", help, &|now| match now.standing {
-        Availability::Common { available } => Some(available.to_string()),
-        Availability::Keyed { .. } => None,
-    });
-    let help = "Keys that the limit remembers; absent for limits without a key.";
-    gauge("throttle_limit_keys", help, &|now| match now.standing {
-        Availability::Common { .. } => None,
-        Availability::Keyed { keys } => Some(keys.to_string()),
-    });
-    let help = "Keys of which items wait for the limit; absent for limits without a key.";
-    gauge("throttle_limit_waiting_keys", help, &|now| match now.standing {
-        Availability::Common { .. } => None,
-        Availability::Keyed { .. } => Some(now.waiting.to_string()),
-    });
-    let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or \
-        the end of a command can allow it.";
-    gauge("throttle_limit_next_timestamp_seconds", help, &|now| {
-        now.next.map(|next| match next {
-            Verdict::At(at) => timestamp(wall.shows(at)),
-            Verdict::Never => "+Inf".to_owned(),
-        })
-    });
-}
-
 /// Adds a metric with its samples, if there are any. Writing to a string cannot fail.
 fn family<'a, V: Display>(
     page: &mut String,
     name: &str,
-    kind: &str,
     help: &str,
     samples: impl IntoIterator<Item = (&'a str, V)>,
 ) {
@@ -141,6 +130,7 @@ fn family<'a, V: Display>(
     if samples.peek().is_none() {
         return;
     }
+    let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
     let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
     for (labels, value) in samples {
         let _ = writeln!(page, "{name}{{{labels}}} {value}");

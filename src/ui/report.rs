@@ -4,14 +4,13 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IsTerminal};
 
-use super::hints::{self, LogUse};
-use super::progress::{Display, Progress};
+use super::hints;
+use super::progress::Display;
 use super::stats::{self, count_of, items};
 use super::stderr;
-use super::terminal;
-use crate::config::{Rate, Report};
+use crate::config::{Config, Rate, Report};
 use crate::exit::{Exit, signal_name};
-use crate::printable::{escaped, escaped_json};
+use crate::printable::escaped_json;
 use crate::schedule::{Schedule, Stats, Total, WaitReason};
 use crate::store::Reach;
 use crate::time::{Time, Wall};
@@ -22,8 +21,6 @@ pub struct Reporter {
     /// `None` tells nothing at all.
     level: Option<Report>,
     display: Option<Display>,
-    /// `None` unless items are written where progress is shown; then, whether they end lines.
-    mixing: Option<bool>,
     as_json: bool,
     /// Failures that were told, or would have been.
     failures: Cell<u64>,
@@ -31,7 +28,8 @@ pub struct Reporter {
     is_watched: bool,
     /// The next long wait is to be explained.
     explains: Cell<bool>,
-    log: Option<LogUse>,
+    /// `None` unless commands are logged; then, whether it is the log of a run that this one resumes.
+    resumes: Option<bool>,
     /// The number of items of the input, once they are counted.
     total: Box<dyn Fn() -> Option<Total>>,
     /// The items that are left of this number are told at the end.
@@ -43,8 +41,15 @@ const MOST_FAILURES: u64 = 20;
 
 impl Reporter {
     pub(crate) fn new(level: Report) -> Self {
-        let is_watched = level != Report::Quiet && terminal::is_terminal();
+        let is_watched = level != Report::Quiet && io::stderr().is_terminal();
         Reporter { level: Some(level), is_watched, ..Reporter::silent() }
+    }
+
+    /// Tells what a run of `config` has to tell: also, at its end, how to go on, and the numbers as JSON.
+    pub(crate) fn of(config: &Config) -> Self {
+        let logged = config.command().filter(|run| run.log.is_some());
+        let resumes = logged.map(|run| run.resume.is_some());
+        Reporter { resumes, as_json: config.as_json, ..Reporter::new(config.report) }
     }
 
     /// Tells nothing at all, not even errors.
@@ -52,28 +57,20 @@ impl Reporter {
         Reporter {
             level: None,
             display: None,
-            mixing: None,
             as_json: false,
             failures: Cell::new(0),
             is_watched: false,
             explains: Cell::new(false),
-            log: None,
+            resumes: None,
             total: Box::new(|| None),
             counts_rest: false,
         }
     }
 
-    /// Shows progress as well, or else explains the first long wait. With `mixing`, takes the progress off the screen
-    /// whenever items are written there; it tells whether they end lines.
-    pub(crate) fn with_display(mut self, display: Option<Display>, mixing: Option<bool>) -> Self {
+    /// Shows progress as well, or else explains the first long wait.
+    pub(crate) fn with_display(mut self, display: Option<Display>) -> Self {
         self.explains.set(self.is_watched && display.is_none());
-        (self.display, self.mixing) = (display, mixing);
-        self
-    }
-
-    /// Tells how to go on after an interrupt.
-    pub(crate) fn with_log(mut self, log: Option<LogUse>) -> Self {
-        self.log = log;
+        self.display = display;
         self
     }
 
@@ -87,46 +84,14 @@ impl Reporter {
         self
     }
 
-    /// Tells the numbers at the end as JSON.
-    pub(crate) fn with_json(mut self, as_json: bool) -> Self {
-        self.as_json = as_json;
-        self
-    }
-
     /// `None` if no progress is shown.
-    pub(crate) fn redraw_at(&self) -> Option<Time> {
-        self.display.as_ref().map(Display::redraw_at)
+    pub(crate) fn display(&self) -> Option<&Display> {
+        self.display.as_ref()
     }
 
     /// `None` while the items of the input are not counted.
     pub(crate) fn total(&self) -> Option<Total> {
         (self.total)()
-    }
-
-    /// Shows progress, if it is time.
-    pub(crate) fn redraw(&self, now: Time, progress: &Progress) {
-        self.display
-            .iter()
-            .for_each(|display| display.redraw(now, progress, |text| stderr::show(&line(&text))));
-    }
-
-    /// Items are about to be written.
-    pub(crate) fn hide(&self) {
-        self.display.iter().zip(self.mixing).for_each(|(display, ends_line)| display.hide(ends_line));
-    }
-
-    pub(crate) fn is_hidden(&self) -> bool {
-        self.display.as_ref().is_some_and(Display::is_hidden)
-    }
-
-    /// No more items are written for a while.
-    pub(crate) fn unhide(&self) {
-        self.display.iter().for_each(Display::unhide);
-    }
-
-    /// The process was stopped, and others have written to the terminal meanwhile.
-    pub(crate) fn resumed(&self) {
-        self.display.iter().for_each(Display::invalidate);
     }
 
     /// Has something else printed, with no progress in its way.
@@ -137,15 +102,26 @@ impl Reporter {
         }
     }
 
-    fn say(&self, text: &dyn fmt::Display) {
-        self.make_way(|| say(text));
+    /// Tells a line, unless less is to be told than `level`.
+    fn say(&self, level: Report, text: &dyn fmt::Display) {
+        if self.level >= Some(level) {
+            self.make_way(|| stderr::tell(&stderr::message(text)));
+        }
     }
 
     /// An error, with its causes in one line.
     pub(crate) fn error(&self, error: &Error) {
-        if self.level.is_some() {
-            self.say(&format_args!("{error:#}"));
-        }
+        self.say(Report::Quiet, &format_args!("{error:#}"));
+    }
+
+    /// Something that was not done as one might expect; not told with `-q`.
+    pub(crate) fn notice(&self, text: &dyn fmt::Display) {
+        self.say(Report::Normal, text);
+    }
+
+    /// Something worth telling with `-v` only.
+    pub(crate) fn detail(&self, text: &dyn fmt::Display) {
+        self.say(Report::Verbose, text);
     }
 
     /// A command that is about to run, as one would type it.
@@ -155,18 +131,11 @@ impl Reporter {
         }
     }
 
-    /// A failure: an error, or else nothing for the quiet. After the first few they are only counted.
-    pub(super) fn say_failed(&self, is_error: bool, text: &str) {
+    /// A failure. After the first few they are only counted.
+    pub(super) fn say_failed(&self, level: Report, text: &str) {
         self.failures.set(self.failures.get() + 1);
         if self.failures.get() <= MOST_FAILURES {
-            if is_error && self.level.is_some() { self.say(&text) } else { self.notice(&text) }
-        }
-    }
-
-    /// Something that was not done as one might expect; not told with `-q`.
-    pub(crate) fn notice(&self, text: &dyn fmt::Display) {
-        if matches!(self.level, Some(Report::Normal | Report::Verbose)) {
-            self.say(text);
+            self.say(level, &text);
         }
     }
 
@@ -191,28 +160,15 @@ impl Reporter {
 
     /// The limits, at the start of a run, with `-v`.
     pub(crate) fn limits(&self, limits: &[Rate]) {
-        if self.level == Some(Report::Verbose) {
-            limits.iter().for_each(|rate| self.limit(rate));
-        }
-    }
-
-    fn limit(&self, rate: &Rate) {
-        match &rate.rounded_from {
-            None => self.say(&format_args!("limit {rate}")),
-            Some(written) => self.say(&format_args!("limit {rate}: {written}, rounded down")),
-        }
+        limits.iter().for_each(|rate| match &rate.rounded_from {
+            None => self.detail(&format_args!("limit {rate}")),
+            Some(written) => self.detail(&format_args!("limit {rate}: {written}, rounded down")),
+        });
     }
 
     /// The cost of sharing to a limit, if it is more than a little; with `-v`, in any case.
     pub(crate) fn reach(&self, reach: &Reach) {
         if reach.is_low() { self.notice(reach) } else { self.detail(reach) }
-    }
-
-    /// Something worth telling with `-v` only.
-    pub(crate) fn detail(&self, text: &dyn fmt::Display) {
-        if self.level == Some(Report::Verbose) {
-            self.say(text);
-        }
     }
 
     /// Tells of commands whose output was lost. A reader that went away wanted no more.
@@ -252,7 +208,8 @@ impl Reporter {
         }
         self.unprinted(exit, &stats);
         self.left(exit, &stats);
-        hints::next_step(self.log, exit, &stats).iter().for_each(|text| self.notice(text));
+        let next_step = self.resumes.and_then(|resumes| hints::next_step(resumes, exit, &stats));
+        next_step.iter().for_each(|text| self.notice(text));
         self.numbers(schedule, now, exit);
     }
 
@@ -278,16 +235,10 @@ impl Reporter {
     /// The numbers so far, on request.
     pub(crate) fn statistics(&self, schedule: &Schedule, now: Time) {
         let stats = schedule.stats();
-        self.say(&stats::line(&stats, now));
-        stats::waits(&stats, &schedule.limit_stats()).iter().for_each(|text| self.say(text));
+        let waits = stats::waits(&stats, &schedule.limit_stats());
+        [Some(stats::line(&stats, now)), waits]
+            .iter()
+            .flatten()
+            .for_each(|text| self.say(Report::Quiet, text));
     }
-}
-
-fn say(text: &dyn fmt::Display) {
-    stderr::tell(&line(text));
-}
-
-/// One line, to be written in one go.
-fn line(text: &dyn fmt::Display) -> String {
-    format!("throttle: {}\n", escaped(&text.to_string()))
 }

@@ -87,11 +87,8 @@ pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
         (count, limit) => format!(", {count} times for {limit}"),
     };
     let limits = limits.iter().map(times).collect::<String>();
-    let stopped = if stats.times.stopped > 0 {
-        format!(", stopped {}", words(stats.times.stopped))
-    } else {
-        String::new()
-    };
+    let stopped = (stats.times.stopped > 0).then(|| format!(", stopped {}", words(stats.times.stopped)));
+    let stopped = stopped.unwrap_or_default();
     let most = items(stats.busiest);
     Some(format!("waited {}{limits}; at most {most} in one second{stopped}", words(stats.times.waited)))
 }

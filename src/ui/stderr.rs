@@ -5,6 +5,7 @@
 //! caught up. What has not been written by the end of the run is dropped. On a busy machine the thread may be held up
 //! for longer than that without anything being stuck: it is waited for while stderr takes more.
 
+use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use nix::poll::PollTimeout;
 
 use crate::exit::Exit;
 use crate::output::{Leave, Target};
+use crate::printable::escaped;
 
 /// The longest that writing a message may block.
 const PATIENCE: Duration = Duration::from_millis(30);
@@ -26,32 +28,13 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// The most bytes that may wait to be written. What comes on top is dropped.
 const MOST: usize = 64 << 10;
 
-static QUEUE: MessageQueue = MessageQueue { state: Mutex::new(QueueState::new()), changed: Condvar::new() };
+static QUEUE: Mutex<MessageQueue> =
+    Mutex::new(MessageQueue { pending: Vec::new(), is_writing: false, is_stuck: false, has_thread: None });
 
-/// Writes a message, if that can be done in time; or else later.
-pub(crate) fn tell(text: &str) {
-    QUEUE.put(text.as_bytes());
-}
-
-/// Writes what is outdated soon, unless something still waits to be written.
-pub(crate) fn show(text: &str) {
-    if !QUEUE.lock().is_busy() {
-        QUEUE.put(text.as_bytes());
-    }
-}
-
-/// Waits until everything is written, for a short time only; a shorter one after a signal.
-pub fn flush(exit: Exit) {
-    let patience = if matches!(exit, Exit::Signal(_)) { PATIENCE } else { LAST_PATIENCE };
-    QUEUE.wait(QUEUE.lock(), patience);
-}
+/// Signalled whenever there is something to write, or no longer.
+static CHANGED: Condvar = Condvar::new();
 
 struct MessageQueue {
-    state: Mutex<QueueState>,
-    changed: Condvar,
-}
-
-struct QueueState {
     pending: Vec<u8>,
     is_writing: bool,
     /// It has been waited for in vain.
@@ -60,68 +43,84 @@ struct QueueState {
     has_thread: Option<bool>,
 }
 
-impl QueueState {
-    const fn new() -> Self {
-        QueueState { pending: Vec::new(), is_writing: false, is_stuck: false, has_thread: None }
-    }
-
+impl MessageQueue {
     fn is_busy(&self) -> bool {
         self.is_writing || !self.pending.is_empty()
     }
 }
 
-impl MessageQueue {
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// A message in one line, to be written in one go.
+pub(super) fn message(text: &dyn fmt::Display) -> String {
+    format!("throttle: {}\n", escaped(&text.to_string()))
+}
 
-    fn put(&'static self, text: &[u8]) {
-        let mut state = self.lock();
-        if !*state.has_thread.get_or_insert_with(|| self.start()) {
-            return write_in_time(text, PATIENCE);
-        }
-        if state.pending.len() + text.len() > MOST && state.is_busy() {
+/// Writes a message, if that can be done in time; or else later.
+pub(crate) fn tell(text: &str) {
+    put(queue(), text.as_bytes());
+}
+
+/// Writes what is outdated soon, unless something still waits to be written.
+pub(crate) fn show(text: &str) {
+    let queue = queue();
+    if !queue.is_busy() {
+        put(queue, text.as_bytes());
+    }
+}
+
+/// Waits until everything is written, for a short time only; a shorter one after a signal.
+pub fn flush(exit: Exit) {
+    wait(queue(), if matches!(exit, Exit::Signal(_)) { PATIENCE } else { LAST_PATIENCE });
+}
+
+fn queue() -> MutexGuard<'static, MessageQueue> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn put(mut queue: MutexGuard<MessageQueue>, text: &[u8]) {
+    if !*queue.has_thread.get_or_insert_with(start) {
+        return write_in_time(text, PATIENCE);
+    }
+    if queue.pending.len() + text.len() > MOST && queue.is_busy() {
+        return;
+    }
+    queue.pending.extend_from_slice(text);
+    CHANGED.notify_all();
+    if !queue.is_stuck {
+        wait(queue, PATIENCE);
+    }
+}
+
+fn wait(mut queue: MutexGuard<MessageQueue>, patience: Duration) {
+    let give_up = Instant::now() + LONGEST;
+    loop {
+        let waited = CHANGED.wait_timeout_while(queue, patience, |queue| queue.is_busy());
+        let result;
+        (queue, result) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.is_stuck = result.timed_out();
+        if !queue.is_stuck || Instant::now() >= give_up || !takes_more() {
             return;
         }
-        state.pending.extend_from_slice(text);
-        self.changed.notify_all();
-        if !state.is_stuck {
-            self.wait(state, PATIENCE);
-        }
     }
+}
 
-    fn wait(&self, mut state: MutexGuard<'_, QueueState>, patience: Duration) {
-        let give_up = Instant::now() + LONGEST;
-        loop {
-            let waited = self.changed.wait_timeout_while(state, patience, |state| state.is_busy());
-            let result;
-            (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
-            state.is_stuck = result.timed_out();
-            if !state.is_stuck || Instant::now() >= give_up || !takes_more() {
-                return;
-            }
-        }
-    }
+/// Starts the thread that writes. Returns whether there is one.
+fn start() -> bool {
+    let thread = thread::Builder::new().name("stderr".to_owned()).stack_size(64 << 10);
+    thread.spawn(write_pending).is_ok()
+}
 
-    /// Starts the thread that writes. Returns whether there is one.
-    fn start(&'static self) -> bool {
-        let thread = thread::Builder::new().name("stderr".to_owned()).stack_size(64 << 10);
-        thread.spawn(|| self.run()).is_ok()
-    }
-
-    fn run(&self) {
-        loop {
-            let waited = self.changed.wait_while(self.lock(), |state| state.pending.is_empty());
-            let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-            let text = std::mem::take(&mut state.pending);
-            state.is_writing = true;
-            drop(state);
-            write_all(&text);
-            let mut state = self.lock();
-            state.is_writing = false;
-            state.is_stuck &= state.is_busy();
-            self.changed.notify_all();
-        }
+fn write_pending() {
+    loop {
+        let waited = CHANGED.wait_while(queue(), |queue| queue.pending.is_empty());
+        let mut waiting = waited.unwrap_or_else(PoisonError::into_inner);
+        let text = std::mem::take(&mut waiting.pending);
+        waiting.is_writing = true;
+        drop(waiting);
+        write_all(&text);
+        let mut written = queue();
+        written.is_writing = false;
+        written.is_stuck &= written.is_busy();
+        CHANGED.notify_all();
     }
 }
 

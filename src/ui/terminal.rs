@@ -9,12 +9,8 @@ use terminal_size::{Height, Width, terminal_size, terminal_size_of};
 /// Columns of a terminal that does not tell, and of an old one if there is none.
 const USUAL_WIDTH: usize = 80;
 
-pub(super) fn is_terminal() -> bool {
-    io::stderr().is_terminal()
-}
-
 pub(super) fn can_redraw() -> bool {
-    is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
+    io::stderr().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Columns of stderr, as of now.

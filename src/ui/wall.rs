@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
+use crate::config::rounded_duration;
 use crate::time::{SECOND, Time, Wall, seconds};
 
 /// The time that `wall` shows at an instant, and the day if that is not the day of `now`.
@@ -44,6 +45,11 @@ pub(super) fn words(nanos: u64) -> String {
         3600..86400 => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
         _ => format!("{} d {} h", whole / 86400, whole % 86400 / 3600),
     }
+}
+
+/// A duration rounded up to whole seconds.
+pub(super) fn whole_seconds(nanos: u64) -> String {
+    rounded_duration(nanos.div_ceil(SECOND).saturating_mul(SECOND))
 }
 
 #[cfg(test)]

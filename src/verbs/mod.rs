@@ -38,7 +38,7 @@ impl<'a> Setup<'a> {
     /// # Errors
     /// One of them cannot be read, or a plot not be written.
     pub(crate) fn new(config: &'a Config) -> Result<Self> {
-        let reporter = Reporter::new(config.report).with_json(config.as_json);
+        let reporter = Reporter::of(config);
         config.plot.as_deref().map(plot::check).transpose()?;
         config.warnings().for_each(|warning| reporter.notice(&warning));
         let mut files = LimitsFiles::new(config.limits.clone(), check_for(&config.action));

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::drawing::Drawing;
-use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
+use crate::config::{BatchSize, Config, Output, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
@@ -17,7 +17,6 @@ use crate::sink::{Commands, Sink, Stdout};
 use crate::source::Delimiter;
 use crate::store::{self, Policy, Quota};
 use crate::time::SECOND;
-use crate::ui::hints::LogUse;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
 
@@ -25,16 +24,13 @@ use crate::ui::report::Reporter;
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
     let count = Count::default();
-    let display = config.progress.and_then(Display::new);
+    let display = config.progress.and_then(|when| Display::new(when, mixing(config)));
     let counts_rest = counts_rest(config);
     if display.is_some() || counts_rest {
         let delimiter = Delimiter::new(&config.input.delimiter);
         count_rest(&count, reader.input(), &position, delimiter, config.input.max_record);
     }
-    let reporter = reporter
-        .with_total(move || count.get().copied(), counts_rest)
-        .with_display(display, mixing(config))
-        .with_log(config.command().and_then(LogUse::of));
+    let reporter = reporter.with_total(move || count.get().copied(), counts_rest).with_display(display);
     ensure!(
         config.plot.is_none() || !files.may_change(),
         "--plot is for limits that stay as they are: give them with -r"
@@ -47,7 +43,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     }
     world.watch_reader().context("cannot start")?;
     world.watch_limits(files, &rates)?;
-    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
+    let mut schedule = Schedule::new(config, rates.clone(), world.now());
     if let Some(shared) = &config.shared {
         schedule = schedule.with_bookings(share(shared, &rates, &mut world, &reporter)?);
     }

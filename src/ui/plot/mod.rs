@@ -106,16 +106,12 @@ fn cannot_write(path: &Path) -> String {
 impl Plot {
     fn new(audit: &Audit) -> Self {
         let limits = audit.limits().iter().take(MOST_LIMITS);
-        let spans = || {
-            audit
-                .limits()
-                .iter()
-                .map(AuditedLimit::tally)
-                .filter_map(|tally| Some((tally.first?, tally.last)))
-        };
-        let start = spans().map(|(first, _)| first).min().unwrap_or(Time::ZERO);
-        let end = spans().map(|(_, last)| last).max().unwrap_or(start);
-        let span = float(u128::from(end.since(start).max(1)));
+        let tallies = audit.limits().iter().map(AuditedLimit::tally);
+        let (starts, ends): (Vec<_>, Vec<_>) =
+            tallies.filter_map(|tally| Some((tally.first?, tally.last))).unzip();
+        let start = starts.into_iter().min().unwrap_or(Time::ZERO);
+        let end = ends.into_iter().max().unwrap_or(start);
+        let span = float(end.since(start).max(1).into());
         Plot { span, charts: limits.map(|limit| Chart::new(limit, start, end)).collect() }
     }
 }

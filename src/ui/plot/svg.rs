@@ -166,11 +166,8 @@ impl Panel {
         if kept.is_empty() {
             return;
         }
-        let _ = write!(out, "<path class=\"{class}\" d=\"M");
-        for (number, (x, y)) in kept.iter().enumerate() {
-            let _ = write!(out, "{}{x:.1} {y:.1}", if number == 0 { "" } else { " " });
-        }
-        out.push_str("\"/>\n");
+        let corners: Vec<_> = kept.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
+        let _ = writeln!(out, "<path class=\"{class}\" d=\"M{}\"/>", corners.join(" "));
     }
 
     fn violations(&self, out: &mut String, points: &[Point]) {

@@ -76,15 +76,17 @@ fn help(arg: &Arg) -> String {
 
 fn fill(template: &str, options: &str) -> String {
     let algorithms = Algorithm::names().to_vec();
-    let rate_options = RateText::options().to_vec();
+    let rate_options = RateText::OPTIONS;
+    let is_of_rates = |name: &&str| RateText::OF_RATES.contains(name);
+    let running_options: Vec<_> = rate_options.into_iter().filter(|name| !is_of_rates(name)).collect();
     template
         .replace("@ALGORITHMS@", &algorithms.join(" "))
         .replace("@ALGORITHMS_COMMAS@", &algorithms.join(","))
         .replace("@TOPICS@", &throttle::cli::topics().collect::<Vec<_>>().join(" "))
         .replace("@RATE_OPTIONS@", &rate_options.join(" "))
         .replace("@RATE_OPTIONS_COMMAS@", &rate_options.join(","))
-        .replace("@RUNNING_OPTIONS@", &RateText::running_options().join(" "))
-        .replace("@RUNNING_OPTIONS_COMMAS@", &RateText::running_options().join(","))
+        .replace("@RUNNING_OPTIONS@", &running_options.join(" "))
+        .replace("@RUNNING_OPTIONS_COMMAS@", &running_options.join(","))
         .replace("@VALUED_LONG@", &valued_longs())
         .replace("@VALUED@", &letters(true))
         .replace("@FLAGS@", &letters(false))

@@ -1,10 +1,36 @@
-//! Formats for the numbers of a run.
+//! What is told of a run: messages, progress and numbers.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+
+use super::named::Named;
+
+/// The amount of messages on stderr.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Report {
+    /// Errors only.
+    Quiet,
+    /// Errors, and items that were not released.
+    Normal,
+    /// The limits at the start and a summary at the end as well.
+    Verbose,
+}
+
+/// The condition for showing progress.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// If stderr is a terminal.
+    Auto,
+    /// In any case; where there is no terminal, a line now and then.
+    Always,
+}
+
+impl Named for When {
+    const NAMES: &'static [(&'static str, Self)] = &[("auto", When::Auto), ("always", When::Always)];
+}
 
 /// A format for the numbers of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,0 +1,156 @@
+//! The way in which items wait: in which order, how long, with which random delay, and how many are released together.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+use anyhow::{Context, Error, Result};
+use fastrand::Rng;
+
+use super::duration::{format_duration, parse_duration};
+use super::instant::Until;
+use super::named::Named;
+use super::quantity::parse_count;
+
+/// The fate of an item that cannot go at the instant of its arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnLimit {
+    /// It waits: shaping.
+    #[default]
+    Wait,
+    /// It is discarded: policing.
+    Drop,
+    /// It waits, but is discarded for a newer one.
+    Latest,
+    /// It ends the run.
+    Fail,
+}
+
+impl OnLimit {
+    /// An item goes at its arrival or not at all.
+    pub(crate) fn never_waits(self) -> bool {
+        matches!(self, OnLimit::Drop | OnLimit::Fail)
+    }
+}
+
+impl Named for OnLimit {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("wait", OnLimit::Wait),
+        ("drop", OnLimit::Drop),
+        ("latest", OnLimit::Latest),
+        ("fail", OnLimit::Fail),
+    ];
+}
+
+/// The order, number and time in which items wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueOptions {
+    /// In the order of the input, whatever their keys.
+    pub in_order: bool,
+    /// The most items that wait in lanes; then reading stops.
+    pub lookahead: NonZeroU64,
+    /// The longest wait, in nanoseconds: of each item with [`OnLimit::Drop`] or [`OnLimit::Fail`], otherwise of the run
+    /// for its next release.
+    pub max_wait: Option<u64>,
+    /// A random delay of each release.
+    pub jitter: Option<Jitter>,
+    /// After this, nothing is released.
+    pub until: Option<Until>,
+}
+
+/// The number of items in one release.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchSize {
+    /// At most this number.
+    pub items: NonZeroU64,
+    /// Nanoseconds from its first item's arrival that a batch which is not full waits for more. Without it, a batch is
+    /// formed of what has arrived by the instant of its release.
+    pub linger: Option<u64>,
+}
+
+impl BatchSize {
+    /// Each item on its own.
+    pub const SINGLE: BatchSize = BatchSize { items: NonZeroU64::MIN, linger: None };
+}
+
+impl FromStr for BatchSize {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (items, linger) = match text.split_once(',') {
+            Some((items, linger)) => (items, Some(parse_duration(linger)?)),
+            None => (text, None),
+        };
+        let items = NonZeroU64::new(parse_count(items)?).context("a batch holds at least 1 item")?;
+        Ok(BatchSize { items, linger })
+    }
+}
+
+/// By how much releases are delayed at random.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Jitter {
+    /// At most this number of nanoseconds.
+    most: u64,
+    /// The same seed delays the same items by as much.
+    seed: u64,
+}
+
+/// Spreads numbers that follow each other: 2^64 by the golden ratio.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl Jitter {
+    /// For how many nanoseconds the release of an item is delayed, the first time and each time again.
+    pub fn delay(&self, item: u64, attempt: u64) -> u64 {
+        let seed = self.seed ^ item.wrapping_mul(SPREAD) ^ attempt.wrapping_mul(SPREAD).rotate_left(32);
+        Rng::with_seed(seed).u64(0..=self.most)
+    }
+}
+
+impl FromStr for Jitter {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (most, seed) = match text.split_once(',') {
+            None => (text, fastrand::u32(..).into()),
+            Some((most, option)) => {
+                let seed = option.strip_prefix("seed=").context("there is DUR, and DUR,seed=N")?;
+                (most, parse_count(seed)?)
+            }
+        };
+        Ok(Jitter { most: parse_duration(most)?, seed })
+    }
+}
+
+impl fmt::Display for Jitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},seed={}", format_duration(self.most), self.seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_spread_evenly_and_repeat() {
+        let jitter: Jitter = "1us,seed=7".parse().unwrap();
+        assert_eq!(jitter.to_string(), "1us,seed=7");
+        let delays: Vec<_> = (1..=10_000).map(|item| jitter.delay(item, 1)).collect();
+        for tenth in 0..10 {
+            let share = delays.iter().filter(|delay| **delay / 100 == tenth).count();
+            assert!((850..1150).contains(&share), "{share} of 10000 in tenth {tenth}");
+        }
+        assert!(delays.iter().max() <= Some(&1000));
+        assert_eq!(delays[3], jitter.delay(4, 1));
+        assert!((1..100).any(|item| jitter.delay(item, 1) != jitter.delay(item, 2)));
+        let other: Jitter = "1us,seed=8".parse().unwrap();
+        assert!((1..100).any(|item| jitter.delay(item, 1) != other.delay(item, 1)));
+    }
+
+    #[test]
+    fn what_is_no_jitter() {
+        for text in ["", "x", "1s,", "1s,seed=", "1s,seed=x", "1s,7", "-1s"] {
+            text.parse::<Jitter>().expect_err(text);
+        }
+    }
+}

@@ -30,7 +30,7 @@ mod log;
 mod machine;
 mod owner;
 mod refusal;
-mod status;
+mod state_file;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -47,12 +47,11 @@ use self::database::Database;
 use self::lock::Lock;
 use self::machine::ClockOrigin;
 use self::refusal::About;
-pub(super) use self::status::{hold, status};
+pub(super) use self::state_file::StateFile;
 use self::tables::Header;
 use self::txn::{Fingerprint, StateTxn};
 use super::ledger::{BookingRules, Owner};
-use super::{Answer, Order, Policy, Slot, Store, StoreError, Tell, place};
-use crate::config::State;
+use super::{Answer, Order, Policy, Slot, Store, StoreError, Tell};
 use crate::exit::Exit;
 use crate::time::{SECOND, Time, Wall, shown};
 
@@ -61,27 +60,6 @@ const BETWEEN_LOOKS: u64 = SECOND / 10;
 
 /// The number of new keys that are added before idle ones are evicted.
 const BETWEEN_EVICTIONS: u32 = 1024;
-
-/// Opens the store in the file that `state` names.
-pub(super) fn open(
-    state: &State,
-    policy: Policy,
-    now: impl Fn() -> Time + Send + 'static,
-) -> Result<Box<dyn Store>, StoreError> {
-    Ok(Box::new(FileStore::open(&path(state)?, policy, now)?))
-}
-
-/// Forgets the state in the file that `state` names.
-pub(super) fn reset(state: &State) -> Result<(), StoreError> {
-    FileStore::reset(&path(state)?).map(drop)
-}
-
-fn path(state: &State) -> Result<PathBuf, StoreError> {
-    match state {
-        State::File(path) => Ok(path.clone()),
-        named => place(&named.to_string()),
-    }
-}
 
 /// Limits in a file, as one process uses them.
 pub struct FileStore {

@@ -38,7 +38,7 @@ impl RedisStore {
     }
 
     pub(super) fn warn(&mut self, what: &str) {
-        let server = &self.asker.server;
+        let server = &self.asker.nodes.server;
         self.warning.get_or_insert_with(|| format!("{server}: {what}"));
     }
 

@@ -3,6 +3,8 @@
 //! It is as of the server's clock, by the zones of this machine, and reaches somewhat further than slots are booked
 //! ahead. If the clock shows another time than was expected, the script says so, and is asked again.
 
+use redis::Cmd;
+
 use super::clock::Micros;
 use crate::rule::Extra;
 use crate::store::{Policy, Quota};
@@ -26,6 +28,11 @@ struct CalendarSpan {
 }
 
 impl ScriptCalendar {
+    /// Adds it to the arguments of a script.
+    pub(super) fn tell(&self, call: &mut Cmd) {
+        call.arg(&self.periods).arg(&self.hours);
+    }
+
     /// The calendar of a limit when the server's clock shows about `now`.
     pub(super) fn around(now: Micros, quota: &Quota, policy: &Policy) -> Self {
         let (now, horizon) = (i128::from(now) * 1000, i128::from(policy.horizon));

@@ -15,25 +15,24 @@ const TRIALS: usize = 8;
 /// Nanoseconds after which any answer will do, while margins are chosen by it.
 pub(super) const CHOOSING: u64 = 50_000_000;
 
-/// The nanoseconds of the fastest answer to `probe`. One that comes within `enough` ends it, or after `longest` any but
+/// The nanoseconds of the fastest answer to `probe`, and the last one. One that comes within `enough` ends it, or after `longest` any but
 /// the first, which may have had the script to send.
-pub(super) fn round_trip(
+pub(super) fn round_trip<T>(
     now: &dyn Fn() -> Time,
     (enough, longest): (u64, u64),
-    mut probe: impl FnMut() -> Result<(), ServerFailure>,
-) -> Result<u64, ServerFailure> {
-    let start = now();
-    let mut nearest = u64::MAX;
-    for trial in 0..TRIALS {
+    mut probe: impl FnMut() -> Result<T, ServerFailure>,
+) -> Result<(u64, T), ServerFailure> {
+    let (start, mut nearest, mut trial) = (now(), u64::MAX, 0);
+    loop {
         let asked = now();
-        probe()?;
+        let found = probe()?;
         let answered = now();
         nearest = nearest.min(answered.since(asked));
-        if nearest <= enough || (trial > 0 && answered.since(start) > longest) {
-            break;
+        trial += 1;
+        if nearest <= enough || trial == TRIALS || (trial > 1 && answered.since(start) > longest) {
+            return Ok((nearest, found));
         }
     }
-    Ok(nearest)
 }
 
 /// The margin, in nanoseconds, that fits answers which take this long.

@@ -4,7 +4,6 @@ use super::asking::{Asker, Probed};
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_far, too_slow};
 use super::failure::ServerFailure;
 use super::shared_policy::SharedPolicy;
-use super::socket::Timeouts;
 use crate::store::hold::LOOK;
 use crate::store::{Answer, Hold, Order};
 use crate::time::Time;
@@ -27,13 +26,11 @@ impl NameCheck {
         asker: &mut Asker,
         shared: &mut SharedPolicy,
         order: &Order,
-        patience: Timeouts,
     ) -> Result<(), ServerFailure> {
         if !self.is_near {
             let enough = shared.policy.deadline / ROUND_TRIPS;
             let longest = if shared.is_agreed { u64::MAX } else { CHOOSING };
-            let (round_trip, Probed { is_kept, .. }) =
-                asker.probe(shared, order, 0, (enough, longest), patience)?;
+            let Probed { round_trip, is_kept, .. } = asker.probe(shared, order, 0, (enough, longest))?;
             match is_kept {
                 true => shared.is_agreed = true,
                 false => shared.choose_margins(required_margin(round_trip)),
@@ -50,11 +47,10 @@ impl NameCheck {
         let now = (asker.now)();
         let is_claimed = self.claimed_until.is_some_and(|until| until > now);
         let is_known = self.held.is_some_and(|(asked, _)| now.since(asked) < LOOK);
-        let is_asked = is_claimed && is_known;
-        if !order.key.is_empty() && !is_asked {
+        if !order.key.is_empty() && !(is_claimed && is_known) {
             let millis = if is_claimed { 0 } else { shared.claim() };
-            let (_, Probed { held, .. }) = asker.probe(shared, order, millis, (u64::MAX, 0), patience)?;
-            self.held = Some((now, held));
+            let probed = asker.probe(shared, order, millis, (u64::MAX, 0))?;
+            self.held = Some((now, probed.held));
             if !is_claimed {
                 self.claimed_until = now.checked_add((millis.saturating_mul(1_000_000 / 2)).into());
             }

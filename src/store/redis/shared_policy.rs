@@ -3,7 +3,6 @@
 
 use super::clock::Micros;
 use super::failure::ServerFailure;
-use super::script::BookingRequest;
 use super::terms::{ScriptTerms, terms};
 use crate::config::Rate;
 use crate::exit::Exit;
@@ -15,7 +14,7 @@ const LEAST_CLAIM: u64 = 10_000;
 pub(super) struct SharedPolicy {
     pub(super) policy: Policy,
     /// The policy in the numbers of the scripts; none before the first booking.
-    terms: Vec<ScriptTerms>,
+    pub(super) terms: Vec<ScriptTerms>,
     /// The limits as the user gave them; empty if there is no margin to choose.
     pub(super) rates: Vec<Rate>,
     /// Margins are chosen, or given.
@@ -41,23 +40,6 @@ impl SharedPolicy {
             self.terms.iter().zip(&order.costs).try_for_each(|(terms, &cost)| terms.ensure_exact(cost))
         };
         prepare().map_err(|error| ServerFailure::bad(Exit::Usage, error))
-    }
-
-    /// An order that charges nothing.
-    pub(super) fn request<'a>(&'a self, key: &'a [u8], order: &'a Order) -> BookingRequest<'a> {
-        let SharedPolicy { policy, terms, began, .. } = self;
-        BookingRequest {
-            key,
-            policy,
-            terms,
-            began: *began,
-            keep: 0,
-            order,
-            charges: &[],
-            given: &[],
-            ago: 0,
-            pause: 0,
-        }
     }
 
     /// Milliseconds for which it is on record that nobody uses the name for other limits.

@@ -1,6 +1,7 @@
 //! A policy in the numbers of the scripts: microseconds, and nothing beyond what a double holds.
 
 use anyhow::{Result, anyhow, ensure};
+use redis::Cmd;
 
 use crate::config::format_duration;
 use crate::rule::{Algorithm, Terms};
@@ -52,6 +53,11 @@ impl ScriptTerms {
         let terms = ScriptTerms { algorithm, count, period, burst, starts_empty, log: 0 };
         terms.ensure_exact(burst)?;
         Ok(terms)
+    }
+
+    /// Adds them to the arguments of a script.
+    pub(super) fn tell(&self, call: &mut Cmd) {
+        call.arg(self.log).arg(self.algorithm.to_string()).arg(self.count).arg(self.period).arg(self.burst);
     }
 
     /// # Errors

@@ -3,8 +3,8 @@
 -- KEYS  where all of it is kept
 -- ARGV  policy, how many limits it has; for each: how many units are in the logs before its own, rule, count, period,
 --       burst, how many releases may have slots at one instant, what it is told of periods and of hours
--- Returns the other policy, or {now, turns, until when it is held (0: it is not), and for each limit {how many releases
---       would have a slot right now, when the next slot is}}.
+-- Returns the other policy, or {now, turns, until when it is held (0: it is not), {for each limit {how many releases
+--       would have a slot right now, when the next slot is}}}.
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -59,10 +59,10 @@ local function free(state, since)
   return least
 end
 
-local answers = { now, queue.turns, held_until(now) }
+local answers = {}
 for index = 1, limits do
   local state = open(index)
   local since = math.max(now, state.newest)
   table.insert(answers, { free(state, since), slot_of(state, since, 1) })
 end
-return answers
+return { now, queue.turns, held_until(now), answers }

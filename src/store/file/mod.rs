@@ -190,7 +190,7 @@ impl FileStore {
             if looks {
                 txn.inherit(|owner| database.has_ended(owner), &self.clock);
             }
-            if txn.is_new() {
+            if txn.is_new {
                 if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
                     txn.evict()?;
                 }

@@ -47,7 +47,7 @@ impl NameCheck {
         let now = (asker.now)();
         let is_claimed = self.claimed_until.is_some_and(|until| until > now);
         let is_known = self.held.is_some_and(|(asked, _)| now.since(asked) < LOOK);
-        if !order.key.is_empty() && !(is_claimed && is_known) {
+        if !(order.key.is_empty() || is_claimed && is_known) {
             let millis = if is_claimed { 0 } else { shared.claim() };
             let probed = asker.probe(shared, order, millis, (u64::MAX, 0))?;
             self.held = Some((now, probed.held));

@@ -100,7 +100,7 @@ impl Debit<'_> {
 
     /// The nanoseconds in which the cost accrues.
     fn gap(&self) -> u64 {
-        u64::try_from(self.quota.terms(Wall::EPOCH).gap(self.cost)).unwrap_or(u64::MAX)
+        u64::try_from(self.quota.terms.gap(self.cost)).unwrap_or(u64::MAX)
     }
 }
 
@@ -201,7 +201,7 @@ impl BookingRules {
         let mut answer = Answer { slots, overruns: ledger.overruns.clone(), ..Answer::default() };
         // No slot of this order depends on another one of it.
         let is_small =
-            self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.count);
+            self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.terms.count);
         let mut unlogged = Unlogged::default();
         let mut lacking = order.count - answer.slots.len() as u64;
         let mut is_first = true;
@@ -306,7 +306,7 @@ impl BookingRules {
             unlogged.add(&debit, before..account.used, at);
             let overruns = &mut ledger.overruns;
             overruns.costs[limit] = overruns.costs[limit].saturating_add(cost);
-            let matters_for = quota.algorithm.facts().matters_for(&quota.terms(Wall::EPOCH), cost);
+            let matters_for = quota.algorithm.facts().matters_for(&quota.terms, cost);
             overruns.until = overruns.until.max(over.saturating_add(matters_for));
         }
         ledger.newest = at;
@@ -394,7 +394,7 @@ impl BookingRules {
     fn forget<L: UnitLog>(&self, ledger: &Ledger, log: &mut L) -> Result<(), L::Error> {
         for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
             if quota.is_logged() {
-                log.forget(limit, account.used.saturating_sub(quota.count.into()))?;
+                log.forget(limit, account.used.saturating_sub(quota.terms.count.into()))?;
             }
         }
         Ok(())

@@ -22,7 +22,7 @@ impl Unlogged {
         if !debit.quota.is_logged() {
             return;
         }
-        units.start -= units.start % u128::from(debit.quota.count.div_ceil(MOST).max(1));
+        units.start -= units.start % u128::from(debit.quota.terms.count.div_ceil(MOST).max(1));
         let last = self.0.iter_mut().rev().find(|(known, ..)| *known == debit.limit);
         match last {
             Some((_, known, then)) if *then == at && units.start <= known.end => known.end = units.end,

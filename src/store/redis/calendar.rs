@@ -47,9 +47,9 @@ impl ScriptCalendar {
 
 /// A release that is as late as it may be must still be in its period.
 fn periods(quota: &Quota, late: i128, reach: CalendarSpan) -> Option<Vec<i128>> {
-    let civil = Civil::new(quota.period).filter(|_| quota.algorithm.facts().takes(Extra::Zone))?;
-    let zone = quota.hours.as_ref()?.zone;
-    let margin = i128::from(quota.margin);
+    let civil = Civil::new(quota.terms.period).filter(|_| quota.algorithm.facts().takes(Extra::Zone))?;
+    let zone = quota.terms.zone?;
+    let margin = i128::from(quota.terms.margin);
     let mut periods = vec![(margin + 999) / 1000, (margin + late) / 1000];
     let mut period = civil.around(zone, reach.from);
     while period.start <= reach.to {

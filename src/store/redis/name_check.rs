@@ -1,7 +1,7 @@
 //! Checks the name that limits are kept under: the server is near enough, and all who use the name mean these limits.
 
 use super::asking::{Asker, Probed};
-use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_far, too_slow};
+use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_long};
 use super::failure::ServerFailure;
 use super::shared_policy::SharedPolicy;
 use crate::store::hold::LOOK;
@@ -12,8 +12,6 @@ use crate::time::Time;
 pub(super) struct NameCheck {
     /// Slots last longer than an answer takes.
     pub(super) is_near: bool,
-    /// The end of the record that nobody uses the name of our keys for other limits.
-    claimed_until: Option<Time>,
     /// The instant of the last question, and the end of the hold of all keys as of then.
     held: Option<(Time, Option<Time>)>,
 }
@@ -37,23 +35,17 @@ impl NameCheck {
             }
             let deadline = shared.policy.deadline;
             if round_trip > deadline / ROUND_TRIPS {
-                return Err(match is_kept {
-                    true => ServerFailure::away(too_slow(round_trip, deadline)),
-                    false => ServerFailure::refused(too_far(round_trip, deadline)),
-                });
+                let why = too_long(round_trip, deadline, is_kept);
+                return Err(if is_kept { ServerFailure::away(why) } else { ServerFailure::refused(why) });
             }
             self.is_near = true;
         }
         let now = (asker.now)();
-        let is_claimed = self.claimed_until.is_some_and(|until| until > now);
         let is_known = self.held.is_some_and(|(asked, _)| now.since(asked) < LOOK);
-        if !(order.key.is_empty() || is_claimed && is_known) {
-            let millis = if is_claimed { 0 } else { shared.claim() };
-            let probed = asker.probe(shared, order, millis, (u64::MAX, 0))?;
+        if !order.key.is_empty() && !is_known {
+            // A claim lasts longer than it takes to ask again.
+            let probed = asker.probe(shared, order, shared.claim(), (u64::MAX, 0))?;
             self.held = Some((now, probed.held));
-            if !is_claimed {
-                self.claimed_until = now.checked_add((millis.saturating_mul(1_000_000 / 2)).into());
-            }
         }
         Ok(())
     }

@@ -168,8 +168,9 @@ impl BookingScript {
         let units = shared.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
         let mut call = cmd("EVALSHA");
         call.arg(self.0.get_hash()).arg(1).arg(request.key);
-        call.arg(&policy.text).arg(fastrand::u64(1..1 << 53)).arg(policy.horizon / 1000);
-        call.arg(request.count()).arg(shared.began).arg(request.keep).arg(policy.quotas.len());
+        call.arg(&policy.text).arg(policy.quotas.len());
+        call.arg(fastrand::u64(1..1 << 53)).arg(policy.horizon / 1000);
+        call.arg(request.count()).arg(shared.began).arg(request.keep);
         call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
         call.arg(fingerprint(charges)).arg(given.len()).arg(u8::from(order.waits));
         call.arg(request.late()).arg(request.ago()).arg(request.pause());

@@ -44,7 +44,7 @@ impl SharedPolicy {
 
     /// Milliseconds for which it is on record that nobody uses the name for other limits.
     pub(super) fn claim(&self) -> u64 {
-        let longest = self.policy.quotas.iter().map(|quota| quota.period).max().unwrap_or(0);
+        let longest = self.policy.quotas.iter().map(|quota| quota.terms.period).max().unwrap_or(0);
         (longest / 1_000_000).saturating_add(LEAST_CLAIM)
     }
 

@@ -30,7 +30,7 @@ pub(super) struct ScriptTerms {
 
 impl ScriptTerms {
     fn of(quota: &Quota) -> Result<Self> {
-        let &Quota { count, period, burst, starts_empty, .. } = quota;
+        let &Quota { terms: Terms { count, period, burst, .. }, starts_empty, .. } = quota;
         let micros = period.div_ceil(1000);
         ensure!(count > 0 || quota.during().is_some(), "a count of 0 cannot be shared");
         // Of nothing, there is no rate.
@@ -43,7 +43,7 @@ impl ScriptTerms {
         let accrues = algorithm.facts().accrues;
         let (count, period) =
             if accrues { reduced(count.checked_mul(1000), period) } else { (Some(count), micros) };
-        let too_large = || anyhow!("a count of {} is too large for Redis", quota.count);
+        let too_large = || anyhow!("a count of {} is too large for Redis", quota.terms.count);
         let count = count.filter(|&count| u128::from(count) < MOST).ok_or_else(too_large)?;
         ensure!(
             !algorithm.facts().is_logged || count <= LONGEST_LOG,

@@ -187,7 +187,7 @@ impl Stage {
 
 /// In any window, there are no more slots than may be.
 fn check_limits(slots: &[Slot]) {
-    let period = policy().quotas[0].period;
+    let period = policy().quotas[0].terms.period;
     for (first, beyond) in slots.iter().zip(slots.iter().skip(COUNT)) {
         assert!(beyond.at.since(first.at) >= period, "{slots:?}");
     }

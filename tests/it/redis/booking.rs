@@ -100,7 +100,7 @@ pub(super) fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str,
     let policy = Policy { span: 20, ..policy(rates) };
     let mut stores = [(); 3].map(|()| frozen.store(name, policy.clone()));
     let mut model = Model::new(policy.clone());
-    let longest = policy.quotas.iter().map(|quota| quota.period / 1000).max().unwrap();
+    let longest = policy.quotas.iter().map(|quota| quota.terms.period / 1000).max().unwrap();
     let mut booked = 0;
     for _ in 0..100 {
         let at_most = longest >> random.u32(0..12);
@@ -167,9 +167,9 @@ fn random_costs(random: &mut fastrand::Rng, policy: &Policy) -> Vec<u64> {
     let charged = random.usize(0..policy.quotas.len());
     let cost = |(index, quota): (usize, &throttle::store::Quota)| match random.u8(0..8) {
         0 if index != charged => 0,
-        1 => random.u64(1..=quota.count.max(1)),
+        1 => random.u64(1..=quota.terms.count.max(1)),
         // Dearer than all that there is, so never; but with the bucket, later.
-        2 => quota.count.max(quota.burst) + 1,
+        2 => quota.terms.count.max(quota.terms.burst) + 1,
         _ => 1,
     };
     policy.quotas.iter().enumerate().map(cost).collect()

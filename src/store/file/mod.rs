@@ -38,6 +38,7 @@ mod txn;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -77,7 +78,7 @@ pub struct FileStore {
     is_lost: bool,
     looked: Option<Time>,
     new_keys: u32,
-    tell: Option<Tell>,
+    tell: Tell,
 }
 
 /// Our clock, and the longest wait for a lock.
@@ -125,7 +126,7 @@ impl FileStore {
             is_lost: false,
             looked: None,
             new_keys: 0,
-            tell: None,
+            tell: Arc::new(drop),
         };
         let database = store.find_or_create()?;
         if let Some(lock) = Lock::at_once(&database.path, &database.file, File::try_lock)? {
@@ -156,9 +157,8 @@ impl FileStore {
     ) -> Result<Answer, StoreError> {
         loop {
             let database = self.database.take().map_or_else(|| self.find_or_create(), Ok)?;
-            let tell = |why| self.tell.iter().for_each(|tell| tell(String::clone(&why)));
-            let lock =
-                Lock::within(self.setting.patience, &database.path, &database.file, File::try_lock, tell);
+            let (patience, tell) = (self.setting.patience, &*self.tell);
+            let lock = Lock::within(patience, &database.path, &database.file, File::try_lock, tell);
             let answer = lock.and_then(|lock| self.act_on(&database, &lock, key, &mut task));
             if let Some(answer) = answer.transpose() {
                 self.database = Some(database);
@@ -264,7 +264,7 @@ impl Store for FileStore {
     }
 
     fn tell_waits_to(&mut self, tell: Tell) {
-        self.tell = Some(tell);
+        self.tell = tell;
     }
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use anyhow::Result;
+
 use super::{Debit, UnitLog};
 use crate::time::Time;
 
@@ -30,7 +32,7 @@ impl Unlogged {
         }
     }
 
-    pub(super) fn record<L: UnitLog>(&mut self, log: &mut L) -> Result<(), L::Error> {
+    pub(super) fn record(&mut self, log: &mut dyn UnitLog) -> Result<()> {
         self.0.drain(..).try_for_each(|(limit, units, at)| log.record(limit, units, at))
     }
 }

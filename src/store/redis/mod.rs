@@ -41,7 +41,6 @@
 //! slots are booked in vain, which costs throughput, never the limit.
 
 mod answering;
-mod asked;
 mod asking;
 mod calendar;
 mod clock;
@@ -66,12 +65,12 @@ mod terms;
 mod tls;
 
 use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use self::asked::Asked;
-use self::asking::{Asker, SHORT};
+use self::asking::{Asked, Asker, SHORT};
 use self::failure::ServerFailure;
 use self::name_check::NameCheck;
 use self::observations::Observations;
@@ -103,7 +102,7 @@ pub struct RedisStore {
     returnable: Returnable,
     has_told_reach: bool,
     warning: Option<String>,
-    tell: Option<Tell>,
+    tell: Tell,
 }
 
 impl RedisStore {
@@ -126,7 +125,7 @@ impl RedisStore {
             returnable: Returnable::default(),
             has_told_reach: false,
             warning: None,
-            tell: None,
+            tell: Arc::new(drop),
         }
     }
 
@@ -196,24 +195,22 @@ impl RedisStore {
         if mem::replace(&mut self.has_told_reach, true) {
             return;
         }
-        let Some(tell) = &self.tell else { return };
         let low = self.policy().reach(&self.shared_policy.rates).filter(Reach::is_low);
-        low.for_each(|reach| tell(reach.to_string()));
+        low.for_each(|reach| (self.tell)(reach.to_string()));
     }
 }
 
 impl Store for RedisStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-        let tell = self.tell.clone();
-        let told = |why| tell.iter().for_each(|tell| tell(String::clone(&why)));
-        persist(&self.asker.nodes.server.clone(), self.timeout, told, |patience| {
+        let tell = Arc::clone(&self.tell);
+        persist(&self.asker.nodes.server.clone(), self.timeout, &*tell, |patience| {
             self.asker.nodes.patience = patience;
             self.attempt(order)
         })
     }
 
     fn tell_waits_to(&mut self, tell: Tell) {
-        self.tell = Some(tell);
+        self.tell = tell;
     }
 
     /// Tried once: a slot that is not given back costs throughput, never the limit.

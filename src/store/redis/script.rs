@@ -222,16 +222,16 @@ fn read(value: Value) -> Option<BookedSlots> {
     let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
     let all = [Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted, Found::NotCovered];
     let found = *all.get(found)?;
-    let seen = seen.into_iter().map(|[epoch, seq, newest, matters_until, late, close]| Seen {
+    let of_limit = |[epoch, seq, newest, matters_until, late, close]: [u64; 6]| Seen {
         epoch,
         seq,
         newest,
         matters_until,
         late,
         close,
-    });
+    };
     let [ask_again, turn, held] = [ask_again, turn, held].map(|at| Some(at).filter(|&at| at > 0));
-    let (turn, is_kept, seen) = (turn.map(Turn), is_kept == 1, seen.collect());
+    let (turn, is_kept, seen) = (turn.map(Turn), is_kept == 1, seen.into_iter().map(of_limit).collect());
     Some(BookedSlots { now, ask_again, turn, found, is_kept, held, slots, seen })
 }
 

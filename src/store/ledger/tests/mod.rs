@@ -288,14 +288,11 @@ fn what_is_released_late_is_still_in_its_fixed_window() {
 }
 
 #[test]
-fn what_can_never_be_admitted_is_an_error() {
-    for (algorithm, cost) in [(Algorithm::Sliding, 11), (Algorithm::Bucket, 11), (Algorithm::Fixed, 11)] {
-        let mut state = Books::new(policy(&[quota(algorithm, 10, 100)]));
-        let asked = state.rules.book(&mut state.ledger, &mut state.log, Time(0), &order(&[cost], 1));
-        let error = asked.expect_err("too dear");
-        assert_eq!(error.exit, Exit::Error);
-        assert!(error.error.to_string().contains("costs 11, which 'a limit' never admits"));
-        assert_eq!(state.slots(&[(0, 10)]), [0], "{algorithm}");
+fn all_that_one_release_may_cost_is_admitted_at_once() {
+    for algorithm in [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Fixed] {
+        let quota = quota(algorithm, 10, 100);
+        assert_eq!(quota.most(), 10, "{algorithm}: whoever asks for more is refused before");
+        assert_eq!(Books::new(policy(&[quota])).slots(&[(0, 10)]), [0], "{algorithm}");
     }
     assert_eq!(
         Books::new(policy(&[quota(Algorithm::Interval, 10, 100)])).slots(&[(0, 11), (0, 1)]),

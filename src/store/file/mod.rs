@@ -130,7 +130,7 @@ impl FileStore {
         };
         let database = store.find_or_create()?;
         if let Some(lock) = Lock::at_once(&database.path, &database.file, File::try_lock)? {
-            store.act_on(&database, &lock, &[], |_, _| Ok(Answer::default()))?;
+            store.act_on(&database, &lock, &[], |_, _| Ok(()))?;
             // The slots of ended processes were handed on in memory only: nothing was booked.
             store.looked = None;
         }
@@ -150,32 +150,32 @@ impl FileStore {
     }
 
     /// Performs `task` under the lock, in whatever file is in its place then.
-    fn act(
+    fn act<T>(
         &mut self,
         key: &[u8],
-        mut task: impl FnMut(&mut StateTxn<'_>, Owner) -> Result<Answer>,
-    ) -> Result<Answer, StoreError> {
+        mut task: impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
+    ) -> Result<T, StoreError> {
         loop {
             let database = self.database.take().map_or_else(|| self.find_or_create(), Ok)?;
             let (patience, tell) = (self.setting.patience, &*self.tell);
             let lock = Lock::within(patience, &database.path, &database.file, File::try_lock, tell);
-            let answer = lock.and_then(|lock| self.act_on(&database, &lock, key, &mut task));
-            if let Some(answer) = answer.transpose() {
+            let done = lock.and_then(|lock| self.act_on(&database, &lock, key, &mut task));
+            if let Some(done) = done.transpose() {
                 self.database = Some(database);
-                return answer;
+                return done;
             }
             self.is_replaced = true;
         }
     }
 
     /// Under the lock; `None` if it is of a file that is not in its place any more.
-    fn act_on(
+    fn act_on<T>(
         &mut self,
         database: &Database,
         _: &Lock,
         key: &[u8],
-        task: impl FnOnce(&mut StateTxn<'_>, Owner) -> Result<Answer>,
-    ) -> Result<Option<Answer>, StoreError> {
+        task: impl FnOnce(&mut StateTxn<'_>, Owner) -> Result<T>,
+    ) -> Result<Option<T>, StoreError> {
         // Before it is looked for: whoever puts another in its place later does so after this instant.
         let now = self.follow_wall();
         let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
@@ -196,23 +196,23 @@ impl FileStore {
                 }
                 self.new_keys = self.new_keys.wrapping_add(1);
             }
-            let answer = task(&mut txn, database.owner)?;
+            let done = task(&mut txn, database.owner)?;
             let known = txn.fingerprint();
             transaction.commit()?;
             self.known = Some(known);
-            Ok((answer, has_restarted))
+            Ok((done, has_restarted))
         };
         let result = act();
         // A refusal that is told already is no damage.
         database.is_good.set(!result.as_ref().is_err_and(|error| !error.is::<StoreError>()));
-        let (answer, has_restarted) = result.about(&database.path)?;
+        let (done, has_restarted) = result.about(&database.path)?;
         if has_restarted {
             // Pages that are left in the log are as good.
             let _ = database.connection.execute_batch("PRAGMA wal_checkpoint");
         }
         self.is_replaced = false;
         self.looked = if looks { Some(now) } else { self.looked };
-        Ok(Some(answer))
+        Ok(Some(done))
     }
 
     /// Goes by the wall clock, which is read first: then it is not believed to be ahead. Returns the time.
@@ -269,9 +269,7 @@ impl Store for FileStore {
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
         let slots: Vec<Time> = slots.iter().map(|slot| slot.at).collect();
-        let give_back =
-            |txn: &mut StateTxn<'_>, owner| txn.give_back(order, owner, &slots).map(|()| Answer::default());
-        self.act(&order.key, give_back).map(drop)
+        self.act(&order.key, |txn, owner| txn.give_back(order, owner, &slots))
     }
 }
 

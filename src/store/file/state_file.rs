@@ -12,7 +12,7 @@ use crate::config::Rate;
 use crate::exit::Exit;
 use crate::store::keeper::{BootClock, Keeper};
 use crate::store::ledger::BookingRules;
-use crate::store::{Answer, LimitStatus, LockStatus, Policy, Reserve, Status, Store, StoreError};
+use crate::store::{LimitStatus, LockStatus, Policy, Reserve, Status, Store, StoreError};
 use crate::time::{Time, Wall, shown};
 
 /// The place of a state.
@@ -34,8 +34,7 @@ impl Keeper for StateFile {
         let policy = Policy::new(&rates(&database)?, Reserve::LOCAL);
         drop(database);
         let mut store = FileStore::open(&self.0, policy, now)?;
-        store.act(b"", |txn, _| txn.set_hold(length).map(|()| Answer::default()))?;
-        Ok(true)
+        store.act(b"", |txn, _| txn.set_hold(length)).map(|()| true)
     }
 
     fn status(&self, now: Time) -> Result<Option<Status>, StoreError> {

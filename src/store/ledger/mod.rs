@@ -18,6 +18,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 pub use self::owned::{NOBODY, OwnedSlots, Owner};
+#[cfg(feature = "redis")]
 pub(super) use self::turns::LONGEST_QUEUE;
 use self::unlogged::Unlogged;
 use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot, Turn};

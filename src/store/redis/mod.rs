@@ -79,7 +79,7 @@ pub(super) use self::remote::Remote;
 use self::retries::persist;
 use self::returnable::{NodeSlot, Returnable};
 use self::script::Found;
-use self::shared_policy::SharedPolicy;
+use self::shared_policy::{SharedPolicy, Stage};
 use self::socket::Timeouts;
 use super::{Answer, Order, Policy, Reach, Slot, Store, StoreError, Tell};
 use crate::config::Server;
@@ -100,7 +100,6 @@ pub struct RedisStore {
     name: NameCheck,
     observations: Observations,
     returnable: Returnable,
-    has_told_reach: bool,
     warning: Option<String>,
     tell: Tell,
 }
@@ -123,7 +122,6 @@ impl RedisStore {
             name: NameCheck::default(),
             observations: Observations::default(),
             returnable: Returnable::default(),
-            has_told_reach: false,
             warning: None,
             tell: Arc::new(drop),
         }
@@ -140,7 +138,6 @@ impl RedisStore {
             let given_back = mem::take(&mut given);
             let asked = match checked.and_then(|()| self.ask(order, &given_back)) {
                 Err(ServerFailure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {
-                    (self.name.is_near, self.has_told_reach) = (false, false);
                     "the state has other margins again and again".clone_into(&mut why);
                     continue;
                 }
@@ -192,7 +189,7 @@ impl RedisStore {
 
     /// Only once something was booked is it known what the margins are.
     fn tell_reach(&mut self) {
-        if mem::replace(&mut self.has_told_reach, true) {
+        if mem::replace(&mut self.shared_policy.stage, Stage::Told) == Stage::Told {
             return;
         }
         let low = self.policy().reach(&self.shared_policy.rates).filter(Reach::is_low);

@@ -3,15 +3,13 @@
 use super::asking::{Asker, Probed};
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_long};
 use super::failure::ServerFailure;
-use super::shared_policy::SharedPolicy;
+use super::shared_policy::{SharedPolicy, Stage};
 use crate::store::hold::LOOK;
 use crate::store::{Answer, Hold, Order};
 use crate::time::Time;
 
 #[derive(Default)]
 pub(super) struct NameCheck {
-    /// Slots last longer than an answer takes.
-    pub(super) is_near: bool,
     /// The instant of the last question, and the end of the hold of all keys as of then.
     held: Option<(Time, Option<Time>)>,
 }
@@ -25,12 +23,12 @@ impl NameCheck {
         shared: &mut SharedPolicy,
         order: &Order,
     ) -> Result<(), ServerFailure> {
-        if !self.is_near {
+        if shared.stage < Stage::Near {
             let enough = shared.policy.deadline / ROUND_TRIPS;
-            let longest = if shared.is_agreed { u64::MAX } else { CHOOSING };
+            let longest = if shared.stage == Stage::Open { CHOOSING } else { u64::MAX };
             let Probed { round_trip, is_kept, .. } = asker.probe(shared, order, 0, (enough, longest))?;
             match is_kept {
-                true => shared.is_agreed = true,
+                true => shared.stage = Stage::Agreed,
                 false => shared.choose_margins(required_margin(round_trip)),
             }
             let deadline = shared.policy.deadline;
@@ -38,7 +36,7 @@ impl NameCheck {
                 let why = too_long(round_trip, deadline, is_kept);
                 return Err(if is_kept { ServerFailure::away(why) } else { ServerFailure::refused(why) });
             }
-            self.is_near = true;
+            shared.stage = Stage::Near;
         }
         let now = (asker.now)();
         let is_known = self.held.is_some_and(|(asked, _)| now.since(asked) < LOOK);

@@ -11,14 +11,26 @@ use crate::store::{Order, Policy, Reserve};
 /// Milliseconds for which the policy of keys is on record at least.
 const LEAST_CLAIM: u64 = 10_000;
 
+/// What is known of a policy, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Stage {
+    /// Margins are to be chosen.
+    Open,
+    /// They are chosen, or given.
+    Agreed,
+    /// Slots last longer than an answer takes.
+    Near,
+    /// Something was booked, and the user has been told how much of the limits can be reached.
+    Told,
+}
+
 pub(super) struct SharedPolicy {
     pub(super) policy: Policy,
     /// The policy in the numbers of the scripts; none before the first booking.
     pub(super) terms: Vec<ScriptTerms>,
     /// The limits as the user gave them; empty if there is no margin to choose.
     pub(super) rates: Vec<Rate>,
-    /// Margins are chosen, or given.
-    pub(super) is_agreed: bool,
+    pub(super) stage: Stage,
     /// The instant of the server's first answer, by its clock; 0 before.
     pub(super) began: Micros,
 }
@@ -27,7 +39,8 @@ impl SharedPolicy {
     pub(super) fn new(policy: Policy, rates: &[Rate]) -> Self {
         let is_open = rates.iter().any(|rate| rate.margin == 0);
         let rates = if is_open { rates.to_vec() } else { Vec::new() };
-        SharedPolicy { policy, terms: Vec::new(), rates, is_agreed: !is_open, began: 0 }
+        let stage = if is_open { Stage::Open } else { Stage::Agreed };
+        SharedPolicy { policy, terms: Vec::new(), rates, stage, began: 0 }
     }
 
     /// # Errors
@@ -50,7 +63,7 @@ impl SharedPolicy {
 
     /// Before anything is booked: chooses margins of at least this number of nanoseconds where none are given.
     pub(super) fn choose_margins(&mut self, least: u64) {
-        if !self.is_agreed {
+        if self.stage == Stage::Open {
             let margins = self.rates.iter().map(|rate| Reserve::REMOTE.margin(rate).max(least)).collect();
             self.change_to(self.with(margins));
         }
@@ -72,7 +85,7 @@ impl SharedPolicy {
     }
 
     fn change_to(&mut self, policy: Policy) {
-        self.is_agreed = true;
+        self.stage = Stage::Agreed;
         self.policy = policy;
         self.terms.clear();
     }

@@ -59,7 +59,7 @@
 //! **An output mode**: `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`; something else than
 //! standard output or commands: a `Sink` of its own in `sink`, and `verbs/run.rs`, which picks it.
 //!
-//! **A store**: a room below `store` with a `Store`, its state in `config/state.rs`, `store/open.rs`, and
+//! **A store**: a room below `store` with a `Store`, its state in `config/state.rs`, `store/keeper.rs`, and
 //! `tests/it/stores.rs`, which holds every store to the same tests.
 //!
 //! **An option**: `cli/args.rs`, `cli/meaning.rs`, a field in `config`, and where it is used. In the manual, its line

@@ -80,11 +80,11 @@ pub use crate::gate::{Answer, Order, Overruns, Slot, Turn};
 #[cfg(feature = "sqlite")]
 mod file;
 mod hold;
+mod keeper;
 pub mod ledger;
 #[cfg(test)]
 #[path = "../../tests/it/memory_store.rs"]
 mod memory_store;
-mod open;
 mod place;
 mod policy;
 mod reach;
@@ -96,7 +96,7 @@ mod status;
 #[cfg(feature = "sqlite")]
 pub use file::FileStore;
 pub use hold::Hold;
-pub use open::{hold, open, reset, status};
+pub use keeper::{BootClock, Keeper, keeper};
 pub use place::{names, place};
 pub use policy::{Policy, Quota};
 pub use reach::Reach;

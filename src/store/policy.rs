@@ -12,14 +12,9 @@ use crate::time::{Civil, Hours, SECOND, Wall};
 pub struct Quota {
     /// The rule.
     pub algorithm: Algorithm,
-    /// N.
-    pub count: u64,
-    /// P in nanoseconds, with the reserve.
-    pub period: u64,
-    /// B, if the rule has a burst, less the reserve: at least 1. Otherwise 0.
-    pub burst: u64,
-    /// Nanoseconds around each boundary without a slot, if the rule goes by the calendar.
-    pub margin: u64,
+    /// Its numbers, by no wall clock. The reserve is in the period, and out of the burst, which is at least 1 if the rule
+    /// has one.
+    pub terms: Terms,
     /// The hours at which it is asked, if not always; or else the zone whose calendar it goes by.
     pub hours: Option<Box<Hours>>,
     /// A new state begins as though all of it had just been used.
@@ -28,15 +23,8 @@ pub struct Quota {
 
 impl Quota {
     /// With nothing else said.
-    pub fn new(algorithm: Algorithm, Terms { count, period, burst, margin, .. }: Terms) -> Self {
-        Quota { algorithm, count, period, burst, margin, hours: None, starts_empty: false }
-    }
-
-    /// The terms of its rule, by this wall clock.
-    pub fn terms(&self, wall: Wall) -> Terms {
-        let &Quota { count, period, burst, margin, .. } = self;
-        let zone = self.hours.as_ref().map(|hours| hours.zone);
-        Terms { margin, zone, wall, ..Terms::new(count, period, burst) }
+    pub fn new(algorithm: Algorithm, terms: Terms) -> Self {
+        Quota { algorithm, terms, hours: None, starts_empty: false }
     }
 
     /// The most that one release may cost.
@@ -46,7 +34,7 @@ impl Quota {
 
     /// The most that one release may cost when the limit is asked.
     fn dearest(&self) -> u64 {
-        self.algorithm.facts().dearest_slot(&self.terms(Wall::EPOCH))
+        self.algorithm.facts().dearest_slot(&self.terms)
     }
 
     /// The hours at which it is asked, if not always.
@@ -56,7 +44,7 @@ impl Quota {
 
     /// Its rule for booking slots, by this wall clock.
     pub fn rule(&self, wall: Wall) -> Box<dyn SlotRule> {
-        let rule = (self.algorithm.facts().slots)(self.terms(wall));
+        let rule = (self.algorithm.facts().slots)(Terms { wall, ..self.terms });
         let Some(hours) = self.during() else { return rule };
         Box::new(SlotsInHours { rule, hours: InHours::new(hours.clone(), wall), most: self.dearest() })
     }
@@ -68,7 +56,7 @@ impl Quota {
 
     /// As [`Facts::at_once`](crate::rule::Facts::at_once).
     pub fn at_once(&self) -> u64 {
-        (self.algorithm.facts().at_once)(&self.terms(Wall::EPOCH))
+        (self.algorithm.facts().at_once)(&self.terms)
     }
 }
 
@@ -116,14 +104,14 @@ impl Policy {
     /// Periods of the calendar that are shorter than the time to be kept free at their ends.
     pub fn check(&self) -> Result<()> {
         for quota in self.quotas.iter().filter(|quota| quota.algorithm.facts().takes(Extra::Zone)) {
-            let free = quota.margin.saturating_mul(2).saturating_add(self.deadline);
+            let free = quota.terms.margin.saturating_mul(2).saturating_add(self.deadline);
             ensure!(
-                Civil::new(quota.period).is_none_or(|civil| free < civil.longest()),
+                Civil::new(quota.terms.period).is_none_or(|civil| free < civil.longest()),
                 "'{}' leaves nothing of a period: slots keep {} from its beginning and {} from its end, so \
                  make the period longer, or margin= shorter if it is given",
                 self.text,
-                format_duration(quota.margin),
-                format_duration(free - quota.margin)
+                format_duration(quota.terms.margin),
+                format_duration(free - quota.terms.margin)
             );
         }
         Ok(())
@@ -225,7 +213,11 @@ mod tests {
         for (rate, deadline, period, burst) in table {
             let policy = policy(&[rate]);
             let quota = &policy.quotas[0];
-            assert_eq!((policy.deadline, quota.period, quota.burst), (deadline, period, burst), "{rate}");
+            assert_eq!(
+                (policy.deadline, quota.terms.period, quota.terms.burst),
+                (deadline, period, burst),
+                "{rate}"
+            );
         }
     }
 
@@ -240,7 +232,7 @@ mod tests {
             let quota = quota(&rate);
             for row in 1..200u64 {
                 // In units of 1/count nanoseconds.
-                let apart = row.saturating_sub(quota.burst) * quota.period;
+                let apart = row.saturating_sub(quota.terms.burst) * quota.terms.period;
                 let needed = row.saturating_sub(burst) * period;
                 assert!(row <= burst || apart >= needed + late * count, "{rate:?}: {row}");
             }

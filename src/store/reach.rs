@@ -23,7 +23,7 @@ impl Policy {
     /// The cost of the reserve to each of `rates`, of which this is the policy.
     pub fn reach(&self, rates: &[Rate]) -> impl Iterator<Item = Reach> {
         let reach = |(rate, quota): (&Rate, &Quota)| {
-            let share = u128::from(rate.period) * 1000 / u128::from(quota.period.max(1));
+            let share = u128::from(rate.period) * 1000 / u128::from(quota.terms.period.max(1));
             let permille = u64::try_from(share).unwrap_or(1000).min(1000);
             Reach { rate: rate.clone(), permille, late: self.deadline, cheaper: prescribed(rate) / 19 }
         };

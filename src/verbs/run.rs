@@ -97,7 +97,7 @@ pub(super) fn share(
     reporter: &Reporter,
 ) -> Result<BookingTerms> {
     let clock = world.clock();
-    let (store, policy) = store::open(shared, rates, move || clock.now())?;
+    let (store, policy) = store::keeper(shared)?.open(rates, Box::new(move || clock.now()))?;
     reporter.detail(&format_args!("shared by {}", shared.state));
     let is_on_server = matches!(shared.state, State::Server(_));
     // Margins that are not given follow from the distance of the server; then the store tells.

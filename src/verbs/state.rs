@@ -1,6 +1,6 @@
 //! Looking after the state of shared limits.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::help;
 use crate::config::{Shared, Upkeep};
@@ -18,18 +18,20 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
         }
         Upkeep::Status(shared) => help(&status(shared)?),
         Upkeep::Hold(shared, length) => {
-            store::hold(shared, *length, || Clock::Boot.now())?;
+            let is_there = store::keeper(shared)?.hold(*length, Box::new(|| Clock::Boot.now()))?;
+            let state = &shared.state;
+            ensure!(is_there, "{state}: there is no state to hold: a run with limits begins it");
             Ok(Exit::Done)
         }
         Upkeep::Reset(shared) => {
-            store::reset(shared)?;
+            store::keeper(shared)?.reset()?;
             Ok(Exit::Done)
         }
     }
 }
 
 fn status(shared: &Shared) -> Result<String> {
-    let status = store::status(shared, Clock::Boot.now())?;
+    let status = store::keeper(shared)?.status(Clock::Boot.now())?;
     let status = status.with_context(|| format!("there is no state {}", shared.state))?;
     Ok(ui::state::describe(&status))
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use throttle::charge::Key;
+use throttle::exit::Exit;
 use throttle::store::ledger::{BookingRules, Ledger, UnitLog};
 use throttle::store::{Answer, Order, Policy, Slot, Store, StoreError};
 use throttle::time::Time;
@@ -36,7 +37,8 @@ impl Store for MemoryStore {
         let MemoryBooks { rules, clock, began, states } = &mut *books;
         let fresh = || (rules.begin(*began), MemoryLog::default());
         let (ledger, log) = states.entry(order.key.clone()).or_insert_with(fresh);
-        rules.book(ledger, log, clock(), order)
+        let booked = rules.book(ledger, log, clock(), order);
+        booked.map_err(|error| StoreError { exit: Exit::Error, error })
     }
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
@@ -57,21 +59,19 @@ pub(crate) struct MemoryLog {
 }
 
 impl UnitLog for MemoryLog {
-    type Error = StoreError;
-
-    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, StoreError> {
+    fn used_at(&mut self, limit: usize, unit: u128) -> anyhow::Result<Time> {
         let noted = self.units[limit].range(..=unit).next_back();
         Ok(noted.expect("what is asked for was noted").1.1)
     }
 
-    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
+    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> anyhow::Result<()> {
         let missing = (limit + 1).saturating_sub(self.units.len());
         self.units.extend((0..missing).map(|_| BTreeMap::new()));
         self.units[limit].insert(units.start, (units.end, at));
         Ok(())
     }
 
-    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError> {
+    fn forget(&mut self, limit: usize, unit: u128) -> anyhow::Result<()> {
         let Some(units) = self.units.get_mut(limit) else { return Ok(()) };
         while let Some(first) = units.first_entry().filter(|first| first.get().0 <= unit) {
             first.remove();

@@ -30,7 +30,7 @@ mod log;
 mod machine;
 mod owner;
 mod refusal;
-mod status;
+mod state_file;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -38,6 +38,7 @@ mod txn;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -47,12 +48,11 @@ use self::database::Database;
 use self::lock::Lock;
 use self::machine::ClockOrigin;
 use self::refusal::About;
-pub(super) use self::status::{hold, status};
+pub(super) use self::state_file::StateFile;
 use self::tables::Header;
 use self::txn::{Fingerprint, StateTxn};
 use super::ledger::{BookingRules, Owner};
-use super::{Answer, Order, Policy, Slot, Store, StoreError, Tell, place};
-use crate::config::State;
+use super::{Answer, Order, Policy, Slot, Store, StoreError, Tell};
 use crate::exit::Exit;
 use crate::time::{SECOND, Time, Wall, shown};
 
@@ -61,27 +61,6 @@ const BETWEEN_LOOKS: u64 = SECOND / 10;
 
 /// The number of new keys that are added before idle ones are evicted.
 const BETWEEN_EVICTIONS: u32 = 1024;
-
-/// Opens the store in the file that `state` names.
-pub(super) fn open(
-    state: &State,
-    policy: Policy,
-    now: impl Fn() -> Time + Send + 'static,
-) -> Result<Box<dyn Store>, StoreError> {
-    Ok(Box::new(FileStore::open(&path(state)?, policy, now)?))
-}
-
-/// Forgets the state in the file that `state` names.
-pub(super) fn reset(state: &State) -> Result<(), StoreError> {
-    FileStore::reset(&path(state)?).map(drop)
-}
-
-fn path(state: &State) -> Result<PathBuf, StoreError> {
-    match state {
-        State::File(path) => Ok(path.clone()),
-        named => place(&named.to_string()),
-    }
-}
 
 /// Limits in a file, as one process uses them.
 pub struct FileStore {
@@ -99,7 +78,7 @@ pub struct FileStore {
     is_lost: bool,
     looked: Option<Time>,
     new_keys: u32,
-    tell: Option<Tell>,
+    tell: Tell,
 }
 
 /// Our clock, and the longest wait for a lock.
@@ -147,11 +126,11 @@ impl FileStore {
             is_lost: false,
             looked: None,
             new_keys: 0,
-            tell: None,
+            tell: Arc::new(drop),
         };
         let database = store.find_or_create()?;
         if let Some(lock) = Lock::at_once(&database.path, &database.file, File::try_lock)? {
-            store.act_on(&database, &lock, &[], |_, _| Ok(Answer::default()))?;
+            store.act_on(&database, &lock, &[], |_, _| Ok(()))?;
             // The slots of ended processes were handed on in memory only: nothing was booked.
             store.looked = None;
         }
@@ -171,33 +150,32 @@ impl FileStore {
     }
 
     /// Performs `task` under the lock, in whatever file is in its place then.
-    fn act(
+    fn act<T>(
         &mut self,
         key: &[u8],
-        mut task: impl FnMut(&mut StateTxn<'_>, Owner) -> Result<Answer>,
-    ) -> Result<Answer, StoreError> {
+        mut task: impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
+    ) -> Result<T, StoreError> {
         loop {
             let database = self.database.take().map_or_else(|| self.find_or_create(), Ok)?;
-            let tell = |why| self.tell.iter().for_each(|tell| tell(String::clone(&why)));
-            let lock =
-                Lock::within(self.setting.patience, &database.path, &database.file, File::try_lock, tell);
-            let answer = lock.and_then(|lock| self.act_on(&database, &lock, key, &mut task));
-            if let Some(answer) = answer.transpose() {
+            let (patience, tell) = (self.setting.patience, &*self.tell);
+            let lock = Lock::within(patience, &database.path, &database.file, File::try_lock, tell);
+            let done = lock.and_then(|lock| self.act_on(&database, &lock, key, &mut task));
+            if let Some(done) = done.transpose() {
                 self.database = Some(database);
-                return answer;
+                return done;
             }
             self.is_replaced = true;
         }
     }
 
     /// Under the lock; `None` if it is of a file that is not in its place any more.
-    fn act_on(
+    fn act_on<T>(
         &mut self,
         database: &Database,
         _: &Lock,
         key: &[u8],
-        task: impl FnOnce(&mut StateTxn<'_>, Owner) -> Result<Answer>,
-    ) -> Result<Option<Answer>, StoreError> {
+        task: impl FnOnce(&mut StateTxn<'_>, Owner) -> Result<T>,
+    ) -> Result<Option<T>, StoreError> {
         // Before it is looked for: whoever puts another in its place later does so after this instant.
         let now = self.follow_wall();
         let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
@@ -212,29 +190,29 @@ impl FileStore {
             if looks {
                 txn.inherit(|owner| database.has_ended(owner), &self.clock);
             }
-            if txn.is_new() {
+            if txn.is_new {
                 if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
                     txn.evict()?;
                 }
                 self.new_keys = self.new_keys.wrapping_add(1);
             }
-            let answer = task(&mut txn, database.owner)?;
+            let done = task(&mut txn, database.owner)?;
             let known = txn.fingerprint();
             transaction.commit()?;
             self.known = Some(known);
-            Ok((answer, has_restarted))
+            Ok((done, has_restarted))
         };
         let result = act();
         // A refusal that is told already is no damage.
         database.is_good.set(!result.as_ref().is_err_and(|error| !error.is::<StoreError>()));
-        let (answer, has_restarted) = result.about(&database.path)?;
+        let (done, has_restarted) = result.about(&database.path)?;
         if has_restarted {
             // Pages that are left in the log are as good.
             let _ = database.connection.execute_batch("PRAGMA wal_checkpoint");
         }
         self.is_replaced = false;
         self.looked = if looks { Some(now) } else { self.looked };
-        Ok(Some(answer))
+        Ok(Some(done))
     }
 
     /// Goes by the wall clock, which is read first: then it is not believed to be ahead. Returns the time.
@@ -286,14 +264,12 @@ impl Store for FileStore {
     }
 
     fn tell_waits_to(&mut self, tell: Tell) {
-        self.tell = Some(tell);
+        self.tell = tell;
     }
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
         let slots: Vec<Time> = slots.iter().map(|slot| slot.at).collect();
-        let give_back =
-            |txn: &mut StateTxn<'_>, owner| txn.give_back(order, owner, &slots).map(|()| Answer::default());
-        self.act(&order.key, give_back).map(drop)
+        self.act(&order.key, |txn, owner| txn.give_back(order, owner, &slots))
     }
 }
 

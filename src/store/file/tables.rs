@@ -106,16 +106,14 @@ impl<'a> KeyRows<'a> {
 }
 
 impl UnitLog for KeyRows<'_> {
-    type Error = anyhow::Error;
-
-    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, anyhow::Error> {
+    fn used_at(&mut self, limit: usize, unit: u128) -> anyhow::Result<Time> {
         let is_it = |(of, units, _): &(usize, Range<u128>, Time)| *of == limit && units.contains(&unit);
         let last = self.last.take().filter(is_it);
         let row = last.map_or_else(|| self.row_of(limit, unit), Ok)?;
         Ok(self.last.insert(row).2)
     }
 
-    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), anyhow::Error> {
+    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> anyhow::Result<()> {
         self.last = None;
         let at = at.0.cast_signed();
         let sum = self.sum_of(limit, &units, at);
@@ -126,7 +124,7 @@ impl UnitLog for KeyRows<'_> {
         Ok(())
     }
 
-    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), anyhow::Error> {
+    fn forget(&mut self, limit: usize, unit: u128) -> anyhow::Result<()> {
         if self.forgets && unit > 0 {
             let delete = "DELETE FROM slot WHERE key = ?1 AND quota = ?2 AND unit < ?3 AND end <= ?3";
             let mut delete = self.connection.prepare_cached(delete)?;

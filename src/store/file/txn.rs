@@ -31,11 +31,15 @@ pub(super) struct StateTxn<'a> {
     now: Time,
     header: Header,
     rows: KeyRows<'a>,
-    /// The numbers of the key, if there are any.
-    ledger: Option<Ledger>,
+    /// The numbers of the key.
+    ledger: Ledger,
+    /// There is no row of the key yet.
+    pub(super) is_new: bool,
 }
 
 impl<'a> StateTxn<'a> {
+    /// # Errors
+    /// It is damaged, or a state of other limits.
     pub(super) fn begin(
         connection: &'a Connection,
         path: &'a Path,
@@ -44,23 +48,37 @@ impl<'a> StateTxn<'a> {
         (now, tidies): (Time, bool),
     ) -> Result<Self> {
         let header = Header::read(connection)?;
-        let rows = KeyRows::new(connection, header.generation, key, tidies);
-        let ledger = rows.ledger()?;
-        Ok(StateTxn { path, rules, now, header, rows, ledger })
-    }
-
-    /// Checks that it is a state of these limits, and on the clock of those who use it.
-    pub(super) fn check(&self, ours: &ClockOrigin) -> Result<()> {
-        let limits = &self.rules.policy().text;
-        if self.header.limits != *limits {
+        let limits = &rules.policy().text;
+        if header.limits != *limits {
             let why = format!(
                 "this state is of other limits: '{}', not '{limits}': give the same limits or another state, or \
                  begin a new one by {}",
-                self.header.limits.escape_debug(),
-                reset_command(self.path)
+                header.limits.escape_debug(),
+                reset_command(path)
             );
-            return Err(bad(self.path, &why).into());
+            return Err(bad(path, &why).into());
         }
+        let rows = KeyRows::new(connection, header.generation, key, tidies);
+        let mut txn = StateTxn { path, rules, now, header, rows, ledger: Ledger::default(), is_new: true };
+        txn.load()?;
+        Ok(txn)
+    }
+
+    /// Reads the numbers of the key, which are those of a new one if there are none.
+    fn load(&mut self) -> Result<()> {
+        let found = self.rows.ledger()?;
+        self.is_new = found.is_none();
+        self.ledger = match found {
+            Some(ledger) if ledger.accounts.len() == self.rules.policy().quotas.len() => ledger,
+            // Those of no key are never removed.
+            None if !self.rows.key.is_empty() => self.header.fresh(self.rules, self.now),
+            _ => return Err(rusqlite::Error::InvalidQuery.into()),
+        };
+        Ok(())
+    }
+
+    /// Checks that it is on the clock of those who use it.
+    pub(super) fn check(&self, ours: &ClockOrigin) -> Result<()> {
         let theirs = &self.header.clock;
         if theirs.boot == ours.boot && theirs.namespace != ours.namespace {
             let why = "this state is in use in another time namespace, where clocks differ: use one for each";
@@ -94,16 +112,15 @@ impl<'a> StateTxn<'a> {
             let ledger = self.rules.restart(&ledger, &mut rows)?;
             rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         }
-        self.ledger = self.rows.ledger()?;
-        Ok(true)
+        self.load().map(|()| true)
     }
 
     /// Begins anew, with silence, if the state that was known is gone: `is_replaced` if its files are others. Returns
     /// true if it is gone.
     pub(super) fn silence_after_loss(&mut self, known: &Fingerprint, is_replaced: bool) -> Result<bool> {
         let is_another = self.header.generation != known.generation;
-        let is_older = |ledger: &Ledger| known.key == self.rows.key && ledger.newest < known.newest;
-        if !is_replaced && !is_another && !self.ledger.as_ref().is_some_and(is_older) {
+        let is_older = known.key == self.rows.key && !self.is_new && self.ledger.newest < known.newest;
+        if !is_replaced && !is_another && !is_older {
             return Ok(false);
         }
         // The new state needs no silence from us if it has one that lasts as long as ours would: then whoever began it
@@ -119,26 +136,21 @@ impl<'a> StateTxn<'a> {
 
     /// Books, as [`Store::book`](crate::store::Store::book) does.
     pub(super) fn book(&mut self, order: &Order, owner: Owner) -> Result<Answer> {
-        let mut ledger = self.take_ledger()?;
         if let Some(of_all) = self.hold_of_all()?.filter(|_| order.is_for_slots()) {
-            let until = ledger.hold.in_force(self.now).map_or(of_all, |until| until.max(of_all));
-            let answer = self.rules.answer_held(&ledger, self.now, until, order);
-            self.ledger = Some(ledger);
-            return Ok(answer);
+            let until = self.ledger.hold.in_force(self.now).map_or(of_all, |until| until.max(of_all));
+            return Ok(self.rules.answer_held(&self.ledger, self.now, until, order));
         }
-        let answer = self.rules.book(&mut ledger, &mut self.rows, self.now, order)?;
+        let answer = self.rules.book(&mut self.ledger, &mut self.rows, self.now, order)?;
         let ahead = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > self.now);
-        ledger.owned.add(owner, &order.costs, ahead);
-        self.keep(ledger)?;
-        Ok(answer)
+        self.ledger.owned.add(owner, &order.costs, ahead);
+        self.save().map(|()| answer)
     }
 
     /// Takes back slots that are not yet, as [`Store::give_back`](crate::store::Store::give_back) does.
     pub(super) fn give_back(&mut self, order: &Order, owner: Owner, slots: &[Time]) -> Result<()> {
-        let mut ledger = self.take_ledger()?;
-        let slots = ledger.owned.remove(owner, &order.costs, slots);
-        self.rules.give_back(&mut ledger, self.now, &order.costs, slots);
-        self.keep(ledger)
+        let slots = self.ledger.owned.remove(owner, &order.costs, slots);
+        self.rules.give_back(&mut self.ledger, self.now, &order.costs, slots);
+        self.save()
     }
 
     /// The end of the hold of all keys. Once over, it is forgotten: after a restart nobody would know that it is over.
@@ -152,8 +164,7 @@ impl<'a> StateTxn<'a> {
     }
 
     pub(super) fn holds(&self) -> Result<Vec<(Option<Vec<u8>>, Time)>> {
-        let of_no_key = self.ledger.as_ref().map_or(Hold::default(), |ledger| ledger.hold);
-        let of_all = self.header.hold.max(of_no_key).in_force(self.now).map(|until| (None, until));
+        let of_all = self.header.hold.max(self.ledger.hold).in_force(self.now).map(|until| (None, until));
         let mut holds: Vec<_> = of_all.into_iter().collect();
         for key in tables::held_keys(self.rows.connection, self.now)? {
             let hold = self.rows_of(&key).ledger()?.unwrap_or_default().hold;
@@ -164,15 +175,12 @@ impl<'a> StateTxn<'a> {
 
     /// As [`BookingRules::left`].
     pub(super) fn left(&mut self, limit: usize, most: u64) -> Result<(u64, Time)> {
-        let ledger = self.take_ledger()?;
-        let left = self.rules.left(&ledger, &mut self.rows, self.now, (limit, most))?;
-        self.ledger = Some(ledger);
-        Ok(left)
+        self.rules.left(&self.ledger, &mut self.rows, self.now, (limit, most))
     }
 
     /// The first instant that no turn is for.
     pub(super) fn turns(&self) -> Time {
-        self.ledger.as_ref().map_or(Time::ZERO, |ledger| ledger.turns)
+        self.ledger.turns
     }
 
     /// Holds all keys for this number of nanoseconds; with 0, none is held any more.
@@ -183,18 +191,12 @@ impl<'a> StateTxn<'a> {
             let ledger = Ledger { hold: Hold::default(), ..ledger };
             self.rows_of(&key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         }
-        self.ledger = self.rows.ledger()?;
-        Ok(())
+        self.load()
     }
 
     /// Has the slots handed on that those who have ended cannot have used, by the clock.
-    pub(super) fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl Fn() -> Time) {
-        self.ledger.iter_mut().for_each(|ledger| ledger.owned.inherit(&has_ended, &clock));
-    }
-
-    /// There is no row of the key yet.
-    pub(super) fn is_new(&self) -> bool {
-        self.ledger.is_none()
+    pub(super) fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl FnOnce() -> Time) {
+        self.ledger.owned.inherit(has_ended, clock);
     }
 
     /// Forgets the keys that are as good as new.
@@ -204,8 +206,8 @@ impl<'a> StateTxn<'a> {
 
     /// By which it is known the next time.
     pub(super) fn fingerprint(&self) -> Fingerprint {
-        let newest = self.ledger.as_ref().map_or(Time::ZERO, |ledger| ledger.newest);
-        Fingerprint { generation: self.header.generation, key: self.rows.key.to_vec(), newest, at: self.now }
+        let (generation, newest) = (self.header.generation, self.ledger.newest);
+        Fingerprint { generation, key: self.rows.key.to_vec(), newest, at: self.now }
     }
 
     fn ledgers(&self) -> rusqlite::Result<Vec<(Vec<u8>, Ledger)>> {
@@ -217,19 +219,8 @@ impl<'a> StateTxn<'a> {
         KeyRows::new(self.rows.connection, self.header.generation, key, false)
     }
 
-    fn take_ledger(&mut self) -> Result<Ledger> {
-        match self.ledger.take() {
-            Some(ledger) if ledger.accounts.len() == self.rules.policy().quotas.len() => Ok(ledger),
-            // Those of no key are never removed.
-            None if !self.rows.key.is_empty() => Ok(self.header.fresh(self.rules, self.now)),
-            _ => Err(rusqlite::Error::InvalidQuery.into()),
-        }
-    }
-
-    fn keep(&mut self, ledger: Ledger) -> Result<()> {
-        self.rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
-        self.ledger = Some(ledger);
-        Ok(())
+    fn save(&self) -> Result<()> {
+        Ok(self.rows.set_ledger(&self.ledger, self.rules.idle_at(&self.ledger))?)
     }
 
     /// Puts what follows from the header in place of all numbers.
@@ -238,8 +229,7 @@ impl<'a> StateTxn<'a> {
         connection.execute_batch("DELETE FROM account; DELETE FROM slot")?;
         fill(connection, &self.header, self.rules, self.now)?;
         self.rows = KeyRows::new(connection, self.header.generation, self.rows.key, false);
-        self.ledger = self.rows.ledger()?;
-        Ok(())
+        self.load()
     }
 }
 

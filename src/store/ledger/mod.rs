@@ -14,15 +14,15 @@ mod unlogged;
 use std::ops::Range;
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 pub use self::owned::{NOBODY, OwnedSlots, Owner};
+#[cfg(feature = "redis")]
 pub(super) use self::turns::LONGEST_QUEUE;
 use self::unlogged::Unlogged;
-use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot, StoreError, Turn};
+use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot, Turn};
 use crate::charge::Key;
-use crate::exit::Exit;
 pub use crate::rule::SlotAccount;
 use crate::rule::{Ask, SlotRule};
 use crate::time::{SECOND, Time, Wall};
@@ -56,26 +56,23 @@ pub struct Ledger {
 /// The instants at which units of cost were used, for the limits with a sliding window. Units are numbered from 0 in
 /// the order of use.
 pub trait UnitLog {
-    /// Why it cannot be read or written; or an order that can never be filled.
-    type Error: From<StoreError>;
-
     /// The instant at which `unit` was used. It was recorded, and is not forgotten.
     ///
     /// # Errors
     /// It cannot be read.
-    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time, Self::Error>;
+    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time>;
 
     /// Records that `units` were used at `at`, in place of any record with the same first unit.
     ///
     /// # Errors
     /// It cannot be written.
-    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), Self::Error>;
+    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<()>;
 
     /// Forgets records that end at or before `unit`.
     ///
     /// # Errors
     /// It cannot be written.
-    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), Self::Error>;
+    fn forget(&mut self, limit: usize, unit: u128) -> Result<()>;
 }
 
 /// Books slots under a policy.
@@ -100,7 +97,7 @@ impl Debit<'_> {
 
     /// The nanoseconds in which the cost accrues.
     fn gap(&self) -> u64 {
-        u64::try_from(self.quota.terms(Wall::EPOCH).gap(self.cost)).unwrap_or(u64::MAX)
+        u64::try_from(self.quota.terms.gap(self.cost)).unwrap_or(u64::MAX)
     }
 }
 
@@ -157,7 +154,7 @@ impl BookingRules {
     ///
     /// # Errors
     /// The log cannot be written.
-    pub fn restart<L: UnitLog>(&self, ledger: &Ledger, log: &mut L) -> Result<Ledger, L::Error> {
+    pub fn restart(&self, ledger: &Ledger, log: &mut dyn UnitLog) -> Result<Ledger> {
         let mut accounts = Vec::with_capacity(ledger.accounts.len());
         for (limit, ((quota, rule), account)) in self.limits().zip(&ledger.accounts).enumerate() {
             if quota.is_logged() && account.used > 0 {
@@ -172,19 +169,17 @@ impl BookingRules {
         Ok(Ledger { accounts: accounts.into(), hold: ledger.hold.restarted(Time::ZERO), ..Ledger::default() })
     }
 
-    /// Books slots, as [`Store::book`](super::Store::book) does, at `now`.
+    /// Books slots, as [`Store::book`](super::Store::book) does, at `now`. None may cost more than [`Quota::most`].
     ///
     /// # Errors
-    /// The log cannot be read or written, or the order is one that can never be filled. The ledger and the log are then
-    /// not to be used any more.
-    pub fn book<L: UnitLog>(
+    /// The log cannot be read or written. The ledger and the log are then not to be used any more.
+    pub fn book(
         &self,
         ledger: &mut Ledger,
-        log: &mut L,
+        log: &mut dyn UnitLog,
         now: Time,
         order: &Order,
-    ) -> Result<Answer, L::Error> {
-        self.check(order)?;
+    ) -> Result<Answer> {
         if let Some(over) = order.overrun {
             self.overrun(ledger, log, over.min(now), order)?;
             return Ok(Answer { overruns: ledger.overruns.clone(), ..Answer::default() });
@@ -201,7 +196,7 @@ impl BookingRules {
         let mut answer = Answer { slots, overruns: ledger.overruns.clone(), ..Answer::default() };
         // No slot of this order depends on another one of it.
         let is_small =
-            self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.count);
+            self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.terms.count);
         let mut unlogged = Unlogged::default();
         let mut lacking = order.count - answer.slots.len() as u64;
         let mut is_first = true;
@@ -241,13 +236,13 @@ impl BookingRules {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn left<L: UnitLog>(
+    pub fn left(
         &self,
         ledger: &Ledger,
-        log: &mut L,
+        log: &mut dyn UnitLog,
         now: Time,
         (limit, most): (usize, u64),
-    ) -> Result<(u64, Time), L::Error> {
+    ) -> Result<(u64, Time)> {
         let order = |cost| {
             let costs: Vec<_> =
                 (0..self.rules.len()).map(|other| if other == limit { cost } else { 0 }).collect();
@@ -284,13 +279,7 @@ impl BookingRules {
     }
 
     /// Charges releases of an order once more, as they were over only at `over`.
-    fn overrun<L: UnitLog>(
-        &self,
-        ledger: &mut Ledger,
-        log: &mut L,
-        over: Time,
-        order: &Order,
-    ) -> Result<(), L::Error> {
+    fn overrun(&self, ledger: &mut Ledger, log: &mut dyn UnitLog, over: Time, order: &Order) -> Result<()> {
         // Booked slots stay booked, and the log is in the order of time.
         let at = over.max(ledger.newest);
         let mut unlogged = Unlogged::default();
@@ -306,7 +295,7 @@ impl BookingRules {
             unlogged.add(&debit, before..account.used, at);
             let overruns = &mut ledger.overruns;
             overruns.costs[limit] = overruns.costs[limit].saturating_add(cost);
-            let matters_for = quota.algorithm.facts().matters_for(&quota.terms(Wall::EPOCH), cost);
+            let matters_for = quota.algorithm.facts().matters_for(&quota.terms, cost);
             overruns.until = overruns.until.max(over.saturating_add(matters_for));
         }
         ledger.newest = at;
@@ -334,17 +323,6 @@ impl BookingRules {
         Slot { at, until: at.saturating_add(self.policy.deadline) }
     }
 
-    fn check(&self, order: &Order) -> Result<(), StoreError> {
-        for Debit { quota, cost, .. } in self.debits(order) {
-            if cost > quota.most() {
-                let text = &self.policy.text;
-                let error = anyhow!("an item costs {cost}, which '{text}' never admits: raise the limit");
-                return Err(StoreError { exit: Exit::Error, error });
-            }
-        }
-        Ok(())
-    }
-
     fn limits(&self) -> impl Iterator<Item = (&Quota, &dyn SlotRule)> {
         self.policy.quotas.iter().zip(self.rules.iter().map(AsRef::as_ref))
     }
@@ -357,13 +335,7 @@ impl BookingRules {
     /// The first instant that all limits allow.
     ///
     /// A limit that allows one instant may not allow a later one, so all are asked again until they agree.
-    fn earliest<L: UnitLog>(
-        &self,
-        ledger: &Ledger,
-        log: &mut L,
-        now: Time,
-        order: &Order,
-    ) -> Result<Time, L::Error> {
+    fn earliest(&self, ledger: &Ledger, log: &mut dyn UnitLog, now: Time, order: &Order) -> Result<Time> {
         let mut at = now.max(ledger.newest);
         loop {
             let mut latest = at;
@@ -391,10 +363,10 @@ impl BookingRules {
         ledger.newest = at;
     }
 
-    fn forget<L: UnitLog>(&self, ledger: &Ledger, log: &mut L) -> Result<(), L::Error> {
+    fn forget(&self, ledger: &Ledger, log: &mut dyn UnitLog) -> Result<()> {
         for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
             if quota.is_logged() {
-                log.forget(limit, account.used.saturating_sub(quota.count.into()))?;
+                log.forget(limit, account.used.saturating_sub(quota.terms.count.into()))?;
             }
         }
         Ok(())

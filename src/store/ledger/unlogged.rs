@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use anyhow::Result;
+
 use super::{Debit, UnitLog};
 use crate::time::Time;
 
@@ -22,7 +24,7 @@ impl Unlogged {
         if !debit.quota.is_logged() {
             return;
         }
-        units.start -= units.start % u128::from(debit.quota.count.div_ceil(MOST).max(1));
+        units.start -= units.start % u128::from(debit.quota.terms.count.div_ceil(MOST).max(1));
         let last = self.0.iter_mut().rev().find(|(known, ..)| *known == debit.limit);
         match last {
             Some((_, known, then)) if *then == at && units.start <= known.end => known.end = units.end,
@@ -30,7 +32,7 @@ impl Unlogged {
         }
     }
 
-    pub(super) fn record<L: UnitLog>(&mut self, log: &mut L) -> Result<(), L::Error> {
+    pub(super) fn record(&mut self, log: &mut dyn UnitLog) -> Result<()> {
         self.0.drain(..).try_for_each(|(limit, units, at)| log.record(limit, units, at))
     }
 }

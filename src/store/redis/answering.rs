@@ -1,9 +1,9 @@
 //! Checks answers of a server, and turns them into those of a store.
 
 use super::RedisStore;
-use super::asked::Asked;
+use super::asking::Asked;
 use super::clock::Micros;
-use super::distance::too_slow;
+use super::distance::too_long;
 use super::failure::ServerFailure;
 use super::script::Found;
 use crate::store::{Answer, Order, Slot};
@@ -38,7 +38,7 @@ impl RedisStore {
     }
 
     pub(super) fn warn(&mut self, what: &str) {
-        let server = &self.asker.server;
+        let server = &self.asker.nodes.server;
         self.warning.get_or_insert_with(|| format!("{server}: {what}"));
     }
 
@@ -48,7 +48,7 @@ impl RedisStore {
         let slot = |&micros: &Micros| exchange.slot(micros, deadline).map(|slot| (slot, micros));
         let slots: Vec<_> = booked.slots.iter().filter_map(slot).collect();
         if slots.is_empty() && !booked.slots.is_empty() {
-            return Err(ServerFailure::away(too_slow(exchange.round_trip(), deadline)));
+            return Err(ServerFailure::away(too_long(exchange.round_trip(), deadline, true)));
         }
         self.returnable.add(order, *node, &slots, exchange.answered);
         let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();

@@ -1,16 +1,13 @@
 //! Questions to a server: for slots, and to measure how long it takes to answer.
 
-use super::asked::Asked;
-use super::calendar::ScriptCalendar;
 use super::clock::Exchange;
 use super::distance::round_trip;
 use super::failure::ServerFailure;
-use super::nodes::Nodes;
+use super::nodes::{NodeId, Nodes};
 use super::observations::Observations;
 use super::returnable::NodeSlot;
-use super::script::{BookingRequest, BookingScript, ScriptCharge, redis_key};
+use super::script::{BookedSlots, BookingRequest, BookingScript, ScriptCharge, Seen, redis_key};
 use super::shared_policy::SharedPolicy;
-use super::socket::Timeouts;
 use crate::config::Server;
 use crate::store::Order;
 use crate::time::Time;
@@ -19,8 +16,10 @@ use crate::time::Time;
 pub(super) const SHORT: u64 = 5_000_000;
 
 /// The answer for a name when nothing is booked.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Probed {
+    /// The nanoseconds of the fastest answer.
+    pub(super) round_trip: u64,
     /// The policy is in force.
     pub(super) is_kept: bool,
     /// The end of a hold of all keys.
@@ -29,7 +28,6 @@ pub(super) struct Probed {
 
 /// Asks, over connections that are kept.
 pub(super) struct Asker {
-    pub(super) server: Server,
     /// The clock that slots are told by.
     pub(super) now: Box<dyn Fn() -> Time + Send>,
     booking: BookingScript,
@@ -38,32 +36,29 @@ pub(super) struct Asker {
 
 impl Asker {
     pub(super) fn new(server: Server, now: impl Fn() -> Time + Send + 'static) -> Self {
-        Asker { now: Box::new(now), booking: BookingScript::new(), nodes: Nodes::new(server.clone()), server }
+        Asker { now: Box::new(now), booking: BookingScript::new(), nodes: Nodes::new(server) }
     }
 
-    /// The nanoseconds of a round trip that checks if the limits are those of the name, and what it has found.
+    /// Checks if the limits are those of the name, and how long the answer takes.
     pub(super) fn probe(
         &mut self,
         shared: &SharedPolicy,
         order: &Order,
         keep: u64,
         enough: (u64, u64),
-        patience: Timeouts,
-    ) -> Result<(u64, Probed), ServerFailure> {
-        let key = redis_key(&self.server.name, b"");
-        let nothing = BookingRequest { keep, ..shared.request(&key, order) };
+    ) -> Result<Probed, ServerFailure> {
+        let key = self.key(b"");
+        let nothing = BookingRequest { keep, ..BookingRequest::new(&key, shared, order) };
         let (now, booking) = (&self.now, &self.booking);
-        self.nodes.ask(&key, patience, |_, connection| {
-            let mut probed = Probed::default();
-            let mut probe = || {
+        self.nodes.ask(&key, |_, connection| {
+            let probe = || {
                 let asked = now();
                 let booked = booking.ask(connection, &nothing)?;
-                let exchange = Exchange { asked, server: booked.now, answered: now() };
-                let held = booked.held.map(|until| exchange.not_before(until));
-                probed = Probed { is_kept: booked.is_kept, held };
-                Ok(())
+                Ok((Exchange { asked, server: booked.now, answered: now() }, booked))
             };
-            Ok((round_trip(now, enough, &mut probe)?, probed))
+            let (round_trip, (exchange, booked)) = round_trip(now, enough, probe)?;
+            let held = booked.held.map(|until| exchange.not_before(until));
+            Ok(Probed { round_trip, is_kept: booked.is_kept, held })
         })
     }
 
@@ -73,38 +68,54 @@ impl Asker {
         shared: &mut SharedPolicy,
         observations: &Observations,
         (order, given): (&Order, &[NodeSlot]),
-        patience: Timeouts,
     ) -> Result<Asked, ServerFailure> {
         shared.prepare(order)?;
-        let key = redis_key(&self.server.name, &order.key);
-        let nothing = shared.request(&key, order);
-        let (now, booking, replicas) = (&self.now, &self.booking, self.server.replicas);
-        self.nodes.ask(&key, patience, |node, connection| {
+        let key = self.key(&order.key);
+        let nothing = BookingRequest::new(&key, shared, order);
+        let (now, booking, replicas) = (&self.now, &self.booking, self.nodes.server.replicas);
+        self.nodes.ask(&key, |node, connection| {
             connection.replicate(replicas, false)?;
-            if nothing.policy.deadline < SHORT {
+            if shared.policy.deadline < SHORT {
                 booking.ask(connection, &nothing)?;
             }
-            let mut charges = observations.charges(order, nothing.terms, node);
-            let by_calendar =
-                |charge: &&mut ScriptCharge| nothing.policy.quotas[charge.index].hours.is_some();
-            for charge in charges.iter_mut().filter(by_calendar) {
-                let shown = observations.shown_by(node, now());
-                let quota = &nothing.policy.quotas[charge.index];
-                charge.calendar = ScriptCalendar::around(shown, quota, nothing.policy);
-            }
+            let charges = observations.charges(order, shared, node, now);
             // If the key has moved, the others are by another clock.
             let given: Vec<_> =
                 given.iter().filter(|slot| slot.node == node).map(|slot| slot.micros).collect();
             let asked = now();
-            // The script runs later than this, so it takes it to be later than it was.
-            let ago = order.overrun.map_or(0, |over| asked.since(over) / 1000);
-            let pause = order.hold.map_or(0, |until| until.since(asked).div_ceil(1000));
-            let request = BookingRequest { charges: &charges, given: &given, ago, pause, ..nothing };
+            let request = BookingRequest { charges: &charges, given: &given, asked, ..nothing };
             let booked = booking.ask(connection, &request)?;
             let answered = now();
             connection.replicate(replicas, true)?;
             let exchange = Exchange { asked, server: booked.now, answered };
             Ok(Asked { node, charges, exchange, booked })
         })
+    }
+
+    fn key(&self, key: &[u8]) -> Vec<u8> {
+        redis_key(&self.nodes.server.name, key)
+    }
+}
+
+/// A question, with its answer.
+pub(super) struct Asked {
+    pub(super) node: NodeId,
+    pub(super) charges: Vec<ScriptCharge>,
+    pub(super) exchange: Exchange,
+    pub(super) booked: BookedSlots,
+}
+
+impl Asked {
+    /// The server has another history than was seen before, of a limit whose past still matters.
+    pub(super) fn is_of_another_history(&self) -> bool {
+        let is_another = |(charge, seen): (&ScriptCharge, &Seen)| {
+            let known = charge.seen;
+            known.epoch > 0 && known.epoch != seen.epoch && known.matters_until > self.booked.now
+        };
+        self.charges.iter().zip(&self.booked.seen).any(is_another)
+    }
+
+    pub(super) fn slots(&self) -> Vec<NodeSlot> {
+        self.booked.slots.iter().map(|&micros| NodeSlot { node: self.node, micros }).collect()
     }
 }

@@ -3,6 +3,10 @@
 //! It is as of the server's clock, by the zones of this machine, and reaches somewhat further than slots are booked
 //! ahead. If the clock shows another time than was expected, the script says so, and is asked again.
 
+use std::ops::Range;
+
+use redis::Cmd;
+
 use super::clock::Micros;
 use crate::rule::Extra;
 use crate::store::{Policy, Quota};
@@ -18,34 +22,33 @@ pub(super) struct ScriptCalendar {
     pub(super) hours: String,
 }
 
-/// Around the present, in nanoseconds since 1970.
-#[derive(Clone, Copy)]
-struct CalendarSpan {
-    from: i128,
-    to: i128,
-}
-
 impl ScriptCalendar {
+    /// Adds it to the arguments of a script.
+    pub(super) fn tell(&self, call: &mut Cmd) {
+        call.arg(&self.periods).arg(&self.hours);
+    }
+
     /// The calendar of a limit when the server's clock shows about `now`.
     pub(super) fn around(now: Micros, quota: &Quota, policy: &Policy) -> Self {
         let (now, horizon) = (i128::from(now) * 1000, i128::from(policy.horizon));
-        let reach = CalendarSpan { from: (now - horizon).max(0), to: now + 2 * horizon };
+        // In nanoseconds since 1970.
+        let reach = (now - horizon).max(0)..now + 2 * horizon;
         let late = policy.deadline.into();
         ScriptCalendar {
-            periods: told(periods(quota, late, reach).as_deref()),
-            hours: told(hours(quota, late, reach).as_deref()),
+            periods: told(periods(quota, late, &reach)),
+            hours: told(hours(quota, late, &reach)),
         }
     }
 }
 
 /// A release that is as late as it may be must still be in its period.
-fn periods(quota: &Quota, late: i128, reach: CalendarSpan) -> Option<Vec<i128>> {
-    let civil = Civil::new(quota.period).filter(|_| quota.algorithm.facts().takes(Extra::Zone))?;
-    let zone = quota.hours.as_ref()?.zone;
-    let margin = i128::from(quota.margin);
+fn periods(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> {
+    let civil = Civil::new(quota.terms.period).filter(|_| quota.algorithm.facts().takes(Extra::Zone))?;
+    let zone = quota.terms.zone?;
+    let margin = i128::from(quota.terms.margin);
     let mut periods = vec![(margin + 999) / 1000, (margin + late) / 1000];
-    let mut period = civil.around(zone, reach.from);
-    while period.start <= reach.to {
+    let mut period = civil.around(zone, reach.start);
+    while period.start <= reach.end {
         periods.push(period.start.max(0) / 1000);
         period = civil.around(zone, period.end);
     }
@@ -54,18 +57,18 @@ fn periods(quota: &Quota, late: i128, reach: CalendarSpan) -> Option<Vec<i128>> 
 }
 
 /// A release that is as late as it may be must not be in the hours.
-fn hours(quota: &Quota, late: i128, reach: CalendarSpan) -> Option<Vec<i128>> {
+fn hours(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> {
     let hours = quota.during()?;
-    let mut told = vec![late / 1000, reach.from / 1000, reach.to / 1000];
-    let mut at = reach.from;
-    while let Some(start) = hours.first(at, true).filter(|start| *start <= reach.to + late) {
+    let mut told = vec![late / 1000, reach.start / 1000, reach.end / 1000];
+    let mut at = reach.start;
+    while let Some(start) = hours.first(at, true).filter(|start| *start <= reach.end + late) {
         at = hours.first(start, false)?;
         told.extend([start / 1000, at / 1000]);
     }
     Some(told)
 }
 
-fn told(numbers: Option<&[i128]>) -> String {
+fn told(numbers: Option<Vec<i128>>) -> String {
     numbers.unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 

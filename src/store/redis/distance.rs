@@ -15,25 +15,24 @@ const TRIALS: usize = 8;
 /// Nanoseconds after which any answer will do, while margins are chosen by it.
 pub(super) const CHOOSING: u64 = 50_000_000;
 
-/// The nanoseconds of the fastest answer to `probe`. One that comes within `enough` ends it, or after `longest` any but
+/// The nanoseconds of the fastest answer to `probe`, and the last one. One that comes within `enough` ends it, or after `longest` any but
 /// the first, which may have had the script to send.
-pub(super) fn round_trip(
+pub(super) fn round_trip<T>(
     now: &dyn Fn() -> Time,
     (enough, longest): (u64, u64),
-    mut probe: impl FnMut() -> Result<(), ServerFailure>,
-) -> Result<u64, ServerFailure> {
-    let start = now();
-    let mut nearest = u64::MAX;
-    for trial in 0..TRIALS {
+    mut probe: impl FnMut() -> Result<T, ServerFailure>,
+) -> Result<(u64, T), ServerFailure> {
+    let (start, mut nearest, mut trial) = (now(), u64::MAX, 0);
+    loop {
         let asked = now();
-        probe()?;
+        let found = probe()?;
         let answered = now();
         nearest = nearest.min(answered.since(asked));
-        if nearest <= enough || (trial > 0 && answered.since(start) > longest) {
-            break;
+        trial += 1;
+        if nearest <= enough || trial == TRIALS || (trial > 1 && answered.since(start) > longest) {
+            return Ok((nearest, found));
         }
     }
-    Ok(nearest)
 }
 
 /// The margin, in nanoseconds, that fits answers which take this long.
@@ -41,26 +40,20 @@ pub(super) fn required_margin(round_trip: u64) -> u64 {
     round_trip.saturating_mul(ROUND_TRIPS).next_multiple_of(100_000)
 }
 
-/// Says that a state cannot begin while answers take this number of nanoseconds, and what to do about it.
-pub(super) fn too_far(round_trip: u64, deadline: u64) -> String {
-    format!(
-        "its answers take {}, which is too long for releases that may be {} late: give every limit margin={} or more",
-        roughly(round_trip),
-        roughly(deadline),
-        as_margin(round_trip.saturating_mul(ROUND_TRIPS + 1)),
-    )
-}
-
-/// Says that nothing is released while answers take this number of nanoseconds, and what to do if they go on to. The
-/// margin is in force among all who share the state, so it cannot be changed by one.
-pub(super) fn too_slow(round_trip: u64, deadline: u64) -> String {
-    format!(
-        "its answers take {}, which is too long for the margin of this state, {}: unless they get faster, \
-         begin it anew with margin={} or more in every limit of all runs",
-        roughly(round_trip),
-        roughly(deadline),
-        as_margin(round_trip.saturating_mul(ROUND_TRIPS + 1)),
-    )
+/// Says that answers take this number of nanoseconds, and what to do about it: a state cannot begin, or nothing is
+/// released while they do. The margin of a state that `is_kept` is in force among all who share it, so it cannot be
+/// changed by one.
+pub(super) fn too_long(round_trip: u64, deadline: u64, is_kept: bool) -> String {
+    let (takes, late) = (roughly(round_trip), roughly(deadline));
+    let margin = as_margin(round_trip.saturating_mul(ROUND_TRIPS + 1));
+    let advice = match is_kept {
+        true => format!(
+            "the margin of this state, {late}: unless they get faster, begin it anew with margin={margin} or more in \
+             every limit of all runs"
+        ),
+        false => format!("releases that may be {late} late: give every limit margin={margin} or more"),
+    };
+    format!("its answers take {takes}, which is too long for {advice}")
 }
 
 /// A number of milliseconds, rounded up, as it is written in `margin=`.

@@ -41,7 +41,6 @@
 //! slots are booked in vain, which costs throughput, never the limit.
 
 mod answering;
-mod asked;
 mod asking;
 mod calendar;
 mod clock;
@@ -49,11 +48,12 @@ mod connection;
 mod distance;
 mod failure;
 mod hash_slot;
+mod keys;
 mod name_check;
 mod nodes;
 mod observations;
 mod offline;
-mod reset;
+mod remote;
 mod retries;
 mod returnable;
 mod script;
@@ -63,28 +63,26 @@ mod socket;
 mod terms;
 #[cfg(feature = "tls")]
 mod tls;
-mod upkeep;
 
 use std::mem;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use self::asked::Asked;
-use self::asking::{Asker, SHORT};
+use self::asking::{Asked, Asker, SHORT};
 use self::failure::ServerFailure;
 use self::name_check::NameCheck;
 use self::observations::Observations;
 pub use self::offline::book_over;
-pub(super) use self::reset::reset;
+pub(super) use self::remote::Remote;
 use self::retries::persist;
 use self::returnable::{NodeSlot, Returnable};
 use self::script::Found;
-use self::shared_policy::SharedPolicy;
+use self::shared_policy::{SharedPolicy, Stage};
 use self::socket::Timeouts;
-pub(super) use self::upkeep::{hold, status};
 use super::{Answer, Order, Policy, Reach, Slot, Store, StoreError, Tell};
-use crate::config::{Rate, Server};
+use crate::config::Server;
 use crate::exit::Exit;
 use crate::time::Time;
 
@@ -102,25 +100,8 @@ pub struct RedisStore {
     name: NameCheck,
     observations: Observations,
     returnable: Returnable,
-    has_told_reach: bool,
     warning: Option<String>,
-    tell: Option<Tell>,
-}
-
-/// Opens a store on `server`, which is not asked yet.
-///
-/// # Errors
-/// Redis cannot keep these limits exactly.
-pub(super) fn open(
-    server: &Server,
-    policy: Policy,
-    rates: &[Rate],
-    timeout: Duration,
-    now: impl Fn() -> Time + Send + 'static,
-) -> Result<Box<dyn Store>, StoreError> {
-    terms::terms(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
-    let shared_policy = SharedPolicy::new(policy.clone(), rates);
-    Ok(Box::new(RedisStore { shared_policy, ..RedisStore::new(server.clone(), policy, timeout, now) }))
+    tell: Tell,
 }
 
 impl RedisStore {
@@ -141,24 +122,22 @@ impl RedisStore {
             name: NameCheck::default(),
             observations: Observations::default(),
             returnable: Returnable::default(),
-            has_told_reach: false,
             warning: None,
-            tell: None,
+            tell: Arc::new(drop),
         }
     }
 
     /// Asks once; again, if the answer came too late, or says that none could be trusted, or that margins are others.
-    fn attempt(&mut self, whole: &Order, patience: Timeouts) -> Result<Answer, ServerFailure> {
+    fn attempt(&mut self, whole: &Order) -> Result<Answer, ServerFailure> {
         let (mut why, mut given) = (String::new(), Vec::new());
         for _ in 0..CORRECTIONS {
-            let checked = self.name.check(&mut self.asker, &mut self.shared_policy, whole, patience);
+            let checked = self.name.check(&mut self.asker, &mut self.shared_policy, whole);
             let held = self.name.held(whole, &self.asker.now).map(|_| Order { count: 0, ..whole.clone() });
             let order = held.as_ref().unwrap_or(whole);
             // Slots are given back once.
             let given_back = mem::take(&mut given);
-            let asked = match checked.and_then(|()| self.ask(order, &given_back, patience)) {
+            let asked = match checked.and_then(|()| self.ask(order, &given_back)) {
                 Err(ServerFailure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {
-                    (self.name.is_near, self.has_told_reach) = (false, false);
                     "the state has other margins again and again".clone_into(&mut why);
                     continue;
                 }
@@ -190,8 +169,8 @@ impl RedisStore {
     }
 
     /// Books what an order asks for, and gives back slots of whichever node is asked.
-    fn ask(&mut self, order: &Order, given: &[NodeSlot], patience: Timeouts) -> Result<Asked, ServerFailure> {
-        self.asker.ask(&mut self.shared_policy, &self.observations, (order, given), patience)
+    fn ask(&mut self, order: &Order, given: &[NodeSlot]) -> Result<Asked, ServerFailure> {
+        self.asker.ask(&mut self.shared_policy, &self.observations, (order, given))
     }
 
     fn policy(&self) -> &Policy {
@@ -199,7 +178,7 @@ impl RedisStore {
     }
 
     fn disagreement(&self, theirs: &str) -> ServerFailure {
-        let (server, ours) = (&self.asker.server, &self.policy().text);
+        let (server, ours) = (&self.asker.nodes.server, &self.policy().text);
         let name = &server.name;
         let error = anyhow!(
             "'{name}' is kept for other limits: {theirs} there, {ours} here: give the same limits or another \
@@ -210,24 +189,25 @@ impl RedisStore {
 
     /// Only once something was booked is it known what the margins are.
     fn tell_reach(&mut self) {
-        if mem::replace(&mut self.has_told_reach, true) {
+        if mem::replace(&mut self.shared_policy.stage, Stage::Told) == Stage::Told {
             return;
         }
-        let Some(tell) = &self.tell else { return };
         let low = self.policy().reach(&self.shared_policy.rates).filter(Reach::is_low);
-        low.for_each(|reach| tell(reach.to_string()));
+        low.for_each(|reach| (self.tell)(reach.to_string()));
     }
 }
 
 impl Store for RedisStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-        let tell = self.tell.clone();
-        let told = |why| tell.iter().for_each(|tell| tell(String::clone(&why)));
-        persist(&self.asker.server.clone(), self.timeout, told, |patience| self.attempt(order, patience))
+        let tell = Arc::clone(&self.tell);
+        persist(&self.asker.nodes.server.clone(), self.timeout, &*tell, |patience| {
+            self.asker.nodes.patience = patience;
+            self.attempt(order)
+        })
     }
 
     fn tell_waits_to(&mut self, tell: Tell) {
-        self.tell = Some(tell);
+        self.tell = tell;
     }
 
     /// Tried once: a slot that is not given back costs throughput, never the limit.
@@ -238,7 +218,8 @@ impl Store for RedisStore {
         }
         let order = Order { count: 0, turn: None, ..order.clone() };
         // Not a second time after an answer that is lost: somebody else may have them by then.
-        let _ = self.ask(&order, &given, Timeouts { each: GIVING_BACK, end: Instant::now() + GIVING_BACK });
+        self.asker.nodes.patience = Timeouts::within(GIVING_BACK);
+        let _ = self.ask(&order, &given);
         Ok(())
     }
 }

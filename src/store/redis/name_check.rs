@@ -1,20 +1,15 @@
 //! Checks the name that limits are kept under: the server is near enough, and all who use the name mean these limits.
 
 use super::asking::{Asker, Probed};
-use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_far, too_slow};
+use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_long};
 use super::failure::ServerFailure;
-use super::shared_policy::SharedPolicy;
-use super::socket::Timeouts;
+use super::shared_policy::{SharedPolicy, Stage};
 use crate::store::hold::LOOK;
 use crate::store::{Answer, Hold, Order};
 use crate::time::Time;
 
 #[derive(Default)]
 pub(super) struct NameCheck {
-    /// Slots last longer than an answer takes.
-    pub(super) is_near: bool,
-    /// The end of the record that nobody uses the name of our keys for other limits.
-    claimed_until: Option<Time>,
     /// The instant of the last question, and the end of the hold of all keys as of then.
     held: Option<(Time, Option<Time>)>,
 }
@@ -27,37 +22,28 @@ impl NameCheck {
         asker: &mut Asker,
         shared: &mut SharedPolicy,
         order: &Order,
-        patience: Timeouts,
     ) -> Result<(), ServerFailure> {
-        if !self.is_near {
+        if shared.stage < Stage::Near {
             let enough = shared.policy.deadline / ROUND_TRIPS;
-            let longest = if shared.is_agreed { u64::MAX } else { CHOOSING };
-            let (round_trip, Probed { is_kept, .. }) =
-                asker.probe(shared, order, 0, (enough, longest), patience)?;
+            let longest = if shared.stage == Stage::Open { CHOOSING } else { u64::MAX };
+            let Probed { round_trip, is_kept, .. } = asker.probe(shared, order, 0, (enough, longest))?;
             match is_kept {
-                true => shared.is_agreed = true,
+                true => shared.stage = Stage::Agreed,
                 false => shared.choose_margins(required_margin(round_trip)),
             }
             let deadline = shared.policy.deadline;
             if round_trip > deadline / ROUND_TRIPS {
-                return Err(match is_kept {
-                    true => ServerFailure::away(too_slow(round_trip, deadline)),
-                    false => ServerFailure::refused(too_far(round_trip, deadline)),
-                });
+                let why = too_long(round_trip, deadline, is_kept);
+                return Err(if is_kept { ServerFailure::away(why) } else { ServerFailure::refused(why) });
             }
-            self.is_near = true;
+            shared.stage = Stage::Near;
         }
         let now = (asker.now)();
-        let is_claimed = self.claimed_until.is_some_and(|until| until > now);
         let is_known = self.held.is_some_and(|(asked, _)| now.since(asked) < LOOK);
-        let is_asked = is_claimed && is_known;
-        if !order.key.is_empty() && !is_asked {
-            let millis = if is_claimed { 0 } else { shared.claim() };
-            let (_, Probed { held, .. }) = asker.probe(shared, order, millis, (u64::MAX, 0), patience)?;
-            self.held = Some((now, held));
-            if !is_claimed {
-                self.claimed_until = now.checked_add((millis.saturating_mul(1_000_000 / 2)).into());
-            }
+        if !order.key.is_empty() && !is_known {
+            // A claim lasts longer than it takes to ask again.
+            let probed = asker.probe(shared, order, shared.claim(), (u64::MAX, 0))?;
+            self.held = Some((now, probed.held));
         }
         Ok(())
     }

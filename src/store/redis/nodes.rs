@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use redis::{Value, cmd, from_redis_value, from_redis_value_ref};
 
@@ -31,7 +32,9 @@ struct Node {
 
 /// The nodes that are known. The first is the one that was named.
 pub(super) struct Nodes {
-    server: Server,
+    pub(super) server: Server,
+    /// With the questions that follow.
+    pub(super) patience: Timeouts,
     known: Vec<Node>,
     by_slot: HashMap<u16, NodeId>,
     /// The one to ask for a key whose keeper is not known.
@@ -48,6 +51,7 @@ impl Nodes {
         let named = Node { address: server.address.clone(), connection: None };
         Nodes {
             server,
+            patience: Timeouts::within(Duration::ZERO),
             known: vec![named],
             by_slot: HashMap::new(),
             entry: NodeId(0),
@@ -66,14 +70,13 @@ impl Nodes {
     pub(super) fn ask<T>(
         &mut self,
         key: &[u8],
-        patience: Timeouts,
         mut question: impl FnMut(NodeId, &mut Connection) -> Result<T, ServerFailure>,
     ) -> Result<T, ServerFailure> {
         let slot = hash_slot(key);
-        let mut node = self.keeper(slot, patience)?;
+        let mut node = self.keeper(slot)?;
         let mut is_for_once = false;
         for _ in 0..=REDIRECTS {
-            let answer = self.ask_node(node, patience, |connection| {
+            let answer = self.ask_node(node, |connection| {
                 connection.is_asking = is_for_once;
                 question(node, connection)
             });
@@ -89,24 +92,23 @@ impl Nodes {
     /// Asks each node that keeps keys.
     pub(super) fn ask_all(
         &mut self,
-        patience: Timeouts,
         mut question: impl FnMut(&mut Connection) -> Result<(), ServerFailure>,
     ) -> Result<(), ServerFailure> {
         self.by_slot.clear();
         let entry = self.entry;
-        self.learn(entry, patience)?;
+        self.learn(entry)?;
         let mut keepers: BTreeSet<_> = self.by_slot.values().copied().collect();
         if keepers.is_empty() {
             keepers.insert(entry);
         }
-        keepers.into_iter().try_for_each(|node| self.ask_node(node, patience, &mut question))
+        keepers.into_iter().try_for_each(|node| self.ask_node(node, &mut question))
     }
 
-    fn keeper(&mut self, slot: u16, patience: Timeouts) -> Result<NodeId, ServerFailure> {
+    fn keeper(&mut self, slot: u16) -> Result<NodeId, ServerFailure> {
         if !self.by_slot.contains_key(&slot) && self.known[self.entry.0].connection.is_none() {
-            self.ask_node(self.entry, patience, |_| Ok(()))?;
+            self.ask_node(self.entry, |_| Ok(()))?;
             // Without the permission to ask for the map, redirections tell it by and by.
-            if let Err(failure @ ServerFailure::Away(_)) = self.learn(self.entry, patience) {
+            if let Err(failure @ ServerFailure::Away(_)) = self.learn(self.entry) {
                 return Err(failure);
             }
         }
@@ -116,20 +118,19 @@ impl Nodes {
     fn ask_node<T>(
         &mut self,
         node: NodeId,
-        patience: Timeouts,
         question: impl FnOnce(&mut Connection) -> Result<T, ServerFailure>,
     ) -> Result<T, ServerFailure> {
-        let answer = self.connect(node, patience).and_then(question);
+        let answer = self.connect(node).and_then(question);
         answer.map_err(|failure| match failure {
             ServerFailure::Away(why) => ServerFailure::Away(self.lose(node, why)),
             failure => failure,
         })
     }
 
-    fn connect(&mut self, node: NodeId, patience: Timeouts) -> Result<&mut Connection, ServerFailure> {
+    fn connect(&mut self, node: NodeId) -> Result<&mut Connection, ServerFailure> {
         let Node { address, connection } = &mut self.known[node.0];
         if connection.is_none() {
-            let access = Access { server: &self.server, was_there: self.was_there, patience };
+            let access = Access { server: &self.server, was_there: self.was_there, patience: self.patience };
             let address = match &self.server.master {
                 Some(master) => &sentinel::master(master, address, &access)?,
                 None => address,
@@ -138,7 +139,7 @@ impl Nodes {
             self.was_there = true;
         }
         let connection = connection.as_mut().expect("it was opened");
-        connection.patience = patience;
+        connection.patience = self.patience;
         Ok(connection)
     }
 
@@ -158,8 +159,8 @@ impl Nodes {
     }
 
     /// Learns the nodes and their slots from one of them.
-    fn learn(&mut self, teller: NodeId, patience: Timeouts) -> Result<(), ServerFailure> {
-        let ranges: Vec<Vec<Value>> = self.ask_node(teller, patience, |connection| {
+    fn learn(&mut self, teller: NodeId) -> Result<(), ServerFailure> {
+        let ranges: Vec<Vec<Value>> = self.ask_node(teller, |connection| {
             match connection.ask(cmd("CLUSTER").arg("SLOTS")) {
                 Ok(ranges) => Ok(from_redis_value(ranges).unwrap_or_default()),
                 // It is not of a cluster.

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use super::asked::Asked;
+use super::asking::Asked;
 use super::calendar::ScriptCalendar;
 use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
 use super::script::{ScriptCharge, Seen};
-use super::terms::ScriptTerms;
+use super::shared_policy::SharedPolicy;
 use crate::charge::Key;
 use crate::store::{Order, Overruns};
 use crate::time::{Time, shown};
@@ -82,18 +82,28 @@ impl Observations {
             .map(|observation| observation.node)
     }
 
-    pub(super) fn charges(&self, order: &Order, terms: &[ScriptTerms], node: NodeId) -> Vec<ScriptCharge> {
+    /// The charges of an order, by the calendar as of the clock of `node`.
+    pub(super) fn charges(
+        &self,
+        order: &Order,
+        SharedPolicy { policy, terms, .. }: &SharedPolicy,
+        node: NodeId,
+        now: &dyn Fn() -> Time,
+    ) -> Vec<ScriptCharge> {
         let limits = terms.iter().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
         let charge = |(index, (&terms, &cost))| {
             let seen = self.of(&order.key, index).seen;
             let is_distrusted = self.is_distrusted(&order.key, index, node);
-            ScriptCharge { index, terms, cost, seen, is_distrusted, calendar: ScriptCalendar::default() }
+            let quota = &policy.quotas[index];
+            let by_calendar = |_| ScriptCalendar::around(self.shown_by(node, now()), quota, policy);
+            let calendar = quota.hours.as_ref().map(by_calendar).unwrap_or_default();
+            ScriptCharge { index, terms, cost, seen, is_distrusted, calendar }
         };
         limits.map(charge).collect()
     }
 
     /// The clock of `node`, as far as that is known; or else ours on the wall.
-    pub(super) fn shown_by(&self, node: NodeId, now: Time) -> Micros {
+    fn shown_by(&self, node: NodeId, now: Time) -> Micros {
         self.clocks.get(&node).and_then(|clock| clock.shows(now)).unwrap_or_else(|| shown().0 / 1000)
     }
 
@@ -136,8 +146,8 @@ impl Observations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::clock::Exchange;
     use crate::store::redis::script::{BookedSlots, Found};
+    use crate::store::redis::terms::ScriptTerms;
 
     const HERE: NodeId = NodeId(0);
     const THERE: NodeId = NodeId(1);

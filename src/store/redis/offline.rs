@@ -1,7 +1,7 @@
 //! Bookings without a server: the answers are there already. For tests of whatever a server may say.
 
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::RedisStore;
 use super::connection::Connection;
@@ -23,8 +23,8 @@ pub fn book_over(
     order: &Order,
 ) -> Result<Answer, StoreError> {
     store.asker.nodes.connect_by(dial(streams.into_iter()));
-    let answer = store.attempt(order, Timeouts { each: PATIENCE, end: Instant::now() + PATIENCE });
-    answer.map_err(ServerFailure::given_up)
+    store.asker.nodes.patience = Timeouts::within(PATIENCE);
+    store.attempt(order).map_err(ServerFailure::given_up)
 }
 
 fn dial(mut streams: impl Iterator<Item = UnixStream> + Send + 'static) -> Dial {

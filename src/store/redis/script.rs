@@ -6,11 +6,13 @@ use super::calendar::ScriptCalendar;
 use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::ServerFailure;
+use super::shared_policy::SharedPolicy;
 use super::terms::ScriptTerms;
 use crate::rule::Algorithm;
 use crate::store::hold::LOOK;
 use crate::store::ledger::{LONGEST_QUEUE, NEAR};
-use crate::store::{Order, Policy, Turn};
+use crate::store::{Order, Turn};
+use crate::time::Time;
 
 fn code() -> String {
     [&rules(), include_str!("scripts/book.lua")].concat()
@@ -57,13 +59,10 @@ pub(super) struct ScriptCharge {
     pub(super) calendar: ScriptCalendar,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct BookingRequest<'a> {
     pub(super) key: &'a [u8],
-    pub(super) policy: &'a Policy,
-    pub(super) terms: &'a [ScriptTerms],
-    /// The instant of this run's first answer; 0 if it had none.
-    pub(super) began: Micros,
+    pub(super) shared: &'a SharedPolicy,
     /// The milliseconds for which the policy is kept at least.
     pub(super) keep: u64,
     pub(super) order: &'a Order,
@@ -71,23 +70,38 @@ pub(super) struct BookingRequest<'a> {
     pub(super) charges: &'a [ScriptCharge],
     /// Slots that are given back, which were charged as is now.
     pub(super) given: &'a [Micros],
-    /// The time since the end of the releases that the order reports, if it does.
-    pub(super) ago: Micros,
-    /// The length of the hold that the order asks for; 0 if it does not.
-    pub(super) pause: Micros,
+    /// The instant at which it is sent, by our clock.
+    pub(super) asked: Time,
 }
 
-impl BookingRequest<'_> {
+impl<'a> BookingRequest<'a> {
+    /// Charges nothing.
+    pub(super) fn new(key: &'a [u8], shared: &'a SharedPolicy, order: &'a Order) -> Self {
+        BookingRequest { key, shared, keep: 0, order, charges: &[], given: &[], asked: Time::ZERO }
+    }
+
     /// Many at once make the script take long: less than D, and so that the answer comes in time.
     fn count(&self) -> u64 {
         let books = !self.charges.is_empty() && self.order.overrun.is_none();
-        let most = if books { (self.policy.deadline / NANOS_A_SLOT).max(1) } else { 0 };
+        let most = if books { (self.shared.policy.deadline / NANOS_A_SLOT).max(1) } else { 0 };
         self.order.count.min(most)
     }
 
     /// The number of releases that were late for their slots.
     fn late(&self) -> u64 {
         if self.order.overrun.is_some() && !self.charges.is_empty() { self.order.count } else { 0 }
+    }
+
+    /// The time since the end of the releases that the order reports; 0 if it does not. The script runs later than it
+    /// is asked, so it takes that end to be later than it was.
+    fn ago(&self) -> Micros {
+        self.order.overrun.map_or(0, |over| self.asked.since(over) / 1000)
+    }
+
+    /// The length of the hold that the order asks for; 0 if it does not.
+    fn pause(&self) -> Micros {
+        let hold = self.order.hold.filter(|_| !self.charges.is_empty());
+        hold.map_or(0, |until| until.since(self.asked).div_ceil(1000))
     }
 }
 
@@ -149,21 +163,23 @@ impl BookingScript {
     }
 
     fn call(&self, request: &BookingRequest) -> Cmd {
-        let &BookingRequest { policy, order, charges, given, .. } = request;
-        let units = request.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
+        let &BookingRequest { shared, order, charges, given, .. } = request;
+        let policy = &shared.policy;
+        let units = shared.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
         let mut call = cmd("EVALSHA");
         call.arg(self.0.get_hash()).arg(1).arg(request.key);
-        call.arg(&policy.text).arg(fastrand::u64(1..1 << 53)).arg(policy.horizon / 1000);
-        call.arg(request.count()).arg(request.began).arg(request.keep).arg(policy.quotas.len());
+        call.arg(&policy.text).arg(policy.quotas.len());
+        call.arg(fastrand::u64(1..1 << 53)).arg(policy.horizon / 1000);
+        call.arg(request.count()).arg(shared.began).arg(request.keep);
         call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
         call.arg(fingerprint(charges)).arg(given.len()).arg(u8::from(order.waits));
-        call.arg(request.late()).arg(request.ago).arg(request.pause);
+        call.arg(request.late()).arg(request.ago()).arg(request.pause());
         for ScriptCharge { index, terms, cost, seen, is_distrusted, calendar } in charges {
-            call.arg(index).arg(terms.log);
-            call.arg(terms.algorithm.to_string()).arg(terms.count).arg(terms.period).arg(terms.burst);
+            call.arg(index);
+            terms.tell(&mut call);
             call.arg(u8::from(terms.starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
             call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.matters_until);
-            call.arg(&calendar.periods).arg(&calendar.hours);
+            calendar.tell(&mut call);
         }
         call.arg(given);
         call
@@ -185,7 +201,7 @@ fn fingerprint(charges: &[ScriptCharge]) -> u64 {
 
 /// True of an answer that the script may give to this request. Numbers below 0 have become large ones.
 fn is_sound(booked: &BookedSlots, request: &BookingRequest) -> bool {
-    let horizon = booked.now.saturating_add(request.policy.horizon / 1000);
+    let horizon = booked.now.saturating_add(request.shared.policy.horizon / 1000);
     let numbers =
         |seen: &Seen| [seen.epoch, seen.seq, seen.newest, seen.matters_until, seen.late, seen.close];
     let numbers = booked.seen.iter().flat_map(numbers);
@@ -206,16 +222,16 @@ fn read(value: Value) -> Option<BookedSlots> {
     let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
     let all = [Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted, Found::NotCovered];
     let found = *all.get(found)?;
-    let seen = seen.into_iter().map(|[epoch, seq, newest, matters_until, late, close]| Seen {
+    let of_limit = |[epoch, seq, newest, matters_until, late, close]: [u64; 6]| Seen {
         epoch,
         seq,
         newest,
         matters_until,
         late,
         close,
-    });
+    };
     let [ask_again, turn, held] = [ask_again, turn, held].map(|at| Some(at).filter(|&at| at > 0));
-    let (turn, is_kept, seen) = (turn.map(Turn), is_kept == 1, seen.collect());
+    let (turn, is_kept, seen) = (turn.map(Turn), is_kept == 1, seen.into_iter().map(of_limit).collect());
     Some(BookedSlots { now, ask_again, turn, found, is_kept, held, slots, seen })
 }
 
@@ -225,7 +241,7 @@ mod tests {
     use super::*;
     use crate::charge::Key;
     use crate::config::Rate;
-    use crate::store::Reserve;
+    use crate::store::{Policy, Reserve};
 
     fn ints(numbers: &[i64]) -> Value {
         Value::Array(numbers.iter().copied().map(Value::Int).collect())
@@ -258,18 +274,8 @@ mod tests {
             calendar: ScriptCalendar::default(),
         };
         let order = Order::new(Key::new(), [1], 2);
-        let request = BookingRequest {
-            key: b"",
-            policy: &policy,
-            terms: &terms,
-            began: 0,
-            keep: 0,
-            order: &order,
-            charges: &[charge],
-            given: &[],
-            ago: 0,
-            pause: 0,
-        };
+        let shared = SharedPolicy::new(policy, &[]);
+        let request = BookingRequest { charges: &[charge], ..BookingRequest::new(b"", &shared, &order) };
         read(value).filter(|booked| is_sound(booked, &request))
     }
 

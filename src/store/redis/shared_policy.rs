@@ -3,7 +3,6 @@
 
 use super::clock::Micros;
 use super::failure::ServerFailure;
-use super::script::BookingRequest;
 use super::terms::{ScriptTerms, terms};
 use crate::config::Rate;
 use crate::exit::Exit;
@@ -12,14 +11,26 @@ use crate::store::{Order, Policy, Reserve};
 /// Milliseconds for which the policy of keys is on record at least.
 const LEAST_CLAIM: u64 = 10_000;
 
+/// What is known of a policy, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Stage {
+    /// Margins are to be chosen.
+    Open,
+    /// They are chosen, or given.
+    Agreed,
+    /// Slots last longer than an answer takes.
+    Near,
+    /// Something was booked, and the user has been told how much of the limits can be reached.
+    Told,
+}
+
 pub(super) struct SharedPolicy {
     pub(super) policy: Policy,
     /// The policy in the numbers of the scripts; none before the first booking.
-    terms: Vec<ScriptTerms>,
+    pub(super) terms: Vec<ScriptTerms>,
     /// The limits as the user gave them; empty if there is no margin to choose.
     pub(super) rates: Vec<Rate>,
-    /// Margins are chosen, or given.
-    pub(super) is_agreed: bool,
+    pub(super) stage: Stage,
     /// The instant of the server's first answer, by its clock; 0 before.
     pub(super) began: Micros,
 }
@@ -28,7 +39,8 @@ impl SharedPolicy {
     pub(super) fn new(policy: Policy, rates: &[Rate]) -> Self {
         let is_open = rates.iter().any(|rate| rate.margin == 0);
         let rates = if is_open { rates.to_vec() } else { Vec::new() };
-        SharedPolicy { policy, terms: Vec::new(), rates, is_agreed: !is_open, began: 0 }
+        let stage = if is_open { Stage::Open } else { Stage::Agreed };
+        SharedPolicy { policy, terms: Vec::new(), rates, stage, began: 0 }
     }
 
     /// # Errors
@@ -43,32 +55,15 @@ impl SharedPolicy {
         prepare().map_err(|error| ServerFailure::bad(Exit::Usage, error))
     }
 
-    /// An order that charges nothing.
-    pub(super) fn request<'a>(&'a self, key: &'a [u8], order: &'a Order) -> BookingRequest<'a> {
-        let SharedPolicy { policy, terms, began, .. } = self;
-        BookingRequest {
-            key,
-            policy,
-            terms,
-            began: *began,
-            keep: 0,
-            order,
-            charges: &[],
-            given: &[],
-            ago: 0,
-            pause: 0,
-        }
-    }
-
     /// Milliseconds for which it is on record that nobody uses the name for other limits.
     pub(super) fn claim(&self) -> u64 {
-        let longest = self.policy.quotas.iter().map(|quota| quota.period).max().unwrap_or(0);
+        let longest = self.policy.quotas.iter().map(|quota| quota.terms.period).max().unwrap_or(0);
         (longest / 1_000_000).saturating_add(LEAST_CLAIM)
     }
 
     /// Before anything is booked: chooses margins of at least this number of nanoseconds where none are given.
     pub(super) fn choose_margins(&mut self, least: u64) {
-        if !self.is_agreed {
+        if self.stage == Stage::Open {
             let margins = self.rates.iter().map(|rate| Reserve::REMOTE.margin(rate).max(least)).collect();
             self.change_to(self.with(margins));
         }
@@ -90,7 +85,7 @@ impl SharedPolicy {
     }
 
     fn change_to(&mut self, policy: Policy) {
-        self.is_agreed = true;
+        self.stage = Stage::Agreed;
         self.policy = policy;
         self.terms.clear();
     }

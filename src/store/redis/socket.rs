@@ -21,6 +21,11 @@ pub(super) struct Timeouts {
 }
 
 impl Timeouts {
+    /// All of it, from now on.
+    pub(super) fn within(each: Duration) -> Self {
+        Timeouts { each, end: Instant::now() + each }
+    }
+
     pub(super) fn until(self) -> Instant {
         self.end.min(Instant::now() + self.each)
     }

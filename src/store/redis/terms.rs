@@ -1,6 +1,7 @@
 //! A policy in the numbers of the scripts: microseconds, and nothing beyond what a double holds.
 
 use anyhow::{Result, anyhow, ensure};
+use redis::Cmd;
 
 use crate::config::format_duration;
 use crate::rule::{Algorithm, Terms};
@@ -29,7 +30,7 @@ pub(super) struct ScriptTerms {
 
 impl ScriptTerms {
     fn of(quota: &Quota) -> Result<Self> {
-        let &Quota { count, period, burst, starts_empty, .. } = quota;
+        let &Quota { terms: Terms { count, period, burst, .. }, starts_empty, .. } = quota;
         let micros = period.div_ceil(1000);
         ensure!(count > 0 || quota.during().is_some(), "a count of 0 cannot be shared");
         // Of nothing, there is no rate.
@@ -42,7 +43,7 @@ impl ScriptTerms {
         let accrues = algorithm.facts().accrues;
         let (count, period) =
             if accrues { reduced(count.checked_mul(1000), period) } else { (Some(count), micros) };
-        let too_large = || anyhow!("a count of {} is too large for Redis", quota.count);
+        let too_large = || anyhow!("a count of {} is too large for Redis", quota.terms.count);
         let count = count.filter(|&count| u128::from(count) < MOST).ok_or_else(too_large)?;
         ensure!(
             !algorithm.facts().is_logged || count <= LONGEST_LOG,
@@ -52,6 +53,11 @@ impl ScriptTerms {
         let terms = ScriptTerms { algorithm, count, period, burst, starts_empty, log: 0 };
         terms.ensure_exact(burst)?;
         Ok(terms)
+    }
+
+    /// Adds them to the arguments of a script.
+    pub(super) fn tell(&self, call: &mut Cmd) {
+        call.arg(self.log).arg(self.algorithm.to_string()).arg(self.count).arg(self.period).arg(self.burst);
     }
 
     /// # Errors

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use tempfile::TempDir;
 use throttle::charge::Key;
 use throttle::config::{Rate, Shared, State};
-use throttle::store::{FileStore, Order, Policy, Reserve, Slot, Store, StoreError, status};
+use throttle::store::{FileStore, Order, Policy, Reserve, Slot, Store, StoreError, keeper};
 use throttle::time::{SECOND, Time};
 
 /// Whatever is at the path of a state, it is left as it is, or slots are booked that keep the limits.
@@ -111,7 +111,7 @@ impl Stage {
     /// To look at a state changes nothing.
     fn check_status(&self, bytes: &[u8]) {
         let shared = Shared { state: State::File(self.path()), timeout: 0 };
-        match status(&shared, self.now()) {
+        match keeper(&shared).and_then(|keeper| keeper.status(self.now())) {
             Ok(status) => {
                 for limit in status.expect("there is a file").limits {
                     assert!(limit.free <= limit.capacity, "{limit:?}");
@@ -187,7 +187,7 @@ impl Stage {
 
 /// In any window, there are no more slots than may be.
 fn check_limits(slots: &[Slot]) {
-    let period = policy().quotas[0].period;
+    let period = policy().quotas[0].terms.period;
     for (first, beyond) in slots.iter().zip(slots.iter().skip(COUNT)) {
         assert!(beyond.at.since(first.at) >= period, "{slots:?}");
     }

@@ -41,7 +41,7 @@ impl Terms {
 
     /// The same with slots that know nothing of how late a release may be.
     pub(super) fn without_reserve(mut self) -> Self {
-        self.policy.quotas[0].period = self.period * TICK;
+        self.policy.quotas[0].terms.period = self.period * TICK;
         let unbounded = BookingRules::new(Policy { horizon: u64::MAX, ..self.policy.clone() });
         Terms { rules: BookingRules::new(self.policy.clone()), unbounded, ..self }
     }

@@ -149,7 +149,7 @@ fn answers_that_take_too_long_are_waited_out_by_those_who_share_a_state() {
 fn opened(url: &str, rate: &str) -> Box<dyn Store> {
     let timeout = u64::try_from(client::PATIENT.as_nanos()).unwrap();
     let shared = Shared { state: State::Server(Box::new(url.parse().unwrap())), timeout };
-    store::open(&shared, &[client::rate(rate)], now).unwrap().0
+    store::keeper(&shared).unwrap().open(&[client::rate(rate)], Box::new(now)).unwrap().0
 }
 
 /// What the margin would be that is chosen by slow answers is not told either.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, status};
+use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, keeper};
 use throttle::time::Time;
 
 use super::client::{PATIENT, book_out, failure, keyed, policy, some, store, store_at};
@@ -100,7 +100,7 @@ pub(super) fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str,
     let policy = Policy { span: 20, ..policy(rates) };
     let mut stores = [(); 3].map(|()| frozen.store(name, policy.clone()));
     let mut model = Model::new(policy.clone());
-    let longest = policy.quotas.iter().map(|quota| quota.period / 1000).max().unwrap();
+    let longest = policy.quotas.iter().map(|quota| quota.terms.period / 1000).max().unwrap();
     let mut booked = 0;
     for _ in 0..100 {
         let at_most = longest >> random.u32(0..12);
@@ -167,9 +167,9 @@ fn random_costs(random: &mut fastrand::Rng, policy: &Policy) -> Vec<u64> {
     let charged = random.usize(0..policy.quotas.len());
     let cost = |(index, quota): (usize, &throttle::store::Quota)| match random.u8(0..8) {
         0 if index != charged => 0,
-        1 => random.u64(1..=quota.count.max(1)),
+        1 => random.u64(1..=quota.terms.count.max(1)),
         // Dearer than all that there is, so never; but with the bucket, later.
-        2 => quota.count.max(quota.burst) + 1,
+        2 => quota.terms.count.max(quota.terms.burst) + 1,
         _ => 1,
     };
     policy.quotas.iter().enumerate().map(cost).collect()
@@ -417,13 +417,13 @@ fn the_status_says_what_would_be_booked() {
         let name = format!("status-{number}");
         let shared =
             Shared { state: State::parse(&frozen.server.url(&name)).unwrap(), timeout: 20_000_000_000 };
-        assert!(status(&shared, Time(0)).unwrap().is_none(), "nothing is kept yet");
+        assert!(keeper(&shared).unwrap().status(Time(0)).unwrap().is_none(), "nothing is kept yet");
         let mut store = frozen.store(&name, policy(&[case]));
         for _ in 0..random.u8(1..6) {
             store.book(&some(random.u64(1..4))).unwrap();
             frozen.pass(random.u64(0..1_500_000));
         }
-        let told = status(&shared, Time(0)).unwrap().expect("a state");
+        let told = keeper(&shared).unwrap().status(Time(0)).unwrap().expect("a state");
         let limit = &told.limits[0];
         println!("{case}: {limit:?}");
         assert!(told.held.is_empty() && told.lock.is_none());

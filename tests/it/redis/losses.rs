@@ -58,7 +58,7 @@ fn what_was_booked_ahead_counts_although_nobody_tells_of_it() {
         frozen.pass(100_000);
         answer = behind.book(&some(1)).unwrap();
     }
-    assert!(frozen.server_time(answer.slots[0]) >= last + policy.quotas[0].period / 1000);
+    assert!(frozen.server_time(answer.slots[0]) >= last + policy.quotas[0].terms.period / 1000);
 }
 
 #[test]

@@ -49,14 +49,14 @@ fn nanos(micros: u64) -> Time {
 
 impl Limit {
     fn of(quota: &Quota, late: u64) -> Self {
-        let windows = Terms::new(quota.count, quota.period.div_ceil(1000), 0);
+        let windows = Terms::new(quota.terms.count, quota.terms.period.div_ceil(1000), 0);
         // N per P nanoseconds is 1000 N per P microseconds.
-        let rates = Terms::new(quota.count * 1000, quota.period, quota.burst);
-        let terms = if quota.algorithm.facts().accrues && quota.count > 0 { rates } else { windows };
+        let rates = Terms::new(quota.terms.count * 1000, quota.terms.period, quota.terms.burst);
+        let terms = if quota.algorithm.facts().accrues && quota.terms.count > 0 { rates } else { windows };
         let gap = (terms.period, terms.count.max(1));
         let rule = match quota.algorithm.facts().takes(Extra::Zone) {
             true => {
-                let rule = (quota.algorithm.facts().slots)(quota.terms(Wall::EPOCH));
+                let rule = (quota.algorithm.facts().slots)(quota.terms);
                 Rule::OfTheCalendar(rule, SlotAccount::default(), quota.clone())
             }
             false => Rule::OfAnyPeriod(single(quota.algorithm, terms)),
@@ -208,9 +208,9 @@ impl State {
 
 /// When the first period opens that begins after `reach`.
 fn first_unknown(quota: &Quota, reach: u64) -> u64 {
-    let (civil, zone) = (Civil::new(quota.period).unwrap(), quota.hours.as_ref().unwrap().zone);
+    let (civil, zone) = (Civil::new(quota.terms.period).unwrap(), quota.hours.as_ref().unwrap().zone);
     let start = civil.around(zone, nanos(reach).0.into()).end;
-    u64::try_from(start).unwrap() / 1000 + quota.margin.div_ceil(1000)
+    u64::try_from(start).unwrap() / 1000 + quota.terms.margin.div_ceil(1000)
 }
 
 /// The first instant from `since` on that all allow, as far as that is known.

@@ -121,7 +121,7 @@ fn a_reset_state_begins_anew_for_any_limits() {
     let stage = Stage::new();
     slots(&mut stage.open(), 8);
     assert!(stage.reset().expect("reset"));
-    let quota = Quota { count: 200, ..policy().quotas[0].clone() };
+    let quota = Quota::new(Algorithm::Sliding, Terms::new(200, PERIOD, 0));
     let other = || Policy { quotas: vec![quota.clone()], text: "200/10s".to_owned(), ..policy() };
     let mut store = stage.try_open(other()).expect("a state");
     assert_eq!(slots(&mut store, 201).last(), Some(&10));

@@ -1,9 +1,9 @@
 //! Messages about a state.
 
-use super::super::status;
+use super::super::StateFile;
 use super::*;
-use crate::config::{Defaults, Rate, RateText, State};
-use crate::store::Reserve;
+use crate::config::{Defaults, Rate, RateText};
+use crate::store::{Keeper, Reserve};
 
 fn rate(text: &str) -> Rate {
     text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
@@ -24,7 +24,7 @@ fn property_the_next_slot_is_the_same_however_many_were_turned_away() {
         let mut book = || store.book(&Order::new(Key::new(), costs.clone(), 1)).expect("booked");
         while book().turn.is_none() {}
         let told = |now| {
-            let status = status(&State::File(stage.path()), now).expect("read").expect("a state");
+            let status = StateFile(stage.path()).status(now).expect("read").expect("a state");
             let limits = status.limits.iter().map(|limit| (limit.free, limit.next_in));
             (limits.collect::<Vec<_>>(), status.last_turn)
         };

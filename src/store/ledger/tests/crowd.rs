@@ -119,7 +119,7 @@ fn all_are_kept(rates: &[Rate], history: &History) -> bool {
     rates
         .iter()
         .zip(quotas)
-        .all(|(rate, quota)| is_kept(rate, &history.releases, &windows(&history.booked, quota.period)))
+        .all(|(rate, quota)| is_kept(rate, &history.releases, &windows(&history.booked, quota.terms.period)))
 }
 
 const HABITS: Habits = Habits { keep_deadlines: true, late: 5, deadly: 20, idle: 0 };

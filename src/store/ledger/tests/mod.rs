@@ -45,7 +45,7 @@ fn an_order_that_does_not_wait_gets_what_is_free_at_once() {
         let answer = rules.book(&mut ledger, &mut log, Time(now), &order).unwrap();
         (answer.slots.len(), answer.ask_again)
     };
-    let period = rules.policy().quotas[0].period;
+    let period = rules.policy().quotas[0].terms.period;
     assert_eq!(book(5, 1), (1, None));
     assert_eq!(book(7, 2), (1, Some(Time(5 + period))));
     assert_eq!(book(8, 1), (0, Some(Time(5 + period))));
@@ -88,7 +88,7 @@ impl Books {
 }
 
 fn limiter(quota: &Quota) -> Box<dyn Limiter> {
-    single(quota.algorithm, quota.terms(Wall::EPOCH))
+    single(quota.algorithm, quota.terms)
 }
 
 /// Charges what was released before, and was over only then.
@@ -97,7 +97,7 @@ fn overrun(quota: &Quota, limiter: &mut dyn Limiter, at: Time, cost: u64) {
     match (quota.algorithm, limiter.opening(b"", ask, ask.since).from) {
         // Not at all if what is ahead keeps the next one away for as long.
         (Algorithm::Interval, Verdict::At(next))
-            if next.0 >= at.0 + (cost * quota.period).div_ceil(quota.count) => {}
+            if next.0 >= at.0 + (cost * quota.terms.period).div_ceil(quota.terms.count) => {}
         _ => limiter.commit(0, at, ask),
     }
 }
@@ -108,7 +108,7 @@ fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
         let algorithm = random.choice(of_any_period()).expect("one");
         let quota = quota(algorithm, random.u64(1..=12), random.u64(1..=100));
         let burst = if algorithm.facts().takes(Extra::Burst) { random.u64(1..=12) } else { 0 };
-        Quota { burst, starts_empty, ..quota }
+        Quota { terms: Terms { burst, ..quota.terms }, starts_empty, ..quota }
     };
     (0..3).map(quota).collect()
 }
@@ -161,7 +161,8 @@ fn slots_go_by_the_calendar() {
     let minute = 60 * SECOND;
     for_each_seed(100, |random| {
         let hour = |count| quota(Algorithm::Calendar, count, 60 * minute);
-        let day = Quota { margin: random.u64(0..5) * minute, ..quota(Algorithm::Calendar, 7, 1440 * minute) };
+        let mut day = quota(Algorithm::Calendar, 7, 1440 * minute);
+        day.terms.margin = random.u64(0..5) * minute;
         let quotas = [hour(random.u64(1..=4)), day, quota(Algorithm::Sliding, 2, 7 * minute)];
         let deadline = random.u64(0..3) * minute;
         let mut state = Books::new(Policy { deadline, ..policy(&quotas) });
@@ -172,10 +173,10 @@ fn slots_go_by_the_calendar() {
                 let in_hour = used.iter().filter(|slot| *slot / 60 == at / 60).count() as u64;
                 let in_day = used.iter().filter(|slot| *slot / 1440 == at / 1440).count();
                 let recent = used.iter().filter(|slot| *slot + 7 > *at).count();
-                let (late, margin) = (deadline / minute, quotas[1].margin / minute);
+                let (late, margin) = (deadline / minute, quotas[1].terms.margin / minute);
                 let in_time =
                     (at + late) / 60 == at / 60 && (at % 1440) >= margin && at % 1440 + late + margin < 1440;
-                in_time && in_hour < quotas[0].count && in_day < 7 && recent < 2
+                in_time && in_hour < quotas[0].terms.count && in_day < 7 && recent < 2
             };
             let since = used.last().copied().unwrap_or(0).max(now);
             let expected = (since..since + 100_000).find(is_allowed).expect("a minute");
@@ -287,14 +288,11 @@ fn what_is_released_late_is_still_in_its_fixed_window() {
 }
 
 #[test]
-fn what_can_never_be_admitted_is_an_error() {
-    for (algorithm, cost) in [(Algorithm::Sliding, 11), (Algorithm::Bucket, 11), (Algorithm::Fixed, 11)] {
-        let mut state = Books::new(policy(&[quota(algorithm, 10, 100)]));
-        let asked = state.rules.book(&mut state.ledger, &mut state.log, Time(0), &order(&[cost], 1));
-        let error = asked.expect_err("too dear");
-        assert_eq!(error.exit, Exit::Error);
-        assert!(error.error.to_string().contains("costs 11, which 'a limit' never admits"));
-        assert_eq!(state.slots(&[(0, 10)]), [0], "{algorithm}");
+fn all_that_one_release_may_cost_is_admitted_at_once() {
+    for algorithm in [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Fixed] {
+        let quota = quota(algorithm, 10, 100);
+        assert_eq!(quota.most(), 10, "{algorithm}: whoever asks for more is refused before");
+        assert_eq!(Books::new(policy(&[quota])).slots(&[(0, 10)]), [0], "{algorithm}");
     }
     assert_eq!(
         Books::new(policy(&[quota(Algorithm::Interval, 10, 100)])).slots(&[(0, 11), (0, 1)]),

@@ -6,18 +6,16 @@ use super::*;
 struct Written(Vec<String>);
 
 impl UnitLog for Written {
-    type Error = StoreError;
-
-    fn used_at(&mut self, _: usize, _: u128) -> Result<Time, StoreError> {
+    fn used_at(&mut self, _: usize, _: u128) -> Result<Time> {
         Ok(Time::ZERO)
     }
 
-    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<(), StoreError> {
+    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<()> {
         self.0.push(format!("record {limit} {units:?} {}", at.0));
         Ok(())
     }
 
-    fn forget(&mut self, limit: usize, unit: u128) -> Result<(), StoreError> {
+    fn forget(&mut self, limit: usize, unit: u128) -> Result<()> {
         self.0.push(format!("forget {limit} {unit}"));
         Ok(())
     }

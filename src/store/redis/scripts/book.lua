@@ -1,8 +1,8 @@
 -- Books slots that all limits allow, and charges every one of them.
 --
 -- KEYS  where all of it is kept
--- ARGV  policy, nonce, horizon, how many, when the run began (0: now), for how many milliseconds to keep the policy at
---       least, how many limits the policy has, its turn (0: none), how many slots it gets if they are far ahead, how
+-- ARGV  policy, how many limits it has, nonce, horizon, how many, when the run began (0: now), for how many
+--       milliseconds to keep the policy at least, its turn (0: none), how many slots it gets if they are far ahead, how
 --       many units are in all logs, a number for what is charged, how many slots are given back, whether it waits (or
 --       else: slots that are free at once, or none), how many releases were over later than their slots were good, how
 --       long ago, for how long nothing is to be booked (0: it may be);
@@ -18,35 +18,24 @@ local SLACK = 10000000
 
 local FOUND_LOST, FOUND_STEPPED_BACK, TOLD_TO_DISTRUST, NOT_COVERED = 1, 2, 3, 4
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local nonce, horizon, wanted = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local began, keep = tonumber(ARGV[5]), tonumber(ARGV[6])
+local nonce, horizon, wanted = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local began, keep = tonumber(ARGV[6]), tonumber(ARGV[7])
 local turn, few = tonumber(ARGV[8]), tonumber(ARGV[9])
 local charge, given = tonumber(ARGV[11]), tonumber(ARGV[12])
-local heads = #POLICY + QUEUE
-local logs = heads + tonumber(ARGV[7]) * HEAD
-local returned_at = logs + tonumber(ARGV[10]) * 8
+local returned_at = LOGS + tonumber(ARGV[10]) * 8
 local waits = ARGV[13] == '1'
 local late, ago = tonumber(ARGV[14]), tonumber(ARGV[15])
 local pause = tonumber(ARGV[16])
-local FIRST, EACH = 16, 15
+local FIRST, EACH = 17, 15
 
 local function limit(at)
   local number = function(offset) return tonumber(ARGV[at + offset]) end
-  local state = {
-    head = heads + number(1) * HEAD,
-    log = logs + number(2) * 8,
-    rule = RULES[ARGV[at + 3]],
-    count = number(4),
-    period = number(5),
-    burst = number(6),
-    starts_empty = number(7) == 1,
-    cost = number(8),
-    is_distrusted = number(9) == 1,
-    known = { epoch = number(10), seq = number(11), newest = number(12), matters_until = number(13) },
-  }
-  read_calendar(state, ARGV[at + 14], ARGV[at + 15])
+  local state = read_limit(number(0), at + 1)
+  state.starts_empty = number(6) == 1
+  state.cost = number(7)
+  state.is_distrusted = number(8) == 1
+  state.known = { epoch = number(9), seq = number(10), newest = number(11), matters_until = number(12) }
+  read_calendar(state, ARGV[at + 13], ARGV[at + 14])
   return state
 end
 
@@ -230,9 +219,9 @@ if other then
 end
 
 local limits, since, found, is_same = {}, now, 0, true
-for at = FIRST, #ARGV - given - EACH, EACH do
+for at = FIRST, #ARGV - given - EACH + 1, EACH do
   local state = limit(at)
-  if not is_covered(state, now, now + horizon) then
+  if not is_covered(state, now + horizon) then
     return { now, 0, NOT_COVERED, {}, {}, 0, is_kept and 1 or 0, 0 }
   end
   found = math.max(found, open(state))
@@ -251,10 +240,10 @@ end
 if late > 0 then
   charge_late(limits, since)
 end
-if now + pause > math.max(now, held_until(now)) then
+if now + pause > math.max(now, held_until()) then
   queue.hold, queue.length, queue.is_changed = now + pause, pause, true
 end
-local held = late == 0 and held_until(now) or 0
+local held = late == 0 and held_until() or 0
 if held > 0 then
   wanted = 0
 end
@@ -262,7 +251,7 @@ local close = 0
 for _, state in ipairs(limits) do
   close = math.max(close, state.close)
 end
-local slots = take_back(read_returned(returned_at, now), close)
+local slots = take_back(read_returned(returned_at), close)
 local again, its_turn = book(limits, since, slots)
 if held > 0 then
   again, its_turn = math.min(held, now + LOOK), turn
@@ -280,8 +269,8 @@ end
 if queue.is_changed then
   millis = math.max(millis, divide_up(horizon + SLACK, 1000))
 end
-if millis > 0 and held_until(now) > 0 then
-  millis = math.max(millis, divide_up(held_until(now) - now + SLACK, 1000))
+if millis > 0 and held_until() > 0 then
+  millis = math.max(millis, divide_up(held_until() - now + SLACK, 1000))
 end
 if millis > 0 then
   if not is_kept then
@@ -293,4 +282,4 @@ if millis > 0 then
   redis.call('PEXPIRE', KEY, math.max(millis, redis.call('PTTL', KEY)))
 end
 
-return { now, again, found, slots, kept, its_turn, is_kept and 1 or 0, held_until(now) }
+return { now, again, found, slots, kept, its_turn, is_kept and 1 or 0, held_until() }

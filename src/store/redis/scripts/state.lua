@@ -17,6 +17,8 @@
 -- NEAR (slots that are further ahead are given out a few at a time), LONGEST_QUEUE (how many horizons ahead the last
 -- turn is) and LOOK (after which whoever is held asks again) stand before this file.
 --
+-- The first arguments of a script are the policy, and how many limits it has.
+--
 -- Instants are microseconds of the server's clock. They, and all products, are below 2^53, so that doubles are exact.
 
 local KEY = KEYS[1]
@@ -24,9 +26,14 @@ local POLICY = ARGV[1] .. '\0'
 local LONGEST_POLICY = 65536
 local QUEUE = 32
 local HEAD = 64
+local HEADS = #POLICY + QUEUE
+local LOGS = HEADS + tonumber(ARGV[2]) * HEAD
 local RETURNED = 16
 local MOST_RETURNED = 1000
 local NEVER = math.huge
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
 -- As `%`, but exact for all whole numbers that doubles hold.
 local over = math.fmod
@@ -72,13 +79,13 @@ local function write_queue()
 end
 
 -- Until when nothing is booked; 0 if something may be.
-local function held_until(now)
+local function held_until()
   local latest = math.min(queue.hold, now + queue.length)
   return latest > now and latest or 0
 end
 
 -- The slots that were given back and are not over, each with what was charged for it, earliest first.
-local function read_returned(from, now)
+local function read_returned(from)
   local slots = {}
   local bytes = queue.given > 0 and read(from, queue.given * RETURNED) or ''
   for at = 1, #bytes, RETURNED do
@@ -176,6 +183,19 @@ local function numbers(text)
   return all
 end
 
+-- One limit, of which stands from `at` on: how many units are in the logs before its own, rule, count, period, burst.
+local function read_limit(index, at)
+  local number = function(offset) return tonumber(ARGV[at + offset]) end
+  return {
+    head = HEADS + index * HEAD,
+    log = LOGS + number(0) * 8,
+    rule = RULES[ARGV[at + 1]],
+    count = number(2),
+    period = number(3),
+    burst = number(4),
+  }
+end
+
 -- What a limit is told of the calendar, see calendar.rs.
 local function read_calendar(state, periods, hours)
   local starts, spans = numbers(periods), numbers(hours)
@@ -185,8 +205,8 @@ local function read_calendar(state, periods, hours)
   state.starts, state.spans = starts, spans
 end
 
--- Whether that reaches from `now` to `latest`.
-local function is_covered(state, now, latest)
+-- Whether that reaches from now to `latest`.
+local function is_covered(state, latest)
   local starts, from, to = state.starts, state.known_from, state.known_until
   return (#starts == 0 or (starts[1] <= now and latest < starts[#starts]))
     and (not from or (from <= now and latest < to))

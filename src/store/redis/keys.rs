@@ -1,32 +1,13 @@
-//! Removes all that a server keeps under a name.
-
-use std::time::Duration;
+//! The keys that a server has for a name.
 
 use redis::{Cmd, cmd, pipe};
 
 use super::connection::Connection;
 use super::failure::ServerFailure;
-use super::nodes::Nodes;
-use super::retries::persist;
 use super::script::redis_key;
-use crate::config::Server;
-use crate::store::StoreError;
 
 /// The number of keys looked at in one step: none takes the server long.
 const STEP: u32 = 1000;
-
-/// Forgets all that is kept under the name of `server`, tried for as long as `timeout`. Processes that use it notice,
-/// and are silent for one window.
-///
-/// # Errors
-/// As for booking.
-pub(in super::super) fn reset(server: &Server, timeout: Duration) -> Result<(), StoreError> {
-    let mut nodes = Nodes::new(server.clone());
-    let forget = |key: &[u8]| cmd("UNLINK").arg(key).clone();
-    persist(server, timeout, drop, |patience| {
-        nodes.ask_all(patience, |connection| for_each_key(connection, &server.name, forget))
-    })
-}
 
 /// Sends a command for each key of a name that a node keeps.
 pub(super) fn for_each_key(

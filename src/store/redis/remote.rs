@@ -1,0 +1,136 @@
+//! What a server keeps under a name, for whoever looks after it: without knowing the limits beforehand.
+
+use std::time::Duration;
+
+use redis::{Cmd, Value, cmd, from_redis_value};
+
+use super::calendar::ScriptCalendar;
+use super::clock::Micros;
+use super::connection::Connection;
+use super::failure::ServerFailure;
+use super::keys::for_each_key;
+use super::nodes::Nodes;
+use super::script::{redis_key, rules};
+use super::shared_policy::SharedPolicy;
+use super::terms::terms;
+use super::{RedisStore, retries};
+use crate::config::{Rate, Server};
+use crate::exit::Exit;
+use crate::store::keeper::{BootClock, Keeper};
+use crate::store::{LimitStatus, Policy, Quota, Reserve, Status, Store, StoreError};
+use crate::time::Time;
+
+/// The longest policy, in bytes.
+const LONGEST_POLICY: u32 = 65_536;
+
+/// A name on a server.
+pub(in crate::store) struct Remote {
+    server: Server,
+    /// For how long it is tried.
+    timeout: Duration,
+}
+
+impl Remote {
+    pub(in crate::store) fn new(server: &Server, timeout: u64) -> Self {
+        Remote { server: server.clone(), timeout: Duration::from_nanos(timeout) }
+    }
+
+    fn key(&self) -> Vec<u8> {
+        redis_key(&self.server.name, b"")
+    }
+
+    fn persist<T>(
+        &self,
+        mut attempt: impl FnMut(&mut Nodes) -> Result<T, ServerFailure>,
+    ) -> Result<T, StoreError> {
+        let mut nodes = Nodes::new(self.server.clone());
+        retries::persist(&self.server, self.timeout, drop, |patience| {
+            nodes.patience = patience;
+            attempt(&mut nodes)
+        })
+    }
+}
+
+impl Keeper for Remote {
+    fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError> {
+        let policy = Policy::new(rates, Reserve::REMOTE);
+        terms(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
+        let shared_policy = SharedPolicy::new(policy.clone(), rates);
+        let store = RedisStore::new(self.server.clone(), policy.clone(), self.timeout, now);
+        Ok((Box::new(RedisStore { shared_policy, ..store }), policy))
+    }
+
+    fn reset(&self) -> Result<(), StoreError> {
+        let forget = |key: &[u8]| cmd("UNLINK").arg(key).clone();
+        self.persist(|nodes| nodes.ask_all(|connection| for_each_key(connection, &self.server.name, forget)))
+    }
+
+    fn hold(&self, length: u64, _: BootClock) -> Result<bool, StoreError> {
+        let key = self.key();
+        let lift = |key: &[u8]| hold_call(key, 0);
+        self.persist(|nodes| {
+            if length == 0 {
+                nodes.ask_all(|connection| for_each_key(connection, &self.server.name, lift))?;
+            }
+            nodes.ask(&key, |_, connection| {
+                let is_there = connection.query::<u8>(&hold_call(&key, length))? == 1;
+                connection.replicate(self.server.replicas, true).map(|()| is_there)
+            })
+        })
+    }
+
+    fn status(&self, _: Time) -> Result<Option<Status>, StoreError> {
+        let key = self.key();
+        self.persist(|nodes| nodes.ask(&key, |_, connection| ask_status(connection, &key)))
+    }
+}
+
+fn hold_call(key: &[u8], length: u64) -> Cmd {
+    let mut call = cmd("EVAL");
+    call.arg(include_str!("scripts/hold.lua")).arg(1).arg(key).arg(length.div_ceil(1000));
+    call
+}
+
+fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>, ServerFailure> {
+    let mut look = cmd("GETRANGE");
+    let kept: Vec<u8> = connection.query(look.arg(key).arg(0).arg(LONGEST_POLICY))?;
+    let Some(length) = memchr::memchr(0, &kept) else { return Ok(None) };
+    let text = String::from_utf8_lossy(&kept[..length]);
+    let cannot =
+        |error: anyhow::Error| ServerFailure::bad(Exit::BadState, error.context("its limits cannot be read"));
+    let rates = Policy::rates(&text).map_err(cannot)?;
+    let policy = Policy::new(&rates, Reserve::REMOTE);
+    let (seconds, micros): (Micros, Micros) = connection.query(&cmd("TIME"))?;
+    let now = seconds.saturating_mul(1_000_000).saturating_add(micros);
+    match connection.query(&status_call(key, &text, &policy, now).map_err(cannot)?)? {
+        Value::BulkString(other) if other.is_empty() => Ok(None),
+        Value::BulkString(_) => Err(ServerFailure::away("its limits change again and again")),
+        answer => read(answer, &policy, rates).map(Some).ok_or_else(ServerFailure::nonsense),
+    }
+}
+
+fn status_call(key: &[u8], text: &str, policy: &Policy, now: Micros) -> anyhow::Result<Cmd> {
+    let mut call = cmd("EVAL");
+    call.arg([&rules(), include_str!("scripts/status.lua")].concat()).arg(1).arg(key);
+    call.arg(text).arg(policy.quotas.len());
+    for (terms, quota) in terms(policy)?.iter().zip(&policy.quotas) {
+        terms.tell(&mut call);
+        call.arg(quota.at_once());
+        ScriptCalendar::around(now, quota, policy).tell(&mut call);
+    }
+    Ok(call)
+}
+
+fn read(answer: Value, policy: &Policy, rates: Vec<Rate>) -> Option<Status> {
+    type Limits = Vec<(u64, Micros)>;
+    let (now, turns, held, limits): (Micros, Micros, Micros, Limits) = from_redis_value(answer).ok()?;
+    let until = |at: Micros| Some(at.saturating_sub(now).saturating_mul(1000));
+    let limit = |((rate, quota), (free, next)): ((Rate, &Quota), (u64, Micros))| {
+        let next_in = until(next).filter(|_| free == 0).unwrap_or(0);
+        LimitStatus { rate, capacity: quota.at_once(), free, next_in }
+    };
+    let limits = rates.into_iter().zip(&policy.quotas).zip(limits).map(limit).collect();
+    let held = until(held).filter(|left| *left > 0).map(|left| (None, left));
+    let last_turn = until(turns).filter(|turn| *turn > policy.horizon);
+    Some(Status { limits, held: held.into_iter().collect(), last_turn, lock: None })
+}

@@ -1,57 +1,11 @@
 //! Several limits at once.
 
-use std::rc::Rc;
-
 use super::build::{key_parts, limiter};
 use super::charges::{Admitted, Charges};
-use super::{Blocked, Kind, Limit, Opening, Part};
-use crate::charge::Key;
+use super::{Kind, Limit, Opening, Part, Request};
 use crate::config::Rate;
 use crate::rule::{Ask, Verdict};
 use crate::time::{Time, Wall};
-
-/// A release, as a set of limits is asked for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request<'a> {
-    /// The instant at which the item became next in line.
-    pub since: Time,
-    /// The charge of each limit; 0 where it does not apply.
-    pub costs: &'a [u64],
-    /// The keys that limits go by.
-    pub keys: &'a [Key],
-}
-
-impl<'a> Request<'a> {
-    /// It is charged by no limit.
-    pub fn is_free(&self) -> bool {
-        self.costs.iter().all(|&cost| cost == 0)
-    }
-
-    fn key(&self, limit: &Limit) -> &'a [u8] {
-        limit.key.map_or(&[], |key| self.keys[key].as_slice())
-    }
-
-    fn ask(&self, cost: u64) -> Ask {
-        Ask { since: self.since, cost }
-    }
-}
-
-/// A request that is kept.
-#[derive(Clone, Debug)]
-pub struct OwnedRequest {
-    /// The instant at which its first item became next in line.
-    pub since: Time,
-    /// The charge of each limit.
-    pub costs: Rc<[u64]>,
-    /// The keys that limits go by.
-    pub keys: Rc<[Key]>,
-}
-
-impl OwnedRequest {
-    pub(crate) fn request(&self) -> Request<'_> {
-        Request { since: self.since, costs: &self.costs, keys: &self.keys }
-    }
-}
 
 /// The sum of what a limit was charged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -182,7 +136,7 @@ impl Limits {
         now: Time,
         request: &Request,
         most: u64,
-    ) -> Result<u64, Blocked> {
+    ) -> Result<u64, Part> {
         let row = charges.begin(&self.all);
         let admitted = self.available(charges, now, request, most);
         match admitted {
@@ -199,7 +153,7 @@ impl Limits {
         now: Time,
         request: &Request,
         most: u64,
-    ) -> Result<u64, Blocked> {
+    ) -> Result<u64, Part> {
         let mut count = most;
         for (at, (limit, &cost)) in self.all.iter_mut().zip(request.costs).enumerate() {
             let mut account = 0;
@@ -209,7 +163,7 @@ impl Limits {
                 count = limit.available(account, now, request.ask(cost), pending, count);
             }
             if count == 0 {
-                return Err(if limit.key.is_none() { Blocked::Common } else { Blocked::Keyed });
+                return Err(if limit.key.is_none() { Part::Common } else { Part::Keyed });
             }
             charges.charge(cost, account);
         }
@@ -243,17 +197,19 @@ impl Limits {
 
     /// A release that was charged has come to its end at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request) {
-        for (limit, &cost) in self.all.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
-            let account = limit.limiter.account(request.key(limit), now);
-            limit.limiter.finish(account, now, request.ask(cost));
-        }
+        self.each_charged(now, request, |limit, account, ask| limit.limiter.finish(account, now, ask));
     }
 
     /// A release that was made under other limits is still running.
     pub(super) fn occupy(&mut self, now: Time, request: &Request) {
+        self.each_charged(now, request, |limit, account, ask| limit.commit(account, now, ask));
+    }
+
+    /// Calls `each` with the limits that a request is charged to, and its account under each.
+    fn each_charged(&mut self, now: Time, request: &Request, each: impl Fn(&mut Limit, usize, Ask)) {
         for (limit, &cost) in self.all.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
             let account = limit.limiter.account(request.key(limit), now);
-            limit.commit(account, now, request.ask(cost));
+            each(limit, account, request.ask(cost));
         }
     }
 
@@ -271,6 +227,7 @@ impl Limits {
 mod tests {
     use super::super::{Keyed, Limiter, Single};
     use super::*;
+    use crate::charge::Key;
     use crate::rule::table::terms;
     use crate::rule::{Fixed, Interval, Rule as _, Sliding};
 
@@ -345,9 +302,9 @@ mod tests {
         let (of_a, of_b) = (request(0, &[1, 1], &a), request(0, &[2, 1], &b));
         let mut charges = Charges::default();
         assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Ok(2));
-        assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Err(Blocked::Keyed));
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Err(Part::Keyed));
         assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Ok(1));
-        assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Blocked::Common));
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Part::Common));
         // Only the first two have left, at 3: nothing of b is charged.
         limits.commit(&mut charges, Time(3), 2, false);
         assert_eq!(limits.ask(Part::All, &of_a, Time(0)).from, Verdict::At(Time(13)));

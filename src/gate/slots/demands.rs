@@ -8,10 +8,8 @@ use super::by_claim::ByClaim;
 use super::lease::Needed;
 use super::{Wanted, charged_key};
 use crate::charge::Key;
-use crate::gate::Waiting;
 
 /// Slots that some lanes need, all for the same claim.
-#[derive(Clone)]
 pub(super) struct Demand {
     pub(super) key: Key,
     pub(super) costs: Rc<[u64]>,
@@ -21,7 +19,7 @@ pub(super) struct Demand {
 }
 
 /// The demands of all lanes, gathered by claim.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Demands {
     /// In the order of the lanes.
     all: Vec<Demand>,
@@ -30,27 +28,21 @@ pub(super) struct Demands {
 }
 
 impl Demands {
-    /// Gathers the demands of the lanes. Of each, no more releases are looked at than `most`.
+    /// Gathers what lanes want, of which some is charged nothing.
     ///
     /// # Errors
     /// An item costs more than the store ever grants, which is `dearest` under each limit.
-    pub(super) fn gather(
-        &mut self,
-        waiting: &dyn Waiting,
+    pub(super) fn gather<'a>(
+        wanted: impl Iterator<Item = Wanted<'a>>,
         by_key: bool,
-        most: u64,
         dearest: &[u64],
-    ) -> Result<()> {
-        self.all.clear();
-        self.places.clear();
-        let mut checked = Ok(());
-        waiting.tell(most, &mut |wanted| {
-            if checked.is_ok() && wanted.costs.iter().any(|&cost| cost > 0) {
-                checked = check_ever_admitted(&wanted, dearest);
-                self.add(&wanted, by_key);
-            }
-        });
-        checked
+    ) -> Result<Self> {
+        let mut demands = Demands::default();
+        for wanted in wanted.filter(|wanted| wanted.costs.iter().any(|&cost| cost > 0)) {
+            check_ever_admitted(&wanted, dearest)?;
+            demands.add(&wanted, by_key);
+        }
+        Ok(demands)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Demand> {

@@ -11,7 +11,7 @@ use crate::time::{Time, Wall};
 /// A limit that judges what was released, by all or by each key.
 pub(super) trait Judge {
     /// Judges a release, of a cost that is not 0. Instants must not decrease.
-    fn judge(&mut self, key: Option<&[u8]>, at: Time, cost: u64) -> Judged;
+    fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged;
 
     /// The number of keys that it remembers.
     fn keys(&self) -> usize;
@@ -54,14 +54,7 @@ impl Visitor for Ruling<'_> {
         let may_evict = !rule.depends_on_since(dearest);
         // Stamps tell the time by the clock on the wall.
         let hours = rate.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
-        Box::new(Ruled {
-            rule,
-            hours,
-            terms,
-            may_evict,
-            common: Released::default(),
-            keyed: Accounts::default(),
-        })
+        Box::new(Ruled { rule, hours, terms, may_evict, released: Accounts::new(rate.key.is_some()) })
     }
 }
 
@@ -72,12 +65,11 @@ struct Ruled<R: Rule> {
     hours: Option<InHours>,
     terms: Terms,
     may_evict: bool,
-    common: Released<R::State>,
-    keyed: Accounts<Released<R::State>>,
+    released: Accounts<Released<R::State>>,
 }
 
 /// The releases of all, or of one key.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Released<S> {
     state: S,
     window: Window,
@@ -89,34 +81,28 @@ struct Released<S> {
 }
 
 impl<R: Rule> Judge for Ruled<R> {
-    fn judge(&mut self, key: Option<&[u8]>, at: Time, cost: u64) -> Judged {
-        let account = match key {
-            None => &mut self.common,
-            Some(key) => {
-                let account = self.keyed.find_or_open(key, Released::default);
-                self.keyed.get_mut(account)
-            }
-        };
+    fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged {
+        let account = self.released.account(key);
         let free = self.hours.as_ref().map_or(Verdict::Never, |hours| hours.first(at, false));
-        account.judge(&self.rule, &self.terms, free, at, cost)
+        self.released.get_mut(account).judge(&self.rule, &self.terms, free, at, cost)
     }
 
     fn keys(&self) -> usize {
-        self.keyed.len()
+        self.released.len()
     }
 
     fn numbers(&self, key: &[u8]) -> Numbers {
-        self.keyed.find(key).map_or(Numbers::default(), |account| self.keyed.get(account).numbers())
+        self.released.of(key).numbers()
     }
 
     fn for_each_key(&self, each: &mut dyn FnMut(&[u8])) {
-        self.keyed.keys().for_each(each);
+        self.released.keys().for_each(each);
     }
 
     fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Numbers)) {
-        let Ruled { rule, terms, may_evict, keyed, .. } = self;
+        let Ruled { rule, terms, may_evict, released, .. } = self;
         if *may_evict {
-            keyed.retain(|key, account| {
+            released.retain(|key, account| {
                 let is_idle = account.is_idle(rule, terms, now);
                 if is_idle {
                     each(key, account.numbers());

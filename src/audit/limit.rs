@@ -92,7 +92,7 @@ impl AuditedLimit {
         if self.judge.keys() >= self.evict_at {
             self.evict(at);
         }
-        let judged = self.judge.judge(key, at, cost);
+        let judged = self.judge.judge(key.unwrap_or_default(), at, cost);
         let (count, is_early) = (judged.count, !judged.verdict.allows(at));
         let early = judge::by(judged.verdict, at).filter(|_| is_early);
         let worst = Worst { count, start: judged.start, end: at, number };

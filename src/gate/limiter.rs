@@ -61,12 +61,10 @@ pub trait Limiter {
     fn depends_on_since(&self, cost: u64) -> bool;
 
     /// The instant at which to look for accounts that can be evicted; `None` if there are none.
-    fn evict_at(&self) -> Option<Time> {
-        None
-    }
+    fn evict_at(&self) -> Option<Time>;
 
     /// Gives back, at `now`, the memory of accounts that were idle by `horizon`. No later ask may be of a time before.
-    fn evict(&mut self, _now: Time, _horizon: Time) {}
+    fn evict(&mut self, now: Time, horizon: Time);
 }
 
 impl Clone for Box<dyn Limiter> {

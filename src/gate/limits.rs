@@ -225,7 +225,7 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Keyed, Limiter, Single};
+    use super::super::{History, Limiter};
     use super::*;
     use crate::charge::Key;
     use crate::rule::table::terms;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn keyed(count: u64, period: u64) -> Limit {
-        let limiter = Keyed::new(Sliding::new(terms(count, period)), period);
+        let limiter = History::keyed(Sliding::new(terms(count, period)), period);
         Limit::new(Box::new(limiter), Some(0))
     }
 
@@ -253,8 +253,8 @@ mod tests {
     #[test]
     fn the_latest_answer_counts_and_every_limit_is_charged() {
         let mut limits = Limits::from_iter([
-            common(Single::new(Interval::new(terms(1, 2)))),
-            common(Single::new(Sliding::new(terms(3, 100)))),
+            common(History::common(Interval::new(terms(1, 2)))),
+            common(History::common(Sliding::new(terms(3, 100)))),
         ]);
         let mut instants = Vec::new();
         for _ in 0..7 {
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn asking_never_charges() {
-        let limits = Limits::from_iter([common(Single::new(Fixed::new(terms(1, 10))))]);
+        let limits = Limits::from_iter([common(History::common(Fixed::new(terms(1, 10))))]);
         for _ in 0..5 {
             assert_eq!(limits.ask(Part::All, &request(3, &[1], &[]), Time(0)).from, Verdict::At(Time(3)));
         }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_costs_nothing_is_neither_asked_nor_charged() {
-        let mut limits = Limits::from_iter([common(Single::new(Interval::new(terms(1, 10))))]);
+        let mut limits = Limits::from_iter([common(History::common(Interval::new(terms(1, 10))))]);
         release(&mut limits, 0, &request(0, &[1], &[]));
         assert_eq!(limits.ask(Part::All, &request(1, &[0], &[]), Time(0)).from, Verdict::At(Time(1)));
         release(&mut limits, 5, &request(5, &[0], &[]));
@@ -285,7 +285,8 @@ mod tests {
 
     #[test]
     fn common_and_keyed_answers() {
-        let mut limits = Limits::from_iter([common(Single::new(Sliding::new(terms(2, 100)))), keyed(1, 10)]);
+        let mut limits =
+            Limits::from_iter([common(History::common(Sliding::new(terms(2, 100)))), keyed(1, 10)]);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         release(&mut limits, 0, &request(0, &[1, 1], &a));
         assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &a), Time(0)).from, Verdict::At(Time(10)));
@@ -297,7 +298,8 @@ mod tests {
 
     #[test]
     fn what_is_admitted_together_counts_before_it_is_charged() {
-        let mut limits = Limits::from_iter([common(Single::new(Sliding::new(terms(5, 100)))), keyed(2, 10)]);
+        let mut limits =
+            Limits::from_iter([common(History::common(Sliding::new(terms(5, 100)))), keyed(2, 10)]);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         let (of_a, of_b) = (request(0, &[1, 1], &a), request(0, &[2, 1], &b));
         let mut charges = Charges::default();
@@ -314,8 +316,8 @@ mod tests {
     #[test]
     fn the_binding_limit_is_the_one_that_allows_last() {
         let mut limits = Limits::from_iter([
-            common(Single::new(Interval::new(terms(1, 10)))),
-            common(Single::new(Sliding::new(terms(1, 100)))),
+            common(History::common(Interval::new(terms(1, 10)))),
+            common(History::common(Sliding::new(terms(1, 100)))),
         ]);
         assert_eq!(limits.binding(&request(0, &[1, 1], &[])), None);
         release(&mut limits, 0, &request(0, &[1, 1], &[]));

@@ -1,7 +1,7 @@
 //! The gate: decides what may leave when. It is pure: it never reads a clock, it is told the time.
 //!
-//! [`Limits`] are those of this run, each a [`Rule`](crate::rule::Rule) with one history ([`Single`]) or one for each key
-//! ([`Keyed`]). [`Slots`] are those that a store has booked, for limits that are shared with other runs.
+//! [`Limits`] are those of this run, each a [`Rule`](crate::rule::Rule) with its [`History`], of all items or of each key.
+//! [`Slots`] are those that a store has booked, for limits that are shared with other runs.
 //!
 //! Releases that leave together are *admitted* one after the other at one instant, each as though those before it had
 //! been charged: their [`Charges`] are a value of their own. Once they have left, [`Gate::commit`] charges as many as
@@ -13,8 +13,8 @@ mod accounts;
 mod build;
 mod change;
 mod charges;
+mod history;
 mod holds;
-mod keyed;
 mod last_release;
 mod limit;
 mod limiter;
@@ -23,7 +23,6 @@ mod memory;
 mod opening;
 mod properties;
 mod request;
-mod single;
 mod slots;
 
 use std::borrow::Cow;
@@ -31,8 +30,8 @@ use std::mem;
 
 pub(crate) use self::accounts::Accounts;
 pub use self::charges::Charges;
+pub use self::history::History;
 pub use self::holds::Holds;
-pub use self::keyed::Keyed;
 pub use self::last_release::last_release;
 pub use self::limit::Limit;
 pub use self::limiter::{Availability, Limiter};
@@ -42,7 +41,6 @@ pub(crate) use self::opening::ASKED;
 pub use self::opening::Opening;
 pub use self::properties::{BatchTerms, Properties};
 pub use self::request::{Kind, OwnedRequest, Part, Refusal, Request, Why};
-pub use self::single::Single;
 pub use self::slots::{
     Answer, BookingTerms, Closed, Needs, News, Order, Overruns, Slot, Slots, Turn, Wanted,
 };

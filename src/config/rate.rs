@@ -90,6 +90,12 @@ impl Rate {
         self.count == 0 && self.during().is_none()
     }
 
+    /// The answer to an item of this cost depends on when it became next in line, in more than being no earlier: what
+    /// is dearer than a burst is served once it has waited for long enough.
+    pub fn depends_on_since(&self, cost: u64) -> bool {
+        self.burst.is_some_and(|burst| cost > burst)
+    }
+
     /// The terms of its rule, without the margin.
     pub fn terms(&self) -> Terms {
         let &Rate { count, period, burst, .. } = self;

@@ -120,10 +120,6 @@ impl<R: Rule> Limiter for History<R> {
         self.pause = terms.period.max(SECOND);
     }
 
-    fn depends_on_since(&self, cost: u64) -> bool {
-        self.rule.depends_on_since(cost)
-    }
-
     fn evict_at(&self) -> Option<Time> {
         self.evict_at
     }
@@ -140,7 +136,7 @@ impl<R: Rule> Limiter for History<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::table::{one, terms};
+    use crate::rule::tests::{one, terms};
     use crate::rule::{FromExit, Sliding};
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {

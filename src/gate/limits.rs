@@ -2,7 +2,7 @@
 
 use super::build::{key_parts, limiter};
 use super::charges::{Admitted, Charges};
-use super::{Kind, Limit, Opening, Part, Request};
+use super::{Limit, Opening, Part, Request};
 use crate::config::Rate;
 use crate::rule::{Ask, Verdict};
 use crate::time::{Time, Wall};
@@ -116,16 +116,6 @@ impl Limits {
         (limits.into_iter().collect(), costs)
     }
 
-    /// As [`Gate::kind`](super::Gate::kind).
-    pub(super) fn kind(&self, request: &Request) -> Kind {
-        let common = |(limit, &cost): (&Limit, &u64)| if limit.key.is_none() { cost } else { 0 };
-        let costs = self.all.iter().zip(request.costs).map(common).collect();
-        let depends =
-            |(limit, &cost): (&Limit, &u64)| limit.key.is_none() && limit.limiter.depends_on_since(cost);
-        let depends = self.all.iter().zip(request.costs).any(depends);
-        (costs, Some(request.since).filter(|_| depends))
-    }
-
     /// Admits releases like `request` at `now`, after those that are charged: as many as are allowed, up to `most`.
     ///
     /// # Errors
@@ -228,7 +218,7 @@ mod tests {
     use super::super::{History, Limiter};
     use super::*;
     use crate::charge::Key;
-    use crate::rule::table::terms;
+    use crate::rule::tests::terms;
     use crate::rule::{Fixed, Interval, Rule as _, Sliding};
 
     fn common(limiter: impl Limiter + 'static) -> Limit {

@@ -28,6 +28,8 @@ mod slots;
 use std::borrow::Cow;
 use std::mem;
 
+use smallvec::SmallVec;
+
 pub(crate) use self::accounts::Accounts;
 pub use self::charges::Charges;
 pub use self::history::History;
@@ -159,7 +161,10 @@ impl Gate {
 
     /// The parts of a request that the answer of the common limits depends on.
     pub fn kind(&self, request: &Request) -> Kind {
-        self.limits.kind(request)
+        let common = |(limit, &cost): (&Limit, &u64)| if limit.key.is_none() { cost } else { 0 };
+        let costs: SmallVec<[u64; 4]> = self.limits.iter().zip(request.costs).map(common).collect();
+        let depends = self.rates.iter().zip(&costs).any(|(rate, &cost)| rate.depends_on_since(cost));
+        (costs, Some(request.since).filter(|_| depends))
     }
 
     /// The reason that a release waits, if it does.

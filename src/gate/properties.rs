@@ -46,12 +46,11 @@ impl Properties {
     }
 }
 
-/// True of a bucket that may be asked for more than it holds: it serves that once the item has waited long enough.
+/// True if it may be asked for something whose answer depends on that.
 fn depends_on_since(rate: &Rate) -> bool {
-    let cost = match &rate.cost {
-        None => Some(1),
-        Some(Selector::Constant(cost)) => Some(*cost),
-        Some(_) => None,
-    };
-    rate.burst.is_some_and(|burst| cost.is_none_or(|cost| cost > burst))
+    rate.depends_on_since(match rate.cost {
+        None => 1,
+        Some(Selector::Constant(cost)) => cost,
+        Some(_) => u64::MAX,
+    })
 }

@@ -154,7 +154,10 @@ fn judge<W: Write>(
         }
     };
     match (charges, uniform) {
-        (Some(charges), _) => audit.judge_together(number, at, charges, tell),
+        (Some(charges), _) => {
+            let charges = charges.iter().map(|Draft { costs, keys }| (costs.as_slice(), keys.as_slice()));
+            audit.judge_together(number, at, charges, tell);
+        }
         (None, Some(Charge { costs, keys })) => audit.judge(number, at, costs, keys, tell),
         (None, None) => unreachable!("what is not charged alike has a charge of its own"),
     }

@@ -29,7 +29,7 @@ impl Charged {
 /// Its limits are of two kinds: *common* ones, which all items use up together, and those that each key has for itself.
 #[derive(Clone, Default)]
 pub struct Limits {
-    all: Vec<Limit>,
+    pub(super) all: Vec<Limit>,
     charged: Vec<Charged>,
 }
 
@@ -38,15 +38,6 @@ impl FromIterator<Limit> for Limits {
         let all: Vec<_> = limits.into_iter().collect();
         let charged = vec![Charged::default(); all.len()];
         Limits { all, charged }
-    }
-}
-
-impl IntoIterator for Limits {
-    type Item = Limit;
-    type IntoIter = std::vec::IntoIter<Limit>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.all.into_iter()
     }
 }
 
@@ -187,19 +178,14 @@ impl Limits {
 
     /// A release that was charged has come to its end at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request) {
-        self.each_charged(now, request, |limit, account, ask| limit.limiter.finish(account, now, ask));
+        self.all.iter_mut().zip(request.costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
     }
 
     /// A release that was made under other limits is still running.
     pub(super) fn occupy(&mut self, now: Time, request: &Request) {
-        self.each_charged(now, request, |limit, account, ask| limit.commit(account, now, ask));
-    }
-
-    /// Calls `each` with the limits that a request is charged to, and its account under each.
-    fn each_charged(&mut self, now: Time, request: &Request, each: impl Fn(&mut Limit, usize, Ask)) {
         for (limit, &cost) in self.all.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
             let account = limit.limiter.account(request.key(limit), now);
-            each(limit, account, request.ask(cost));
+            limit.commit(account, now, request.ask(cost));
         }
     }
 

@@ -59,7 +59,7 @@ pub struct Gate {
     properties: Properties,
     /// Those of this run; none if a store keeps them.
     limits: Limits,
-    paused: Paused,
+    paused: Vec<Paused>,
     /// The slots of limits that a store keeps.
     pub slots: Option<Slots>,
     /// Items that differ in one key may share another, so that one uses up what another waits for.
@@ -123,7 +123,7 @@ impl Gate {
     /// An answer of [`Gate::ask`] stands until this number changes, or the opening ends.
     pub fn revision(&self, part: Part) -> u64 {
         let (common, by_key) = self.revisions;
-        let keyed = by_key + self.slots.as_ref().map_or(0, Slots::revision);
+        let keyed = by_key + self.slots.as_ref().map_or(0, |slots| slots.revision);
         match part {
             Part::Common => common,
             Part::Keyed => keyed,
@@ -149,14 +149,14 @@ impl Gate {
         match &self.slots {
             None => self.limits.ask(part, request, from),
             Some(_) if part == Part::Common => Opening::at(request.since),
-            Some(slots) => slots.opening(request),
+            Some(slots) => slots.booked.opening(request),
         }
     }
 
     /// Opens when it is known if a release is allowed at `request.since`.
     pub fn judged(&self, request: &Request) -> Opening {
-        let slots = self.slots.as_ref().filter(|slots| slots.refused_until(request).is_none());
-        slots.map_or(Opening::at(request.since), |slots| slots.opening(request))
+        let slots = self.slots.as_ref().filter(|slots| slots.booked.refused_until(request).is_none());
+        slots.map_or(Opening::at(request.since), |slots| slots.booked.opening(request))
     }
 
     /// The parts of a request that the answer of the common limits depends on.
@@ -190,7 +190,7 @@ impl Gate {
     /// True if `request` would be admitted at `now`, after those that are charged.
     pub fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool {
         match &self.slots {
-            Some(slots) => slots.fits(now, request),
+            Some(slots) => slots.booked.is_open(now, request),
             None => self.limits.fits(charges, now, request),
         }
     }
@@ -228,7 +228,7 @@ impl Gate {
     /// A release that was charged has come to its end at `now`.
     pub fn finish(&mut self, now: Time, request: &Request) {
         self.limits.finish(now, request);
-        self.paused.finish(now, request);
+        self.paused.iter_mut().for_each(|paused| paused.finish(now, request));
         if self.counts_exits() {
             self.answers_change();
         }
@@ -254,8 +254,8 @@ impl Gate {
 
     /// The answers that may have become more lenient since this was last called, if any.
     pub fn take_news(&mut self) -> Option<News> {
-        let of_all = mem::take(&mut self.has_ended).then(|| News::of_all(Time(u64::MAX)));
-        of_all.or_else(|| self.slots.as_mut()?.take_news())
+        let of_all = mem::take(&mut self.has_ended).then(|| News::new(Time(u64::MAX), false));
+        of_all.or_else(|| self.slots.as_mut()?.news.take())
     }
 
     /// Other limits hold from `now` on, with the history of those before them. A store keeps to those that it was
@@ -272,7 +272,7 @@ impl Gate {
 
     /// The charges of each limit since it is there. Of limits that are shared, none are told before the first release.
     pub fn charged(&self) -> &[Charged] {
-        self.slots.as_ref().map_or(self.limits.charged(), Slots::charged)
+        self.slots.as_ref().map_or(self.limits.charged(), |slots| &slots.charged)
     }
 
     /// The limits with their histories; none if a store keeps them.

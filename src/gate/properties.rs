@@ -32,7 +32,7 @@ impl Properties {
     pub(super) fn new(rates: &[Rate], slots: Option<&Slots>, depended_on_since: bool) -> Self {
         let depends_on_since = depended_on_since || rates.iter().any(depends_on_since);
         let most = match slots {
-            Some(slots) => slots.most().iter().copied().map(Some).collect(),
+            Some(slots) => slots.terms.most.iter().copied().map(Some).collect(),
             None => rates.iter().map(Rate::most).collect(),
         };
         let sums = rates.iter().map(|rate| rate.cost.is_some()).collect();

@@ -19,7 +19,7 @@ use crate::time::{SECOND, Time};
 /// It knows no rule: that was kept when the slots were given out. A slot is for the claim it was booked for, a key and
 /// certain costs; a claim without one is told *never*: not before more slots have come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Booked {
+pub(in crate::gate) struct Booked {
     /// Each key has slots of its own.
     by_key: bool,
     held: ByClaim<Lease>,
@@ -167,7 +167,7 @@ impl Booked {
     }
 
     /// The first slot for requests like this. One that is free needs none.
-    pub(super) fn opening(&self, request: &Request) -> Opening {
+    pub(in crate::gate) fn opening(&self, request: &Request) -> Opening {
         if request.is_free() {
             return Opening::at(request.since.max(self.held_until(request)));
         }
@@ -186,7 +186,7 @@ impl Booked {
     }
 
     /// The instant at which a slot is free, if none was at `request.since`.
-    pub(super) fn refused_until(&self, request: &Request) -> Option<Time> {
+    pub(in crate::gate) fn refused_until(&self, request: &Request) -> Option<Time> {
         let at = self.refused.get(self.key(request), request.costs).copied();
         at.filter(|at| *at > request.since && !request.is_free())
     }
@@ -196,7 +196,7 @@ impl Booked {
     }
 
     /// A request may use a slot at `now`.
-    pub(super) fn is_open(&self, now: Time, request: &Request) -> bool {
+    pub(in crate::gate) fn is_open(&self, now: Time, request: &Request) -> bool {
         request.is_free() || self.slots_for(request).is_some_and(|slots| slots.is_good(now))
     }
 

@@ -20,7 +20,7 @@ use self::demands::{Demand, Demands};
 use self::lease::Needed;
 use self::orders::{NextOrder, Orders};
 use super::charges::Admitted;
-use super::{Charged, Charges, Opening, Refusal, Request};
+use super::{Charged, Charges, Refusal, Request};
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::time::Time;
@@ -85,12 +85,12 @@ pub struct Closed {
 #[derive(Clone)]
 pub struct Slots {
     /// Slots that are not used yet.
-    booked: Booked,
+    pub(super) booked: Booked,
     orders: Orders,
-    charged: Vec<Charged>,
-    news: Option<News>,
-    revision: u64,
-    terms: BookingTerms,
+    pub(super) charged: Vec<Charged>,
+    pub(super) news: Option<News>,
+    pub(super) revision: u64,
+    pub(super) terms: BookingTerms,
     /// The end of the wait for an answer at the end of the run.
     ends: Option<Time>,
 }
@@ -126,23 +126,6 @@ impl Slots {
     /// The number of slots held for a key and costs.
     pub fn count(&self, key: &Key, costs: &[u64]) -> u64 {
         self.booked.held(key, costs).count
-    }
-
-    /// The most that a release may cost under each limit.
-    pub(super) fn most(&self) -> &[u64] {
-        &self.terms.most
-    }
-
-    pub(super) fn revision(&self) -> u64 {
-        self.revision
-    }
-
-    pub(super) fn charged(&self) -> &[Charged] {
-        &self.charged
-    }
-
-    pub(super) fn take_news(&mut self) -> Option<News> {
-        self.news.take()
     }
 
     /// Of each lane, no more releases are of use: no more slots are booked at once.
@@ -236,10 +219,8 @@ impl Slots {
 
     /// Those that wait for later than `at`, for slots of this key, may have to wait for less.
     fn tell(&mut self, at: Time, key: &Key) {
-        let is_by_key = self.booked.is_by_key();
-        let news =
-            self.news.get_or_insert_with(|| if is_by_key { News::of_none(at) } else { News::of_all(at) });
-        news.add(at, key);
+        let are_keyed = self.booked.is_by_key();
+        self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
     }
 
     /// An answer of a store is on its way.
@@ -271,22 +252,9 @@ impl Slots {
         self.booked.held_until(request)
     }
 
-    pub(super) fn opening(&self, request: &Request) -> Opening {
-        self.booked.opening(request)
-    }
-
-    /// The instant at which a slot is free, if none was at `request.since`.
-    pub(super) fn refused_until(&self, request: &Request) -> Option<Time> {
-        self.booked.refused_until(request)
-    }
-
     pub(super) fn refusing(&self, request: &Request) -> Option<Refusal> {
-        let allowed = self.refused_until(request).filter(|_| !self.booked.has_slot(request))?;
+        let allowed = self.booked.refused_until(request).filter(|_| !self.booked.has_slot(request))?;
         Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
-    }
-
-    pub(super) fn fits(&self, now: Time, request: &Request) -> bool {
-        self.booked.is_open(now, request)
     }
 
     /// Admits releases like `request` at `now`: as many as there are slots for, up to `most`; `None` if there is none.

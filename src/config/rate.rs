@@ -156,3 +156,17 @@ pub fn keys(limits: &[Rate]) -> Vec<&Selector> {
     }
     keys
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_dearer_than_the_burst_depends_on_how_long_it_waits() {
+        for (text, depends) in [("1/10s,algo=bucket,burst=3", true), ("1/10s", false)] {
+            let rate: Rate = text.parse().unwrap();
+            let found = [1, 3, 4].map(|cost| rate.depends_on_since(cost));
+            assert_eq!(found, [false, false, depends], "{text}");
+        }
+    }
+}

@@ -1,7 +1,6 @@
 //! Slots of limits that are shared: booked for what waits, and given back when they are not needed.
 
 mod booked;
-mod by_claim;
 mod demands;
 mod lease;
 mod news;
@@ -145,7 +144,7 @@ impl Slots {
     ) -> Result<Needs> {
         self.ends = None;
         let demands = Demands::gather(wanted, self.booked.is_by_key(), &self.terms.most)?;
-        let returned = self.booked.take_surplus(now, |key, costs| demands.needed(key, costs));
+        let returned = self.booked.take_surplus(now, |claim| demands.needed(claim));
         self.revision += u64::from(!returned.is_empty());
         let mut needs = Needs { returned, ..Needs::default() };
         self.order(now, &demands, vacancies, &mut needs);
@@ -159,7 +158,7 @@ impl Slots {
         let taken = if is_bounded { self.booked.until(soon).saturating_add(self.orders.coming()) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
         for demand in demands.iter() {
-            let Demand { key, costs, needed, is_open } = demand;
+            let Demand { claim: (key, costs), needed, is_open } = demand;
             let held = self.booked.held(key, costs);
             let plan = self.orders.plan(now, demand, held, vacancies);
             let has_slot = held.count > 0 && needed.since <= now;
@@ -182,7 +181,7 @@ impl Slots {
     /// Nothing more is released: all slots go back, those on their way as well, which are waited for. To be called
     /// again as long as [`Needs::again`] is an instant.
     pub fn close(&mut self, now: Time) -> Needs {
-        let returned = self.booked.take_surplus(now, |_, _| Needed::default());
+        let returned = self.booked.take_surplus(now, |_| Needed::default());
         self.revision += u64::from(!returned.is_empty());
         Needs { returned, again: self.last_answer(now), ..Needs::default() }
     }
@@ -208,7 +207,7 @@ impl Slots {
             self.tell(now, &order.key);
         }
         if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
-            self.booked.refuse_until(now, &order.key, &order.costs, at);
+            self.booked.refuse_until(now, order.claim(), at);
             self.tell(Time(u64::MAX), &order.key);
         }
         // They may be earlier than those held: slots that others gave back.
@@ -253,7 +252,7 @@ impl Slots {
     }
 
     pub(super) fn refusing(&self, request: &Request) -> Option<Refusal> {
-        let allowed = self.booked.refused_until(request).filter(|_| !self.booked.has_slot(request))?;
+        let allowed = self.booked.refused_until(request).filter(|_| self.slots(request).next().is_none())?;
         Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
     }
 
@@ -302,7 +301,7 @@ mod tests {
         let mut slots = Slots::new(&[], terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
         let needed = Needed { count: 3, since: Time(1) };
-        let demand = Demand { key: Key::new(), costs: [1].into(), needed, is_open: false };
+        let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false };
         assert!(matches!(slots.orders.plan(Time(1), &demand, Held::default(), 9), NextOrder::Ask(_)));
         assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
         assert_eq!(slots.last_answer(Time(8)), None);

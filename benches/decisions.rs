@@ -15,7 +15,7 @@ use divan::counter::ItemsCount;
 use throttle::charge::Key;
 use throttle::cli;
 use throttle::config::Rate;
-use throttle::gate::{Limiter, Single};
+use throttle::gate::{History, Limiter};
 use throttle::rule::{Algorithm, Ask, NamedRule, Rule as _, Sliding, Terms, Visitor};
 use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, World};
@@ -42,7 +42,7 @@ impl Visitor for Alone {
     type Output = Box<dyn Limiter>;
 
     fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
-        Box::new(Single::new(R::new(TERMS)))
+        Box::new(History::common(R::new(TERMS)))
     }
 }
 
@@ -67,7 +67,7 @@ fn decision(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
 fn decision_in_bulk(bencher: Bencher<'_, '_>) {
     const ROUNDS: u64 = 10_000;
     bencher.counter(ItemsCount::new(ROUNDS * TERMS.count)).bench_local(|| {
-        let mut limiter = Single::new(Sliding::new(TERMS));
+        let mut limiter = History::common(Sliding::new(TERMS));
         for round in 0..ROUNDS {
             let now = Time(round * TERMS.period);
             let ask = Ask { since: now, cost: 1 };

@@ -4,14 +4,14 @@
 use super::tally::Numbers;
 use super::window::Window;
 use crate::config::Rate;
-use crate::gate::Accounts;
-use crate::rule::{Ask, InHours, NamedRule, Rule, Terms, Verdict, Visitor};
+use crate::gate::{Accounts, Opening};
+use crate::rule::{Ask, InHours, NamedRule, Terms, Verdict, Visitor};
 use crate::time::{Time, Wall};
 
 /// A limit that judges what was released, by all or by each key.
 pub(super) trait Judge {
     /// Judges a release, of a cost that is not 0. Instants must not decrease.
-    fn judge(&mut self, key: Option<&[u8]>, at: Time, cost: u64) -> Judged;
+    fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged;
 
     /// The number of keys that it remembers.
     fn keys(&self) -> usize;
@@ -38,46 +38,40 @@ pub(super) struct Judged {
 }
 
 pub(super) fn judge(rate: &Rate, terms: Terms) -> Box<dyn Judge> {
-    rate.algorithm.visit(Ruling(rate, terms))
+    rate.algorithm.visit(BuildJudge(rate, terms))
 }
 
-struct Ruling<'a>(&'a Rate, Terms);
+struct BuildJudge<'a>(&'a Rate, Terms);
 
-impl Visitor for Ruling<'_> {
+impl Visitor for BuildJudge<'_> {
     type Output = Box<dyn Judge>;
 
     fn visit<R: NamedRule>(self) -> Box<dyn Judge> {
-        let Ruling(rate, terms) = self;
-        let rule = R::new(terms);
-        // How long a release may have waited depends on the release before it, however long ago that was.
-        let dearest = if rate.cost.is_some() { u64::MAX } else { 1 };
-        let may_evict = !rule.depends_on_since(dearest);
+        let BuildJudge(rate, terms) = self;
         // Stamps tell the time by the clock on the wall.
         let hours = rate.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
-        Box::new(Ruled {
-            rule,
-            hours,
-            terms,
-            may_evict,
-            common: Released::default(),
-            keyed: Accounts::default(),
-        })
+        let ruling = Ruling { rule: R::new(terms), rate: rate.clone(), terms, hours };
+        Box::new(Ruled { ruling, released: Accounts::new(rate.key.is_some()) })
     }
 }
 
 /// A rule, with what was released under it.
-struct Ruled<R: Rule> {
+struct Ruled<R: NamedRule> {
+    ruling: Ruling<R>,
+    released: Accounts<Released<R::State>>,
+}
+
+/// A rule as a limit has it.
+struct Ruling<R: NamedRule> {
     rule: R,
+    rate: Rate,
+    terms: Terms,
     /// `None` if it is asked always.
     hours: Option<InHours>,
-    terms: Terms,
-    may_evict: bool,
-    common: Released<R::State>,
-    keyed: Accounts<Released<R::State>>,
 }
 
 /// The releases of all, or of one key.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Released<S> {
     state: S,
     window: Window,
@@ -88,127 +82,109 @@ struct Released<S> {
     early: Option<Box<(u64, u64)>>,
 }
 
-impl<R: Rule> Judge for Ruled<R> {
-    fn judge(&mut self, key: Option<&[u8]>, at: Time, cost: u64) -> Judged {
-        let account = match key {
-            None => &mut self.common,
-            Some(key) => {
-                let account = self.keyed.find_or_open(key, Released::default);
-                self.keyed.get_mut(account)
-            }
-        };
-        let free = self.hours.as_ref().map_or(Verdict::Never, |hours| hours.first(at, false));
-        account.judge(&self.rule, &self.terms, free, at, cost)
+impl<R: NamedRule> Judge for Ruled<R> {
+    fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged {
+        let account = self.released.account(key);
+        self.ruling.judge(self.released.get_mut(account), at, cost)
     }
 
     fn keys(&self) -> usize {
-        self.keyed.len()
+        self.released.len()
     }
 
     fn numbers(&self, key: &[u8]) -> Numbers {
-        self.keyed.find(key).map_or(Numbers::default(), |account| self.keyed.get(account).numbers())
+        self.released.of(key).numbers()
     }
 
     fn for_each_key(&self, each: &mut dyn FnMut(&[u8])) {
-        self.keyed.keys().for_each(each);
+        self.released.keys().for_each(each);
     }
 
     fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Numbers)) {
-        let Ruled { rule, terms, may_evict, keyed, .. } = self;
-        if *may_evict {
-            keyed.retain(|key, account| {
-                let is_idle = account.is_idle(rule, terms, now);
-                if is_idle {
-                    each(key, account.numbers());
-                }
-                !is_idle
-            });
+        let Ruled { ruling, released } = self;
+        // How long a release may have waited depends on the release before it, however long ago that was.
+        let dearest = if ruling.rate.cost.is_some() { u64::MAX } else { 1 };
+        if ruling.rate.depends_on_since(dearest) {
+            return;
         }
+        released.retain(|key, account| {
+            let is_idle = ruling.is_idle(account, now);
+            if is_idle {
+                each(key, account.numbers());
+            }
+            !is_idle
+        });
     }
 }
 
-impl<S: Clone + Default> Released<S> {
-    fn judge<R: Rule<State = S>>(
-        &mut self,
-        rule: &R,
-        terms: &Terms,
-        free: Verdict,
-        at: Time,
-        cost: u64,
-    ) -> Judged {
-        let verdict = self.commit(rule, free, at, cost);
-        let period = rule.counts_for(at).unwrap_or(terms.period);
-        self.window.push(at, cost, period, terms.count);
-        self.releases += 1;
+impl<R: NamedRule> Ruling<R> {
+    fn judge(&self, released: &mut Released<R::State>, at: Time, cost: u64) -> Judged {
+        let verdict = self.commit(released, at, cost);
+        released.window.push(at, cost, R::FACTS.lasted(&self.terms, at), self.terms.count);
+        released.releases += 1;
         if !verdict.allows(at) {
-            let (violations, earliest) = &mut **self.early.get_or_insert_default();
+            let (violations, earliest) = &mut **released.early.get_or_insert_default();
             (*violations, *earliest) = (*violations + 1, by(verdict, at).unwrap_or(0).max(*earliest));
         }
-        let count = self.window.cost();
-        let is_worst = count > self.worst;
-        self.worst = self.worst.max(count);
-        Judged { verdict, count, start: self.window.start(), is_worst }
+        let count = released.window.cost();
+        let is_worst = count > released.worst;
+        released.worst = released.worst.max(count);
+        Judged { verdict, count, start: released.window.start(), is_worst }
     }
 
-    /// The instant from which a release would have been allowed, `free` in any case; it is charged as it happened,
-    /// whether it was or not.
+    /// The instant from which a release would have been allowed, in any case once the limit is not asked; it is charged
+    /// as it happened, whether it was or not.
     ///
     /// When it became next in line is not known. If that makes a difference, it is taken to have waited since the one
     /// before it, and the first one for as long as it had to.
-    fn commit<R: Rule<State = S>>(&mut self, rule: &R, free: Verdict, at: Time, cost: u64) -> Verdict {
-        let last = self.window.last();
-        let ask = Ask { since: last.unwrap_or(at), cost };
-        rule.expire(&mut self.state, at);
+    fn commit(
+        &self,
+        Released { state, window, .. }: &mut Released<R::State>,
+        at: Time,
+        cost: u64,
+    ) -> Verdict {
+        let rule = &self.rule;
+        let ask = Ask { since: window.last().unwrap_or(at), cost };
+        let free = self.hours.as_ref().map_or(Verdict::Never, |hours| hours.first(at, false));
+        rule.expire(state, at);
         if free.allows(at) {
-            rule.commit(&mut self.state, at, ask);
-            rule.waive_debt(&mut self.state);
+            rule.commit(state, at, ask);
+            rule.waive_debt(state);
             return Verdict::At(at);
         }
-        let verdict = opening(rule, &self.state, ask, at).min(free);
-        let may_have_waited = last.is_none() && rule.depends_on_since(cost);
+        let verdict = Opening::of(rule, state, ask, at).from.min(free);
+        let may_have_waited = window.last().is_none() && self.rate.depends_on_since(cost);
         if may_have_waited && verdict != Verdict::Never && !verdict.allows(at) {
-            rule.exhaust(&mut self.state, at);
+            rule.exhaust(state, at);
             return Verdict::At(at);
         }
-        rule.commit(&mut self.state, at, ask);
+        rule.commit(state, at, ask);
         verdict
     }
 
-    fn numbers(&self) -> Numbers {
-        let (violations, earliest) = self.early.as_deref().copied().unwrap_or_default();
-        Numbers { releases: self.releases, violations, earliest }
-    }
-
-    fn is_idle<R: Rule<State = S>>(&self, rule: &R, terms: &Terms, now: Time) -> bool {
-        let is_over = self.window.last().is_none_or(|last| now.since(last) >= terms.period);
-        is_over && rule.idle_at(&self.state).allows(now)
+    fn is_idle(&self, Released { state, window, .. }: &Released<R::State>, now: Time) -> bool {
+        let is_over = window.last().is_none_or(|last| now.since(last) >= self.terms.period);
+        is_over && self.rule.idle_at(state).allows(now)
     }
 }
 
-/// The instant from which a release at `at` would have been allowed, after all times that were over by then.
-fn opening<R: Rule>(rule: &R, state: &R::State, ask: Ask, at: Time) -> Verdict {
-    let first = rule.earliest(state, ask);
-    let is_over = |first| rule.closes(first).is_some_and(|until| until <= at);
-    match first {
-        // A rule that refuses again does not accrue.
-        Verdict::At(first) if is_over(first) => rule.earliest(state, Ask { since: at, ..ask }),
-        first => first,
+impl<S> Released<S> {
+    fn numbers(&self) -> Numbers {
+        let (violations, earliest) = self.early.as_deref().copied().unwrap_or_default();
+        Numbers { releases: self.releases, violations, earliest }
     }
 }
 
 /// Nanoseconds by which a release at `at` was too early; `None` if it never is allowed.
 pub(super) fn by(verdict: Verdict, at: Time) -> Option<u64> {
-    match verdict {
-        Verdict::At(allowed) => Some(allowed.since(at)),
-        Verdict::Never => None,
-    }
+    verdict.instant().map(|allowed| allowed.since(at))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::charge::Key;
-    use crate::rule::{Bucket, Fixed, Interval, Sliding};
+    use crate::rule::{Bucket, Fixed, Interval, Rule, Sliding};
 
     /// Where a key stands takes another 5 to 9 bytes.
     #[test]

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::Violation;
 use super::distinct::{Distinct, Number};
 use super::judge::{self, Judge};
-use super::ranked::{Rank, Ranked};
+use super::ranked::Ranked;
 use super::tally::{Numbers, Tally, Worst};
 use super::trace::Trace;
 use crate::charge::Key;
@@ -29,7 +29,8 @@ pub(crate) struct AuditedLimit {
     /// Keys that the judge has forgotten, and the number that it may remember before it is asked to forget more.
     forgotten: Distinct,
     evict_at: usize,
-    traces: Traces,
+    /// The histories to be drawn, of keys or of all, if any are.
+    traces: Option<Ranked<Trace>>,
 }
 
 /// A key with much in a window.
@@ -38,25 +39,6 @@ pub(crate) struct WorstKey {
     pub(crate) numbers: Numbers,
     /// The period with the most in it.
     pub(crate) worst: Worst,
-}
-
-impl Rank for WorstKey {
-    fn rank(&self) -> u128 {
-        self.worst.count.into()
-    }
-}
-
-/// Histories to be drawn, if they are.
-enum Traces {
-    No,
-    Common(Option<Trace>),
-    Keyed(Ranked<Trace>),
-}
-
-impl Rank for Trace {
-    fn rank(&self) -> u128 {
-        self.total()
-    }
 }
 
 impl AuditedLimit {
@@ -70,17 +52,16 @@ impl AuditedLimit {
             key,
             judge: judge::judge(rate, terms),
             tally: Tally::default(),
-            worst_keys: Ranked::default(),
+            worst_keys: Ranked::by(|entry: &WorstKey| entry.worst.count.into()),
             forgotten: Distinct::default(),
             evict_at: FEW_KEYS,
-            traces: Traces::No,
+            traces: None,
         }
     }
 
     /// Keeps what is needed to draw it.
     pub(super) fn traced(self) -> Self {
-        let traces = if self.key.is_some() { Traces::Keyed(Ranked::default()) } else { Traces::Common(None) };
-        AuditedLimit { traces, ..self }
+        AuditedLimit { traces: Some(Ranked::by(Trace::total)), ..self }
     }
 
     /// Judges a release, unless it costs nothing here.
@@ -92,7 +73,7 @@ impl AuditedLimit {
         keys: &'a [Key],
     ) -> Option<Violation<'a>> {
         let cost = costs.get(self.index).copied().filter(|&cost| cost > 0)?;
-        let key = self.key.map(|key| keys[key].as_slice());
+        let key = self.key.map_or(&[][..], |key| keys[key].as_slice());
         if self.judge.keys() >= self.evict_at {
             self.evict(at);
         }
@@ -102,10 +83,13 @@ impl AuditedLimit {
         let worst = Worst { count, start: judged.start, end: at, number };
         let numbers = Numbers { releases: 1, violations: is_early.into(), earliest: early.unwrap_or(0) };
         self.tally.add(at, cost, numbers, worst);
-        if let Some(key) = key.filter(|_| judged.is_worst) {
+        if self.key.is_some() && judged.is_worst {
             self.note_worst(key, worst);
         }
-        self.trace(key, at, cost, count, is_early);
+        if let Some(traces) = &mut self.traces {
+            traces.entry(key, || Trace::new(at)).push(at, cost, count, is_early);
+        }
+        let key = self.key.is_some().then_some(key);
         is_early.then_some(Violation { number, at, rate: &self.rate, key, count, early })
     }
 
@@ -114,15 +98,6 @@ impl AuditedLimit {
         if worst.count > entry.worst.count {
             entry.worst = worst;
         }
-    }
-
-    fn trace(&mut self, key: Option<&[u8]>, at: Time, cost: u64, count: u64, is_early: bool) {
-        let trace = match (&mut self.traces, key) {
-            (Traces::Common(trace), _) => trace.get_or_insert_with(|| Trace::new(at)),
-            (Traces::Keyed(traces), Some(key)) => traces.entry(key, || Trace::new(at)),
-            _ => return,
-        };
-        trace.push(at, cost, count, is_early);
     }
 
     /// Has the judge forget what it can, and notes what is known of that.
@@ -167,14 +142,8 @@ impl AuditedLimit {
 
     /// The histories of the keys with the highest totals, at most `most` of them; or that of all releases.
     pub(crate) fn traces(&self, most: usize) -> Vec<(Option<&[u8]>, &Trace)> {
-        match &self.traces {
-            Traces::No => Vec::new(),
-            Traces::Common(trace) => trace.iter().map(|trace| (None, trace)).collect(),
-            Traces::Keyed(traces) => {
-                let highest = traces.highest(most, |_, _| ()).into_iter();
-                highest.map(|(key, trace)| (Some(key), trace)).collect()
-            }
-        }
+        let highest = self.traces.iter().flat_map(|traces| traces.highest(most, |_, _| ()));
+        highest.map(|(key, trace)| (self.key.map(|_| key), trace)).collect()
     }
 
     /// The number of keys that it was asked about; `None` if it goes by none.

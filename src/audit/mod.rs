@@ -15,7 +15,7 @@ pub(crate) use self::limit::AuditedLimit;
 pub(crate) use self::tally::{Numbers, Worst};
 pub(crate) use self::trace::Trace;
 
-use crate::charge::{Draft, Key};
+use crate::charge::Key;
 use crate::config::{CountFrom, Rate, keys};
 use crate::time::Time;
 
@@ -67,45 +67,28 @@ impl Audit {
         at: Time,
         costs: &[u64],
         keys: &[Key],
-        mut tell: impl FnMut(&Violation),
+        tell: impl FnMut(&Violation),
     ) {
-        let is_early = self.judge_charge(number, at, costs, keys, &mut tell);
-        self.count(is_early);
+        self.judge_together(number, at, [(costs, keys)], tell);
     }
 
     /// As [`Audit::judge`], for a release that is charged for several keys.
-    pub(crate) fn judge_together(
+    pub(crate) fn judge_together<'a>(
         &mut self,
         number: u64,
         at: Time,
-        charges: &[Draft],
+        charges: impl IntoIterator<Item = (&'a [u64], &'a [Key])>,
         mut tell: impl FnMut(&Violation),
     ) {
-        let is_early = charges.iter().fold(false, |is_early, Draft { costs, keys }| {
-            self.judge_charge(number, at, costs, keys, &mut tell) || is_early
-        });
-        self.count(is_early);
-    }
-
-    fn judge_charge(
-        &mut self,
-        number: u64,
-        at: Time,
-        costs: &[u64],
-        keys: &[Key],
-        tell: &mut impl FnMut(&Violation),
-    ) -> bool {
         let mut is_early = false;
-        for limit in &mut self.limits {
-            if let Some(violation) = limit.judge(number, at, costs, keys) {
-                is_early = true;
-                tell(&violation);
+        for (costs, keys) in charges {
+            for limit in &mut self.limits {
+                if let Some(violation) = limit.judge(number, at, costs, keys) {
+                    is_early = true;
+                    tell(&violation);
+                }
             }
         }
-        is_early
-    }
-
-    fn count(&mut self, is_early: bool) {
         self.releases += 1;
         self.too_early += u64::from(is_early);
     }

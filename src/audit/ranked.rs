@@ -15,20 +15,14 @@ const MOST: usize = 512;
 /// A key that is crowded out begins anew when it comes back.
 pub(super) struct Ranked<V> {
     entries: HashMap<Key, V, RandomState>,
+    rank: fn(&V) -> u128,
 }
 
-/// By what entries are kept: the highest are.
-pub(super) trait Rank {
-    fn rank(&self) -> u128;
-}
-
-impl<V> Default for Ranked<V> {
-    fn default() -> Self {
-        Ranked { entries: HashMap::default() }
+impl<V> Ranked<V> {
+    pub(super) fn by(rank: fn(&V) -> u128) -> Self {
+        Ranked { entries: HashMap::default(), rank }
     }
-}
 
-impl<V: Rank> Ranked<V> {
     /// The entry of a key, which is made if there is none.
     pub(super) fn entry(&mut self, key: &[u8], make: impl FnOnce() -> V) -> &mut V {
         if self.entries.len() >= 2 * MOST && !self.entries.contains_key(key) {
@@ -44,13 +38,14 @@ impl<V: Rank> Ranked<V> {
     /// The highest `most`, the highest first; of those of one rank, the least by `tie`.
     pub(super) fn highest<T: Ord>(&self, most: usize, tie: impl Fn(&[u8], &V) -> T) -> Vec<(&[u8], &V)> {
         let mut all: Vec<_> = self.entries.iter().map(|(key, entry)| (key.as_slice(), entry)).collect();
-        all.sort_by_cached_key(|(key, entry)| (Reverse(entry.rank()), tie(key, entry), *key));
+        all.sort_by_cached_key(|(key, entry)| (Reverse((self.rank)(entry)), tie(key, entry), *key));
         all.truncate(most);
         all
     }
 
     fn keep_highest(&mut self) {
-        let place = |key: &Key, entry: &V| (Reverse(entry.rank()), key.clone());
+        let rank = self.rank;
+        let place = |key: &Key, entry: &V| (Reverse(rank(entry)), key.clone());
         let mut places: Vec<_> = self.entries.iter().map(|(key, entry)| place(key, entry)).collect();
         let last = places.select_nth_unstable(MOST - 1).1.clone();
         self.entries.retain(|key, entry| place(key, entry) <= last);
@@ -61,15 +56,9 @@ impl<V: Rank> Ranked<V> {
 mod tests {
     use super::*;
 
-    impl Rank for u64 {
-        fn rank(&self) -> u128 {
-            (*self).into()
-        }
-    }
-
     #[test]
     fn the_highest_of_many_are_known_in_bounded_memory() {
-        let mut ranked = Ranked::default();
+        let mut ranked = Ranked::by(|rank: &u64| (*rank).into());
         for number in 0..100_000u64 {
             let key = (number * 7919 % 100_000).to_be_bytes();
             *ranked.entry(&key, || 0) += number % 1000;

@@ -90,6 +90,12 @@ impl Rate {
         self.count == 0 && self.during().is_none()
     }
 
+    /// The answer to an item of this cost depends on when it became next in line, in more than being no earlier: what
+    /// is dearer than a burst is served once it has waited for long enough.
+    pub fn depends_on_since(&self, cost: u64) -> bool {
+        self.burst.is_some_and(|burst| cost > burst)
+    }
+
     /// The terms of its rule, without the margin.
     pub fn terms(&self) -> Terms {
         let &Rate { count, period, burst, .. } = self;
@@ -134,4 +140,18 @@ pub fn keys(limits: &[Rate]) -> Vec<&Selector> {
         }
     }
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_dearer_than_the_burst_depends_on_how_long_it_waits() {
+        for (text, depends) in [("1/10s,algo=bucket,burst=3", true), ("1/10s", false)] {
+            let rate: Rate = text.parse().unwrap();
+            let found = [1, 3, 4].map(|cost| rate.depends_on_since(cost));
+            assert_eq!(found, [false, false, depends], "{text}");
+        }
+    }
 }

@@ -4,66 +4,77 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use crate::charge::Key;
 
-/// States by key. An account is the index of a key's state; it is valid until the next [`Accounts::retain`].
+/// States by key, or one that all keys share. An account is the index of a key's state; it is valid until the next
+/// [`Accounts::retain`]. That of a shared state is 0.
 #[derive(Clone)]
 pub(crate) struct Accounts<S> {
+    /// The state of a key that has no account, or of all.
+    pub(crate) fresh: S,
     entries: Vec<(Key, S)>,
-    /// The index of a key's entry, by its hash: 4 bytes, where an index map takes 16.
-    index: HashTable<u32>,
+    /// The index of a key's entry, by its hash: 4 bytes, where an index map takes 16. None if all share a state.
+    index: Option<HashTable<u32>>,
     hasher: RandomState,
 }
 
-impl<S> Default for Accounts<S> {
-    fn default() -> Self {
-        Accounts { entries: Vec::new(), index: HashTable::new(), hasher: RandomState::default() }
+impl<S: Clone + Default> Accounts<S> {
+    pub(crate) fn new(are_keyed: bool) -> Self {
+        let index = are_keyed.then(HashTable::new);
+        Accounts { fresh: S::default(), entries: Vec::new(), index, hasher: RandomState::default() }
     }
-}
 
-impl<S> Accounts<S> {
+    pub(crate) fn are_keyed(&self) -> bool {
+        self.index.is_some()
+    }
+
+    /// The number of keys that have one.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// The account of a key, if it has one.
-    pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
+    /// The state of a key.
+    pub(crate) fn of(&self, key: &[u8]) -> &S {
         let is_it = |&account: &u32| self.entries[account as usize].0.as_slice() == key;
-        self.index.find(self.hasher.hash_one(key), is_it).map(|&account| account as usize)
+        let account = self.index.as_ref().and_then(|index| index.find(self.hasher.hash_one(key), is_it));
+        account.map_or(&self.fresh, |&account| &self.entries[account as usize].1)
     }
 
-    /// The account of a key, which is opened with `state` if it has none.
+    /// The account of a key, which is opened if it has none.
     ///
     /// # Panics
     /// With 2^32 keys.
-    pub(crate) fn find_or_open(&mut self, key: &[u8], state: impl FnOnce() -> S) -> usize {
-        if let Some(account) = self.find(key) {
-            return account;
+    pub(crate) fn account(&mut self, key: &[u8]) -> usize {
+        let Accounts { fresh, entries, index: Some(index), hasher } = self else { return 0 };
+        let known = |&account: &u32| entries[account as usize].0.as_slice();
+        let hash = |key: &[u8]| hasher.hash_one(key);
+        match index.entry(hash(key), |account| known(account) == key, |account| hash(known(account))) {
+            Entry::Occupied(account) => *account.get() as usize,
+            Entry::Vacant(place) => {
+                let account = entries.len();
+                place.insert(u32::try_from(account).expect("memory is used up by fewer keys"));
+                entries.push((Key::from_slice(key), fresh.clone()));
+                account
+            }
         }
-        let account = self.entries.len();
-        let number = u32::try_from(account).expect("memory is used up by fewer keys");
-        let Accounts { entries, index, hasher } = self;
-        entries.push((Key::from_slice(key), state()));
-        let hash = |&account: &u32| hasher.hash_one(entries[account as usize].0.as_slice());
-        index.insert_unique(hasher.hash_one(key), number, hash);
-        account
-    }
-
-    pub(crate) fn get(&self, account: usize) -> &S {
-        &self.entries[account].1
     }
 
     pub(crate) fn get_mut(&mut self, account: usize) -> &mut S {
-        &mut self.entries[account].1
+        match self.entries.get_mut(account) {
+            Some((_, state)) => state,
+            None => &mut self.fresh,
+        }
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.entries.iter().map(|(key, _)| key.as_slice())
     }
 
+    /// All states, that of keys without an account among them.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut S> {
-        self.entries.iter_mut().map(|(_, state)| state)
+        std::iter::once(&mut self.fresh).chain(self.entries.iter_mut().map(|(_, state)| state))
     }
 
     /// Closes all other accounts, and gives memory back if that leaves few.
@@ -75,13 +86,13 @@ impl<S> Accounts<S> {
         }
         if self.entries.len() < self.entries.capacity() / 4 {
             self.entries.shrink_to_fit();
-            self.index = HashTable::with_capacity(self.entries.len());
+            self.index = Some(HashTable::with_capacity(self.entries.len()));
         }
         self.rebuild_index();
     }
 
     fn rebuild_index(&mut self) {
-        let Accounts { entries, index, hasher } = self;
+        let Accounts { entries, index: Some(index), hasher, .. } = self else { return };
         index.clear();
         let hash = |key: &Key| hasher.hash_one(key.as_slice());
         for (account, (key, _)) in (0..).zip(entries.iter()) {
@@ -96,17 +107,17 @@ mod tests {
 
     #[test]
     fn a_key_keeps_its_state_until_its_account_is_closed() {
-        let mut accounts = Accounts::default();
+        let mut accounts = Accounts::<u32>::new(true);
         for number in 0..1000u32 {
-            let account = accounts.find_or_open(&number.to_le_bytes(), || 0);
+            let account = accounts.account(&number.to_le_bytes());
             *accounts.get_mut(account) += number;
         }
-        assert_eq!(accounts.find_or_open(&7u32.to_le_bytes(), || 99), 7);
+        assert_eq!(accounts.account(&7u32.to_le_bytes()), 7);
         accounts.retain(|_, state| state % 100 == 7);
         assert_eq!((accounts.len(), accounts.entries.capacity()), (10, 10));
         for number in 0..1000u32 {
-            let state = accounts.find(&number.to_le_bytes()).map(|account| *accounts.get(account));
-            assert_eq!(state, (number % 100 == 7).then_some(number));
+            let state = *accounts.of(&number.to_le_bytes());
+            assert_eq!(state, if number % 100 == 7 { number } else { 0 });
         }
         accounts.retain(|_, _| false);
         assert_eq!((accounts.len(), accounts.entries.capacity()), (0, 0));

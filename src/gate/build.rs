@@ -1,6 +1,6 @@
 //! Builds limiters from RATEs.
 
-use super::{Keyed, Limiter, Single};
+use super::{History, Limiter};
 use crate::config::{CountFrom, Rate, Start, keys};
 use crate::rule::{FromExit, NamedRule, Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
@@ -44,7 +44,7 @@ fn for_keys<R: Rule>(rate: &Rate, wall: Wall) -> Box<dyn Limiter> {
     let terms = Terms { wall, ..rate.padded_terms() };
     let rule = R::new(terms);
     match (&rate.key, &rate.only) {
-        (Some(_), None) => Box::new(Keyed::new(rule, terms.period)),
-        _ => Box::new(Single::new(rule)),
+        (Some(_), None) => Box::new(History::keyed(rule, terms.period)),
+        _ => Box::new(History::common(rule)),
     }
 }

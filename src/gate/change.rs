@@ -8,35 +8,30 @@ use crate::config::{CountFrom, Rate, Start};
 use crate::rule::Terms;
 use crate::time::{Time, Wall};
 
-/// Limits that a pause has taken the place of. They keep their history: until they are back, nothing that they apply to
-/// is released.
-#[derive(Default)]
+/// A limit that a pause has taken the place of. It keeps its history: until it is back, nothing that it applies to is
+/// released.
 pub(super) struct Paused {
-    rates: Vec<Rate>,
-    limits: Limits,
-    /// For each, the index of a limit in force that charges the same.
-    alike: Vec<Option<usize>>,
+    rate: Rate,
+    limit: Limit,
+    /// The index of a limit in force that charges the same.
+    alike: Option<usize>,
 }
 
 impl Paused {
-    fn new(known: Vec<OldLimit>, new: &[Rate]) -> Self {
+    fn all(known: Vec<OldLimit>, new: &[Rate]) -> Vec<Self> {
         let parts = key_parts(new);
-        let (mut rates, mut alike) = (Vec::new(), Vec::new());
         let paused = known.into_iter().filter(|known| is_paused(&known.rate, new)).map(|known| {
-            let at = new.iter().position(|rate| charges_alike(rate, &known.rate));
-            rates.push(known.rate);
-            alike.push(at);
-            Limit::new(owned(known.limiter), at.and_then(|at| parts[at]))
+            let alike = new.iter().position(|rate| charges_alike(rate, &known.rate));
+            let limit = Limit::new(owned(known.limiter), alike.and_then(|at| parts[at]));
+            Paused { rate: known.rate, limit, alike }
         });
-        let limits = paused.collect();
-        Paused { rates, limits, alike }
+        paused.collect()
     }
 
     /// A release that was charged before the pause has come to its end at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request) {
-        let cost = |alike: &Option<usize>| alike.and_then(|at| request.costs.get(at)).copied().unwrap_or(0);
-        let costs: Vec<_> = self.alike.iter().map(cost).collect();
-        self.limits.finish(now, &Request { costs: &costs, ..*request });
+        let cost = self.alike.and_then(|at| request.costs.get(at)).copied().unwrap_or(0);
+        self.limit.finish(now, request, cost);
     }
 }
 
@@ -54,16 +49,16 @@ struct OldLimit {
 pub(super) fn change(
     old: &[Rate],
     limits: Limits,
-    paused: Paused,
+    paused: Vec<Paused>,
     new: &[Rate],
     now: Time,
     wall: Wall,
-) -> (Limits, Paused, Vec<bool>) {
+) -> (Limits, Vec<Paused>, Vec<bool>) {
     let known = known(old, limits, paused);
     let sources: Vec<_> = new.iter().map(|rate| nearest(rate, &known).cloned()).collect();
     let counts_anew = |(rate, source): (&Rate, &Option<_>)| rate.from != CountFrom::Start && source.is_none();
     let is_new = new.iter().zip(&sources).map(counts_anew).collect();
-    let paused = Paused::new(known, new);
+    let paused = Paused::all(known, new);
     let limiters = new.iter().zip(sources).map(|(rate, source)| match source {
         Some(source) => go_on(source, rate, new, now, wall),
         None => limiter(rate, now, wall),
@@ -74,9 +69,9 @@ pub(super) fn change(
 }
 
 /// The histories that there are. A pause has none of its own.
-fn known(old: &[Rate], limits: Limits, paused: Paused) -> Vec<OldLimit> {
-    let in_force = old.iter().cloned().zip(limits).filter(|(rate, _)| rate.count > 0);
-    let known = in_force.chain(paused.rates.into_iter().zip(paused.limits));
+fn known(old: &[Rate], limits: Limits, paused: Vec<Paused>) -> Vec<OldLimit> {
+    let in_force = old.iter().cloned().zip(limits.all).filter(|(rate, _)| rate.count > 0);
+    let known = in_force.chain(paused.into_iter().map(|paused| (paused.rate, paused.limit)));
     known.map(|(rate, limit)| OldLimit { rate, limiter: Rc::new(limit.limiter) }).collect()
 }
 

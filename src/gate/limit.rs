@@ -1,6 +1,6 @@
 //! One of several limits: a history, its key, and the hours at which it is asked.
 
-use super::{Limiter, Opening};
+use super::{Limiter, Opening, Request};
 use crate::config::Rate;
 use crate::rule::{Ask, InHours, Terms, Verdict};
 use crate::time::{Time, Wall};
@@ -24,13 +24,13 @@ impl Limit {
 
     /// Has it asked in the hours of `rate`.
     pub(super) fn asked(self, rate: &Rate, wall: Wall) -> Self {
-        Limit { hours: rate.during().map(|hours| Box::new(InHours::new(hours.clone(), wall))), ..self }
+        Limit { hours: hours(rate, wall), ..self }
     }
 
     /// The wall clock was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
         self.limiter.retune(now, Terms { wall, ..rate.padded_terms() });
-        self.hours.iter_mut().for_each(|hours| hours.set_wall(wall));
+        self.hours = hours(rate, wall);
     }
 
     /// The first opening for a key, at or after `from`: in its hours that is by the rule, or their end.
@@ -70,4 +70,16 @@ impl Limit {
             self.limiter.waive_debt(account);
         }
     }
+
+    /// A release that was charged `cost` has come to its end at `now`.
+    pub(super) fn finish(&mut self, now: Time, request: &Request, cost: u64) {
+        if cost > 0 {
+            let account = self.limiter.account(request.key(self), now);
+            self.limiter.finish(account, now, request.ask(cost));
+        }
+    }
+}
+
+fn hours(rate: &Rate, wall: Wall) -> Option<Box<InHours>> {
+    rate.during().map(|hours| Box::new(InHours::new(hours.clone(), wall)))
 }

@@ -57,16 +57,11 @@ pub trait Limiter {
     /// Goes on under other terms from `now`, as by [`Rule::carry_over`](crate::rule::Rule::carry_over).
     fn retune(&mut self, now: Time, terms: Terms);
 
-    /// The answer of [`Rule::depends_on_since`](crate::rule::Rule::depends_on_since).
-    fn depends_on_since(&self, cost: u64) -> bool;
-
     /// The instant at which to look for accounts that can be evicted; `None` if there are none.
-    fn evict_at(&self) -> Option<Time> {
-        None
-    }
+    fn evict_at(&self) -> Option<Time>;
 
     /// Gives back, at `now`, the memory of accounts that were idle by `horizon`. No later ask may be of a time before.
-    fn evict(&mut self, _now: Time, _horizon: Time) {}
+    fn evict(&mut self, now: Time, horizon: Time);
 }
 
 impl Clone for Box<dyn Limiter> {

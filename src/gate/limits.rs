@@ -1,57 +1,11 @@
 //! Several limits at once.
 
-use std::rc::Rc;
-
 use super::build::{key_parts, limiter};
 use super::charges::{Admitted, Charges};
-use super::{Blocked, Kind, Limit, Opening, Part};
-use crate::charge::Key;
+use super::{Limit, Opening, Part, Request};
 use crate::config::Rate;
 use crate::rule::{Ask, Verdict};
 use crate::time::{Time, Wall};
-
-/// A release, as a set of limits is asked for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request<'a> {
-    /// The instant at which the item became next in line.
-    pub since: Time,
-    /// The charge of each limit; 0 where it does not apply.
-    pub costs: &'a [u64],
-    /// The keys that limits go by.
-    pub keys: &'a [Key],
-}
-
-impl<'a> Request<'a> {
-    /// It is charged by no limit.
-    pub fn is_free(&self) -> bool {
-        self.costs.iter().all(|&cost| cost == 0)
-    }
-
-    fn key(&self, limit: &Limit) -> &'a [u8] {
-        limit.key.map_or(&[], |key| self.keys[key].as_slice())
-    }
-
-    fn ask(&self, cost: u64) -> Ask {
-        Ask { since: self.since, cost }
-    }
-}
-
-/// A request that is kept.
-#[derive(Clone, Debug)]
-pub struct OwnedRequest {
-    /// The instant at which its first item became next in line.
-    pub since: Time,
-    /// The charge of each limit.
-    pub costs: Rc<[u64]>,
-    /// The keys that limits go by.
-    pub keys: Rc<[Key]>,
-}
-
-impl OwnedRequest {
-    pub(crate) fn request(&self) -> Request<'_> {
-        Request { since: self.since, costs: &self.costs, keys: &self.keys }
-    }
-}
 
 /// The sum of what a limit was charged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -75,7 +29,7 @@ impl Charged {
 /// Its limits are of two kinds: *common* ones, which all items use up together, and those that each key has for itself.
 #[derive(Clone, Default)]
 pub struct Limits {
-    all: Vec<Limit>,
+    pub(super) all: Vec<Limit>,
     charged: Vec<Charged>,
 }
 
@@ -84,15 +38,6 @@ impl FromIterator<Limit> for Limits {
         let all: Vec<_> = limits.into_iter().collect();
         let charged = vec![Charged::default(); all.len()];
         Limits { all, charged }
-    }
-}
-
-impl IntoIterator for Limits {
-    type Item = Limit;
-    type IntoIter = std::vec::IntoIter<Limit>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.all.into_iter()
     }
 }
 
@@ -162,16 +107,6 @@ impl Limits {
         (limits.into_iter().collect(), costs)
     }
 
-    /// As [`Gate::kind`](super::Gate::kind).
-    pub(super) fn kind(&self, request: &Request) -> Kind {
-        let common = |(limit, &cost): (&Limit, &u64)| if limit.key.is_none() { cost } else { 0 };
-        let costs = self.all.iter().zip(request.costs).map(common).collect();
-        let depends =
-            |(limit, &cost): (&Limit, &u64)| limit.key.is_none() && limit.limiter.depends_on_since(cost);
-        let depends = self.all.iter().zip(request.costs).any(depends);
-        (costs, Some(request.since).filter(|_| depends))
-    }
-
     /// Admits releases like `request` at `now`, after those that are charged: as many as are allowed, up to `most`.
     ///
     /// # Errors
@@ -182,7 +117,7 @@ impl Limits {
         now: Time,
         request: &Request,
         most: u64,
-    ) -> Result<u64, Blocked> {
+    ) -> Result<u64, Part> {
         let row = charges.begin(&self.all);
         let admitted = self.available(charges, now, request, most);
         match admitted {
@@ -199,7 +134,7 @@ impl Limits {
         now: Time,
         request: &Request,
         most: u64,
-    ) -> Result<u64, Blocked> {
+    ) -> Result<u64, Part> {
         let mut count = most;
         for (at, (limit, &cost)) in self.all.iter_mut().zip(request.costs).enumerate() {
             let mut account = 0;
@@ -209,7 +144,7 @@ impl Limits {
                 count = limit.available(account, now, request.ask(cost), pending, count);
             }
             if count == 0 {
-                return Err(if limit.key.is_none() { Blocked::Common } else { Blocked::Keyed });
+                return Err(if limit.key.is_none() { Part::Common } else { Part::Keyed });
             }
             charges.charge(cost, account);
         }
@@ -243,10 +178,7 @@ impl Limits {
 
     /// A release that was charged has come to its end at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request) {
-        for (limit, &cost) in self.all.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
-            let account = limit.limiter.account(request.key(limit), now);
-            limit.limiter.finish(account, now, request.ask(cost));
-        }
+        self.all.iter_mut().zip(request.costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
     }
 
     /// A release that was made under other limits is still running.
@@ -269,9 +201,10 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Keyed, Limiter, Single};
+    use super::super::{History, Limiter};
     use super::*;
-    use crate::rule::table::terms;
+    use crate::charge::Key;
+    use crate::rule::tests::terms;
     use crate::rule::{Fixed, Interval, Rule as _, Sliding};
 
     fn common(limiter: impl Limiter + 'static) -> Limit {
@@ -279,7 +212,7 @@ mod tests {
     }
 
     fn keyed(count: u64, period: u64) -> Limit {
-        let limiter = Keyed::new(Sliding::new(terms(count, period)), period);
+        let limiter = History::keyed(Sliding::new(terms(count, period)), period);
         Limit::new(Box::new(limiter), Some(0))
     }
 
@@ -296,8 +229,8 @@ mod tests {
     #[test]
     fn the_latest_answer_counts_and_every_limit_is_charged() {
         let mut limits = Limits::from_iter([
-            common(Single::new(Interval::new(terms(1, 2)))),
-            common(Single::new(Sliding::new(terms(3, 100)))),
+            common(History::common(Interval::new(terms(1, 2)))),
+            common(History::common(Sliding::new(terms(3, 100)))),
         ]);
         let mut instants = Vec::new();
         for _ in 0..7 {
@@ -311,7 +244,7 @@ mod tests {
 
     #[test]
     fn asking_never_charges() {
-        let limits = Limits::from_iter([common(Single::new(Fixed::new(terms(1, 10))))]);
+        let limits = Limits::from_iter([common(History::common(Fixed::new(terms(1, 10))))]);
         for _ in 0..5 {
             assert_eq!(limits.ask(Part::All, &request(3, &[1], &[]), Time(0)).from, Verdict::At(Time(3)));
         }
@@ -319,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_costs_nothing_is_neither_asked_nor_charged() {
-        let mut limits = Limits::from_iter([common(Single::new(Interval::new(terms(1, 10))))]);
+        let mut limits = Limits::from_iter([common(History::common(Interval::new(terms(1, 10))))]);
         release(&mut limits, 0, &request(0, &[1], &[]));
         assert_eq!(limits.ask(Part::All, &request(1, &[0], &[]), Time(0)).from, Verdict::At(Time(1)));
         release(&mut limits, 5, &request(5, &[0], &[]));
@@ -328,7 +261,8 @@ mod tests {
 
     #[test]
     fn common_and_keyed_answers() {
-        let mut limits = Limits::from_iter([common(Single::new(Sliding::new(terms(2, 100)))), keyed(1, 10)]);
+        let mut limits =
+            Limits::from_iter([common(History::common(Sliding::new(terms(2, 100)))), keyed(1, 10)]);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         release(&mut limits, 0, &request(0, &[1, 1], &a));
         assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &a), Time(0)).from, Verdict::At(Time(10)));
@@ -340,14 +274,15 @@ mod tests {
 
     #[test]
     fn what_is_admitted_together_counts_before_it_is_charged() {
-        let mut limits = Limits::from_iter([common(Single::new(Sliding::new(terms(5, 100)))), keyed(2, 10)]);
+        let mut limits =
+            Limits::from_iter([common(History::common(Sliding::new(terms(5, 100)))), keyed(2, 10)]);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         let (of_a, of_b) = (request(0, &[1, 1], &a), request(0, &[2, 1], &b));
         let mut charges = Charges::default();
         assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Ok(2));
-        assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Err(Blocked::Keyed));
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Err(Part::Keyed));
         assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Ok(1));
-        assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Blocked::Common));
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Part::Common));
         // Only the first two have left, at 3: nothing of b is charged.
         limits.commit(&mut charges, Time(3), 2, false);
         assert_eq!(limits.ask(Part::All, &of_a, Time(0)).from, Verdict::At(Time(13)));
@@ -357,8 +292,8 @@ mod tests {
     #[test]
     fn the_binding_limit_is_the_one_that_allows_last() {
         let mut limits = Limits::from_iter([
-            common(Single::new(Interval::new(terms(1, 10)))),
-            common(Single::new(Sliding::new(terms(1, 100)))),
+            common(History::common(Interval::new(terms(1, 10)))),
+            common(History::common(Sliding::new(terms(1, 100)))),
         ]);
         assert_eq!(limits.binding(&request(0, &[1, 1], &[])), None);
         release(&mut limits, 0, &request(0, &[1, 1], &[]));

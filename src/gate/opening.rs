@@ -35,7 +35,7 @@ impl Opening {
     }
 
     /// The first one of a rule that is not over by `from`. The ask keeps its `since`, from which on a bucket accrues.
-    pub(super) fn of<R: Rule>(rule: &R, state: &R::State, ask: Ask, from: Time) -> Self {
+    pub(crate) fn of<R: Rule>(rule: &R, state: &R::State, ask: Ask, from: Time) -> Self {
         let until = |at: Verdict| at.instant().and_then(|at| rule.closes(at));
         let first = rule.earliest(state, ask);
         let opening = Opening { from: first, until: until(first) };

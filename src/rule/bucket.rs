@@ -139,10 +139,6 @@ impl Rule for Bucket {
         let full = new.grains(new.terms.burst);
         *lacking = Lacking { used: full.saturating_sub(level), at: now };
     }
-
-    fn depends_on_since(&self, cost: u64) -> bool {
-        cost > self.terms.burst
-    }
 }
 
 impl SlotRule for Bucket {
@@ -169,7 +165,7 @@ impl SlotRule for Bucket {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Stateful, one};
+    use super::super::tests::{Stateful, one};
     use super::*;
 
     fn bucket(count: u64, period: u64, burst: u64) -> Stateful<Bucket> {
@@ -260,11 +256,5 @@ mod tests {
     fn a_count_of_0_releases_nothing_however_much_is_in_it() {
         let limiter = bucket(0, 10, 3);
         assert_eq!((limiter.earliest(one(5)), limiter.available(Time(5), one(5), 0)), (Verdict::Never, 0));
-    }
-
-    #[test]
-    fn only_what_is_dearer_than_the_burst_depends_on_how_long_it_waits() {
-        let limiter = bucket(1, 10, 3);
-        assert_eq!([1, 3, 4].map(|cost| limiter.rule.depends_on_since(cost)), [false, false, true]);
     }
 }

@@ -196,11 +196,6 @@ impl Rule for Calendar {
         (self.margin > 0).then(|| self.wall.when(end(self.wall.nanos(at)))).flatten()
     }
 
-    fn counts_for(&self, at: Time) -> Option<u64> {
-        let at = self.wall.nanos(at);
-        u64::try_from(at - self.civil.around(self.zone, at).start + 1).ok()
-    }
-
     fn note_evicted(&self, evicted: &mut Page, page: &Page) {
         if page.end > evicted.end {
             *evicted = Page { used: u64::MAX, ..*page };
@@ -249,7 +244,7 @@ impl SlotRule for Calendar {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Stateful, one};
+    use super::super::tests::{Stateful, one};
     use super::*;
     use crate::time::SECOND;
 

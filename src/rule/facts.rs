@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{SlotRule, Terms};
-use crate::time::Time;
+use crate::time::{Stretch, Time};
 
 /// The name of an algorithm, the options it takes, and the numbers it allows. All else follows from these.
 pub struct Facts {
@@ -130,8 +130,19 @@ impl Facts {
 
     /// The end of the stair that begins at `at`: it is as long as the others, except by the calendar.
     pub fn next_stair(&self, terms: &Terms, at: Time) -> Time {
-        let civil = terms.civil_end(at).filter(|_| self.takes(Extra::Zone));
+        let civil = self.civil(terms, at).and_then(|period| terms.wall.when(period.end));
         civil.unwrap_or_else(|| at.saturating_add(self.stairs(terms).length.max(1)))
+    }
+
+    /// The nanoseconds for which a period with `at` in it has lasted, this instant included: as long as any, except by
+    /// the calendar.
+    pub fn lasted(&self, terms: &Terms, at: Time) -> u64 {
+        let civil = self.civil(terms, at).map(|period| terms.wall.nanos(at) - period.start + 1);
+        civil.and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or(terms.period)
+    }
+
+    fn civil(&self, terms: &Terms, at: Time) -> Option<Stretch> {
+        if self.takes(Extra::Zone) { terms.civil(at) } else { None }
     }
 }
 

@@ -142,7 +142,7 @@ fn window(account: &SlotAccount) -> FixedWindow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Stateful, terms};
+    use super::super::tests::{Stateful, terms};
     use super::*;
 
     #[test]

@@ -95,19 +95,11 @@ impl<R: NamedRule> Rule for FromExit<R> {
     fn closes(&self, at: Time) -> Option<Time> {
         self.inner.closes(at)
     }
-
-    fn counts_for(&self, at: Time) -> Option<u64> {
-        self.inner.counts_for(at)
-    }
-
-    fn depends_on_since(&self, cost: u64) -> bool {
-        self.inner.depends_on_since(cost)
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Stateful, one, terms};
+    use super::super::tests::{Stateful, one, terms};
     use super::super::{Interval, Sliding};
     use super::*;
 

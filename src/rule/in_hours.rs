@@ -17,11 +17,6 @@ impl InHours {
         InHours { hours, wall }
     }
 
-    /// The same hours, once the wall clock has been set.
-    pub fn set_wall(&mut self, wall: Wall) {
-        self.wall = wall;
-    }
-
     /// The limit is asked at this instant.
     pub fn contain(&self, at: Time) -> bool {
         self.hours.contain(self.wall.nanos(at))

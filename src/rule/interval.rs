@@ -141,7 +141,7 @@ impl SlotRule for Interval {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Stateful, terms};
+    use super::super::tests::{Stateful, terms};
     use super::*;
 
     #[test]

@@ -16,9 +16,9 @@ mod in_hours;
 mod interval;
 mod sliding;
 mod slots;
-#[cfg(test)]
-pub(crate) mod table;
 mod terms;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use bucket::Bucket;
 pub use calendar::Calendar;
@@ -182,17 +182,6 @@ pub trait Rule: Clone + 'static {
     /// refused again, so it is asked again. `None` if the answer stands for ever, as those of a rule that accrues do.
     fn closes(&self, _at: Time) -> Option<Time> {
         None
-    }
-
-    /// The nanoseconds that the period of a release at `at` has lasted, this instant included. `None` if periods may
-    /// begin at any instant.
-    fn counts_for(&self, _at: Time) -> Option<u64> {
-        None
-    }
-
-    /// The answer to an ask of this cost depends on its `since` in more than being no earlier.
-    fn depends_on_since(&self, _cost: u64) -> bool {
-        false
     }
 }
 

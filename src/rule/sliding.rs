@@ -225,7 +225,7 @@ fn mark(at: Time) -> Time {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Stateful, one, terms};
+    use super::super::tests::{Stateful, one, terms};
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! The question to a rule, its terms, and its answer.
 
-use crate::time::{Civil, Time, Wall, Zone};
+use crate::time::{Civil, Stretch, Time, Wall, Zone};
 
 /// A release, as one limit is asked for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,10 +74,10 @@ impl Terms {
         Terms { count, period, burst, margin: 0, zone: None, wall: Wall::EPOCH }
     }
 
-    /// The end of the period of the calendar that `at` is in, if P stands for one.
-    pub fn civil_end(&self, at: Time) -> Option<Time> {
+    /// The period of the calendar that `at` is in, as the wall clock shows it, if P stands for one.
+    pub(super) fn civil(&self, at: Time) -> Option<Stretch> {
         let zone = self.zone.unwrap_or_else(Zone::utc);
-        self.wall.when(Civil::new(self.period)?.around(zone, self.wall.nanos(at)).end)
+        Some(Civil::new(self.period)?.around(zone, self.wall.nanos(at)))
     }
 
     /// The nanoseconds in which this cost accrues, rounded up. With a count of 0, as with 1.

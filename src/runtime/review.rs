@@ -138,6 +138,7 @@ impl Review {
                     told = report.violation(violation, self.form);
                 }
             };
+            let charges = charges.iter().map(|Draft { costs, keys }| (costs.as_slice(), keys.as_slice()));
             self.audit.judge_together(number, at, charges, tell);
             told?;
         }

@@ -4,21 +4,21 @@ use anyhow::anyhow;
 
 use super::course::Course;
 use super::jobs::Attempt;
-use super::lanes::{Lanes, View};
+use super::lanes::Lanes;
 use super::results::{Ahead, Results};
 use super::supply::{Next, Supply};
 use super::{Action, Admission, Failure, Notice};
 use crate::charge::Charge;
 use crate::config::{Config, OnLimit, Rate, Share, keys};
 use crate::exit::Exit;
-use crate::gate::{Gate, Needs, Order, Own, OwnedRequest, Why};
+use crate::gate::{Gate, Needs, Order, OwnedRequest, Why};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Segment, SourceError};
 use crate::time::{SECOND, Time};
 
 /// The owner of all that is still to be released, and of the gate.
 pub(super) struct Queue {
-    pub(super) gate: Box<dyn Gate>,
+    pub(super) gate: Gate,
     pub(super) supply: Supply,
     pub(super) lanes: Lanes,
     /// The next release, as far as it is known: it may still be put off.
@@ -37,11 +37,11 @@ impl Queue {
     pub(super) fn new(config: &Config, rates: Vec<Rate>, now: Time) -> Self {
         let delimiter = Delimiter::new(&config.input.delimiter);
         let supply = Supply::new(config, &rates, &delimiter);
-        let gate = Own::new(rates, now);
+        let gate = Gate::new(rates, now);
         Queue {
             supply,
             lanes: Lanes::new(config, delimiter, gate.properties().batches.clone()),
-            gate: Box::new(gate),
+            gate,
             next: None,
             not_before: Time::ZERO,
             is_due: false,
@@ -64,7 +64,7 @@ impl Queue {
     /// There will be no more items, and why, if not for the end of the input.
     pub(super) fn end(&mut self, now: Time, error: Option<SourceError>) {
         self.lanes.batcher.ended = Some(now);
-        self.lanes.reopen_all(&*self.gate);
+        self.lanes.reopen_all(&self.gate);
         self.supply.bad_end = error;
     }
 
@@ -113,7 +113,7 @@ impl Queue {
     pub(super) fn offer(&mut self, now: Time, results: &mut Results) {
         while !results.course.is_stopping() && self.has_room() {
             if let Some(items) = self.supply.intake.take_alike() {
-                self.lanes.push(items, &*self.gate);
+                self.lanes.push(items, &self.gate);
                 continue;
             }
             if !self.look(now, results) {
@@ -153,7 +153,7 @@ impl Queue {
 
     pub(super) fn push(&mut self, results: &mut Results) {
         if let Some(items) = self.supply.intake.take() {
-            let displaced = self.lanes.push(items, &*self.gate);
+            let displaced = self.lanes.push(items, &self.gate);
             results.account.refuse(None, displaced);
         }
     }
@@ -169,7 +169,7 @@ impl Queue {
     /// Puts segments back in their places, each with its charge under the present limits.
     pub(super) fn requeue(&mut self, segments: impl IntoIterator<Item = Segment>) {
         let items = segments.into_iter().flat_map(|segment| self.supply.intake.recharge(segment));
-        self.lanes.requeue(items, &*self.gate);
+        self.lanes.requeue(items, &self.gate);
     }
 
     /// An attempt is charged by the present limits when it ends.
@@ -188,11 +188,10 @@ impl Queue {
     /// Releases nothing with the keys that were `asked` for before `until`. Returns until when that was known already,
     /// and what tells all who share the limits, if they are shared.
     pub(super) fn hold(&mut self, now: Time, asked: &OwnedRequest, until: Time) -> (Time, Option<Order>) {
-        let known = self.gate.held_until(&asked.request());
-        let order = self.gate.hold(now, &asked.request(), until);
-        match order {
-            Some(_) => (known, order),
-            None => (self.lanes.hold(now, &asked.keys, until, &*self.gate), None),
+        let request = asked.request();
+        match &mut self.gate.slots {
+            Some(slots) => (slots.held_until(&request), Some(slots.hold(now, &request, until))),
+            None => (self.lanes.hold(now, &asked.keys, until, &self.gate), None),
         }
     }
 
@@ -213,7 +212,7 @@ impl Queue {
             results.course.tell(notice(first, self.lanes.text(front), rate));
             return results.course.end(Exit::Refused);
         }
-        self.lanes.discard(at, items, &*self.gate);
+        self.lanes.discard(at, items, &self.gate);
         results.account.refuse(limit, items);
         results.retire(first, self.ahead().next);
     }
@@ -224,16 +223,16 @@ impl Queue {
         if results.course.is_stopping() {
             return false;
         }
-        let late = self.lanes.late(&*self.gate, now, missed);
+        let late = self.lanes.late(&self.gate, now, missed);
         for &at in &late {
-            let limit = self.lanes.why(at, &*self.gate).and_then(Why::limit);
+            let limit = self.lanes.why(at, &self.gate).and_then(Why::limit);
             let notice = |item, text, limit| Notice::Expired { item, text, limit };
             self.refuse(at, 1, limit, notice, results);
         }
         !late.is_empty()
     }
 
-    /// Provides for what waits, or for the end. Returns when to look again.
+    /// Has slots booked for what waits, or given back at the end. Returns when to look again.
     pub(super) fn provide(
         &mut self,
         now: Time,
@@ -241,10 +240,14 @@ impl Queue {
         is_over: bool,
         course: &mut Course,
     ) -> Option<Time> {
-        let waiting = View { lanes: &self.lanes, may_grow };
-        let needs = match is_over {
-            true => Ok(self.gate.close(now)),
-            false => self.gate.prepare(now, &waiting, self.lanes.batcher.capacity.vacancies),
+        let (lanes, slots) = (&mut self.lanes, self.gate.slots.as_mut()?);
+        let needs = if is_over {
+            Ok(slots.close(now))
+        } else if may_grow {
+            return (!lanes.is_empty()).then_some(now);
+        } else {
+            let wanted = lanes.wanted(slots.most_at_once());
+            slots.prepare(now, wanted, lanes.batcher.capacity.vacancies)
         };
         let Needs { orders, returned, closed, again } = needs.unwrap_or_else(|error| {
             course.give_up(Exit::Error, error);
@@ -252,7 +255,7 @@ impl Queue {
         });
         returned.into_iter().for_each(|(order, slots)| course.push(Action::GiveBack(order, slots)));
         orders.into_iter().for_each(|order| course.push(Action::Book(order)));
-        let (lanes, gate) = (&mut self.lanes, &*self.gate);
+        let gate = &self.gate;
         let changed = closed.iter().filter(|closed| lanes.fix(closed, gate) && closed.has_slot).count();
         if changed > 0 { Some(now) } else { again }
     }

@@ -7,7 +7,7 @@ use super::queue::Queue;
 use super::results::Results;
 use super::{Action, Admission, Notice};
 use crate::config::OnLimit;
-use crate::gate::{Blocked, OwnedRequest, Part, Refusal, Request};
+use crate::gate::{OwnedRequest, Part, Refusal, Request};
 use crate::time::Time;
 
 /// Once a batch has this number of bytes, it is sent: the usual size of a pipe.
@@ -29,7 +29,7 @@ impl Queue {
             self.next = Some(self.not_before);
             return None;
         }
-        self.gate.expire(now);
+        self.gate.slots.iter_mut().for_each(|slots| slots.expire(now));
         let mut admission = self.spare.take().unwrap_or_default();
         admission.checked = now;
         let room = if self.lanes.must_gather() { 1 } else { capacity.vacancies.min(capacity.at_once) };
@@ -62,8 +62,8 @@ impl Queue {
 
     /// Finds when to release some of what waits.
     pub(super) fn gather(&mut self, now: Time, results: &mut Results) {
-        self.gate.expire(now);
-        match self.lanes.next(&*self.gate, now) {
+        self.gate.slots.iter_mut().for_each(|slots| slots.expire(now));
+        match self.lanes.next(&self.gate, now) {
             Ok(_) => self.next = Some(self.not_before.max(now)),
             Err(next) => self.set_next(next, results),
         }
@@ -92,7 +92,7 @@ impl Queue {
     ) -> ControlFlow<()> {
         let mut left = room;
         while left > 0 && admission.batch.bytes() < WRITE && !results.course.is_stopping() {
-            match self.lanes.next(&*self.gate, admission.checked) {
+            match self.lanes.next(&self.gate, admission.checked) {
                 Ok(at) => self.admit_lane(at, &mut left, admission, results)?,
                 Err(next) => {
                     self.set_next(next, results);
@@ -123,7 +123,7 @@ impl Queue {
         {
             let delay = jitter.delay(front.segment.first(), front.segment.attempt());
             let until = now.saturating_add(delay);
-            self.lanes.delay(at, until, &*self.gate);
+            self.lanes.delay(at, until, &self.gate);
             return Continue(());
         }
         if is_judged && let Some(refusal) = self.gate.refusing(&admission.charges, &request) {
@@ -139,7 +139,7 @@ impl Queue {
         match gate.admit(charges, now, &asked.request(), most) {
             Ok(releases) => {
                 let items = if forms_batches { open.items } else { releases };
-                let segments = self.lanes.take(at, items, now, &**gate);
+                let segments = self.lanes.take(at, items, now, gate);
                 admission.lanes.push(at);
                 match forms_batches {
                     true => admission.batch.push_release(segments),
@@ -152,7 +152,7 @@ impl Queue {
                 Continue(())
             }
             // What others ask of the common limits may be less, but that can go next.
-            Err(Blocked::Common) if !admission.batch.is_empty() => Break(()),
+            Err(Part::Common) if !admission.batch.is_empty() => Break(()),
             Err(_) => {
                 self.lanes.pass_over(at);
                 admission.deferred.push(at);
@@ -233,7 +233,7 @@ impl Queue {
 
     /// Keeps what nothing is left of for its memory. The lanes that it deferred may be asked again.
     pub(super) fn recycle(&mut self, now: Time, mut admission: Box<Admission>) {
-        self.lanes.finish(now, &admission, &*self.gate);
+        self.lanes.finish(now, &admission, &self.gate);
         admission.clear();
         self.spare = Some(admission);
     }

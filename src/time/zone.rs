@@ -20,9 +20,10 @@ pub(super) const DAY: i128 = 86_400 * SECOND as i128;
 const FAR: i128 = 26 * 3600 * SECOND as i128;
 
 /// A zone of the system's database. Each that is named lives as long as the program, so it is cheap to copy.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zone(&'static NamedZone);
 
+#[derive(PartialEq, Eq, Debug)]
 struct NamedZone {
     name: String,
     rules: TimeZone,
@@ -51,11 +52,11 @@ impl Zone {
     }
 
     fn known(rules: TimeZone) -> Self {
-        let name = rules.iana_name().unwrap_or(LOCAL).to_owned();
+        let new = NamedZone { name: rules.iana_name().unwrap_or(LOCAL).to_owned(), rules };
         let mut known = ZONES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let found = known.iter().find(|zone| zone.name == name && zone.rules == rules).copied();
+        let found = known.iter().find(|zone| ***zone == new).copied();
         Zone(found.unwrap_or_else(|| {
-            let zone = Box::leak(Box::new(NamedZone { name, rules }));
+            let zone = Box::leak(Box::new(new));
             known.push(zone);
             zone
         }))
@@ -121,20 +122,6 @@ impl fmt::Display for Zone {
         f.write_str(&self.0.name)
     }
 }
-
-impl fmt::Debug for Zone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.name)
-    }
-}
-
-impl PartialEq for Zone {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0, other.0)
-    }
-}
-
-impl Eq for Zone {}
 
 #[cfg(test)]
 mod tests {

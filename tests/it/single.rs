@@ -1,6 +1,6 @@
 //! Limiters of one history, for all items. The tests of the library include this file as well.
 
-use super::{Algorithm, Limiter, NamedRule, Single, Terms, Visitor};
+use super::{Algorithm, History, Limiter, NamedRule, Terms, Visitor};
 
 pub(crate) fn single(algorithm: Algorithm, terms: Terms) -> Box<dyn Limiter> {
     struct Build(Terms);
@@ -9,7 +9,7 @@ pub(crate) fn single(algorithm: Algorithm, terms: Terms) -> Box<dyn Limiter> {
         type Output = Box<dyn Limiter>;
 
         fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
-            Box::new(Single::new(R::new(self.0)))
+            Box::new(History::common(R::new(self.0)))
         }
     }
 

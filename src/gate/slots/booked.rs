@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
+use smallvec::SmallVec;
 
-use super::by_claim::ByClaim;
 use super::charged_key;
 use super::lease::{Held, Lease, Needed};
 use super::order::{Answer, Order, Slot};
@@ -19,29 +19,44 @@ use crate::time::{SECOND, Time};
 /// It knows no rule: that was kept when the slots were given out. A slot is for the claim it was booked for, a key and
 /// certain costs; a claim without one is told *never*: not before more slots have come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Booked {
+pub(in crate::gate) struct Booked {
     /// Each key has slots of its own.
     by_key: bool,
-    held: ByClaim<Lease>,
+    keys: HashMap<Key, OfKey, RandomState>,
     /// The end of the first slot of each claim; also of one that has been used.
     ends: BTreeSet<(Time, Key, Rc<[u64]>)>,
     /// The instant before which no slot is free, for orders that do not wait.
-    refused: ByClaim<Time>,
+    refused: HashMap<Claim, Time, RandomState>,
     /// As far as is known here.
     holds: Holds<Key>,
-    /// The overruns as last heard of, by key.
-    known: HashMap<Key, Reported, RandomState>,
 }
 
-/// The overruns of a key, as the store has told them.
+/// The slots of a key, and its overruns as the store has told them.
 #[derive(Clone, Debug, Default)]
-struct Reported {
-    /// Their costs, for each limit.
+struct OfKey {
+    /// By what a release costs. A key is seldom charged in more than one way.
+    leases: SmallVec<[(Rc<[u64]>, Lease); 1]>,
+    /// The costs of overruns, for each limit.
     overrun: Box<[u64]>,
     /// The instant of the last answer.
     heard: Option<Time>,
     /// The number of reports that have not been answered: until then no slot is used.
     reports: usize,
+}
+
+impl OfKey {
+    fn lease(&self, costs: &[u64]) -> Option<&Lease> {
+        self.leases.iter().find(|(known, _)| **known == *costs).map(|(_, lease)| lease)
+    }
+
+    fn lease_mut(&mut self, costs: &[u64]) -> Option<&mut Lease> {
+        self.leases.iter_mut().find(|(known, _)| **known == *costs).map(|(_, lease)| lease)
+    }
+
+    /// Without slots, overruns are of no use.
+    fn is_of_use(&self) -> bool {
+        self.reports > 0 || !self.leases.is_empty()
+    }
 }
 
 impl Booked {
@@ -53,11 +68,6 @@ impl Booked {
         self.by_key
     }
 
-    /// The claim that a request is charged to.
-    pub(super) fn claim(&self, request: &Request) -> Claim {
-        (self.key(request).into(), request.costs.into())
-    }
-
     /// The key of a request, if each key has slots of its own.
     fn key<'a>(&self, request: &Request<'a>) -> &'a [u8] {
         charged_key(request.keys, self.by_key)
@@ -67,7 +77,7 @@ impl Booked {
     pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
         // A slot that is over is not given up in place of one that is too close to an overrun.
         self.expire(now);
-        let known = self.known.entry(order.key.clone()).or_default();
+        let known = self.keys.entry(order.key.clone()).or_default();
         known.reports -= usize::from(!order.is_for_slots()).min(known.reports);
         let is_reporting = known.reports > 0;
         let is_first = known.heard.replace(now).is_none();
@@ -84,19 +94,23 @@ impl Booked {
             None => {}
         }
         if !answer.slots.is_empty() {
-            self.hold(&order.key, &(&*order.costs).into(), answer.slots.iter().copied());
+            self.hold(order.claim(), answer.slots.iter().copied());
         }
         self.forget_key(&order.key);
     }
 
-    fn hold(&mut self, key: &Key, costs: &Rc<[u64]>, slots: impl IntoIterator<Item = Slot>) {
-        let held = self.held.get_or_insert_with(key, costs, Lease::default);
-        held.put(slots);
-        if let Some(end) = held.end() {
-            self.ends.insert((end, key.clone(), Rc::clone(costs)));
+    fn hold(&mut self, (key, costs): Claim, slots: impl IntoIterator<Item = Slot>) {
+        let OfKey { leases, .. } = self.keys.entry(key.clone()).or_default();
+        let at = leases.iter().position(|(known, _)| *known == costs).unwrap_or_else(|| {
+            leases.push((Rc::clone(&costs), Lease::default()));
+            leases.len() - 1
+        });
+        leases[at].1.put(slots);
+        if let Some(first) = leases[at].1.first() {
+            self.ends.insert((first.until, key, costs));
         } else {
-            self.held.remove(key, costs);
-            self.forget_key(key);
+            leases.swap_remove(at);
+            self.forget_key(&key);
         }
     }
 
@@ -104,7 +118,7 @@ impl Booked {
     /// the others; until that is answered, no slot is used.
     pub(super) fn silence(&mut self, now: Time, request: &Request, until: Time) -> Order {
         let key = Key::from(self.key(request));
-        self.known.entry(key.clone()).or_default().reports += 1;
+        self.keys.entry(key.clone()).or_default().reports += 1;
         self.silence_until(now, &key, until.max(self.held_until(request)));
         Order { hold: Some(until), ..Order::new(key, request.costs, 0) }
     }
@@ -121,20 +135,23 @@ impl Booked {
     /// Holds a key until an instant, and gives up its slots before that.
     fn silence_until(&mut self, now: Time, key: &Key, until: Time) {
         self.holds.set(now, key.clone(), until);
-        self.held.of_key_mut(key).iter_mut().for_each(|(_, slots)| slots.drop_before(until));
+        if let Some(of_key) = self.keys.get_mut(key) {
+            of_key.leases.iter_mut().for_each(|(_, slots)| slots.drop_before(until));
+        }
         self.forget_empty();
     }
 
     /// Gives up the first slots of a key, in place of those that were overrun: slots before `until` that cost as much
     /// as is `left`.
     fn give_up_for(&mut self, key: &Key, mut left: Box<[u64]>, until: Time) {
-        let all = self.held.of_key_mut(key);
+        let Some(OfKey { leases, .. }) = self.keys.get_mut(key) else { return };
         let is_charged =
             |left: &[u64], costs: &[u64]| left.iter().zip(costs).any(|(left, cost)| left.min(cost) > &0);
         loop {
-            let such = all.iter_mut().filter(|(costs, _)| is_charged(&left, costs));
-            let firsts = such.filter_map(|(costs, slots)| Some((slots.first_before(until)?, costs, slots)));
-            let Some((_, costs, slots)) = firsts.min_by_key(|(at, ..)| *at) else { return };
+            let such = leases.iter_mut().filter(|(costs, _)| is_charged(&left, costs));
+            let firsts = such.filter_map(|(costs, slots)| Some((slots.first()?.at, costs, slots)));
+            let first = firsts.min_by_key(|(at, ..)| *at).filter(|(at, ..)| *at < until);
+            let Some((_, costs, slots)) = first else { return };
             slots.drop_first();
             left.iter_mut().zip(costs.iter()).for_each(|(left, cost)| *left = left.saturating_sub(*cost));
         }
@@ -146,28 +163,24 @@ impl Booked {
     }
 
     pub(super) fn held(&self, key: &Key, costs: &[u64]) -> Held {
-        let heard = self.known.get(key).and_then(|known| known.heard);
-        Held { heard, ..self.held.get(key, costs).map_or(Held::default(), Lease::held) }
+        let Some(of_key) = self.keys.get(key) else { return Held::default() };
+        Held { heard: of_key.heard, ..of_key.lease(costs).map_or(Held::default(), Lease::held) }
     }
 
     /// The slots for requests like this, if they may be used.
     fn slots_for(&self, request: &Request) -> Option<&Lease> {
-        let key = self.key(request);
-        self.held.get(key, request.costs).filter(|_| !self.is_reporting(key))
-    }
-
-    /// Slots may be too close to a release that was late, and it is not known yet which.
-    fn is_reporting(&self, key: &[u8]) -> bool {
-        !self.known.is_empty() && self.known.get(key).is_some_and(|known| known.reports > 0)
+        // Slots may be too close to a release that was late, and it is not known yet which.
+        let of_key = self.keys.get(self.key(request)).filter(|of_key| of_key.reports == 0);
+        of_key?.lease(request.costs)
     }
 
     /// The number of slots, of all claims, that are not after `at`.
     pub(super) fn until(&self, at: Time) -> u64 {
-        self.held.values().map(|slots| slots.until(at)).sum()
+        self.keys.values().flat_map(|of_key| &of_key.leases).map(|(_, lease)| lease.until(at)).sum()
     }
 
     /// The first slot for requests like this. One that is free needs none.
-    pub(super) fn opening(&self, request: &Request) -> Opening {
+    pub(in crate::gate) fn opening(&self, request: &Request) -> Opening {
         if request.is_free() {
             return Opening::at(request.since.max(self.held_until(request)));
         }
@@ -179,33 +192,33 @@ impl Booked {
     }
 
     /// Notes that no slot for this claim is free before `at`, nor was one at `now`.
-    pub(super) fn refuse_until(&mut self, now: Time, key: &Key, costs: &[u64], at: Time) {
+    pub(super) fn refuse_until(&mut self, now: Time, claim: Claim, at: Time) {
         // An item that arrived before that may still be judged, but not for long.
-        self.refused.retain(|at| at.saturating_add(SECOND) > now);
-        self.refused.insert(key, &costs.into(), at);
+        self.refused.retain(|_, at| at.saturating_add(SECOND) > now);
+        self.refused.insert(claim, at);
     }
 
     /// The instant at which a slot is free, if none was at `request.since`.
-    pub(super) fn refused_until(&self, request: &Request) -> Option<Time> {
-        let at = self.refused.get(self.key(request), request.costs).copied();
-        at.filter(|at| *at > request.since && !request.is_free())
-    }
-
-    pub(super) fn has_slot(&self, request: &Request) -> bool {
-        self.slots_for(request).is_some_and(|slots| !slots.is_empty())
+    pub(in crate::gate) fn refused_until(&self, request: &Request) -> Option<Time> {
+        if self.refused.is_empty() || request.is_free() {
+            return None;
+        }
+        let claim = (self.key(request).into(), request.costs.into());
+        self.refused.get(&claim).copied().filter(|at| *at > request.since)
     }
 
     /// A request may use a slot at `now`.
-    pub(super) fn is_open(&self, now: Time, request: &Request) -> bool {
-        request.is_free() || self.slots_for(request).is_some_and(|slots| slots.is_good(now))
+    pub(in crate::gate) fn is_open(&self, now: Time, request: &Request) -> bool {
+        request.is_free() || self.slots(request).next().is_some_and(|slot| slot.is_good(now))
     }
 
     /// Takes out up to `most` slots that can be used at `now`.
     pub(super) fn take(&mut self, now: Time, request: &Request, most: u64) -> Taken {
         let key = self.key(request);
-        let slots = if self.is_reporting(key) { None } else { self.held.get_mut(key, request.costs) };
-        let slots = slots.map_or_else(Vec::new, |slots| slots.take(now, most));
-        Taken { claim: self.claim(request), slots }
+        let of_key = self.keys.get_mut(key).filter(|of_key| of_key.reports == 0);
+        let lease = of_key.and_then(|of_key| of_key.lease_mut(request.costs));
+        let slots = lease.map_or_else(Vec::new, |lease| lease.take(now, most));
+        Taken { claim: (key.into(), request.costs.into()), slots }
     }
 
     /// The first `releases` of these slots have been used, by releases that were over at `now`; the others are put
@@ -217,9 +230,10 @@ impl Booked {
         releases: u64,
         charged: &mut Vec<Charged>,
     ) -> Option<Order> {
-        let Taken { claim: (key, costs), mut slots } = taken;
+        let Taken { claim, mut slots } = taken;
         let unused = slots.split_off(usize::try_from(releases).unwrap_or(usize::MAX).min(slots.len()));
-        self.hold(&key, &costs, unused);
+        self.hold(claim.clone(), unused);
+        let (key, costs) = claim;
         if slots.is_empty() {
             return None;
         }
@@ -229,7 +243,7 @@ impl Booked {
         }
         let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
         (late > 0).then(|| {
-            self.known.entry(key.clone()).or_default().reports += 1;
+            self.keys.entry(key.clone()).or_default().reports += 1;
             Order { overrun: Some(now), ..Order::new(key, &*costs, late) }
         })
     }
@@ -239,33 +253,30 @@ impl Booked {
         let mut is_any = false;
         while let Some((_, key, costs)) = self.ends.first().filter(|(end, ..)| *end < now).cloned() {
             self.ends.pop_first();
-            if let Some(held) = self.held.get_mut(&key, &costs) {
-                is_any |= held.is_over(now);
-                held.expire(now);
-                self.hold(&key, &costs, None);
+            if let Some(lease) = self.keys.get_mut(&key).and_then(|of_key| of_key.lease_mut(&costs)) {
+                is_any |= lease.is_over(now);
+                lease.expire(now);
+                self.hold((key, costs), None);
             }
         }
         is_any
     }
 
     /// Takes out the slots after `now` that are not needed, the last ones first, to be given back. None of them can be
-    /// used here any more. `needed` is for a key and costs.
+    /// used here any more. `needed` is for a claim.
     pub(super) fn take_surplus(
         &mut self,
         now: Time,
-        needed: impl Fn(&Key, &[u64]) -> Needed,
+        needed: impl Fn(&Claim) -> Needed,
     ) -> Vec<(Order, Vec<Slot>)> {
         let mut surplus = Vec::new();
-        for (key, costs, slots) in self.held.iter_mut() {
-            // Some of them are too close to a release that was late.
-            if self.known.get(key).is_some_and(|known| known.reports > 0) {
-                continue;
-            }
-            let slots = slots.take_surplus(now, needed(key, costs));
-            if !slots.is_empty() {
-                let count = slots.len() as u64;
-                let costs = &**costs;
-                surplus.push((Order::new(key.clone(), costs, count), slots));
+        // Of others, some are too close to a release that was late.
+        for (key, of_key) in self.keys.iter_mut().filter(|(_, of_key)| of_key.reports == 0) {
+            for (costs, lease) in &mut of_key.leases {
+                let slots = lease.take_surplus(now, needed(&(key.clone(), Rc::clone(costs))));
+                if !slots.is_empty() {
+                    surplus.push((Order::new(key.clone(), &**costs, slots.len() as u64), slots));
+                }
             }
         }
         if !surplus.is_empty() {
@@ -276,17 +287,17 @@ impl Booked {
         surplus
     }
 
-    /// Forgets the overruns of a key that has no slots: they are of no use.
     fn forget_key(&mut self, key: &Key) {
-        if !self.is_reporting(key) && self.held.of_key_mut(key).is_empty() {
-            self.known.remove(key);
+        if self.keys.get(key).is_some_and(|of_key| !of_key.is_of_use()) {
+            self.keys.remove(key);
         }
     }
 
     fn forget_empty(&mut self) {
-        self.held.retain(|slots| !slots.is_empty());
-        let held = &mut self.held;
-        self.known.retain(|key, known| known.reports > 0 || !held.of_key_mut(key).is_empty());
+        self.keys.retain(|_, of_key| {
+            of_key.leases.retain(|(_, lease)| !lease.is_empty());
+            of_key.is_of_use()
+        });
     }
 }
 
@@ -334,7 +345,7 @@ mod tests {
         assert_eq!(booked.opening(&one).from, Verdict::At(Time(9)));
         let taken = booked.take(Time(9), &one, 9);
         assert_eq!(booked.commit(Time(9), taken, 1, &mut charged), None);
-        assert_eq!((booked.opening(&one).from, booked.held.values().count()), (Verdict::Never, 0));
+        assert_eq!((booked.opening(&one).from, booked.keys.len()), (Verdict::Never, 0));
         assert_eq!(charged, [Charged { releases: 2, cost: 2 }]);
     }
 
@@ -366,7 +377,7 @@ mod tests {
         let mut booked = Booked::default();
         let early = request(6, &[1], &[]);
         assert_eq!(booked.refused_until(&early), None);
-        booked.refuse_until(Time(5), &Key::new(), &[1], Time(7));
+        booked.refuse_until(Time(5), (Key::new(), [1].into()), Time(7));
         assert_eq!(booked.refused_until(&early), Some(Time(7)));
         for other in [request(7, &[1], &[]), request(6, &[2], &[])] {
             assert_eq!(booked.refused_until(&other), None);
@@ -419,7 +430,7 @@ mod tests {
         // An answer to what was asked before.
         put(&mut booked, &Key::new(), &[1], &[(10, 12)]);
         assert_eq!((booked.opening(&one).from, usable(&mut booked, 10, &one)), (Verdict::Never, 0));
-        assert_eq!(booked.take_surplus(Time(8), |_, _| Needed::default()), []);
+        assert_eq!(booked.take_surplus(Time(8), |_| Needed::default()), []);
         let overruns = Overruns { costs: [2].into(), until: Time(15) };
         booked.put(Time(9), &report, &Answer { overruns, ..Answer::default() });
         assert_eq!(booked.opening(&one).from, Verdict::At(Time(20)));

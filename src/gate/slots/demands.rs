@@ -1,56 +1,56 @@
 //! The slots that lanes need.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use anyhow::{Result, ensure};
+use foldhash::fast::RandomState;
 
-use super::by_claim::ByClaim;
 use super::lease::Needed;
-use super::{Wanted, charged_key};
-use crate::charge::Key;
-use crate::gate::Waiting;
+use super::{Order, Wanted, charged_key};
+use crate::gate::charges::Claim;
 
 /// Slots that some lanes need, all for the same claim.
-#[derive(Clone)]
 pub(super) struct Demand {
-    pub(super) key: Key,
-    pub(super) costs: Rc<[u64]>,
+    pub(super) claim: Claim,
     pub(super) needed: Needed,
     /// More might join some of the releases.
     pub(super) is_open: bool,
 }
 
 /// The demands of all lanes, gathered by claim.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Demands {
     /// In the order of the lanes.
     all: Vec<Demand>,
     /// The index in `all` of each claim.
-    places: ByClaim<usize>,
+    places: HashMap<Claim, usize, RandomState>,
+}
+
+impl Demand {
+    /// For this number of slots.
+    pub(super) fn order(&self, count: u64) -> Order {
+        let (key, costs) = &self.claim;
+        Order::new(key.clone(), &**costs, count)
+    }
 }
 
 impl Demands {
-    /// Gathers the demands of the lanes. Of each, no more releases are looked at than `most`.
+    /// Gathers what lanes want, of which some is charged nothing.
     ///
     /// # Errors
     /// An item costs more than the store ever grants, which is `dearest` under each limit.
-    pub(super) fn gather(
-        &mut self,
-        waiting: &dyn Waiting,
+    pub(super) fn gather<'a>(
+        wanted: impl Iterator<Item = Wanted<'a>>,
         by_key: bool,
-        most: u64,
         dearest: &[u64],
-    ) -> Result<()> {
-        self.all.clear();
-        self.places.clear();
-        let mut checked = Ok(());
-        waiting.tell(most, &mut |wanted| {
-            if checked.is_ok() && wanted.costs.iter().any(|&cost| cost > 0) {
-                checked = check_ever_admitted(&wanted, dearest);
-                self.add(&wanted, by_key);
-            }
-        });
-        checked
+    ) -> Result<Self> {
+        let mut demands = Demands::default();
+        for wanted in wanted.filter(|wanted| wanted.costs.iter().any(|&cost| cost > 0)) {
+            check_ever_admitted(&wanted, dearest)?;
+            demands.add(&wanted, by_key);
+        }
+        Ok(demands)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Demand> {
@@ -58,17 +58,16 @@ impl Demands {
     }
 
     /// The slots for a claim that are of use.
-    pub(super) fn needed(&self, key: &[u8], costs: &[u64]) -> Needed {
-        self.places.get(key, costs).map_or(Needed::default(), |place| self.all[*place].needed)
+    pub(super) fn needed(&self, claim: &Claim) -> Needed {
+        self.places.get(claim).map_or(Needed::default(), |place| self.all[*place].needed)
     }
 
     fn add(&mut self, wanted: &Wanted, by_key: bool) {
         let &Wanted { since, costs, keys, count, is_open, .. } = wanted;
-        let key: Key = charged_key(keys, by_key).into();
-        let place = *self.places.get_or_insert_with(&key, costs, || self.all.len());
+        let claim: Claim = (charged_key(keys, by_key).into(), Rc::clone(costs));
+        let place = *self.places.entry(claim.clone()).or_insert(self.all.len());
         if place == self.all.len() {
-            let needed = Needed { count: 0, since };
-            self.all.push(Demand { key, costs: Rc::clone(costs), needed, is_open });
+            self.all.push(Demand { claim, needed: Needed { count: 0, since }, is_open });
         }
         let Demand { needed, is_open: is_any_open, .. } = &mut self.all[place];
         needed.count += count;
@@ -101,8 +100,9 @@ mod tests {
         for (costs, count, since) in [(&cheap, 3, two), (&dear, 1, zero), (&cheap, 2, one)] {
             demands.add(&Wanted { since, costs, keys: &[], count, is_open: false, first: 1 }, false);
         }
-        assert_eq!(demands.needed(&[], &cheap), Needed { count: 5, since: one });
-        assert_eq!(demands.needed(&[], &dear), Needed { count: 1, since: zero });
-        assert_eq!(demands.needed(b"a", &dear), Needed::default());
+        let needed = |key: &[u8], costs: &Rc<[u64]>| demands.needed(&(key.into(), Rc::clone(costs)));
+        assert_eq!(needed(&[], &cheap), Needed { count: 5, since: one });
+        assert_eq!(needed(&[], &dear), Needed { count: 1, since: zero });
+        assert_eq!(needed(b"a", &dear), Needed::default());
     }
 }

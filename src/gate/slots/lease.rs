@@ -61,14 +61,8 @@ impl Lease {
         self.all.drain(..good).collect()
     }
 
-    /// One can be used at `now`.
-    pub(super) fn is_good(&self, now: Time) -> bool {
-        self.all.front().is_some_and(|slot| slot.is_good(now))
-    }
-
-    /// The first one, if it is before `end`.
-    pub(super) fn first_before(&self, end: Time) -> Option<Time> {
-        self.all.front().map(|slot| slot.at).filter(|at| *at < end)
+    pub(super) fn first(&self) -> Option<Slot> {
+        self.all.front().copied()
     }
 
     pub(super) fn drop_first(&mut self) {
@@ -79,14 +73,9 @@ impl Lease {
         self.all.retain(|slot| slot.at >= end);
     }
 
-    /// The last instant at which the first one is good.
-    pub(super) fn end(&self) -> Option<Time> {
-        self.all.front().map(|slot| slot.until)
-    }
-
     /// The first one was not used in time.
     pub(super) fn is_over(&self, now: Time) -> bool {
-        self.all.front().is_some_and(|slot| slot.until < now)
+        self.first().is_some_and(|slot| slot.until < now)
     }
 
     /// Gives up those that were not used in time.
@@ -139,7 +128,10 @@ mod tests {
     #[test]
     fn slots_are_taken_that_can_be_used() {
         let mut slots = slots(&[(5, 7), (6, 8), (9, 11)]);
-        assert_eq!([4, 5, 7, 8].map(|now| slots.is_good(Time(now))), [false, true, true, false]);
+        assert_eq!(
+            [4, 5, 7, 8].map(|now| slots.first().is_some_and(|slot| slot.is_good(Time(now)))),
+            [false, true, true, false]
+        );
         assert_eq!(instants(slots.take(Time(6), 1)), [5]);
         assert_eq!(instants(slots.take(Time(6), 9)), [6]);
         assert_eq!(instants(slots.iter()), [9]);

@@ -1,14 +1,12 @@
 //! Slots of limits that are shared: booked for what waits, and given back when they are not needed.
 
 mod booked;
-mod by_claim;
 mod demands;
 mod lease;
 mod news;
 mod order;
 mod orders;
 
-use std::borrow::Cow;
 use std::rc::Rc;
 
 use anyhow::Result;
@@ -21,14 +19,10 @@ use self::demands::{Demand, Demands};
 use self::lease::Needed;
 use self::orders::{NextOrder, Orders};
 use super::charges::Admitted;
-use super::own::depends_on_since;
-use super::{
-    BatchTerms, Blocked, Booking, Charged, Charges, Closed, Foreseen, Gate, Kind, Limits, Needs, Opening,
-    Part, Properties, Refusal, Request, Waiting, Why,
-};
+use super::{Charged, Charges, Refusal, Request};
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::time::{Time, Wall};
+use crate::time::Time;
 
 /// The terms on which a store gives out slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,26 +54,44 @@ pub struct Wanted<'a> {
     pub first: u64,
 }
 
+/// What has to be done so that the items which wait can be released in time.
+#[derive(Debug, Default)]
+pub struct Needs {
+    /// Have these booked.
+    pub orders: Vec<Order>,
+    /// Give these back; they are not used any more.
+    pub returned: Vec<(Order, Vec<Slot>)>,
+    /// Let nothing more join the releases of these keys and costs.
+    pub closed: Vec<Closed>,
+    /// Look again at this instant.
+    pub again: Option<Time>,
+}
+
+/// Releases that nothing more may join, as slots are booked for what they cost.
+#[derive(Debug)]
+pub struct Closed {
+    /// Their key; `None` if it does not matter.
+    pub key: Option<Key>,
+    /// The charge of each, by limit.
+    pub costs: Box<[u64]>,
+    /// There is a slot for one of them already.
+    pub has_slot: bool,
+}
+
 /// Lets one release go in each slot that a store has booked.
 ///
 /// It knows no rule: that was kept when the slots were given out.
 #[derive(Clone)]
 pub struct Slots {
-    rates: Vec<Rate>,
     /// Slots that are not used yet.
-    booked: Booked,
-    demands: Demands,
+    pub(super) booked: Booked,
     orders: Orders,
-    charged: Vec<Charged>,
-    news: Option<News>,
-    revision: u64,
-    terms: BookingTerms,
-    properties: Properties,
+    pub(super) charged: Vec<Charged>,
+    pub(super) news: Option<News>,
+    pub(super) revision: u64,
+    pub(super) terms: BookingTerms,
     /// The end of the wait for an answer at the end of the run.
     ends: Option<Time>,
-    /// Empty: a store keeps them.
-    limits: Limits,
-    wall: Wall,
 }
 
 /// The key that a release is charged to, if each key has slots of its own.
@@ -89,31 +101,19 @@ fn charged_key(keys: &[Key], by_key: bool) -> &[u8] {
 
 impl Slots {
     /// For limits that are shared on these terms. Releases that may `wait` take slots to come.
-    pub fn new(rates: Vec<Rate>, terms: BookingTerms, wait: bool) -> Self {
+    pub fn new(rates: &[Rate], terms: BookingTerms, wait: bool) -> Self {
         let by_key = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
         // No slot is before one that is booked already. Where limits are for some items only, one of these that has to
         // wait for long would hold up the others; so each takes what is free when it asks.
         let is_mixed = !by_key && rates.iter().any(|rate| rate.only.is_some());
-        let properties = Properties {
-            batches: BatchTerms::new(&rates, terms.most.iter().copied().map(Some).collect(), true),
-            may_open: true,
-            // Slots are booked for what waits.
-            lets_pass: false,
-            depends_on_since: rates.iter().any(depends_on_since),
-        };
         Slots {
-            rates,
-            properties,
             booked: Booked::new(by_key),
-            demands: Demands::default(),
             orders: Orders::new(terms.span, terms.longest_span, wait && !is_mixed),
             charged: Vec::new(),
             news: None,
             revision: 0,
             terms,
             ends: None,
-            limits: Limits::default(),
-            wall: Wall::EPOCH,
         }
     }
 
@@ -127,14 +127,38 @@ impl Slots {
         self.booked.held(key, costs).count
     }
 
+    /// Of each lane, no more releases are of use: no more slots are booked at once.
+    pub fn most_at_once(&self) -> u64 {
+        2 * self.orders.span()
+    }
+
+    /// Provides for what is `wanted`, in the order of the lanes, when only `vacancies` more can be released.
+    ///
+    /// # Errors
+    /// Something that waits can never be released.
+    pub fn prepare<'a>(
+        &mut self,
+        now: Time,
+        wanted: impl Iterator<Item = Wanted<'a>>,
+        vacancies: u64,
+    ) -> Result<Needs> {
+        self.ends = None;
+        let demands = Demands::gather(wanted, self.booked.is_by_key(), &self.terms.most)?;
+        let returned = self.booked.take_surplus(now, |claim| demands.needed(claim));
+        self.revision += u64::from(!returned.is_empty());
+        let mut needs = Needs { returned, ..Needs::default() };
+        self.order(now, &demands, vacancies, &mut needs);
+        Ok(needs)
+    }
+
     /// Adds the orders for what waits to `needs`.
-    fn order(&mut self, now: Time, vacancies: u64, needs: &mut Needs) {
+    fn order(&mut self, now: Time, demands: &Demands, vacancies: u64, needs: &mut Needs) {
         let soon = now.saturating_add(self.orders.lead());
         let is_bounded = vacancies < u64::MAX;
         let taken = if is_bounded { self.booked.until(soon).saturating_add(self.orders.coming()) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
-        for demand in self.demands.iter() {
-            let Demand { key, costs, needed, is_open } = demand;
+        for demand in demands.iter() {
+            let Demand { claim: (key, costs), needed, is_open } = demand;
             let held = self.booked.held(key, costs);
             let plan = self.orders.plan(now, demand, held, vacancies);
             let has_slot = held.count > 0 && needed.since <= now;
@@ -154,6 +178,14 @@ impl Slots {
         }
     }
 
+    /// Nothing more is released: all slots go back, those on their way as well, which are waited for. To be called
+    /// again as long as [`Needs::again`] is an instant.
+    pub fn close(&mut self, now: Time) -> Needs {
+        let returned = self.booked.take_surplus(now, |_| Needed::default());
+        self.revision += u64::from(!returned.is_empty());
+        Needs { returned, again: self.last_answer(now), ..Needs::default() }
+    }
+
     /// At the end of the run: the end of the wait for an answer, if any is to come.
     fn last_answer(&mut self, now: Time) -> Option<Time> {
         if self.orders.coming() == 0 {
@@ -163,41 +195,8 @@ impl Slots {
         Some(ends).filter(|ends| *ends > now)
     }
 
-    /// Those that wait for later than `at`, for slots of this key, may have to wait for less.
-    fn tell(&mut self, at: Time, key: &Key) {
-        let is_by_key = self.booked.is_by_key();
-        let news =
-            self.news.get_or_insert_with(|| if is_by_key { News::of_none(at) } else { News::of_all(at) });
-        news.add(at, key);
-    }
-}
-
-impl Booking for Slots {
-    fn prepare(&mut self, now: Time, waiting: &dyn Waiting, vacancies: u64) -> Result<Needs> {
-        self.ends = None;
-        if waiting.may_grow() {
-            let again = Some(now).filter(|_| !waiting.is_empty());
-            return Ok(Needs { again, ..Needs::default() });
-        }
-        // No more are booked at once.
-        let most = 2 * self.orders.span();
-        self.demands.gather(waiting, self.booked.is_by_key(), most, &self.terms.most)?;
-        let demands = &self.demands;
-        let returned = self.booked.take_surplus(now, |key, costs| demands.needed(key, costs));
-        self.revision += u64::from(!returned.is_empty());
-        let mut needs = Needs { returned, ..Needs::default() };
-        self.order(now, vacancies, &mut needs);
-        Ok(needs)
-    }
-
-    /// All slots go back, those on their way as well: these are waited for.
-    fn close(&mut self, now: Time) -> Needs {
-        let returned = self.booked.take_surplus(now, |_, _| Needed::default());
-        self.revision += u64::from(!returned.is_empty());
-        Needs { returned, again: self.last_answer(now), ..Needs::default() }
-    }
-
-    fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
+    /// A store has answered an order.
+    pub fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
         if order.is_for_slots() {
             self.orders.answered(now, order, answer);
         }
@@ -208,7 +207,7 @@ impl Booking for Slots {
             self.tell(now, &order.key);
         }
         if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
-            self.booked.refuse_until(now, &order.key, &order.costs, at);
+            self.booked.refuse_until(now, order.claim(), at);
             self.tell(Time(u64::MAX), &order.key);
         }
         // They may be earlier than those held: slots that others gave back.
@@ -217,101 +216,62 @@ impl Booking for Slots {
         }
     }
 
-    fn is_asking(&self) -> bool {
+    /// Those that wait for later than `at`, for slots of this key, may have to wait for less.
+    fn tell(&mut self, at: Time, key: &Key) {
+        let are_keyed = self.booked.is_by_key();
+        self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
+    }
+
+    /// An answer of a store is on its way.
+    pub fn is_asking(&self) -> bool {
         self.orders.coming() > 0
     }
 
-    fn store_failed(&mut self) {
+    /// The store cannot be asked any more.
+    pub fn store_failed(&mut self) {
         self.orders.give_up();
     }
 
-    fn expire(&mut self, now: Time) {
+    /// Gives up slots that were not used by `now`.
+    pub fn expire(&mut self, now: Time) {
         self.revision += u64::from(self.booked.expire(now));
     }
 
-    fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
+    /// Nothing like `request` is released before `until`, by any who share the limits. Returns the order that tells
+    /// them.
+    pub fn hold(&mut self, now: Time, request: &Request, until: Time) -> Order {
         let order = self.booked.silence(now, request, until);
         self.revision += 1;
         self.tell(now, &order.key);
-        Some(order)
+        order
     }
 
-    fn held_until(&self, request: &Request) -> Time {
+    /// The end of a hold of all who share the limits, for releases like `request`; the origin, if there is none.
+    pub fn held_until(&self, request: &Request) -> Time {
         self.booked.held_until(request)
     }
-}
 
-impl Gate for Slots {
-    fn rates(&self) -> &[Rate] {
-        &self.rates
-    }
-
-    fn properties(&self) -> &Properties {
-        &self.properties
-    }
-
-    fn revision(&self, part: Part) -> u64 {
-        match part {
-            Part::Common => 0,
-            Part::Keyed | Part::All => self.revision,
-        }
-    }
-
-    fn set_wall(&mut self, _: Time, wall: Wall) {
-        self.wall = wall;
-    }
-
-    fn ask(&self, part: Part, request: &Request, _: Time) -> Opening {
-        match part {
-            Part::Common => Opening::at(request.since),
-            Part::Keyed | Part::All => self.booked.opening(request),
-        }
-    }
-
-    fn judged(&self, request: &Request) -> Opening {
-        match self.booked.refused_until(request) {
-            Some(_) => Opening::at(request.since),
-            None => self.booked.opening(request),
-        }
-    }
-
-    fn kind(&self, _: &Request) -> Kind {
-        Kind::default()
-    }
-
-    fn why(&self, _: &Request) -> Option<Why> {
-        // Of several that are shared, it is not known which one.
-        Some(Why::Slot((self.rates.len() == 1).then_some(0)))
-    }
-
-    fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {
-        let allowed = self.booked.refused_until(request).filter(|_| !self.booked.has_slot(request))?;
+    pub(super) fn refusing(&self, request: &Request) -> Option<Refusal> {
+        let allowed = self.booked.refused_until(request).filter(|_| self.slots(request).next().is_none())?;
         Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
     }
 
-    fn fits(&mut self, _: &mut Charges, now: Time, request: &Request) -> bool {
-        self.booked.is_open(now, request)
-    }
-
-    fn admit(
-        &mut self,
-        charges: &mut Charges,
-        now: Time,
-        request: &Request,
-        most: u64,
-    ) -> Result<u64, Blocked> {
+    /// Admits releases like `request` at `now`: as many as there are slots for, up to `most`; `None` if there is none.
+    pub fn admit(&mut self, charges: &mut Charges, now: Time, request: &Request, most: u64) -> Option<u64> {
         charges.begin(&[]);
         let taken = (!request.is_free()).then(|| self.booked.take(now, request, most));
         let count = taken.as_ref().map_or(most, |taken| taken.slots.len() as u64);
         if count == 0 {
-            return Err(Blocked::Keyed);
+            return None;
         }
         self.revision += u64::from(taken.is_some());
         charges.add(Admitted { since: request.since, count, taken });
-        Ok(count)
+        Some(count)
     }
 
-    fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, _: bool) -> Vec<Order> {
+    /// The first `left` of the releases have left by `now`; the slots of the others may be used again. Returns reports
+    /// of those that were late.
+    pub fn commit(&mut self, charges: &mut Charges, now: Time, left: u64) -> Vec<Order> {
         let mut reports = Vec::new();
         charges.take_all(left, |release, count, _| {
             let taken = release.taken.into_iter();
@@ -320,36 +280,6 @@ impl Gate for Slots {
         });
         self.revision += 1;
         reports
-    }
-
-    fn finish(&mut self, _: Time, _: &Request) {}
-
-    fn resume(&mut self, _: Time, _: &Request) {}
-
-    fn next_change(&self) -> Option<Time> {
-        None
-    }
-
-    fn forget(&mut self, _: Time, _: Time) {}
-
-    fn take_news(&mut self) -> Option<News> {
-        self.news.take()
-    }
-
-    /// A store keeps to the limits that it was opened for.
-    fn change(&mut self, _: Time, _: Vec<Rate>) {}
-
-    fn charged(&self) -> &[Charged] {
-        &self.charged
-    }
-
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Others may book what this run would.
-    fn foreseen(&self, now: Time) -> Foreseen<'_> {
-        Foreseen { limits: Cow::Owned(Limits::new(&self.rates, now, self.wall)), is_all: false }
     }
 }
 
@@ -368,10 +298,10 @@ mod tests {
     #[test]
     fn the_end_waits_for_an_answer_for_a_while() {
         let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };
-        let mut slots = Slots::new(Vec::new(), terms, true);
+        let mut slots = Slots::new(&[], terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
         let needed = Needed { count: 3, since: Time(1) };
-        let demand = Demand { key: Key::new(), costs: [1].into(), needed, is_open: false };
+        let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false };
         assert!(matches!(slots.orders.plan(Time(1), &demand, Held::default(), 9), NextOrder::Ask(_)));
         assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
         assert_eq!(slots.last_answer(Time(8)), None);

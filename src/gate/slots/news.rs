@@ -17,12 +17,9 @@ pub struct News {
 }
 
 impl News {
-    pub(in crate::gate) fn of_all(later_than: Time) -> Self {
-        News { later_than, keys: None }
-    }
-
-    pub(super) fn of_none(later_than: Time) -> Self {
-        News { later_than, keys: Some(HashSet::default()) }
+    /// Of all; or, if `are_keyed`, of the keys that are added.
+    pub(in crate::gate) fn new(later_than: Time, are_keyed: bool) -> Self {
+        News { later_than, keys: are_keyed.then(HashSet::default) }
     }
 
     /// Adds answers later than `at`, of a key.

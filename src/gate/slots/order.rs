@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::charge::Key;
+use crate::gate::charges::Claim;
 use crate::time::Time;
 
 /// The stretch in which a release may happen, on the clock of the process that booked it.
@@ -45,6 +46,11 @@ impl Order {
     /// For `count` slots, whenever they are.
     pub fn new(key: Key, costs: impl Into<Box<[u64]>>, count: u64) -> Self {
         Order { key, costs: costs.into(), count, waits: true, turn: None, overrun: None, hold: None }
+    }
+
+    /// The claim that the slots are for.
+    pub(super) fn claim(&self) -> Claim {
+        (self.key.clone(), (*self.costs).into())
     }
 
     /// It asks for slots, and does not report something.

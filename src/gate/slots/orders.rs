@@ -1,9 +1,13 @@
 //! Orders to the store: how many slots are asked for at once, and when.
 
-use super::by_claim::ByClaim;
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
 use super::demands::Demand;
 use super::lease::{Held, Needed};
 use super::order::{Answer, Order, Turn};
+use crate::gate::charges::Claim;
 use crate::time::{SECOND, Time};
 
 /// Nanoseconds before the last slot is due at which the next ones are asked for; more if answers take longer.
@@ -19,7 +23,7 @@ pub(super) struct Orders {
     longest_span: u64,
     /// Slots to come are booked, too.
     waits: bool,
-    all: ByClaim<Ordered>,
+    all: HashMap<Claim, Ordered, RandomState>,
     /// The number of slots on their way.
     coming: u64,
     /// Nanoseconds that the last answer took.
@@ -59,7 +63,7 @@ impl NextOrder {
 impl Orders {
     pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
         let longest_span = longest_span.max(span);
-        Orders { span, longest_span, waits, all: ByClaim::default(), coming: 0, took: 0, halvings: 0 }
+        Orders { span, longest_span, waits, all: HashMap::default(), coming: 0, took: 0, halvings: 0 }
     }
 
     /// Nanoseconds before it is due at which the next slot is asked for.
@@ -80,14 +84,14 @@ impl Orders {
 
     /// Decides on a demand when only `vacancies` more slots can be used.
     pub(super) fn plan(&mut self, now: Time, demand: &Demand, held: Held, vacancies: u64) -> NextOrder {
-        let Demand { key, costs, needed: Needed { count, since }, .. } = demand;
+        let Demand { claim, needed: Needed { count, since }, .. } = demand;
         let lacking = count.saturating_sub(held.count).min(vacancies).min(self.span());
         if lacking == 0 {
             return self.check(now, demand, held);
         }
         // An item that backs off is not ready for a slot yet.
         let when = held.last.map_or(*since, |last| (*since).max(Time(last.0.saturating_sub(self.lead()))));
-        let (when, turn) = match self.all.get(key, costs) {
+        let (when, turn) = match self.all.get(claim) {
             Some(Ordered::Coming(..)) => return NextOrder::Nothing,
             Some(&Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
             None => (when, None),
@@ -95,29 +99,30 @@ impl Orders {
         if when > now {
             return self.check(now, demand, held).or_later(when);
         }
-        self.all.insert(key, costs, Ordered::Coming(now, lacking));
+        self.all.insert(claim.clone(), Ordered::Coming(now, lacking));
         self.coming += lacking;
-        NextOrder::Ask(Order { waits: self.waits, turn, ..Order::new(key.clone(), &**costs, lacking) })
+        NextOrder::Ask(Order { waits: self.waits, turn, ..demand.order(lacking) })
     }
 
     /// Slots that were booked long ago may be too close to a later overrun: asks about those before they are used.
     fn check(&mut self, now: Time, demand: &Demand, held: Held) -> NextOrder {
         let Some((first, heard)) = held.first.zip(held.heard) else { return NextOrder::Nothing };
         let is_fresh = first.since(heard) <= self.lead().saturating_mul(2);
-        if is_fresh || matches!(self.all.get(&demand.key, &demand.costs), Some(Ordered::Coming(..))) {
+        if is_fresh || matches!(self.all.get(&demand.claim), Some(Ordered::Coming(..))) {
             return NextOrder::Nothing;
         }
         let when = Time(first.0.saturating_sub(self.lead()));
         if when > now {
             return NextOrder::Later(when);
         }
-        self.all.insert(&demand.key, &demand.costs, Ordered::Coming(now, 0));
-        NextOrder::Ask(Order { waits: self.waits, ..Order::new(demand.key.clone(), &*demand.costs, 0) })
+        self.all.insert(demand.claim.clone(), Ordered::Coming(now, 0));
+        NextOrder::Ask(Order { waits: self.waits, ..demand.order(0) })
     }
 
     /// An order has been answered.
     pub(super) fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
-        if let Some(Ordered::Coming(since, count)) = self.all.remove(&order.key, &order.costs) {
+        let claim = order.claim();
+        if let Some(Ordered::Coming(since, count)) = self.all.remove(&claim) {
             self.took = now.since(since);
             self.coming -= count;
         }
@@ -131,8 +136,7 @@ impl Orders {
         let pause =
             if answer.slots.is_empty() && order.count > 0 { now.checked_add(PAUSE.into()) } else { None };
         if let Some(not_before) = answer.ask_again.or(pause) {
-            let not_before = Ordered::NotBefore(not_before, answer.turn);
-            self.all.insert(&order.key, &(*order.costs).into(), not_before);
+            self.all.insert(claim, Ordered::NotBefore(not_before, answer.turn));
         }
     }
 
@@ -164,7 +168,7 @@ mod tests {
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
         let needed = Needed { count, since: SECONDS[1] };
-        let demand = Demand { key: Key::new(), costs: [1].into(), needed, is_open: false };
+        let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false };
         let heard = Some(now).filter(|_| !held.is_empty());
         let (first, last) = (held.first().copied(), held.last().copied());
         let held = Held { count: held.len() as u64, first, last, heard };

@@ -5,7 +5,7 @@ mod single;
 
 use std::collections::HashMap;
 
-use throttle::gate::{Limiter, Single};
+use throttle::gate::{History, Limiter};
 use throttle::rule::{
     Algorithm, Ask, Extra, InHours, NamedRule, SlotAccount, SlotRule, Terms, Verdict, Visitor,
 };

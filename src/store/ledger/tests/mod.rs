@@ -16,7 +16,7 @@ use self::random::for_each_seed;
 use self::single::single;
 use super::*;
 use crate::charge::Key;
-use crate::gate::{Limiter, Single};
+use crate::gate::{History, Limiter};
 use crate::rule::{Algorithm, Extra, NamedRule, Rule as _, Sliding, Terms, Verdict, Visitor};
 use crate::store::memory_store::MemoryLog;
 
@@ -316,7 +316,7 @@ fn a_large_count_is_kept_in_few_entries() {
         let (count, period) = (random.u64(65_537..3_000_000), SECOND);
         let most = random.choice([count, count / 7, count / 100]).expect("one");
         let mut state = Books::new(policy(&[quota(Algorithm::Sliding, count, period)]));
-        let mut limiter = Single::new(Sliding::new(Terms::new(count, period, 0)));
+        let mut limiter = History::common(Sliding::new(Terms::new(count, period, 0)));
         for _ in 0..300 {
             let cost = random.u64(1..=most);
             let slot = state.book(0, &order(&[cost], 1)).slots[0];

@@ -1,4 +1,4 @@
-//! A limit that each key has for itself.
+//! A rule with the history of past releases: of all items, or of each key.
 
 use super::accounts::Accounts;
 use super::memory::Memory;
@@ -6,42 +6,41 @@ use super::{Availability, Limiter, Opening};
 use crate::rule::{Ask, Rule, Terms, Verdict};
 use crate::time::{SECOND, Time};
 
-/// A rule with a history for each key, which is evicted once it equals that of a new key.
+/// A rule with one history for all items, or one for each key, which is evicted once it equals that of a new key.
 #[derive(Clone)]
-pub struct Keyed<A: Rule> {
-    rule: A,
-    /// The history of a key that is not known.
-    fresh: A::State,
-    accounts: Accounts<A::State>,
+pub struct History<R: Rule> {
+    rule: R,
+    accounts: Accounts<R::State>,
     memory: Memory,
     /// A history that is no more lenient than any that was evicted.
-    evicted: A::State,
+    evicted: R::State,
     /// At least this number of nanoseconds lies between two searches for what can be evicted.
     pause: u64,
     evict_at: Option<Time>,
 }
 
-impl<A: Rule> Keyed<A> {
-    /// With no history. Idle accounts are looked for about every `period` nanoseconds, at most once a second.
-    pub fn new(rule: A, period: u64) -> Self {
-        Keyed {
+impl<R: Rule> History<R> {
+    /// That of all items, with nothing in it. Its only account has the number 0.
+    pub fn common(rule: R) -> Self {
+        History {
             rule,
-            fresh: A::State::default(),
-            accounts: Accounts::default(),
+            accounts: Accounts::new(false),
             memory: Memory::default(),
-            evicted: A::State::default(),
-            pause: period.max(SECOND),
+            evicted: R::State::default(),
+            pause: SECOND,
             evict_at: None,
         }
     }
 
-    fn of(&self, key: &[u8]) -> &A::State {
-        self.accounts.find(key).map_or(&self.fresh, |account| self.accounts.get(account))
+    /// Those of keys, of which there are none. Idle ones are looked for about every `period` nanoseconds, at most once
+    /// a second.
+    pub fn keyed(rule: R, period: u64) -> Self {
+        History { accounts: Accounts::new(true), pause: period.max(SECOND), ..History::common(rule) }
     }
 
     /// Evicts the histories that were idle by `horizon`.
     fn evict_idle(&mut self, horizon: Time) {
-        let Keyed { rule, accounts, evicted, .. } = self;
+        let History { rule, accounts, evicted, .. } = self;
         accounts.retain(|_, state| {
             let is_idle = rule.idle_at(state).allows(horizon);
             if is_idle {
@@ -52,16 +51,16 @@ impl<A: Rule> Keyed<A> {
     }
 }
 
-impl<A: Rule> Limiter for Keyed<A> {
+impl<R: Rule> Limiter for History<R> {
     fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
-        Opening::of(&self.rule, self.of(key), ask, from)
+        Opening::of(&self.rule, self.accounts.of(key), ask, from)
     }
 
     fn account(&mut self, key: &[u8], now: Time) -> usize {
-        if self.evict_at.is_none() {
+        if self.accounts.are_keyed() && self.evict_at.is_none() {
             self.evict_at = now.checked_add(self.pause.into());
         }
-        self.accounts.find_or_open(key, || self.fresh.clone())
+        self.accounts.account(key)
     }
 
     fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64 {
@@ -73,12 +72,16 @@ impl<A: Rule> Limiter for Keyed<A> {
         self.rule.available(state, now, ask, pending).min(most)
     }
 
-    fn standing(&self, _: Time) -> Availability {
-        Availability::Keyed { keys: self.accounts.len() }
+    fn standing(&self, now: Time) -> Availability {
+        if self.accounts.are_keyed() {
+            return Availability::Keyed { keys: self.accounts.len() };
+        }
+        let ask = Ask { since: now, cost: 1 };
+        Availability::Common { available: self.rule.available(&self.accounts.fresh, now, ask, 0) }
     }
 
     fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
-        self.rule.last_of(self.of(key), ask, count)
+        self.rule.last_of(self.accounts.of(key), ask, count)
     }
 
     fn copied(&self) -> Box<dyn Limiter> {
@@ -100,27 +103,21 @@ impl<A: Rule> Limiter for Keyed<A> {
     }
 
     fn exhaust(&mut self, at: Time) {
-        self.rule.exhaust(&mut self.fresh, at);
         self.accounts.iter_mut().for_each(|state| self.rule.exhaust(state, at));
         self.memory.note(at);
     }
 
     fn retune(&mut self, now: Time, terms: Terms) {
-        let new = A::new(terms);
+        let new = R::new(terms);
         let forgotten = self.memory.change_terms(now, self.rule.memory());
         self.evict_idle(now);
-        self.rule.carry_over(&mut self.fresh, &new, now, forgotten);
         self.accounts.iter_mut().for_each(|state| self.rule.carry_over(state, &new, now, forgotten));
         // A key that is not known may be one that was evicted.
-        if new.idle_at(&self.evicted) > new.idle_at(&self.fresh) {
-            self.fresh = self.evicted.clone();
+        if new.idle_at(&self.evicted) > new.idle_at(&self.accounts.fresh) {
+            self.accounts.fresh = self.evicted.clone();
         }
         self.rule = new;
         self.pause = terms.period.max(SECOND);
-    }
-
-    fn depends_on_since(&self, cost: u64) -> bool {
-        self.rule.depends_on_since(cost)
     }
 
     fn evict_at(&self) -> Option<Time> {
@@ -139,7 +136,7 @@ impl<A: Rule> Limiter for Keyed<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::table::{one, terms};
+    use crate::rule::tests::{one, terms};
     use crate::rule::{FromExit, Sliding};
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
@@ -153,7 +150,7 @@ mod tests {
 
     #[test]
     fn each_key_has_a_limit_of_its_own() {
-        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        let mut limiter = History::keyed(Sliding::new(terms(1, 10)), 10);
         commit(&mut limiter, b"a", 0);
         assert_eq!(earliest(&limiter, b"a", one(1)), Verdict::At(Time(10)));
         assert_eq!(earliest(&limiter, b"b", one(1)), Verdict::At(Time(1)));
@@ -161,7 +158,7 @@ mod tests {
 
     #[test]
     fn idle_accounts_are_evicted_and_no_others() {
-        let mut limiter = Keyed::new(Sliding::new(terms(1, SECOND)), SECOND);
+        let mut limiter = History::keyed(Sliding::new(terms(1, SECOND)), SECOND);
         for key in 0..10_000u32 {
             commit(&mut limiter, &key.to_le_bytes(), u64::from(key));
         }
@@ -175,14 +172,14 @@ mod tests {
 
     #[test]
     fn a_new_key_of_an_exhausted_limit_is_exhausted() {
-        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        let mut limiter = History::keyed(Sliding::new(terms(1, 10)), 10);
         limiter.exhaust(Time(5));
         assert_eq!(earliest(&limiter, b"a", one(7)), Verdict::At(Time(15)));
     }
 
     #[test]
     fn what_is_available_is_that_of_the_key() {
-        let mut limiter = Keyed::new(Sliding::new(terms(3, 10)), 10);
+        let mut limiter = History::keyed(Sliding::new(terms(3, 10)), 10);
         commit(&mut limiter, b"a", 0);
         let available = [&b"a"[..], b"b"].map(|key| {
             let account = limiter.account(key, Time(1));
@@ -193,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_end_counts_for_its_key() {
-        let mut limiter = Keyed::new(FromExit::<Sliding>::new(terms(1, 10)), 10);
+        let mut limiter = History::keyed(FromExit::<Sliding>::new(terms(1, 10)), 10);
         commit(&mut limiter, b"a", 0);
         assert_eq!(earliest(&limiter, b"a", one(1)), Verdict::Never);
         limiter.finish(0, Time(5), one(0));
@@ -202,7 +199,7 @@ mod tests {
 
     #[test]
     fn other_terms_are_those_of_known_and_new_keys() {
-        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        let mut limiter = History::keyed(Sliding::new(terms(1, 10)), 10);
         commit(&mut limiter, b"a", 0);
         limiter.retune(Time(1), terms(1, 20));
         commit(&mut limiter, b"b", 1);
@@ -212,7 +209,7 @@ mod tests {
 
     #[test]
     fn accounts_are_evicted_when_it_is_time_and_no_sooner() {
-        let mut limiter = Keyed::new(Sliding::new(terms(1, 10)), 10);
+        let mut limiter = History::keyed(Sliding::new(terms(1, 10)), 10);
         commit(&mut limiter, b"a", 0);
         limiter.evict(Time(SECOND - 1), Time(SECOND - 1));
         assert_eq!((limiter.accounts.len(), limiter.evict_at()), (1, Some(Time(SECOND))));

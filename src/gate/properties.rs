@@ -1,0 +1,56 @@
+//! What can be told of limits without asking them.
+
+use super::Slots;
+use crate::config::{Rate, Selector};
+
+/// Properties of a gate that stand as long as its limits do.
+#[derive(Clone, Debug, Default)]
+pub struct Properties {
+    /// The terms of batches.
+    pub batches: BatchTerms,
+    /// The answer *never* may change, though nothing is running.
+    pub may_open: bool,
+    /// An item may be admitted that has never waited, and leaves no trace of when it left.
+    pub lets_pass: bool,
+    /// Answers may depend on when an item became next in line, in more than being no earlier.
+    pub depends_on_since: bool,
+}
+
+/// The terms of releases that carry several items.
+#[derive(Clone, Debug, Default)]
+pub struct BatchTerms {
+    /// For each limit: a batch is charged the sum of its items' costs. Otherwise it is charged as one item.
+    pub sums: Vec<bool>,
+    /// For each limit, the most that it ever admits at once.
+    pub most: Vec<Option<u64>>,
+    /// The cost of a batch has to be known before its release.
+    pub is_ahead: bool,
+}
+
+impl Properties {
+    /// Of these limits, or of `slots` that a store books for them. `depended_on_since`: the limits before these did.
+    pub(super) fn new(rates: &[Rate], slots: Option<&Slots>, depended_on_since: bool) -> Self {
+        let depends_on_since = depended_on_since || rates.iter().any(depends_on_since);
+        let most = match slots {
+            Some(slots) => slots.terms.most.iter().copied().map(Some).collect(),
+            None => rates.iter().map(Rate::most).collect(),
+        };
+        let sums = rates.iter().map(|rate| rate.cost.is_some()).collect();
+        Properties {
+            batches: BatchTerms { sums, most, is_ahead: slots.is_some() },
+            may_open: slots.is_some() || rates.iter().any(Rate::pauses),
+            // Slots are booked for what waits.
+            lets_pass: slots.is_none() && !depends_on_since,
+            depends_on_since,
+        }
+    }
+}
+
+/// True if it may be asked for something whose answer depends on that.
+fn depends_on_since(rate: &Rate) -> bool {
+    rate.depends_on_since(match rate.cost {
+        None => 1,
+        Some(Selector::Constant(cost)) => cost,
+        Some(_) => u64::MAX,
+    })
+}

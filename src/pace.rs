@@ -75,7 +75,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::charge::Charge;
 use crate::config::{Defaults, LimitOptions};
-use crate::gate::{Charges, Gate, OwnedRequest, Part};
+use crate::gate::{Charges, Gate, Own, OwnedRequest, Part};
 use crate::source::Charger;
 use crate::time::{Time, Wall, nanos};
 
@@ -112,7 +112,7 @@ pub enum Refusal {
 
 /// Limits and what they have admitted, without a clock.
 pub struct Pace {
-    gate: Gate,
+    gate: Own,
     charger: Charger,
     origin: Instant,
 }
@@ -130,7 +130,7 @@ impl Pace {
             return Err(Error(anyhow::anyhow!("no limit given: add one, such as 10/s")));
         }
         let charger = Charger::new(&rates, None);
-        let mut pace = Pace { gate: Gate::new(rates, Time::ZERO), charger, origin: now };
+        let mut pace = Pace { gate: Own::new(rates, Time::ZERO), charger, origin: now };
         pace.set_clock(now, SystemTime::now());
         Ok(pace)
     }

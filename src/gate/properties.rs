@@ -1,6 +1,6 @@
 //! What can be told of limits without asking them.
 
-use super::Slots;
+use super::BookingTerms;
 use crate::config::{Rate, Selector};
 
 /// Properties of a gate that stand as long as its limits do.
@@ -28,19 +28,19 @@ pub struct BatchTerms {
 }
 
 impl Properties {
-    /// Of these limits, or of `slots` that a store books for them. `depended_on_since`: the limits before these did.
-    pub(super) fn new(rates: &[Rate], slots: Option<&Slots>, depended_on_since: bool) -> Self {
+    /// Of these limits, or of slots that a store books for them on `terms`. `depended_on_since`: the limits before these did.
+    pub(super) fn new(rates: &[Rate], terms: Option<&BookingTerms>, depended_on_since: bool) -> Self {
         let depends_on_since = depended_on_since || rates.iter().any(depends_on_since);
-        let most = match slots {
-            Some(slots) => slots.terms.most.iter().copied().map(Some).collect(),
+        let most = match terms {
+            Some(terms) => terms.most.iter().copied().map(Some).collect(),
             None => rates.iter().map(Rate::most).collect(),
         };
         let sums = rates.iter().map(|rate| rate.cost.is_some()).collect();
         Properties {
-            batches: BatchTerms { sums, most, is_ahead: slots.is_some() },
-            may_open: slots.is_some() || rates.iter().any(Rate::pauses),
+            batches: BatchTerms { sums, most, is_ahead: terms.is_some() },
+            may_open: terms.is_some() || rates.iter().any(Rate::pauses),
             // Slots are booked for what waits.
-            lets_pass: slots.is_none() && !depends_on_since,
+            lets_pass: terms.is_none() && !depends_on_since,
             depends_on_since,
         }
     }

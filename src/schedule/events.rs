@@ -6,7 +6,7 @@ use super::jobs::{Attempt, Outcome};
 use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule, Stop};
 use crate::config::Rate;
 use crate::exit::{Exit, JobEnd};
-use crate::gate::{Answer, Order, Request, Slots};
+use crate::gate::{Answer, Order, Request};
 use crate::source::{ArgumentError, Block, SourceError};
 use crate::time::{SECOND, Time, Wall};
 
@@ -146,14 +146,13 @@ impl Schedule {
 
     /// The store has answered.
     pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
-        let course = &mut self.results.course;
-        let Some(slots) = &mut self.queue.gate.slots else { return };
+        let (course, gate) = (&mut self.results.course, &mut self.queue.gate);
         // Others may have begun to hold what is asked for.
         let keys = [order.key.clone()];
-        let known = slots.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
+        let known = gate.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
         let begun = answer.held.filter(|until| *until > now && known <= now && order.is_for_slots());
         begun.into_iter().for_each(|until| course.tell(Notice::SharedHold(until)));
-        slots.answered(now, order, &answer);
+        gate.answered(now, order, &answer);
         if let Some(what) = answer.warning {
             let silent = answer.silent_until.map(|until| until.since(now));
             course.tell(Notice::StateLost { what, silent });
@@ -162,7 +161,7 @@ impl Schedule {
 
     /// The store cannot be asked any more.
     pub fn booking_failed(&mut self, exit: Exit, error: Error) {
-        self.queue.gate.slots.iter_mut().for_each(Slots::store_failed);
+        self.queue.gate.store_failed();
         self.fail(exit, error);
     }
 

@@ -82,7 +82,7 @@ impl Forecast {
         let total = if lanes.batcher.has_ended() { Some(read) } else { counted };
         let known = total.map_or(stats.read, |total| total.items.max(stats.read));
         let left = known - (stats.settled + stats.skipped).min(known);
-        let held = held_by_all(lanes, gate, now);
+        let held = held_by_all(lanes, &**gate, now);
         let next = next_release_of(schedule, now).or(held).filter(|next| *next > now);
         let precision = |total: Total| if total.is_exact { Precision::Exact } else { Precision::About };
         let size = total.map_or(Precision::AtLeast, precision);
@@ -98,7 +98,7 @@ impl WaitReason {
     pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
         let Queue { gate, lanes, not_before, .. } = &schedule.queue;
         let Results { jobs, course, .. } = &schedule.results;
-        let Some(at) = lanes.soonest(gate).filter(|_| !course.is_stopping()) else {
+        let Some(at) = lanes.soonest(&**gate).filter(|_| !course.is_stopping()) else {
             return match jobs.retries.backoff_until() {
                 Some(_) if !course.is_stopping() => WaitReason::Backoff,
                 _ if jobs.running() > 0 => WaitReason::Command,
@@ -106,10 +106,10 @@ impl WaitReason {
             };
         };
         let (lane, rates) = (lanes.lane(at), gate.rates());
-        match lanes.why(at, gate) {
+        match lanes.why(at, &**gate) {
             _ if lanes.batcher.capacity.vacancies == 0 => WaitReason::Command,
             _ if *not_before > now => WaitReason::Shortage,
-            _ if held_by_all(lanes, gate, now).is_some() => WaitReason::Hold,
+            _ if held_by_all(lanes, &**gate, now).is_some() => WaitReason::Hold,
             Some(Why::Slot(_)) => WaitReason::Slot,
             Some(Why::Never(_)) => match rates.iter().find(|rate| rate.pauses()) {
                 Some(rate) => WaitReason::Pause(rate.clone()),
@@ -125,14 +125,14 @@ impl WaitReason {
 }
 
 /// Which limit the next release waits for, by its place, if that is known.
-pub(super) fn binding(lanes: &Lanes, gate: &Gate) -> Option<usize> {
+pub(super) fn binding(lanes: &Lanes, gate: &dyn Gate) -> Option<usize> {
     lanes.why(lanes.soonest(gate)?, gate)?.limit()
 }
 
 /// Until when all who share the limits are held.
-fn held_by_all(lanes: &Lanes, gate: &Gate, now: Time) -> Option<Time> {
+fn held_by_all(lanes: &Lanes, gate: &dyn Gate, now: Time) -> Option<Time> {
     let lane = lanes.lane(lanes.soonest(gate)?);
-    let until = gate.slots.as_ref()?.held_until(&lanes.request(lane)?.1);
+    let until = gate.held_until(&lanes.request(lane)?.1);
     Some(until).filter(|until| *until > now)
 }
 
@@ -146,7 +146,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     let Queue { gate, lanes, supply, .. } = &schedule.queue;
     let limits = gate.foreseen(now);
     // What holds up the only lane holds up all.
-    let held = lanes.soonest(gate).and_then(|at| lanes.lane(at).since());
+    let held = lanes.soonest(&**gate).and_then(|at| lanes.lane(at).since());
     let start = held.map_or(now, |held| held.max(now));
     let is_all = gate.is_foreseeable() && lanes.discipline.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };

@@ -8,7 +8,7 @@ use super::queue::Queue;
 use super::results::Results;
 use super::{LimitStats, Schedule, Stats};
 use crate::charge::Key;
-use crate::gate::{Availability, Limit};
+use crate::gate::{Availability, Limit, Limits};
 use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
@@ -51,7 +51,9 @@ impl Metrics {
             schedule;
         let stats = schedule.limit_stats().into_iter();
         let mut limits: Vec<_> = stats.map(|stats| LimitMetrics { stats, now: None }).collect();
-        for ((at, &place), limit) in account.limits.places.iter().enumerate().zip(gate.limits().iter()) {
+        for ((at, &place), limit) in
+            account.limits.places.iter().enumerate().zip(gate.limits().into_iter().flat_map(Limits::iter))
+        {
             limits[place].now = Some(Now::of(lanes, at, limit, now));
         }
         let next = next_release_of(schedule, now).filter(|next| *next > now && !course.is_stopping());

@@ -52,7 +52,7 @@ use self::ends::Ends;
 use self::jobs::Jobs;
 use self::queue::Queue;
 use self::results::Results;
-use crate::config::{Config, Rate, Run};
+use crate::config::{Plan, Rate, Run};
 use crate::exit::Exit;
 use crate::gate::{BookingTerms, Slots};
 use crate::source::{Capacity, Done};
@@ -67,11 +67,11 @@ pub struct Schedule {
 
 impl Schedule {
     /// A run that starts at `now`, in which items pass as `rates` allow.
-    pub fn new(config: &Config, rates: Vec<Rate>, now: Time) -> Self {
+    pub fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
         Schedule {
             results: Results::new(Account::new(now, &rates)),
-            queue: Queue::new(config, rates, now),
-            ends: Ends::new(config, now),
+            queue: Queue::new(plan, rates, now),
+            ends: Ends::new(plan, now),
         }
     }
 
@@ -87,7 +87,7 @@ impl Schedule {
     /// Has releases wait for slots that a store books, on these terms, instead of for limits of their own.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
         let Queue { gate, lanes, .. } = &mut self.queue;
-        gate.share(terms, lanes.discipline.waits());
+        *gate = Box::new(Slots::new(gate.rates().to_vec(), terms, lanes.discipline.waits()));
         lanes.batcher.terms = gate.properties().batches.clone();
         self
     }
@@ -122,7 +122,7 @@ impl Schedule {
             queue.requeue(segments);
         }
         if let Some(news) = queue.gate.take_news() {
-            queue.lanes.reconsider(&news, &queue.gate);
+            queue.lanes.reconsider(&news, &*queue.gate);
         }
         if let Some(action) = self.end_in_time(now) {
             return action;
@@ -170,7 +170,7 @@ impl Schedule {
         let (next, backoff) = (queue.next, results.jobs.retries.backoff_until());
         let is_held = !queue.lanes.is_empty() && queue.lanes.batcher.capacity.vacancies > 0;
         if is_held || backoff.is_some() {
-            results.account.begin_wait(now, next, || forecast::binding(&queue.lanes, &queue.gate));
+            results.account.begin_wait(now, next, || forecast::binding(&queue.lanes, &*queue.gate));
         }
         let deadline = queue.lanes.deadlines().next().map(|(deadline, _)| deadline);
         let patience_ends = ends.latest.filter(|at| *at > now);
@@ -213,12 +213,7 @@ impl Schedule {
             || jobs.running() > 0 && (jobs.retries.rules.times > 0 || !queue.gate.is_foreseeable());
         match self.known_next(now, by) {
             Some(next) => next > by && (is_fixed || !may_run_sooner()),
-            None => {
-                is_fixed
-                    && now >= by
-                    && !queue.lanes.is_empty()
-                    && !queue.gate.slots.as_ref().is_some_and(Slots::is_asking)
-            }
+            None => is_fixed && now >= by && !queue.lanes.is_empty() && !queue.gate.is_asking(),
         }
     }
 
@@ -227,7 +222,7 @@ impl Schedule {
         let Queue { gate, lanes, next, .. } = &self.queue;
         let again = self.results.jobs.retries.backoff_until();
         // What a lane waits for by its key may not be all that it waits for.
-        let exact = || lanes.earliest(gate, now, by)?.instant();
+        let exact = || lanes.earliest(&**gate, now, by)?.instant();
         match next.and_then(|next| Some(exact()?.max(next))) {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),
             None => again.filter(|_| self.queue.has_ended()),

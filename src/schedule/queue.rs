@@ -9,16 +9,16 @@ use super::results::{Ahead, Results};
 use super::supply::{Next, Supply};
 use super::{Action, Admission, Failure, Notice};
 use crate::charge::Charge;
-use crate::config::{Config, OnLimit, Rate, Share, keys};
+use crate::config::{OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
-use crate::gate::{Gate, Needs, Order, OwnedRequest, Why};
+use crate::gate::{Gate, Needs, Order, Own, OwnedRequest, Why};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Segment, SourceError};
 use crate::time::{SECOND, Time};
 
 /// The owner of all that is still to be released, and of the gate.
 pub(super) struct Queue {
-    pub(super) gate: Gate,
+    pub(super) gate: Box<dyn Gate>,
     pub(super) supply: Supply,
     pub(super) lanes: Lanes,
     /// The next release, as far as it is known: it may still be put off.
@@ -34,14 +34,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(config: &Config, rates: Vec<Rate>, now: Time) -> Self {
-        let delimiter = Delimiter::new(&config.input.delimiter);
-        let supply = Supply::new(config, &rates, &delimiter);
-        let gate = Gate::new(rates, now);
+    pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
+        let delimiter = Delimiter::new(&plan.delimiter);
+        let supply = Supply::new(plan, &rates, &delimiter);
+        let gate = Own::new(rates, now);
         Queue {
             supply,
-            lanes: Lanes::new(config, delimiter, gate.properties().batches.clone()),
-            gate,
+            lanes: Lanes::new(plan, delimiter, gate.properties().batches.clone()),
+            gate: Box::new(gate),
             next: None,
             not_before: Time::ZERO,
             is_due: false,
@@ -64,7 +64,7 @@ impl Queue {
     /// There will be no more items, and why, if not for the end of the input.
     pub(super) fn end(&mut self, now: Time, error: Option<SourceError>) {
         self.lanes.batcher.ended = Some(now);
-        self.lanes.reopen_all(&self.gate);
+        self.lanes.reopen_all(&*self.gate);
         self.supply.bad_end = error;
     }
 
@@ -113,7 +113,7 @@ impl Queue {
     pub(super) fn offer(&mut self, now: Time, results: &mut Results) {
         while !results.course.is_stopping() && self.has_room() {
             if let Some(items) = self.supply.intake.take_alike() {
-                self.lanes.push(items, &self.gate);
+                self.lanes.push(items, &*self.gate);
                 continue;
             }
             if !self.look(now, results) {
@@ -153,7 +153,7 @@ impl Queue {
 
     pub(super) fn push(&mut self, results: &mut Results) {
         if let Some(items) = self.supply.intake.take() {
-            let displaced = self.lanes.push(items, &self.gate);
+            let displaced = self.lanes.push(items, &*self.gate);
             results.account.refuse(None, displaced);
         }
     }
@@ -169,7 +169,7 @@ impl Queue {
     /// Puts segments back in their places, each with its charge under the present limits.
     pub(super) fn requeue(&mut self, segments: impl IntoIterator<Item = Segment>) {
         let items = segments.into_iter().flat_map(|segment| self.supply.intake.recharge(segment));
-        self.lanes.requeue(items, &self.gate);
+        self.lanes.requeue(items, &*self.gate);
     }
 
     /// An attempt is charged by the present limits when it ends.
@@ -189,9 +189,10 @@ impl Queue {
     /// and what tells all who share the limits, if they are shared.
     pub(super) fn hold(&mut self, now: Time, asked: &OwnedRequest, until: Time) -> (Time, Option<Order>) {
         let request = asked.request();
-        match &mut self.gate.slots {
-            Some(slots) => (slots.held_until(&request), Some(slots.hold(now, &request, until))),
-            None => (self.lanes.hold(now, &asked.keys, until, &self.gate), None),
+        let known = self.gate.held_until(&request);
+        match self.gate.hold(now, &request, until) {
+            Some(order) => (known, Some(order)),
+            None => (self.lanes.hold(now, &asked.keys, until, &*self.gate), None),
         }
     }
 
@@ -212,7 +213,7 @@ impl Queue {
             results.course.tell(notice(first, self.lanes.text(front), rate));
             return results.course.end(Exit::Refused);
         }
-        self.lanes.discard(at, items, &self.gate);
+        self.lanes.discard(at, items, &*self.gate);
         results.account.refuse(limit, items);
         results.retire(first, self.ahead().next);
     }
@@ -223,9 +224,9 @@ impl Queue {
         if results.course.is_stopping() {
             return false;
         }
-        let late = self.lanes.late(&self.gate, now, missed);
+        let late = self.lanes.late(&*self.gate, now, missed);
         for &at in &late {
-            let limit = self.lanes.why(at, &self.gate).and_then(Why::limit);
+            let limit = self.lanes.why(at, &*self.gate).and_then(Why::limit);
             let notice = |item, text, limit| Notice::Expired { item, text, limit };
             self.refuse(at, 1, limit, notice, results);
         }
@@ -240,14 +241,15 @@ impl Queue {
         is_over: bool,
         course: &mut Course,
     ) -> Option<Time> {
-        let (lanes, slots) = (&mut self.lanes, self.gate.slots.as_mut()?);
+        let (lanes, gate) = (&mut self.lanes, &mut self.gate);
         let needs = if is_over {
-            Ok(slots.close(now))
+            Ok(gate.close(now))
         } else if may_grow {
-            return (!lanes.is_empty()).then_some(now);
+            // Nothing is ordered before it is known what it costs.
+            return (gate.properties().batches.is_ahead && !lanes.is_empty()).then_some(now);
         } else {
-            let wanted = lanes.wanted(slots.most_at_once());
-            slots.prepare(now, wanted, lanes.batcher.capacity.vacancies)
+            let wanted = &mut lanes.wanted(gate.most_wanted());
+            gate.prepare(now, wanted, lanes.batcher.capacity.vacancies)
         };
         let Needs { orders, returned, closed, again } = needs.unwrap_or_else(|error| {
             course.give_up(Exit::Error, error);
@@ -255,7 +257,7 @@ impl Queue {
         });
         returned.into_iter().for_each(|(order, slots)| course.push(Action::GiveBack(order, slots)));
         orders.into_iter().for_each(|order| course.push(Action::Book(order)));
-        let gate = &self.gate;
+        let gate = &*self.gate;
         let changed = closed.iter().filter(|closed| lanes.fix(closed, gate) && closed.has_slot).count();
         if changed > 0 { Some(now) } else { again }
     }

@@ -29,7 +29,7 @@ impl Queue {
             self.next = Some(self.not_before);
             return None;
         }
-        self.gate.slots.iter_mut().for_each(|slots| slots.expire(now));
+        self.gate.expire(now);
         let mut admission = self.spare.take().unwrap_or_default();
         admission.checked = now;
         let room = if self.lanes.must_gather() { 1 } else { capacity.vacancies.min(capacity.at_once) };
@@ -62,8 +62,8 @@ impl Queue {
 
     /// Finds when to release some of what waits.
     pub(super) fn gather(&mut self, now: Time, results: &mut Results) {
-        self.gate.slots.iter_mut().for_each(|slots| slots.expire(now));
-        match self.lanes.next(&self.gate, now) {
+        self.gate.expire(now);
+        match self.lanes.next(&*self.gate, now) {
             Ok(_) => self.next = Some(self.not_before.max(now)),
             Err(next) => self.set_next(next, results),
         }
@@ -92,7 +92,7 @@ impl Queue {
     ) -> ControlFlow<()> {
         let mut left = room;
         while left > 0 && admission.batch.bytes() < WRITE && !results.course.is_stopping() {
-            match self.lanes.next(&self.gate, admission.checked) {
+            match self.lanes.next(&*self.gate, admission.checked) {
                 Ok(at) => self.admit_lane(at, &mut left, admission, results)?,
                 Err(next) => {
                     self.set_next(next, results);
@@ -123,13 +123,13 @@ impl Queue {
         {
             let delay = jitter.delay(front.segment.first(), front.segment.attempt());
             let until = now.saturating_add(delay);
-            self.lanes.delay(at, until, &self.gate);
+            self.lanes.delay(at, until, &*self.gate);
             return Continue(());
         }
         if is_judged && let Some(refusal) = self.gate.refusing(&admission.charges, &request) {
             return self.refuse_next(at, refusal, admission, results);
         }
-        let (gate, charges) = (&mut self.gate, &mut admission.charges);
+        let (gate, charges) = (&mut *self.gate, &mut admission.charges);
         let mut fits = |costs: &[u64]| gate.fits(charges, now, &Request { costs, ..request });
         let open = self.lanes.batcher.complete(open, lane.waiting(), &mut fits);
         let forms_batches = self.lanes.batcher.forms_batches();
@@ -233,7 +233,7 @@ impl Queue {
 
     /// Keeps what nothing is left of for its memory. The lanes that it deferred may be asked again.
     pub(super) fn recycle(&mut self, now: Time, mut admission: Box<Admission>) {
-        self.lanes.finish(now, &admission, &self.gate);
+        self.lanes.finish(now, &admission, &*self.gate);
         admission.clear();
         self.spare = Some(admission);
     }

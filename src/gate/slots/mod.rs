@@ -7,6 +7,7 @@ mod news;
 mod order;
 mod orders;
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use anyhow::Result;
@@ -19,10 +20,10 @@ use self::demands::{Demand, Demands};
 use self::lease::Needed;
 use self::orders::{NextOrder, Orders};
 use super::charges::Admitted;
-use super::{Charged, Charges, Refusal, Request};
+use super::{Charged, Charges, Gate, Limits, Opening, Part, Properties, Refusal, Request, Why};
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// The terms on which a store gives out slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,13 +84,16 @@ pub struct Closed {
 /// It knows no rule: that was kept when the slots were given out.
 #[derive(Clone)]
 pub struct Slots {
+    rates: Vec<Rate>,
+    properties: Properties,
+    wall: Wall,
     /// Slots that are not used yet.
-    pub(super) booked: Booked,
+    booked: Booked,
     orders: Orders,
-    pub(super) charged: Vec<Charged>,
-    pub(super) news: Option<News>,
-    pub(super) revision: u64,
-    pub(super) terms: BookingTerms,
+    charged: Vec<Charged>,
+    news: Option<News>,
+    revision: u64,
+    terms: BookingTerms,
     /// The end of the wait for an answer at the end of the run.
     ends: Option<Time>,
 }
@@ -101,12 +105,15 @@ fn charged_key(keys: &[Key], by_key: bool) -> &[u8] {
 
 impl Slots {
     /// For limits that are shared on these terms. Releases that may `wait` take slots to come.
-    pub fn new(rates: &[Rate], terms: BookingTerms, wait: bool) -> Self {
+    pub fn new(rates: Vec<Rate>, terms: BookingTerms, wait: bool) -> Self {
         let by_key = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
         // No slot is before one that is booked already. Where limits are for some items only, one of these that has to
         // wait for long would hold up the others; so each takes what is free when it asks.
         let is_mixed = !by_key && rates.iter().any(|rate| rate.only.is_some());
         Slots {
+            properties: Properties::new(&rates, Some(&terms), false),
+            rates,
+            wall: Wall::EPOCH,
             booked: Booked::new(by_key),
             orders: Orders::new(terms.span, terms.longest_span, wait && !is_mixed),
             charged: Vec::new(),
@@ -125,30 +132,6 @@ impl Slots {
     /// The number of slots held for a key and costs.
     pub fn count(&self, key: &Key, costs: &[u64]) -> u64 {
         self.booked.held(key, costs).count
-    }
-
-    /// Of each lane, no more releases are of use: no more slots are booked at once.
-    pub fn most_at_once(&self) -> u64 {
-        2 * self.orders.span()
-    }
-
-    /// Provides for what is `wanted`, in the order of the lanes, when only `vacancies` more can be released.
-    ///
-    /// # Errors
-    /// Something that waits can never be released.
-    pub fn prepare<'a>(
-        &mut self,
-        now: Time,
-        wanted: impl Iterator<Item = Wanted<'a>>,
-        vacancies: u64,
-    ) -> Result<Needs> {
-        self.ends = None;
-        let demands = Demands::gather(wanted, self.booked.is_by_key(), &self.terms.most)?;
-        let returned = self.booked.take_surplus(now, |claim| demands.needed(claim));
-        self.revision += u64::from(!returned.is_empty());
-        let mut needs = Needs { returned, ..Needs::default() };
-        self.order(now, &demands, vacancies, &mut needs);
-        Ok(needs)
     }
 
     /// Adds the orders for what waits to `needs`.
@@ -178,14 +161,6 @@ impl Slots {
         }
     }
 
-    /// Nothing more is released: all slots go back, those on their way as well, which are waited for. To be called
-    /// again as long as [`Needs::again`] is an instant.
-    pub fn close(&mut self, now: Time) -> Needs {
-        let returned = self.booked.take_surplus(now, |_| Needed::default());
-        self.revision += u64::from(!returned.is_empty());
-        Needs { returned, again: self.last_answer(now), ..Needs::default() }
-    }
-
     /// At the end of the run: the end of the wait for an answer, if any is to come.
     fn last_answer(&mut self, now: Time) -> Option<Time> {
         if self.orders.coming() == 0 {
@@ -195,8 +170,123 @@ impl Slots {
         Some(ends).filter(|ends| *ends > now)
     }
 
-    /// A store has answered an order.
-    pub fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
+    /// Those that wait for later than `at`, for slots of this key, may have to wait for less.
+    fn tell(&mut self, at: Time, key: &Key) {
+        let are_keyed = self.booked.is_by_key();
+        self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
+    }
+}
+
+impl Gate for Slots {
+    fn rates(&self) -> &[Rate] {
+        &self.rates
+    }
+
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn revision(&self, part: Part) -> u64 {
+        match part {
+            Part::Common => 0,
+            Part::Keyed | Part::All => self.revision,
+        }
+    }
+
+    fn set_wall(&mut self, _: Time, wall: Wall) {
+        self.wall = wall;
+    }
+
+    fn ask(&self, part: Part, request: &Request, _: Time) -> Opening {
+        match part {
+            Part::Common => Opening::at(request.since),
+            Part::Keyed | Part::All => self.booked.opening(request),
+        }
+    }
+
+    fn judged(&self, request: &Request) -> Opening {
+        match self.booked.refused_until(request) {
+            Some(_) => Opening::at(request.since),
+            None => self.booked.opening(request),
+        }
+    }
+
+    fn why(&self, _: &Request) -> Option<Why> {
+        // Of several that are shared, it is not known which one.
+        Some(Why::Slot((self.rates.len() == 1).then_some(0)))
+    }
+
+    fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {
+        let allowed = self.booked.refused_until(request).filter(|_| self.slots(request).next().is_none())?;
+        Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
+    }
+
+    fn fits(&mut self, _: &mut Charges, now: Time, request: &Request) -> bool {
+        self.booked.is_open(now, request)
+    }
+
+    fn admit(&mut self, charges: &mut Charges, now: Time, request: &Request, most: u64) -> Result<u64, Part> {
+        charges.begin(&[]);
+        let taken = (!request.is_free()).then(|| self.booked.take(now, request, most));
+        let count = taken.as_ref().map_or(most, |taken| taken.slots.len() as u64);
+        if count == 0 {
+            return Err(Part::Keyed);
+        }
+        self.revision += u64::from(taken.is_some());
+        charges.add(Admitted { since: request.since, count, taken });
+        Ok(count)
+    }
+
+    fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, _: bool) -> Vec<Order> {
+        let mut reports = Vec::new();
+        charges.take_all(left, |release, count, _| {
+            let taken = release.taken.into_iter();
+            reports
+                .extend(taken.filter_map(|taken| self.booked.commit(now, taken, count, &mut self.charged)));
+        });
+        self.revision += 1;
+        reports
+    }
+
+    fn take_news(&mut self) -> Option<News> {
+        self.news.take()
+    }
+
+    fn charged(&self) -> &[Charged] {
+        &self.charged
+    }
+
+    fn foreseen(&self, now: Time) -> Cow<'_, Limits> {
+        Cow::Owned(Limits::new(&self.rates, now, self.wall))
+    }
+
+    fn most_wanted(&self) -> u64 {
+        // No more slots are booked at once.
+        2 * self.orders.span()
+    }
+
+    fn prepare(
+        &mut self,
+        now: Time,
+        wanted: &mut dyn Iterator<Item = Wanted>,
+        vacancies: u64,
+    ) -> Result<Needs> {
+        self.ends = None;
+        let demands = Demands::gather(wanted, self.booked.is_by_key(), &self.terms.most)?;
+        let returned = self.booked.take_surplus(now, |claim| demands.needed(claim));
+        self.revision += u64::from(!returned.is_empty());
+        let mut needs = Needs { returned, ..Needs::default() };
+        self.order(now, &demands, vacancies, &mut needs);
+        Ok(needs)
+    }
+
+    fn close(&mut self, now: Time) -> Needs {
+        let returned = self.booked.take_surplus(now, |_| Needed::default());
+        self.revision += u64::from(!returned.is_empty());
+        Needs { returned, again: self.last_answer(now), ..Needs::default() }
+    }
+
+    fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
         if order.is_for_slots() {
             self.orders.answered(now, order, answer);
         }
@@ -216,70 +306,27 @@ impl Slots {
         }
     }
 
-    /// Those that wait for later than `at`, for slots of this key, may have to wait for less.
-    fn tell(&mut self, at: Time, key: &Key) {
-        let are_keyed = self.booked.is_by_key();
-        self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
-    }
-
-    /// An answer of a store is on its way.
-    pub fn is_asking(&self) -> bool {
+    fn is_asking(&self) -> bool {
         self.orders.coming() > 0
     }
 
-    /// The store cannot be asked any more.
-    pub fn store_failed(&mut self) {
+    fn store_failed(&mut self) {
         self.orders.give_up();
     }
 
-    /// Gives up slots that were not used by `now`.
-    pub fn expire(&mut self, now: Time) {
+    fn expire(&mut self, now: Time) {
         self.revision += u64::from(self.booked.expire(now));
     }
 
-    /// Nothing like `request` is released before `until`, by any who share the limits. Returns the order that tells
-    /// them.
-    pub fn hold(&mut self, now: Time, request: &Request, until: Time) -> Order {
+    fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
         let order = self.booked.silence(now, request, until);
         self.revision += 1;
         self.tell(now, &order.key);
-        order
+        Some(order)
     }
 
-    /// The end of a hold of all who share the limits, for releases like `request`; the origin, if there is none.
-    pub fn held_until(&self, request: &Request) -> Time {
+    fn held_until(&self, request: &Request) -> Time {
         self.booked.held_until(request)
-    }
-
-    pub(super) fn refusing(&self, request: &Request) -> Option<Refusal> {
-        let allowed = self.booked.refused_until(request).filter(|_| self.slots(request).next().is_none())?;
-        Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
-    }
-
-    /// Admits releases like `request` at `now`: as many as there are slots for, up to `most`; `None` if there is none.
-    pub fn admit(&mut self, charges: &mut Charges, now: Time, request: &Request, most: u64) -> Option<u64> {
-        charges.begin(&[]);
-        let taken = (!request.is_free()).then(|| self.booked.take(now, request, most));
-        let count = taken.as_ref().map_or(most, |taken| taken.slots.len() as u64);
-        if count == 0 {
-            return None;
-        }
-        self.revision += u64::from(taken.is_some());
-        charges.add(Admitted { since: request.since, count, taken });
-        Some(count)
-    }
-
-    /// The first `left` of the releases have left by `now`; the slots of the others may be used again. Returns reports
-    /// of those that were late.
-    pub fn commit(&mut self, charges: &mut Charges, now: Time, left: u64) -> Vec<Order> {
-        let mut reports = Vec::new();
-        charges.take_all(left, |release, count, _| {
-            let taken = release.taken.into_iter();
-            reports
-                .extend(taken.filter_map(|taken| self.booked.commit(now, taken, count, &mut self.charged)));
-        });
-        self.revision += 1;
-        reports
     }
 }
 
@@ -298,7 +345,7 @@ mod tests {
     #[test]
     fn the_end_waits_for_an_answer_for_a_while() {
         let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };
-        let mut slots = Slots::new(&[], terms, true);
+        let mut slots = Slots::new(Vec::new(), terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
         let needed = Needed { count: 3, since: Time(1) };
         let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false };

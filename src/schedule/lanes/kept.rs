@@ -22,11 +22,11 @@ impl Default for Kept {
 
 impl Kept {
     /// This part of the gate has answered just now.
-    pub(super) fn new(opening: Opening, gate: &Gate, part: Part, since: Option<Time>) -> Self {
+    pub(super) fn new(opening: Opening, gate: &dyn Gate, part: Part, since: Option<Time>) -> Self {
         Kept { opening, revision: gate.revision(part), since }
     }
 
-    pub(super) fn stands(self, gate: &Gate, part: Part, since: Option<Time>, now: Time) -> bool {
+    pub(super) fn stands(self, gate: &dyn Gate, part: Part, since: Option<Time>, now: Time) -> bool {
         self.revision == gate.revision(part) && self.since == since && !self.opening.is_over(now)
     }
 }

@@ -29,7 +29,7 @@ use self::size::Size;
 use self::turns::Turns;
 use super::{Admission, Failed, Failure};
 use crate::charge::Key;
-use crate::config::{Config, OnLimit};
+use crate::config::{OnLimit, Plan};
 use crate::gate::{BatchTerms, Closed, Gate, Holds, Part};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment, Segments};
@@ -47,10 +47,10 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub(super) fn new(config: &Config, delimiter: Delimiter, terms: BatchTerms) -> Self {
+    pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
         let mut lanes = Lanes {
-            discipline: Discipline::of(config),
-            batcher: Batcher::new(config.batch, terms),
+            discipline: Discipline::of(plan),
+            batcher: Batcher::new(plan.batch, terms),
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),
@@ -116,7 +116,7 @@ impl Lanes {
 
     /// The lanes whose fronts may not wait beyond `now`. `missed`: only those that could not have gone in time. What
     /// could, and was woken too late, goes.
-    pub(super) fn late(&self, gate: &Gate, now: Time, missed: bool) -> Vec<usize> {
+    pub(super) fn late(&self, gate: &dyn Gate, now: Time, missed: bool) -> Vec<usize> {
         let has_missed = |deadline: Time, at| {
             let by = Verdict::At(deadline.max(self.lane(at).previous));
             deadline < now && self.ask(at, gate, Part::All, Time::ZERO).from > by
@@ -149,7 +149,7 @@ impl Lanes {
     }
 
     /// Items join their lane. Returns how many others they displaced.
-    pub(super) fn push(&mut self, items: Items, gate: &Gate) -> u64 {
+    pub(super) fn push(&mut self, items: Items, gate: &dyn Gate) -> u64 {
         let at = self.find(&items);
         let is_latest = self.discipline.on_limit == OnLimit::Latest;
         let displaced = if is_latest { self.displace(at) } else { 0 };
@@ -168,7 +168,7 @@ impl Lanes {
     }
 
     /// Puts back what was taken out, to be sent again.
-    pub(super) fn requeue(&mut self, again: impl IntoIterator<Item = Items>, gate: &Gate) {
+    pub(super) fn requeue(&mut self, again: impl IntoIterator<Item = Items>, gate: &dyn Gate) {
         let mut by_lane: HashMap<usize, Vec<Items>, RandomState> = HashMap::default();
         for items in again {
             self.size.add(&items.segment);
@@ -191,7 +191,7 @@ impl Lanes {
     }
 
     /// Releases nothing with these keys before `until`. Returns until when that was known already.
-    pub(super) fn hold(&mut self, now: Time, keys: &Rc<[Key]>, until: Time, gate: &Gate) -> Time {
+    pub(super) fn hold(&mut self, now: Time, keys: &Rc<[Key]>, until: Time, gate: &dyn Gate) -> Time {
         let name = self.name(keys);
         let known = self.holds.until(&name);
         let until = until.max(known);
@@ -210,7 +210,7 @@ impl Lanes {
     }
 
     /// Delays the next release of a lane.
-    pub(super) fn delay(&mut self, at: usize, until: Time, gate: &Gate) {
+    pub(super) fn delay(&mut self, at: usize, until: Time, gate: &dyn Gate) {
         self.directory[at].lane.delay = Some(until);
         self.place(at, gate);
     }
@@ -239,7 +239,7 @@ impl Lanes {
     }
 
     /// Composes anew what all lanes would release next, and finds them their places.
-    pub(super) fn reopen_all(&mut self, gate: &Gate) {
+    pub(super) fn reopen_all(&mut self, gate: &dyn Gate) {
         for at in 0..self.directory.len() {
             let lane = &mut self.directory[at].lane;
             if !lane.is_fixed() {
@@ -250,7 +250,7 @@ impl Lanes {
     }
 
     /// Lets nothing more join releases. Returns whether something might have.
-    pub(super) fn fix(&mut self, closed: &Closed, gate: &Gate) -> bool {
+    pub(super) fn fix(&mut self, closed: &Closed, gate: &dyn Gate) -> bool {
         let is_meant = |lane: &Lane| {
             let key = lane.front().and_then(|front| front.charge.keys.first());
             !lane.is_fixed() && closed.key.as_ref().is_none_or(|meant| key == Some(meant))
@@ -273,7 +273,7 @@ impl Lanes {
     }
 
     /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Lanes::finish`].
-    pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &Gate) -> Segments {
+    pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
         let charge = self.lane(at).front().map(|front| front.charge.clone());
         let (whole, group) = (self.turns.whole, self.turns.group_of(at));
         let place = self.turns.take(at);
@@ -293,12 +293,12 @@ impl Lanes {
     }
 
     /// Takes out the first `count` items of a lane, which are not charged and leave its last release where it was.
-    pub(super) fn discard(&mut self, at: usize, count: u64, gate: &Gate) {
+    pub(super) fn discard(&mut self, at: usize, count: u64, gate: &dyn Gate) {
         self.take_out(at, count, self.lane(at).previous, gate);
         self.place(at, gate);
     }
 
-    fn take_out(&mut self, at: usize, count: u64, now: Time, gate: &Gate) -> Segments {
+    fn take_out(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
         let remember = self.depend_on_since(gate);
         let lane = &mut self.directory[at].lane;
         let before = lane.len();
@@ -311,7 +311,7 @@ impl Lanes {
     }
 
     /// The admission is over as of `now`: finds the lanes it came from, and those that were passed over, their places.
-    pub(super) fn finish(&mut self, now: Time, admission: &Admission, gate: &Gate) {
+    pub(super) fn finish(&mut self, now: Time, admission: &Admission, gate: &dyn Gate) {
         admission.lanes.iter().for_each(|&at| self.directory[at].lane.released(now));
         for &at in admission.lanes.iter().chain(&admission.deferred) {
             if std::mem::take(&mut self.directory[at].is_uncharged) || self.is_stale(at, gate, now) {
@@ -326,14 +326,15 @@ mod tests {
     use super::*;
     use crate::charge::Charge;
     use crate::cli;
-    use crate::gate::Gate;
+    use crate::gate::Own;
     use crate::source::Block;
 
     #[test]
     fn what_gives_way_to_something_newer_is_not_counted_any_more() {
         let config = cli::parse(["throttle", "-r", "1/s", "--on-limit", "latest"].map(Into::into)).unwrap();
-        let gate = Gate::new(Vec::new(), Time(0));
-        let mut lanes = Lanes::new(&config, Delimiter::new(b"\n"), gate.properties().batches.clone());
+        let gate = Own::new(Vec::new(), Time(0));
+        let mut lanes =
+            Lanes::new(&Plan::of(&config), Delimiter::new(b"\n"), gate.properties().batches.clone());
         for number in 10..15u64 {
             let block = Block::of(format!("{number}\n").into_bytes(), 1, Time(5));
             let charge = Charge { costs: Rc::default(), keys: Rc::default() };

@@ -10,7 +10,7 @@ use crate::time::Time;
 
 impl Lanes {
     /// If so, lanes that are empty are remembered for a while.
-    pub(super) fn depend_on_since(&self, gate: &Gate) -> bool {
+    pub(super) fn depend_on_since(&self, gate: &dyn Gate) -> bool {
         gate.properties().depends_on_since || self.discipline.on_limit != OnLimit::Wait
     }
 
@@ -24,7 +24,7 @@ impl Lanes {
     }
 
     /// Asks some of the gate for the next release of a lane, from `now` on.
-    pub(crate) fn ask(&self, at: usize, gate: &Gate, part: Part, now: Time) -> Opening {
+    pub(crate) fn ask(&self, at: usize, gate: &dyn Gate, part: Part, now: Time) -> Opening {
         let lane = self.lane(at);
         match self.request(lane) {
             // It is judged as soon as it is complete.
@@ -35,12 +35,12 @@ impl Lanes {
     }
 
     /// The cause for which a lane waits, as far as the gate knows.
-    pub(crate) fn why(&self, at: usize, gate: &Gate) -> Option<Why> {
+    pub(crate) fn why(&self, at: usize, gate: &dyn Gate) -> Option<Why> {
         gate.why(&self.request(self.lane(at))?.1)
     }
 
     /// Re-evaluates the lanes whose answers may have become more lenient.
-    pub(crate) fn reconsider(&mut self, news: &News, gate: &Gate) {
+    pub(crate) fn reconsider(&mut self, news: &News, gate: &dyn Gate) {
         let is_later = |(other, _): &&(Verdict, Position)| *other > news.later_than();
         let waiting = self.turns.waiting.iter().rev().take_while(is_later).map(|(_, (_, at))| *at);
         let is_meant =
@@ -50,7 +50,7 @@ impl Lanes {
     }
 
     /// Finds a lane its place among those that wait.
-    pub(super) fn place(&mut self, at: usize, gate: &Gate) {
+    pub(super) fn place(&mut self, at: usize, gate: &dyn Gate) {
         self.turns.take(at);
         let Some(position) = self.position(at) else { return };
         let lane = self.lane(at);
@@ -71,7 +71,7 @@ impl Lanes {
     ///
     /// # Errors
     /// The turn of the next one, if none may release; none if nothing waits.
-    pub(crate) fn next(&mut self, gate: &Gate, now: Time) -> Result<usize, Option<Verdict>> {
+    pub(crate) fn next(&mut self, gate: &dyn Gate, now: Time) -> Result<usize, Option<Verdict>> {
         if self.batcher.capacity.before < u64::MAX {
             let (opening, at) = self.soonest_before(gate, now).ok_or(None)?;
             return if opening.allows(now) { Ok(at) } else { Err(Some(opening.from)) };
@@ -100,7 +100,7 @@ impl Lanes {
     }
 
     /// The lane that may release first, as things stand.
-    pub(crate) fn soonest(&self, gate: &Gate) -> Option<usize> {
+    pub(crate) fn soonest(&self, gate: &dyn Gate) -> Option<usize> {
         if self.batcher.capacity.before < u64::MAX {
             return self.soonest_before(gate, Time::ZERO).map(|(_, at)| at);
         }
@@ -115,7 +115,7 @@ impl Lanes {
     }
 
     /// The first release from `now` on, or one that is no later than `by`.
-    pub(crate) fn earliest(&self, gate: &Gate, now: Time, by: Time) -> Option<Verdict> {
+    pub(crate) fn earliest(&self, gate: &dyn Gate, now: Time, by: Time) -> Option<Verdict> {
         let lanes = (0..self.directory.len()).filter(|&at| self.lane(at).front().is_some());
         let mut earliest = None;
         for answer in lanes.map(|at| self.ask(at, gate, Part::All, now).from) {
@@ -128,7 +128,7 @@ impl Lanes {
     }
 
     /// The lane that may release first, at `now` at the earliest, of the few whose items the sink still takes.
-    fn soonest_before(&self, gate: &Gate, now: Time) -> Option<(Opening, usize)> {
+    fn soonest_before(&self, gate: &dyn Gate, now: Time) -> Option<(Opening, usize)> {
         let fronts = self.turns.fronts.iter();
         let fronts = fronts.flat_map(|fronts| fronts.range(..(self.batcher.capacity.before, 0)));
         let answers = fronts.map(|&(_, at)| (self.ask(at, gate, Part::All, now), at));
@@ -143,7 +143,7 @@ impl Lanes {
     }
 
     /// Moves lanes from waiting to ready, as the limits that go by key admit them.
-    fn promote(&mut self, gate: &Gate, now: Time) {
+    fn promote(&mut self, gate: &dyn Gate, now: Time) {
         self.demote(gate, now);
         while let Some(&(_, position)) = self.turns.waiting.first().filter(|(verdict, _)| verdict.allows(now))
         {
@@ -160,7 +160,7 @@ impl Lanes {
 
     /// Moves back the lanes that would be next, were it not for another lane that has used up a limit which they
     /// share by one of several keys.
-    fn demote(&mut self, gate: &Gate, now: Time) {
+    fn demote(&mut self, gate: &dyn Gate, now: Time) {
         loop {
             let firsts = self.turns.ready.values().filter_map(|group| group.positions.first());
             let stale = firsts.copied().find(|&(_, at)| self.is_stale(at, gate, now));
@@ -173,19 +173,19 @@ impl Lanes {
         }
     }
 
-    pub(super) fn is_stale(&self, at: usize, gate: &Gate, now: Time) -> bool {
+    pub(super) fn is_stale(&self, at: usize, gate: &dyn Gate, now: Time) -> bool {
         let entry = &self.directory[at];
         !entry.kept.stands(gate, Part::Keyed, entry.lane.since(), now)
     }
 
     /// The answer to a lane of the limits that go by key.
-    fn ask_if_stale(&mut self, at: usize, gate: &Gate, now: Time) -> Opening {
+    fn ask_if_stale(&mut self, at: usize, gate: &dyn Gate, now: Time) -> Opening {
         self.directory[at].kept = self.refreshed(self.directory[at].kept, at, gate, Part::Keyed, now);
         self.directory[at].kept.opening
     }
 
     /// The answer to a lane that is `kept`, if it still stands at `now`; otherwise a new one.
-    fn refreshed(&self, kept: Kept, at: usize, gate: &Gate, part: Part, now: Time) -> Kept {
+    fn refreshed(&self, kept: Kept, at: usize, gate: &dyn Gate, part: Part, now: Time) -> Kept {
         let since = self.lane(at).since().filter(|_| part != Part::Common);
         match kept.stands(gate, part, since, now) {
             true => kept,
@@ -193,7 +193,7 @@ impl Lanes {
         }
     }
 
-    fn kind(&self, at: usize, gate: &Gate) -> Kind {
+    fn kind(&self, at: usize, gate: &dyn Gate) -> Kind {
         let request = self.request(self.lane(at)).filter(|(is_judged, _)| !is_judged);
         request.map_or_else(Kind::default, |(_, request)| gate.kind(&request))
     }

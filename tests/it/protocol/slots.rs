@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use throttle::charge::Key;
-use throttle::gate::{BookingTerms, Charges, Overruns, Request, Slots as Held};
+use throttle::gate::{BookingTerms, Charges, Gate as _, Overruns, Request, Slots as Held};
 use throttle::store::{Answer, Order, Slot};
 use throttle::time::Time;
 
@@ -34,7 +34,7 @@ pub(super) struct Slots {
 impl Slots {
     pub(super) fn new() -> Self {
         Slots {
-            held: Rc::new(Held::new(&[], TERMS, true)),
+            held: Rc::new(Held::new(Vec::new(), TERMS, true)),
             begun: Charges::default(),
             overruns: Overruns::default(),
             report: None,
@@ -71,13 +71,13 @@ impl Slots {
     pub(super) fn begin(&mut self, now: Time) -> bool {
         let held = Rc::make_mut(&mut self.held);
         held.expire(now);
-        held.admit(&mut self.begun, now, &Request { since: now, ..REQUEST }, 1).is_some()
+        held.admit(&mut self.begun, now, &Request { since: now, ..REQUEST }, 1).is_ok()
     }
 
     /// The release that was begun is over. Returns the report, if that is too late for its slot.
     pub(super) fn finish(&mut self, now: Time) -> Option<Order> {
         let held = Rc::make_mut(&mut self.held);
-        self.report = held.commit(&mut self.begun, now, 1).pop();
+        self.report = held.commit(&mut self.begun, now, 1, true).pop();
         self.report.clone()
     }
 

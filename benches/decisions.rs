@@ -14,7 +14,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use throttle::charge::Key;
 use throttle::cli;
-use throttle::config::Rate;
+use throttle::config::{Plan, Rate};
 use throttle::gate::{Limiter, Single};
 use throttle::rule::{Algorithm, Ask, NamedRule, Rule as _, Sliding, Terms, Visitor};
 use throttle::runtime::sim::{Sim, SimClock};
@@ -88,7 +88,7 @@ fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
         let rates = config.limits.given().expect("limits");
         let reader = Reader::new(&input[..], Delimiter::new(b"\n"), 1 << 20);
         let mut world = Sim::new(SimClock::default(), reader);
-        let mut schedule = Schedule::new(&config, rates, world.now());
+        let mut schedule = Schedule::new(&Plan::of(&config), rates, world.now());
         Driver::new(&mut world, &mut PermitSink, &Reporter::silent()).run(&mut schedule)
     });
 }

@@ -11,6 +11,7 @@ mod limit_count;
 mod limits;
 mod named;
 mod nearest;
+mod plan;
 mod quantity;
 mod queue;
 mod rate;
@@ -32,6 +33,7 @@ pub use instant::{Until, parse_instant};
 pub use limit_count::parse_limit_count;
 pub use limits::{LimitOptions, Source};
 pub use named::Named;
+pub use plan::Plan;
 pub use quantity::{parse_count, parse_size};
 pub use queue::{BatchSize, Jitter, OnLimit, QueueOptions};
 pub use rate::{CountFrom, Defaults, Rate, Start, keys};
@@ -88,21 +90,6 @@ impl Config {
             Verb::DryRun { run, .. } => run.as_deref(),
             Verb::Pass | Verb::Once(_) | Verb::Audit(_) => None,
         }
-    }
-
-    /// Items are told apart even if all are charged the same.
-    pub(crate) fn tells_items_apart(&self) -> bool {
-        self.queue.jitter.is_some() || self.on_limit != OnLimit::Wait || self.command().is_some()
-    }
-
-    /// Nanoseconds that each item may wait after its arrival, if it never would otherwise.
-    pub(crate) fn wait_of_each(&self) -> Option<u64> {
-        self.queue.max_wait.filter(|_| self.on_limit.never_waits())
-    }
-
-    /// Nanoseconds that the run waits at most for its next release.
-    pub(crate) fn wait_of_all(&self) -> Option<u64> {
-        self.queue.max_wait.filter(|_| !self.on_limit.never_waits())
     }
 }
 

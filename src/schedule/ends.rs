@@ -1,6 +1,6 @@
 //! Limits of time: a run may end before its input does.
 
-use crate::config::{Config, Until};
+use crate::config::{Plan, Until};
 use crate::time::{Time, Wall};
 
 pub(super) struct Ends {
@@ -16,8 +16,8 @@ pub(super) struct Ends {
 
 impl Ends {
     /// Of a run that starts at `start`.
-    pub(super) fn new(config: &Config, start: Time) -> Self {
-        let (patience, until) = (config.wait_of_all(), config.queue.until);
+    pub(super) fn new(plan: &Plan, start: Time) -> Self {
+        let (patience, until) = (plan.wait_of_all(), plan.queue.until);
         let mut ends = Ends { start, latest: None, patience, until, over: None };
         ends.set_wall(Wall::EPOCH);
         ends

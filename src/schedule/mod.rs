@@ -52,7 +52,7 @@ use self::ends::Ends;
 use self::jobs::Jobs;
 use self::queue::Queue;
 use self::results::Results;
-use crate::config::{Config, Rate, Run};
+use crate::config::{Plan, Rate, Run};
 use crate::exit::Exit;
 use crate::gate::{BookingTerms, Slots};
 use crate::source::{Capacity, Done};
@@ -67,11 +67,11 @@ pub struct Schedule {
 
 impl Schedule {
     /// A run that starts at `now`, in which items pass as `rates` allow.
-    pub fn new(config: &Config, rates: Vec<Rate>, now: Time) -> Self {
+    pub fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
         Schedule {
             results: Results::new(Account::new(now, &rates)),
-            queue: Queue::new(config, rates, now),
-            ends: Ends::new(config, now),
+            queue: Queue::new(plan, rates, now),
+            ends: Ends::new(plan, now),
         }
     }
 

@@ -9,7 +9,7 @@ use super::results::{Ahead, Results};
 use super::supply::{Next, Supply};
 use super::{Action, Admission, Failure, Notice};
 use crate::charge::Charge;
-use crate::config::{Config, OnLimit, Rate, Share, keys};
+use crate::config::{OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
 use crate::gate::{Gate, Needs, Order, Own, OwnedRequest, Why};
 use crate::rule::Verdict;
@@ -34,13 +34,13 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(config: &Config, rates: Vec<Rate>, now: Time) -> Self {
-        let delimiter = Delimiter::new(&config.input.delimiter);
-        let supply = Supply::new(config, &rates, &delimiter);
+    pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
+        let delimiter = Delimiter::new(&plan.delimiter);
+        let supply = Supply::new(plan, &rates, &delimiter);
         let gate = Own::new(rates, now);
         Queue {
             supply,
-            lanes: Lanes::new(config, delimiter, gate.properties().batches.clone()),
+            lanes: Lanes::new(plan, delimiter, gate.properties().batches.clone()),
             gate: Box::new(gate),
             next: None,
             not_before: Time::ZERO,

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::{Notice, Stats};
-use crate::config::{Config, OnBad, Rate};
+use crate::config::{OnBad, Plan, Rate};
 use crate::exit::Exit;
 use crate::source::{Charger, Delimiter, Fields, Intake, Segment, SourceError};
 
@@ -51,16 +51,15 @@ pub(super) enum Next {
 }
 
 impl Supply {
-    pub(super) fn new(config: &Config, rates: &[Rate], delimiter: &Delimiter) -> Self {
-        let separator = config.input.separator.clone();
+    pub(super) fn new(plan: &Plan, rates: &[Rate], delimiter: &Delimiter) -> Self {
+        let separator = plan.separator.clone();
         let charger = Charger::new(rates, separator.as_deref());
-        let selectors = config.command().map_or(&[][..], |run| run.template.selectors());
-        let needed = Fields::new(selectors, separator.as_deref());
-        let intake = Intake::new(delimiter.clone(), charger, config.tells_items_apart());
+        let needed = Fields::new(&plan.selectors, separator.as_deref());
+        let intake = Intake::new(delimiter.clone(), charger, plan.goes_singly());
         Supply {
-            intake: intake.clean(config.input.cleaning).needing(needed),
+            intake: intake.clean(plan.cleaning).needing(needed),
             rejects: BTreeMap::new(),
-            on_bad: config.input.on_bad,
+            on_bad: plan.on_bad,
             separator,
             tells_line_end: delimiter.is(b"\n"),
             unmatched_told: false,

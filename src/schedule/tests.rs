@@ -12,7 +12,7 @@ mod shared;
 use super::{Action, Notice, Schedule, Stop};
 use crate::charge::Key;
 use crate::cli;
-use crate::config::{Defaults, Rate, RateText, Verb as What};
+use crate::config::{Defaults, Plan, Rate, RateText, Verb as What};
 use crate::exit::{End, JobEnd};
 use crate::gate::{Answer, BookingTerms, Order, Slot};
 use crate::source::{Block, Capacity, CommandLine, Delimiter};
@@ -69,7 +69,7 @@ impl Scene {
         let words = ["throttle"].into_iter().chain(args.split_whitespace());
         let config = cli::parse(words.map(Into::into)).unwrap();
         let rates = config.limits.given().unwrap();
-        let mut schedule = Schedule::new(&config, rates, Time(0));
+        let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(0));
         let mut capacity = Capacity::UNLIMITED;
         if let What::Run(run) = &config.action {
             schedule = schedule.with_commands(run, 7);

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::run::share;
-use crate::config::{CountFrom, Once, Rate, Selector};
+use crate::config::{CountFrom, Once, Plan, Rate, Selector};
 use crate::exit::Exit;
 use crate::printable::quoted;
 use crate::runtime::{Clock, Driver, RealWorld, World};
@@ -21,7 +21,7 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
     world.watch_limits(files, &rates)?;
-    let mut schedule = Schedule::new(config, rates.clone(), world.now());
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
     if let Some(shared) = &config.shared {
         let plain: Vec<_> = rates.iter().map(|rate| plain(rate, once)).collect();
         schedule = schedule.with_bookings(share(shared, &plain, &mut world, &reporter)?);

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::Setup;
 use super::drawing::Drawing;
-use crate::config::{Arrivals, Feed, Until};
+use crate::config::{Arrivals, Feed, Plan, Until};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::records::stamped;
@@ -45,7 +45,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let on_line = config.command().filter(|run| run.stdin != Feed::Items);
     let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
     let mut sink = DryRun::new(stdout, delimiter, capacity, expander);
-    let mut schedule = Schedule::new(config, rates.clone(), world.now());
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let exit = Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule);
     reporter.dry_summary(&schedule, world.now(), exit, wall);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::drawing::Drawing;
-use crate::config::{BatchSize, Config, Output, Rate, Run, Shared, State, rounded_duration};
+use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
@@ -44,7 +44,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     }
     world.watch_reader().context("cannot start")?;
     world.watch_limits(files, &rates)?;
-    let mut schedule = Schedule::new(config, rates.clone(), world.now());
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
     if let Some(shared) = &config.shared {
         schedule = schedule.with_bookings(share(shared, &rates, &mut world, &reporter)?);
     }

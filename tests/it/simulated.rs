@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use throttle::cli;
-use throttle::config::Config;
+use throttle::config::{Config, Plan};
 use throttle::exit::Exit;
 use throttle::records::JobLog;
 use throttle::runtime::sim::{Sim, SimClock};
@@ -40,7 +40,7 @@ fn drive(
     ready: impl FnOnce(Schedule) -> (Schedule, Option<JobLog>),
 ) -> (Exit, Stats) {
     let rates = config.limits.given().expect("limits");
-    let (mut schedule, log) = ready(Schedule::new(config, rates, world.now()));
+    let (mut schedule, log) = ready(Schedule::new(&Plan::of(config), rates, world.now()));
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose().expect("a file");

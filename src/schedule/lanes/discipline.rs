@@ -1,6 +1,6 @@
 //! The queueing discipline.
 
-use crate::config::{Config, Jitter, OnLimit};
+use crate::config::{Jitter, OnLimit, Plan};
 use crate::source::Items;
 use crate::time::Time;
 
@@ -19,13 +19,13 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
-    pub(super) fn of(config: &Config) -> Self {
+    pub(super) fn of(plan: &Plan) -> Self {
         Discipline {
-            on_limit: config.on_limit,
-            max_wait: config.wait_of_each(),
-            jitter: config.queue.jitter,
-            in_order: config.queue.in_order,
-            lookahead: config.queue.lookahead.get(),
+            on_limit: plan.on_limit,
+            max_wait: plan.wait_of_each(),
+            jitter: plan.queue.jitter,
+            in_order: plan.queue.in_order,
+            lookahead: plan.queue.lookahead.get(),
         }
     }
 

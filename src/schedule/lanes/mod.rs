@@ -30,7 +30,7 @@ use self::size::Size;
 use self::turns::Turns;
 use super::{Admission, Failed, Failure};
 use crate::charge::Key;
-use crate::config::{Config, OnLimit};
+use crate::config::{OnLimit, Plan};
 use crate::gate::{BatchTerms, Closed, Gate, Holds, Part};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment, Segments};
@@ -48,10 +48,10 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub(super) fn new(config: &Config, delimiter: Delimiter, terms: BatchTerms) -> Self {
+    pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
         let mut lanes = Lanes {
-            discipline: Discipline::of(config),
-            batcher: Batcher::new(config.batch, terms),
+            discipline: Discipline::of(plan),
+            batcher: Batcher::new(plan.batch, terms),
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),
@@ -334,7 +334,8 @@ mod tests {
     fn what_gives_way_to_something_newer_is_not_counted_any_more() {
         let config = cli::parse(["throttle", "-r", "1/s", "--on-limit", "latest"].map(Into::into)).unwrap();
         let gate = Own::new(Vec::new(), Time(0));
-        let mut lanes = Lanes::new(&config, Delimiter::new(b"\n"), gate.properties().batches.clone());
+        let mut lanes =
+            Lanes::new(&Plan::of(&config), Delimiter::new(b"\n"), gate.properties().batches.clone());
         for number in 10..15u64 {
             let block = Block::of(format!("{number}\n").into_bytes(), 1, Time(5));
             let charge = Charge { costs: Rc::default(), keys: Rc::default() };

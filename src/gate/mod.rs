@@ -184,6 +184,11 @@ pub trait Gate {
         None
     }
 
+    /// The instant of the next slot for a release like `request`, of which there was none, if a store has said so.
+    fn expected(&self, _request: &Request) -> Option<Time> {
+        None
+    }
+
     /// The end of a hold of all who share the limits, for releases like `request`; the origin, if there is none.
     fn held_until(&self, _request: &Request) -> Time {
         Time::ZERO

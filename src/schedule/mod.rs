@@ -138,8 +138,9 @@ impl Schedule {
             return self.poll(now, capacity);
         }
         let is_over = results.course.is_stopping() || self.has_released_all();
-        let Schedule { queue, results, .. } = self;
-        let again = queue.provide(now, gathers, is_over, &mut results.course);
+        let Schedule { queue, results, ends } = self;
+        let latest = ends.latest(now).map(|(latest, _)| latest);
+        let again = queue.provide(now, latest, (gathers, is_over), &mut results.course);
         if let Some(action) = results.course.next() {
             return action;
         }
@@ -223,7 +224,8 @@ impl Schedule {
         let again = self.results.jobs.retries.backoff_until();
         // What a lane waits for by its key may not be all that it waits for.
         let exact = || lanes.earliest(&**gate, now, by)?.instant();
-        match next.and_then(|next| Some(exact()?.max(next))) {
+        let booked = || if gate.is_asking() { None } else { lanes.expected(&**gate) };
+        match next.and_then(|next| Some(exact()?.max(next))).or_else(booked) {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),
             None => again.filter(|_| self.queue.has_ended()),
         }

@@ -233,12 +233,13 @@ impl Queue {
         !late.is_empty()
     }
 
-    /// Has slots booked for what waits, or given back at the end. Returns when to look again.
+    /// Has slots booked for what waits, or given back at the end. Slots after `latest` are of no use. Returns when to
+    /// look again.
     pub(super) fn provide(
         &mut self,
         now: Time,
-        may_grow: bool,
-        is_over: bool,
+        latest: Option<Time>,
+        (may_grow, is_over): (bool, bool),
         course: &mut Course,
     ) -> Option<Time> {
         let (lanes, gate) = (&mut self.lanes, &mut self.gate);
@@ -248,7 +249,7 @@ impl Queue {
             // Nothing is ordered before it is known what it costs.
             return (gate.properties().batches.is_ahead && !lanes.is_empty()).then_some(now);
         } else {
-            let wanted = &mut lanes.wanted(gate.most_wanted());
+            let wanted = &mut lanes.wanted(now, latest, gate.most_wanted());
             gate.prepare(now, wanted, lanes.batcher.capacity.vacancies)
         };
         let Needs { orders, returned, closed, again } = needs.unwrap_or_else(|error| {

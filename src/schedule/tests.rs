@@ -121,11 +121,16 @@ impl Scene {
             Free(cost, instants, next) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
                 let (key, costs) = (Key::new(), [cost]);
-                let order = Order { waits: false, ..Order::new(key, costs, 2) };
+                let order = Order { within: 0, ..Order::new(key, costs, 2) };
                 schedule.booked(
                     now,
                     &order,
-                    Answer { slots, ask_again: Some(Time(next)), ..Answer::default() },
+                    Answer {
+                        slots,
+                        ask_again: Some(Time(next)),
+                        next: Some(Time(next)),
+                        ..Answer::default()
+                    },
                 );
             }
             ReaderGone => schedule.stop(Stop::ReaderGone),
@@ -142,7 +147,7 @@ impl Scene {
             let (word, is_last) = match self.schedule.poll(Time(now), capacity) {
                 Action::Send(admission) => (self.send(&mut now, admission), false),
                 Action::Book(Order { hold: Some(until), .. }) => (format!("hold until {}", until.0), false),
-                Action::Book(order) if order.waits => (format!("book {}", order.count), false),
+                Action::Book(order) if order.within > 0 => (format!("book {}", order.count), false),
                 Action::Book(order) => (format!("ask for {}", order.count), false),
                 Action::GiveBack(_, slots) => {
                     let instants: Vec<_> = slots.iter().map(|slot| slot.at.0.to_string()).collect();

@@ -119,6 +119,12 @@ impl Charger {
     /// # Errors
     /// The record has no cost, or one that is never admitted: why, with an excerpt of it. Then the draft is of no use.
     pub fn charge_into(&mut self, record: &[u8], length: usize, draft: &mut Draft) -> Result<(), String> {
+        if let Some(charge) = &self.uniform {
+            draft.costs.clear();
+            draft.costs.extend_from_slice(&charge.costs);
+            draft.keys.clear();
+            return Ok(());
+        }
         let record = self.fields.look(record, length);
         self.write_keys(&record, &mut draft.keys);
         draft.costs.clear();

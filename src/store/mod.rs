@@ -44,6 +44,9 @@
 //! Slots that no item needs any more, or that a run has left when it ends, are moved out of there and given back: so
 //! none is used by its old owner.
 //!
+//! An order says how far ahead a slot is of use: none is booked that nobody would wait for, as a booking cannot be
+//! undone.
+//!
 //! Slots are given out in the order of asking, so there is no polling and no thundering herd. None is given out further
 //! ahead than the *horizon*, so that the bookings of dead processes expire soon. A process that would have to wait
 //! longer is turned away: it is told when to ask again, and gets a *turn*. Those who come later go behind it, so nobody

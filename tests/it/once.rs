@@ -71,6 +71,28 @@ fn a_command_finds_signals_and_descriptors_as_we_did() {
     }
 }
 
+/// Whoever is told that it is not yet time uses nothing up, however often it asks.
+#[test]
+fn asking_again_and_again_is_served_when_it_is_time() {
+    if !cfg!(feature = "sqlite") {
+        return;
+    }
+    let directory = Directory::new();
+    let ask = || {
+        let args = ["--once", "-s./state", "-r1/500ms", "--max-wait", "0", "-q"];
+        throttle(&args).current_dir(directory.path()).output().unwrap().status.code()
+    };
+    let (begin, mut starts) = (Instant::now(), Vec::new());
+    while starts.len() < 2 {
+        let before = Instant::now();
+        assert!(before - begin < Duration::from_secs(60), "served {} times", starts.len());
+        if ask() == Some(0) {
+            starts.push((before, Instant::now()));
+        }
+    }
+    assert!(starts[1].1 - starts[0].0 >= Duration::from_millis(500));
+}
+
 #[test]
 fn max_wait_gives_up_as_soon_as_it_is_known_to_be_too_long() {
     let started = Instant::now();

@@ -26,7 +26,7 @@ pub(in crate::gate) struct Booked {
     /// The end of the first slot of each claim; also of one that has been used.
     ends: BTreeSet<(Time, Key, Rc<[u64]>)>,
     /// The instant before which no slot is free, for orders that do not wait.
-    refused: HashMap<Claim, Time, RandomState>,
+    next: HashMap<Claim, Time, RandomState>,
     /// As far as is known here.
     holds: Holds<Key>,
 }
@@ -191,20 +191,25 @@ impl Booked {
         self.slots(request).next().map_or(Opening::NEVER, opening)
     }
 
-    /// Notes that no slot for this claim is free before `at`, nor was one at `now`.
-    pub(super) fn refuse_until(&mut self, now: Time, claim: Claim, at: Time) {
+    /// Notes that the next slot for this claim is at `next`, and none is before it. Without `next`, that is not known to
+    /// those who wait.
+    pub(super) fn expect(&mut self, now: Time, claim: Claim, next: Option<Time>, waits: bool) {
         // An item that arrived before that may still be judged, but not for long.
-        self.refused.retain(|_, at| at.saturating_add(SECOND) > now);
-        self.refused.insert(claim, at);
+        self.next.retain(|_, at| at.saturating_add(SECOND) > now);
+        match next {
+            Some(at) => _ = self.next.insert(claim, at),
+            None if waits => _ = self.next.remove(&claim),
+            None => {}
+        }
     }
 
-    /// The instant at which a slot is free, if none was at `request.since`.
-    pub(in crate::gate) fn refused_until(&self, request: &Request) -> Option<Time> {
-        if self.refused.is_empty() || request.is_free() {
+    /// The instant of the next slot, if there was none at `request.since`, and a store has said so.
+    pub(in crate::gate) fn expected(&self, request: &Request) -> Option<Time> {
+        if self.next.is_empty() || request.is_free() {
             return None;
         }
         let claim = (self.key(request).into(), request.costs.into());
-        self.refused.get(&claim).copied().filter(|at| *at > request.since)
+        self.next.get(&claim).copied().filter(|at| *at > request.since)
     }
 
     /// A request may use a slot at `now`.
@@ -376,11 +381,11 @@ mod tests {
     fn what_arrived_before_a_slot_is_free_is_refused() {
         let mut booked = Booked::default();
         let early = request(6, &[1], &[]);
-        assert_eq!(booked.refused_until(&early), None);
-        booked.refuse_until(Time(5), (Key::new(), [1].into()), Time(7));
-        assert_eq!(booked.refused_until(&early), Some(Time(7)));
+        assert_eq!(booked.expected(&early), None);
+        booked.expect(Time(5), (Key::new(), [1].into()), Some(Time(7)), false);
+        assert_eq!(booked.expected(&early), Some(Time(7)));
         for other in [request(7, &[1], &[]), request(6, &[2], &[])] {
-            assert_eq!(booked.refused_until(&other), None);
+            assert_eq!(booked.expected(&other), None);
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Demand {
     pub(super) needed: Needed,
     /// More might join some of the releases.
     pub(super) is_open: bool,
+    /// Slots that are more nanoseconds ahead are of no use.
+    pub(super) within: u64,
 }
 
 /// The demands of all lanes, gathered by claim.
@@ -63,16 +65,17 @@ impl Demands {
     }
 
     fn add(&mut self, wanted: &Wanted, by_key: bool) {
-        let &Wanted { since, costs, keys, count, is_open, .. } = wanted;
+        let &Wanted { since, costs, keys, count, is_open, within, .. } = wanted;
         let claim: Claim = (charged_key(keys, by_key).into(), Rc::clone(costs));
         let place = *self.places.entry(claim.clone()).or_insert(self.all.len());
         if place == self.all.len() {
-            self.all.push(Demand { claim, needed: Needed { count: 0, since }, is_open });
+            self.all.push(Demand { claim, needed: Needed { count: 0, since }, is_open, within });
         }
-        let Demand { needed, is_open: is_any_open, .. } = &mut self.all[place];
+        let Demand { needed, is_open: is_any_open, within: longest, .. } = &mut self.all[place];
         needed.count += count;
         needed.since = needed.since.min(since);
         *is_any_open |= is_open;
+        *longest = within.max(*longest);
     }
 }
 
@@ -98,7 +101,8 @@ mod tests {
         let mut demands = Demands::default();
         let (cheap, dear): (Rc<[u64]>, Rc<[u64]>) = ([1].into(), [2].into());
         for (costs, count, since) in [(&cheap, 3, two), (&dear, 1, zero), (&cheap, 2, one)] {
-            demands.add(&Wanted { since, costs, keys: &[], count, is_open: false, first: 1 }, false);
+            demands
+                .add(&Wanted { since, costs, keys: &[], count, is_open: false, first: 1, within: 0 }, false);
         }
         let needed = |key: &[u8], costs: &Rc<[u64]>| demands.needed(&(key.into(), Rc::clone(costs)));
         assert_eq!(needed(&[], &cheap), Needed { count: 5, since: one });

@@ -53,6 +53,8 @@ pub struct Wanted<'a> {
     pub is_open: bool,
     /// The number of its first item.
     pub first: u64,
+    /// It does not wait for a slot that is more nanoseconds ahead.
+    pub within: u64,
 }
 
 /// What has to be done so that the items which wait can be released in time.
@@ -141,7 +143,7 @@ impl Slots {
         let taken = if is_bounded { self.booked.until(soon).saturating_add(self.orders.coming()) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
         for demand in demands.iter() {
-            let Demand { claim: (key, costs), needed, is_open } = demand;
+            let Demand { claim: (key, costs), needed, is_open, .. } = demand;
             let held = self.booked.held(key, costs);
             let plan = self.orders.plan(now, demand, held, vacancies);
             let has_slot = held.count > 0 && needed.since <= now;
@@ -205,7 +207,7 @@ impl Gate for Slots {
     }
 
     fn judged(&self, request: &Request) -> Opening {
-        match self.booked.refused_until(request) {
+        match self.booked.expected(request) {
             Some(_) => Opening::at(request.since),
             None => self.booked.opening(request),
         }
@@ -217,7 +219,7 @@ impl Gate for Slots {
     }
 
     fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {
-        let allowed = self.booked.refused_until(request).filter(|_| self.slots(request).next().is_none())?;
+        let allowed = self.booked.expected(request).filter(|_| self.slots(request).next().is_none())?;
         Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
     }
 
@@ -296,8 +298,10 @@ impl Gate for Slots {
         if !order.is_for_slots() || was_held || answer.held.is_some() {
             self.tell(now, &order.key);
         }
-        if let Some(at) = answer.ask_again.filter(|_| !order.waits) {
-            self.booked.refuse_until(now, order.claim(), at);
+        if order.is_for_slots() {
+            self.booked.expect(now, order.claim(), answer.next, order.within > 0);
+        }
+        if order.within == 0 && answer.next.is_some() {
             self.tell(Time(u64::MAX), &order.key);
         }
         // They may be earlier than those held: slots that others gave back.
@@ -316,6 +320,10 @@ impl Gate for Slots {
 
     fn expire(&mut self, now: Time) {
         self.revision += u64::from(self.booked.expire(now));
+    }
+
+    fn expected(&self, request: &Request) -> Option<Time> {
+        self.booked.expected(request)
     }
 
     fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
@@ -348,7 +356,7 @@ mod tests {
         let mut slots = Slots::new(Vec::new(), terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
         let needed = Needed { count: 3, since: Time(1) };
-        let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false };
+        let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false, within: u64::MAX };
         assert!(matches!(slots.orders.plan(Time(1), &demand, Held::default(), 9), NextOrder::Ask(_)));
         assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
         assert_eq!(slots.last_answer(Time(8)), None);

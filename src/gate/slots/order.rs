@@ -31,8 +31,9 @@ pub struct Order {
     pub costs: Box<[u64]>,
     /// The number of slots that are of use. With 0, it only asks for overruns.
     pub count: u64,
-    /// Slots to come are of use, too. If not, none is booked that is not free at once.
-    pub waits: bool,
+    /// Slots that are more nanoseconds ahead than this are of no use, and are not booked. With 0, a slot is free at
+    /// once, or there is none.
+    pub within: u64,
     /// The turn of the last answer, if it turned the order away.
     pub turn: Option<Turn>,
     /// Not an order for slots, but a report: `count` releases of this charge were not over before this instant, later
@@ -45,7 +46,7 @@ pub struct Order {
 impl Order {
     /// For `count` slots, whenever they are.
     pub fn new(key: Key, costs: impl Into<Box<[u64]>>, count: u64) -> Self {
-        Order { key, costs: costs.into(), count, waits: true, turn: None, overrun: None, hold: None }
+        Order { key, costs: costs.into(), count, within: u64::MAX, turn: None, overrun: None, hold: None }
     }
 
     /// The claim that the slots are for.
@@ -68,9 +69,10 @@ pub struct Turn(pub u64);
 pub struct Answer {
     /// The slots that were booked, earliest first; fewer than asked for, or none, if the others are beyond the horizon.
     pub slots: Vec<Slot>,
-    /// With fewer slots than asked for: the instant from which it makes sense to ask for more. If the order does not
-    /// wait: the instant of the next free one, as things stand.
+    /// With fewer slots than asked for: the instant from which it makes sense to ask for more.
     pub ask_again: Option<Time>,
+    /// With fewer slots than asked for: the instant of the next one, as things stand.
+    pub next: Option<Time>,
     /// To be sent when asking again, so that nobody who comes later goes first.
     pub turn: Option<Turn>,
     /// Something that the user should hear of, such as that state was lost.

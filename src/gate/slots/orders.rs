@@ -101,7 +101,7 @@ impl Orders {
         }
         self.all.insert(claim.clone(), Ordered::Coming(now, lacking));
         self.coming += lacking;
-        NextOrder::Ask(Order { waits: self.waits, turn, ..demand.order(lacking) })
+        NextOrder::Ask(Order { within: self.within(demand), turn, ..demand.order(lacking) })
     }
 
     /// Slots that were booked long ago may be too close to a later overrun: asks about those before they are used.
@@ -116,7 +116,11 @@ impl Orders {
             return NextOrder::Later(when);
         }
         self.all.insert(demand.claim.clone(), Ordered::Coming(now, 0));
-        NextOrder::Ask(Order { waits: self.waits, ..demand.order(0) })
+        NextOrder::Ask(Order { within: self.within(demand), ..demand.order(0) })
+    }
+
+    fn within(&self, demand: &Demand) -> u64 {
+        if self.waits { demand.within } else { 0 }
     }
 
     /// An order has been answered.
@@ -168,7 +172,7 @@ mod tests {
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
         let needed = Needed { count, since: SECONDS[1] };
-        let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false };
+        let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false, within: u64::MAX };
         let heard = Some(now).filter(|_| !held.is_empty());
         let (first, last) = (held.first().copied(), held.last().copied());
         let held = Held { count: held.len() as u64, first, last, heard };

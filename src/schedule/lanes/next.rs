@@ -127,6 +127,12 @@ impl Lanes {
         earliest
     }
 
+    /// The first of the slots that a store has told of, if it has told each lane that waits of one.
+    pub(crate) fn expected(&self, gate: &dyn Gate) -> Option<Time> {
+        let told = self.occupied().map(|lane| gate.expected(&self.request(lane)?.1));
+        told.collect::<Option<Vec<_>>>()?.into_iter().min()
+    }
+
     /// The lane that may release first, at `now` at the earliest, of the few whose items the sink still takes.
     fn soonest_before(&self, gate: &dyn Gate, now: Time) -> Option<(Opening, usize)> {
         let fronts = self.turns.fronts.iter();

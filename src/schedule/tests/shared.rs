@@ -270,6 +270,17 @@ fn the_first_that_finds_no_slot_free_ends_an_enforced_run() {
     ]);
 }
 
+/// The store tells of a slot that nobody waits for, and books none.
+#[test]
+fn a_run_that_would_wait_too_long_ends_at_once() {
+    Scene::shared("-r 1/100ns --max-wait 30ns").check(&[
+        (0, Input("a\nb\n"), "book 2; wait - or input"),
+        (1, Booked(&[1]), "send a; book 1; wait - or input"),
+        (2, Free(1, &[], 101), "wait 2 or input"),
+        (2, Due, "too long by Some(99); finish 75"),
+    ]);
+}
+
 /// The costs of an item are those of the limits that apply to it, and it has slots of its own.
 #[test]
 fn limits_for_some_items_hold_up_no_others() {
@@ -278,8 +289,8 @@ fn limits_for_some_items_hold_up_no_others() {
     let mut scene = Scene { schedule: scene.schedule.with_bookings(terms), ..scene };
     let answer = |costs: [u64; 2], slots: &[u64], next: Option<u64>| {
         let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-        let order = Order { waits: false, ..Order::new(Key::new(), costs, 2) };
-        (order, Answer { slots, ask_again: next.map(Time), ..Answer::default() })
+        let order = Order { within: 0, ..Order::new(Key::new(), costs, 2) };
+        (order, Answer { slots, ask_again: next.map(Time), next: next.map(Time), ..Answer::default() })
     };
     scene.happens(Time(0), &Input("a 1\nb\na 2\nc\n"));
     assert_eq!(scene.actions(0), "ask for 2; ask for 2; wait - or input");

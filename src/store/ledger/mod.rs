@@ -21,7 +21,7 @@ pub use self::owned::{NOBODY, OwnedSlots, Owner};
 #[cfg(feature = "redis")]
 pub(super) use self::turns::LONGEST_QUEUE;
 use self::unlogged::Unlogged;
-use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot, Turn};
+use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot};
 use crate::charge::Key;
 pub use crate::rule::SlotAccount;
 use crate::rule::{Ask, SlotRule};
@@ -191,7 +191,8 @@ impl BookingRules {
         // None of those is later than the newest slot, and so than any that is booked now.
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
         ledger.owned.forget(now);
-        let returned = if order.waits { ledger.owned.take(&order.costs, most) } else { Vec::new() };
+        let latest = now.saturating_add(order.within);
+        let returned = ledger.owned.take(&order.costs, most, latest);
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let mut answer = Answer { slots, overruns: ledger.overruns.clone(), ..Answer::default() };
         // No slot of this order depends on another one of it.
@@ -202,22 +203,22 @@ impl BookingRules {
         let mut is_first = true;
         while lacking > 0 {
             let at = self.earliest(ledger, log, now, order)?;
-            if !order.waits {
-                if at > now {
-                    answer.ask_again = Some(at);
-                    break;
-                }
-            } else if std::mem::take(&mut is_first) {
-                if self.is_turned_away(ledger, now, at, order) {
-                    let turn = self.queue(ledger, now, at, order);
-                    (answer.ask_again, answer.turn) = (Some(self.ask_again(now, turn)), Some(Turn(turn.0)));
-                    break;
-                }
+            let is_turned_away = is_first && self.is_turned_away(ledger, now, at, order);
+            let at = if is_turned_away { self.turn(ledger, now, at, order) } else { at };
+            if at > latest {
+                answer.next = Some(at);
+                answer.ask_again = Some(Time(at.0 - order.within));
+                break;
+            }
+            if is_turned_away || at > self.horizon(now) {
+                answer.next = Some(at);
+                answer.ask_again = Some(self.ask_again(now, at));
+                answer.turn = is_turned_away.then(|| self.queue(ledger, at, order));
+                break;
+            }
+            if std::mem::take(&mut is_first) {
                 self.leave_queue(ledger, order);
                 lacking = self.share(lacking, at.since(now));
-            } else if at > self.horizon(now) {
-                answer.ask_again = Some(self.ask_again(now, at));
-                break;
             }
             lacking -= 1;
             self.book_at(ledger, &mut unlogged, at, order);

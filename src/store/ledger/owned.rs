@@ -55,12 +55,13 @@ impl OwnedSlots {
         slots.iter().filter_map(&mut remove).collect()
     }
 
-    /// Takes out the earliest ones that are nobody's.
-    pub(super) fn take(&mut self, costs: &[u64], most: usize) -> Vec<Time> {
+    /// Takes out the earliest ones that are nobody's, none of them after `latest`.
+    pub(super) fn take(&mut self, costs: &[u64], most: usize, latest: Time) -> Vec<Time> {
         let Some(share) = self.0.iter_mut().find(|share| share.is_of(NOBODY, costs)) else {
             return Vec::new();
         };
-        share.slots.drain(..most.min(share.slots.len())).collect()
+        let count = share.slots.partition_point(|at| *at <= latest);
+        share.slots.drain(..most.min(count)).collect()
     }
 
     /// Slots of those who have ended become nobody's. Those that they may have used by then are forgotten: `clock` is
@@ -101,13 +102,13 @@ mod tests {
         owned.add(7, &[1], times(&[9, 5]));
         owned.add(8, &[1], times(&[6]));
         owned.add(7, &[2], times(&[4]));
-        assert_eq!(owned.take(&[1], 9), []);
+        assert_eq!(owned.take(&[1], 9, Time(9)), []);
         owned.inherit(|owner| owner == 7, || Time(3));
         owned.inherit(|_| false, || Time(9));
         assert_eq!((owned.of(7, &[1]), owned.of(8, &[1])), (&[][..], &times(&[6])[..]));
-        assert_eq!(owned.take(&[1], 1), times(&[5]));
-        assert_eq!(owned.take(&[1], 9), times(&[9]));
-        assert_eq!(owned.take(&[2], 9), times(&[4]));
+        assert_eq!(owned.take(&[1], 1, Time(9)), times(&[5]));
+        assert_eq!(owned.take(&[1], 9, Time(9)), times(&[9]));
+        assert_eq!(owned.take(&[2], 9, Time(9)), times(&[4]));
     }
 
     /// Whoever owned them may have ended right after their use.

@@ -1,7 +1,7 @@
 //! The queue of turns: those who are turned away are served later, in the order in which they came.
 
 use super::{BookingRules, Ledger};
-use crate::store::Order;
+use crate::store::{Order, Turn};
 use crate::time::Time;
 
 /// The last turn is this number of horizons ahead.
@@ -18,14 +18,17 @@ impl BookingRules {
     }
 
     /// The turn of an order that is turned away: the instant at which its slot is expected to be.
-    pub(super) fn queue(&self, ledger: &mut Ledger, now: Time, at: Time, order: &Order) -> Time {
+    pub(super) fn turn(&self, ledger: &Ledger, now: Time, at: Time, order: &Order) -> Time {
         let kept = order.turn.map(|turn| Time(turn.0)).filter(|turn| *turn <= ledger.turns);
-        let turn = at.max(kept.unwrap_or(ledger.turns));
         // Of those who wait, some may never come back.
         let last = now.saturating_add(self.policy.horizon.saturating_mul(LONGEST_QUEUE));
-        let turn = turn.min(last).max(at);
+        kept.unwrap_or(ledger.turns).min(last).max(at)
+    }
+
+    /// Has an order wait for its turn.
+    pub(super) fn queue(&self, ledger: &mut Ledger, turn: Time, order: &Order) -> Turn {
         ledger.turns = ledger.turns.max(self.after(turn, order));
-        turn
+        Turn(turn.0)
     }
 
     /// Who was the last of the queue leaves none behind.

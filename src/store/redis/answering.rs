@@ -54,12 +54,13 @@ impl RedisStore {
         let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();
         let not_before = |at| exchange.not_before(at).saturating_add(PAUSE);
         let ask_again = booked.ask_again.map(not_before);
+        let next = booked.next.map(|at| exchange.not_before(at));
         let warning = self.warning.take();
         let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
-        let next = slots.first().map(|slot| slot.at).or(turn);
-        let silent_until = next.filter(|_| warning.is_some());
+        let first = slots.first().map(|slot| slot.at).or(turn);
+        let silent_until = first.filter(|_| warning.is_some());
         let overruns = self.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
         let held = booked.held.map(|until| exchange.not_before(until));
-        Ok(Answer { slots, ask_again, turn: booked.turn, warning, silent_until, held, overruns })
+        Ok(Answer { slots, ask_again, next, turn: booked.turn, warning, silent_until, held, overruns })
     }
 }

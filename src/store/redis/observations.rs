@@ -175,8 +175,17 @@ mod tests {
         };
         let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, matters_until, ..Seen::default() }];
         let (slots, found) = (Vec::new(), Found::Nothing);
-        let booked =
-            BookedSlots { now, ask_again: None, turn: None, found, is_kept: true, held: None, slots, seen };
+        let booked = BookedSlots {
+            now,
+            ask_again: None,
+            next: None,
+            turn: None,
+            found,
+            is_kept: true,
+            held: None,
+            slots,
+            seen,
+        };
         let exchange = Exchange { asked: Time(now * 1000), server: now, answered: Time(now * 1000) };
         Asked { node, charges: vec![charge], exchange, booked }
     }

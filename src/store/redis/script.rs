@@ -31,6 +31,9 @@ pub(super) fn rules() -> String {
 /// A share of D that is many times what the script takes for one slot.
 const NANOS_A_SLOT: u64 = 40_000;
 
+/// The most microseconds that a script can count.
+const FOREVER: u64 = 1 << 53;
+
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
 /// The last observation of a limit; all 0 if there is none.
@@ -123,6 +126,8 @@ pub(super) enum Found {
 pub(super) struct BookedSlots {
     pub(super) now: Micros,
     pub(super) ask_again: Option<Micros>,
+    /// The slot after these, as things stand.
+    pub(super) next: Option<Micros>,
     pub(super) turn: Option<Turn>,
     pub(super) found: Found,
     /// The policy was in force before.
@@ -172,7 +177,7 @@ impl BookingScript {
         call.arg(fastrand::u64(1..1 << 53)).arg(policy.horizon / 1000);
         call.arg(request.count()).arg(shared.began).arg(request.keep);
         call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
-        call.arg(fingerprint(charges)).arg(given.len()).arg(u8::from(order.waits));
+        call.arg(fingerprint(charges)).arg(given.len()).arg((order.within / 1000).min(FOREVER));
         call.arg(request.late()).arg(request.ago()).arg(request.pause());
         for ScriptCharge { index, terms, cost, seen, is_distrusted, calendar } in charges {
             call.arg(index);
@@ -207,6 +212,7 @@ fn is_sound(booked: &BookedSlots, request: &BookingRequest) -> bool {
     let numbers = booked.seen.iter().flat_map(numbers);
     let numbers = numbers
         .chain(booked.ask_again)
+        .chain(booked.next)
         .chain(booked.held)
         .chain(booked.turn.map(|turn| turn.0))
         .chain([booked.now]);
@@ -218,7 +224,7 @@ fn is_sound(booked: &BookedSlots, request: &BookingRequest) -> bool {
 }
 
 fn read(value: Value) -> Option<BookedSlots> {
-    let (now, ask_again, found, slots, seen, turn, is_kept, held) = from_redis_value(value).ok()?;
+    let (now, ask_again, found, slots, seen, turn, is_kept, held, next) = from_redis_value(value).ok()?;
     let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
     let all = [Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted, Found::NotCovered];
     let found = *all.get(found)?;
@@ -230,9 +236,9 @@ fn read(value: Value) -> Option<BookedSlots> {
         late,
         close,
     };
-    let [ask_again, turn, held] = [ask_again, turn, held].map(|at| Some(at).filter(|&at| at > 0));
+    let [ask_again, turn, held, next] = [ask_again, turn, held, next].map(|at| Some(at).filter(|&at| at > 0));
     let (turn, is_kept, seen) = (turn.map(Turn), is_kept == 1, seen.into_iter().map(of_limit).collect());
-    Some(BookedSlots { now, ask_again, turn, found, is_kept, held, slots, seen })
+    Some(BookedSlots { now, ask_again, next, turn, found, is_kept, held, slots, seen })
 }
 
 #[cfg(test)]
@@ -258,6 +264,7 @@ mod tests {
             Value::Int(9),
             Value::Int(1),
             Value::Int(120),
+            Value::Int(0),
         ])
     }
 

@@ -282,7 +282,8 @@ impl Protocol {
         }
         // With none that is of use, it is only asked what has been overrun.
         let count = self.terms.policy.span.saturating_sub(process.slots.count());
-        let order = Order { turn: process.turn, waits: process.waits, ..order(count) };
+        let order =
+            Order { turn: process.turn, within: if process.waits { u64::MAX } else { 0 }, ..order(count) };
         let mut next = state.clone();
         self.send(&mut next, index, Message::new(order, self.has_owners().then_some(state.now)));
         steps.push((Action::Ask(index), next));
@@ -354,7 +355,7 @@ impl Protocol {
             let is_early = self.broken == Some(Broken::Inheritance);
             state.log.inherit(if is_early { now } else { state.now });
         }
-        let answer = match order.waits {
+        let answer = match order.within > 0 {
             true => state.log.book(&self.terms, now, &order),
             false => state.log.book_at_once(&self.terms, now, &order),
         };

@@ -7,7 +7,7 @@ use throttle::charge::Key;
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
 use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, keeper};
-use throttle::time::Time;
+use throttle::time::{SECOND, Time};
 
 use super::client::{PATIENT, book_out, failure, keyed, policy, some, store, store_at};
 use super::model::Model;
@@ -277,13 +277,20 @@ fn a_server_is_woken_before_it_is_asked_for_slots_that_are_good_for_a_short_time
 fn whoever_does_not_wait_gets_what_is_free_or_nothing() {
     let Some(mut frozen) = Frozen::start() else { return };
     let mut store = frozen.store("web", two_in_a_second_and_a_half());
-    let at_once = |count| Order { waits: false, ..some(count) };
+    let at_once = |count| Order { within: 0, ..some(count) };
     assert_eq!(store.book(&at_once(3)).unwrap().slots.len(), 2);
     let none = store.book(&at_once(1)).unwrap();
     let again = none.ask_again.unwrap().0 - frozen.local.load(Relaxed);
     assert_eq!((none.slots.len(), none.turn, again / 10_000_000), (0, None, 150));
+    let too_late = store.book(&Order { within: SECOND, ..some(1) }).unwrap();
+    let [again, next] =
+        [too_late.ask_again, too_late.next].map(|at| at.unwrap().0 - frozen.local.load(Relaxed));
+    assert_eq!((too_late.slots.len(), again / 10_000_000, next / 10_000_000), (0, 50, 150));
     frozen.pass(1_500_000);
     assert_eq!(store.book(&at_once(1)).unwrap().slots.len(), 1, "nothing was booked");
+    // The other of the two follows it, and the next one is a second and a half after it.
+    assert_eq!(store.book(&Order { within: SECOND, ..some(2) }).unwrap().slots.len(), 1);
+    assert_eq!(store.book(&Order { within: 2 * SECOND, ..some(1) }).unwrap().slots.len(), 1);
 }
 
 #[test]

@@ -3,16 +3,17 @@
 -- KEYS  where all of it is kept
 -- ARGV  policy, how many limits it has, nonce, horizon, how many, when the run began (0: now), for how many
 --       milliseconds to keep the policy at least, its turn (0: none), how many slots it gets if they are far ahead, how
---       many units are in all logs, a number for what is charged, how many slots are given back, whether it waits (or
---       else: slots that are free at once, or none), how many releases were over later than their slots were good, how
---       long ago, for how long nothing is to be booked (0: it may be);
+--       many units are in all logs, a number for what is charged, how many slots are given back, how far ahead a slot
+--       may be to be of use (0: free at once), how many releases were over later than their slots were good, how long
+--       ago, for how long nothing is to be booked (0: it may be);
 --       for each limit that is charged: which it is, how many units are in the logs before its own, rule, count,
 --       period, burst, whether it starts empty, cost, whether to distrust what is kept, and what the client last saw of
 --       it: epoch, seq, newest, matters_until (0 each if nothing), and what it is told of periods and of hours;
 --       the slots that are given back.
 -- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each (epoch,
 --       seq, newest, matters_until, late, close), the turn (0: none),
---       whether the policy was kept before, until when nothing is booked (0: it may be)}.
+--       whether the policy was kept before, until when nothing is booked (0: it may be), when the next slot is (0: not
+--       known)}.
 
 local SLACK = 10000000
 
@@ -23,7 +24,7 @@ local began, keep = tonumber(ARGV[6]), tonumber(ARGV[7])
 local turn, few = tonumber(ARGV[8]), tonumber(ARGV[9])
 local charge, given = tonumber(ARGV[11]), tonumber(ARGV[12])
 local returned_at = LOGS + tonumber(ARGV[10]) * 8
-local waits = ARGV[13] == '1'
+local latest = now + tonumber(ARGV[13])
 local late, ago = tonumber(ARGV[14]), tonumber(ARGV[15])
 local pause = tonumber(ARGV[16])
 local FIRST, EACH = 17, 15
@@ -117,12 +118,9 @@ local function is_turned_away(slot)
 end
 
 -- The turn is the instant at which the slot is expected to be. Of those who wait, some may never come back.
-local function line_up(limits, slot)
+local function turn_of(slot)
   local kept = turn > 0 and turn <= queue.turns
-  local its = math.min(kept and turn or queue.turns, now + LONGEST_QUEUE * horizon)
-  its = math.max(its, slot)
-  queue.turns, queue.is_changed = math.max(queue.turns, after(limits, its)), true
-  return its
+  return math.max(math.min(kept and turn or queue.turns, now + LONGEST_QUEUE * horizon), slot)
 end
 
 -- Who was the last of the queue leaves none behind.
@@ -136,7 +134,7 @@ end
 local function take_back(returned, close)
   local slots, rest = {}, {}
   for _, one in ipairs(returned) do
-    local is_taken = waits and one.charge == charge and #slots < wanted
+    local is_taken = one.charge == charge and one.slot <= latest and #slots < wanted
     if late == 0 or one.slot >= close then
       table.insert(is_taken and slots or rest, is_taken and one.slot or one)
     end
@@ -171,26 +169,26 @@ local function charge_late(limits, newest)
 end
 
 local function book(limits, since, slots)
-  local again, its_turn, is_first = 0, 0, true
+  local again, its_turn, next, is_first = 0, 0, 0, true
   while #slots < wanted do
     local slot = agreed(limits, since)
     if slot == NEVER then
       break
     end
-    if not waits then
-      if slot > now then
-        again = slot
-        break
-      end
-    elseif is_first and is_turned_away(slot) then
-      its_turn = line_up(limits, slot)
-      again = its_turn - horizon
+    local is_away = is_first and is_turned_away(slot)
+    slot = is_away and turn_of(slot) or slot
+    if slot > latest then
+      next, again = slot, slot - (latest - now)
       break
-    elseif slot > now + horizon then
-      again = slot - horizon
+    elseif is_away or slot > now + horizon then
+      next, again = slot, slot - horizon
+      if is_away then
+        its_turn = slot
+        queue.turns, queue.is_changed = math.max(queue.turns, after(limits, slot)), true
+      end
       break
     end
-    if is_first and waits then
+    if is_first then
       leave_queue(limits)
       wanted = slot > now + NEAR and math.min(wanted, #slots + few) or wanted
       is_first = false
@@ -203,7 +201,7 @@ local function book(limits, since, slots)
     table.insert(slots, slot)
     since = slot
   end
-  return again, its_turn
+  return again, its_turn, next
 end
 
 -- Returns for how many milliseconds it is needed.
@@ -222,7 +220,7 @@ local limits, since, found, is_same = {}, now, 0, true
 for at = FIRST, #ARGV - given - EACH + 1, EACH do
   local state = limit(at)
   if not is_covered(state, now + horizon) then
-    return { now, 0, NOT_COVERED, {}, {}, 0, is_kept and 1 or 0, 0 }
+    return { now, 0, NOT_COVERED, {}, {}, 0, is_kept and 1 or 0, 0, 0 }
   end
   found = math.max(found, open(state))
   since = math.max(since, state.newest)
@@ -252,9 +250,9 @@ for _, state in ipairs(limits) do
   close = math.max(close, state.close)
 end
 local slots = take_back(read_returned(returned_at), close)
-local again, its_turn = book(limits, since, slots)
+local again, its_turn, next = book(limits, since, slots)
 if held > 0 then
-  again, its_turn = math.min(held, now + LOOK), turn
+  again, its_turn, next = math.min(held, now + LOOK), turn, 0
 end
 
 local millis, kept = keep, {}
@@ -282,4 +280,4 @@ if millis > 0 then
   redis.call('PEXPIRE', KEY, math.max(millis, redis.call('PTTL', KEY)))
 end
 
-return { now, again, found, slots, kept, its_turn, is_kept and 1 or 0, held_until() }
+return { now, again, found, slots, kept, its_turn, is_kept and 1 or 0, held_until(), next }

@@ -76,7 +76,7 @@ fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
                 Some(slot) => assert_eq!(slot.at, first),
                 // Its turn comes in time, but not before the horizon.
                 None if answer.turn.is_some() => {
-                    assert!(answer.next == Some(first) && first.0 <= now + within)
+                    assert!(answer.next == Some(first) && first.0 <= now + within);
                 }
                 None => {
                     assert_eq!((&state.ledger, &state.log.units), (&before.ledger, &before.log.units));

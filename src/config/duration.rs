@@ -12,18 +12,28 @@ const MINUTE: u64 = 60 * SECOND;
 /// # Errors
 /// Not a duration, or one of 2^64 nanoseconds (584 years) and more.
 pub fn parse_duration(text: &str) -> Result<u64> {
-    let nanos = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
-        parse_seconds(text).map(Some)?
-    } else {
-        match humantime::parse_duration(text) {
-            Ok(duration) => Some(duration.as_nanos()),
-            // A number too large, or with more decimals than it reads.
-            Err(humantime::DurationError::NumberOverflow) => parse_long(text),
-            Err(_) => bail!("'{text}' is not a duration such as 500ms, 2s, 1m30s or 1h"),
-        }
-    };
-    let nanos = nanos.and_then(|nanos| u64::try_from(nanos).ok());
+    let nanos = u64::try_from(parse_any_duration(text)?).ok();
     nanos.with_context(|| format!("'{text}' is too long, the most is 584 years"))
+}
+
+/// As [`parse_duration`], but the longest of all in place of those that are too long.
+///
+/// # Errors
+/// Not a duration.
+pub fn clamped_duration(text: &str) -> Result<u64> {
+    Ok(u64::try_from(parse_any_duration(text)?).unwrap_or(u64::MAX))
+}
+
+fn parse_any_duration(text: &str) -> Result<u128> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return parse_seconds(text);
+    }
+    match humantime::parse_duration(text) {
+        Ok(duration) => Ok(duration.as_nanos()),
+        // A number too large, or with more decimals than it reads.
+        Err(humantime::DurationError::NumberOverflow) => Ok(parse_long(text).unwrap_or(u128::MAX)),
+        Err(_) => bail!("'{text}' is not a duration such as 500ms, 2s, 1m30s or 1h"),
+    }
 }
 
 /// A number of seconds, with decimals, in nanoseconds. A fraction of one is rounded up.

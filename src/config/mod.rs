@@ -28,7 +28,7 @@ pub use amount::{Amount, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share};
 pub use delimiter::parse_delimiter;
-pub use duration::{format_duration, parse_duration, parse_seconds, rounded_duration};
+pub use duration::{clamped_duration, format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use instant::{Until, parse_instant};
 pub use limit_count::parse_limit_count;
 pub use limits::{LimitOptions, Source};

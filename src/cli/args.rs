@@ -250,8 +250,9 @@ pub struct Cli {
 
     /// Release up to N items together, counted as one
     ///
-    /// COMMAND gets them as N arguments. Without DUR, a batch is what has arrived when its turn comes. With
-    /// DUR, it first waits until it has N items, DUR has passed since the first of them, or the input ends.
+    /// COMMAND gets them as N arguments. Without DUR, a batch is what has arrived when its turn comes: it grows while
+    /// the limits hold it back. With DUR, it is closed once it has N items, DUR has passed since the first of them
+    /// arrived, or the input ends, and does not grow after that.
     #[arg(short = 'B', long, value_name = "N[,DUR]", help_heading = "Commands")]
     pub(super) batch: Option<BatchSize>,
 
@@ -387,7 +388,8 @@ pub struct Cli {
     ///
     /// SEL[,tz=ZONE][,year=YEAR]: SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up
     /// to 9 decimals (since 1970, or since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO
-    /// 8601, or as web servers and syslog write it; a syslog message may be selected whole. ZONE, such as UTC, local,
+    /// 8601 with a time of day, or as syslog and the access logs of web servers write it; a syslog message may be
+    /// selected whole. ZONE, such as UTC, local,
     /// +01:00 or Europe/Berlin, is that of times which name none. YEAR is that of the first, if they name none; without
     /// it, the last one that is not later than now. In a dry run without --arrivals, all items arrive at 0.
     #[arg(long, value_name = "SEL", help_heading = "Control")]

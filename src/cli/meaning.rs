@@ -76,7 +76,7 @@ impl Cli {
             as_json: self.stats.contains(&StatsFormat::Json),
             metrics,
             plot: self.plot.clone(),
-            action: if self.once { self.once(&limits)? } else { self.action()? },
+            action: if self.once { self.once(&limits)? } else { self.action(&limits)? },
             limits,
         })
     }
@@ -190,7 +190,7 @@ impl Cli {
         Ok(InputOptions { file, delimiter, separator, max_record, cleaning, on_bad })
     }
 
-    fn action(self) -> Result<Verb> {
+    fn action(self, limits: &LimitOptions) -> Result<Verb> {
         if self.command.is_empty()
             && let Some(option) = self.given_among(FOR_COMMANDS).next()
         {
@@ -201,6 +201,7 @@ impl Cli {
             if let Some(first) = self.command.first() {
                 bail!("--audit runs no command: to read {0}, use <{0} or -a {0}", first.display());
             }
+            limits.check_auditable()?;
             return Ok(Verb::Audit(arrivals.unwrap_or_default()));
         }
         let run = if self.command.is_empty() { None } else { Some(Box::new(self.run()?)) };

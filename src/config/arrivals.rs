@@ -25,6 +25,9 @@ pub struct Arrivals {
 const ZONE: &str = "tz=";
 const YEAR: &str = "year=";
 
+/// In seconds.
+const DAY: i32 = 86_400;
+
 impl FromStr for Arrivals {
     type Err = Error;
 
@@ -64,7 +67,10 @@ fn parse_zone(name: &str) -> Result<TimeZone> {
         "local" => Ok(TimeZone::system()),
         _ => {
             ensure!(!name.is_empty(), "a time zone is needed, such as tz=Europe/Berlin");
-            DateTimeParser::new().parse_time_zone(name).ok().with_context(|| {
+            let zone = DateTimeParser::new().parse_time_zone(name).ok();
+            // jiff has offsets of more than a day.
+            let is_far = |zone: &TimeZone| zone.to_fixed_offset().is_ok_and(|it| it.seconds().abs() >= DAY);
+            zone.filter(|zone| !is_far(zone)).with_context(|| {
                 format!("no time zone '{name}': there are UTC, local, +01:00 and names such as Europe/Berlin")
             })
         }
@@ -108,6 +114,8 @@ mod tests {
             "tz=+1",
             "tz=+01:60",
             "tz=+99:00",
+            "tz=+25:00",
+            "tz=-24:00",
             "col:1,tz=é",
             "first",
         ] {

@@ -12,18 +12,28 @@ const MINUTE: u64 = 60 * SECOND;
 /// # Errors
 /// Not a duration, or one of 2^64 nanoseconds (584 years) and more.
 pub fn parse_duration(text: &str) -> Result<u64> {
-    let nanos = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
-        parse_seconds(text).map(Some)?
-    } else {
-        match humantime::parse_duration(text) {
-            Ok(duration) => Some(duration.as_nanos()),
-            // A number too large, or with more decimals than it reads.
-            Err(humantime::DurationError::NumberOverflow) => parse_long(text),
-            Err(_) => bail!("'{text}' is not a duration such as 500ms, 2s, 1m30s or 1h"),
-        }
-    };
-    let nanos = nanos.and_then(|nanos| u64::try_from(nanos).ok());
+    let nanos = u64::try_from(parse_any_duration(text)?).ok();
     nanos.with_context(|| format!("'{text}' is too long, the most is 584 years"))
+}
+
+/// As [`parse_duration`], but the longest of all in place of those that are too long.
+///
+/// # Errors
+/// Not a duration.
+pub fn clamped_duration(text: &str) -> Result<u64> {
+    Ok(u64::try_from(parse_any_duration(text)?).unwrap_or(u64::MAX))
+}
+
+fn parse_any_duration(text: &str) -> Result<u128> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return parse_seconds(text);
+    }
+    match humantime::parse_duration(text) {
+        Ok(duration) => Ok(duration.as_nanos()),
+        // A number too large, or with more decimals than it reads.
+        Err(humantime::DurationError::NumberOverflow) => Ok(parse_long(text).unwrap_or(u128::MAX)),
+        Err(_) => bail!("'{text}' is not a duration such as 500ms, 2s, 1m30s or 1h"),
+    }
 }
 
 /// A number of seconds, with decimals, in nanoseconds. A fraction of one is rounded up.
@@ -58,14 +68,22 @@ pub fn format_duration(nanos: u64) -> String {
     text.replace(' ', "")
 }
 
-/// Writes nanoseconds for people, in one number up to a minute, less up to a thousandth of its unit: `996.525ms`.
+/// Writes nanoseconds for people, in one number up to a minute, rounded up to a thousandth of its unit: `996.526ms`;
+/// from a minute on, to a second.
 pub fn rounded_duration(nanos: u64) -> String {
+    let step = match nanos {
+        0..1_000_000 => 1,
+        1_000_000..SECOND => 1_000,
+        SECOND..MINUTE => 1_000_000,
+        _ => SECOND,
+    };
+    let nanos = nanos.checked_next_multiple_of(step).unwrap_or(nanos);
     let (unit, name) = match nanos {
         0..1_000 => return format!("{nanos}ns"),
         1_000..1_000_000 => (1_000, "us"),
         1_000_000..SECOND => (1_000_000, "ms"),
         SECOND..MINUTE => (SECOND, "s"),
-        _ => return format_duration(nanos / SECOND * SECOND),
+        _ => return format_duration(nanos),
     };
     let number = format!("{}.{:03}", nanos / unit, nanos % unit * 1000 / unit);
     format!("{}{name}", number.trim_end_matches('0').trim_end_matches('.'))
@@ -119,11 +137,14 @@ mod tests {
             (0, "0ns"),
             (999, "999ns"),
             (1_500, "1.5us"),
-            (996_525_075, "996.525ms"),
+            (999_999, "999.999us"),
+            (996_525_075, "996.526ms"),
             (500_000_000, "500ms"),
-            (999_999_999, "999.999ms"),
-            (59_999_999_999, "59.999s"),
-            (100 * SECOND + 5, "1m40s"),
+            (999_999_999, "1s"),
+            (59_998_000_001, "59.999s"),
+            (59_999_999_999, "1m"),
+            (60_990_000_000, "1m1s"),
+            (100 * SECOND, "1m40s"),
         ] {
             assert_eq!(rounded_duration(nanos), text);
         }

@@ -2,9 +2,10 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, ensure};
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::fmt::temporal::DateTimeParser;
+use jiff::tz::{OffsetConflict, TimeZone};
 use jiff::{Timestamp, Zoned};
 
 use super::duration::parse_duration;
@@ -15,7 +16,13 @@ use crate::time::Time;
 /// # Errors
 /// It is none, or not from 1970 to 2554.
 pub fn parse_instant(text: &str) -> Result<Time> {
-    let nanos = parse(text).and_then(|at| u64::try_from(at.as_nanosecond()).ok());
+    let at = parse_timestamp(text, Some(&TimeZone::system()));
+    let nanos = at.and_then(|at| u64::try_from(at.as_nanosecond()).ok());
+    let by_zone = DateTimeParser::new().offset_conflict(OffsetConflict::AlwaysTimeZone);
+    ensure!(
+        nanos.is_some() || by_zone.parse_zoned(text).is_err(),
+        "'{text}': the zone has another offset then: leave out one of them"
+    );
     nanos.map(Time).with_context(|| {
         format!(
             "'{text}' is not a time from 1970 to 2554: there are 2026-11-21, 2026-11-21T09:00, 2026-11-21T09:00Z, \
@@ -24,12 +31,13 @@ pub fn parse_instant(text: &str) -> Result<Time> {
     })
 }
 
-fn parse(text: &str) -> Option<Timestamp> {
+/// The instant of a date with or without a time, an offset and a zone; without both, it is of `zone`.
+pub fn parse_timestamp(text: &str, zone: Option<&TimeZone>) -> Option<Timestamp> {
     if text.contains('[') {
         // Nothing else heeds the zone.
         return text.parse::<Zoned>().ok().map(|at| at.timestamp());
     }
-    let local = || text.parse::<DateTime>().ok()?.to_zoned(TimeZone::system()).ok();
+    let local = || text.parse::<DateTime>().ok()?.to_zoned(zone?.clone()).ok();
     text.parse().ok().or_else(|| local().map(|at| at.timestamp()))
 }
 
@@ -89,12 +97,14 @@ mod tests {
             "2600-01-01",
             "1700000000",
             "2023-11-14[Mars]",
-            "2023-11-14T23:13+05:00[Europe/Berlin]",
             "2023-11-14T22:13+99:00",
         ] {
             let error = parse_instant(text).expect_err(text).to_string();
             assert!(error.contains("from 1970 to 2554: there are 2026-11-21,"), "{text}: {error}");
         }
+        let text = "2023-11-14T23:13+05:00[Europe/Berlin]";
+        let error = parse_instant(text).unwrap_err().to_string();
+        assert_eq!(error, format!("'{text}': the zone has another offset then: leave out one of them"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::rate::{Defaults, Rate};
+use super::rate::{CountFrom, Defaults, Rate};
 use super::rate_text::RateText;
 use crate::rule::Extra;
 
@@ -107,12 +107,22 @@ impl LimitOptions {
         Ok(rates)
     }
 
+    /// Checks that what does not come from a file can be judged by time stamps.
+    ///
+    /// # Errors
+    /// As [`check_auditable`].
+    pub fn check_auditable(&self) -> Result<()> {
+        check_auditable(&self.given()?, self.files().next().is_some())
+    }
+
     /// The limits in a file that holds `text`.
     ///
     /// # Errors
     /// A line that is no RATE, with its number.
     pub fn parse(&self, text: &str) -> Result<Vec<Rate>> {
-        let lines = text.lines().map(|line| without_comment(line).trim());
+        // Some editors begin a file with a byte-order mark.
+        let lines =
+            text.strip_prefix('\u{feff}').unwrap_or(text).lines().map(|line| without_comment(line).trim());
         let rates = lines.zip(1..).filter(|(line, _)| !line.is_empty());
         let parse = |line: &str| {
             ensure!(!line.starts_with('@'), "a file cannot name another: give each with its own -r");
@@ -120,6 +130,21 @@ impl LimitOptions {
         };
         rates.map(|(line, number)| parse(line).with_context(|| format!("line {number}: '{line}'"))).collect()
     }
+}
+
+/// Checks that limits can be judged by time stamps, which tell neither when commands ended nor how many ran; there may
+/// be others beside them.
+///
+/// # Errors
+/// One counts from the end of commands, or all count how many run.
+pub(crate) fn check_auditable(rates: &[Rate], are_others: bool) -> Result<()> {
+    let knows = "an audit knows only when items were released";
+    ensure!(!rates.iter().any(|rate| rate.from == CountFrom::Exit), "{knows}: leave out from=exit");
+    ensure!(
+        are_others || rates.iter().any(|rate| rate.from != CountFrom::Running),
+        "{knows}: give a rate as well"
+    );
+    Ok(())
 }
 
 /// A `#` begins a comment where a word could begin; in a regular expression it may be itself.
@@ -136,8 +161,9 @@ mod tests {
     #[test]
     fn files_hold_a_rate_a_line() {
         let limits = LimitOptions { sources: Vec::new(), defaults: Defaults::default() };
-        let rates =
-            limits.parse("# policy\n10/s\n\n  100/m,algo=bucket # and\n0/s\n5/s,key=re:a#b\n").unwrap();
+        let rates = limits
+            .parse("\u{feff}10/s\n\n# policy\n  100/m,algo=bucket # and\n0/s\n5/s,key=re:a#b\n")
+            .unwrap();
         let printed: Vec<_> = rates.iter().map(Rate::to_string).collect();
         assert_eq!(
             printed,

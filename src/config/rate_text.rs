@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use anyhow::{Error, Result, anyhow, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::amount::{Amount, RUNNING};
 use super::duration::parse_duration;
@@ -200,8 +200,13 @@ impl FromStr for RateText {
 
     fn from_str(text: &str) -> Result<Self> {
         let rate = RateText::parse_pausing(text)?;
-        let ends = rate.during.as_ref().is_some_and(|week| !week.is_all());
-        ensure!(rate.amount.count > 0 || ends, "a count of 0 would release nothing: the least is 1");
+        if rate.amount.count == 0 {
+            let week = rate.during.as_ref().context("a count of 0 would release nothing: the least is 1")?;
+            ensure!(
+                !week.is_all(),
+                "a count of 0 pauses, and the hours of during= never end: leave some out"
+            );
+        }
         Ok(rate)
     }
 }
@@ -281,7 +286,8 @@ mod tests {
             ("1/d,during=Fri@25:00", "from 00:00 to 24:00"),
             ("1/7h,algo=calendar", "d, w, month and year, and parts of a day"),
             ("1/d,algo=calendar,margin=12h", "less than half"),
-            ("0/s,during=Mon-Sun", "least is 1"),
+            ("0/s,during=Mon-Sun", "hours of during= never end"),
+            ("0/s,during=00:00-24:00", "hours of during= never end"),
             ("1/s,from=exit,algo=bucket", "for sliding and interval"),
             ("1/s,key=3", "col:1"),
             ("1/s,key=col:1,key=col:2", "several -r"),

@@ -32,7 +32,7 @@ impl Input {
     /// The file cannot be opened, or stdin was closed when the process started.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let file = match path {
-            Some(path) => File::open(path).with_context(|| format!("cannot read {}", path.display()))?,
+            Some(path) => open(path).with_context(|| format!("cannot read {}", path.display()))?,
             None if inherited().stdin_closed => {
                 bail!("standard input is closed: pipe items in, or name a file with -a")
             }
@@ -83,6 +83,11 @@ impl Read for Input {
         }
         Ok(read)
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
 }
 
 fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {

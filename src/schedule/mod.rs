@@ -175,7 +175,8 @@ impl Schedule {
         }
         let deadline = queue.lanes.deadlines().next().map(|(deadline, _)| deadline);
         let patience_ends = ends.latest.filter(|at| *at > now);
-        let change = queue.gate.next_change();
+        // What waits keeps the histories that it may ask for; its release is a wake-up.
+        let change = queue.gate.next_change().filter(|_| queue.lanes.is_empty());
         let times = [again, next, backoff, change, patience_ends, time_is_over, deadline];
         Action::Wait { until: times.into_iter().flatten().min(), accepting }
     }

@@ -20,15 +20,13 @@ pub(super) fn short(rate: &Rate) -> String {
     format!("{}/{period}{}", rate.count, key.unwrap_or_default())
 }
 
-/// Items a second, or a minute if they are few; `None` for next to no time at all.
+/// Items in the shortest unit in which there is one; `None` for next to no time at all.
 pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
     let tenths_in = |span: u64| u128::from(items) * u128::from(span) * 10 / u128::from(nanos.max(1));
-    let tenths = |tenths: u128, unit: &str| format!("{}.{}/{unit}", tenths / 10, tenths % 10);
-    let text = match tenths_in(SECOND) {
-        per_second @ 10.. => tenths(per_second, "s"),
-        _ => tenths(tenths_in(60 * SECOND), "min"),
-    };
-    (nanos >= SECOND / 1000).then_some(text)
+    let units = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400), ("y", 31_557_600)];
+    let mut paces = units.map(|(unit, seconds)| (tenths_in(seconds * SECOND), unit)).into_iter();
+    let (tenths, unit) = paces.find(|(tenths, _)| *tenths >= 10).unwrap_or((0, "min"));
+    (nanos >= SECOND / 1000).then(|| format!("{}.{}/{unit}", tenths / 10, tenths % 10))
 }
 
 pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
@@ -128,8 +126,16 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_is_told_by_the_minute_if_it_is_slow() {
-        let table = [(0, 1, "0.0/min"), (15, 10, "1.5/s"), (20, 60, "20.0/min"), (60, 60, "1.0/s")];
+    fn a_slow_pace_is_told_by_the_minute_or_longer() {
+        let table = [
+            (0, 1, "0.0/min"),
+            (15, 10, "1.5/s"),
+            (20, 60, "20.0/min"),
+            (60, 60, "1.0/s"),
+            (9, 600, "54.0/h"),
+            (23, 86_400, "23.0/d"),
+            (4, 90 * 86_400, "16.2/y"),
+        ];
         for (items, seconds, expected) in table {
             assert_eq!(pace(items, seconds * SECOND).as_deref(), Some(expected));
         }

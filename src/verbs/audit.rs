@@ -3,23 +3,21 @@
 use std::io;
 
 use super::Setup;
-use crate::config::{Arrivals, CountFrom, Report};
+use crate::config::{Arrivals, CountFrom, Report, check_auditable};
 use crate::exit::Exit;
 use crate::printable::escaped_json;
 use crate::runtime::{Clock, RealWorld, Review};
 use crate::sink::Writer;
 use crate::ui::audit::{AuditReport, json as audit_json};
 use crate::ui::{plot, stderr};
-use anyhow::{Error, Result, ensure};
+use anyhow::{Error, Result};
 
 /// Judges releases at the instants that `arrivals` select.
 pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     setup.check_no_pause("there is nothing to audit")?;
+    check_auditable(&setup.rates, false)?;
     // No record tells how many commands were running.
     setup.rates.retain(|rate| rate.from != CountFrom::Running);
-    ensure!(!setup.rates.is_empty(), "an audit knows only when items were released: give a rate as well");
-    let counts_exits = setup.rates.iter().any(|rate| rate.from == CountFrom::Exit);
-    ensure!(!counts_exits, "an audit knows only when items were released: leave out from=exit");
     let Setup { config, rates, reader, .. } = setup;
     let mut review = Review::new(&rates, arrivals, &config.input);
     if config.plot.is_some() {

@@ -178,7 +178,7 @@ fn our_log_of_jobs_is_judged_as_it_is() {
 #[test]
 fn how_early_something_was_is_one_number() {
     let report = audit(&["-r1/s"], "0\n0.003474925\n", 75);
-    assert!(report.starts_with("item 2 at 0.003474925: 996.525ms too early, 2 in 1s"), "{report}");
+    assert!(report.starts_with("item 2 at 0.003474925: 996.526ms too early, 2 in 1s"), "{report}");
 }
 
 #[test]
@@ -201,6 +201,15 @@ fn what_makes_no_sense_with_it_is_refused() {
     ] {
         throttle(&["--audit"]).args(args).assert().code(2);
     }
+    for (args, told) in [
+        (&["-r1/s,from=exit"][..], "leave out from=exit"),
+        (&["-r1/s", "-r1/s,from=exit"], "leave out from=exit"),
+        (&["-r2/running"], "give a rate as well"),
+    ] {
+        let told = format!("throttle: an audit knows only when items were released: {told}\n");
+        throttle(&["--audit"]).args(args).assert().code(2).stderr(told);
+    }
+    audit(&["-r2/running", "-r1/s"], "0\n", 0);
     let hint = predicate::str::contains("to read access.log, use <access.log or -a access.log");
     throttle(&["--audit", "-r1/s", "access.log"]).assert().code(2).stderr(hint);
     for args in [

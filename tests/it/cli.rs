@@ -64,6 +64,7 @@ fn a_mistake_in_the_input_is_an_error_of_its_own() {
         (&["--dry-run", "--arrivals", "col:2"], "a 2\n1\n", "item 2: has no col:2"),
         (&["--dry-run", "--arrivals", "col:1"], "2 a\n\u{1b}[31m\n", "\\x1b[31m"),
         (&["-a", "/nonexistent/items"], "", "/nonexistent/items"),
+        (&["-a", "/tmp"], "", "cannot read /tmp: is a directory"),
     ];
     for (args, input, mend) in table {
         throttle(&[&["-n1"], *args].concat()).write_stdin(*input).assert().code(1).stderr(one_line(mend));

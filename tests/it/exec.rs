@@ -50,9 +50,14 @@ fn a_command_that_cannot_be_run_ends_the_run() {
     let directory = Directory::new();
     let plain = directory.file("plain", "#!/bin/sh\n");
     std::fs::set_permissions(&plain, PermissionsExt::from_mode(0o644)).unwrap();
-    let table =
-        [(plain.to_str().unwrap(), 126), (".", 126), ("no-such-command-here", 127), ("./nor/here", 127)];
-    for (command, status) in table {
+    let table = [
+        (plain.to_str().unwrap(), plain.to_str().unwrap(), 126),
+        (".", ".", 126),
+        ("no-such-command-here", "no-such-command-here", 127),
+        ("./nor/here", "./nor/here", 127),
+        ("", "''", 127),
+    ];
+    for (command, name, status) in table {
         throttle(&[UNLIMITED, "--", command])
             // A directory that may not be searched would make "not found" a "cannot be run".
             .env("PATH", "/usr/bin:/bin")
@@ -60,7 +65,7 @@ fn a_command_that_cannot_be_run_ends_the_run() {
             .assert()
             .code(status)
             .stdout("")
-            .stderr(predicate::str::starts_with(format!("throttle: cannot run {command}: ")));
+            .stderr(predicate::str::starts_with(format!("throttle: cannot run {name}: ")));
     }
 }
 

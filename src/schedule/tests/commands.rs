@@ -145,7 +145,7 @@ fn a_limit_that_counts_from_the_end_of_a_command_starts_then() {
         .check(&[(0, Input("a\nb\n"), "send a; wait 100 or input"), (100, Due, "send b; wait - or input")]);
     // Lanes that wait for a completion, rather than for an instant, learn of it.
     Scene::new("-r 1/100ns,from=exit,key=col:1 -j 9 -- cmd").check(&[
-        (0, Input("a\nb\na\nb\n"), "send a; send b; wait 1000000000 or input"),
+        (0, Input("a\nb\na\nb\n"), "send a; send b; wait - or input"),
         (50, Ended(1, 0), "wait 150 or input"),
         (60, Ended(2, 0), "wait 150 or input"),
         (150, Due, "send a; wait 160 or input"),

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 
 use super::headers::Headers;
-use crate::config::{parse_duration, parse_seconds};
+use crate::config::{clamped_duration, parse_seconds};
 use crate::time::{SECOND, nanos};
 
 /// The quotas that are known: the field that tells how much is left, and those that tell when there will be more, of
@@ -44,7 +44,7 @@ const MILLISECONDS: u128 = 100 * LONGEST_DELAY;
 /// The value of `Retry-After` as a wait in nanoseconds: seconds, or a date (RFC 9110, section 10.2.3).
 pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u64> {
     match value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-        true => parse_duration(value).ok(),
+        true => seconds(value),
         false => http_date(value).map(|at| wait_until(at, now)),
     }
 }
@@ -104,21 +104,31 @@ fn is_none_left(value: &str) -> bool {
 }
 
 fn seconds(value: &str) -> Option<u64> {
-    u64::try_from(parse_seconds(value).ok()?).ok()
+    number(value).map(clamped)
+}
+
+/// A number of seconds in nanoseconds; the most that there can be, if it is too large.
+fn number(value: &str) -> Option<u128> {
+    let digits = value.replacen('.', "", 1);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| parse_seconds(value).unwrap_or(u128::MAX))
+}
+
+fn clamped(nanos: u128) -> u64 {
+    u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
 /// Nanoseconds until there is more. The number tells whether it is from now or since 1970.
 fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
-    let since_1970 =
-        |nanos| Some(wait_until(UNIX_EPOCH + Duration::from_nanos(u64::try_from(nanos).ok()?), now));
-    match parse_seconds(value) {
-        Ok(nanos) if nanos < LONGEST_DELAY => u64::try_from(nanos).ok(),
-        Ok(nanos) if nanos < MILLISECONDS => since_1970(nanos),
-        Ok(nanos) if nanos < 1000 * MILLISECONDS => since_1970(nanos / 1000),
-        Ok(_) => None,
-        Err(_) => {
+    let since_1970 = |nanos| wait_until(UNIX_EPOCH + Duration::from_nanos(clamped(nanos)), now);
+    match number(value) {
+        Some(nanos) if nanos < LONGEST_DELAY => Some(clamped(nanos)),
+        Some(nanos) if nanos < MILLISECONDS => Some(since_1970(nanos)),
+        Some(nanos) if nanos < 1000 * MILLISECONDS => Some(since_1970(nanos / 1000)),
+        Some(_) => Some(u64::MAX),
+        None => {
             let at = http_date(value).or_else(|| Some(SystemTime::from(value.parse::<Timestamp>().ok()?)));
-            at.map(|at| wait_until(at, now)).or_else(|| parse_duration(&value.replace('µ', "u")).ok())
+            at.map(|at| wait_until(at, now)).or_else(|| clamped_duration(&value.replace('µ', "u")).ok())
         }
     }
 }
@@ -187,14 +197,41 @@ mod tests {
             ("RateLimit: limit=100, remaining=1, reset=5", None),
             ("x-ratelimit-remaining: -1\nx-ratelimit-reset: 60", None),
             ("x-ratelimit-remaining: 0\nx-ratelimit-reset: 1600000000", Some(0.0)),
-            ("x-ratelimit-remaining: 0\nx-ratelimit-reset: 99999999999999999999999999999999999999", None),
             ("x-ratelimit-remaining: 0\nx-ratelimit-reset: soon", None),
+            ("x-ratelimit-remaining: 0\nx-ratelimit-reset: 1.2.3", None),
+            ("x-ratelimit-remaining: 0\nx-ratelimit-reset: .", None),
         ];
         let now = UNIX_EPOCH + Duration::from_secs(NOW);
         for (text, seconds) in table {
             let wait =
                 seconds.map(|seconds| u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap());
             assert_eq!(parse(text, now), wait, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_the_longest_wait() {
+        let large = "9".repeat(40);
+        for number in ["18446744074", "99999999999", "18446744074000", &large[..19], &large[..38], &large] {
+            for header in ["retry-after: ", "", "RateLimit: limit=9, remaining=0, reset="] {
+                assert_eq!(
+                    parse(&format!("{header}{number}"), UNIX_EPOCH),
+                    Some(u64::MAX),
+                    "{header}{number}"
+                );
+            }
+        }
+        let reset = "x-ratelimit-remaining: 0\nx-ratelimit-reset: ";
+        for value in [
+            "18446744074",
+            "99999999999",
+            "18446744074000",
+            &large[..19],
+            &large,
+            "600y",
+            "99999999999999999999h",
+        ] {
+            assert_eq!(parse(&format!("{reset}{value}"), UNIX_EPOCH), Some(u64::MAX), "{value}");
         }
     }
 }

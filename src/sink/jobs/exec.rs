@@ -31,7 +31,12 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
         let _ = fcntl(io::stdout(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
     let error = command.exec();
-    (exit_of(&error), Error::new(error).context(format!("cannot run {}", line[0].display())))
+    (exit_of(&error), Error::new(error).context(format!("cannot run {}", named(&line[0].to_string_lossy()))))
+}
+
+/// The name of a program in a message.
+pub(super) fn named(name: &str) -> &str {
+    if name.is_empty() { "''" } else { name }
 }
 
 /// The exit of a run whose command could not be started.

@@ -179,7 +179,7 @@ impl Commands {
     }
 
     fn cannot_run(&self, error: io::Error) -> Error {
-        Error::new(error).context(format!("cannot run {}", self.expander.name()))
+        Error::new(error).context(format!("cannot run {}", exec::named(&self.expander.name())))
     }
 
     /// The system is short of something: not now, but perhaps later.

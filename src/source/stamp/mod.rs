@@ -14,6 +14,7 @@ use jiff::tz::TimeZone;
 
 use self::calendar::DateTime;
 use self::year::Years;
+use crate::config::parse_timestamp;
 use crate::time::Time;
 
 /// Faults of a text that is no time stamp.
@@ -34,7 +35,7 @@ impl fmt::Display for Fault {
         f.write_str(match self {
             Fault::Unknown => {
                 "not a time: there are seconds with up to 9 decimals, ms and us since 1970, RFC 3339, ISO \
-                 8601, and the stamps of web servers and syslog"
+                 8601 with a time of day, and the stamps of syslog and the access logs of web servers"
             }
             Fault::NoZone => "a time without a zone: add one to --arrivals, as in --arrivals col:1,tz=UTC",
             Fault::NoYear => {
@@ -77,7 +78,26 @@ impl Stamps {
     pub(crate) fn read(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
         let at = epoch::read(field);
         self.is_calendar = at.is_none();
-        at.unwrap_or_else(|| self.read_calendar(field, text))
+        at.unwrap_or_else(|| self.read_calendar(field, text)).or_else(|fault| {
+            let rare = self.read_rare(field, text);
+            rare.map_err(|rare| if fault == Fault::Unknown { rare } else { fault })
+        })
+    }
+
+    /// Whatever else there is of RFC 3339 and ISO 8601, such as times without seconds. Of a date alone, the time may be
+    /// in the next field, in a form that is not known; and so may the zone of a time.
+    fn read_rare(&self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
+        let has_time = |stamp: &&str| stamp.contains(['T', 't', ' ']);
+        let stamp = str::from_utf8(field).ok().filter(has_time).ok_or(Fault::Unknown)?;
+        let rest = text.get(field.len()..).unwrap_or_default();
+        let zone = self.zone.as_ref().filter(|_| calendar::zone(rest).is_none());
+        match parse_timestamp(stamp, zone) {
+            Some(at) => u64::try_from(at.as_nanosecond()).map(Time).map_err(|_| Fault::OutOfRange),
+            None if self.zone.is_none() && parse_timestamp(stamp, Some(&TimeZone::UTC)).is_some() => {
+                Err(Fault::NoZone)
+            }
+            None => Err(Fault::Unknown),
+        }
     }
 
     fn read_calendar(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
@@ -151,9 +171,32 @@ mod tests {
             "2023-11-14T17:13:20.123456-0500",
             "2023-11-15T03:43:20.123456+05:30",
             "[2023-11-14T22:13:20.123456Z]",
+            "20231114T221320.123456Z",
+            "20231114T231320.123456+01",
+            "2023-11-14T23:13:20.123456[Europe/Berlin]",
+            "2023-11-14T23:13:20.123456+01:00[Europe/Berlin]",
         ] {
             assert_eq!(read(text, text, None), at, "{text}");
         }
+    }
+
+    #[test]
+    fn seconds_may_be_left_out_and_the_time_may_not() {
+        let at = Ok(1_700_000_040_000_000_000);
+        for text in ["2023-11-14T22:14Z", "2023-11-14 22:14Z", "20231114T2214Z", "2023-11-14T23:14+01:00"] {
+            assert_eq!(read(text, text, None), at, "{text}");
+        }
+        for text in ["2023-11-14T23:14", "2023-11-14 23:14", "20231114T231400"] {
+            assert_eq!(read(text, text, Some("Europe/Berlin")), at, "{text}");
+            assert_eq!(read(text, text, None), Err(Fault::NoZone), "{text}");
+        }
+        // The next field has what the first one lacks.
+        for (field, text) in
+            [("2023-11-14", "2023-11-14 22:14"), ("2023-11-14T22:14", "2023-11-14T22:14 +0100")]
+        {
+            assert_eq!(read(field, text, Some("UTC")), Err(Fault::Unknown), "{text}");
+        }
+        assert_eq!(read("1960-11-14T22:14Z", "1960-11-14T22:14Z", None), Err(Fault::OutOfRange));
     }
 
     #[test]
@@ -241,6 +284,8 @@ mod tests {
             "<34>",
             "<34>1 x",
             "<34>1",
+            "2023/11/14 22:13:20",
+            "[Tue Nov 14 22:13:20.123456 2023]",
         ] {
             assert_eq!(read(text, text, Some("UTC")), Err(Fault::Unknown), "{text}");
         }

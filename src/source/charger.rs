@@ -1,6 +1,6 @@
 //! The charge of a record: its costs and its keys.
 
-use super::fields::{Fields, Record};
+use super::fields::{Fields, NOT_JSON, Record};
 use super::host::canonical_host;
 use super::part::Selected;
 use crate::charge::{Charge, Draft, Key};
@@ -186,14 +186,16 @@ impl Cost {
     fn of(&self, record: &Record) -> Result<u64, String> {
         match *self {
             Cost::Always(cost) => Ok(cost),
+            Cost::Selected(index) if record.lacks_json(index) => Err(NOT_JSON.to_owned()),
             Cost::Selected(index) => {
-                let part = record.known_part(index)?;
+                let part = record.part(index);
                 part.whole_number().ok_or_else(|| why_no_cost(record.selector(index), &part))
             }
         }
     }
 }
 
+#[cold]
 fn why_no_cost(selector: &Selector, part: &Selected) -> String {
     match part {
         Selected::Text(text) => format!("its cost, {selector}, is {}, not a whole number", excerpt(text)),

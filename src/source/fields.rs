@@ -8,6 +8,9 @@ use super::select::Extractor;
 use crate::config::Selector;
 use crate::printable::excerpt;
 
+/// Why a record has no part that a path leads to.
+pub(super) const NOT_JSON: &str = "not JSON";
+
 /// Selectors, ready to be used.
 #[derive(Default)]
 pub struct Fields {
@@ -45,6 +48,7 @@ impl Fields {
     }
 
     /// Looks at a record, which is without its delimiter; with the delimiter it is `length` bytes long.
+    #[inline]
     pub(super) fn look<'f, 'a>(&'f self, bytes: &'a [u8], length: usize) -> Record<'f, 'a> {
         let values = if self.paths.is_empty() { None } else { self.paths.values(bytes).ok() };
         Record { fields: self, bytes, length, values }
@@ -73,24 +77,21 @@ impl<'a> Record<'_, 'a> {
     }
 
     /// The part that the selector with this index selects.
+    #[inline]
     pub(super) fn part(&self, index: usize) -> Selected<'a> {
         self.fields.fields[index].1.part(self.bytes, self.length, self.values.as_ref())
     }
 
-    /// As [`Record::part`].
-    ///
-    /// # Errors
-    /// It would be in JSON, which the record is not.
-    pub(super) fn known_part(&self, index: usize) -> Result<Selected<'a>, String> {
-        match self.fields.fields[index].1 {
-            Extractor::Path(_) if self.values.is_none() => Err("not JSON".to_owned()),
-            _ => Ok(self.part(index)),
-        }
+    /// The part would be in JSON, which the record is not.
+    #[inline]
+    pub(super) fn lacks_json(&self, index: usize) -> bool {
+        self.values.is_none() && matches!(self.fields.fields[index].1, Extractor::Path(_))
     }
 
     fn check(&self, index: usize) -> Result<(), String> {
         let selector = self.selector(index);
-        match self.known_part(index)?.into_text() {
+        match self.part(index).into_text() {
+            _ if self.lacks_json(index) => Err(NOT_JSON.to_owned()),
             None => Err(format!("has no {selector} for COMMAND")),
             Some(text) if text.contains(&0) => {
                 Err(format!("its {selector} holds a NUL byte, which no argument can"))

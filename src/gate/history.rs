@@ -38,16 +38,23 @@ impl<R: Rule> History<R> {
         History { accounts: Accounts::new(true), pause: period.max(SECOND), ..History::common(rule) }
     }
 
-    /// Evicts the histories that were idle by `horizon`.
-    fn evict_idle(&mut self, horizon: Time) {
+    /// Evicts the histories that were idle by `horizon`. Returns when the first of the rest will be, or the origin if
+    /// that is not known.
+    fn evict_idle(&mut self, horizon: Time) -> Option<Time> {
         let History { rule, accounts, evicted, .. } = self;
+        let mut next: Option<Time> = None;
         accounts.retain(|_, state| {
-            let is_idle = rule.idle_at(state).allows(horizon);
+            let idle_at = rule.idle_at(state);
+            let is_idle = idle_at.allows(horizon);
             if is_idle {
                 rule.note_evicted(evicted, state);
+            } else {
+                let idle_at = idle_at.instant().unwrap_or(Time::ZERO);
+                next = Some(next.map_or(idle_at, |next| next.min(idle_at)));
             }
             !is_idle
         });
+        next
     }
 }
 
@@ -57,8 +64,9 @@ impl<R: Rule> Limiter for History<R> {
     }
 
     fn account(&mut self, key: &[u8], now: Time) -> usize {
-        if self.accounts.are_keyed() && self.evict_at.is_none() {
-            self.evict_at = now.checked_add(self.pause.into());
+        if self.accounts.are_keyed() {
+            let soon = now.checked_add(self.pause.into());
+            self.evict_at = [self.evict_at, soon].into_iter().flatten().min();
         }
         self.accounts.account(key)
     }
@@ -128,8 +136,8 @@ impl<R: Rule> Limiter for History<R> {
         if self.evict_at.is_some_and(|at| at > now) {
             return;
         }
-        self.evict_idle(horizon);
-        self.evict_at = if self.accounts.len() == 0 { None } else { now.checked_add(self.pause.into()) };
+        let next = self.evict_idle(horizon);
+        self.evict_at = next.and_then(|next| Some(now.checked_add(self.pause.into())?.max(next)));
     }
 }
 
@@ -137,7 +145,7 @@ impl<R: Rule> Limiter for History<R> {
 mod tests {
     use super::*;
     use crate::rule::tests::{one, terms};
-    use crate::rule::{FromExit, Sliding};
+    use crate::rule::{FromExit, Interval, Sliding};
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
         let account = limiter.account(key, Time(at));
@@ -205,6 +213,22 @@ mod tests {
         commit(&mut limiter, b"b", 1);
         let answers = [&b"a"[..], b"b"].map(|key| earliest(&limiter, key, one(2)));
         assert_eq!(answers, [20, 21].map(|at| Verdict::At(Time(at))));
+    }
+
+    #[test]
+    fn a_search_that_can_find_nothing_is_put_off_until_something_is_charged() {
+        let mut limiter = History::keyed(Interval::new(terms(1, SECOND)), SECOND);
+        let account = limiter.account(b"a", Time(0));
+        limiter.commit(account, Time(0), Ask { since: Time(0), cost: 1_000_000 });
+        let idle_at = Time(1_000_000 * SECOND);
+        limiter.evict(Time(SECOND), Time(SECOND));
+        assert_eq!(limiter.evict_at(), Some(idle_at));
+        commit(&mut limiter, b"b", 5 * SECOND);
+        assert_eq!(limiter.evict_at(), Some(Time(6 * SECOND)));
+        limiter.evict(Time(6 * SECOND), Time(6 * SECOND));
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (1, Some(idle_at)));
+        limiter.evict(idle_at, idle_at);
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
 
     #[test]

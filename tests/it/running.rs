@@ -174,5 +174,5 @@ fn a_plan_and_an_audit_pass_it_over() {
     let audit = ["--audit", "--arrivals=col:1"];
     let told = throttle(&[&limits[..], &audit].concat()).write_stdin("0 a\n1 b\n").assert().success();
     told.stdout(predicate::str::contains("running").not());
-    throttle(&["--audit", "-r2/running"]).write_stdin("0 a\n").assert().code(1);
+    throttle(&["--audit", "-r2/running"]).write_stdin("0 a\n").assert().code(2);
 }

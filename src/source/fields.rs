@@ -50,8 +50,11 @@ impl Fields {
     /// Looks at a record, which is without its delimiter; with the delimiter it is `length` bytes long.
     #[inline]
     pub(super) fn look<'f, 'a>(&'f self, bytes: &'a [u8], length: usize) -> Record<'f, 'a> {
-        let values = if self.paths.is_empty() { None } else { self.paths.values(bytes).ok() };
-        Record { fields: self, bytes, length, values }
+        let mut record = Record { fields: self, bytes, length, values: None };
+        if !self.paths.is_empty() {
+            record.values = self.paths.values(bytes).ok();
+        }
+        record
     }
 
     /// The selected parts of a record, in the order of the selectors; `None` for what it does not have. `length` is

@@ -74,7 +74,7 @@ fn are_apart(slots: &[Slot], distance: usize, wait: u64, what: &str) {
 #[test]
 fn each_rule_is_kept_by_slots_of_several_processes() {
     for_each_store(|store, open| {
-        let all = slots(&open, "sliding", "5/10s", 1, 15);
+        let all = slots(&open, "sliding", "5/10s,margin=1s", 1, 15);
         are_apart(&all, 5, 10 * SECOND, store);
         assert!(all[4].at.0 - all[0].at.0 < 10 * SECOND, "{store}: the first five go at once");
         let dear = slots(&open, "dear", "5/10s,cost=2", 2, 6);

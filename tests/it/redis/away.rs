@@ -136,7 +136,7 @@ fn answers_that_take_too_long_are_waited_out_by_those_who_share_a_state() {
         let slow = move || Time(clock.fetch_add(50_000_000, Relaxed));
         let url = "redis://127.0.0.1/web".parse().unwrap();
         let mut store = RedisStore::new(url, client::policy(&["9/5s,margin=100ms"]), TIMEOUT, slow);
-        let nothing_booked = format!("*8\r\n:1\r\n:0\r\n:0\r\n*0\r\n*0\r\n:0\r\n:{is_kept}\r\n:0\r\n");
+        let nothing_booked = format!("*9\r\n:1\r\n:0\r\n:0\r\n*0\r\n*0\r\n:0\r\n:{is_kept}\r\n:0\r\n:0\r\n");
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(b"-ERR no cluster\r\n").unwrap();
         theirs.write_all(nothing_booked.repeat(8).as_bytes()).unwrap();

@@ -110,7 +110,7 @@ impl LimitOptions {
     /// Checks that what does not come from a file can be judged by time stamps.
     ///
     /// # Errors
-    /// As [`check_auditable`].
+    /// One counts from the end of commands, or all count how many run.
     pub fn check_auditable(&self) -> Result<()> {
         check_auditable(&self.given()?, self.files().next().is_some())
     }

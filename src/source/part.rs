@@ -56,10 +56,13 @@ impl<'a> From<Option<&'a [u8]>> for Selected<'a> {
     }
 }
 
-/// Unlike std, without a sign.
+/// Unlike std, without a sign, and from bytes that need not be UTF-8.
 fn parse_digits(text: &[u8]) -> Option<u64> {
-    text.first().filter(|byte| byte.is_ascii_digit())?;
-    str::from_utf8(text).ok()?.parse().ok()
+    let append = |number: u64, byte: &u8| match byte {
+        b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
+        _ => None,
+    };
+    if text.is_empty() { None } else { text.iter().try_fold(0, append) }
 }
 
 #[cfg(test)]

@@ -61,4 +61,8 @@ impl Sink for DryRun {
             }
         }
     }
+
+    fn trace(&self, _: &Batch) -> Option<String> {
+        None
+    }
 }

@@ -26,17 +26,13 @@ use crate::time::Time;
 /// Takes releases.
 pub trait Sink {
     /// Its capacity as of now: commands take up some of it as long as they run.
-    fn capacity(&self) -> Capacity {
-        Capacity::UNLIMITED
-    }
+    fn capacity(&self) -> Capacity;
 
     /// Sends `batch`, which was admitted at the instant `at`. When it returns, the items have left.
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
-    /// The command that sending a batch will run, as one would type it, if that is to be shown.
-    fn trace(&self, _batch: &Batch) -> Option<String> {
-        None
-    }
+    /// The command that sending `batch` will run, as one would type it, if that is to be shown.
+    fn trace(&self, batch: &Batch) -> Option<String>;
 
     /// Prints the outputs that are left: nothing more will be sent, nor is anything running.
     fn finish(&mut self) -> Flushed {
@@ -77,7 +73,7 @@ pub trait RunningJobs {
     fn enforce(&mut self, now: Time);
 }
 
-/// Has it told once as soon as one of these can be read. What was to be watched before no longer is.
+/// Watches these pipes: it is told once, as soon as one of them can be read. Those from before are not watched any more.
 pub(crate) type Watch = Box<dyn FnMut(Vec<Arc<PipeReader>>)>;
 
 /// The result of sending a batch.
@@ -105,7 +101,7 @@ pub enum Cause {
     ReaderGone,
     /// A signal asks to stop.
     Interrupted,
-    /// It cannot be written, or the command not be started at all.
+    /// It cannot be written, or its command cannot be started at all; with the exit of the run.
     Failed(Exit, Error),
 }
 

@@ -1,14 +1,22 @@
 //! A release of nothing: whoever waits for it may go on.
 
 use super::{Sent, Sink};
-use crate::source::Batch;
+use crate::source::{Batch, Capacity};
 use crate::time::Time;
 
 /// Takes what is released, and does nothing with it.
 pub struct PermitSink;
 
 impl Sink for PermitSink {
+    fn capacity(&self) -> Capacity {
+        Capacity::UNLIMITED
+    }
+
     fn send(&mut self, _: Time, _: &Batch) -> Sent {
         Sent::All
+    }
+
+    fn trace(&self, _: &Batch) -> Option<String> {
+        None
     }
 }

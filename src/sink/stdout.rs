@@ -8,7 +8,7 @@ use super::{Cause, Sent, Sink};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
 use crate::pipe;
-use crate::source::{Batch, Delimiter};
+use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
 
 pub(crate) struct Stdout {
@@ -40,6 +40,10 @@ impl Stdout {
 }
 
 impl Sink for Stdout {
+    fn capacity(&self) -> Capacity {
+        Capacity::UNLIMITED
+    }
+
     fn send(&mut self, _: Time, batch: &Batch) -> Sent {
         let mut gathered = std::mem::take(&mut self.gathered);
         let bytes = match batch.segments() {
@@ -56,5 +60,9 @@ impl Sink for Stdout {
         };
         self.gathered = gathered;
         sent
+    }
+
+    fn trace(&self, _: &Batch) -> Option<String> {
+        None
     }
 }

@@ -62,10 +62,7 @@ impl<S: Clone + Default> Accounts<S> {
     }
 
     pub(crate) fn get_mut(&mut self, account: usize) -> &mut S {
-        match self.entries.get_mut(account) {
-            Some((_, state)) => state,
-            None => &mut self.fresh,
-        }
+        if self.are_keyed() { &mut self.entries[account].1 } else { &mut self.fresh }
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {

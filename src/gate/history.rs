@@ -38,8 +38,8 @@ impl<R: Rule> History<R> {
         History { accounts: Accounts::new(true), pause: period.max(SECOND), ..History::common(rule) }
     }
 
-    /// Evicts the histories that were idle by `horizon`. Returns when the first of the rest will be, or the origin if
-    /// that is not known.
+    /// Evicts the histories that were idle by `horizon`. Returns when the first of the rest will be, if there are any:
+    /// the origin, if it is not known.
     fn evict_idle(&mut self, horizon: Time) -> Option<Time> {
         let History { rule, accounts, evicted, .. } = self;
         let mut next: Option<Time> = None;
@@ -49,8 +49,7 @@ impl<R: Rule> History<R> {
             if is_idle {
                 rule.note_evicted(evicted, state);
             } else {
-                let idle_at = idle_at.instant().unwrap_or(Time::ZERO);
-                next = Some(next.map_or(idle_at, |next| next.min(idle_at)));
+                next = next.into_iter().chain([idle_at.instant().unwrap_or_default()]).min();
             }
             !is_idle
         });
@@ -66,7 +65,7 @@ impl<R: Rule> Limiter for History<R> {
     fn account(&mut self, key: &[u8], now: Time) -> usize {
         if self.accounts.are_keyed() {
             let soon = now.checked_add(self.pause.into());
-            self.evict_at = [self.evict_at, soon].into_iter().flatten().min();
+            self.evict_at = self.evict_at.into_iter().chain(soon).min();
         }
         self.accounts.account(key)
     }

@@ -1,28 +1,22 @@
 //! Holds: pauses that servers have asked for, by key.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
 use std::hash::Hash;
 
-use foldhash::fast::RandomState;
-
+use super::instants::Instants;
 use crate::time::Time;
-
-/// The number of holds that are kept before those which are over are evicted.
-const FEW: usize = 64;
 
 /// The end of the hold of each key, or lane.
 #[derive(Clone, Debug)]
 pub struct Holds<K> {
-    by_key: HashMap<K, Time, RandomState>,
+    by_key: Instants<K>,
     /// The end of a hold of all keys.
     others: Time,
-    evict_beyond: usize,
 }
 
 impl<K> Default for Holds<K> {
     fn default() -> Self {
-        Holds { by_key: HashMap::default(), others: Time::ZERO, evict_beyond: FEW }
+        Holds { by_key: Instants::default(), others: Time::ZERO }
     }
 }
 
@@ -32,16 +26,12 @@ impl<K: Hash + Eq> Holds<K> {
     where
         K: Borrow<Q>,
     {
-        self.by_key.get(key).copied().unwrap_or_default().max(self.others)
+        self.by_key.get(key).unwrap_or_default().max(self.others)
     }
 
     /// From now on, a key is held until an instant.
     pub fn set(&mut self, now: Time, key: K, until: Time) {
-        self.by_key.insert(key, until);
-        if self.by_key.len() > self.evict_beyond {
-            self.by_key.retain(|_, until| *until > now);
-            self.evict_beyond = FEW.max(2 * self.by_key.len());
-        }
+        self.by_key.set(now, key, until);
     }
 
     /// A key is not held any more.
@@ -54,12 +44,13 @@ impl<K: Hash + Eq> Holds<K> {
 
     /// From now on, keys are others: whatever is held holds all.
     pub fn forget_keys(&mut self) {
-        self.others = self.by_key.drain().map(|(_, until)| until).fold(self.others, Time::max);
+        self.others = self.by_key.drain().fold(self.others, Time::max);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::instants::FEW;
     use super::*;
 
     #[test]

@@ -12,21 +12,19 @@ use super::order::{Answer, Order, Slot};
 use crate::charge::Key;
 use crate::gate::charges::{Claim, Taken};
 use crate::gate::{Charged, Holds, Opening, Request};
-use crate::time::{SECOND, Time};
+use crate::time::Time;
 
 /// Lets one release go in each slot.
 ///
 /// It knows no rule: that was kept when the slots were given out. A slot is for the claim it was booked for, a key and
 /// certain costs; a claim without one is told *never*: not before more slots have come.
 #[derive(Clone, Debug, Default)]
-pub(in crate::gate) struct Booked {
+pub(super) struct Booked {
     /// Each key has slots of its own.
     by_key: bool,
     keys: HashMap<Key, OfKey, RandomState>,
     /// The end of the first slot of each claim; also of one that has been used.
     ends: BTreeSet<(Time, Key, Rc<[u64]>)>,
-    /// The instant before which no slot is free, for orders that do not wait.
-    next: HashMap<Claim, Time, RandomState>,
     /// As far as is known here.
     holds: Holds<Key>,
 }
@@ -66,6 +64,11 @@ impl Booked {
 
     pub(super) fn is_by_key(&self) -> bool {
         self.by_key
+    }
+
+    /// The claim that a request is charged to.
+    pub(super) fn claim(&self, request: &Request) -> Claim {
+        (self.key(request).into(), request.costs.into())
     }
 
     /// The key of a request, if each key has slots of its own.
@@ -180,7 +183,7 @@ impl Booked {
     }
 
     /// The first slot for requests like this. One that is free needs none.
-    pub(in crate::gate) fn opening(&self, request: &Request) -> Opening {
+    pub(super) fn opening(&self, request: &Request) -> Opening {
         if request.is_free() {
             return Opening::at(request.since.max(self.held_until(request)));
         }
@@ -191,29 +194,8 @@ impl Booked {
         self.slots(request).next().map_or(Opening::NEVER, opening)
     }
 
-    /// Notes that the next slot for this claim is at `next`, and none is before it. Without `next`, that is not known to
-    /// those who wait.
-    pub(super) fn expect(&mut self, now: Time, claim: Claim, next: Option<Time>, waits: bool) {
-        // An item that arrived before that may still be judged, but not for long.
-        self.next.retain(|_, at| at.saturating_add(SECOND) > now);
-        match next {
-            Some(at) => _ = self.next.insert(claim, at),
-            None if waits => _ = self.next.remove(&claim),
-            None => {}
-        }
-    }
-
-    /// The instant of the next slot, if there was none at `request.since`, and a store has said so.
-    pub(in crate::gate) fn expected(&self, request: &Request) -> Option<Time> {
-        if self.next.is_empty() || request.is_free() {
-            return None;
-        }
-        let claim = (self.key(request).into(), request.costs.into());
-        self.next.get(&claim).copied().filter(|at| *at > request.since)
-    }
-
     /// A request may use a slot at `now`.
-    pub(in crate::gate) fn is_open(&self, now: Time, request: &Request) -> bool {
+    pub(super) fn is_open(&self, now: Time, request: &Request) -> bool {
         request.is_free() || self.slots(request).next().is_some_and(|slot| slot.is_good(now))
     }
 
@@ -223,7 +205,7 @@ impl Booked {
         let of_key = self.keys.get_mut(key).filter(|of_key| of_key.reports == 0);
         let lease = of_key.and_then(|of_key| of_key.lease_mut(request.costs));
         let slots = lease.map_or_else(Vec::new, |lease| lease.take(now, most));
-        Taken { claim: (key.into(), request.costs.into()), slots }
+        Taken { claim: self.claim(request), slots }
     }
 
     /// The first `releases` of these slots have been used, by releases that were over at `now`; the others are put
@@ -375,18 +357,6 @@ mod tests {
         assert_eq!(booked.opening(&request(0, &[1], &a)).from, Verdict::At(Time(5)));
         assert_eq!(booked.take(Time(5), &request(0, &[1], &b), 9).slots.len(), 1);
         assert_eq!(booked.take(Time(5), &request(0, &[1], &a), 9).slots, []);
-    }
-
-    #[test]
-    fn what_arrived_before_a_slot_is_free_is_refused() {
-        let mut booked = Booked::default();
-        let early = request(6, &[1], &[]);
-        assert_eq!(booked.expected(&early), None);
-        booked.expect(Time(5), (Key::new(), [1].into()), Some(Time(7)), false);
-        assert_eq!(booked.expected(&early), Some(Time(7)));
-        for other in [request(7, &[1], &[]), request(6, &[2], &[])] {
-            assert_eq!(booked.expected(&other), None);
-        }
     }
 
     /// An overrun takes the place of the first slots that were booked before it was known.

@@ -2,6 +2,7 @@
 
 mod booked;
 mod demands;
+mod expected;
 mod lease;
 mod news;
 mod order;
@@ -17,6 +18,7 @@ pub use self::order::{Answer, Order, Overruns, Slot, Turn};
 
 use self::booked::Booked;
 use self::demands::{Demand, Demands};
+use self::expected::Expected;
 use self::lease::Needed;
 use self::orders::{NextOrder, Orders};
 use super::charges::Admitted;
@@ -91,6 +93,7 @@ pub struct Slots {
     wall: Wall,
     /// Slots that are not used yet.
     booked: Booked,
+    expected: Expected,
     orders: Orders,
     charged: Vec<Charged>,
     news: Option<News>,
@@ -117,6 +120,7 @@ impl Slots {
             rates,
             wall: Wall::EPOCH,
             booked: Booked::new(by_key),
+            expected: Expected::default(),
             orders: Orders::new(terms.span, terms.longest_span, wait && !is_mixed),
             charged: Vec::new(),
             news: None,
@@ -207,7 +211,7 @@ impl Gate for Slots {
     }
 
     fn judged(&self, request: &Request) -> Opening {
-        match self.booked.expected(request) {
+        match self.expected.next(&self.booked, request) {
             Some(_) => Opening::at(request.since),
             None => self.booked.opening(request),
         }
@@ -219,7 +223,8 @@ impl Gate for Slots {
     }
 
     fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {
-        let allowed = self.booked.expected(request).filter(|_| self.slots(request).next().is_none())?;
+        let allowed =
+            self.expected.next(&self.booked, request).filter(|_| self.slots(request).next().is_none())?;
         Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
     }
 
@@ -291,15 +296,13 @@ impl Gate for Slots {
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
         if order.is_for_slots() {
             self.orders.answered(now, order, answer);
+            self.expected.told(now, order.claim(), answer.next, order.within > 0);
         }
         let was_held = self.booked.held_by_key(&order.key) > now;
         self.booked.put(now, order, answer);
         self.revision += 1;
         if !order.is_for_slots() || was_held || answer.held.is_some() {
             self.tell(now, &order.key);
-        }
-        if order.is_for_slots() {
-            self.booked.expect(now, order.claim(), answer.next, order.within > 0);
         }
         if order.within == 0 && answer.next.is_some() {
             self.tell(Time(u64::MAX), &order.key);
@@ -323,7 +326,7 @@ impl Gate for Slots {
     }
 
     fn expected(&self, request: &Request) -> Option<Time> {
-        self.booked.expected(request)
+        self.expected.next(&self.booked, request)
     }
 
     fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {

@@ -5,9 +5,11 @@ mod crowd;
 mod losses;
 #[path = "../../../../tests/it/random.rs"]
 mod random;
+mod returned;
 #[path = "../../../../tests/it/single.rs"]
 mod single;
 mod turns;
+mod within;
 mod written;
 
 use fastrand::Rng;
@@ -33,62 +35,6 @@ fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
 /// No horizon, and no lateness to speak of.
 fn policy(quotas: &[Quota]) -> Policy {
     Policy { quotas: quotas.into(), deadline: 0, horizon: u64::MAX, span: 1000, text: "a limit".to_owned() }
-}
-
-/// Nothing is booked ahead, and it is told when the next slot is free.
-#[test]
-fn an_order_that_does_not_wait_gets_what_is_free_at_once() {
-    let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 2, 100)]));
-    let (mut ledger, mut log) = (rules.begin(Time(0)), MemoryLog::default());
-    let mut book = |now, count| {
-        let order = Order { within: 0, ..order(&[1], count) };
-        let answer = rules.book(&mut ledger, &mut log, Time(now), &order).unwrap();
-        (answer.slots.len(), answer.ask_again)
-    };
-    let period = rules.policy().quotas[0].terms.period;
-    assert_eq!(book(5, 1), (1, None));
-    assert_eq!(book(7, 2), (1, Some(Time(5 + period))));
-    assert_eq!(book(8, 1), (0, Some(Time(5 + period))));
-    assert_eq!(book(5 + period, 1), (1, None));
-}
-
-/// A run that does not wait long enough leaves no trace: those who ask again and again use nothing up.
-#[test]
-fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
-    for_each_seed(300, |random| {
-        let starts_empty = random.bool();
-        let quotas = &quotas(random, starts_empty)[..random.usize(1..=3)];
-        let horizon = random.choice([30, 1000, u64::MAX]).expect("one");
-        let mut state = Books::new(Policy { horizon, ..policy(quotas) });
-        let mut now = 0;
-        for _ in 0..30 {
-            now += random.u64(0..=40);
-            let within = random.choice([0, 1, 7, 60]).expect("one");
-            let order = Order { within, ..order(&costs(random, quotas), random.u64(1..=3)) };
-            let mut patient = state.clone();
-            let first = patient.book(now, &Order { within: u64::MAX, ..order.clone() });
-            let first =
-                first.slots.first().map(|slot| slot.at).or(first.next).expect("a slot or the next one");
-            let before = state.clone();
-            let answer = state.book(now, &order);
-            assert!(answer.slots.iter().all(|slot| slot.at.0 <= now + within), "{answer:?}");
-            match answer.slots.first() {
-                Some(slot) => assert_eq!(slot.at, first),
-                // Its turn comes in time, but not before the horizon.
-                None if answer.turn.is_some() => {
-                    assert!(answer.next == Some(first) && first.0 <= now + within);
-                }
-                None => {
-                    assert_eq!((&state.ledger, &state.log.units), (&before.ledger, &before.log.units));
-                    assert_eq!((answer.next, answer.ask_again), (Some(first), Some(Time(first.0 - within))));
-                    assert!(first.0 > now + within);
-                }
-            }
-            if random.u8(..) < 50 {
-                state.book(now, &Order { within: u64::MAX, ..order });
-            }
-        }
-    });
 }
 
 fn order(costs: &[u64], count: u64) -> Order {
@@ -378,46 +324,6 @@ fn no_more_is_kept_than_one_window() {
     for now in 0..1000 {
         state.book(now, &order(&[1 + now % 3], 1));
         assert!(state.log.units[0].len() <= 11, "{} entries", state.log.units[0].len());
-    }
-}
-
-#[test]
-fn a_slot_that_is_given_back_goes_to_the_next_who_asks() {
-    for algorithm in of_any_period() {
-        let mut state = Books::new(policy(&[quota(algorithm, 1, 100)]));
-        let (one, two) = (order(&[1], 1), order(&[1], 2));
-        assert_eq!(state.slots(&[(0, 1)]), [0]);
-        let booked = state.book(0, &two).slots;
-        assert_eq!([booked[0].at.0, booked[1].at.0], [100, 200], "{algorithm}");
-        state.give_back(10, &two, &booked);
-        // Each of them once, the earliest first, and then the next one.
-        assert_eq!(state.book(10, &one).slots, booked[..1]);
-        assert_eq!(state.slots(&[(10, 1), (10, 1)]), [200, 300]);
-        // What is past is of no use, nor is a slot at another cost.
-        state.give_back(150, &two, &booked);
-        assert_eq!(state.slots(&[(150, 1), (150, 1)]), [200, 400]);
-        let mut state = Books::new(policy(&[quota(algorithm, 4, 100)]));
-        let four = order(&[4], 1);
-        state.book(0, &four);
-        let booked = state.book(0, &four).slots;
-        state.give_back(10, &four, &booked);
-        assert!(state.slots(&[(10, 1)])[0] > booked[0].at.0, "{algorithm}");
-        assert_eq!(state.book(10, &four).slots, booked);
-    }
-}
-
-/// Whoever gives it back may not know of the report, and whoever gets it would take it to be booked since.
-#[test]
-fn a_slot_that_is_too_close_to_what_was_overrun_is_not_handed_on() {
-    for algorithm in of_any_period() {
-        let mut state = Books::new(policy(&[quota(algorithm, 1, 100)]));
-        let booked = state.book(0, &order(&[1], 4)).slots;
-        let late = Order { overrun: Some(Time(50)), ..order(&[1], 1) };
-        let until = state.book(60, &late).overruns.until;
-        state.give_back(60, &late, &booked);
-        let kept: Vec<_> = booked.into_iter().filter(|slot| slot.at >= until).collect();
-        assert_eq!((until, kept.len()), (Time(150), 2), "{algorithm}");
-        assert_eq!(state.book(60, &order(&[1], 2)).slots, kept, "{algorithm}");
     }
 }
 

@@ -1,0 +1,59 @@
+//! Orders that wait for a slot for some time only, or not at all.
+
+use super::*;
+
+/// Nothing is booked ahead, and it is told when the next slot is free.
+#[test]
+fn an_order_that_does_not_wait_gets_what_is_free_at_once() {
+    let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 2, 100)]));
+    let (mut ledger, mut log) = (rules.begin(Time(0)), MemoryLog::default());
+    let mut book = |now, count| {
+        let order = Order { within: 0, ..order(&[1], count) };
+        let answer = rules.book(&mut ledger, &mut log, Time(now), &order).unwrap();
+        (answer.slots.len(), answer.ask_again)
+    };
+    let period = rules.policy().quotas[0].terms.period;
+    assert_eq!(book(5, 1), (1, None));
+    assert_eq!(book(7, 2), (1, Some(Time(5 + period))));
+    assert_eq!(book(8, 1), (0, Some(Time(5 + period))));
+    assert_eq!(book(5 + period, 1), (1, None));
+}
+
+/// A run that does not wait long enough leaves no trace: those who ask again and again use nothing up.
+#[test]
+fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
+    for_each_seed(300, |random| {
+        let starts_empty = random.bool();
+        let quotas = &quotas(random, starts_empty)[..random.usize(1..=3)];
+        let horizon = random.choice([30, 1000, u64::MAX]).expect("one");
+        let mut state = Books::new(Policy { horizon, ..policy(quotas) });
+        let mut now = 0;
+        for _ in 0..30 {
+            now += random.u64(0..=40);
+            let within = random.choice([0, 1, 7, 60]).expect("one");
+            let order = Order { within, ..order(&costs(random, quotas), random.u64(1..=3)) };
+            let mut patient = state.clone();
+            let first = patient.book(now, &Order { within: u64::MAX, ..order.clone() });
+            let first =
+                first.slots.first().map(|slot| slot.at).or(first.next).expect("a slot or the next one");
+            let before = state.clone();
+            let answer = state.book(now, &order);
+            assert!(answer.slots.iter().all(|slot| slot.at.0 <= now + within), "{answer:?}");
+            match answer.slots.first() {
+                Some(slot) => assert_eq!(slot.at, first),
+                // Its turn comes in time, but not before the horizon.
+                None if answer.turn.is_some() => {
+                    assert!(answer.next == Some(first) && first.0 <= now + within);
+                }
+                None => {
+                    assert_eq!((&state.ledger, &state.log.units), (&before.ledger, &before.log.units));
+                    assert_eq!((answer.next, answer.ask_again), (Some(first), Some(Time(first.0 - within))));
+                    assert!(first.0 > now + within);
+                }
+            }
+            if random.u8(..) < 50 {
+                state.book(now, &Order { within: u64::MAX, ..order });
+            }
+        }
+    });
+}

@@ -51,9 +51,8 @@ impl Metrics {
             schedule;
         let stats = schedule.limit_stats().into_iter();
         let mut limits: Vec<_> = stats.map(|stats| LimitMetrics { stats, now: None }).collect();
-        for ((at, &place), limit) in
-            account.limits.places.iter().enumerate().zip(gate.limits().into_iter().flat_map(Limits::iter))
-        {
+        let own = gate.limits().into_iter().flat_map(Limits::iter);
+        for ((at, &place), limit) in account.limits.places.iter().enumerate().zip(own) {
             limits[place].now = Some(Now::of(lanes, at, limit, now));
         }
         let next = next_release_of(schedule, now).filter(|next| *next > now && !course.is_stopping());

@@ -140,7 +140,7 @@ impl Schedule {
         let is_over = results.course.is_stopping() || self.has_released_all();
         let Schedule { queue, results, ends } = self;
         let latest = ends.latest(now).map(|(latest, _)| latest);
-        let again = queue.provide(now, latest, (gathers, is_over), &mut results.course);
+        let again = queue.provide(now, latest, gathers, is_over, &mut results.course);
         if let Some(action) = results.course.next() {
             return action;
         }

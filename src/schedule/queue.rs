@@ -239,7 +239,8 @@ impl Queue {
         &mut self,
         now: Time,
         latest: Option<Time>,
-        (may_grow, is_over): (bool, bool),
+        may_grow: bool,
+        is_over: bool,
         course: &mut Course,
     ) -> Option<Time> {
         let (lanes, gate) = (&mut self.lanes, &mut self.gate);

@@ -18,7 +18,7 @@ use crate::time::Time;
 /// A clock that shows the time since the machine was started; slots are on the same time line.
 pub type BootClock = Box<dyn Fn() -> Time + Send>;
 
-/// The keeper of a state.
+/// Looks after a state: opens, resets and holds it, and tells how it is used.
 pub trait Keeper {
     /// Opens the store that shares these limits, and returns it with their policy.
     ///

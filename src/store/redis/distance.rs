@@ -15,8 +15,8 @@ const TRIALS: usize = 8;
 /// Nanoseconds after which any answer will do, while margins are chosen by it.
 pub(super) const CHOOSING: u64 = 50_000_000;
 
-/// The nanoseconds of the fastest answer to `probe`, and the last one. One that comes within `enough` ends it, or after `longest` any but
-/// the first, which may have had the script to send.
+/// The nanoseconds of the fastest answer to `probe`, and the last answer. One that comes within `enough` ends it, or
+/// after `longest` any but the first, which may have had the script to send.
 pub(super) fn round_trip<T>(
     now: &dyn Fn() -> Time,
     (enough, longest): (u64, u64),

@@ -159,7 +159,8 @@ impl Numbers<'_> {
         let (turn, bits) = (self.byte(), self.byte());
         let held = if bits & 2 == 0 { 0 } else { self.about(now) };
         format!(
-            "*9\r\n:{now}\r\n:{again}\r\n:{found}\r\n*{count}\r\n{}*{count_seen}\r\n{}:{turn}\r\n:{}\r\n:{held}\r\n:{again}\r\n",
+            "*9\r\n:{now}\r\n:{again}\r\n:{found}\r\n*{count}\r\n{}*{count_seen}\r\n{}:{turn}\r\n:{}\r\n\
+             :{held}\r\n:{again}\r\n",
             slots.concat(),
             seen.concat(),
             bits & 1

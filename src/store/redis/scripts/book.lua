@@ -169,7 +169,7 @@ local function charge_late(limits, newest)
 end
 
 local function book(limits, since, slots)
-  local again, its_turn, next, is_first = 0, 0, 0, true
+  local again, its_turn, next_slot, is_first = 0, 0, 0, true
   while #slots < wanted do
     local slot = agreed(limits, since)
     if slot == NEVER then
@@ -178,10 +178,10 @@ local function book(limits, since, slots)
     local is_away = is_first and is_turned_away(slot)
     slot = is_away and turn_of(slot) or slot
     if slot > latest then
-      next, again = slot, slot - (latest - now)
+      next_slot, again = slot, slot - (latest - now)
       break
     elseif is_away or slot > now + horizon then
-      next, again = slot, slot - horizon
+      next_slot, again = slot, slot - horizon
       if is_away then
         its_turn = slot
         queue.turns, queue.is_changed = math.max(queue.turns, after(limits, slot)), true
@@ -201,7 +201,7 @@ local function book(limits, since, slots)
     table.insert(slots, slot)
     since = slot
   end
-  return again, its_turn, next
+  return again, its_turn, next_slot
 end
 
 -- Returns for how many milliseconds it is needed.
@@ -250,9 +250,9 @@ for _, state in ipairs(limits) do
   close = math.max(close, state.close)
 end
 local slots = take_back(read_returned(returned_at), close)
-local again, its_turn, next = book(limits, since, slots)
+local again, its_turn, next_slot = book(limits, since, slots)
 if held > 0 then
-  again, its_turn, next = math.min(held, now + LOOK), turn, 0
+  again, its_turn, next_slot = math.min(held, now + LOOK), turn, 0
 end
 
 local millis, kept = keep, {}
@@ -280,4 +280,4 @@ if millis > 0 then
   redis.call('PEXPIRE', KEY, math.max(millis, redis.call('PTTL', KEY)))
 end
 
-return { now, again, found, slots, kept, its_turn, is_kept and 1 or 0, held_until(), next }
+return { now, again, found, slots, kept, its_turn, is_kept and 1 or 0, held_until(), next_slot }

@@ -1,8 +1,10 @@
 //! Counting the items of a file on the side, while the first of them are released.
 
+use std::cell::OnceCell;
 use std::io::Read;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, bounded};
 
 use super::input::{Input, InputPosition};
 use crate::schedule::Total;
@@ -11,25 +13,37 @@ use crate::source::{Delimiter, FileRange, Reader};
 /// The most bytes that are read to count items. The items of a larger file are estimated.
 const MOST: u64 = 1 << 30;
 
-/// The number of items of the input, once they are counted.
-pub(crate) type Count = Arc<OnceLock<Total>>;
+/// The number of items of the input, which is told once they are counted.
+pub(crate) struct Count {
+    known: OnceCell<Total>,
+    told: Receiver<Total>,
+}
 
-/// Counts the rest of `input`, if it is a file, on a thread of its own. What cannot be read is not counted: the run
-/// itself will say so.
-pub(crate) fn count_rest(
-    count: &Count,
-    input: &Input,
-    position: &InputPosition,
-    delimiter: Delimiter,
-    max_record: usize,
-) {
-    let Some((range, Ok(file))) = position.range().map(|range| (range, input.copied())) else { return };
-    let count = Arc::clone(count);
-    let _ = super::spawn("count", move || {
-        if let Some(total) = total(FileRange { file: &file, range }, MOST, delimiter, max_record) {
-            let _ = count.set(total);
+impl Count {
+    /// Counts the rest of `input`, if it is a file, on a thread of its own. What cannot be read is not counted: the run
+    /// itself will say so.
+    pub(crate) fn of_rest(
+        input: &Input,
+        position: &InputPosition,
+        delimiter: Delimiter,
+        max_record: usize,
+    ) -> Self {
+        let (tell, told) = bounded(1);
+        if let Some((range, Ok(file))) = position.range().map(|range| (range, input.copied())) {
+            let _ = super::spawn("count", move || {
+                let total = total(FileRange { file: &file, range }, MOST, delimiter, max_record);
+                total.map(|total| tell.send(total));
+            });
         }
-    });
+        Count { known: OnceCell::new(), told }
+    }
+
+    /// The number, if it is known within this time. What is not counted is not waited for.
+    pub(crate) fn within(&self, patience: Duration) -> Option<Total> {
+        let told = || self.told.recv_timeout(patience).ok();
+        let known = self.known.get().copied().or_else(told)?;
+        Some(*self.known.get_or_init(|| known))
+    }
 }
 
 /// Counts the items in the first `most` bytes, and estimates the rest.

@@ -22,7 +22,7 @@ mod world;
 use std::{io, thread};
 
 pub(crate) use self::clock::Clock;
-pub(crate) use self::count::{Count, count_rest};
+pub(crate) use self::count::Count;
 pub use self::driver::Driver;
 pub(crate) use self::input::{Input, InputPosition};
 pub(crate) use self::limits::LimitsFiles;

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use super::hints;
 use super::progress::Display;
@@ -30,11 +31,14 @@ pub struct Reporter {
     explains: Cell<bool>,
     /// `None` unless commands are logged; then, whether it is the log of a run that this one resumes.
     resumes: Option<bool>,
-    /// The number of items of the input, once they are counted.
-    total: Box<dyn Fn() -> Option<Total>>,
+    /// The number of items of the input, if they are counted within this time.
+    total: Box<dyn Fn(Duration) -> Option<Total>>,
     /// The items that are left of this number are told at the end.
     counts_rest: bool,
 }
+
+/// The longest that the end of a run waits for the number of its items, which takes long in a large file.
+const COUNTING: Duration = Duration::from_secs(1);
 
 /// The number of failures that are named. The rest is counted.
 const MOST_FAILURES: u64 = 20;
@@ -62,7 +66,7 @@ impl Reporter {
             is_watched: false,
             explains: Cell::new(false),
             resumes: None,
-            total: Box::new(|| None),
+            total: Box::new(|_| None),
             counts_rest: false,
         }
     }
@@ -77,7 +81,7 @@ impl Reporter {
     /// Tells the progress towards a `total`, once that is known, and if it `counts_rest`, the items that are left.
     pub(crate) fn with_total(
         mut self,
-        total: impl Fn() -> Option<Total> + 'static,
+        total: impl Fn(Duration) -> Option<Total> + 'static,
         counts_rest: bool,
     ) -> Self {
         (self.total, self.counts_rest) = (Box::new(total), counts_rest);
@@ -91,7 +95,7 @@ impl Reporter {
 
     /// `None` while the items of the input are not counted.
     pub(crate) fn total(&self) -> Option<Total> {
-        (self.total)()
+        (self.total)(Duration::ZERO)
     }
 
     /// Has something else printed, with no progress in its way.
@@ -190,7 +194,10 @@ impl Reporter {
             self.notice(&format_args!(
                 "ended by {name}: {released} released{failed}, {left} read and not released"
             ));
-        } else if let Some(total) = self.total().filter(|_| self.counts_rest && exit == Exit::Refused) {
+        } else if self.counts_rest
+            && exit == Exit::Refused
+            && let Some(total) = (self.total)(COUNTING)
+        {
             let left = total.items.max(stats.read) - stats.settled - stats.skipped;
             self.notice(&format_args!("ended early: {} left", items(left)));
         } else if stats.left() > 0 {

@@ -11,7 +11,7 @@ use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, r
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::records::{Completed, JobLog};
-use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World, count_rest};
+use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, Sink, Stdout};
 use crate::source::Delimiter;
@@ -23,14 +23,14 @@ use crate::ui::report::Reporter;
 /// Releases items to standard output or commands.
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
-    let count = Count::default();
     let display = config.progress.and_then(|when| Display::new(when, mixing(config)));
     let counts_rest = counts_rest(config);
-    if display.is_some() || counts_rest {
+    let count = (display.is_some() || counts_rest).then(|| {
         let delimiter = Delimiter::new(&config.input.delimiter);
-        count_rest(&count, reader.input(), &position, delimiter, config.input.max_record);
-    }
-    let reporter = reporter.with_total(move || count.get().copied(), counts_rest).with_display(display);
+        Count::of_rest(reader.input(), &position, delimiter, config.input.max_record)
+    });
+    let total = move |patience| count.as_ref()?.within(patience);
+    let reporter = reporter.with_total(total, counts_rest).with_display(display);
     ensure!(
         config.plot.is_none() || !files.may_change(),
         "--plot is for limits that stay as they are: give them with -r"

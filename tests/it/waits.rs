@@ -7,7 +7,8 @@ use throttle::exit::Exit;
 
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Outcome, run};
-use crate::support::{Directory, THROTTLE, text, throttle};
+use crate::strace::needs_strace;
+use crate::support::{Directory, HANG, THROTTLE, text, throttle};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -126,6 +127,23 @@ fn a_run_that_was_ended_goes_on_with_its_log() {
         "throttle: the time of --until is over\nthrottle: ended early: 2000 items left\n\
          throttle: to go on, run the same command with --resume\n"
     );
+}
+
+#[test]
+fn the_items_of_a_file_are_counted_before_it_is_told_how_many_are_left() {
+    let Some(strace) = needs_strace() else { return };
+    let directory = Directory::new();
+    directory.file("items", "x\n".repeat(2000));
+    let mut command = assert_cmd::Command::new(strace);
+    command.args(["-f", "-qq", "-o", "trace", "-e", "trace=pread64", "-P"]);
+    command.arg(directory.path().join("items")).args(["-e", "inject=pread64:delay_enter=200000:when=1"]);
+    command.args([THROTTLE, "-a", "items", "-r1/h", "--until=2025-01-01"]).current_dir(directory.path());
+    command
+        .timeout(HANG)
+        .assert()
+        .code(75)
+        .stderr("throttle: the time of --until is over\nthrottle: ended early: 2000 items left\n");
+    assert!(fs::read_to_string(directory.path().join("trace")).unwrap().contains("(DELAYED)"));
 }
 
 #[test]

@@ -2,12 +2,14 @@
 
 local fixed = new_rule('fixed')
 
-function fixed.earliest(state)
+function fixed.earliest(state, _, from)
   if state.cost > state.count then
     return NEVER
   end
-  local next_window = state.y + state.cost > state.count and state.x + state.period or 0
-  return math.max(state.quiet, next_window)
+  local at, next_window = math.max(state.quiet, from), state.x + state.period
+  -- A release that is as late as it may be must still be in its window.
+  local is_over = state.y + state.cost > state.count or at + state.lateness >= next_window
+  return state.y > 0 and is_over and math.max(at, next_window) or at
 end
 
 function fixed.charge(state, slot)

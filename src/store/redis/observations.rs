@@ -162,6 +162,7 @@ mod tests {
             count: 1,
             period: 1,
             burst: 0,
+            lateness: 0,
             starts_empty: false,
             log: 0,
         };

@@ -23,13 +23,16 @@ pub(super) struct ScriptTerms {
     pub(super) count: u64,
     pub(super) period: u64,
     pub(super) burst: u64,
+    /// The time that a release may be late for its slot.
+    pub(super) lateness: u64,
     pub(super) starts_empty: bool,
     /// The number of units in the logs that stand before its own.
     pub(super) log: u64,
 }
 
 impl ScriptTerms {
-    fn of(quota: &Quota) -> Result<Self> {
+    /// Releases may be `late` nanoseconds late.
+    fn of(quota: &Quota, late: u64) -> Result<Self> {
         let &Quota { terms: Terms { count, period, burst, .. }, starts_empty, .. } = quota;
         let micros = period.div_ceil(1000);
         ensure!(count > 0 || quota.during().is_some(), "a count of 0 cannot be shared");
@@ -50,14 +53,16 @@ impl ScriptTerms {
             "{count} per period are too many for algo={algorithm} on Redis, which logs each: the most is 1000000; \
              algo=bucket has no log"
         );
-        let terms = ScriptTerms { algorithm, count, period, burst, starts_empty, log: 0 };
+        let lateness = late / 1000;
+        let terms = ScriptTerms { algorithm, count, period, burst, lateness, starts_empty, log: 0 };
         terms.ensure_exact(burst)?;
         Ok(terms)
     }
 
     /// Adds them to the arguments of a script.
     pub(super) fn tell(&self, call: &mut Cmd) {
-        call.arg(self.log).arg(self.algorithm.to_string()).arg(self.count).arg(self.period).arg(self.burst);
+        call.arg(self.log).arg(self.algorithm.to_string());
+        call.arg(self.count).arg(self.period).arg(self.burst).arg(self.lateness);
     }
 
     /// # Errors
@@ -102,7 +107,11 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 /// One that Redis cannot keep exactly; it says what to do about it.
 pub(super) fn terms(policy: &Policy) -> Result<Vec<ScriptTerms>> {
     policy.check()?;
-    let mut terms = policy.quotas.iter().map(ScriptTerms::of).collect::<Result<Vec<_>>>()?;
+    let mut terms = policy
+        .quotas
+        .iter()
+        .map(|quota| ScriptTerms::of(quota, policy.deadline))
+        .collect::<Result<Vec<_>>>()?;
     let mut logged: Vec<_> = terms.iter_mut().filter(|terms| terms.algorithm.facts().is_logged).collect();
     // The longest is the last: what stands before a unit takes memory even if it is not used.
     logged.sort_by_key(|terms| terms.count);
@@ -133,7 +142,7 @@ mod tests {
             (quota(Algorithm::Interval, 1, 10, 0), (100, 1)),
         ];
         for (quota, expected) in table {
-            let terms = ScriptTerms::of(&quota).unwrap();
+            let terms = ScriptTerms::of(&quota, 0).unwrap();
             assert_eq!((terms.count, terms.period), expected, "{quota:?}");
         }
     }
@@ -148,10 +157,10 @@ mod tests {
             (quota(Algorithm::Fixed, 1 << 53, SECOND, 0), "too large"),
         ];
         for (quota, advice) in table {
-            let error = ScriptTerms::of(&quota).unwrap_err().to_string();
+            let error = ScriptTerms::of(&quota, 0).unwrap_err().to_string();
             assert!(error.contains(advice), "{error}");
         }
-        let terms = ScriptTerms::of(&quota(Algorithm::Interval, 1, SECOND, 0)).unwrap();
+        let terms = ScriptTerms::of(&quota(Algorithm::Interval, 1, SECOND, 0), 0).unwrap();
         assert!(terms.ensure_exact(1 << 20).is_ok());
         assert!(terms.ensure_exact(1 << 33).is_err());
     }

@@ -6,9 +6,7 @@ mod single;
 use std::collections::HashMap;
 
 use throttle::gate::{History, Limiter};
-use throttle::rule::{
-    Algorithm, Ask, Extra, InHours, NamedRule, SlotAccount, SlotRule, Terms, Verdict, Visitor,
-};
+use throttle::rule::{Algorithm, Ask, InHours, NamedRule, SlotAccount, SlotRule, Terms, Verdict, Visitor};
 use throttle::store::{Policy, Quota};
 use throttle::time::{Civil, Time, Wall};
 
@@ -39,6 +37,8 @@ struct Limit {
 enum Rule {
     /// In microseconds.
     OfAnyPeriod(Box<dyn Limiter>),
+    /// In microseconds. A window has room for a release that is late.
+    OfWindows(Box<dyn SlotRule>, SlotAccount),
     /// In nanoseconds since 1970.
     OfTheCalendar(Box<dyn SlotRule>, SlotAccount, Quota),
 }
@@ -54,12 +54,17 @@ impl Limit {
         let rates = Terms::new(quota.terms.count * 1000, quota.terms.period, quota.terms.burst);
         let terms = if quota.algorithm.facts().accrues && quota.terms.count > 0 { rates } else { windows };
         let gap = (terms.period, terms.count.max(1));
-        let rule = match quota.algorithm.facts().takes(Extra::Zone) {
-            true => {
-                let rule = (quota.algorithm.facts().slots)(quota.terms);
-                Rule::OfTheCalendar(rule, SlotAccount::default(), quota.clone())
+        let slots = |terms| ((quota.algorithm.facts().slots)(terms), SlotAccount::default());
+        let rule = match quota.algorithm {
+            Algorithm::Calendar => {
+                let (rule, account) = slots(quota.terms);
+                Rule::OfTheCalendar(rule, account, quota.clone())
             }
-            false => Rule::OfAnyPeriod(single(quota.algorithm, terms)),
+            Algorithm::Fixed => {
+                let (rule, account) = slots(terms);
+                Rule::OfWindows(rule, account)
+            }
+            _ => Rule::OfAnyPeriod(single(quota.algorithm, terms)),
         };
         let hours = quota.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
         Limit { rule, hours, late, gap, newest: 0 }
@@ -74,6 +79,10 @@ impl Limit {
                     Verdict::At(at) => Some(at.0),
                     Verdict::Never => None,
                 }
+            }
+            Rule::OfWindows(rule, account) => {
+                let at = rule.first_slot(account, Ask { since: Time(from), cost }, self.late / 1000, None);
+                Some(at.0).filter(|at| *at < u64::MAX)
             }
             Rule::OfTheCalendar(rule, account, quota) => {
                 let at = rule.first_slot(account, Ask { since: nanos(from), cost }, self.late, None);
@@ -113,6 +122,7 @@ impl Limit {
                     rule.waive_debt(0);
                 }
             }
+            Rule::OfWindows(rule, account) => rule.book(account, Ask { since: Time(at), ..ask }),
             Rule::OfTheCalendar(rule, account, _) => rule.book(account, Ask { since: nanos(at), ..ask }),
         }
     }

@@ -7,8 +7,9 @@
 --       may be to be of use (0: free at once), how many releases were over later than their slots were good, how long
 --       ago, for how long nothing is to be booked (0: it may be);
 --       for each limit that is charged: which it is, how many units are in the logs before its own, rule, count,
---       period, burst, whether it starts empty, cost, whether to distrust what is kept, and what the client last saw of
---       it: epoch, seq, newest, matters_until (0 each if nothing), and what it is told of periods and of hours;
+--       period, burst, how late a release may be, whether it starts empty, cost, whether to distrust what is kept, and
+--       what the client last saw of it: epoch, seq, newest, matters_until (0 each if nothing), and what it is told of
+--       periods and of hours;
 --       the slots that are given back.
 -- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each (epoch,
 --       seq, newest, matters_until, late, close), the turn (0: none),
@@ -27,16 +28,16 @@ local returned_at = LOGS + tonumber(ARGV[10]) * 8
 local latest = now + tonumber(ARGV[13])
 local late, ago = tonumber(ARGV[14]), tonumber(ARGV[15])
 local pause = tonumber(ARGV[16])
-local FIRST, EACH = 17, 15
+local FIRST, EACH = 17, 16
 
 local function limit(at)
   local number = function(offset) return tonumber(ARGV[at + offset]) end
   local state = read_limit(number(0), at + 1)
-  state.starts_empty = number(6) == 1
-  state.cost = number(7)
-  state.is_distrusted = number(8) == 1
-  state.known = { epoch = number(9), seq = number(10), newest = number(11), matters_until = number(12) }
-  read_calendar(state, ARGV[at + 13], ARGV[at + 14])
+  state.starts_empty = number(7) == 1
+  state.cost = number(8)
+  state.is_distrusted = number(9) == 1
+  state.known = { epoch = number(10), seq = number(11), newest = number(12), matters_until = number(13) }
+  read_calendar(state, ARGV[at + 14], ARGV[at + 15])
   return state
 end
 

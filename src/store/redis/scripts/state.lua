@@ -183,7 +183,8 @@ local function numbers(text)
   return all
 end
 
--- One limit, of which stands from `at` on: how many units are in the logs before its own, rule, count, period, burst.
+-- One limit, of which stands from `at` on: how many units are in the logs before its own, rule, count, period, burst,
+-- how late a release may be for its slot.
 local function read_limit(index, at)
   local number = function(offset) return tonumber(ARGV[at + offset]) end
   return {
@@ -193,6 +194,7 @@ local function read_limit(index, at)
     count = number(2),
     period = number(3),
     burst = number(4),
+    lateness = number(5),
   }
 end
 

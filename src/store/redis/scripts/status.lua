@@ -2,7 +2,8 @@
 --
 -- KEYS  where all of it is kept
 -- ARGV  policy, how many limits it has; for each: how many units are in the logs before its own, rule, count, period,
---       burst, how many releases may have slots at one instant, what it is told of periods and of hours
+--       burst, how late a release may be, how many releases may have slots at one instant, what it is told of periods
+--       and of hours
 -- Returns the other policy, or {now, turns, until when it is held (0: it is not), {for each limit {how many releases
 --       would have a slot right now, when the next slot is}}}.
 
@@ -12,11 +13,11 @@ if not is_kept or other then
 end
 
 local function open(index)
-  local at = 3 + (index - 1) * 8
+  local at = 3 + (index - 1) * 9
   local state = read_limit(index - 1, at)
-  state.most = tonumber(ARGV[at + 5])
+  state.most = tonumber(ARGV[at + 6])
   state.seq, state.quiet, state.newest, state.cost = 0, 0, 0, 1
-  read_calendar(state, ARGV[at + 6], ARGV[at + 7])
+  read_calendar(state, ARGV[at + 7], ARGV[at + 8])
   if not read_head(state) then
     state.rule.begin(state)
   end

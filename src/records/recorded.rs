@@ -97,7 +97,7 @@ impl Recorded {
                     self.read_job((start, items.ok_or_else(|| "has no item".to_owned())?))
                 }),
             Some(Layout::Item) | None => {
-                self.read_item(record).map(|at| (at, RowItems::from_iter([record.into()])))
+                self.read_item(record).map(|at| (at, RowItems::from_buf([record.into()])))
             }
         };
         let (at, items) = read.map_err(|why| SourceError::Item { record: number, why })?;

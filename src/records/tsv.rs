@@ -62,7 +62,7 @@ impl Columns {
         let mut fields = line.splitn(self.item + 1, |&byte| byte == b'\t').skip(self.start);
         let (start, item) = (fields.next()?, fields.nth(self.item - self.start - 1)?);
         let items =
-            if self.is_ours { unescape_all(item).collect() } else { RowItems::from_iter([item.into()]) };
+            if self.is_ours { unescape_all(item).collect() } else { RowItems::from_buf([item.into()]) };
         Some((start.trim_ascii(), items))
     }
 }

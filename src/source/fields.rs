@@ -59,6 +59,7 @@ impl Fields {
 
     /// The selected parts of a record, in the order of the selectors; `None` for what it does not have. `length` is
     /// that of the record with its delimiter, which `record` is without.
+    #[inline]
     pub fn select<'a>(&self, record: &'a [u8], length: usize) -> impl Iterator<Item = Option<Cow<'a, [u8]>>> {
         let record = self.look(record, length);
         (0..self.fields.len()).map(move |index| record.part(index).into_text())

@@ -13,7 +13,6 @@ mod lane;
 mod next;
 mod size;
 mod turns;
-mod wanted;
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -4,7 +4,7 @@ use super::kept::Kept;
 use super::turns::{Group, Place, Position};
 use super::{Lane, Lanes};
 use crate::config::OnLimit;
-use crate::gate::{Gate, Kind, News, Opening, Part, Request, Why};
+use crate::gate::{Gate, Kind, News, Opening, Part, Request, Wanted, Why};
 use crate::rule::Verdict;
 use crate::time::Time;
 
@@ -131,6 +131,30 @@ impl Lanes {
     pub(crate) fn expected(&self, gate: &dyn Gate) -> Option<Time> {
         let told = self.occupied().map(|lane| gate.expected(&self.request(lane)?.1));
         told.collect::<Option<Vec<_>>>()?.into_iter().min()
+    }
+
+    /// The next release of each lane for a store that books slots, and the number of such releases that it has, up to
+    /// `most`. None waits beyond `latest`.
+    pub(crate) fn wanted(
+        &self,
+        now: Time,
+        latest: Option<Time>,
+        most: u64,
+    ) -> impl Iterator<Item = Wanted<'_>> {
+        let batcher = &self.batcher;
+        self.occupied().filter_map(move |lane| {
+            let (front, since) = lane.front().zip(lane.since())?;
+            let first = Some(front.segment.first()).filter(|first| *first < batcher.capacity.before)?;
+            let sums = batcher.sums_costs();
+            // What the batch after this one will cost is not known yet.
+            let open = if sums { lane.composed() } else { lane.open.as_ref() }?;
+            let batch = batcher.most_items();
+            let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };
+            let (costs, keys, is_open) = (&open.costs, &*front.charge.keys, sums && !lane.is_fixed());
+            let latest = latest.into_iter().chain(self.discipline.deadline(front)).min();
+            let within = latest.map_or(u64::MAX, |latest| latest.since(now));
+            Some(Wanted { since, costs, keys, count, is_open, first, within })
+        })
     }
 
     /// The lane that may release first, at `now` at the earliest, of the few whose items the sink still takes.

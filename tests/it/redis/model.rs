@@ -36,11 +36,11 @@ struct Limit {
 
 enum Rule {
     /// In microseconds.
-    OfAnyPeriod(Box<dyn Limiter>),
+    AnyPeriod(Box<dyn Limiter>),
     /// In microseconds. A window has room for a release that is late.
-    OfWindows(Box<dyn SlotRule>, SlotAccount),
+    Windows(Box<dyn SlotRule>, SlotAccount),
     /// In nanoseconds since 1970.
-    OfTheCalendar(Box<dyn SlotRule>, SlotAccount, Quota),
+    Calendar(Box<dyn SlotRule>, SlotAccount, Quota),
 }
 
 fn nanos(micros: u64) -> Time {
@@ -58,13 +58,13 @@ impl Limit {
         let rule = match quota.algorithm {
             Algorithm::Calendar => {
                 let (rule, account) = slots(quota.terms);
-                Rule::OfTheCalendar(rule, account, quota.clone())
+                Rule::Calendar(rule, account, quota.clone())
             }
             Algorithm::Fixed => {
                 let (rule, account) = slots(terms);
-                Rule::OfWindows(rule, account)
+                Rule::Windows(rule, account)
             }
-            _ => Rule::OfAnyPeriod(single(quota.algorithm, terms)),
+            _ => Rule::AnyPeriod(single(quota.algorithm, terms)),
         };
         let hours = quota.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
         Limit { rule, hours, late, gap, newest: 0 }
@@ -74,17 +74,17 @@ impl Limit {
     /// is known of the calendar, and it may be an instant at which it is not.
     fn earliest(&self, since: u64, from: u64, cost: u64, reach: u64) -> Option<u64> {
         let by_rule = match &self.rule {
-            Rule::OfAnyPeriod(rule) => {
+            Rule::AnyPeriod(rule) => {
                 match rule.opening(b"", Ask { since: Time(since), cost }, Time(from)).from {
                     Verdict::At(at) => Some(at.0),
                     Verdict::Never => None,
                 }
             }
-            Rule::OfWindows(rule, account) => {
+            Rule::Windows(rule, account) => {
                 let at = rule.first_slot(account, Ask { since: Time(from), cost }, self.late / 1000, None);
                 Some(at.0).filter(|at| *at < u64::MAX)
             }
-            Rule::OfTheCalendar(rule, account, quota) => {
+            Rule::Calendar(rule, account, quota) => {
                 let at = rule.first_slot(account, Ask { since: nanos(from), cost }, self.late, None);
                 let opens = first_unknown(quota, reach);
                 Some(at.0.div_ceil(1000).min(opens.max(from))).filter(|_| at.0 < u64::MAX)
@@ -116,21 +116,21 @@ impl Limit {
     fn commit(&mut self, at: u64, ask: Ask) {
         let is_free = self.hours.as_ref().is_some_and(|hours| !hours.contain(nanos(at)));
         match &mut self.rule {
-            Rule::OfAnyPeriod(rule) => {
+            Rule::AnyPeriod(rule) => {
                 rule.commit(0, Time(at), ask);
                 if is_free {
                     rule.waive_debt(0);
                 }
             }
-            Rule::OfWindows(rule, account) => rule.book(account, Ask { since: Time(at), ..ask }),
-            Rule::OfTheCalendar(rule, account, _) => rule.book(account, Ask { since: nanos(at), ..ask }),
+            Rule::Windows(rule, account) => rule.book(account, Ask { since: Time(at), ..ask }),
+            Rule::Calendar(rule, account, _) => rule.book(account, Ask { since: nanos(at), ..ask }),
         }
     }
 
     /// Charges what was over only at `at`.
     fn overrun(&mut self, algorithm: Algorithm, at: u64, cost: u64) {
         let gap = (self.gap.0 * cost).div_ceil(self.gap.1);
-        if let (Algorithm::Interval, Rule::OfAnyPeriod(rule)) = (algorithm, &self.rule)
+        if let (Algorithm::Interval, Rule::AnyPeriod(rule)) = (algorithm, &self.rule)
             && let ask = (Ask { since: Time(at), cost })
             && let Verdict::At(next) = rule.opening(b"", ask, ask.since).from
             && next.0 >= at + gap

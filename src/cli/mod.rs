@@ -61,7 +61,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
 
 /// Words behind `--` are a command, whatever they look like, unless they look like a line for a shell.
 fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
-    command::check_line(&cli.command, cli.placeholder.as_deref(), cli.pipe)?;
+    command::check_line(&cli.command, cli.commands.placeholder.as_deref(), cli.commands.pipe)?;
     let (before, operands) = args.split_at(args.len() - cli.command.len());
     let is_marked = before.last().is_some_and(|arg| arg == "--");
     operands.first().filter(|_| !is_marked).map_or(Ok(()), |name| command::check(name))

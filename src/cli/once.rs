@@ -11,28 +11,31 @@ pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --max-record --trim --skip-blank
 pub(super) const FOR_RUNS: &str =
     "-j -k -u --tag --pipe --timeout --retries --halt --until --log --progress --stats --plot";
 
-impl Cli {
-    /// The release that was asked for. Whatever is about items makes no sense with it.
-    pub(super) fn once(self, limits: &LimitOptions) -> Result<Verb> {
-        let cost = match self.cost {
-            Some(Selector::Constant(cost)) => Some(cost),
-            _ => None,
-        };
-        // A cost that is always the same needs no items.
-        let needs_items = |option: &&str| *option != "-c" || cost.is_none();
-        if let Some(option) = self.given_among(FOR_ITEMS).find(needs_items) {
-            bail!("--once reads no items: leave out {}", with_remedy(option));
-        }
-        if let Some(option) = self.given_among(FOR_RUNS).next() {
-            bail!("--once releases once and becomes COMMAND: leave out {}", with_remedy(option));
-        }
-        ensure!(
-            !limits.count_exits(),
-            "from=exit and N/running wait for the end of a command, and --once becomes COMMAND: leave out \
-             from=exit, or N/running"
-        );
-        Ok(Verb::Once(Once { command: self.command, trace: self.trace, cost, max_wait: self.max_wait }))
+/// The release that was asked for. Whatever is about items makes no sense with it.
+pub(super) fn once(cli: Cli, limits: &LimitOptions) -> Result<Verb> {
+    let cost = match cli.limits.cost {
+        Some(Selector::Constant(cost)) => Some(cost),
+        _ => None,
+    };
+    // A cost that is always the same needs no items.
+    let needs_items = |option: &&str| *option != "-c" || cost.is_none();
+    if let Some(option) = cli.given_among(FOR_ITEMS).find(needs_items) {
+        bail!("--once reads no items: leave out {}", with_remedy(option));
     }
+    if let Some(option) = cli.given_among(FOR_RUNS).next() {
+        bail!("--once releases once and becomes COMMAND: leave out {}", with_remedy(option));
+    }
+    ensure!(
+        !limits.count_exits(),
+        "from=exit and N/running wait for the end of a command, and --once becomes COMMAND: leave out \
+         from=exit, or N/running"
+    );
+    Ok(Verb::Once(Once {
+        command: cli.command,
+        trace: cli.commands.trace,
+        cost,
+        max_wait: cli.control.max_wait,
+    }))
 }
 
 fn with_remedy(option: &str) -> &str {

@@ -1,0 +1,92 @@
+//! The items.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::choice;
+use crate::config::{Cleaning, InputOptions, OnBad, parse_delimiter, parse_size};
+
+/// Where items come from, and how they are told apart.
+#[derive(Args, Debug)]
+pub(crate) struct InputArgs {
+    /// Read items from FILE and leave stdin to COMMAND
+    ///
+    /// Without it, the standard input of COMMAND is /dev/null.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) arg_file: Option<PathBuf>,
+
+    /// Items end at NUL, as from find -print0
+    #[arg(short = '0', long, conflicts_with = "delimiter")]
+    pub(crate) null: bool,
+
+    /// Items end at D [default: \n]
+    ///
+    /// One or more bytes, with C escapes such as \t, \0 or \x1e.
+    #[arg(short, long, value_name = "D", value_parser = parse_delimiter)]
+    pub(crate) delimiter: Option<DelimiterBytes>,
+
+    /// What separates fields, for col:N [default: blanks]
+    ///
+    /// One or more bytes, with C escapes such as \t. Every one of them ends a field, so fields may be empty.
+    /// Without it, runs of blanks separate fields, as in awk.
+    #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter)]
+    pub(crate) field_separator: Option<DelimiterBytes>,
+
+    /// Longest item allowed [default: 64Mi]
+    ///
+    /// In bytes, without its delimiter. A longer one is an error and ends the input.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true)]
+    pub(crate) max_record: Option<u64>,
+
+    /// Remove white space around items, such as a CR
+    ///
+    /// Blanks, tabs and carriage returns at both ends, as from files that come from Windows. Costs, keys, COMMAND and
+    /// the output get the rest. An item may become empty: see --skip-blank.
+    #[arg(long)]
+    pub(crate) trim: bool,
+
+    /// Skip items that are empty or only white space
+    ///
+    /// They are neither released nor charged, and appear in no count. They keep their numbers, so that those of the
+    /// other items are still those of the lines.
+    #[arg(long)]
+    pub(crate) skip_blank: bool,
+
+    /// Item without a valid cost: fail (default) or skip
+    ///
+    /// The same goes for an item that lacks what a selector in braces stands for in COMMAND.
+    ///
+    /// fail: what came before it is released, then the run ends with status 1.
+    ///
+    /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1
+    /// if nothing worse happens, even with -q.
+    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
+    #[arg(value_parser = choice::<OnBad>())]
+    pub(crate) on_bad: Option<OnBad>,
+}
+
+/// Bytes that clap, which goes by the name of a type, is not to take for a list of values.
+type DelimiterBytes = Vec<u8>;
+
+impl InputArgs {
+    /// The file that items are read from, if it is not standard input.
+    pub(crate) fn file(&self) -> Option<&PathBuf> {
+        self.arg_file.as_ref().filter(|file| file.as_os_str() != "-")
+    }
+
+    pub(crate) fn options(&self) -> Result<InputOptions> {
+        let delimiter = match &self.delimiter {
+            Some(delimiter) => delimiter.clone(),
+            None if self.null => vec![0],
+            None => vec![b'\n'],
+        };
+        let max_record = usize::try_from(self.max_record.unwrap_or(64 << 20))?;
+        let separator = self.field_separator.clone();
+        let cleaning = Cleaning { trim: self.trim, skip_blank: self.skip_blank };
+        let on_bad = self.on_bad.unwrap_or_default();
+        let file = self.file().cloned();
+        Ok(InputOptions { file, delimiter, separator, max_record, cleaning, on_bad })
+    }
+}

@@ -1,0 +1,168 @@
+//! The limits, and how items wait for them.
+
+use std::ffi::OsString;
+use std::num::NonZeroU64;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use super::choice;
+use crate::cli::{help, misplaced};
+use crate::config::{
+    Amount, Defaults, Jitter, LimitOptions, OnLimit, RateText, Selector, Source, parse_count, parse_duration,
+    parse_limit_count, parse_limit_period,
+};
+use crate::rule::Algorithm;
+
+/// Limits, and the discipline of those who wait for them.
+#[derive(Args, Debug)]
+pub(crate) struct LimitArgs {
+    /// Release at most N items per period [default: 1]
+    ///
+    /// N may carry a unit, as in 1k, 2M or 4Ki.
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_limit_count)]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) count: Option<u64>,
+
+    /// Length of the period: 500ms, 2s, 1m30s [default: 1s]
+    ///
+    /// Units are ns, us, ms, s, m, h, d and w; a bare number is seconds. Decimals are allowed.
+    #[arg(short, long, value_name = "DUR", value_parser = parse_limit_period)]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) period: Option<Amount>,
+
+    /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line
+    ///
+    /// N/DUR, where 10/s is short for 10/1s, then options, as in 5000/h,algo=bucket,burst=50. The options are
+    /// algo=NAME, burst=N, margin=DUR, cost=SEL, key=SEL (as -A, -b, --margin, -c and -K, for this limit),
+    /// only=VALUE (with a key: the limit is for items with this key only), start=full|empty (empty: as though
+    /// all of it had been used when the run starts), from=start|exit (exit: a command counts from its start until
+    /// the period after its end), during=HOURS (it is asked only then, as in Mon-Fri@09:00-17:00) and tz=ZONE (of
+    /// these hours, or of the calendar; by default the zone of the system).
+    ///
+    /// 0/s,during=HOURS releases nothing at these hours. N/running[,key=SEL] admits a command while fewer than N are
+    /// running, in all or of its key.
+    ///
+    /// May be given several times, and together with -n and -p: an item is released when all limits admit it.
+    ///
+    /// @FILE reads limits from a file, one RATE a line, and reads it again whenever it changes. In a file, 0/s
+    /// pauses.
+    #[arg(short, long, value_name = "RATE")]
+    pub(crate) rate: Vec<Source>,
+
+    #[arg(help = help::on_algorithm(), long_help = help::on_algorithms())]
+    #[arg(short = 'A', long, value_name = "NAME", hide_possible_values = true)]
+    #[arg(value_parser = PossibleValuesParser::new(Algorithm::names()).try_map(|name| name.parse::<Algorithm>()))]
+    pub(crate) algorithm: Option<Algorithm>,
+
+    /// The most that a bucket releases at once [default: N]
+    ///
+    /// With -A bucket only. For every bucket that has no burst= of its own.
+    #[arg(short, long, value_name = "N", value_parser = parse_count)]
+    pub(crate) burst: Option<u64>,
+
+    /// What an item costs: 5, bytes, col:2, .a.b [default: 1]
+    ///
+    /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter), .path.to.value
+    /// (in JSON) or re:REGEX (the first group, or all of the match). Or it is a number, the same for all items. An item
+    /// without a cost, or that costs more than a limit ever admits, is an error: see --on-bad. For every limit that has
+    /// no cost= of its own.
+    #[arg(short, long, value_name = "SEL", allow_negative_numbers = true)]
+    pub(crate) cost: Option<Selector>,
+
+    /// One limit for each value of SEL: col:1, host, .user.id
+    ///
+    /// Items with different keys do not hold each other up. SEL is as for --cost, or host, which is that of the URL
+    /// that the item is. An item that has no such part has the empty key. For every limit that has no key= of its
+    /// own.
+    #[arg(short = 'K', long, value_name = "SEL", value_parser = Selector::parse_part)]
+    pub(crate) key: Option<Selector>,
+
+    /// If an item cannot go at once: wait, drop, latest, fail
+    ///
+    /// wait (default): it waits.
+    ///
+    /// drop: it is discarded.
+    ///
+    /// latest: it waits until a newer one with the same keys takes its place; then it is discarded.
+    ///
+    /// fail: it ends the run with status 75.
+    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
+    #[arg(value_parser = choice::<OnLimit>())]
+    pub(crate) on_limit: Option<OnLimit>,
+
+    /// Keep the order of the input, also among different keys
+    ///
+    /// Then a key that is blocked holds up all that came after it.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) in_order: bool,
+
+    /// Look at most N items ahead for one that may go [default: 1024]
+    ///
+    /// At most N wait in the lanes of their keys; then reading stops until one is released.
+    #[arg(long, value_name = "N", value_parser = parse_lookahead, hide_short_help = true)]
+    pub(crate) lookahead: Option<NonZeroU64>,
+
+    /// Make every period longer by DUR, against jitter
+    ///
+    /// Items that leave here well apart may arrive closer together. A margin somewhat larger than the jitter
+    /// on the way keeps a strict receiver content. With -A interval the margin is shared by the N gaps of a
+    /// period: say -n 1 -p 50ms rather than -n 20 -p 1s. For every limit that has no margin= of its own.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration)]
+    pub(crate) margin: Option<u64>,
+
+    /// Delay each release at random by up to DUR
+    ///
+    /// From the instant at which the limits would admit it; then they are asked again. So releases are never closer
+    /// together than the limits allow, and items with the same keys keep their order. With DUR,seed=N, the same items
+    /// are delayed by as much each time, also in a dry run; -v tells the seed of a run without one.
+    #[arg(long, value_name = "DUR", hide_short_help = true)]
+    pub(crate) jitter: Option<Jitter>,
+}
+
+impl LimitArgs {
+    /// All limits; none, if nothing `is_released`.
+    pub(crate) fn limits(&self, is_released: bool, command: &[OsString]) -> Result<LimitOptions> {
+        let defaults = Defaults {
+            algorithm: self.algorithm.unwrap_or_default(),
+            burst: self.burst,
+            margin: self.margin.unwrap_or(0),
+            cost: self.cost.clone(),
+            key: self.key.clone(),
+        };
+        self.check_count()?;
+        let mut sources = Vec::new();
+        if self.count.is_some() || self.period.is_some() {
+            let rate = RateText::new(self.count.unwrap_or(1), self.period.clone())?;
+            sources.push(Source::Rate(Box::new(rate)));
+        }
+        sources.extend(self.rate.iter().cloned());
+        ensure!(!is_released || !sources.is_empty(), misplaced::no_limit(command));
+        let limits = LimitOptions { sources, defaults };
+        limits.given()?;
+        ensure!(
+            self.burst.is_none() || limits.may_have_burst(),
+            "--burst is for the token bucket: add -A bucket"
+        );
+        Ok(limits)
+    }
+
+    /// `-n` is a limit here; with xargs and parallel it is something else.
+    fn check_count(&self) -> Result<()> {
+        if let (Some(count), None, false) = (self.count, &self.period, self.rate.is_empty()) {
+            let items = match count {
+                1 => "a command gets one item anyway, so leave it out".to_owned(),
+                _ => format!("to give a command up to {count} items, use -B {count}"),
+            };
+            bail!(
+                "-n {count} beside -r is a second limit, {count} a second: if you mean that, add -p 1s; {items}"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn parse_lookahead(text: &str) -> Result<NonZeroU64> {
+    NonZeroU64::new(parse_count(text)?).context("the least is 1")
+}

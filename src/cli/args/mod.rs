@@ -1,0 +1,124 @@
+//! The options, and their help: each group with what it means by itself.
+
+mod command;
+mod control;
+mod failure;
+mod input;
+mod limits;
+mod log;
+mod report;
+mod state;
+
+use std::ffi::OsString;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, ValueHint};
+
+use self::command::CommandArgs;
+use self::control::ControlArgs;
+use self::input::InputArgs;
+use self::limits::LimitArgs;
+use self::log::LogArgs;
+use self::report::ReportArgs;
+use self::state::StateArgs;
+use super::packaged;
+use crate::config::Named;
+
+const EXAMPLES: &str = "\
+Examples:
+  cat jobs | throttle -n 10 -p 1m -- curl -fsS    10 requests in any minute
+  tail -F log | throttle -r 100/s | nc host 514   at most 100 lines a second
+
+More: throttle help; throttle --help";
+
+/// Pass items on, or run a command for each, never faster than the limits allow
+///
+/// Reads items (lines, by default) from standard input, holds each until every limit admits it, and releases
+/// it: writes it to standard output or, given a COMMAND, runs that with the item as its last argument, without a
+/// shell, and one at a time unless -j allows more.
+///
+/// At least one limit is needed: -n, -p or -r. By default, no more than N items are released in any window of
+/// length P: none early, no burst after idling, no drift.
+#[derive(Parser, Debug)]
+#[command(
+    name = "throttle",
+    version = packaged::VERSION.as_str(),
+    disable_help_flag = true,
+    disable_version_flag = true,
+    after_help = EXAMPLES,
+    infer_long_args = true,
+    override_usage = "throttle [OPTIONS] [--] [COMMAND [ARG]...]",
+    term_width = 80
+)]
+pub struct Cli {
+    #[command(flatten, next_help_heading = "Limits")]
+    pub(crate) limits: LimitArgs,
+
+    #[command(flatten, next_help_heading = "Limits")]
+    pub(crate) state: StateArgs,
+
+    #[command(flatten, next_help_heading = "Input")]
+    pub(crate) input: InputArgs,
+
+    #[command(flatten, next_help_heading = "Commands")]
+    pub(crate) commands: CommandArgs,
+
+    #[command(flatten, next_help_heading = "Control")]
+    pub(crate) control: ControlArgs,
+
+    #[command(flatten, next_help_heading = "Control")]
+    pub(crate) log: LogArgs,
+
+    #[command(flatten, next_help_heading = "Control")]
+    pub(crate) report: ReportArgs,
+
+    /// Print help; by topic: throttle help
+    #[arg(short, long, action = ArgAction::Help)]
+    pub(crate) help: Option<bool>,
+
+    /// Print a manual page or a completion, for packages
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(packaged::names()))]
+    #[arg(exclusive = true, hide_short_help = true)]
+    pub(crate) generate: Option<String>,
+
+    /// Print version, commit and features
+    #[arg(short = 'V', long, action = ArgAction::Version)]
+    pub(crate) version: Option<bool>,
+
+    /// Run for each item, without a shell
+    #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(trailing_var_arg = true, hide = true)]
+    pub(crate) command: Vec<OsString>,
+
+    /// The options that were typed, by their short names if they have any: `-n`, `--max-wait`.
+    #[arg(skip)]
+    given: Vec<String>,
+}
+
+impl Cli {
+    pub(crate) fn read(args: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = Cli::command();
+        let mut matches = command.try_get_matches_from_mut(args)?;
+        let is_given =
+            |arg: &&Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+        let given = command.get_arguments().filter(is_given).filter_map(name).collect();
+        Ok(Cli { given, ..Cli::from_arg_matches_mut(&mut matches)? })
+    }
+
+    /// Those of `options`, which are separated by blanks, that were typed.
+    pub(crate) fn given_among<'a>(&self, options: &'a str) -> impl Iterator<Item = &'a str> {
+        options.split(' ').filter(|option| self.given.iter().any(|given| given == option))
+    }
+}
+
+/// `None` for the command and its arguments.
+pub(crate) fn name(option: &Arg) -> Option<String> {
+    let long = option.get_long().map(|long| format!("--{long}"));
+    option.get_short().map(|short| format!("-{short}")).or(long)
+}
+
+fn choice<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let names = T::NAMES.iter().map(|(name, _)| *name);
+    PossibleValuesParser::new(names).try_map(|name| T::named(&name))
+}

@@ -1,0 +1,97 @@
+//! The state of shared limits.
+
+use std::env;
+use std::fs;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::config::{Shared, State, Upkeep, VARIABLE, parse_duration};
+use crate::time::SECOND;
+
+const STORE_TIMEOUT: u64 = 60 * SECOND;
+
+/// Where limits are shared, and what else is done there.
+#[derive(Args, Debug)]
+#[expect(clippy::doc_markdown)]
+pub(crate) struct StateArgs {
+    /// Share the limits with all runs that name this STATE
+    ///
+    /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a
+    /// file, for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME, redis+sentinel://HOST/MASTER/NAME and
+    /// unix:///SOCKET?name=NAME are for runs on many. @FILE reads one of these from FILE. Without -s, $THROTTLE_STATE
+    /// counts. All runs have to give the same limits.
+    #[arg(short, long, value_name = "STATE")]
+    pub(crate) state: Option<String>,
+
+    /// Wait at most DUR for a server that is away [default: 1m]
+    ///
+    /// Then the run ends with status 69.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    pub(crate) store_timeout: Option<u64>,
+
+    /// Forget what STATE has recorded, and do nothing else
+    ///
+    /// Needed after damage, or to use it with other limits. The next run begins as though nothing had been released.
+    #[arg(long, conflicts_with = "command", hide_short_help = true)]
+    pub(crate) reset_state: bool,
+
+    /// Print how much of the limits of STATE is used, release nothing
+    ///
+    /// For each limit: how many slots are used, how many are free, and when the next one is; and which process holds
+    /// the lock of a file, if one does. Then what is held (see --hold), and whether runs wait for their turn. Without
+    /// -s STATE, the names of all states.
+    #[arg(long, hide_short_help = true)]
+    #[arg(conflicts_with_all = ["command", "reset_state", "dry_run"])]
+    pub(crate) status: bool,
+
+    /// Hold all runs of STATE for DUR, and do nothing else
+    ///
+    /// As though a server had asked for it: they go on when it is over. 0 lifts whatever is held, also by a server.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    #[arg(conflicts_with_all = ["command", "reset_state", "status", "dry_run"])]
+    pub(crate) hold: Option<u64>,
+}
+
+impl StateArgs {
+    /// Something is to be done with the state, and nothing released.
+    pub(crate) fn is_upkeep(&self) -> bool {
+        self.reset_state || self.status || self.hold.is_some()
+    }
+
+    pub(crate) fn upkeep(&self, shared: Option<Shared>) -> Result<Upkeep> {
+        Ok(match (shared, self.hold) {
+            (shared, _) if self.status => shared.map_or(Upkeep::List, Upkeep::Status),
+            (Some(shared), Some(length)) => Upkeep::Hold(shared, length),
+            (Some(shared), None) => Upkeep::Reset(shared),
+            (None, Some(_)) => bail!("--hold needs to know what: add -s STATE"),
+            (None, None) => bail!("--reset-state needs to know which: add -s STATE"),
+        })
+    }
+
+    /// A state that is given counts before the one in the environment, which is not heeded with an option that
+    /// `books_nothing`.
+    pub(crate) fn shared(&self, books_nothing: Option<&str>) -> Result<Option<Shared>> {
+        let state = match (&self.state, books_nothing) {
+            (Some(_), Some(option)) => bail!("{option} books nothing: leave out --state"),
+            // Not parsed by clap, which repeats what it cannot read: there may be a password in it.
+            (Some(state), None) => {
+                Some(State::parse_public(state, |file| fs::read_to_string(file)).context("--state")?)
+            }
+            (None, Some(_)) => None,
+            (None, None) => state_of_environment()?,
+        };
+        ensure!(
+            self.store_timeout.is_none() || state.is_some(),
+            "--store-timeout is for shared limits: add -s STATE"
+        );
+        let timeout = self.store_timeout.unwrap_or(STORE_TIMEOUT);
+        Ok(state.map(|state| Shared { state, timeout }))
+    }
+}
+
+fn state_of_environment() -> Result<Option<State>> {
+    let Some(text) = env::var_os(VARIABLE).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let text = text.to_str().with_context(|| format!("${VARIABLE} is not UTF-8"))?;
+    State::parse(text).with_context(|| format!("${VARIABLE}")).map(Some)
+}

@@ -1,12 +1,16 @@
 //! System calls that fail or do half the work, as they may at any time and hardly ever do.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nix::libc::O_NONBLOCK;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use predicates::prelude::*;
 
 use crate::support::{
@@ -121,6 +125,27 @@ fn short_writes_lose_nothing() {
     drop(command);
     assert!(read_when_full(reader, &trace) == input);
     assert!(running.wait().success());
+}
+
+/// Another reader of a non-blocking pipe takes what there was just before the second read.
+#[test]
+fn input_that_another_reader_has_taken_holds_nothing_up() {
+    let Some(strace) = needs_strace() else { return };
+    let directory = Directory::new();
+    let path = directory.path().join("items");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let open = || File::options().read(true).write(true).custom_flags(O_NONBLOCK).open(&path).unwrap();
+    let mut pipe = open();
+    pipe.write_all(b"1\n2\n").unwrap();
+    let mut command = Command::new(strace);
+    command.args(["-f", "-o", "/dev/null", "-P"]).arg(&path).args(["-e", "trace=read"]);
+    command.args(["-e", "inject=read:delay_enter=300000:when=2", THROTTLE, "-r1/500ms"]);
+    let mut running = Running::spawn(command.stdin(open()).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    assert_eq!(running.line(), "1\n");
+    pipe.write_all(b"3\n").unwrap();
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(pipe.read(&mut [0; 9]).expect("it was not read yet"), 2);
+    assert_eq!(running.line(), "2\n");
 }
 
 /// A little each time that there was no room, until a write was short; and then the rest.

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use predicates::prelude::*;
 
 use crate::support::{
-    Directory, Running, THROTTLE, narrow_pipe, needs_program, sh, sh_command, text, throttle,
+    Directory, Running, THROTTLE, narrow_pipe, needs_program, pipe, sh, sh_command, text, throttle,
 };
 
 #[test]
@@ -45,6 +45,12 @@ fn what_cannot_be_run_is_told_by_the_status() {
             .code(status)
             .stderr(predicate::str::starts_with(format!("throttle: cannot run {command}: ")));
     }
+    // Nobody reads the message.
+    let (reader, writer) = pipe();
+    drop(reader);
+    let mut command = Command::new(THROTTLE);
+    command.args(["--once", "-r1/s", "--", "no-such-command-here"]).stderr(writer);
+    assert_eq!(Running::spawn(&mut command).wait().code(), Some(127));
 }
 
 #[test]

@@ -19,21 +19,19 @@ pub(crate) fn enlarge(fd: impl AsFd) {
     let _ = fd;
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
-    use nix::fcntl::{FcntlArg, fcntl};
-
-    use super::*;
-
     #[test]
+    #[cfg(target_os = "linux")]
     fn a_pipe_that_holds_more_stays_as_it_is() {
+        use nix::fcntl::{FcntlArg, fcntl};
+
         let (reader, _writer) = std::io::pipe().unwrap();
-        enlarge(&reader);
-        let large = fcntl(&reader, FcntlArg::F_GETPIPE_SZ).unwrap();
+        let more = 2 * super::LARGE;
         // Only root may have such a pipe.
-        if fcntl(&reader, FcntlArg::F_SETPIPE_SZ(2 * LARGE)).is_ok() {
-            enlarge(&reader);
-            assert!(fcntl(&reader, FcntlArg::F_GETPIPE_SZ).unwrap() >= large.max(2 * LARGE));
+        if fcntl(&reader, FcntlArg::F_SETPIPE_SZ(more)).is_ok() {
+            super::enlarge(&reader);
+            assert!(fcntl(&reader, FcntlArg::F_GETPIPE_SZ).unwrap() >= more);
         }
     }
 }

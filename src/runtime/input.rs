@@ -63,6 +63,11 @@ impl Input {
         is_same && at < if appends { size } else { written }
     }
 
+    /// It is a file that is not read to its end.
+    pub(super) fn has_rest(&self) -> bool {
+        place(&self.file).is_some_and(|(here, size)| here < size)
+    }
+
     /// Waits until reading would not block, or a signal comes, or for as long as `timeout`. Returns whether it was the
     /// first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {

@@ -51,7 +51,9 @@ impl RealWorld {
     pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
         let interrupt = Arc::new(Interrupt::for_this_thread());
         let (waker, events) = waker::pair(Arc::clone(&interrupt));
-        let is_over = reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
+        // A signal that comes before it is listened to must not find a file read ahead.
+        let is_over =
+            !reader.input().has_rest() && reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
         if !is_over {
             signals::listen(&waker)?;
         }

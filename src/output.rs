@@ -55,6 +55,11 @@ impl Target {
         Ok(())
     }
 
+    /// Writes all of `bytes`, for as long as it takes.
+    pub(crate) fn write_all(self, bytes: &[u8]) -> nix::Result<()> {
+        self.write(bytes, &mut 0, |_| Some(Leave { end: bytes.len(), may_block: true }))
+    }
+
     fn write_once(self, bytes: &[u8]) -> nix::Result<usize> {
         match self {
             Target::Stdout => write(io::stdout(), bytes),

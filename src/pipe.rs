@@ -12,7 +12,26 @@ const LARGE: i32 = 1 << 20;
 /// Has a pipe hold more, so that reader and writer take turns less often. It may well stay as it is.
 pub(crate) fn enlarge(fd: impl AsFd) {
     #[cfg(target_os = "linux")]
-    let _ = nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_SETPIPE_SZ(LARGE));
+    if nix::fcntl::fcntl(&fd, nix::fcntl::FcntlArg::F_GETPIPE_SZ).is_ok_and(|size| size < LARGE) {
+        let _ = nix::fcntl::fcntl(&fd, nix::fcntl::FcntlArg::F_SETPIPE_SZ(LARGE));
+    }
     #[cfg(not(target_os = "linux"))]
     let _ = fd;
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_pipe_that_holds_more_stays_as_it_is() {
+        use nix::fcntl::{FcntlArg, fcntl};
+
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let more = 2 * super::LARGE;
+        // Only root may have such a pipe.
+        if fcntl(&reader, FcntlArg::F_SETPIPE_SZ(more)).is_ok() {
+            super::enlarge(&reader);
+            assert!(fcntl(&reader, FcntlArg::F_GETPIPE_SZ).unwrap() >= more);
+        }
+    }
 }

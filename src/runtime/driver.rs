@@ -133,7 +133,13 @@ impl<'a> Driver<'a> {
     fn act(&mut self, schedule: &mut Schedule) {
         let now = self.world.now();
         schedule.due();
-        self.sink.jobs().into_iter().for_each(|jobs| jobs.enforce(now));
+        let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            // Whatever has ended by now did not run too long, even if a stalled reader kept us from noticing.
+            self.reap(schedule);
+            self.sink.jobs().into_iter().for_each(|jobs| jobs.enforce(now));
+            self.flush(schedule);
+        }
     }
 
     /// Shows how far the run has come, or why nothing happens.
@@ -175,8 +181,10 @@ impl<'a> Driver<'a> {
     fn hear_all(&mut self, schedule: &mut Schedule, first: Event) {
         let mut next = Some(first);
         while let Some(event) = next {
+            // Commands may print all the time, and more than that has its turn.
+            let is_output = matches!(event, Event::Output);
             self.hear(schedule, event);
-            next = self.world.happened();
+            next = if is_output { None } else { self.world.happened() };
         }
     }
 
@@ -194,7 +202,10 @@ impl<'a> Driver<'a> {
                 schedule.booking_failed(refusal.exit, error);
             }
             Event::BookingWaits(why) => self.reporter.notice(&why),
-            Event::Exited => self.reap(schedule),
+            Event::Exited => {
+                self.reap(schedule);
+                self.flush(schedule);
+            }
             Event::Output => self.flush(schedule),
             Event::Stop(stop) => schedule.stop(stop),
             Event::Report => self.reporter.statistics(schedule, now),
@@ -219,7 +230,6 @@ impl<'a> Driver<'a> {
                 self.sink.jobs().into_iter().for_each(|jobs| jobs.supersede(ended.first));
             }
         }
-        self.flush(schedule);
     }
 
     /// Notes the end of a command in the log.

@@ -63,6 +63,11 @@ impl Input {
         is_same && at < if appends { size } else { written }
     }
 
+    /// It is a file that is not read to its end.
+    pub(super) fn has_rest(&self) -> bool {
+        place(&self.file).is_some_and(|(here, size)| here < size)
+    }
+
     /// Waits until reading would not block, or a signal comes, or for as long as `timeout`. Returns whether it was the
     /// first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
@@ -91,20 +96,22 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match nix::unistd::read(fd, buffer) {
-            Ok(read) => return Ok(read),
-            // Somebody else made the descriptor non-blocking.
-            Err(Errno::EAGAIN) => _ = readable::wait(Some(fd.as_fd()), None),
-            Err(errno) => return Err(errno.into()),
+    nix::unistd::read(fd, buffer).map_err(|errno| match errno {
+        // Somebody else made the descriptor non-blocking, and may have read what was there: who waits for input has
+        // more to listen to.
+        Errno::EAGAIN => {
+            readable::wait(Some(fd.as_fd()), Some(readable::AGAIN));
+            io::ErrorKind::Interrupted.into()
         }
-    }
+        errno => errno.into(),
+    })
 }
 
 /// The place at which the input stood at the start, if it is a file that can be read from anywhere.
 ///
 /// We read ahead of what is released. Of standard input, the rest is left for whoever reads the file next, as POSIX
 /// asks of utilities.
+#[derive(Clone, Copy)]
 pub(crate) struct InputPosition {
     is_stdin: bool,
     /// The offset, and the size of the file.

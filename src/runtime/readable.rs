@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 
 /// The pause before another try after an error.
-const AGAIN: Duration = Duration::from_millis(10);
+pub(super) const AGAIN: Duration = Duration::from_millis(10);
 
 /// Waits until `input` can be read, if there is one, or a signal comes, or for as long as `timeout`. Returns whether
 /// it was the first.

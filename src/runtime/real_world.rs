@@ -3,6 +3,7 @@
 //! The input is read by the thread that waits, for that is the shortest way for an item: from a thread of its own it
 //! would have to be handed over. Whatever happens meanwhile is told by other threads, which interrupt the wait.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub(crate) struct RealWorld {
     /// The instant at which the present wait began, and that at which the one before it should have ended.
     began: Time,
     previous: Option<Time>,
+    /// An output of commands has waited while something else had its turn.
+    output_waited: bool,
 }
 
 impl RealWorld {
@@ -48,7 +51,9 @@ impl RealWorld {
     pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
         let interrupt = Arc::new(Interrupt::for_this_thread());
         let (waker, events) = waker::pair(Arc::clone(&interrupt));
-        let is_over = reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
+        // A signal that comes before it is listened to must not find a file read ahead.
+        let is_over =
+            !reader.input().has_rest() && reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
         if !is_over {
             signals::listen(&waker)?;
         }
@@ -65,6 +70,7 @@ impl RealWorld {
             booking: None,
             began: Time::ZERO,
             previous: None,
+            output_waited: false,
         })
     }
 
@@ -132,11 +138,23 @@ impl RealWorld {
         Ok(())
     }
 
+    /// The stop that has come since the last look at events. One that has interrupted a write is about to be told.
+    pub(crate) fn last_stop(&mut self) -> Option<Stop> {
+        loop {
+            match self.happened() {
+                Some(Event::Stop(stop)) => return Some(stop),
+                None if !self.is_interrupted() => return None,
+                _ => {}
+            }
+        }
+    }
+
     /// Listens until an instant, also to the input if it is `accepting` any.
     fn listen(&mut self, until: Option<Time>, accepting: bool) -> Option<Wake> {
         loop {
             if let Some(event) = self.events.next() {
-                return Some(Wake::Event(event));
+                let before = matches!(event, Event::Output).then(|| self.before_output(accepting)).flatten();
+                return Some(before.unwrap_or(Wake::Event(event)));
             }
             let left = until.map(|until| Duration::from_nanos(until.since(self.now())));
             let is_due = left == Some(Duration::ZERO);
@@ -151,6 +169,24 @@ impl RealWorld {
                 return None;
             }
         }
+    }
+
+    /// An event or input that has its turn before an output of commands, which is told next: they may print all the
+    /// time.
+    fn before_output(&mut self, accepting: bool) -> Option<Wake> {
+        if self.output_waited {
+            return None;
+        }
+        // Of several outputs, one is told.
+        let other = iter::from_fn(|| self.events.next()).find(|event| !matches!(event, Event::Output));
+        let wake = match other {
+            Some(event) => Wake::Event(event),
+            None if accepting && self.is_fed => self.read_within(Some(Duration::ZERO))?,
+            None => return None,
+        };
+        self.output_waited = true;
+        self.waker.send(Event::Output);
+        Some(wake)
     }
 
     /// Reads once, if there is something to read or will be within `left`.
@@ -201,6 +237,11 @@ impl RealWorld {
             Event::Continued { .. } => return Event::Continued { late: self.late(until) },
             Event::Stop(Stop::Signal(_)) => self.interrupt.hear(),
             Event::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
+            Event::Output => {
+                self.output_waited = false;
+                // With one output after the other, no wait is for an end of commands only.
+                self.reaper.iter_mut().for_each(Reaper::listen);
+            }
             _ => {}
         }
         event

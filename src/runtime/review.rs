@@ -70,7 +70,7 @@ impl Review {
             Err(error) => (None, Err(error)),
         };
         // A stop that has come since the last look counts before the result.
-        match stop.or_else(|| last_stop(world)) {
+        match stop.or_else(|| world.last_stop()) {
             Some(Stop::Signal(signal)) => Ok(Exit::Signal(signal)),
             Some(Stop::ReaderGone) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
             None => result.map(|()| if self.audit.too_early() > 0 { Exit::Refused } else { Exit::Done }),
@@ -143,17 +143,6 @@ impl Review {
             told?;
         }
         Ok(())
-    }
-}
-
-/// The stop that has come since the last look at events. One that has interrupted a write is about to be told.
-fn last_stop(world: &mut RealWorld) -> Option<Stop> {
-    loop {
-        match world.happened() {
-            Some(Event::Stop(stop)) => return Some(stop),
-            None if !world.is_interrupted() => return None,
-            _ => {}
-        }
     }
 }
 

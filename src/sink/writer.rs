@@ -28,6 +28,11 @@ impl Writer {
         Writer { interrupt }
     }
 
+    /// Writes text to `target`.
+    pub(crate) fn text(self, target: Target) -> TextWriter {
+        TextWriter { writer: self, target }
+    }
+
     /// Writes `bytes`. If interrupted, it goes on to where `boundary` says that something whole ends, given how much
     /// was written, if that can be done in time.
     ///
@@ -63,10 +68,16 @@ impl Writer {
     }
 }
 
-/// Text for people on standard output.
-impl io::Write for Writer {
+/// Text for people.
+#[derive(Clone)]
+pub(crate) struct TextWriter {
+    writer: Writer,
+    target: Target,
+}
+
+impl io::Write for TextWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.print(Target::Stdout, bytes, |_| bytes.len()).map_err(|(_, cause)| match cause {
+        self.writer.print(self.target, bytes, |_| bytes.len()).map_err(|(_, cause)| match cause {
             Cause::ReaderGone => io::ErrorKind::BrokenPipe.into(),
             Cause::Failed(_, error) => io::Error::other(format!("{error:#}")),
             Cause::Interrupted => io::Error::other("interrupted"),

@@ -116,7 +116,8 @@ fn write_pending() {
         let text = std::mem::take(&mut waiting.pending);
         waiting.is_writing = true;
         drop(waiting);
-        write_all(&text);
+        // A stderr that cannot be written to is nothing to stop for.
+        let _ = Target::Stderr.write_all(&text);
         let mut written = queue();
         written.is_writing = false;
         written.is_stuck &= written.is_busy();
@@ -126,11 +127,6 @@ fn write_pending() {
 
 fn takes_more() -> bool {
     Target::Stderr.is_writable(PollTimeout::ZERO).unwrap_or(false)
-}
-
-/// A stderr that cannot be written to is nothing to stop for.
-fn write_all(text: &[u8]) {
-    let _ = Target::Stderr.write(text, &mut 0, |_| Some(Leave { end: text.len(), may_block: true }));
 }
 
 /// Without a thread.

@@ -3,8 +3,10 @@
 use std::io;
 
 use super::Setup;
+use super::drawing::after_drawing;
 use crate::config::{Arrivals, CountFrom, Report, check_auditable};
 use crate::exit::Exit;
+use crate::output::Target;
 use crate::printable::escaped_json;
 use crate::runtime::{Clock, RealWorld, Review};
 use crate::sink::Writer;
@@ -27,21 +29,20 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     if config.report != Report::Quiet {
         world.watch_reader()?;
     }
-    let stdout = Writer::new(world.interrupt());
+    let stdout = Writer::new(world.interrupt()).text(Target::Stdout);
     let mut report = AuditReport::new(config.report, stdout.clone());
-    match review.run(&mut world, &mut report) {
-        Ok(exit) => {
-            if let Some(path) = &config.plot {
-                plot::draw(review.audit(), path, stdout)?;
-            }
-            if config.as_json {
-                let json = audit_json(review.audit(), exit).to_string();
-                stderr::tell(&format!("{}\n", escaped_json(&json)));
-            }
-            Ok(exit)
+    let exit = review.run(&mut world, &mut report).and_then(|exit| {
+        let drawn = config.plot.as_ref().map_or(Ok(()), |path| plot::draw(review.audit(), path, stdout));
+        let exit = after_drawing(exit, world.last_stop(), drawn)?;
+        if config.as_json {
+            let json = audit_json(review.audit(), exit).to_string();
+            stderr::tell(&format!("{}\n", escaped_json(&json)));
         }
+        Ok(exit)
+    });
+    match exit {
         Err(error) if is_broken_pipe(&error) => Ok(Exit::READER_GONE),
-        Err(error) => Err(error),
+        exit => exit,
     }
 }
 

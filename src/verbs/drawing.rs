@@ -1,15 +1,19 @@
 //! Releases that are drawn at the end.
 
 use std::cell::RefCell;
-use std::io;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use anyhow::Result;
 
 use crate::audit::Audit;
 use crate::config::{Config, Rate};
-use crate::schedule::{Release, Schedule};
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use crate::output::Target;
+use crate::schedule::{Release, Schedule, Stop};
+use crate::sink::Writer;
 use crate::time::Wall;
 use crate::ui::plot;
 
@@ -36,7 +40,18 @@ impl<'a> Drawing<'a> {
         Some(Drawing { audit, path })
     }
 
-    pub(super) fn draw(&self) -> Result<()> {
-        plot::draw(&self.audit.borrow(), self.path, io::stderr().lock())
+    /// Draws them, unless it is interrupted.
+    pub(super) fn draw(&self, interrupt: Arc<Interrupt>) -> Result<()> {
+        let stderr = Writer::new(interrupt).text(Target::Stderr);
+        plot::draw(&self.audit.borrow(), self.path, stderr)
+    }
+}
+
+/// The exit of a run whose releases have been `drawn`. A signal that has interrupted that counts before the result.
+pub(super) fn after_drawing(exit: Exit, stop: Option<Stop>, drawn: Result<()>) -> Result<Exit> {
+    match (stop, exit) {
+        (Some(Stop::Signal(signal)), _) => Ok(Exit::Signal(signal)),
+        (_, Exit::Signal(_)) if exit != Exit::READER_GONE => Ok(exit),
+        _ => drawn.map(|()| exit),
     }
 }

@@ -11,7 +11,7 @@ use crate::config::{CountFrom, Once, Plan, Rate, Selector};
 use crate::exit::Exit;
 use crate::printable::quoted;
 use crate::runtime::{Clock, Driver, RealWorld, World};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Stop};
 use crate::sink::{PermitSink, exec};
 use crate::ui::stderr;
 
@@ -37,6 +37,9 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
         reporter.trace(&quoted(&once.command));
     }
     stderr::flush(exit);
+    if let Some(Stop::Signal(signal)) = world.last_stop() {
+        return Ok(Exit::Signal(signal));
+    }
     // The release was charged at the instant at which it was committed. If it is later now than its slot allows, it is
     // wasted, and the wait begins anew.
     let is_late = schedule.good_until().is_some_and(|until| world.now() > until);

@@ -40,7 +40,8 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let wall = has_date.then(|| world.wall());
     let by_date = matches!(config.queue.until, Some(Until::At(_)));
     ensure!(has_date || !by_date, "--arrivals have no date that --until could be reached by: add --at TIME");
-    let stdout = Stdout::new(delimiter.clone(), Arc::new(Interrupt::for_this_thread()));
+    let interrupt = Arc::new(Interrupt::for_this_thread());
+    let stdout = Stdout::new(delimiter.clone(), Arc::clone(&interrupt));
     let capacity = config.command().map_or(Capacity::UNLIMITED, |run| Commands::capacity_of(run, &delimiter));
     let on_line = config.command().filter(|run| run.stdin != Feed::Items);
     let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
@@ -49,6 +50,6 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let exit = Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule);
     reporter.dry_summary(&schedule, world.now(), exit, wall);
-    drawing.iter().try_for_each(Drawing::draw)?;
+    drawing.map_or(Ok(()), |drawing| drawing.draw(interrupt))?;
     Ok(exit)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::Setup;
-use super::drawing::Drawing;
+use super::drawing::{Drawing, after_drawing};
 use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
@@ -22,6 +22,17 @@ use crate::ui::report::Reporter;
 
 /// Releases items to standard output or commands.
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
+    let (position, mut consumed) = (setup.position, 0);
+    let exit = release(setup, &mut consumed);
+    // What was read ahead is left for others, also by a run that has failed.
+    if position.is_shared() {
+        position.advance(consumed);
+    }
+    exit
+}
+
+/// Tells the number of bytes that were `consumed`.
+fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
     let display = config.progress.and_then(|when| Display::new(when, mixing(config)));
     let counts_rest = counts_rest(config);
@@ -64,12 +75,10 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let metrics = metrics.transpose()?;
     let driver = Driver::new(&mut world, sink.as_mut(), &reporter);
     let exit = driver.with_log(log, delimiter).with_metrics(metrics).run(&mut schedule);
+    *consumed = schedule.consumed();
     reporter.summary(&schedule, world.now(), exit);
-    drawing.iter().try_for_each(Drawing::draw)?;
-    if position.is_shared() {
-        position.advance(schedule.consumed());
-    }
-    Ok(exit)
+    let drawn = drawing.map_or(Ok(()), |drawing| drawing.draw(world.interrupt()));
+    after_drawing(exit, world.last_stop(), drawn)
 }
 
 /// `None` unless output goes where progress is shown, a terminal; then, whether it ends lines.

@@ -215,6 +215,20 @@ fn a_command_that_stops_the_run_leaves_the_rest_of_a_seekable_stdin() {
 }
 
 #[test]
+fn a_run_that_fails_leaves_what_it_has_not_released_of_a_seekable_stdin() {
+    let directory = Directory::new();
+    directory.file("items", "1\n2\n3\n");
+    for (args, rest) in
+        [("--stats prom:missing/x.prom", "1\n2\n3\n"), ("--until 0.1s --plot /dev/full", "2\n3\n")]
+    {
+        sh(&format!("(throttle -n1 -p1h {args} >/dev/null 2>&1; echo $?; cat) < items"))
+            .current_dir(directory.path())
+            .assert()
+            .stdout(format!("1\n{rest}"));
+    }
+}
+
+#[test]
 fn memory_is_bounded_when_nobody_reads() {
     let lines = b"a line of no great length\n".repeat(4000);
     let blank = vec![b'\n'; 100_000];

@@ -1,8 +1,14 @@
 //! The command line: what it says of mistakes, and where options end.
 
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
 use predicates::prelude::*;
 
-use crate::support::{Directory, UNLIMITED, sh, text, throttle};
+use crate::support::{
+    Directory, Running, THROTTLE, UNLIMITED, drain, narrow_pipe, set_nonblocking, sh, text, throttle,
+};
 
 /// Each mistake, and the part of the message that says how to mend it.
 #[test]
@@ -246,4 +252,18 @@ fn a_time_for_the_wall_is_refused_where_it_cannot_be() {
             .code(code)
             .stderr(predicate::str::contains(told));
     }
+}
+
+#[test]
+fn a_page_is_written_whole_to_a_pipe_that_would_block() {
+    let (reader, writer) = narrow_pipe(4096);
+    set_nonblocking(&writer);
+    let mut command = Command::new(THROTTLE);
+    let mut running = Running::spawn(command.args(["--generate", "man"]).stdout(writer));
+    // It holds the writing end.
+    drop(command);
+    thread::sleep(Duration::from_millis(50));
+    let page = drain(reader).join().unwrap();
+    assert!(running.wait().success());
+    assert!(page.len() > 4096 && page.ends_with(b"\n"), "{} bytes", page.len());
 }

@@ -1,13 +1,15 @@
 //! One release for a script.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use predicates::prelude::*;
 
-use crate::support::{Directory, Running, THROTTLE, needs_program, sh, sh_command, text, throttle};
+use crate::support::{
+    Directory, Running, THROTTLE, narrow_pipe, needs_program, pipe, sh, sh_command, text, throttle,
+};
 
 #[test]
 fn it_becomes_the_command_with_our_descriptors_and_its_status() {
@@ -43,6 +45,12 @@ fn what_cannot_be_run_is_told_by_the_status() {
             .code(status)
             .stderr(predicate::str::starts_with(format!("throttle: cannot run {command}: ")));
     }
+    // Nobody reads the message.
+    let (reader, writer) = pipe();
+    drop(reader);
+    let mut command = Command::new(THROTTLE);
+    command.args(["--once", "-r1/s", "--", "no-such-command-here"]).stderr(writer);
+    assert_eq!(Running::spawn(&mut command).wait().code(), Some(127));
 }
 
 #[test]
@@ -116,6 +124,24 @@ fn a_signal_ends_the_wait() {
     std::thread::sleep(Duration::from_millis(50));
     running.signal(Signal::SIGTERM);
     assert_eq!(running.wait().signal(), Some(Signal::SIGTERM as i32));
+}
+
+/// Its last message waits for a reader, for up to a second; then there would be the command.
+#[test]
+fn a_signal_that_comes_after_the_wait_is_not_lost() {
+    loop {
+        let (_reader, writer) = narrow_pipe(1);
+        let mut command = Command::new(THROTTLE);
+        command.args(["--once", "-t", "-r1/s", "--", "echo", "x"]).stderr(writer).stdout(Stdio::piped());
+        let mut running = Running::spawn(&mut command);
+        let started = Instant::now();
+        std::thread::sleep(Duration::from_millis(200));
+        running.signal(Signal::SIGTERM);
+        if started.elapsed() < Duration::from_millis(800) {
+            assert_eq!(running.wait().signal(), Some(Signal::SIGTERM as i32));
+            return;
+        }
+    }
 }
 
 #[test]

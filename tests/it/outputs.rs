@@ -101,3 +101,16 @@ fn blank_is_whatever_is_white_space() {
     let input = "a\n\x0b\x0c \t\r\n\x0c\nb\n";
     throttle(&[UNLIMITED, "--skip-blank"]).write_stdin(input).assert().success().stdout("a\nb\n");
 }
+
+/// The first item has its turn once the second has ended, and what that left behind has printed more.
+#[test]
+fn what_a_command_leaves_behind_does_not_add_to_its_output() {
+    let directory = Directory::new();
+    let leave = "(until [ -e third ]; do sleep 0.01; done; echo more; : >more) & head -c 100000 /dev/zero";
+    let script = format!(
+        "cd $0; case $1 in 1) until [ -e more ]; do sleep 0.01; done;; 2) {leave};; 3) : >third;; esac"
+    );
+    let args = [UNLIMITED, "-kj2", "--", "sh", "-c", &script, directory.path().to_str().unwrap()];
+    let output = throttle(&args).write_stdin("1\n2\n3\n").output().unwrap();
+    assert_eq!(output.stdout.len(), 100_000);
+}

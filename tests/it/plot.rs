@@ -1,8 +1,14 @@
 //! `--plot`: releases drawn over time.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
-use crate::support::{Directory, numbers, sh, text, throttle};
+use nix::sys::signal::Signal;
+
+use crate::support::{Directory, Running, THROTTLE, narrow_pipe, numbers, sh, text, throttle};
 
 #[test]
 fn an_audit_is_drawn_with_its_violations_in_a_file_of_bounded_size() {
@@ -121,4 +127,36 @@ fn a_run_that_is_drawn_shows_its_commands_as_any_other() {
     let plot = directory.path().join("plot.svg");
     let args = ["-r9/s", "-t", "--plot", plot.to_str().unwrap(), "true"];
     throttle(&args).write_stdin("a b\nc\n").assert().success().stderr("true 'a b'\ntrue c\n");
+}
+
+/// A run draws on standard error, an audit on standard output.
+#[test]
+fn a_drawing_that_nobody_reads_keeps_neither_a_signal_nor_the_readers_end_out() {
+    for mode in ["run", "audit"] {
+        for signal in [Signal::SIGTERM, Signal::SIGPIPE] {
+            if mode == "run" && signal == Signal::SIGPIPE {
+                // Messages that nobody reads are no reason to end.
+                continue;
+            }
+            // For what an audit says before there is room.
+            let (reader, writer) = narrow_pipe(if mode == "run" { 100 } else { 300 });
+            let mut command = Command::new(THROTTLE);
+            command.args(["-r9T/s", "--plot=-", "-a"]).arg("items").stdin(Stdio::null());
+            match mode {
+                "run" => command.stdout(Stdio::null()).stderr(writer),
+                _ => command.arg("--audit").stdout(writer).stderr(Stdio::piped()),
+            };
+            let directory = Directory::new();
+            directory.file("items", "1\n2\n");
+            let mut running = Running::spawn(command.current_dir(directory.path()));
+            drop(command);
+            thread::sleep(Duration::from_millis(100));
+            if signal == Signal::SIGPIPE {
+                drop(reader);
+            } else {
+                running.signal(signal);
+            }
+            assert_eq!(running.wait().signal(), Some(signal as i32), "{mode}");
+        }
+    }
 }

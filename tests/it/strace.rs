@@ -1,16 +1,21 @@
 //! System calls that fail or do half the work, as they may at any time and hardly ever do.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nix::libc::O_NONBLOCK;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use predicates::prelude::*;
 
 use crate::support::{
-    Directory, HANG, Running, THROTTLE, UNLIMITED, needs_program, noise, pipe, set_nonblocking,
+    Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, needs_program, noise, pipe, set_nonblocking,
 };
 
 /// A run from one file to another under strace, which tampers only with what touches those files.
@@ -121,6 +126,55 @@ fn short_writes_lose_nothing() {
     drop(command);
     assert!(read_when_full(reader, &trace) == input);
     assert!(running.wait().success());
+}
+
+/// Another reader of a non-blocking pipe takes what there was just before the second read.
+#[test]
+fn input_that_another_reader_has_taken_holds_nothing_up() {
+    let Some(strace) = needs_strace() else { return };
+    let directory = Directory::new();
+    let path = directory.path().join("items");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let open = || File::options().read(true).write(true).custom_flags(O_NONBLOCK).open(&path).unwrap();
+    let mut pipe = open();
+    pipe.write_all(b"1\n2\n").unwrap();
+    let mut command = Command::new(strace);
+    command.args(["-f", "-o", "/dev/null", "-P"]).arg(&path).args(["-e", "trace=read"]);
+    command.args(["-e", "inject=read:delay_enter=300000:when=2", THROTTLE, "-r1/500ms"]);
+    let mut running = Running::spawn(command.stdin(open()).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    assert_eq!(running.line(), "1\n");
+    pipe.write_all(b"3\n").unwrap();
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(pipe.read(&mut [0; 9]).expect("it was not read yet"), 2);
+    assert_eq!(running.line(), "2\n");
+}
+
+/// A signal comes as early as can be: right after the first read.
+#[test]
+fn a_signal_at_the_start_leaves_a_seekable_stdin_where_it_was() {
+    let Some(strace) = needs_strace() else { return };
+    let directory = Directory::new();
+    let path = directory.file("items", "1\n2\n3\n");
+    let pid = directory.path().join("pid");
+    let mut file = File::open(&path).unwrap();
+    let mut command = Command::new(strace);
+    command.args(["-f", "-o", "trace", "-P"]).arg(&path).args(["-e", "trace=read"]);
+    command.args([
+        "-e",
+        "inject=read:delay_exit=300000:when=1",
+        "sh",
+        "-c",
+        "echo $$ >pid; exec \"$@\"",
+        "sh",
+    ]);
+    command.args([THROTTLE, "-r1/h,start=empty"]).current_dir(directory.path());
+    let mut running = Running::spawn(command.stdin(file.try_clone().unwrap()).stderr(Stdio::null()));
+    let trace = || fs::read_to_string(directory.path().join("trace")).unwrap_or_default();
+    eventually("it has read", || trace().contains("read("));
+    let pid = fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    running.wait();
+    assert_eq!(file.stream_position().unwrap(), 0);
 }
 
 /// A little each time that there was no room, until a write was short; and then the rest.

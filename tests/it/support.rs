@@ -306,6 +306,18 @@ pub(crate) fn pipe() -> (PipeReader, PipeWriter) {
     io::pipe().expect("a pipe")
 }
 
+/// A pipe that takes no more than this number of bytes, on Linux, unless it is read from.
+pub(crate) fn narrow_pipe(room: usize) -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = pipe();
+    #[cfg(target_os = "linux")]
+    let size = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).expect("a pipe");
+    #[cfg(not(target_os = "linux"))]
+    let size = 4096;
+    let size = usize::try_from(size).expect("a size");
+    writer.write_all(&vec![b'x'; size - room]).expect("there is room");
+    (reader, writer)
+}
+
 /// Makes whatever is at the other end of `fd`'s description non-blocking for all who share it.
 pub(crate) fn set_nonblocking(fd: impl AsFd) {
     fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a descriptor");

@@ -1,10 +1,17 @@
 //! Tags before the lines that commands print.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use fastrand::Rng;
+use nix::sys::signal::Signal;
 
-use crate::support::{Directory, Running, UNLIMITED, seeds, sh, text, throttle};
+use crate::support::{
+    Directory, Running, THROTTLE, UNLIMITED, eventually, numbers, seeds, sh, text, throttle,
+};
 
 /// Prints two lines and a piece of one, to both outputs.
 const PRINT: [&str; 4] = ["--", "sh", "-c", "printf '1\\n\\n3'; printf 'e\\nf' >&2"];
@@ -120,4 +127,22 @@ fn property_lines_are_those_of_their_commands_in_order() {
             assert!(mode != ["-k"] || tags.is_sorted(), "seed {seed}: {tags:?}");
         }
     }
+}
+
+/// Commands that print all the time, until the last item has been run, or a signal comes.
+#[test]
+fn commands_that_print_all_the_time_hold_up_neither_items_nor_ends_nor_signals() {
+    let directory = Directory::new();
+    let script = "cd $0; case $1 in yes) exec yes;; *) : >$1;; esac";
+    let path = directory.path().to_str().unwrap();
+    let mut command = Command::new(THROTTLE);
+    command.args([UNLIMITED, "--lookahead=2", "-j4", "--tag", "-u", "--", "sh", "-c", script, path]);
+    let mut running = Running::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null()));
+    running.write("yes\nyes\nyes\n");
+    thread::sleep(Duration::from_millis(100));
+    // Each runs when the one before has ended, the last two of them before there is more to read.
+    running.write(numbers(6));
+    eventually("the last item is run", || directory.path().join("6").exists());
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.wait().signal(), Some(Signal::SIGTERM as i32));
 }

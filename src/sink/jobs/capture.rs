@@ -30,7 +30,8 @@ pub(super) struct Captured {
 
 pub(super) enum Printed {
     Small(Vec<u8>),
-    Large(File),
+    /// With the length that it had when the command ended: what that left behind may still print.
+    Large(File, u64),
 }
 
 impl Capture {
@@ -54,7 +55,7 @@ impl Capture {
 impl Captured {
     /// The number of files that it is held in.
     pub(super) fn files(&self) -> usize {
-        self.outputs.iter().filter(|printed| matches!(printed, Printed::Large(_))).count()
+        self.outputs.iter().filter(|printed| matches!(printed, Printed::Large(..))).count()
     }
 
     /// Takes off what was printed to standard output.
@@ -69,17 +70,16 @@ impl Printed {
     pub(super) fn read(&self) -> Box<dyn Read + '_> {
         match self {
             Printed::Small(bytes) => Box::new(&bytes[..]),
-            // What the command left behind may still hold the file, and moves no position of ours.
-            Printed::Large(file) => Box::new(FileRange { file, range: 0..u64::MAX }),
+            Printed::Large(file, length) => Box::new(FileRange { file, range: 0..*length }),
         }
     }
 
     fn of(file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
-        let Some(length) = usize::try_from(length).ok().filter(|&length| length <= SMALL) else {
-            return Ok(Printed::Large(file));
-        };
-        let mut bytes = vec![0; length];
+        if length > SMALL as u64 {
+            return Ok(Printed::Large(file, length));
+        }
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         file.read_exact_at(&mut bytes, 0)?;
         Ok(Printed::Small(bytes))
     }

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::Error;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::signal::{SigHandler, Signal, signal};
 
 use super::job::restore;
 use crate::config::{State, VARIABLE};
@@ -31,6 +32,10 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
         let _ = fcntl(io::stdout(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
     let error = command.exec();
+    // For the command, std has had it end us.
+    // SAFETY: an action that runs none of our code.
+    #[expect(unsafe_code)]
+    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn) };
     (exit_of(&error), Error::new(error).context(format!("cannot run {}", named(&line[0].to_string_lossy()))))
 }
 

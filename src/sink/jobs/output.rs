@@ -185,7 +185,7 @@ impl Outputs {
             };
             write(tagged.end())?;
             read?;
-            if let Printed::Large(file) = printed {
+            if let Printed::Large(file, _) = printed {
                 // Another command may have found no space left beside this file.
                 let _ = self.space.check(file);
             }

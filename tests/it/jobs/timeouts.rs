@@ -1,0 +1,55 @@
+//! Commands that run too long.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::unistd::Pid;
+
+use super::start;
+use crate::support::{Directory, Running, UNLIMITED, eventually, is_alive, text};
+
+#[test]
+fn a_command_that_runs_too_long_is_ended_with_what_it_started() {
+    // The command, what it started, or both do not heed TERM.
+    let table = [
+        ("echo $$; exec sleep 1000", 0),
+        ("trap '' TERM; echo $$; exec sleep 1000", 2),
+        ("(trap '' TERM; exec sleep 1000) & echo $!; wait", 0),
+    ];
+    for (script, grace) in table {
+        let started = Instant::now();
+        let output = start(&[UNLIMITED, "--timeout=300ms"], script).write_stdin("1\n").output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{script}");
+        assert!(text(&output.stderr).contains("item 1 '1': ran longer than --timeout"));
+        // On a busy machine it may have been ended before it began.
+        if let Ok(pid) = text(&output.stdout).trim().parse() {
+            assert!(started.elapsed() >= Duration::from_millis(300) + Duration::from_secs(grace));
+            eventually("it is gone", || !is_alive(Pid::from_raw(pid)));
+        }
+    }
+}
+
+/// One command prints more than anybody reads, and the other ends while that is printed.
+#[test]
+fn a_command_that_has_ended_in_time_did_not_run_too_long_though_nobody_noticed() {
+    loop {
+        let directory = Directory::new();
+        let script = "cd $0; if [ $1 = 1 ]; then head -c 200000 /dev/zero; else sleep 0.1; : >ended; fi";
+        let path = directory.path().to_str().unwrap();
+        let args = [UNLIMITED, "-j2", "--timeout=500ms", "--", "sh", "-c", script, path];
+        let mut running = Running::throttle(&args);
+        let started = Instant::now();
+        running.write("1\n2\n");
+        running.close_stdin();
+        eventually("it has ended", || directory.path().join("ended").exists());
+        if started.elapsed() > Duration::from_millis(300) {
+            // The machine is too busy to tell.
+            continue;
+        }
+        thread::sleep(Duration::from_millis(600).saturating_sub(started.elapsed()));
+        let output = running.collect();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(output.stdout.len(), 200_000);
+        return;
+    }
+}

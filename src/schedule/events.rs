@@ -117,7 +117,7 @@ impl Schedule {
                 if !results.have_succeeded {
                     results.course.tell(Notice::Failed(failed()));
                 }
-                results.complete(&attempt, Some(Exit::of_command(ended.end)), queue.ahead());
+                results.complete(&attempt, Some(why.exit()), queue.ahead());
             }
         }
     }

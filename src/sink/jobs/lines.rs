@@ -97,10 +97,9 @@ impl Lines {
         result
     }
 
+    /// Also without any left: what was watched stays open until then.
     fn listen(&mut self) {
-        if !self.streams.is_empty() {
-            (self.watch)(self.streams.iter().map(|stream| Arc::clone(&stream.pipe)).collect());
-        }
+        (self.watch)(self.streams.iter().map(|stream| Arc::clone(&stream.pipe)).collect());
     }
 }
 
@@ -150,5 +149,28 @@ impl OutputStream {
         let mut tagged = Tagged::new(&self.tag);
         let text = [tagged.piece(lines), tagged.end().into()].concat();
         writer.print(self.target, &text, |_| text.len()).map_err(|(_, cause)| cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::interrupt::Interrupt;
+
+    /// What is watched is open, and another command may need its descriptors.
+    #[test]
+    fn the_pipes_of_commands_that_have_ended_are_closed() {
+        let watched = Rc::new(RefCell::new(Vec::new()));
+        let now_watched = Rc::clone(&watched);
+        let mut lines = Lines::new(Box::new(move |pipes| *now_watched.borrow_mut() = pipes));
+        let mut command = Command::new("true");
+        lines.start(1, &Rc::default(), Lines::capture(&mut command).unwrap());
+        drop(command);
+        assert_eq!(watched.borrow().len(), 2);
+        lines.end(1);
+        lines.print(&Writer::new(Arc::new(Interrupt::for_this_thread()))).unwrap();
+        assert!(watched.borrow().is_empty());
     }
 }

@@ -84,15 +84,20 @@ impl Lines {
             .for_each(|stream| stream.has_ended = true);
     }
 
-    /// Prints the lines that have come; of commands that have ended, all that they printed.
-    pub(super) fn print(&mut self, writer: &Writer) -> Result<(), Cause> {
+    /// Prints the lines that have come; of commands that have ended, all that they printed. Without a `writer` they are
+    /// lost, so that no command waits for a reader.
+    pub(super) fn print(&mut self, writer: Option<&Writer>) -> Result<(), Cause> {
         let mut result = Ok(());
         self.streams.retain_mut(|stream| {
             let read = stream.read(&mut self.buffer, writer);
-            let is_open = matches!(read, Ok(true));
+            let is_open = matches!(read, Ok(true) | Err(Cause::Interrupted));
             result = std::mem::replace(&mut result, Ok(())).and(read.map(drop));
             is_open
         });
+        if let Err(Cause::ReaderGone) = result {
+            // As it would be without us, commands that go on printing die of SIGPIPE.
+            self.streams.clear();
+        }
         self.listen();
         result
     }
@@ -105,7 +110,7 @@ impl Lines {
 
 impl OutputStream {
     /// Reads what has come, and prints whole lines. Returns whether more may come.
-    fn read(&mut self, buffer: &mut [u8], writer: &Writer) -> Result<bool, Cause> {
+    fn read(&mut self, buffer: &mut [u8], writer: Option<&Writer>) -> Result<bool, Cause> {
         let most = if self.has_ended { FULL_PIPE } else { PIECE };
         let mut is_open = true;
         let mut read = 0;
@@ -128,7 +133,7 @@ impl OutputStream {
         Ok(is_open)
     }
 
-    fn take(&mut self, piece: &[u8], writer: &Writer) -> Result<(), Cause> {
+    fn take(&mut self, piece: &[u8], writer: Option<&Writer>) -> Result<(), Cause> {
         let whole = memchr::memrchr(b'\n', piece).map_or(0, |at| at + 1);
         if whole > 0 {
             let mut lines = std::mem::take(&mut self.begun);
@@ -145,7 +150,8 @@ impl OutputStream {
     }
 
     /// Prints lines, of which the last may want its end.
-    fn write(&self, lines: &[u8], writer: &Writer) -> Result<(), Cause> {
+    fn write(&self, lines: &[u8], writer: Option<&Writer>) -> Result<(), Cause> {
+        let Some(writer) = writer else { return Ok(()) };
         let mut tagged = Tagged::new(&self.tag);
         let text = [tagged.piece(lines), tagged.end().into()].concat();
         writer.print(self.target, &text, |_| text.len()).map_err(|(_, cause)| cause)
@@ -157,7 +163,6 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::interrupt::Interrupt;
 
     /// What is watched is open, and another command may need its descriptors.
     #[test]
@@ -170,7 +175,7 @@ mod tests {
         drop(command);
         assert_eq!(watched.borrow().len(), 2);
         lines.end(1);
-        lines.print(&Writer::new(Arc::new(Interrupt::for_this_thread()))).unwrap();
+        lines.print(None).unwrap();
         assert!(watched.borrow().is_empty());
     }
 }

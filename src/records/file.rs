@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::libc::O_NONBLOCK;
@@ -12,6 +14,10 @@ use crate::source::FileRange;
 
 /// The number of bytes that are read at once in search of the last line.
 const BLOCK: usize = 64 << 10;
+
+/// If a run is killed while it starts a command, that has the lock until it is executed.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A log that is open, and locked.
 pub(super) struct LogFile {
@@ -80,14 +86,18 @@ impl LogFile {
 }
 
 fn lock(file: &File, path: &Path) -> Result<()> {
-    let name = path.display();
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => {
-            bail!("{name} is in use by another run: give each run a log of its own")
-        }
-        Err(TryLockError::Error(error)) => {
-            Err(anyhow!(error).context(format!("cannot lock {name}: name a file on another file system")))
+    let (name, start) = (path.display(), Instant::now());
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                bail!("{name} is in use by another run: give each run a log of its own")
+            }
+            Err(TryLockError::Error(error)) => {
+                let what = format!("cannot lock {name}: name a file on another file system");
+                return Err(anyhow!(error).context(what));
+            }
         }
     }
 }
@@ -168,5 +178,18 @@ mod tests {
         let file = file(b"");
         let _first = LogFile::open(file.path(), HEADER, HEADER).unwrap();
         assert!(error_of(file.path()).contains("is in use by another run"));
+    }
+
+    #[test]
+    fn what_is_left_of_a_run_that_was_killed_is_waited_for() {
+        let file = file(b"");
+        let killed = LogFile::open(file.path(), HEADER, HEADER).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(10 * PAUSE);
+                drop(killed);
+            });
+            LogFile::open(file.path(), HEADER, HEADER).unwrap();
+        });
     }
 }

@@ -146,6 +146,17 @@ pub enum Failure {
     ArgumentError(ArgumentError),
 }
 
+impl Failure {
+    /// The exit of a run in which nothing worse happens.
+    pub(super) fn exit(self) -> Exit {
+        match self {
+            Failure::Ended(end) => Exit::of_command(end),
+            Failure::TimedOut => Exit::CommandKilled,
+            Failure::ArgumentError(_) => Exit::CommandFailed,
+        }
+    }
+}
+
 /// Why a run ends before its input does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {

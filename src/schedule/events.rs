@@ -114,10 +114,10 @@ impl Schedule {
             }
             Outcome::Completed => results.complete(&attempt, None, queue.ahead()),
             Outcome::Retry { .. } | Outcome::Failed => {
-                if !results.have_succeeded {
+                if !results.have_succeeded && results.course.exit != Exit::READER_GONE {
                     results.course.tell(Notice::Failed(failed()));
                 }
-                results.complete(&attempt, Some(Exit::of_command(ended.end)), queue.ahead());
+                results.complete(&attempt, Some(why.exit()), queue.ahead());
             }
         }
     }

@@ -188,14 +188,19 @@ impl Schedule {
     /// All that was read has gone: was that the end of the input?
     fn conclude(&mut self) -> Action {
         let has_released_all = self.has_released_all();
-        let Schedule { queue: Queue { supply, .. }, results: Results { jobs, course, .. }, .. } = self;
+        let Schedule { queue: Queue { supply, .. }, results, .. } = self;
+        let Results { jobs, course, have_succeeded, .. } = results;
         if has_released_all {
             supply.unmatched_warnings().into_iter().for_each(|warning| course.tell(warning));
         }
         // What waited for another attempt has failed so far. A reader that went away does not care.
-        let failed = std::mem::take(&mut jobs.retries.failed_so_far).into_values();
-        if course.exit != Exit::READER_GONE {
-            failed.for_each(|failed| course.tell(Notice::FailedSoFar(failed)));
+        for failed in std::mem::take(&mut jobs.retries.failed_so_far).into_values() {
+            if !*have_succeeded {
+                course.raise(failed.why.exit());
+            }
+            if course.exit != Exit::READER_GONE {
+                course.tell(Notice::FailedSoFar(failed));
+            }
         }
         if let Some(error) = supply.bad_end.take().filter(|_| has_released_all) {
             course.give_up(Exit::Error, error.into());

@@ -53,7 +53,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
         reporter.notice(&"no items on standard input");
     }
     world.watch_reader().context("cannot start")?;
-    world.watch_limits(files, &rates)?;
+    world.watch_limits(files, &rates).context("cannot start")?;
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
     if let Some(shared) = &config.shared {
         schedule = schedule.with_bookings(share(shared, &rates, &mut world, &reporter)?);
@@ -123,9 +123,10 @@ pub(super) fn share(
 fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
     if let Some(run) = config.command() {
-        world.watch_commands()?;
+        world.watch_commands().context("cannot start")?;
         let separator = config.input.separator.as_deref();
-        let watch = (run.output == Output::Lines).then(|| world.watch_output()).transpose()?;
+        let watch = (run.output == Output::Lines).then(|| world.watch_output()).transpose();
+        let watch = watch.context("cannot start")?;
         return Ok(Box::new(Commands::new(run.clone(), delimiter, separator, interrupt, watch)?));
     }
     runtime::sharpen();

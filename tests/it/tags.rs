@@ -76,6 +76,16 @@ fn what_a_command_leaves_behind_holds_nothing_up() {
     sh(script).current_dir(directory.path()).assert().success().stdout("1\thi\n2\thi\n");
 }
 
+/// As it would be without tags.
+#[test]
+fn commands_that_print_once_the_reader_is_gone_die_of_that() {
+    let script = "printf '0\n0.2\n' | {
+        timeout 9 throttle -r1T/s -qj2 -u --tag -- sh -c 'sleep $1; exec yes' sh; echo $? >status
+    } | head -n1; cat status";
+    let directory = Directory::new();
+    sh(script).current_dir(directory.path()).assert().success().stdout("0\ty\n141\n");
+}
+
 #[test]
 fn a_line_that_never_ends_takes_bounded_memory() {
     let script = "ulimit -v 40000

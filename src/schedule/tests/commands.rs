@@ -95,6 +95,35 @@ fn after_a_stop_nothing_is_tried_again() {
 }
 
 #[test]
+fn what_is_not_tried_again_has_failed() {
+    let end = |halt: &str, events: &[(u64, Event, &str)]| {
+        Scene::new(&format!("-r 9/s -j 9 --retries 1 --backoff 1s {halt} -- cmd")).check(events);
+    };
+    let begin = || (0, Input("a\nb\n"), "send a; send b; wait - or input");
+    let first = || (1, Ended(1, 1), "wait 1000000001 or input");
+    end(
+        "--halt soon,done=1",
+        &[begin(), first(), (2, Ended(2, 0), "halted after 1; failed 1 so far; finish 123")],
+    );
+    end(
+        "--halt soon,success=1",
+        &[begin(), first(), (2, Ended(2, 0), "halted after 1; failed 1 so far; finish 0")],
+    );
+    end("", &[begin(), first(), (2, Ended(2, 255), "failed 2; failed 1 so far; finish 124")]);
+}
+
+#[test]
+fn what_fails_once_the_reader_is_gone_is_not_told() {
+    Scene::new("-r 9/s -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; send b; wait - or input"),
+        (1, Ended(1, 1), "send a; wait - or input"),
+        (2, ReaderGone, "wait -"),
+        (3, Ended(1, 1), "wait -"),
+        (4, Ended(2, 1), "finish 141"),
+    ]);
+}
+
+#[test]
 fn what_holds_up_a_lane_holds_up_what_joins_it() {
     Scene::new("-r 1/10ns,key=col:1 -j 9 --retries 1 -- cmd").check(&[
         (0, Input("a 1\n"), "send a 1; wait 1000000000 or input"),

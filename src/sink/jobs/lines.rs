@@ -84,29 +84,33 @@ impl Lines {
             .for_each(|stream| stream.has_ended = true);
     }
 
-    /// Prints the lines that have come; of commands that have ended, all that they printed.
-    pub(super) fn print(&mut self, writer: &Writer) -> Result<(), Cause> {
+    /// Prints the lines that have come; of commands that have ended, all that they printed. Without a `writer` they are
+    /// lost, so that no command waits for a reader.
+    pub(super) fn print(&mut self, writer: Option<&Writer>) -> Result<(), Cause> {
         let mut result = Ok(());
         self.streams.retain_mut(|stream| {
             let read = stream.read(&mut self.buffer, writer);
-            let is_open = matches!(read, Ok(true));
+            let is_open = matches!(read, Ok(true) | Err(Cause::Interrupted));
             result = std::mem::replace(&mut result, Ok(())).and(read.map(drop));
             is_open
         });
+        if let Err(Cause::ReaderGone) = result {
+            // As it would be without us, commands that go on printing die of SIGPIPE.
+            self.streams.clear();
+        }
         self.listen();
         result
     }
 
+    /// Also without any left: what was watched stays open until then.
     fn listen(&mut self) {
-        if !self.streams.is_empty() {
-            (self.watch)(self.streams.iter().map(|stream| Arc::clone(&stream.pipe)).collect());
-        }
+        (self.watch)(self.streams.iter().map(|stream| Arc::clone(&stream.pipe)).collect());
     }
 }
 
 impl OutputStream {
     /// Reads what has come, and prints whole lines. Returns whether more may come.
-    fn read(&mut self, buffer: &mut [u8], writer: &Writer) -> Result<bool, Cause> {
+    fn read(&mut self, buffer: &mut [u8], writer: Option<&Writer>) -> Result<bool, Cause> {
         let most = if self.has_ended { FULL_PIPE } else { PIECE };
         let mut is_open = true;
         let mut read = 0;
@@ -129,7 +133,7 @@ impl OutputStream {
         Ok(is_open)
     }
 
-    fn take(&mut self, piece: &[u8], writer: &Writer) -> Result<(), Cause> {
+    fn take(&mut self, piece: &[u8], writer: Option<&Writer>) -> Result<(), Cause> {
         let whole = memchr::memrchr(b'\n', piece).map_or(0, |at| at + 1);
         if whole > 0 {
             let mut lines = std::mem::take(&mut self.begun);
@@ -146,9 +150,32 @@ impl OutputStream {
     }
 
     /// Prints lines, of which the last may want its end.
-    fn write(&self, lines: &[u8], writer: &Writer) -> Result<(), Cause> {
+    fn write(&self, lines: &[u8], writer: Option<&Writer>) -> Result<(), Cause> {
+        let Some(writer) = writer else { return Ok(()) };
         let mut tagged = Tagged::new(&self.tag);
         let text = [tagged.piece(lines), tagged.end().into()].concat();
         writer.print(self.target, &text, |_| text.len()).map_err(|(_, cause)| cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// What is watched is open, and another command may need its descriptors.
+    #[test]
+    fn the_pipes_of_commands_that_have_ended_are_closed() {
+        let watched = Rc::new(RefCell::new(Vec::new()));
+        let now_watched = Rc::clone(&watched);
+        let mut lines = Lines::new(Box::new(move |pipes| *now_watched.borrow_mut() = pipes));
+        let mut command = Command::new("true");
+        lines.start(1, &Rc::default(), Lines::capture(&mut command).unwrap());
+        drop(command);
+        assert_eq!(watched.borrow().len(), 2);
+        lines.end(1);
+        lines.print(None).unwrap();
+        assert!(watched.borrow().is_empty());
     }
 }

@@ -160,9 +160,9 @@ impl Outputs {
 
     /// Prints what has come line by line.
     fn print_lines(&mut self) -> Result<(), Cause> {
-        let Some(lines) = self.lines.as_mut().filter(|_| !self.is_broken) else { return Ok(()) };
-        let printed = lines.print(&self.writer);
-        self.is_broken = printed.is_err();
+        let Some(lines) = &mut self.lines else { return Ok(()) };
+        let printed = lines.print((!self.is_broken).then_some(&self.writer));
+        self.is_broken |= printed.is_err();
         printed
     }
 

@@ -127,6 +127,12 @@ impl AuditedLimit {
         (self.facts().most)(&self.terms)
     }
 
+    /// This cost within one period, as a part of the most that it allows. `None` with hours, as others are free.
+    #[expect(clippy::cast_precision_loss)]
+    pub(crate) fn share(&self, cost: u64) -> Option<f64> {
+        self.rate.during().is_none().then(|| cost as f64 / self.most() as f64)
+    }
+
     pub(crate) fn stairs(&self) -> Stairs {
         self.facts().stairs(&self.terms)
     }
@@ -173,19 +179,26 @@ impl AuditedLimit {
     }
 
     /// The cost of what was released, as a part of the most that the limit allows from the first release to the last,
-    /// both included. `None` with keys: they have no share of what each may use.
+    /// both included. `None` with keys, which have no share of what each may use, and with hours.
     ///
     /// What may go at once counts as well as what accrues, so that nothing that kept to the limit is more than all of
     /// it, however short the time.
     #[expect(clippy::cast_precision_loss)]
     pub(crate) fn mean_share(&self) -> Option<f64> {
-        let Tally { dearest, cost, .. } = self.tally;
+        let (tally, count) = (&self.tally, self.terms.count as f64);
+        let has_share = self.key.is_none() && self.rate.during().is_none();
+        let first = tally.first.filter(|_| has_share)?;
+        let allowed = match self.facts().periods(&self.terms, first, tally.last) {
+            Some(periods) => count * periods as f64,
+            None => self.at_once() as f64 + count * tally.span() as f64 / self.period() as f64,
+        };
+        Some(tally.cost as f64 / allowed)
+    }
+
+    /// The most that may go at once. A release that costs more goes later, and whole.
+    fn at_once(&self) -> u64 {
         let at_once = (self.facts().at_once)(&self.terms);
-        // A release that costs more goes later, and whole.
-        let at_once = if self.facts().accrues { at_once.max(dearest) } else { at_once };
-        let accrued = self.terms.count as f64 * self.tally.span() as f64 / self.period() as f64;
-        let share = cost as f64 / (at_once as f64 + accrued);
-        Some(share).filter(|_| self.key.is_none() && cost > 0)
+        if self.facts().accrues { at_once.max(self.tally.dearest) } else { at_once }
     }
 
     /// The keys with the worst windows, the worst first: at most `most` of them.

@@ -141,6 +141,11 @@ impl Facts {
         civil.and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or(terms.period)
     }
 
+    /// The number of periods of the calendar from `first` to `last`, if it goes by that.
+    pub fn periods(&self, terms: &Terms, first: Time, last: Time) -> Option<i128> {
+        if self.takes(Extra::Zone) { terms.periods(first, last) } else { None }
+    }
+
     fn civil(&self, terms: &Terms, at: Time) -> Option<Stretch> {
         if self.takes(Extra::Zone) { terms.civil(at) } else { None }
     }

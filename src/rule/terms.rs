@@ -80,6 +80,12 @@ impl Terms {
         Some(Civil::new(self.period)?.around(zone, self.wall.nanos(at)))
     }
 
+    /// The number of periods of the calendar from `first` to `last`, if P stands for one.
+    pub(super) fn periods(&self, first: Time, last: Time) -> Option<i128> {
+        let zone = self.zone.unwrap_or_else(Zone::utc);
+        Some(Civil::new(self.period)?.number(zone, self.wall.nanos(first), self.wall.nanos(last)))
+    }
+
     /// The nanoseconds in which this cost accrues, rounded up. With a count of 0, as with 1.
     pub fn gap(&self, cost: u64) -> u128 {
         (u128::from(cost) * u128::from(self.period)).div_ceil(self.count.max(1).into())

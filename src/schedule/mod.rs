@@ -137,6 +137,8 @@ impl Schedule {
         } else if queue.knows_all(results) && queue.refuse_late(now, false, results) {
             return self.poll(now, capacity);
         }
+        // What was refused just now may have been what stood before them.
+        queue.count_rejects(results);
         let is_over = results.course.is_stopping() || self.has_released_all();
         let Schedule { queue, results, ends } = self;
         let latest = ends.latest(now).map(|(latest, _)| latest);

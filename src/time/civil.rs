@@ -63,13 +63,35 @@ impl Civil {
 
     /// The one that an instant is in.
     pub fn around(self, zone: Zone, at: i128) -> Stretch {
+        let whole = self.whole(zone, at);
+        if let Civil::Part(nanos) = self { part(whole, nanos.into(), at) } else { whole }
+    }
+
+    /// The number of periods from the one that `first` is in to the one that `last` is in.
+    pub fn number(self, zone: Zone, first: i128, last: i128) -> i128 {
+        let (mut number, mut at) = (0, first);
+        while at <= last {
+            let Stretch { start, end } = self.whole(zone, at);
+            number += match self {
+                Civil::Part(nanos) => {
+                    let index = |at| (at - start) / i128::from(nanos);
+                    index(last.min(end - 1)) - index(at) + 1
+                }
+                _ => 1,
+            };
+            at = end;
+        }
+        number
+    }
+
+    /// The period, or the day of which it is a part.
+    fn whole(self, zone: Zone, at: i128) -> Stretch {
         let mut first = self.first_date(zone.date(at));
         loop {
             let next = self.next_date(first);
             let end = zone.first_of(next);
             if at < end {
-                let all = Stretch { start: zone.first_of(first), end };
-                return if let Civil::Part(nanos) = self { part(all, nanos.into(), at) } else { all };
+                return Stretch { start: zone.first_of(first), end };
             }
             // The clocks were set back across the end of this period, so the instant is in a later one.
             first = next;

@@ -92,16 +92,16 @@ impl<W: Write> AuditReport<W> {
         let (count, number) = (worst.count, worst.number);
         let (start, end) = (instant(worst.start, form.is_calendar), instant(worst.end, form.is_calendar));
         writeln!(out, "  worst window  {count} in {period}: {start} to {end}, {noun} {number}")?;
-        let mean_share = limit.mean_share();
-        let mean_share =
-            mean_share.map_or(" for one key".to_owned(), |share| format!(", {} on average", percent(share)));
-        let highest_share = percent(as_float(count) / as_float(limit.most()));
-        writeln!(out, "  limit used    {highest_share} at most{mean_share}")?;
         let [one, all] = if limit.rate().key.is_some() { [" for one key", " for all"] } else { [""; 2] };
+        if let Some(share) = limit.share(count) {
+            let mean = limit.mean_share().map(|mean| format!(", {} on average", percent(mean)));
+            let mean = mean.unwrap_or_default();
+            writeln!(out, "  limit used    {} at most{one}{mean}", percent(share))?;
+        }
         let mean =
-            limit.mean_rate().map_or(String::new(), |mean| format!(", {} on average{all}", per_second(mean)));
+            limit.mean_rate().map_or(String::new(), |mean| format!(", {} on average{all}", pace(mean)));
         let highest = as_float(count) * as_float(SECOND) / as_float(limit.period());
-        writeln!(out, "  rate          {} at most{one}{mean}", per_second(highest))?;
+        writeln!(out, "  rate          {} at most{one}{mean}", pace(highest))?;
         if let Some(keys) = limit.keys() {
             let worst = limit.worst_keys(MOST_KEYS);
             let worst = worst.iter().map(|(key, of)| format!("{} {}", excerpt(key), of.worst.count));
@@ -142,7 +142,6 @@ fn limit_json(limit: &AuditedLimit) -> Value {
 }
 
 fn numbers_json(limit: &AuditedLimit, numbers: Numbers, worst: &Worst) -> Value {
-    let count = as_float(worst.count);
     json!({
         "items": numbers.releases,
         "too_early": numbers.violations,
@@ -153,8 +152,8 @@ fn numbers_json(limit: &AuditedLimit, numbers: Numbers, worst: &Worst) -> Value 
             "last": worst.end.to_string(),
             "item": worst.number,
         },
-        "share_highest": count / as_float(limit.most()),
-        "rate_highest": count * as_float(SECOND) / as_float(limit.period()),
+        "share_highest": limit.share(worst.count),
+        "rate_highest": as_float(worst.count) * as_float(SECOND) / as_float(limit.period()),
     })
 }
 
@@ -170,13 +169,13 @@ fn percent(share: f64) -> String {
     format!("{:.0}%", 100.0 * share)
 }
 
-/// With three digits that count.
-fn per_second(rate: f64) -> String {
-    match rate {
-        rate if rate >= 100.0 => format!("{rate:.0}/s"),
-        rate if rate >= 1.0 => format!("{rate:.1}/s"),
-        rate => format!("{rate:.3}/s"),
-    }
+/// In the shortest unit in which there is one.
+fn pace(per_second: f64) -> String {
+    let units = [("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0), ("y", 31_557_600.0)];
+    let mut paces = units.map(|(unit, seconds)| (per_second * seconds, unit)).into_iter();
+    let (rate, unit) = paces.find(|(rate, unit)| *rate >= 1.0 || *unit == "y").unwrap_or_default();
+    let decimals = usize::from(rate < 100.0);
+    format!("{rate:.decimals$}/{unit}")
 }
 
 #[expect(clippy::cast_precision_loss)]

@@ -140,6 +140,25 @@ fn costs_and_keys_are_judged() {
     assert!(error.contains("item 1: its cost, col:2, is 'x', not a whole number"), "{error}");
 }
 
+/// The days of a zone, not stretches of 24 hours, are what a quota is used up in; and other hours are free.
+#[test]
+fn what_keeps_to_a_limit_never_uses_more_than_all_of_it() {
+    let tail = |limit: &str, input: &str| {
+        let report = audit(&["-r", limit], input, 0);
+        report.lines().skip(2).map(str::trim_start).collect::<Vec<_>>().join("; ")
+    };
+    let two_days = "86398 a\n86399 a\n86400 a\n86401 a\n";
+    let told = "limit used    100% at most, 100% on average; rate          2.0/d at most";
+    assert_eq!(tail("2/d,algo=calendar,tz=UTC", two_days), told);
+    // 2026-10-25 has 25 hours in Berlin, and so three periods of 12 hours or less.
+    let long_day = "1792879200 a\n1792969199 a\n";
+    let told = "limit used    100% at most, 67% on average; rate          2.0/d at most, 351/y on average";
+    assert_eq!(tail("1/12h,algo=calendar,tz=Europe/Berlin", long_day), told);
+    for limit in ["1/h,during=00:00-23:00,tz=UTC", "0/s,during=00:00-23:00,tz=UTC"] {
+        assert!(tail(limit, "82800 a\n86399 a\n").starts_with("rate          "), "{limit}");
+    }
+}
+
 #[test]
 fn the_numbers_are_told_as_json() {
     let output = throttle(&["--audit", "--stats=json", "-q", "-r2/s", "-r9/s,key=col:2"])

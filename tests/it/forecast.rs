@@ -178,6 +178,47 @@ fn no_end_that_is_expected_is_later_than_it_is_and_what_is_exact_comes_to_pass()
     assert!(exact > 50 || seeds(300).count() < 300, "{exact} were exact");
 }
 
+/// A limit that goes by the calendar, or is asked at some hours.
+fn random_civil_limit(random: &mut Rng) -> String {
+    let (count, hours) = (random.u64(1..=9), random.u64(0..=23));
+    let during = format!(",during={hours:02}:00-{:02}:30", (hours + random.u64(0..=23)) % 24);
+    let during = if random.bool() { during } else { String::new() };
+    let zone = "tz=Europe/Berlin";
+    let cost = random.choice(["", "", ",cost=0", ",cost=1", ",margin=3m", ",start=empty"]).expect("one");
+    let algorithm =
+        *random.choice(&["sliding", "bucket", "interval", "fixed", "calendar", "calendar"]).expect("one");
+    match algorithm {
+        "calendar" => {
+            let period = random.choice(["d", "w", "6h", "20m", "month"]).expect("one");
+            format!("-r{count}/{period},algo=calendar,{zone}{during}{cost}")
+        }
+        _ if during.is_empty() => format!("-r{count}/{}m,algo={algorithm}{cost}", random.u64(1..=100)),
+        _ if random.u8(0..4) == 0 => format!("-r0/s,{zone},during=09:00-17:30"),
+        _ => format!("-r{count}/{}m,algo={algorithm},{zone}{during}{cost}", random.u64(1..=100)),
+    }
+}
+
+#[test]
+fn what_is_expected_of_civil_limits_comes_to_pass() {
+    let mut exact = 0;
+    for seed in seeds(150) {
+        let mut random = Rng::with_seed(seed);
+        let limits: Vec<_> = (0..random.u8(1..=3)).map(|_| random_civil_limit(&mut random)).collect();
+        let limits: Vec<_> = limits.iter().map(String::as_str).collect();
+        let mut run = Run::new(&limits, &lines(random.u64(1..=200)), true);
+        run.advance(random.usize(0..6));
+        let Forecast { ends, left, .. } = run.forecast();
+        let what = format!("THROTTLE_SEED={seed}: {limits:?}, {left} left at {}", run.now);
+        let (expected, precision) = ends.unwrap_or_else(|| panic!("an end: {what}"));
+        if left > 0 {
+            let end = run.finish();
+            assert!(precision != Precision::Exact || expected == end, "{expected} is not {end}, {what}");
+            exact += u32::from(precision == Precision::Exact);
+        }
+    }
+    assert!(exact > 25 || seeds(150).count() < 150, "{exact} were exact");
+}
+
 #[test]
 fn what_is_still_to_be_read_counts_once_it_is_counted() {
     let mut run = Run::new(&["-r20/1m"], &lines(30), false);

@@ -276,6 +276,15 @@ fn bad_items_end_the_run_or_are_skipped() {
 }
 
 #[test]
+fn a_bad_item_behind_the_last_one_that_is_refused_is_told() {
+    let args = ["-r4/m,start=empty,cost=col:1", "--on-bad=skip", "--on-limit=drop"];
+    for more in [&["-B2"][..], &["-B2,1ms"], &["--max-wait=1ms"]] {
+        let run = throttle(&[&args, more].concat()).write_stdin("1\n5\n").assert().code(1);
+        run.stderr(contains("item 2: its cost of 5").and(contains("not released").not()));
+    }
+}
+
+#[test]
 fn a_limit_that_no_item_matched_is_told() {
     let args = ["-r9/s,key=col:1,only=a", "-r9/s,key=col:1,only=b"];
     let told = "throttle: no item matched the limit 9/1s,algo=sliding,key=col:1,only=b\n";

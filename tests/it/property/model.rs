@@ -186,23 +186,23 @@ impl<'a> Model<'a> {
         is_over
     }
 
-    /// One refusal of what has waited for too long, if there is one to be made now.
+    /// Refuses the fronts that have waited for too long, if there are any: only then is it asked what goes next.
     fn expire(&mut self) -> bool {
         let Some(wait) = self.max_wait().filter(|_| self.polices()) else { return false };
-        let fronts = self.lanes.values().filter_map(|lane| lane.waiting.front().copied());
-        let Some(item) = fronts.filter(|item| item.arrival + wait <= self.now).min_by_key(|item| item.number)
-        else {
-            return false;
-        };
-        if self.case.config.on_limit == OnLimit::Fail {
+        let now = self.now;
+        let is_late = |lane: &&mut Lane| lane.waiting.front().is_some_and(|item| item.arrival + wait <= now);
+        let late: Vec<_> = self.lanes.values_mut().filter(is_late).collect();
+        let is_any = !late.is_empty();
+        if is_any && self.case.config.on_limit == OnLimit::Fail {
             self.exit = Exit::Refused;
-        } else {
-            self.refused += 1;
-            let lane = self.lanes.entry(self.case.lane(item)).or_default();
+            return true;
+        }
+        self.refused += late.len() as u64;
+        for lane in late {
             lane.waiting.pop_front();
             lane.delay = None;
         }
-        true
+        is_any
     }
 
     /// Whether something waits, and nothing can go soon enough.

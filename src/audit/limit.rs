@@ -172,8 +172,14 @@ impl AuditedLimit {
         (self.tally.span() >= self.period()).then(|| self.tally.mean_rate())
     }
 
+    /// This cost in one period, as a part of the most that is allowed in it; `None` if nothing is.
+    #[expect(clippy::cast_precision_loss)]
+    pub(crate) fn share(&self, count: u64) -> Option<f64> {
+        Some(count as f64 / self.most() as f64).filter(|_| self.terms.count > 0)
+    }
+
     /// The cost of what was released, as a part of the most that the limit allows from the first release to the last,
-    /// both included. `None` with keys: they have no share of what each may use.
+    /// both included. `None` if it allows nothing, and with keys: they have no share of what each may use.
     ///
     /// What may go at once counts as well as what accrues, so that nothing that kept to the limit is more than all of
     /// it, however short the time.
@@ -185,7 +191,7 @@ impl AuditedLimit {
         let at_once = if self.facts().accrues { at_once.max(dearest) } else { at_once };
         let accrued = self.terms.count as f64 * self.tally.span() as f64 / self.period() as f64;
         let share = cost as f64 / (at_once as f64 + accrued);
-        Some(share).filter(|_| self.key.is_none() && cost > 0)
+        Some(share).filter(|_| self.key.is_none() && cost > 0 && self.terms.count > 0)
     }
 
     /// The keys with the worst windows, the worst first: at most `most` of them.

@@ -59,7 +59,7 @@ impl<W: Write> AuditReport<W> {
         let limit = escaped(&rate.to_string());
         let (noun, at) = (form.noun(), instant(at, form.is_calendar));
         let key = key.map_or(String::new(), |key| format!(" for {}", excerpt(key)));
-        let period = format_duration(rate.period.saturating_add(rate.margin));
+        let period = format_duration(rate.padded_terms().period);
         let how = early.map_or_else(
             || "more than is ever allowed".to_owned(),
             |early| format!("{} too early", rounded_duration(early)),
@@ -92,11 +92,12 @@ impl<W: Write> AuditReport<W> {
         let (count, number) = (worst.count, worst.number);
         let (start, end) = (instant(worst.start, form.is_calendar), instant(worst.end, form.is_calendar));
         writeln!(out, "  worst window  {count} in {period}: {start} to {end}, {noun} {number}")?;
-        let mean_share = limit.mean_share();
-        let mean_share =
-            mean_share.map_or(" for one key".to_owned(), |share| format!(", {} on average", percent(share)));
-        let highest_share = percent(as_float(count) / as_float(limit.most()));
-        writeln!(out, "  limit used    {highest_share} at most{mean_share}")?;
+        if let Some(highest) = limit.share(count) {
+            let mean = limit.mean_share();
+            let mean =
+                mean.map_or(" for one key".to_owned(), |share| format!(", {} on average", percent(share)));
+            writeln!(out, "  limit used    {} at most{mean}", percent(highest))?;
+        }
         let [one, all] = if limit.rate().key.is_some() { [" for one key", " for all"] } else { [""; 2] };
         let mean =
             limit.mean_rate().map_or(String::new(), |mean| format!(", {} on average{all}", per_second(mean)));
@@ -153,7 +154,7 @@ fn numbers_json(limit: &AuditedLimit, numbers: Numbers, worst: &Worst) -> Value 
             "last": worst.end.to_string(),
             "item": worst.number,
         },
-        "share_highest": count / as_float(limit.most()),
+        "share_highest": limit.share(worst.count),
         "rate_highest": count * as_float(SECOND) / as_float(limit.period()),
     })
 }

@@ -26,10 +26,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let separator = config.input.separator.as_deref();
     let stamped: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
-        Some(arrivals) => {
-            let skip_blank = config.input.cleaning.skip_blank;
-            Box::new(stamped(reader, delimiter.clone(), arrivals, separator, skip_blank))
-        }
+        Some(arrivals) => Box::new(stamped(reader, arrivals, &config.input)),
     };
     let mut world = Sim::new(SimClock::default(), stamped);
     ensure!(at.is_none() || !world.is_dated(), "--arrivals tell the date and the time: leave out --at");

@@ -50,6 +50,13 @@ fn a_usage_mistake_is_told_in_one_line_that_mends_it() {
         (&["-n1", "-I", "@"], "add one, such as -- echo"),
         (&["-n1", "-I", "", "echo"], "such as {}"),
         (&["-n1", "--max-record", "big"], "such as 100, 1k"),
+        (&["-n1", "-F", ""], "'\\0' is NUL"),
+        (&["-n1", "-s", "@"], "the name of a file is needed"),
+        (&["-p", "1.3333333333333333333333333333333333333333s"], "too many digits"),
+        (&["-n1", "--halt", "soon,fail=101%", "true"], "the most is 100%"),
+        (&["--once", "--hold", "1s"], "'--hold <DUR>'"),
+        (&["--status", "--audit"], "'--audit'"),
+        (&["-n1", "--audit", "--on-bad", "skip"], "'--on-bad <WHAT>'"),
     ];
     for (args, mend) in table {
         throttle(args).write_stdin("1\n2\n").assert().code(2).stdout("").stderr(one_line(mend));

@@ -1,6 +1,6 @@
 //! Durations: `500ms`, `1m30s`, `1.5h`, and bare seconds with decimals. In memory, whole nanoseconds.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::quantity::parse_decimal;
 use crate::time::SECOND;
@@ -57,7 +57,9 @@ fn parse_long(text: &str) -> Result<u128> {
         let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len()));
         let (digits, decimals) = parse_decimal(number.trim())?;
         let unit = humantime::parse_duration(&format!("1{unit}"))?.as_nanos();
-        let part = digits.checked_mul(unit).map_or(u128::MAX, |part| part.div_ceil(10u128.pow(decimals)));
+        let part = digits.checked_mul(unit);
+        ensure!(part.is_some() || decimals == 0, "'{text}' has too many digits");
+        let part = part.map_or(u128::MAX, |part| part.div_ceil(10u128.pow(decimals)));
         (nanos, rest) = (nanos.saturating_add(part), tail);
     }
     Ok(nanos)
@@ -137,8 +139,10 @@ mod tests {
         ] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
-        let error = parse_duration(&format!("0.{}s", "3".repeat(40))).unwrap_err().to_string();
-        assert!(error.ends_with("has too many digits"), "{error}");
+        for text in [format!("0.{}s", "3".repeat(40)), format!("0.{}y", "3".repeat(30))] {
+            let error = parse_duration(&text).unwrap_err().to_string();
+            assert!(error.ends_with("has too many digits"), "{error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The command line: what it says of mistakes, and where options end.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use predicates::prelude::*;
 
 use crate::support::{Directory, UNLIMITED, sh, text, throttle};
@@ -61,6 +64,12 @@ fn a_usage_mistake_is_told_in_one_line_that_mends_it() {
     for (args, mend) in table {
         throttle(args).write_stdin("1\n2\n").assert().code(2).stdout("").stderr(one_line(mend));
     }
+}
+
+#[test]
+fn an_argument_that_is_not_utf8_is_named() {
+    let mut run = throttle(&["-n1", "-d"]);
+    run.arg(OsStr::from_bytes(b"\xff")).assert().code(2).stderr(one_line(r"$'\xff' is not UTF-8"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod once;
 mod packaged;
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 use anyhow::Error;
 use clap::CommandFactory;
@@ -18,6 +19,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use self::args::Cli;
 pub use self::help::topics;
 use crate::config::{Config, Upkeep};
+use crate::printable::excerpt;
 
 /// Something to do instead of a run.
 #[derive(Debug)]
@@ -72,6 +74,7 @@ fn usage(error: &clap::Error, args: &[OsString]) -> Instead {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Instead::Help(error.render().to_string()),
         ErrorKind::UnknownArgument => Instead::Mistake(unknown(error, args)),
+        ErrorKind::InvalidUtf8 => Instead::Mistake(not_utf8(args)),
         _ => Instead::Mistake(one_line(&error.render().to_string())),
     }
 }
@@ -98,6 +101,15 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
         Some(nearest) => format!("there is no option {name}: is it {nearest}? See 'throttle --help'"),
         None => format!("there is no option {name}; try 'throttle --help'"),
     }
+}
+
+/// clap does not tell which of them it is.
+fn not_utf8(args: &[OsString]) -> String {
+    let found = args.iter().find(|arg| arg.to_str().is_none()).map(|arg| excerpt(arg.as_bytes()));
+    let found = found.unwrap_or_default();
+    format!(
+        "{found} is not UTF-8: with -d and -F, write bytes as \\xHH, and in a regular expression as (?-u:\\xHH)"
+    )
 }
 
 /// The long options that begin like this.

@@ -34,10 +34,11 @@ impl FromStr for Arrivals {
     fn from_str(text: &str) -> Result<Self> {
         let (mut rest, mut arrivals) = (Some(text), Arrivals::default());
         while let Some((before, name, value)) = rest.and_then(last_option) {
-            match name {
-                ZONE => arrivals.zone = Some(parse_zone(value)?),
-                _ => arrivals.year = Some(parse_year(value)?),
-            }
+            let is_repeated = match name {
+                ZONE => arrivals.zone.replace(parse_zone(value)?).is_some(),
+                _ => arrivals.year.replace(parse_year(value)?).is_some(),
+            };
+            ensure!(!is_repeated, "{name} may be given once");
             rest = before;
         }
         Ok(Arrivals { selector: rest.map(Selector::parse_part).transpose()?, ..arrivals })
@@ -110,6 +111,8 @@ mod tests {
             "year=24",
             "tz=UTC,year=x",
             "col:1,year=2600",
+            "col:1,tz=UTC,tz=Z",
+            "year=2024,year=2024",
             "tz=Mars/Olympus",
             "tz=+1",
             "tz=+01:60",

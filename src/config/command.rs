@@ -210,7 +210,11 @@ impl FromStr for Halt {
             anyhow::Ok(number)
         };
         let share = match share.strip_suffix('%') {
-            Some(percent) => Share::Percent(number(percent)?),
+            Some(percent) => {
+                let percent = number(percent)?;
+                ensure!(percent <= 100, "the most is 100%");
+                Share::Percent(percent)
+            }
             None => Share::Count(number(share)?),
         };
         Ok(Halt { now, on, share })
@@ -284,7 +288,16 @@ mod tests {
             let halt = text.parse::<Halt>().unwrap();
             assert_eq!(halt.is_reached(has_failed, failed, ended, all), is_reached, "{text}");
         }
-        for text in ["", "now", "later,fail=1", "now,fail=0", "now,fail=x", "now,won=1", "soon,fail=1,x"] {
+        for text in [
+            "",
+            "now",
+            "later,fail=1",
+            "now,fail=0",
+            "now,fail=x",
+            "now,won=1",
+            "soon,fail=1,x",
+            "soon,fail=101%",
+        ] {
             assert!(text.parse::<Halt>().is_err(), "{text}");
         }
     }

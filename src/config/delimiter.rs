@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 /// # Errors
 /// Empty, or an escape that C does not have.
 pub fn parse_delimiter(text: &str) -> Result<Vec<u8>> {
-    ensure!(!text.is_empty(), "a delimiter is needed, such as ',' or '\\t' (for NUL use -0)");
+    ensure!(!text.is_empty(), "a delimiter is needed, such as ',' or '\\t'; '\\0' is NUL");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {

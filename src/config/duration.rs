@@ -1,6 +1,6 @@
 //! Durations: `500ms`, `1m30s`, `1.5h`, and bare seconds with decimals. In memory, whole nanoseconds.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::quantity::parse_decimal;
 use crate::time::SECOND;
@@ -31,7 +31,7 @@ fn parse_any_duration(text: &str) -> Result<u128> {
     match humantime::parse_duration(text) {
         Ok(duration) => Ok(duration.as_nanos()),
         // A number too large, or with more decimals than it reads.
-        Err(humantime::DurationError::NumberOverflow) => Ok(parse_long(text).unwrap_or(u128::MAX)),
+        Err(humantime::DurationError::NumberOverflow) => parse_long(text),
         Err(_) => bail!("'{text}' is not a duration such as 500ms, 2s, 1m30s or 1h"),
     }
 }
@@ -49,12 +49,20 @@ pub fn parse_seconds(text: &str) -> Result<u128> {
     nanos.with_context(|| format!("'{text}' is too large"))
 }
 
-/// One number of up to 38 digits with its unit.
-fn parse_long(text: &str) -> Option<u128> {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
-    let (digits, decimals) = parse_decimal(number).ok()?;
-    let unit = humantime::parse_duration(&format!("1{unit}")).ok()?.as_nanos();
-    Some(digits.checked_mul(unit)?.div_ceil(10u128.pow(decimals)))
+/// Numbers of up to 38 digits, each with its unit; at most what can be held.
+fn parse_long(text: &str) -> Result<u128> {
+    let (mut nanos, mut rest) = (0u128, text);
+    while let Some(unit) = rest.find(char::is_alphabetic) {
+        let (number, tail) = rest.split_at(unit);
+        let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len()));
+        let (digits, decimals) = parse_decimal(number.trim())?;
+        let unit = humantime::parse_duration(&format!("1{unit}"))?.as_nanos();
+        let part = digits.checked_mul(unit);
+        ensure!(part.is_some() || decimals == 0, "'{text}' has too many digits");
+        let part = part.map_or(u128::MAX, |part| part.div_ceil(10u128.pow(decimals)));
+        (nanos, rest) = (nanos.saturating_add(part), tail);
+    }
+    Ok(nanos)
 }
 
 /// True of a duration with months written as `M`, which may have been meant as minutes.
@@ -108,6 +116,8 @@ mod tests {
             ("0.3s", 300_000_000),
             ("1.3333333333333333s", 1_333_333_334),
             ("0.016666666666666666h", 60 * SECOND),
+            ("1.33333333333333333333m30s", 110 * SECOND),
+            ("1m 1.33333333333333333333s", 61_333_333_334),
             ("2h", 7200 * SECOND),
             ("1d", 86400 * SECOND),
             ("9007199254740991ns", 9_007_199_254_740_991),
@@ -128,6 +138,10 @@ mod tests {
             "99999999999999999999y",
         ] {
             assert!(parse_duration(text).is_err(), "{text}");
+        }
+        for text in [format!("0.{}s", "3".repeat(40)), format!("0.{}y", "3".repeat(30))] {
+            let error = parse_duration(&text).unwrap_err().to_string();
+            assert!(error.ends_with("has too many digits"), "{error}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod amount;
 mod arrivals;
+mod cleaning;
 mod command;
 mod delimiter;
 mod duration;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 
 pub use amount::{Amount, parse_limit_period};
 pub use arrivals::Arrivals;
+pub use cleaning::Cleaning;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Once, Output, Resume, Retry, Run, Share};
 pub use delimiter::parse_delimiter;
 pub use duration::{clamped_duration, format_duration, parse_duration, parse_seconds, rounded_duration};
@@ -122,15 +124,6 @@ pub struct InputOptions {
     pub cleaning: Cleaning,
     /// The fate of an item that cannot be charged.
     pub on_bad: OnBad,
-}
-
-/// Parts of the input that are left out before anything else is done with it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Cleaning {
-    /// White space around items.
-    pub trim: bool,
-    /// Items that are empty, or nothing but white space.
-    pub skip_blank: bool,
 }
 
 /// The fate of an item without a cost, or with one that no limit ever admits.

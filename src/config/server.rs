@@ -178,6 +178,9 @@ impl FromStr for Server {
     fn from_str(text: &str) -> Result<Self> {
         let url = Url::parse(text).context(FORM)?;
         ensure!(url.fragment().is_none(), "{FORM}: a '#' is written as %23");
+        let keys: Vec<_> = url.query_pairs().map(|(key, _)| key).collect();
+        let is_new = |at: usize| !keys[..at].contains(&keys[at]);
+        ensure!((0..keys.len()).all(is_new), "{FORM}: what follows the '?' is given once each");
         match url.scheme() {
             "unix" => Server::at_socket(&url).context(SOCKET_FORM),
             scheme if SCHEMES.contains(&scheme) => Server::at_host(&url).context(FORM),
@@ -268,6 +271,7 @@ mod tests {
             "redis://:hush@h/n?db=x",
             "redis://:hush@h/n?replicas=all",
             "redis://:hush@h/n?bd=1",
+            "redis://:hush@h/n?db=1&db=2",
             "redis://:hush@h/n#x",
             "redis://:hush@h/a/b",
             "redis://:hush@h/%00",

@@ -44,6 +44,7 @@ impl State {
     pub fn parse_public(text: &str, read: impl FnOnce(&str) -> io::Result<String>) -> Result<Self> {
         if let Some(file) = text.strip_prefix('@') {
             ensure_no_address(file)?;
+            ensure!(!file.is_empty(), "the name of a file is needed, as in @redis.url");
             let content = read(file).with_context(|| format!("cannot read {file}"))?;
             return Self::parse(content.trim()).with_context(|| file.to_owned());
         }

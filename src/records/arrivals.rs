@@ -1,11 +1,12 @@
 //! Records with the arrivals that they tell, in the order of these.
 
+use std::collections::VecDeque;
 use std::io::Read;
 
 use super::recorded::{Moment, Recorded};
 use super::reorder::ReorderBuffer;
-use crate::config::{Arrivals, format_duration};
-use crate::source::{Block, Delimiter, Reader, SourceError, is_blank};
+use crate::config::{Arrivals, InputOptions, format_duration};
+use crate::source::{Block, Delimiter, Reader, SourceError};
 use crate::time::Time;
 
 /// Puts values made of records in the order of the instants that the records tell.
@@ -17,17 +18,17 @@ pub(crate) struct InOrder<T> {
 }
 
 impl<T> InOrder<T> {
-    /// As `arrivals` says, with `separator` between the fields.
-    pub(crate) fn new(arrivals: &Arrivals, separator: Option<&[u8]>) -> Self {
+    /// For the records of `input`, which `arrivals` says how to read.
+    pub(crate) fn new(arrivals: &Arrivals, input: &InputOptions) -> Self {
         let slack = arrivals.unsorted;
         InOrder {
-            recorded: Recorded::new(arrivals, separator),
+            recorded: Recorded::new(arrivals, input.separator.as_deref(), input.cleaning),
             order: ReorderBuffer::new(slack.unwrap_or(0)),
             slack,
         }
     }
 
-    /// Reads a record, which is without its delimiter; `None`, if it is the header of a log.
+    /// Reads a record, which is without its delimiter; `None`, if it is the header of a log, or left out.
     ///
     /// # Errors
     /// It does not tell its instant.
@@ -77,27 +78,30 @@ impl<T> Iterator for InOrder<T> {
     }
 }
 
-/// Makes a block of each record, which arrives when the record says; with `skip_blank`, of none that is blank.
+/// Makes a block of each record, which arrives when the record says. Those that are left out before it, which count as
+/// items, are in its block.
 pub(crate) fn stamped<R: Read>(
     mut reader: Reader<R>,
-    delimiter: Delimiter,
     arrivals: &Arrivals,
-    separator: Option<&[u8]>,
-    skip_blank: bool,
+    input: &InputOptions,
 ) -> impl Iterator<Item = Result<Block, SourceError>> + use<R> {
-    let mut in_order = InOrder::new(arrivals, separator);
-    let mut ready = std::collections::VecDeque::new();
+    let mut in_order = InOrder::new(arrivals, input);
+    let (delimiter, cleaning) = (Delimiter::new(&input.delimiter), input.cleaning);
+    let (mut gathered, mut ready) = ((Vec::new(), 0), VecDeque::new());
     let mut is_over = false;
     std::iter::from_fn(move || {
         while ready.is_empty() && !is_over {
-            let block = |(at, _, bytes)| Ok(Block::of(bytes, 1, at));
+            let block = |(at, _, (bytes, records))| Ok(Block::of(bytes, records, at));
             let result = match reader.next() {
-                Some(Ok(read)) => delimiter.split_inclusive(read.bytes()).try_for_each(|record| {
-                    if skip_blank && is_blank(record) {
-                        return Ok(());
+                Some(Ok(read)) => delimiter.split_inclusive(read.bytes()).try_for_each(|whole| {
+                    let record = delimiter.trim(whole);
+                    let moment = in_order.read(record)?;
+                    if moment.is_some() || cleaning.skips(record) {
+                        gathered.0.extend_from_slice(whole);
+                        gathered.1 += 1;
                     }
-                    if let Some(moment) = in_order.read(delimiter.trim(record))? {
-                        in_order.put(moment.at, moment.number, record.to_vec())?;
+                    if let Some(moment) = moment {
+                        in_order.put(moment.at, moment.number, std::mem::take(&mut gathered))?;
                         ready.extend(in_order.by_ref().map(block));
                     }
                     Ok(())

@@ -45,8 +45,7 @@ impl LogFile {
             "{name} is no regular file, so --resume could not read it: name another file"
         );
         lock(&file, path)?;
-        let end = whole_lines(&file, start).with_context(|| format!("cannot read {name}"))?;
-        let end = end.with_context(|| format!("{name} is no log of throttle: name another file"))?;
+        let end = end_of_log(&file, start, path)?;
         // A piece of a line that a dying machine left must not run into the next one.
         file.set_len(end).with_context(|| format!("cannot write to {name}"))?;
         let mut log = LogFile { file, end, is_torn: false };
@@ -54,6 +53,16 @@ impl LogFile {
             log.append(header).with_context(|| format!("cannot write to {name}"))?;
         }
         Ok(log)
+    }
+
+    /// Opens a log that begins with `start` to look at it, whoever uses it.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is something else.
+    pub(super) fn look(path: &Path, start: &str) -> Result<Self> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let end = end_of_log(&file, start, path)?;
+        Ok(LogFile { file, end, is_torn: false })
     }
 
     /// The lines, with the header.
@@ -100,6 +109,13 @@ fn lock(file: &File, path: &Path) -> Result<()> {
             }
         }
     }
+}
+
+/// The end of the last whole line of a log that begins with `start`.
+fn end_of_log(file: &File, start: &str, path: &Path) -> Result<u64> {
+    let name = path.display();
+    let end = whole_lines(file, start).with_context(|| format!("cannot read {name}"))?;
+    end.with_context(|| format!("{name} is no log of throttle: name another file"))
 }
 
 /// The end of the last whole line, if the file begins as a log does or is empty. Of a new log, the header itself may be

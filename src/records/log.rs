@@ -37,8 +37,8 @@ impl JobLog {
         );
         let format = found.or(format).unwrap_or_default();
         let file = match format {
-            LogFormat::Tsv => LogFile::open(path, tsv::HEADER, tsv::HEADER)?,
-            LogFormat::Json => LogFile::open(path, "", json::START)?,
+            LogFormat::Tsv => LogFile::open(path, tsv::HEADER, start(format))?,
+            LogFormat::Json => LogFile::open(path, "", start(format))?,
         };
         Ok(JobLog { file, format, lists: false, unprinted: HashMap::new() })
     }
@@ -49,29 +49,12 @@ impl JobLog {
         JobLog { lists: true, ..self }
     }
 
-    /// The items that are not to be run again: those noted as completed with status 0, or all.
+    /// The items that are not to be run again.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn done(&self, resume: Resume) -> Result<Completed> {
-        let (mut items, mut known) = (HashMap::new(), HashSet::new());
-        for line in self.file.lines() {
-            let line = line.context("cannot read the log")?;
-            let noted = match self.format {
-                LogFormat::Tsv => tsv::noted(&line),
-                LogFormat::Json => json::Line::read(&line).ok().and_then(json::Line::noted),
-            };
-            let Some(noted) = noted else { continue };
-            for (seq, item) in noted.items {
-                // Of an item that failed there may be a line for each attempt, in this run and in others.
-                let counts = match resume {
-                    Resume::Unfinished => noted.is_completed,
-                    Resume::New => known.insert((seq, item.to_vec())),
-                };
-                *items.entry(item.into()).or_default() += u64::from(counts);
-            }
-        }
-        Ok(Completed { items })
+        Completed::read(&self.file, self.format, resume)
     }
 
     /// Notes a command that has ended: in a whole line, or not at all. One that has completed is noted once its output
@@ -104,6 +87,13 @@ impl JobLog {
     }
 }
 
+fn start(format: LogFormat) -> &'static str {
+    match format {
+        LogFormat::Tsv => tsv::HEADER,
+        LogFormat::Json => json::START,
+    }
+}
+
 /// The format of a log that is there and not empty.
 fn found(path: &Path) -> Option<LogFormat> {
     // Opening anything but a file might block.
@@ -121,6 +111,37 @@ pub struct Completed {
 }
 
 impl Completed {
+    /// As [`JobLog::done`], of a log that is only looked at; if there is none, nothing is done.
+    ///
+    /// # Errors
+    /// It cannot be read, or is something else.
+    pub fn look(path: &Path, resume: Resume) -> Result<Self> {
+        let Some(format) = found(path) else { return Ok(Completed::default()) };
+        Completed::read(&LogFile::look(path, start(format))?, format, resume)
+    }
+
+    /// The items noted as completed with status 0, or all.
+    fn read(file: &LogFile, format: LogFormat, resume: Resume) -> Result<Self> {
+        let (mut items, mut known) = (HashMap::new(), HashSet::new());
+        for line in file.lines() {
+            let line = line.context("cannot read the log")?;
+            let noted = match format {
+                LogFormat::Tsv => tsv::noted(&line),
+                LogFormat::Json => json::Line::read(&line).ok().and_then(json::Line::noted),
+            };
+            let Some(noted) = noted else { continue };
+            for (seq, item) in noted.items {
+                // Of an item that failed there may be a line for each attempt, in this run and in others.
+                let counts = match resume {
+                    Resume::Unfinished => noted.is_completed,
+                    Resume::New => known.insert((seq, item.to_vec())),
+                };
+                *items.entry(item.into()).or_default() += u64::from(counts);
+            }
+        }
+        Ok(Completed { items })
+    }
+
     /// Reports whether this occurrence of an item has been completed. Each completion counts for one occurrence.
     pub fn take(&mut self, item: &[u8]) -> bool {
         let left = self.items.get_mut(item).filter(|left| **left > 0);
@@ -183,7 +204,7 @@ mod tests {
         for (item, is_completed) in items {
             assert_eq!(completed.take(item), is_completed, "{}", item.escape_ascii());
         }
-        let mut known = JobLog::open(&path, None).unwrap().done(Resume::New).unwrap();
+        let mut known = Completed::look(&path, Resume::New).unwrap();
         let items: [(&[u8], bool); 5] =
             [(b"a", true), (b"failed", true), (b"failed", false), (b"killed", true), (b"unprinted", false)];
         for (item, is_known) in items {

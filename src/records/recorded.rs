@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::json;
 use super::row::RowItems;
 use super::tsv::Columns;
-use crate::config::{Arrivals, Selector};
+use crate::config::{Arrivals, Cleaning, Selector};
 use crate::printable::excerpt;
 use crate::source::{Fault, Fields, SourceError, Stamps};
 use crate::time::Time;
@@ -20,6 +20,7 @@ pub(super) struct Recorded {
     layout: Option<Layout>,
     /// The user said where the stamp is.
     is_told: bool,
+    cleaning: Cleaning,
     /// Items read so far.
     number: u64,
 }
@@ -48,7 +49,7 @@ pub(crate) struct Moment<'a> {
 
 impl Recorded {
     /// Reads stamps where `arrivals` says; `separator` stands between the fields of a record.
-    pub(super) fn new(arrivals: &Arrivals, separator: Option<&[u8]>) -> Self {
+    pub(super) fn new(arrivals: &Arrivals, separator: Option<&[u8]>, cleaning: Cleaning) -> Self {
         let selector = arrivals.selector.clone().unwrap_or(Selector::Column(std::num::NonZero::<usize>::MIN));
         Recorded {
             stamps: Stamps::new(arrivals.zone.clone(), arrivals.year.map(i64::from)),
@@ -56,6 +57,7 @@ impl Recorded {
             selector,
             layout: arrivals.selector.as_ref().map(|_| Layout::Item),
             is_told: arrivals.selector.is_some(),
+            cleaning,
             number: 0,
         }
     }
@@ -70,13 +72,16 @@ impl Recorded {
         &self.selector
     }
 
-    /// Reads a record, which is without its delimiter; `None`, if it is the header of a log.
+    /// Reads a record, which is without its delimiter; `None`, if it is the header of a log, or left out.
     ///
     /// # Errors
     /// It does not tell its instant.
     pub(super) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>, SourceError> {
         self.number += 1;
         let number = self.number;
+        if self.cleaning.skips(record) {
+            return Ok(None);
+        }
         if self.layout.is_none() {
             self.layout = Some(Layout::of(record));
             if let Some(Layout::Table(_)) = self.layout {
@@ -97,6 +102,7 @@ impl Recorded {
                     self.read_job((start, items.ok_or_else(|| "has no item".to_owned())?))
                 }),
             Some(Layout::Item) | None => {
+                let record = self.cleaning.trim(record);
                 self.read_item(record).map(|at| (at, RowItems::from_buf([record.into()])))
             }
         };
@@ -149,7 +155,7 @@ mod tests {
     use super::*;
 
     fn read(lines: &[&str]) -> Vec<Result<(u64, u64, String), String>> {
-        let mut recorded = Recorded::new(&Arrivals::default(), None);
+        let mut recorded = Recorded::new(&Arrivals::default(), None, Cleaning::default());
         let moments = lines.iter().filter_map(|line| match recorded.read(line.as_bytes()) {
             Ok(moment) => moment.map(|Moment { number, at, items, .. }| {
                 let items: Vec<_> = items.iter().map(|item| String::from_utf8_lossy(item)).collect();

@@ -31,11 +31,10 @@ pub(crate) struct Review {
 impl Review {
     /// Judges by `rates`; `arrivals` says where records tell their instants.
     pub(crate) fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::InputOptions) -> Self {
-        let separator = input.separator.as_deref();
-        let charger = Charger::new(rates, separator).without_bounds();
+        let charger = Charger::new(rates, input.separator.as_deref()).without_bounds();
         let draft = |Charge { costs, keys }: &Charge| Draft { costs: costs.to_vec(), keys: keys.to_vec() };
         Review {
-            in_order: InOrder::new(arrivals, separator),
+            in_order: InOrder::new(arrivals, input),
             uniform: charger.uniform().map(draft),
             charger,
             delimiter: Delimiter::new(&input.delimiter),
@@ -108,11 +107,12 @@ impl Review {
 
     fn judge_block<W: Write>(&mut self, block: &Block, report: &mut AuditReport<W>) -> Result<()> {
         let delimiter = self.delimiter.clone();
-        for record in delimiter.split(block.bytes()) {
+        for whole in delimiter.split_inclusive(block.bytes()) {
+            let record = delimiter.trim(whole);
             let Some(moment) = self.in_order.read(record)? else { continue };
             let charges = match (&self.uniform, &moment.items[..]) {
                 (Some(_), [_]) => None,
-                _ => Some(charge(&mut self.charger, &moment, delimiter.len())?),
+                _ => Some(charge(&mut self.charger, &moment, whole.len() - record.len())?),
             };
             self.in_order.put(moment.at, moment.number, charges)?;
             self.judge(report)?;

@@ -43,7 +43,7 @@ struct Filter {
 
 impl Filter {
     fn passes_over(&mut self, record: &[u8], attempt: u64) -> bool {
-        if self.cleaning.skip_blank && is_blank(record) {
+        if self.cleaning.skips(record) {
             self.blank += 1;
             return true;
         }
@@ -177,7 +177,7 @@ impl Intake {
             let segment = self.segments.front()?;
             let length = self.delimiter.first(segment.bytes());
             let whole = self.delimiter.trim(&segment.bytes()[..length]);
-            let record = trim(self.filter.cleaning, whole);
+            let record = self.filter.cleaning.trim(whole);
             let charged = length - (whole.len() - record.len());
             self.front = Some(length);
             if self.filter.passes_over(record, segment.attempt()) {
@@ -201,7 +201,7 @@ impl Intake {
     /// The item in front, which has been looked at, without its delimiter.
     pub(crate) fn record(&self) -> &[u8] {
         let (Some(segment), Some(length)) = (self.segments.front(), self.front) else { return &[] };
-        trim(self.filter.cleaning, self.delimiter.trim(&segment.bytes()[..length]))
+        self.filter.cleaning.trim(self.delimiter.trim(&segment.bytes()[..length]))
     }
 
     /// Takes the item in front, which has been looked at, as it lies in its buffer.
@@ -248,13 +248,4 @@ impl Intake {
         }
         items
     }
-}
-
-/// White space is as C has it: also vertical tabs.
-pub(crate) fn is_blank(record: &[u8]) -> bool {
-    record.iter().all(|&byte| byte.is_ascii_whitespace() || byte == b'\x0b')
-}
-
-fn trim(cleaning: Cleaning, record: &[u8]) -> &[u8] {
-    if cleaning.trim { record.trim_ascii() } else { record }
 }

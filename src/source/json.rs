@@ -3,9 +3,9 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use smallvec::{SmallVec, smallvec};
 
 use super::part::Selected;
@@ -47,8 +47,8 @@ impl Paths {
         number
     }
 
-    /// The values in `text`; texts without their quotes, other values as JSON. There is none for `null`. Of several
-    /// members of one name, the last counts.
+    /// The values in `text`; texts without their quotes, numbers as they are written, other values as JSON. There is none
+    /// for `null`. Of several members of one name, the last counts.
     ///
     /// # Errors
     /// It is not JSON, so far as this shows without decoding what is passed over.
@@ -64,7 +64,9 @@ impl Paths {
 impl PathNode {
     fn child(&mut self, name: &str) -> &mut PathNode {
         let at = self.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
-            let (name, index) = (name.to_owned(), name.parse().ok());
+            // As nobody writes `+1` or `01`, one child at most has an index.
+            let index = name.parse().ok().filter(|index: &usize| index.to_string() == name);
+            let name = name.to_owned();
             self.children.push(Child { name, index, node: PathNode::default() });
             self.children.len() - 1
         });
@@ -80,23 +82,20 @@ impl PathNode {
         self.path.iter().for_each(|&path| values[path] = Selected::Missing);
         self.children.iter().for_each(|child| child.node.clear(values));
     }
+}
 
-    fn take(&self, value: &Value, values: &mut PathValues<'_>) {
-        if let Some(path) = self.path {
-            values[path] = match value {
-                Value::Null => Selected::Missing,
-                Value::String(text) => Selected::owned(text.as_str()),
-                value => Selected::owned(value.to_string()),
-            };
+/// The part that a value is: a number as it is written, as a float would round it.
+fn part(json: &str) -> serde_json::Result<Selected<'_>> {
+    Ok(match json.as_bytes() {
+        b"null" => Selected::Missing,
+        [b'"', text @ .., b'"'] if !text.contains(&b'\\') => Selected::borrowed(text),
+        [b'"', ..] => Selected::owned(serde_json::from_str::<String>(json)?),
+        // Objects, arrays, and numbers with an exponent have one form.
+        _ if json.contains(['{', '[', 'e', 'E']) => {
+            Selected::owned(serde_json::from_str::<Value>(json)?.to_string())
         }
-        for child in &self.children {
-            let below = match value {
-                Value::Array(items) => child.index.and_then(|index| items.get(index)),
-                value => value.get(&child.name),
-            };
-            below.into_iter().for_each(|below| child.node.take(below, values));
-        }
-    }
+        scalar => Selected::borrowed(scalar),
+    })
 }
 
 /// Reads one value, which is at this node of the paths.
@@ -105,22 +104,21 @@ struct At<'n, 'v, 'a> {
     values: &'v mut PathValues<'a>,
 }
 
-impl<'a> At<'_, '_, 'a> {
-    fn set(self, value: Selected<'a>) {
-        if let Some(path) = self.node.path {
-            self.values[path] = value;
-        }
-    }
-}
-
 impl<'a> DeserializeSeed<'a> for At<'_, '_, 'a> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_any(self)
+        let Some(path) = self.node.path else { return json.deserialize_any(self) };
+        let value = <&RawValue>::deserialize(json)?.get();
+        self.values[path] = part(value).map_err(D::Error::custom)?;
+        if self.node.children.is_empty() {
+            return Ok(());
+        }
+        serde_json::Deserializer::from_str(value).deserialize_any(self).map_err(D::Error::custom)
     }
 }
 
+/// Finds what lies below the node; in a value that is neither an object nor an array, nothing does.
 impl<'a> Visitor<'a> for At<'_, '_, 'a> {
     type Value = ();
 
@@ -129,53 +127,36 @@ impl<'a> Visitor<'a> for At<'_, '_, 'a> {
     }
 
     fn visit_unit<E: Error>(self) -> Result<(), E> {
-        self.set(Selected::Missing);
         Ok(())
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
-        self.set(Selected::borrowed(if value { b"true" } else { b"false" }));
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
         Ok(())
     }
 
-    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
-        self.set(Selected::Number(value));
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
         Ok(())
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
-        self.set(Selected::owned(value.to_string()));
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
         Ok(())
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
-        self.set(Selected::owned(Value::from(value).to_string()));
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
         Ok(())
     }
 
-    fn visit_borrowed_str<E: Error>(self, value: &'a str) -> Result<(), E> {
-        self.set(Selected::borrowed(value.as_bytes()));
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
-        self.set(Selected::owned(value));
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'a>>(self, mut items: A) -> Result<(), A::Error> {
-        if self.node.path.is_some() || self.node.children.len() > 1 {
-            let value = Value::deserialize(SeqAccessDeserializer::new(items))?;
-            self.node.take(&value, self.values);
-            return Ok(());
-        }
-        let wanted = self.node.children.first().filter(|child| child.index.is_some());
+        let At { node, values } = self;
         for index in 0.. {
-            let is_there = match wanted {
-                Some(child) if child.index == Some(index) => {
-                    items.next_element_seed(At { node: &child.node, values: self.values })?.is_some()
-                }
-                _ => items.next_element::<IgnoredAny>()?.is_some(),
+            let child = node.children.iter().find(|child| child.index == Some(index));
+            let is_there = match child {
+                Some(Child { node, .. }) => items.next_element_seed(At { node, values })?.is_some(),
+                None => items.next_element::<IgnoredAny>()?.is_some(),
             };
             if !is_there {
                 break;
@@ -185,11 +166,6 @@ impl<'a> Visitor<'a> for At<'_, '_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut members: A) -> Result<(), A::Error> {
-        if self.node.path.is_some() {
-            let value = Value::deserialize(MapAccessDeserializer::new(members))?;
-            self.node.take(&value, self.values);
-            return Ok(());
-        }
         while let Some(child) = members.next_key_seed(Name(self.node))? {
             match child {
                 Some(node) => {
@@ -250,6 +226,24 @@ mod tests {
         let user = r#"{"age":7,"id":"u1"}"#;
         let expected = [Some("120"), Some("u1"), Some(user), Some("7"), Some("6"), Some("5"), None];
         assert_eq!(values(&paths, text).unwrap(), expected.map(|text| text.map(str::to_owned)));
+    }
+
+    #[test]
+    fn numbers_are_taken_as_they_are_written() {
+        for (number, taken) in [
+            ("12345678901234567890123", "12345678901234567890123"),
+            ("1700000000.123456789", "1700000000.123456789"),
+            ("-1.10", "-1.10"),
+            ("1.5e3", "1500.0"),
+        ] {
+            for paths in [&[".a"][..], &[".a", ".a.b"]] {
+                let text = format!(r#"{{"a": {number} }}"#);
+                assert_eq!(values(paths, &text).unwrap()[0].as_deref(), Some(taken), "{text}");
+            }
+            let text = format!(r#"{{"l": [0, {number}, {{"n": {number}}}]}}"#);
+            let [first, second] = &values(&[".l.1", ".l.2.n"], &text).unwrap()[..] else { panic!() };
+            assert_eq!([first, second], [&Some(taken.to_owned()); 2], "{text}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use delimiter::Delimiter;
 pub use fields::Fields;
 pub(crate) use file_range::FileRange;
 pub use intake::Done;
-pub(crate) use intake::{Intake, is_blank};
+pub(crate) use intake::Intake;
 pub use items::{Batch, Segment};
 pub(crate) use items::{Items, Segments};
 pub use reader::Reader;

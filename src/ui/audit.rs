@@ -59,7 +59,7 @@ impl<W: Write> AuditReport<W> {
         let limit = escaped(&rate.to_string());
         let (noun, at) = (form.noun(), instant(at, form.is_calendar));
         let key = key.map_or(String::new(), |key| format!(" for {}", excerpt(key)));
-        let period = format_duration(rate.period.saturating_add(rate.margin));
+        let period = format_duration(rate.padded_terms().period);
         let how = early.map_or_else(
             || "more than is ever allowed".to_owned(),
             |early| format!("{} too early", rounded_duration(early)),

@@ -99,7 +99,7 @@ fn items_of(failed: &Failed) -> String {
     let Failed { item, items, text, .. } = failed;
     match items {
         1 => format!("item {item} {}", excerpt(text)),
-        _ => format!("items {item} to {}, {} and so on", item + items - 1, excerpt(text)),
+        _ => format!("item {item} {} and {} more", excerpt(text), items - 1),
     }
 }
 

@@ -9,7 +9,7 @@ use super::drawing::Drawing;
 use crate::config::{Arrivals, Feed, Plan, Until};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::records::stamped;
+use crate::records::{Completed, stamped};
 use crate::runtime::sim::{Sim, SimClock};
 use crate::runtime::{Driver, World};
 use crate::schedule::Schedule;
@@ -26,10 +26,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let separator = config.input.separator.as_deref();
     let stamped: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
-        Some(arrivals) => {
-            let skip_blank = config.input.cleaning.skip_blank;
-            Box::new(stamped(reader, delimiter.clone(), arrivals, separator, skip_blank))
-        }
+        Some(arrivals) => Box::new(stamped(reader, arrivals, &config.input)),
     };
     let mut world = Sim::new(SimClock::default(), stamped);
     ensure!(at.is_none() || !world.is_dated(), "--arrivals tell the date and the time: leave out --at");
@@ -47,6 +44,10 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
     let mut sink = DryRun::new(stdout, delimiter, capacity, expander);
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
+    if let Some((log, resume)) = config.command().and_then(|run| run.log.as_ref().zip(run.resume)) {
+        let mut completed = Completed::look(log, resume)?;
+        schedule.skip(Box::new(move |item| completed.take(item)));
+    }
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let exit = Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule);
     reporter.dry_summary(&schedule, world.now(), exit, wall);

@@ -34,6 +34,40 @@ limit 2/1s,algo=sliding: 1 of 4 items too early, by up to 500ms
 }
 
 #[test]
+fn what_is_left_out_of_items_is_left_out_of_an_audit() {
+    let trimmed = audit(&["-r1/s,key=col:2", "-F,", "--trim"], " 0,a\r\n0,a\n", 75);
+    assert!(trimmed.starts_with("item 2 at 0.000000000: 1s too early"), "{trimmed}");
+    // Items keep their numbers.
+    let skipped = audit(&["-r1/s", "--skip-blank"], "\n0 a\n \t\n0 b\n", 75);
+    assert!(skipped.starts_with("item 4 at 0.000000000: 1s too early"), "{skipped}");
+    let skipped = audit(&["-r1/s", "-d,", "--skip-blank"], "0 a,, ,0 b,", 75);
+    assert!(skipped.starts_with("item 4 at"), "{skipped}");
+}
+
+#[test]
+fn of_a_limit_that_allows_nothing_no_share_is_used() {
+    // A Thursday.
+    let limit = "-r0/s,during=Mon,tz=UTC";
+    assert!(!audit(&[limit], "0\n1\n", 0).contains("limit used"));
+    let report = audit(&[limit, "-q", "--stats=json"], "0\n1\n", 0);
+    let limit = &serde_json::from_str::<Value>(&report).unwrap()["limits"][0];
+    assert!(limit["share_highest"].is_null() && limit["share_mean"].is_null(), "{limit}");
+}
+
+#[test]
+fn a_margin_makes_no_period_of_the_calendar_longer() {
+    let report = audit(&["-r1/d,algo=calendar,tz=UTC,margin=10s"], "0\n", 75);
+    assert!(report.starts_with("item 1 at 0.000000000: 10s too early, 1 in 1day, limit"), "{report}");
+}
+
+#[test]
+fn the_last_item_may_have_no_delimiter() {
+    audit(&["-r5/s,cost=bytes"], "0 aaa", 0);
+    audit(&["-r5/s,cost=bytes"], "0 aaa\n", 75);
+    audit(&["-r5/s,cost=bytes", "--trim"], " 0 aa \n", 0);
+}
+
+#[test]
 fn a_dry_run_keeps_every_limit_to_the_nanosecond() {
     let limits = [
         "3/s",

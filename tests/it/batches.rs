@@ -21,6 +21,17 @@ fn a_batch_is_charged_for_what_left_in_it() {
 }
 
 #[test]
+fn a_batch_that_failed_is_named_by_its_first_item() {
+    // Items 1, 3 and 4, and item 2.
+    let told = "throttle: item 1 'a 1' and 2 more: exited with 1\nthrottle: item 2 'b': exited with 1\n";
+    throttle(&["-r1T/s,key=col:1", "-B9,1h", "false"])
+        .write_stdin("a 1\nb\na 2\na 3\n")
+        .assert()
+        .code(123)
+        .stderr(told);
+}
+
+#[test]
 fn property_a_command_gets_as_many_arguments_as_from_xargs() {
     if needs_program("xargs").is_none() {
         return;

@@ -1,5 +1,7 @@
 //! The command line: what it says of mistakes, and where options end.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -56,10 +58,23 @@ fn a_usage_mistake_is_told_in_one_line_that_mends_it() {
         (&["-n1", "-I", "@"], "add one, such as -- echo"),
         (&["-n1", "-I", "", "echo"], "such as {}"),
         (&["-n1", "--max-record", "big"], "such as 100, 1k"),
+        (&["-n1", "-F", ""], "'\\0' is NUL"),
+        (&["-n1", "-s", "@"], "the name of a file is needed"),
+        (&["-p", "1.3333333333333333333333333333333333333333s"], "too many digits"),
+        (&["-n1", "--halt", "soon,fail=101%", "true"], "the most is 100%"),
+        (&["--once", "--hold", "1s"], "'--hold <DUR>'"),
+        (&["--status", "--audit"], "'--audit'"),
+        (&["-n1", "--audit", "--on-bad", "skip"], "'--on-bad <WHAT>'"),
     ];
     for (args, mend) in table {
         throttle(args).write_stdin("1\n2\n").assert().code(2).stdout("").stderr(one_line(mend));
     }
+}
+
+#[test]
+fn an_argument_that_is_not_utf8_is_named() {
+    let mut run = throttle(&["-n1", "-d"]);
+    run.arg(OsStr::from_bytes(b"\xff")).assert().code(2).stderr(one_line(r"$'\xff' is not UTF-8"));
 }
 
 #[test]

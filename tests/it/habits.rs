@@ -225,6 +225,7 @@ fn white_space_may_be_trimmed() {
     // An item that is nothing but white space is an item all the same.
     trimmed(&[UNLIMITED], "a\n  ", "a\n\n");
     trimmed(&[UNLIMITED, "--", "printf", "[%s]"], " a \n  ", "[a][]");
+    trimmed(&["-n9", "-F,", "--dry-run", "--arrivals=col:2"], "a,1\r\n", "1.000000000\ta,1\n");
     trimmed(&["-r1/s,key=re:.*", "--dry-run"], "a\n a\n", "0.000000000\ta\n1.000000000\ta\n");
 }
 
@@ -240,6 +241,13 @@ fn blank_items_may_be_skipped() {
         &["-n9", "--dry-run", "--arrivals", "col:1"],
         "1 a\n\n2 b\n",
         "1.000000000\t1 a\n2.000000000\t2 b\n",
+    );
+    // They keep their numbers, in a dry run, too.
+    let dry_run = ["-n9", "--dry-run", "--arrivals", "col:1", "-d,"];
+    skipped(
+        &[&dry_run[..], &["--", "echo", "{#}"]].concat(),
+        " ,1 a,,2 b,",
+        "1.000000000\techo 2\n2.000000000\techo 4\n",
     );
     let told = contains("1 of 1 item released");
     throttle(&[UNLIMITED, "--skip-blank", "-v"]).write_stdin("\na\n\n").assert().success().stderr(told);

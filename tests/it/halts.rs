@@ -60,3 +60,30 @@ fn what_failed_is_left_alone_if_only_new_items_are_wanted() {
         assert_eq!(run("--resume=new", "good\nbad\nnew\nbad\n"), "");
     }
 }
+
+#[test]
+fn a_dry_run_leaves_out_what_the_log_has_and_leaves_the_log_alone() {
+    let directory = Directory::new();
+    let log = directory.path().join("log");
+    let run = |args: &[&str]| {
+        let args = [&[UNLIMITED, "-q", "--log=log"], args, &["--", "test", "{}", "!=", "bad"]].concat();
+        let output =
+            throttle(&args).current_dir(directory.path()).write_stdin("good\nbad\nnew\n").output().unwrap();
+        text(&output.stdout) + &text(&output.stderr)
+    };
+    let line = |item| format!("0.000000000\ttest {item} '!=' bad\n");
+    let all = ["good", "bad", "new"].map(line).concat();
+    assert_eq!(run(&["--dry-run", "--resume"]), all);
+    assert!(!log.exists());
+    run(&[]);
+    // The last line is torn.
+    let written = std::fs::read_to_string(&log).unwrap();
+    let torn = written.trim_end();
+    std::fs::write(&log, torn).unwrap();
+    assert_eq!(run(&["--dry-run"]), all);
+    assert_eq!(run(&["--dry-run", "--resume"]), ["bad", "new"].map(line).concat());
+    assert_eq!(run(&["--dry-run", "--resume=new"]), line("new"));
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), torn);
+    std::fs::write(&log, "something else").unwrap();
+    assert_eq!(run(&["--dry-run", "--resume"]), "throttle: log is no log of throttle: name another file\n");
+}

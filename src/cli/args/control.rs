@@ -14,7 +14,7 @@ pub(crate) struct ControlArgs {
     /// Reads no items. COMMAND takes the place of throttle, with its standard input, output and error, and its status;
     /// {} in it stays. Without COMMAND, it ends with 0. For scripts that share a limit: throttle --once -s NAME -r 1/s
     /// -- COMMAND. -c N says what the release costs.
-    #[arg(long, conflicts_with_all = ["reset_state", "status"])]
+    #[arg(long, conflicts_with_all = ["reset_state", "status", "hold"])]
     pub(crate) once: bool,
 
     /// Wait at most DUR for a release, or end with 75
@@ -50,7 +50,8 @@ pub(crate) struct ControlArgs {
     ///
     /// A log of --log, or of the --joblog of parallel, is read as it is: costs and keys are those of its items.
     #[arg(long)]
-    #[arg(conflicts_with_all = ["dry_run", "reset_state", "on_limit", "batch", "in_order", "lookahead", "progress"])]
+    #[arg(conflicts_with_all = ["dry_run", "reset_state", "status", "hold", "on_limit", "on_bad", "batch"])]
+    #[arg(conflicts_with_all = ["in_order", "lookahead", "progress"])]
     pub(crate) audit: bool,
 
     /// With --dry-run or --audit: where items tell their time

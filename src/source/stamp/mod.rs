@@ -76,6 +76,8 @@ impl Stamps {
     /// # Errors
     /// It is none, or its zone is not known.
     pub(crate) fn read(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
+        // What stands behind a comma is another column, not the decimals of this one.
+        let text = if text.get(field.len()) == Some(&b',') { field } else { text };
         let at = epoch::read(field);
         self.is_calendar = at.is_none();
         at.unwrap_or_else(|| self.read_calendar(field, text)).or_else(|fault| {
@@ -215,6 +217,17 @@ mod tests {
         ] {
             assert_eq!(read(field, text, None), Ok(1_700_000_000_000_000_000), "{text}");
         }
+    }
+
+    #[test]
+    fn the_next_column_of_a_table_is_no_part_of_a_stamp() {
+        for rest in ["", ",512", ",1234567890,x", ", 7", ",+0100"] {
+            let stamp = "2023-11-14 22:13:20";
+            let text = format!("{stamp}{rest}");
+            assert_eq!(read(stamp, &text, Some("UTC")), Ok(1_700_000_000_000_000_000), "{text}");
+        }
+        let (date, text) = ("2023-11-14", "2023-11-14 22:13:20,512 INFO");
+        assert_eq!(read(date, text, Some("UTC")), Ok(1_700_000_000_512_000_000));
     }
 
     #[test]

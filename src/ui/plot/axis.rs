@@ -19,7 +19,7 @@ const UNITS: [(f64, &str, &[f64]); 7] = [
     (SECOND, "s", &[1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0]),
     (MINUTE, "min", &[1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0]),
     (HOUR, "h", &[1.0, 2.0, 3.0, 6.0, 12.0]),
-    (DAY, "d", &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 10_000.0]),
+    (DAY, "d", &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 1e4, 2e4, 5e4, 1e5, 5e5]),
 ];
 
 /// Ticks of times from 0 to `span` nanoseconds, at most `most` after the first.
@@ -77,6 +77,7 @@ mod tests {
         assert_eq!(labels(times(90.0 * MINUTE, 4)), ["0 min", "30 min", "60 min", "90 min"]);
         assert_eq!(labels(times(3.0 * DAY, 4)), ["0 d", "1 d", "2 d", "3 d"]);
         assert_eq!(labels(times(1.0, 4)), ["0 ns", "1 ns"]);
+        assert_eq!(labels(times(200_000.0 * DAY, 4)), ["0 d", "50000 d", "100000 d", "150000 d", "200000 d"]);
     }
 
     #[test]

@@ -138,10 +138,10 @@ impl Chart {
         totals.fold(1.0, f64::max)
     }
 
-    /// The most that is in a window, or may be.
+    /// The most that is in a window, or may be; at least 1.
     fn window(&self) -> f64 {
         let windows = self.series.iter().flat_map(|series| &series.points).map(|point| point.window);
-        windows.fold(self.most, f64::max)
+        windows.fold(self.most.max(1.0), f64::max)
     }
 }
 
@@ -187,8 +187,11 @@ fn allowed(limit: &AuditedLimit, start: Time, end: Time) -> Vec<(f64, f64)> {
     let mut from = start;
     while from <= end {
         let next = limit.next_stair(from);
-        debug_assert!(next > from);
         corners.extend([from, next.min(end)].map(|at| (float(at.since(start).into()), height)));
+        if next <= from {
+            // The end of time.
+            break;
+        }
         height += float(stairs.height.into());
         from = next;
     }
@@ -218,6 +221,21 @@ mod tests {
         let corners: Vec<_> =
             corners.iter().map(|(at, height)| (at / float(hours(1).into()), *height)).collect();
         assert_eq!(corners, [(0.0, 2.0), (12.0, 2.0), (12.0, 4.0), (37.0, 4.0), (37.0, 6.0), (40.0, 6.0)]);
+    }
+
+    #[test]
+    fn the_last_stair_ends_with_time() {
+        let mut audit = Audit::new(&["1/584y".parse().expect("a limit")]).traced();
+        let (start, end) = (Time(u64::MAX - 9), Time(u64::MAX));
+        [start, end].into_iter().for_each(|at| audit.judge(1, at, &[1], &[], |_| {}));
+        let corners = allowed(&audit.limits()[0], start, end);
+        assert_eq!(corners, [(0.0, 1.0), (9.0, 1.0), (9.0, 2.0), (9.0, 2.0)]);
+    }
+
+    #[test]
+    fn a_limit_that_allows_nothing_is_drawn() {
+        let audit = Audit::new(&["0/s,during=Mon,tz=UTC".parse().expect("a limit")]).traced();
+        assert!(!svg(&Plot::new(&audit)).contains("NaN"));
     }
 
     /// Releases with ties, long pauses, and now and then a key that is seen but once.

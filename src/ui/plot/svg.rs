@@ -186,6 +186,8 @@ fn text(out: &mut String, (x, y): (f64, f64), class: &str, anchor: &str, text: &
     );
 }
 
+/// Two characters that a terminal shows have no place in XML.
 fn escaped(text: &str) -> String {
+    let text = text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -84,7 +84,11 @@ pub fn json(data: &[u8]) {
     let fields = Fields::new(&[path.parse().expect("a selector")], None);
     let found = fields.select(document, document.len()).next().flatten();
     match serde_json::from_slice::<Value>(document) {
-        Ok(tree) => assert_eq!(found, value_at(&tree, path).map(Into::into), "{path} of {tree}"),
+        Ok(tree) => {
+            let value = value_at(&tree, path);
+            let found = found.as_deref().map(|found| taken(found, value, document));
+            assert_eq!(found, value.filter(|value| !value.is_null()).cloned(), "{path} of {tree}");
+        }
         Err(error) => assert!(
             found.is_none() || serde_json::from_slice::<serde::de::IgnoredAny>(document).is_ok(),
             "{path} of {}: {error}",
@@ -93,16 +97,26 @@ pub fn json(data: &[u8]) {
     }
 }
 
-fn value_at(tree: &Value, path: &str) -> Option<Vec<u8>> {
-    let value = path[1..].split('.').try_fold(tree, |value, name| match value {
+fn value_at<'a>(tree: &'a Value, path: &str) -> Option<&'a Value> {
+    path[1..].split('.').try_fold(tree, |value, name| match value {
         Value::Array(items) => items.get(name.parse::<usize>().ok()?),
         value => value.get(name),
-    })?;
-    match value {
-        Value::Null => None,
-        Value::String(text) => Some(text.clone().into_bytes()),
-        value => Some(value.to_string().into_bytes()),
+    })
+}
+
+/// The value that was found as text where the tree of the document has `value`. Numbers stand there as in the document,
+/// but for those with an exponent.
+fn taken(found: &[u8], value: Option<&Value>, document: &[u8]) -> Value {
+    if let Some(Value::String(_)) = value {
+        return String::from_utf8_lossy(found).into();
     }
+    if let Some(Value::Number(_)) = value
+        && !document.contains(&b'e')
+        && !document.contains(&b'E')
+    {
+        assert!(document.windows(found.len()).any(|text| text == found), "{}", found.escape_ascii());
+    }
+    serde_json::from_slice(found).expect("JSON")
 }
 
 /// However the input trickles in, its records are those that one would cut by hand, up to the first that is too long.

@@ -17,6 +17,8 @@ pub struct History<R: Rule> {
     /// At least this number of nanoseconds lies between two searches for what can be evicted.
     pause: u64,
     evict_at: Option<Time>,
+    /// None is idle before that, as far as the last search tells and what was charged since; unknown before the first.
+    idle_from: Option<Time>,
 }
 
 impl<R: Rule> History<R> {
@@ -29,6 +31,7 @@ impl<R: Rule> History<R> {
             evicted: R::State::default(),
             pause: SECOND,
             evict_at: None,
+            idle_from: None,
         }
     }
 
@@ -66,6 +69,7 @@ impl<R: Rule> Limiter for History<R> {
         if self.accounts.are_keyed() {
             let soon = now.checked_add(self.pause.into());
             self.evict_at = self.evict_at.into_iter().chain(soon).min();
+            self.idle_from = self.idle_from.map(|idle| idle.min(now));
         }
         self.accounts.account(key)
     }
@@ -124,6 +128,7 @@ impl<R: Rule> Limiter for History<R> {
             self.accounts.fresh = self.evicted.clone();
         }
         self.rule = new;
+        self.idle_from = None;
         self.pause = terms.period.max(SECOND);
     }
 
@@ -135,8 +140,10 @@ impl<R: Rule> Limiter for History<R> {
         if self.evict_at.is_some_and(|at| at > now) {
             return;
         }
-        let next = self.evict_idle(horizon);
-        self.evict_at = next.and_then(|next| Some(now.checked_add(self.pause.into())?.max(next)));
+        if self.idle_from.is_none_or(|idle| idle <= horizon) {
+            self.idle_from = self.evict_idle(horizon);
+        }
+        self.evict_at = self.idle_from.and_then(|next| Some(now.checked_add(self.pause.into())?.max(next)));
     }
 }
 
@@ -227,6 +234,21 @@ mod tests {
         limiter.evict(Time(6 * SECOND), Time(6 * SECOND));
         assert_eq!((limiter.accounts.len(), limiter.evict_at()), (1, Some(idle_at)));
         limiter.evict(idle_at, idle_at);
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
+    }
+
+    /// As long as something waits from before all of them were idle.
+    #[test]
+    fn what_cannot_be_evicted_is_not_searched_again() {
+        let mut limiter = History::keyed(Sliding::new(terms(1, SECOND)), SECOND);
+        commit(&mut limiter, b"a", 0);
+        let new = limiter.account(b"b", Time(0));
+        limiter.evict(Time(SECOND), Time(0));
+        assert_eq!(limiter.accounts.len(), 1, "{new} was never charged");
+        limiter.account(b"c", Time(SECOND));
+        limiter.evict(Time(2 * SECOND), Time(SECOND - 1));
+        assert_eq!((limiter.accounts.len(), limiter.evict_at()), (2, Some(Time(3 * SECOND))));
+        limiter.evict(Time(3 * SECOND), Time(SECOND));
         assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
 

@@ -1,4 +1,4 @@
-//! Parts of the input that are left out before anything else is done with it.
+//! Cleaning of the input: `--trim` and `--skip-blank`.
 
 /// Parts of the input that are left out before anything else is done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

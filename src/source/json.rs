@@ -84,7 +84,7 @@ impl PathNode {
     }
 }
 
-/// The part that a value is: a number as it is written, as a float would round it.
+/// The part that a value is. A number is taken as it is written, since a float would round it.
 fn part(json: &str) -> serde_json::Result<Selected<'_>> {
     Ok(match json.as_bytes() {
         b"null" => Selected::Missing,

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
 
-use super::stats::count_of;
+use super::stats::{PACE_UNITS, count_of};
 use crate::audit::{Audit, AuditedLimit, Number, Numbers, Violation, Worst};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
@@ -169,10 +169,9 @@ fn percent(share: f64) -> String {
     format!("{:.0}%", 100.0 * share)
 }
 
-/// In the shortest unit in which there is one.
 fn pace(per_second: f64) -> String {
-    let units = [("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0), ("y", 31_557_600.0)];
-    let mut paces = units.map(|(unit, seconds)| (per_second * seconds, unit)).into_iter();
+    let in_unit = |(unit, seconds)| (per_second * f64::from(seconds), unit);
+    let mut paces = PACE_UNITS.into_iter().map(in_unit);
     let (rate, unit) = paces.find(|(rate, unit)| *rate >= 1.0 || *unit == "y").unwrap_or_default();
     let decimals = usize::from(rate < 100.0);
     format!("{rate:.decimals$}/{unit}")

@@ -20,11 +20,15 @@ pub(super) fn short(rate: &Rate) -> String {
     format!("{}/{period}{}", rate.count, key.unwrap_or_default())
 }
 
+/// The units of a pace, with their seconds. It is told in the first one in which there is one or more.
+pub(super) const PACE_UNITS: [(&str, u32); 5] =
+    [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400), ("y", 31_557_600)];
+
 /// Items in the shortest unit in which there is one; `None` for next to no time at all.
 pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
     let tenths_in = |span: u64| u128::from(items) * u128::from(span) * 10 / u128::from(nanos.max(1));
-    let units = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400), ("y", 31_557_600)];
-    let mut paces = units.map(|(unit, seconds)| (tenths_in(seconds * SECOND), unit)).into_iter();
+    let in_unit = |(unit, seconds)| (tenths_in(u64::from(seconds) * SECOND), unit);
+    let mut paces = PACE_UNITS.into_iter().map(in_unit);
     let (tenths, unit) = paces.find(|(tenths, _)| *tenths >= 10).unwrap_or((0, "min"));
     (nanos >= SECOND / 1000).then(|| format!("{}.{}/{unit}", tenths / 10, tenths % 10))
 }

@@ -31,7 +31,7 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
     exit
 }
 
-/// Tells the number of bytes that were `consumed`.
+/// Sets the number of bytes of the input that were `consumed`, also if it fails after that.
 fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
     let display = config.progress.and_then(|when| Display::new(when, mixing(config)));

@@ -122,7 +122,7 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// All limits; none, if nothing `is_released`.
+    /// All limits. There may be none only if nothing `is_released`.
     pub(crate) fn limits(&self, is_released: bool, command: &[OsString]) -> Result<LimitOptions> {
         let defaults = Defaults {
             algorithm: self.algorithm.unwrap_or_default(),

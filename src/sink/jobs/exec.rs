@@ -32,7 +32,7 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
         let _ = fcntl(io::stdout(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
     let error = command.exec();
-    // For the command, std has had it end us.
+    // std has restored it for the command. There is none, and what is told next is not to end us.
     // SAFETY: an action that runs none of our code.
     #[expect(unsafe_code)]
     let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn) };

@@ -23,7 +23,7 @@ pub(super) struct ScriptTerms {
     pub(super) count: u64,
     pub(super) period: u64,
     pub(super) burst: u64,
-    /// The time that a release may be late for its slot.
+    /// The microseconds that a release may be late for its slot.
     pub(super) lateness: u64,
     pub(super) starts_empty: bool,
     /// The number of units in the logs that stand before its own.

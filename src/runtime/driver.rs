@@ -7,16 +7,12 @@ use super::text_file::TextFile;
 use super::world::{Event, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
 use crate::records::{Entry, JobLog};
-use crate::schedule::{Action, Admission, Forecast, Schedule, Stop};
+use crate::schedule::{Action, Admission, Schedule, Stop};
 use crate::sink::{Cause, Flushed, Sent, Sink};
 use crate::source::Delimiter;
-use crate::time::{SECOND, Time};
-use crate::ui::hints::is_long;
-use crate::ui::progress::{Display, Progress};
+use crate::time::Time;
+use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
-
-/// Nanoseconds: progress that would be shown for less than this between two releases is not worth the time.
-const FLASH: u64 = SECOND / 500;
 
 /// A scheduler with the world, the sink and the user that it is driven for.
 pub struct Driver<'a> {
@@ -111,7 +107,7 @@ impl<'a> Driver<'a> {
     }
 
     fn wait(&mut self, schedule: &mut Schedule, until: Option<Time>, accepting: bool) {
-        self.show(schedule);
+        self.reporter.show(schedule, self.world.now(), || self.world.wall());
         self.write_metrics(schedule, None);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
         let metrics = self.metrics.as_ref().map(TextFile::write_at);
@@ -139,32 +135,6 @@ impl<'a> Driver<'a> {
             self.reap(schedule);
             self.sink.jobs().into_iter().for_each(|jobs| jobs.enforce(now));
             self.flush(schedule);
-        }
-    }
-
-    /// Shows how far the run has come, or why nothing happens.
-    fn show(&mut self, schedule: &Schedule) {
-        if let Some(display) = self.reporter.display() {
-            self.show_progress(schedule, display);
-        } else if self.reporter.explains() {
-            let now = self.world.now();
-            if is_long(now, schedule.next_release()) {
-                let Forecast { next, wait_reason, .. } = schedule.forecast(now, None);
-                self.reporter.explain(self.world.wall(), now, next, &wait_reason);
-            }
-        }
-    }
-
-    fn show_progress(&mut self, schedule: &Schedule, display: &Display) {
-        let now = self.world.now();
-        if display.redraw_at() <= now {
-            let forecast = schedule.forecast(now, self.reporter.total());
-            let (stats, running) = (schedule.stats(), schedule.running() as u64);
-            display.redraw(now, &Progress { stats, running, forecast, wall: self.world.wall() });
-        }
-        let is_next_near = || schedule.next_release().is_some_and(|next| next.since(now) <= FLASH);
-        if display.is_hidden() && schedule.running() == 0 && !is_next_near() {
-            display.unhide();
         }
     }
 

@@ -6,6 +6,7 @@ mod count;
 mod driver;
 mod input;
 mod limits;
+mod listener;
 mod output_watch;
 mod precise;
 mod readable;

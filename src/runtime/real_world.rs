@@ -1,9 +1,5 @@
 //! The real world: a monotonic clock, input, a channel that tells what else happens, and blocking sleep.
-//!
-//! The input is read by the thread that waits, for that is the shortest way for an item: from a thread of its own it
-//! would have to be handed over. Whatever happens meanwhile is told by other threads, which interrupt the wait.
 
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,26 +7,22 @@ use super::booking::BookingThread;
 use super::clock::Clock;
 use super::input::Input;
 use super::limits::LimitsFiles;
+use super::listener::Listener;
 use super::reaper::Reaper;
-use super::waker::{Events, Waker};
 use super::world::{Event, Wait, Wake, World};
-use super::{limits, output_watch, precise, readable, signals, stdout_reader, waker};
+use super::{limits, output_watch, precise, signals, stdout_reader, waker};
 use crate::config::Rate;
 use crate::interrupt::Interrupt;
 use crate::schedule::Stop;
 use crate::sink::Watch;
-use crate::source::{Reader, SourceError};
+use crate::source::Reader;
 use crate::store::{Order, Slot, Store};
 use crate::time::{SECOND, Time, Wall, shown};
 
 pub(crate) struct RealWorld {
     clock: Clock,
     wall: Wall,
-    reader: Reader<Input>,
-    /// The input has not ended.
-    is_fed: bool,
-    events: Events,
-    waker: Waker,
+    listener: Listener,
     interrupt: Arc<Interrupt>,
     /// Waits for commands, if any are run.
     reaper: Option<Reaper>,
@@ -39,8 +31,6 @@ pub(crate) struct RealWorld {
     /// The instant at which the present wait began, and that at which the one before it should have ended.
     began: Time,
     previous: Option<Time>,
-    /// An output of commands has waited while something else had its turn.
-    output_waited: bool,
 }
 
 impl RealWorld {
@@ -61,16 +51,12 @@ impl RealWorld {
         Ok(RealWorld {
             clock,
             wall: Wall::new(clock.now(), shown),
-            reader,
-            is_fed: true,
-            events,
-            waker,
+            listener: Listener::new(clock, reader, (waker, events)),
             interrupt,
             reaper: None,
             booking: None,
             began: Time::ZERO,
             previous: None,
-            output_waited: false,
         })
     }
 
@@ -79,8 +65,8 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_reader(&self) -> anyhow::Result<()> {
-        if !self.reader.is_over() {
-            stdout_reader::watch(&self.waker)?;
+        if !self.is_over() {
+            stdout_reader::watch(&self.listener.waker())?;
         }
         Ok(())
     }
@@ -91,7 +77,7 @@ impl RealWorld {
 
     /// The input was empty from the start.
     pub(crate) fn is_over(&self) -> bool {
-        self.reader.is_over()
+        self.listener.is_over()
     }
 
     /// Raised when the run is to stop.
@@ -105,7 +91,7 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn watch_commands(&mut self) -> anyhow::Result<()> {
         if !self.is_over() {
-            self.reaper = Some(Reaper::start(self.waker.clone())?);
+            self.reaper = Some(Reaper::start(self.listener.waker())?);
         }
         Ok(())
     }
@@ -115,7 +101,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_output(&self) -> anyhow::Result<Watch> {
-        Ok(output_watch::start(self.waker.clone())?)
+        Ok(output_watch::start(self.listener.waker())?)
     }
 
     /// Tells of changes to `files` of limits, which are `rates` now.
@@ -123,7 +109,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_limits(&self, files: LimitsFiles, rates: &[Rate]) -> anyhow::Result<()> {
-        Ok(limits::watch(files, rates.to_vec(), self.waker.clone())?)
+        Ok(limits::watch(files, rates.to_vec(), self.listener.waker())?)
     }
 
     /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than
@@ -133,7 +119,7 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
         if !self.is_over() {
-            self.booking = Some(BookingThread::open(store, self.waker.clone(), patience)?);
+            self.booking = Some(BookingThread::open(store, self.listener.waker(), patience)?);
         }
         Ok(())
     }
@@ -145,81 +131,6 @@ impl RealWorld {
                 Some(Event::Stop(stop)) => return Some(stop),
                 None if !self.is_interrupted() => return None,
                 _ => {}
-            }
-        }
-    }
-
-    /// Listens until an instant, also to the input if it is `accepting` any.
-    fn listen(&mut self, until: Option<Time>, accepting: bool) -> Option<Wake> {
-        loop {
-            if let Some(event) = self.events.next() {
-                let before = matches!(event, Event::Output).then(|| self.before_output(accepting)).flatten();
-                return Some(before.unwrap_or(Wake::Event(event)));
-            }
-            let left = until.map(|until| Duration::from_nanos(until.since(self.now())));
-            let is_due = left == Some(Duration::ZERO);
-            if accepting && self.is_fed {
-                if let Some(wake) = self.read_within(left) {
-                    return Some(wake);
-                }
-            } else if !is_due {
-                self.events.interruptible(|| _ = readable::wait(None, left));
-            }
-            if is_due {
-                return None;
-            }
-        }
-    }
-
-    /// An event or input that has its turn before an output of commands, which is told next: they may print all the
-    /// time.
-    fn before_output(&mut self, accepting: bool) -> Option<Wake> {
-        if self.output_waited {
-            return None;
-        }
-        // Of several outputs, one is told.
-        let other = iter::from_fn(|| self.events.next()).find(|event| !matches!(event, Event::Output));
-        let wake = match other {
-            Some(event) => Wake::Event(event),
-            None if accepting && self.is_fed => self.read_within(Some(Duration::ZERO))?,
-            None => return None,
-        };
-        self.output_waited = true;
-        self.waker.send(Event::Output);
-        Some(wake)
-    }
-
-    /// Reads once, if there is something to read or will be within `left`.
-    fn read_within(&mut self, left: Option<Duration>) -> Option<Wake> {
-        let (reader, mut read) = (&mut self.reader, Ok(None));
-        self.events.interruptible(|| {
-            if !reader.is_waiting() || reader.input().wait(left) {
-                read = reader.read_once();
-            }
-        });
-        match read {
-            Ok(Some(block)) => Some(Wake::Input(block.arrived(self.now()))),
-            Ok(None) if !self.reader.is_over() => None,
-            Ok(None) => Some(self.end(None)),
-            Err(error) => Some(self.end(Some(error))),
-        }
-    }
-
-    fn end(&mut self, error: Option<SourceError>) -> Wake {
-        self.is_fed = false;
-        Wake::End(error)
-    }
-
-    /// Waits for a command or another event, and for nothing else: the shortest way from one command to the next.
-    fn wait_for_a_command(&mut self) -> Wake {
-        loop {
-            if let Some(event) = self.events.next() {
-                return Wake::Event(event);
-            }
-            let mut has_ended = false;
-            self.events.interruptible(|| has_ended = Reaper::wait());
-            if has_ended {
-                return Wake::Event(Event::Exited);
             }
         }
     }
@@ -238,7 +149,7 @@ impl RealWorld {
             Event::Stop(Stop::Signal(_)) => self.interrupt.hear(),
             Event::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
             Event::Output => {
-                self.output_waited = false;
+                self.listener.output_is_told();
                 // With one output after the other, no wait is for an end of commands only.
                 self.reaper.iter_mut().for_each(Reaper::listen);
             }
@@ -250,7 +161,7 @@ impl RealWorld {
     fn wait_for_anything(&mut self, until: Option<Time>, accepting: bool) -> Wake {
         let began = self.now();
         self.began = began;
-        let heard = self.listen(until.map(precise::last_stretch), accepting);
+        let heard = self.listener.listen(until.map(precise::last_stretch), accepting);
         heard.unwrap_or_else(|| {
             let is_due = until.is_none_or(|until| precise::sleep(self.clock, began, until));
             if is_due { Wake::Due } else { Wake::Soon }
@@ -280,7 +191,7 @@ impl World for RealWorld {
             return if let Wake::Due = wake { Wake::Soon } else { wake };
         }
         let wake = match self.reaper.as_mut().filter(|_| running) {
-            Some(_) if until.is_none() && !accepting => self.wait_for_a_command(),
+            Some(_) if until.is_none() && !accepting => self.listener.wait_for_a_command(),
             Some(reaper) => {
                 // If there is nothing to wait for, the end of a command may as well be told later.
                 if until.is_none_or(|until| until > self.clock.now()) {
@@ -300,7 +211,7 @@ impl World for RealWorld {
     }
 
     fn happened(&mut self) -> Option<Event> {
-        let event = self.events.next()?;
+        let event = self.listener.event()?;
         Some(self.told(event, self.previous))
     }
 

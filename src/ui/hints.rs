@@ -11,7 +11,7 @@ use crate::time::{SECOND, Time, Wall};
 const LONG: u64 = 5 * SECOND;
 
 /// Reports whether a wait until `next`, or until something changes, is worth an explanation.
-pub(crate) fn is_long(now: Time, next: Option<Time>) -> bool {
+pub(super) fn is_long(now: Time, next: Option<Time>) -> bool {
     next.is_none_or(|next| next.since(now) > LONG)
 }
 

@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-pub(crate) use super::line::Progress;
-use super::line::{Recent, cut, line};
+use super::line::{Progress, Recent, cut, line};
 use super::{stderr, terminal};
 use crate::config::When;
-use crate::time::{SECOND, Time};
+use crate::schedule::{Schedule, Total};
+use crate::time::{SECOND, Time, Wall};
 
 /// To the start of the line, which is emptied, and all below it: in a window that has become narrower, it goes on
 /// there. One after the other, as tmux would otherwise keep what the first row of the screen holds.
@@ -21,6 +21,9 @@ const FIRST: u64 = SECOND / 4;
 
 /// Nanoseconds from one redraw to the next. It must not keep an idle process awake.
 const EVERY: u64 = SECOND;
+
+/// Nanoseconds: progress that would be shown for less than this between two releases is not worth the time.
+const FLASH: u64 = SECOND / 500;
 
 /// The number of the last redraws that the rate is taken over.
 const RECENT: usize = 60;
@@ -71,8 +74,26 @@ impl Display {
         self.redraw_at.set(Time::ZERO);
     }
 
-    /// Shows it, once [`Display::redraw_at`] has come.
-    pub(crate) fn redraw(&self, now: Time, progress: &Progress) {
+    /// Shows how far a run has come that waits, if it is time.
+    pub(super) fn show(
+        &self,
+        schedule: &Schedule,
+        now: Time,
+        total: impl FnOnce() -> Option<Total>,
+        wall: impl FnOnce() -> Wall,
+    ) {
+        if self.redraw_at() <= now {
+            let forecast = schedule.forecast(now, total());
+            let (stats, running) = (schedule.stats(), schedule.running() as u64);
+            self.redraw(now, &Progress { stats, running, forecast, wall: wall() });
+        }
+        let is_next_near = || schedule.next_release().is_some_and(|next| next.since(now) <= FLASH);
+        if self.is_hidden() && schedule.running() == 0 && !is_next_near() {
+            self.unhide();
+        }
+    }
+
+    fn redraw(&self, now: Time, progress: &Progress) {
         if self.is_first.replace(false) && progress.stats.elapsed(now) < FIRST {
             return self.redraw_at.set(now.saturating_add(FIRST));
         }
@@ -114,12 +135,12 @@ impl Display {
         self.is_in_line.set(self.can_redraw && !ends_line);
     }
 
-    pub(crate) fn is_hidden(&self) -> bool {
+    fn is_hidden(&self) -> bool {
         self.hidden.borrow().is_some()
     }
 
     /// No more items are written for a while.
-    pub(crate) fn unhide(&self) {
+    fn unhide(&self) {
         self.hidden.take().into_iter().for_each(|line| self.draw(&line));
     }
 

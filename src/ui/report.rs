@@ -12,7 +12,7 @@ use super::stderr;
 use crate::config::{Config, Rate, Report};
 use crate::exit::{Exit, signal_name};
 use crate::printable::escaped_json;
-use crate::schedule::{Schedule, Stats, Total, WaitReason};
+use crate::schedule::{Forecast, Schedule, Stats, Total};
 use crate::store::Reach;
 use crate::time::{Time, Wall};
 use anyhow::Error;
@@ -93,11 +93,6 @@ impl Reporter {
         self.display.as_ref()
     }
 
-    /// `None` while the items of the input are not counted.
-    pub(crate) fn total(&self) -> Option<Total> {
-        (self.total)(Duration::ZERO)
-    }
-
     /// Has something else printed, with no progress in its way.
     pub(crate) fn make_way<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.display {
@@ -143,13 +138,18 @@ impl Reporter {
         }
     }
 
-    pub(crate) fn explains(&self) -> bool {
-        self.explains.get()
+    /// Shows how far a run has come that waits, or why nothing happens.
+    pub(crate) fn show(&self, schedule: &Schedule, now: Time, wall: impl FnOnce() -> Wall) {
+        if let Some(display) = &self.display {
+            display.show(schedule, now, || (self.total)(Duration::ZERO), wall);
+        } else if self.explains.get() && hints::is_long(now, schedule.next_release()) {
+            self.explain(&schedule.forecast(now, None), now, wall());
+        }
     }
 
     /// Explains a long wait; only the first.
-    pub(crate) fn explain(&self, wall: Wall, now: Time, next: Option<Time>, wait_reason: &WaitReason) {
-        if let Some(text) = hints::explanation(wall, now, next, wait_reason) {
+    fn explain(&self, Forecast { next, wait_reason, .. }: &Forecast, now: Time, wall: Wall) {
+        if let Some(text) = hints::explanation(wall, now, *next, wait_reason) {
             self.explains.set(false);
             self.notice(&text);
         }

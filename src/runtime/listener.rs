@@ -126,3 +126,37 @@ impl Listener {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::waker;
+    use super::*;
+    use crate::interrupt::Interrupt;
+    use crate::source::Delimiter;
+
+    /// As when commands print all the time.
+    #[test]
+    fn input_and_events_have_their_turn_beside_output() {
+        let reader = Reader::new(Input::blank().unwrap(), Delimiter::new(b"\n"), 1024);
+        let pair = waker::pair(Arc::new(Interrupt::for_this_thread()));
+        let mut listener = Listener::new(Clock::start(), reader, pair);
+        let waker = listener.waker();
+        waker.send(Event::Output);
+        let mut next = || match listener.listen(None, true) {
+            Some(Wake::Event(Event::Output)) => {
+                listener.output_is_told();
+                waker.send(Event::Output);
+                "output"
+            }
+            Some(Wake::Event(Event::Report)) => "report",
+            Some(Wake::Input(_)) => "input",
+            Some(Wake::End(None)) => "end",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([(); 5].map(|()| next()), ["input", "output", "end", "output", "output"]);
+        waker.send(Event::Report);
+        assert_eq!([(); 3].map(|()| next()), ["report", "output", "output"]);
+    }
+}

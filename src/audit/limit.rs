@@ -122,9 +122,9 @@ impl AuditedLimit {
         self.terms.period
     }
 
-    /// The most that it allows within one period.
+    /// The most that it allows within one period, of items as dear as there were.
     pub(crate) fn most(&self) -> u64 {
-        (self.facts().most)(&self.terms)
+        (self.facts().most)(&self.terms).saturating_add(self.excess())
     }
 
     /// This cost within one period, as a part of the most that it allows. `None` with hours, as others are free.
@@ -133,8 +133,10 @@ impl AuditedLimit {
         self.rate.during().is_none().then(|| cost as f64 / self.most() as f64)
     }
 
+    /// The stairs of items as dear as there were.
     pub(crate) fn stairs(&self) -> Stairs {
-        self.facts().stairs(&self.terms)
+        let stairs = self.facts().stairs(&self.terms);
+        Stairs { first: stairs.first.saturating_add(self.excess()), ..stairs }
     }
 
     /// The end of the stair that begins at `at`.
@@ -190,15 +192,15 @@ impl AuditedLimit {
         let first = tally.first.filter(|_| has_share)?;
         let allowed = match self.facts().periods(&self.terms, first, tally.last) {
             Some(periods) => count * periods as f64,
-            None => self.at_once() as f64 + count * tally.span() as f64 / self.period() as f64,
+            None => self.stairs().first as f64 + count * tally.span() as f64 / self.period() as f64,
         };
         Some(tally.cost as f64 / allowed)
     }
 
-    /// The most that may go at once. A release that costs more goes later, and whole.
-    fn at_once(&self) -> u64 {
+    /// The cost of the dearest release beyond what may go at once. Where the quota accrues, it goes later, and whole.
+    fn excess(&self) -> u64 {
         let at_once = (self.facts().at_once)(&self.terms);
-        if self.facts().accrues { at_once.max(self.tally.dearest) } else { at_once }
+        if self.facts().accrues { self.tally.dearest.saturating_sub(at_once) } else { 0 }
     }
 
     /// The keys with the worst windows, the worst first: at most `most` of them.

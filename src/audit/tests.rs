@@ -100,9 +100,14 @@ fn a_steady_rate_is_that_rate() {
     assert_eq!(audit.limits()[0].tally().worst.count, 10);
 }
 
-fn share(limit: &str, releases: &[(u64, u64)]) -> (f64, Option<f64>) {
+fn audited(limit: &str, releases: &[(u64, u64)]) -> Audit {
     let mut audit = Audit::new(&[rate(limit)]);
     releases.iter().for_each(|&(at, cost)| audit.judge(1, Time(at), &[cost], &[], |_| {}));
+    audit
+}
+
+fn share(limit: &str, releases: &[(u64, u64)]) -> (f64, Option<f64>) {
+    let audit = audited(limit, releases);
     let limit = &audit.limits()[0];
     (limit.mean_share().expect("a share"), limit.mean_rate())
 }
@@ -155,8 +160,11 @@ fn what_keeps_to_a_limit_never_has_more_than_all_of_it() {
             ("3/10ns,algo=fixed", released(&Fixed::new(terms), &mut random)),
         ];
         for (limit, releases) in runs {
-            let (share, _) = share(limit, &releases);
-            assert!(share <= 1.000_001, "{share} of {limit}: {releases:?}");
+            let (mean, _) = share(limit, &releases);
+            assert!(mean <= 1.000_001, "{mean} of {limit}: {releases:?}");
+            let audit = audited(limit, &releases);
+            let limit = &audit.limits()[0];
+            assert!(limit.tally().worst.count <= limit.most(), "{}: {releases:?}", limit.rate());
         }
     }
 }

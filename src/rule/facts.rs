@@ -49,6 +49,8 @@ pub struct Stairs {
     pub height: u64,
     /// In nanoseconds.
     pub length: u64,
+    /// It accrues all the time instead: the height is that of the slope after each length.
+    pub is_slope: bool,
 }
 
 /// Stairs of one that are shorter than this, in nanoseconds, are not drawn, and would not be whole numbers.
@@ -119,13 +121,10 @@ impl Facts {
 
     /// The stairs of a run that never stops.
     pub fn stairs(&self, terms: &Terms) -> Stairs {
-        let first = (self.at_once)(terms);
         let one = terms.period / terms.count.max(1);
-        if self.accrues && one >= SHORTEST {
-            Stairs { first, height: 1, length: one }
-        } else {
-            Stairs { first, height: terms.count, length: terms.period }
-        }
+        let is_slope = self.accrues && one < SHORTEST;
+        let (height, length) = if self.accrues && !is_slope { (1, one) } else { (terms.count, terms.period) };
+        Stairs { first: (self.at_once)(terms), height, length, is_slope }
     }
 
     /// The end of the stair that begins at `at`: it is as long as the others, except by the calendar.

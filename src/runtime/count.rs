@@ -7,6 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 
 use super::input::{Input, InputPosition};
+use crate::config::InputOptions;
 use crate::schedule::Total;
 use crate::source::{Delimiter, FileRange, Reader};
 
@@ -22,16 +23,11 @@ pub(crate) struct Count {
 impl Count {
     /// Counts the rest of `input`, if it is a file, on a thread of its own. What cannot be read is not counted: the run
     /// itself will say so.
-    pub(crate) fn of_rest(
-        input: &Input,
-        position: &InputPosition,
-        delimiter: Delimiter,
-        max_record: usize,
-    ) -> Self {
-        let (tell, told) = bounded(1);
+    pub(crate) fn of_rest(input: &Input, position: &InputPosition, options: &InputOptions) -> Self {
+        let ((tell, told), options) = (bounded(1), options.clone());
         if let Some((range, Ok(file))) = position.range().map(|range| (range, input.copied())) {
             let _ = super::spawn("count", move || {
-                let total = total(FileRange { file: &file, range }, MOST, delimiter, max_record);
+                let total = total(FileRange { file: &file, range }, MOST, &options);
                 total.map(|total| tell.send(total));
             });
         }
@@ -47,11 +43,13 @@ impl Count {
 }
 
 /// Counts the items in the first `most` bytes, and estimates the rest.
-fn total(part: FileRange, most: u64, delimiter: Delimiter, max_record: usize) -> Option<Total> {
+fn total(part: FileRange, most: u64, options: &InputOptions) -> Option<Total> {
+    let delimiter = Delimiter::new(&options.delimiter);
     let size = part.range.end.saturating_sub(part.range.start);
     let mut items = 0;
-    for block in Reader::new(part.take(most), delimiter, max_record) {
-        items += block.ok()?.records();
+    for block in Reader::new(part.take(most), delimiter.clone(), options.max_record) {
+        let block = block.ok()?;
+        items += block.records() - delimiter.left_out(block.bytes(), options.cleaning);
     }
     let estimate = u128::from(items) * u128::from(size) / u128::from(most.max(1));
     match size <= most {
@@ -66,11 +64,14 @@ mod tests {
     use std::ops::Range;
 
     use super::*;
+    use crate::cli;
 
-    fn counted(text: &str, range: Range<u64>, most: u64) -> Option<(u64, bool)> {
+    fn counted(text: &str, range: Range<u64>, most: u64, args: &[&str]) -> Option<(u64, bool)> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        let total = total(FileRange { file: &file, range }, most, Delimiter::new(b"\n"), 4)?;
+        let args = ["throttle", "-n1", "--max-record=4"].iter().chain(args).map(Into::into);
+        let options = cli::parse(args).unwrap().input;
+        let total = total(FileRange { file: &file, range }, most, &options)?;
         Some((total.items, total.is_exact))
     }
 
@@ -86,7 +87,8 @@ mod tests {
             ("12345\n", 0..6, 99, None),
         ];
         for (text, range, most, expected) in table {
-            assert_eq!(counted(text, range, most), expected, "{text:?}");
+            assert_eq!(counted(text, range, most, &[]), expected, "{text:?}");
         }
+        assert_eq!(counted("1\n\n \n2\n", 0..7, 99, &["--skip-blank"]), Some((2, true)));
     }
 }

@@ -178,7 +178,10 @@ impl<'a> Driver<'a> {
             }
             Event::Output => self.flush(schedule),
             Event::Stop(stop) => schedule.stop(stop),
-            Event::Report => self.reporter.statistics(schedule, now),
+            Event::Report => {
+                schedule.count_time(now);
+                self.reporter.statistics(schedule, now);
+            }
             Event::Continued { late } => {
                 schedule.stood_still(late);
                 self.reporter.display().into_iter().for_each(Display::invalidate);

@@ -65,6 +65,14 @@ impl Account {
         }
     }
 
+    /// Counts a wait up to `now`; it goes on.
+    pub(super) fn extend_wait(&mut self, now: Time) {
+        if self.waiting_since.is_some() {
+            self.end_wait(now);
+            self.waiting_since = Some(now);
+        }
+    }
+
     /// The first `items` of what was admitted have left by `now`.
     pub(super) fn leave(&mut self, now: Time, admission: &Admission, items: u64) {
         if items > 0 {

@@ -182,6 +182,11 @@ impl Schedule {
         self.results.course.give_up(exit, error);
     }
 
+    /// The counters are about to be read: those of time go on until `now`.
+    pub fn count_time(&mut self, now: Time) {
+        self.results.account.extend_wait(now);
+    }
+
     /// The process stood still for this number of nanoseconds.
     pub fn stood_still(&mut self, nanos: u64) {
         self.results.account.stats.times.stopped += nanos;

@@ -76,7 +76,7 @@ pub struct Forecast {
 
 impl Forecast {
     pub(super) fn of(schedule: &Schedule, now: Time, counted: Option<Total>) -> Forecast {
-        let Queue { gate, lanes, .. } = &schedule.queue;
+        let Queue { gate, lanes, supply, .. } = &schedule.queue;
         let stats = schedule.stats();
         let read = Total { items: stats.read, is_exact: true };
         let total = if lanes.batcher.has_ended() { Some(read) } else { counted };
@@ -84,11 +84,14 @@ impl Forecast {
         let left = known - (stats.settled + stats.skipped).min(known);
         let held = held_by_all(lanes, &**gate, now);
         let next = next_release_of(schedule, now).or(held).filter(|next| *next > now);
-        let precision = |total: Total| if total.is_exact { Precision::Exact } else { Precision::About };
+        let is_exact = |total: Total| total.is_exact && !supply.intake.may_skip();
+        let precision = |total| if is_exact(total) { Precision::Exact } else { Precision::About };
         let size = total.map_or(Precision::AtLeast, precision);
-        // It is never before the next release, which knows of holds and backoffs.
+        let backoff = schedule.results.jobs.retries.last_backoff().map(|last| (last, Precision::AtLeast));
+        // It is never before the next release, which knows of holds, nor before the end of a backoff.
         let ends = last_release_of(schedule, now, left)
-            .map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision.max(size)));
+            .map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision.max(size)))
+            .map(|end| backoff.map_or(end, |backoff| end.max(backoff)));
         let done = schedule.results.done() + stats.skipped;
         Forecast { wait_reason: WaitReason::of(schedule, now), next, total, done, left, ends }
     }

@@ -93,7 +93,7 @@ impl Supply {
     pub(super) fn reject(&mut self, why: impl FnOnce(&Segment) -> Notice, exit: Exit) {
         let Some(segment) = self.intake.pass() else { return };
         let (item, offset, notice) = (segment.first(), segment.offset(), why(&segment));
-        let before = item.saturating_sub(1 + self.intake.skipped() + self.intake.blank());
+        let before = item.saturating_sub(1 + self.intake.passed_over());
         self.rejects.insert((before, item), Reject { item, offset, notice, exit });
     }
 
@@ -114,13 +114,12 @@ impl Supply {
 
     /// The counters of the run, with what was read.
     pub(super) fn counted(&self, stats: &Stats) -> Stats {
-        let read = self.intake.total() - self.intake.blank();
-        Stats { read, skipped: self.intake.skipped(), ..*stats }
+        Stats { read: self.intake.read(), skipped: self.intake.skipped(), ..*stats }
     }
 
-    /// The number of items that were read. Blank ones that were not looked at yet are among them.
+    /// The number of items that were read. Those that were done before and not looked at yet are among them.
     pub(super) fn items(&self) -> u64 {
-        self.intake.total() - self.intake.blank() - self.intake.skipped()
+        self.intake.read() - self.intake.skipped()
     }
 
     /// Lines from Windows end in CR, LF: few commands expect the CR in an argument. Told once, of the item in front.

@@ -2,6 +2,8 @@
 
 use memchr::memmem::Finder;
 
+use crate::config::Cleaning;
+
 /// The end of a record: one byte or several.
 ///
 /// Of delimiters that overlap, the first counts: records are cut from left to right.
@@ -67,6 +69,14 @@ impl Delimiter {
     /// The records in `bytes` without their delimiters.
     pub fn split<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.split_inclusive(bytes).map(|record| self.trim(record))
+    }
+
+    /// The number of records in `bytes` that are left out.
+    pub(crate) fn left_out(&self, bytes: &[u8], cleaning: Cleaning) -> u64 {
+        if !cleaning.skip_blank {
+            return 0;
+        }
+        self.split(bytes).filter(|record| cleaning.skips(record)).count() as u64
     }
 
     /// A record without its delimiter, if it has one.

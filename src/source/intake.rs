@@ -25,9 +25,10 @@ pub(crate) struct Intake {
     /// The charge of the item taken last, which the next one shares if it is the same.
     last: Charge,
     filter: Filter,
-    /// Items and bytes put in so far.
+    /// Items and bytes put in so far, and the number of those items that are blank and left out.
     items: u64,
     bytes: u64,
+    blank: u64,
     /// The arrival of the newest of them.
     newest: Time,
 }
@@ -38,13 +39,14 @@ struct Filter {
     done: Option<Done>,
     skipped: u64,
     cleaning: Cleaning,
-    blank: u64,
+    /// The number of blank items.
+    left_out: u64,
 }
 
 impl Filter {
     fn passes_over(&mut self, record: &[u8], attempt: u64) -> bool {
         if self.cleaning.skips(record) {
-            self.blank += 1;
+            self.left_out += 1;
             return true;
         }
         let is_done = attempt == 1 && self.done.as_mut().is_some_and(|done| done(record));
@@ -68,6 +70,7 @@ impl Intake {
             filter: Filter::default(),
             items: 0,
             bytes: 0,
+            blank: 0,
             newest: Time::ZERO,
         }
     }
@@ -96,8 +99,9 @@ impl Intake {
         !self.filter.cleaning.trim
     }
 
-    pub(crate) fn blank(&self) -> u64 {
-        self.filter.blank
+    /// The number of items that were passed over so far.
+    pub(crate) fn passed_over(&self) -> u64 {
+        self.filter.skipped + self.filter.left_out
     }
 
     pub(crate) fn skipped(&self) -> u64 {
@@ -112,6 +116,7 @@ impl Intake {
         let segment = Segment::new(block, self.items + 1, self.bytes);
         self.items += segment.items();
         self.bytes += segment.bytes().len() as u64;
+        self.blank += self.delimiter.left_out(segment.bytes(), self.filter.cleaning);
         self.newest = segment.arrival();
         self.segments.push_back(segment);
     }
@@ -150,6 +155,11 @@ impl Intake {
     /// The number of items that have been put in.
     pub(crate) fn total(&self) -> u64 {
         self.items
+    }
+
+    /// The same without blank ones that are left out.
+    pub(crate) fn read(&self) -> u64 {
+        self.items - self.blank
     }
 
     /// The number of the item that can be taken next, or of the next one that is put in.
@@ -191,6 +201,11 @@ impl Intake {
             }
         }
         Some(Ok(()))
+    }
+
+    /// Of the items that have not been looked at yet, some may have been done before.
+    pub(crate) fn may_skip(&self) -> bool {
+        self.filter.done.is_some() && !self.is_empty()
     }
 
     /// The charge of the item in front, which has been looked at.

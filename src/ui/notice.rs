@@ -20,10 +20,11 @@ impl Reporter {
                 let (items, why) = (items_of(failed), reason(failed.why));
                 self.say_failed(
                     Report::Normal,
+                    failed.items,
                     &format!("{items}: {why}; the run ended before it was tried again"),
                 );
             }
-            Notice::BadItem(error) => self.say_failed(Report::Normal, &format!("{error}; skipped")),
+            Notice::BadItem(error) => self.say_failed(Report::Normal, 1, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
                 let counts_exits = limit.as_ref().is_some_and(|limit| limit.from != CountFrom::Start);
                 let how = match early {
@@ -91,7 +92,7 @@ impl Reporter {
         let text = format!("{}: {}{ends}", items_of(failed), reason(failed.why));
         // A command that was not even tried is an error.
         let is_error = matches!(failed.why, Failure::ArgumentError(_));
-        self.say_failed(if is_error { Report::Quiet } else { Report::Normal }, &text);
+        self.say_failed(if is_error { Report::Quiet } else { Report::Normal }, failed.items, &text);
     }
 }
 

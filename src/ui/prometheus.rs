@@ -101,17 +101,16 @@ fn keys(limit: &LimitMetrics) -> Option<(usize, u64)> {
 
 /// The labels of each limit. Limits that are alike are numbered.
 fn labels(run: &str, limits: &[LimitMetrics]) -> Vec<String> {
-    let labels = |(at, limit): (usize, &LimitMetrics)| {
-        let rate = &limit.stats.rate;
-        let is_alike = |other: &&LimitMetrics| other.stats.rate == *rate;
-        let labels = format!("{run},{}", label("limit", &name(rate)));
-        let index = limits[..=at].iter().filter(is_alike).count();
-        match limits.iter().filter(is_alike).count() {
+    let names: Vec<_> = limits.iter().map(|limit| name(&limit.stats.rate)).collect();
+    let labels = |(at, name): (usize, &String)| {
+        let labels = format!("{run},{}", label("limit", name));
+        let number = |names: &[String]| names.iter().filter(|other| *other == name).count();
+        match number(&names) {
             1 => labels,
-            _ => format!("{labels},index=\"{index}\""),
+            _ => format!("{labels},index=\"{}\"", number(&names[..=at])),
         }
     };
-    limits.iter().enumerate().map(labels).collect()
+    names.iter().enumerate().map(labels).collect()
 }
 
 /// A limit as one would type it.
@@ -217,6 +216,15 @@ mod tests {
             r#"{run="mail",limit="10/1m",index="2"} 0"#,
             r#"{run="mail",limit="1/1s,key=re:\"\\d"} 0"#,
         ];
+        assert_eq!(sample(&lines, "throttle_limit_released_total"), expected);
+    }
+
+    /// They are not the same, as one was rounded, but are told as the same.
+    #[test]
+    fn limits_that_are_told_alike_are_numbered() {
+        let limits = ["33.333333333333336/s", "34/1s20ms"].map(limit).into();
+        let lines = lines(&metrics(limits), None);
+        let expected = [1, 2].map(|index| format!(r#"{{run="mail",limit="34/1s20ms",index="{index}"}} 0"#));
         assert_eq!(sample(&lines, "throttle_limit_released_total"), expected);
     }
 

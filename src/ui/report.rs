@@ -23,8 +23,9 @@ pub struct Reporter {
     level: Option<Report>,
     display: Option<Display>,
     as_json: bool,
-    /// Failures that were told, or would have been.
+    /// The number of failures that were told, or would have been, and of the items whose failure was not.
     failures: Cell<u64>,
+    unnamed: Cell<u64>,
     /// Someone looks on, and is told why nothing happens.
     is_watched: bool,
     /// The next long wait is to be explained.
@@ -40,7 +41,7 @@ pub struct Reporter {
 /// The longest that the end of a run waits for the number of its items, which takes long in a large file.
 const COUNTING: Duration = Duration::from_secs(1);
 
-/// The number of failures that are named. The rest is counted.
+/// The number of failures that are named. The items of the rest are counted.
 const MOST_FAILURES: u64 = 20;
 
 impl Reporter {
@@ -63,6 +64,7 @@ impl Reporter {
             display: None,
             as_json: false,
             failures: Cell::new(0),
+            unnamed: Cell::new(0),
             is_watched: false,
             explains: Cell::new(false),
             resumes: None,
@@ -130,12 +132,13 @@ impl Reporter {
         }
     }
 
-    /// A failure. After the first few they are only counted.
-    pub(super) fn say_failed(&self, level: Report, text: &str) {
-        self.failures.set(self.failures.get() + 1);
-        if self.failures.get() <= MOST_FAILURES {
-            self.say(level, &text);
+    /// A failure of some items. After the first few failures, items are only counted.
+    pub(super) fn say_failed(&self, level: Report, items: u64, text: &str) {
+        if self.failures.get() == MOST_FAILURES {
+            return self.unnamed.set(self.unnamed.get() + items);
         }
+        self.failures.set(self.failures.get() + 1);
+        self.say(level, &text);
     }
 
     /// Shows how far a run has come that waits, or why nothing happens.
@@ -209,9 +212,8 @@ impl Reporter {
     pub(crate) fn summary(&self, schedule: &Schedule, now: Time, exit: Exit) {
         let stats = schedule.stats();
         self.display.iter().for_each(Display::finish);
-        let unnamed = self.failures.get().saturating_sub(MOST_FAILURES);
-        if unnamed > 0 {
-            self.notice(&format_args!("{unnamed} more failed"));
+        if self.unnamed.get() > 0 {
+            self.notice(&format_args!("{} more failed", self.unnamed.get()));
         }
         self.unprinted(exit, &stats);
         self.left(exit, &stats);

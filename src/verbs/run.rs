@@ -36,10 +36,8 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
     let display = config.progress.and_then(|when| Display::new(when, mixing(config)));
     let counts_rest = counts_rest(config);
-    let count = (display.is_some() || counts_rest).then(|| {
-        let delimiter = Delimiter::new(&config.input.delimiter);
-        Count::of_rest(reader.input(), &position, delimiter, config.input.max_record)
-    });
+    let count =
+        (display.is_some() || counts_rest).then(|| Count::of_rest(reader.input(), &position, &config.input));
     let total = move |patience| count.as_ref()?.within(patience);
     let reporter = reporter.with_total(total, counts_rest).with_display(display);
     ensure!(
@@ -89,10 +87,10 @@ fn mixing(config: &Config) -> Option<bool> {
     }
 }
 
-/// The end of the run tells the rest of all items. Of those that are not read yet, some may be blank, or done already.
+/// The end of the run tells the rest of all items. Of those that are not read yet, some may be done already.
 fn counts_rest(config: &Config) -> bool {
     let resumes = config.command().is_some_and(|run| run.resume.is_some());
-    config.queue.until.is_some() && !config.input.cleaning.skip_blank && !resumes
+    config.queue.until.is_some() && !resumes
 }
 
 /// Nanoseconds that the end of a run waits for an answer of the store, and again for it to take back slots.

@@ -160,3 +160,13 @@ fn an_output_that_may_still_be_written_to_is_not_used_for_another_command() {
     let late = printed.find("LATE1");
     assert!(late.is_none_or(|late| late < printed.find("out 2").expect("printed")), "{printed}");
 }
+
+#[test]
+fn items_whose_failure_is_not_named_are_counted_not_their_batches() {
+    let output = throttle(&["-r1T/s", "-B5", "--", "false"]).write_stdin(numbers(109)).output().unwrap();
+    let told = text(&output.stderr);
+    let lines: Vec<_> = told.lines().collect();
+    assert_eq!((output.status.code(), lines.len()), (Some(123), 21), "{told}");
+    assert_eq!(lines[19], "throttle: item 96 '96' and 4 more: exited with 1");
+    assert_eq!(lines[20], "throttle: 9 more failed");
+}

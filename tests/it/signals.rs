@@ -134,6 +134,8 @@ fn usr1_prints_statistics_and_changes_nothing_else() {
     assert_eq!(running.line(), "1\n");
     running.signal(SIGUSR1);
     assert!(running.error_line().contains(" of 3 items released ("));
+    // The wait that goes on is among them.
+    assert!(running.error_line().starts_with("throttle: waited "));
     let output = running.finish();
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "2\n3\n".into()));
     assert_eq!(text(&output.stderr), "");

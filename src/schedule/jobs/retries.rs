@@ -77,6 +77,11 @@ impl Retries {
         self.backing_off.keys().next().map(|(until, _)| *until)
     }
 
+    /// The end of the last backoff.
+    pub(crate) fn last_backoff(&self) -> Option<Time> {
+        self.backing_off.keys().next_back().map(|(until, _)| *until)
+    }
+
     /// Items whose backoff is over by `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Vec<Segment>> {
         let entry = self.backing_off.first_entry().filter(|entry| entry.key().0 <= now)?;

@@ -27,6 +27,37 @@ fn a_run_counts_items_bytes_and_the_time_that_they_waited() {
     assert_eq!(schedule.stats().left(), 0);
 }
 
+/// Prometheus takes a counter that falls for one that begins anew.
+#[test]
+fn blank_items_are_not_counted_though_they_were_not_looked_at_yet() {
+    let mut scene = Scene::new("-r 1/100ns --skip-blank --lookahead 1");
+    scene.happens(Time(0), &Input("a\nb\n\n \n\nc\n"));
+    let mut counts = Vec::new();
+    for at in [0, 100, 200] {
+        scene.happens(Time(at), &Due);
+        scene.actions(at);
+        let stats = scene.schedule.stats();
+        counts.push((stats.read, stats.released, stats.left()));
+    }
+    assert_eq!(counts, [(3, 1, 2), (3, 2, 1), (3, 3, 0)]);
+}
+
+#[test]
+fn a_wait_that_goes_on_counts_as_far_as_it_has_come() {
+    let mut scene = Scene::new("-r 1/100ns");
+    scene.happens(Time(0), &Input("a\nb\n"));
+    let mut waited = Vec::new();
+    for (at, event) in [(0, Due), (100, Due), (150, Due)] {
+        scene.happens(Time(at), &event);
+        scene.actions(at);
+        scene.schedule.count_time(Time(at + 30));
+        let limit = scene.schedule.limit_stats()[0].waited;
+        waited.push((scene.schedule.stats().times.waited, limit));
+    }
+    // From 100 on nothing waits.
+    assert_eq!(waited, [(30, 30), (100, 100), (100, 100)]);
+}
+
 #[test]
 fn what_leaves_in_parts_is_counted_once() {
     let schedule = Scene { takes: 1, ..Scene::new("-r 9/100ns") };

@@ -93,6 +93,42 @@ fn what_was_passed_over_is_not_left() {
 }
 
 #[test]
+fn the_end_is_no_sooner_than_that_of_the_last_backoff() {
+    let mut scene = Scene::new("-r 9/10ns -j 9 --retries 1 --backoff 1s..9s -- cmd");
+    scene.happens(Time(0), &Input("a\nb\nc\n"));
+    scene.happens(Time(0), &EndOfInput);
+    scene.actions(0);
+    for (first, at) in [(1, 5), (2, 6), (3, 7)] {
+        scene.happens(Time(at), &Ended(first, 1));
+        scene.actions(at);
+    }
+    let forecast = scene.schedule.forecast(Time(8), None);
+    let mut again = Vec::new();
+    while scene.schedule.running() < 3 {
+        let next = scene.schedule.next_release().expect("a backoff");
+        scene.actions(next.0);
+        again.push(next);
+    }
+    assert_eq!((forecast.left, forecast.next), (3, again.first().copied()));
+    assert_eq!(forecast.ends, again.last().map(|last| (*last, Precision::AtLeast)));
+}
+
+#[test]
+fn the_end_is_an_estimate_while_some_may_have_been_done_before() {
+    let mut scene = Scene::new("-r 1/100ns --lookahead 1");
+    scene.schedule.skip(Box::new(|item| item == b"c"));
+    scene.happens(Time(0), &Input("a\nb\nc\nd\n"));
+    scene.happens(Time(0), &EndOfInput);
+    let ends = [0, 100].map(|at| {
+        scene.happens(Time(at), &Due);
+        scene.actions(at);
+        scene.schedule.forecast(Time(at), None).ends
+    });
+    let end = |at, precision| Some((Time(at), precision));
+    assert_eq!(ends, [end(300, Precision::About), end(200, Precision::Exact)]);
+}
+
+#[test]
 fn what_may_go_now_is_not_the_next_release() {
     let mut scene = Scene::new("-r 1/100ns -B 2");
     scene.happens(Time(7), &Input("a\n"));

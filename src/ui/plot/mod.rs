@@ -179,7 +179,7 @@ fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
 fn allowed(limit: &AuditedLimit, start: Time, end: Time) -> Vec<(f64, f64)> {
     let (stairs, span) = (limit.stairs(), float(end.since(start).into()));
     let mut height = float(stairs.first.into());
-    if end.since(start) / stairs.length.max(1) > MOST_STAIRS {
+    if stairs.is_slope || end.since(start) / stairs.length.max(1) > MOST_STAIRS {
         let climbed = float(stairs.height.into()) * span / float(stairs.length.into());
         return vec![(0.0, height), (span, height + climbed)];
     }
@@ -230,6 +230,21 @@ mod tests {
         [start, end].into_iter().for_each(|at| audit.judge(1, at, &[1], &[], |_| {}));
         let corners = allowed(&audit.limits()[0], start, end);
         assert_eq!(corners, [(0.0, 1.0), (9.0, 1.0), (9.0, 2.0), (9.0, 2.0)]);
+    }
+
+    #[test]
+    fn what_accrues_is_allowed_as_it_does_and_dear_items_whole() {
+        let corners = |limit: &str, releases: &[(u64, u64)]| {
+            let mut audit = Audit::new(&[limit.parse().expect("a limit")]).traced();
+            releases.iter().for_each(|&(at, cost)| audit.judge(1, Time(at), &[cost], &[], |_| {}));
+            assert_eq!(audit.too_early(), 0);
+            let last = releases.last().expect("a release").0;
+            allowed(&audit.limits()[0], Time(0), Time(last))
+        };
+        let bucket = corners("6/12ns,algo=bucket,burst=2", &[(0, 2), (2, 1), (6, 2)]);
+        assert_eq!(bucket, [(0.0, 2.0), (6.0, 5.0)]);
+        let interval = corners("2/10us,algo=interval", &[(0, 5), (25_000, 1)]);
+        assert_eq!(interval[..3], [(0.0, 5.0), (5000.0, 5.0), (5000.0, 6.0)]);
     }
 
     #[test]

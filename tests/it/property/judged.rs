@@ -131,7 +131,7 @@ impl Found {
         let window = &told["worst_window"];
         assert_eq!((&window["count"], &window["item"]), (&count.into(), &number.into()));
         assert_eq!((&window["first"], &window["last"]), (&stamp(start), &stamp(end)));
-        about(&told["share_highest"], Some(float(count) / float(most(rate))));
+        about(&told["share_highest"], Some(float(count) / float(self.most(rate))));
         about(&told["rate_highest"], Some(float(count) * 1e9 / float(period(rate))));
         about(&told["rate_mean"], self.mean_rate(rate));
         match rate.key {
@@ -162,8 +162,23 @@ impl Found {
         (self.span() >= period(rate)).then(|| float(before) * 1e9 / float(self.span()))
     }
 
+    fn dearest(&self) -> Option<u64> {
+        self.charges().map(|charge| charge.cost).max()
+    }
+
+    /// What a limit may let through within one period. What is dearer than a burst goes whole, later.
+    fn most(&self, rate: &Rate) -> u64 {
+        let dearest = self.dearest().unwrap_or(1);
+        match rate.algorithm {
+            Algorithm::Sliding => rate.count,
+            Algorithm::Interval => rate.count - 1 + dearest,
+            Algorithm::Bucket => burst(rate).max(dearest) + rate.count,
+            Algorithm::Fixed | Algorithm::Calendar => 2 * rate.count,
+        }
+    }
+
     fn mean_share(&self, rate: &Rate) -> Option<f64> {
-        let dearest = self.charges().map(|charge| charge.cost).max()?;
+        let dearest = self.dearest()?;
         let at_once = match rate.algorithm {
             Algorithm::Sliding | Algorithm::Fixed => rate.count,
             Algorithm::Bucket => burst(rate).max(dearest),
@@ -178,15 +193,6 @@ impl Found {
 
 fn burst(rate: &Rate) -> u64 {
     rate.burst.unwrap_or(rate.count)
-}
-
-/// What a limit may let through within one period.
-fn most(rate: &Rate) -> u64 {
-    match rate.algorithm {
-        Algorithm::Sliding | Algorithm::Interval => rate.count,
-        Algorithm::Bucket => burst(rate) + rate.count,
-        Algorithm::Fixed | Algorithm::Calendar => 2 * rate.count,
-    }
 }
 
 fn stamp(at: u64) -> Value {

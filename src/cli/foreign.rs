@@ -12,7 +12,12 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--bar"], "parallel", "use --progress"),
     (&["--eta", "-e"], "parallel and pv", "use --progress, which shows when the run ends"),
     (&["--timer"], "pv", "use -v, which tells the time at the end"),
-    (&["-L", "--rate-limit"], "pv", "use -r {N}/s for items, or -r {N}/s,cost=bytes,algo=bucket for bytes"),
+    (
+        &["-L"],
+        "pv and xargs",
+        "use -r {N}/s for items, or -r {N}/s,cost=bytes,algo=bucket for bytes; as with xargs, -B {N}",
+    ),
+    (&["--rate-limit"], "pv", "use -r {N}/s for items, or -r {N}/s,cost=bytes,algo=bucket for bytes"),
     (&["-l", "--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
     (&["--size"], "pv", "leave it out: --progress finds the size of a regular file"),
     (&["-N", "--max-args"], "xargs and parallel", "use -B {N}, which gives a command up to that many items"),

@@ -92,15 +92,17 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
     if begun.len() > 1 {
         return format!("{name} is the beginning of {}", begun.join(", "));
     }
-    let nearest = match error.get(ContextKind::SuggestedArg) {
-        Some(ContextValue::String(nearest)) => Some(nearest.clone()),
-        Some(ContextValue::Strings(nearest)) if !nearest.is_empty() => Some(nearest.join(" or ")),
-        _ => None,
-    };
-    match nearest {
-        Some(nearest) => format!("there is no option {name}: is it {nearest}? See 'throttle --help'"),
-        None => format!("there is no option {name}; try 'throttle --help'"),
+    match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(nearest)) if first_letter(nearest) == first_letter(name) => {
+            format!("there is no option {name}: is it {nearest}? See 'throttle --help'")
+        }
+        _ => format!("there is no option {name}; try 'throttle --help'"),
     }
+}
+
+/// Names that clap finds similar though they begin in another way are seldom meant.
+fn first_letter(option: &str) -> Option<char> {
+    option.chars().find(|&c| c != '-')
 }
 
 /// clap does not tell which of them it is.

@@ -89,13 +89,14 @@ fn as_ours(name: &str, value: &str) -> String {
     }
 }
 
-/// The value of an option as it was typed, if it looks like a number or the name of a file.
+/// The value of an option as it was typed, if it looks like a number or the name of a file. A 0, which is no limit
+/// elsewhere, is valid nowhere here.
 fn value(name: &str, args: &[OsString]) -> Option<String> {
     let at = args.iter().position(|arg| arg.to_str().is_some_and(|arg| arg.starts_with(name)))?;
     let attached = args[at].to_str()?.strip_prefix(name)?.trim_start_matches('=');
     let value = if attached.is_empty() { args.get(at + 1)?.to_str()? } else { attached };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "./_%".contains(c);
-    (!value.is_empty() && value.chars().all(is_plain)).then(|| value.to_owned())
+    (!value.trim_start_matches('0').is_empty() && value.chars().all(is_plain)).then(|| value.to_owned())
 }
 
 #[cfg(test)]
@@ -116,6 +117,7 @@ mod tests {
             ("-L", "throttle -L -j2", "use -r N/s for items"),
             ("-L", "throttle -L 2mb", "use -r 2M/s for items"),
             ("--joblog", "throttle --joblog my.log", "use --log my.log"),
+            ("--max-procs", "throttle --max-procs=0", "use -j N"),
         ] {
             let advice = advice(name, &typed(text)).unwrap();
             assert!(advice.contains(told), "{text}: {advice}");

@@ -30,6 +30,16 @@ const TABLE: &[(&[&str], &str)] = &[
         &["-p", "10/s"],
         "invalid value '10/s' for '--period <DUR>': that is a rate: write -r 10/s; try 'throttle --help'",
     ),
+    // Options behind hyphens that are too few, or none.
+    (&["-rate", "10/s"], "there is no option -rate: is it --rate? See 'throttle --help'"),
+    (&["-count=10"], "there is no option -count: is it --count? See 'throttle --help'"),
+    (&["-n1", "-jobs", "4", "echo"], "there is no option -jobs: is it --jobs? See 'throttle --help'"),
+    (
+        &["-n1", "-timeout", "4", "echo"],
+        "there is no option -timeout: is it --timeout? See 'throttle --help'",
+    ),
+    (&["\u{2014}r", "1/s"], "\u{2014}r begins with a dash in place of a hyphen: write -r"),
+    (&["-n1", "\u{2013}j", "4"], "\u{2013}j begins with a dash in place of a hyphen: write -j"),
     // Lines for a shell, where a command should be.
     (
         &["-r", "1/s", "echo {} | wc -c"],

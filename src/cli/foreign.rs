@@ -44,7 +44,7 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
         "parallel",
         "use --once -s {NAME} -r RATE, which waits for one release of a shared limit",
     ),
-    (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is told, and the others go on"),
+    (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is reported, and the others go on"),
     (&["-E", "--eof"], "xargs", "cut the input before: sed '/^END$/,$d'"),
     (&["--max-chars"], "xargs", "leave it out: no command line gets too long for the system"),
     (&["--no-run-if-empty"], "xargs and parallel", "leave it out: without items, nothing is run"),

@@ -12,11 +12,11 @@ const PARTS: [(&str, &str); 4] = [
 
 /// Tells of the first of them in a command, where they would be taken for plain text without a word.
 pub(super) fn warning(template: &Template) -> Option<String> {
-    let texts = template.args().iter().flatten().filter_map(|piece| match piece {
+    let mut texts = template.args().iter().flatten().filter_map(|piece| match piece {
         Piece::Text(text) => str::from_utf8(text).ok(),
         Piece::Item | Piece::Number | Piece::Selected(_) => None,
     });
-    texts.filter_map(advice).next()
+    texts.find_map(advice)
 }
 
 fn advice(text: &str) -> Option<String> {

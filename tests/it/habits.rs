@@ -61,8 +61,8 @@ fn placeholders_of_parallel_are_told() {
     told(&["--", "echo", "x{1}", "{1,2}", "{/x}"], "x{1} {1,2} {/x} a.d/b.png\n", "");
     // What is suggested does what it says.
     for (part, printed) in [
-        (r#"${1%.*}"#, "a.d/b\n"),
-        (r#"${1##*/}"#, "b.png\n"),
+        ("${1%.*}", "a.d/b\n"),
+        ("${1##*/}", "b.png\n"),
         (r#"$(dirname "$1")"#, "a.d\n"),
         (r#"$(basename "$1" .png)"#, "b\n"),
     ] {

@@ -8,11 +8,20 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 
+use crate::config::RateText;
 use crate::printable::quoted;
 
-/// Checks that it is not a file of items.
+/// Checks that it is neither a file of items, nor another limit, nor an option.
 pub(super) fn check(command: &OsStr) -> Result<()> {
     let name = command.display();
+    if let Some(option) = command.to_str().and_then(|text| text.strip_prefix(['\u{2013}', '\u{2014}'])) {
+        bail!("{name} begins with a dash in place of a hyphen: write -{option}");
+    }
+    let is_rate = command.to_str().is_some_and(|text| text.parse::<RateText>().is_ok());
+    ensure!(
+        !is_rate || Path::new(command).exists() || is_found(command),
+        "{name} is a limit, not a command: did you mean -r {name}?"
+    );
     ensure!(
         !is_data(Path::new(command)) || is_found(command),
         "{name} is a file and cannot be run: to read items from it, use <{name} or -a {name}"

@@ -12,7 +12,12 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--bar"], "parallel", "use --progress"),
     (&["--eta", "-e"], "parallel and pv", "use --progress, which shows when the run ends"),
     (&["--timer"], "pv", "use -v, which tells the time at the end"),
-    (&["-L", "--rate-limit"], "pv", "use -r {N}/s for items, or -r {N}/s,cost=bytes,algo=bucket for bytes"),
+    (
+        &["-L"],
+        "pv and xargs",
+        "use -r {N}/s for items, or -r {N}/s,cost=bytes,algo=bucket for bytes; as with xargs, -B {N}",
+    ),
+    (&["--rate-limit"], "pv", "use -r {N}/s for items, or -r {N}/s,cost=bytes,algo=bucket for bytes"),
     (&["-l", "--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
     (&["--size"], "pv", "leave it out: --progress finds the size of a regular file"),
     (&["-N", "--max-args"], "xargs and parallel", "use -B {N}, which gives a command up to that many items"),
@@ -39,7 +44,7 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
         "parallel",
         "use --once -s {NAME} -r RATE, which waits for one release of a shared limit",
     ),
-    (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is told, and the others go on"),
+    (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is reported, and the others go on"),
     (&["-E", "--eof"], "xargs", "cut the input before: sed '/^END$/,$d'"),
     (&["--max-chars"], "xargs", "leave it out: no command line gets too long for the system"),
     (&["--no-run-if-empty"], "xargs and parallel", "leave it out: without items, nothing is run"),
@@ -84,13 +89,14 @@ fn as_ours(name: &str, value: &str) -> String {
     }
 }
 
-/// The value of an option as it was typed, if it looks like a number or the name of a file.
+/// The value of an option as it was typed, if it looks like a number or the name of a file. A 0, which is no limit
+/// elsewhere, is valid nowhere here.
 fn value(name: &str, args: &[OsString]) -> Option<String> {
     let at = args.iter().position(|arg| arg.to_str().is_some_and(|arg| arg.starts_with(name)))?;
     let attached = args[at].to_str()?.strip_prefix(name)?.trim_start_matches('=');
     let value = if attached.is_empty() { args.get(at + 1)?.to_str()? } else { attached };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "./_%".contains(c);
-    (!value.is_empty() && value.chars().all(is_plain)).then(|| value.to_owned())
+    (!value.trim_start_matches('0').is_empty() && value.chars().all(is_plain)).then(|| value.to_owned())
 }
 
 #[cfg(test)]
@@ -111,6 +117,7 @@ mod tests {
             ("-L", "throttle -L -j2", "use -r N/s for items"),
             ("-L", "throttle -L 2mb", "use -r 2M/s for items"),
             ("--joblog", "throttle --joblog my.log", "use --log my.log"),
+            ("--max-procs", "throttle --max-procs=0", "use -j N"),
         ] {
             let advice = advice(name, &typed(text)).unwrap();
             assert!(advice.contains(told), "{text}: {advice}");

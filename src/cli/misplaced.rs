@@ -7,14 +7,10 @@ use crate::printable::quoted;
 
 /// The reason why there is no limit, and what to do.
 pub(super) fn no_limit(command: &[OsString]) -> String {
-    let why = in_place_of(command).or_else(|| after(command));
-    format!("no limit given: {}", why.unwrap_or_else(|| "add one, such as -n 10 -p 1m or -r 10/s".to_owned()))
-}
-
-fn in_place_of(command: &[OsString]) -> Option<String> {
-    let rate = command.first()?.to_str()?;
-    rate.parse::<RateText>().ok()?;
-    Some(format!("did you mean -r {rate}?"))
+    format!(
+        "no limit given: {}",
+        after(command).unwrap_or_else(|| "add one, such as -n 10 -p 1m or -r 10/s".to_owned())
+    )
 }
 
 /// A limit among the arguments of the command.

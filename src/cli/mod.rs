@@ -71,12 +71,25 @@ fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
 
 /// A message of clap, in one line if it is a mistake.
 fn usage(error: &clap::Error, args: &[OsString]) -> Instead {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Instead::Help(error.render().to_string()),
-        ErrorKind::UnknownArgument => Instead::Mistake(unknown(error, args)),
-        ErrorKind::InvalidUtf8 => Instead::Mistake(not_utf8(args)),
-        _ => Instead::Mistake(one_line(&error.render().to_string())),
-    }
+    Instead::Mistake(match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            return Instead::Help(error.render().to_string());
+        }
+        ErrorKind::InvalidUtf8 => not_utf8(args),
+        ErrorKind::UnknownArgument => one_hyphen(error, args).unwrap_or_else(|| unknown(error, args)),
+        _ => one_hyphen(error, args).unwrap_or_else(|| one_line(&error.render().to_string())),
+    })
+}
+
+/// A long option behind one hyphen, where clap finds short ones, and a fault in them.
+fn one_hyphen(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    let fault = error.get(ContextKind::InvalidValue).or_else(|| error.get(ContextKind::InvalidArg))?;
+    let fault = fault.to_string();
+    let words = args.iter().skip(1).filter_map(|arg| arg.to_str()?.strip_prefix('-'));
+    let mut words = words.filter(|word| word.contains(fault.trim_start_matches('-')));
+    let name = words.next()?.split('=').next()?;
+    let is_long = Cli::command().get_arguments().any(|option| option.get_long() == Some(name));
+    is_long.then(|| format!("there is no option -{name}: is it --{name}? See 'throttle --help'"))
 }
 
 /// There is no such option: tells what it may have been.
@@ -92,15 +105,17 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
     if begun.len() > 1 {
         return format!("{name} is the beginning of {}", begun.join(", "));
     }
-    let nearest = match error.get(ContextKind::SuggestedArg) {
-        Some(ContextValue::String(nearest)) => Some(nearest.clone()),
-        Some(ContextValue::Strings(nearest)) if !nearest.is_empty() => Some(nearest.join(" or ")),
-        _ => None,
-    };
-    match nearest {
-        Some(nearest) => format!("there is no option {name}: is it {nearest}? See 'throttle --help'"),
-        None => format!("there is no option {name}; try 'throttle --help'"),
+    match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(nearest)) if first_letter(nearest) == first_letter(name) => {
+            format!("there is no option {name}: is it {nearest}? See 'throttle --help'")
+        }
+        _ => format!("there is no option {name}; try 'throttle --help'"),
     }
+}
+
+/// Names that clap finds similar though they begin in another way are seldom meant.
+fn first_letter(option: &str) -> Option<char> {
+    option.chars().find(|&c| c != '-')
 }
 
 /// clap does not tell which of them it is.

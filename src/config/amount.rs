@@ -75,9 +75,12 @@ fn parse_period(text: &str) -> Result<u64> {
 /// Parses the period of a limit with a count of its own, as once in that period.
 ///
 /// # Errors
-/// Not a duration.
+/// Not a duration; if it is a rate, how to write it.
 pub fn parse_limit_period(text: &str) -> Result<Amount> {
-    let period = parse_duration(text)?;
+    let period = parse_duration(text).map_err(|error| match Amount::parse(text) {
+        Ok(_) => Error::msg(format!("that is a rate: write -r {text}")),
+        Err(_) => error,
+    })?;
     let warning = month_warning(&format!("-p {text}"), text, period, "-p ");
     Ok(Amount { count: 1, period, warning, ..Amount::default() })
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::duration::parse_duration;
 use super::named::Named;
@@ -143,7 +143,11 @@ impl FromStr for Backoff {
             None => (Vec::new(), text),
         };
         let (least, most) = range.split_once("..").unwrap_or((range, range));
-        let (least, most) = (parse_duration(least)?, parse_duration(most)?);
+        let wait = |text| {
+            parse_duration(text)
+                .map_err(|error| anyhow!("{error}; for a range, write MIN..MAX, as in 1s..5m"))
+        };
+        let (least, most) = (wait(least)?, wait(most)?);
         ensure!(least <= most, "the range is the wrong way round: the shorter wait comes first");
         Ok(Backoff { codes, least, most })
     }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, ensure};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::{OffsetConflict, TimeZone};
@@ -56,7 +56,11 @@ impl FromStr for Until {
     fn from_str(text: &str) -> Result<Self> {
         // A date has what no duration has.
         let is_time = text.contains(['-', ':']) && !text.starts_with('-');
-        if is_time { parse_instant(text).map(Until::At) } else { parse_duration(text).map(Until::After) }
+        if is_time {
+            return parse_instant(text).map(Until::At);
+        }
+        let length = parse_duration(text);
+        length.map(Until::After).map_err(|error| anyhow!("{error}, nor a time such as 2026-11-21T09:00"))
     }
 }
 
@@ -113,7 +117,11 @@ mod tests {
         assert_eq!(until("1h30m"), Until::After(5400 * SECOND));
         assert_eq!(until("0"), Until::After(0));
         assert_eq!(until("2023-11-14T22:13:20Z"), Until::At(Time(1_700_000_000 * SECOND)));
-        for (text, why) in [("-1s", "duration"), ("tomorrow", "duration"), ("17:00", "from 1970 to 2554")] {
+        for (text, why) in [
+            ("-1s", "duration"),
+            ("tomorrow", "or 1h, nor a time such as 2026-11-21T09:00"),
+            ("17:00", "from 1970 to 2554"),
+        ] {
             let error = text.parse::<Until>().unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }

@@ -6,6 +6,7 @@ mod cleaning;
 mod command;
 mod delimiter;
 mod duration;
+mod foreign;
 mod fraction;
 mod instant;
 mod limit_count;
@@ -83,7 +84,9 @@ impl Config {
     /// Warnings of what the user may not have meant.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
-        self.limits.warnings().map(str::to_owned).chain(state)
+        let placeholder = self.command().filter(|run| run.stdin != Feed::Items);
+        let placeholder = placeholder.and_then(|run| foreign::warning(&run.template));
+        self.limits.warnings().map(str::to_owned).chain(state).chain(placeholder)
     }
 
     /// The command that is run for each release, or would be.

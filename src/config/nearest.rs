@@ -23,11 +23,16 @@ pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool)
 
 fn candidates(text: &str) -> Vec<String> {
     let (digits, rest) = leading_number(text);
-    let mut words = rest.rsplit(['/', ' ']).map(str::trim).filter(|word| !word.is_empty());
-    let Some(word) = words.next() else {
+    let rest = rest.split(',').next().unwrap_or_default();
+    let words: Vec<_> =
+        rest.split(['/', ' ']).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
+    let Some((word, others)) = words.split_last() else {
         return ["s", "m", "500ms"].map(|period| format!("{digits}/{period}")).into();
     };
-    let word = word.split(',').next().unwrap_or_default().to_lowercase();
+    // Which of several numbers is the count is not known.
+    if others.iter().any(|word| word.contains(|c: char| c.is_ascii_digit())) {
+        return Vec::new();
+    }
     match word.as_str() {
         "hz" => return vec![format!("{digits}/s")],
         _ if rest == word && parse_duration(&format!("1{word}")).is_ok() => {
@@ -35,8 +40,9 @@ fn candidates(text: &str) -> Vec<String> {
         }
         _ => {}
     }
-    let periods = [word.as_str(), word.trim_start_matches("per"), word.get(..1).unwrap_or_default()];
-    let rates = periods.iter().map(|period| format!("{digits}/{period}"));
+    let almost = [word.trim_start_matches("per"), word.get(..1).unwrap_or_default()];
+    let periods = words.iter().rev().map(String::as_str).chain(almost);
+    let rates = periods.map(|period| format!("{digits}/{period}"));
     rates.filter(|rate| Amount::parse(rate).is_ok()).take(1).collect()
 }
 
@@ -79,7 +85,7 @@ fn in_bytes(text: &str) -> Option<String> {
         Some(word) => (word, "s", true),
         None => (word, period.trim().trim_start_matches("per ").trim_start_matches('/').trim(), false),
     };
-    let period = period.split(',').next().unwrap_or_default();
+    let period = period.split(',').next().filter(|period| !period.is_empty()).unwrap_or("s");
     let unit = word.len() - word.trim_start_matches(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T', 'i']).len();
     let (unit, what) = word.split_at(unit);
     let is_in_bits = match what {
@@ -122,6 +128,8 @@ mod tests {
             ("10/Min", &["10/min"]),
             ("10//s", &["10/s"]),
             ("10/x s", &["10/s"]),
+            ("10/s/host", &["10/s"]),
+            ("10/s algo=bucket", &["10/s"]),
             ("10Hz", &["10/s"]),
             ("10s", &["10/s", "1/10s"]),
             ("10 req/s", &["10/s"]),
@@ -140,7 +148,9 @@ mod tests {
             assert_eq!(list, suggested, "{text}");
             list.iter().for_each(|text| assert!(text.parse::<RateText>().is_ok(), "{text}"));
         }
-        for text in ["fast", "s/10", "99999999999999999999/s", "10/\u{fc}", "\u{fc}"] {
+        for text in
+            ["fast", "s/10", "99999999999999999999/s", "10/\u{fc}", "\u{fc}", "10/s 20/m", "-r 10/s", "1/2/s"]
+        {
             let error = text.parse::<RateText>().unwrap_err().to_string();
             assert!(error.contains("10/s, 100/2m or 1/500ms") || error.contains("try 1"), "{text}: {error}");
         }
@@ -160,6 +170,8 @@ mod tests {
             ("16MBps", "16M/s"),
             ("1Gb/s,margin=5ms", "0.125G/s"),
             ("9600 bits/s", "1200/s"),
+            ("10Mbit", "1.25M/s"),
+            ("64kB", "64k/s"),
         ] {
             let error = text.parse::<RateText>().unwrap_err().to_string();
             let wanted = format!("bytes are what items may cost: try {suggested},cost=bytes,algo=bucket");

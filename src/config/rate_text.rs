@@ -289,7 +289,7 @@ mod tests {
             ("0/s,during=Mon-Sun", "hours of during= never end"),
             ("0/s,during=00:00-24:00", "hours of during= never end"),
             ("1/s,from=exit,algo=bucket", "for sliding and interval"),
-            ("1/s,key=3", "col:1"),
+            ("1/s,key=3", "col:3"),
             ("1/s,key=col:1,key=col:2", "several -r"),
             ("1/s,cost=col:x", "counted from 1"),
             ("18446744073709551616/s", "2^64-1"),

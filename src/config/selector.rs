@@ -33,9 +33,24 @@ impl Selector {
     /// Not a selector, or a number.
     pub fn parse_part(text: &str) -> Result<Self> {
         match text.parse()? {
-            Selector::Constant(_) => bail!("a part of the item is needed, such as col:1"),
+            Selector::Constant(number) => {
+                bail!("a part of the item is needed, such as col:{}", number.max(1))
+            }
             selector => Ok(selector),
         }
+    }
+}
+
+/// What `text`, which is no selector, may have been meant to be.
+fn meant(text: &str) -> String {
+    let column = text.trim_start_matches(|c: char| c.is_ascii_alphabetic() || "$:=".contains(c));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    match text.to_lowercase().as_str() {
+        _ if column.parse::<NonZeroUsize>().is_ok() => format!(": try col:{column}"),
+        "domain" | "hostname" | "url" => ": try host".to_owned(),
+        "length" | "size" => ": try bytes".to_owned(),
+        _ if !text.is_empty() && text.chars().all(is_name) => format!("; in JSON, .{text}"),
+        _ => String::new(),
     }
 }
 
@@ -62,7 +77,8 @@ impl FromStr for Selector {
             "host" => Ok(Selector::Host),
             _ if text.starts_with(|c: char| c.is_ascii_digit()) => Ok(Selector::Constant(parse_count(text)?)),
             _ => bail!(
-                "there are col:N, such as col:1, bytes, host, .path.to.value, re:REGEX and, for a cost, a number"
+                "there are col:N, such as col:1, bytes, host, .path.to.value, re:REGEX and, for a cost, a number{}",
+                meant(text)
             ),
         }
     }
@@ -103,5 +119,22 @@ mod tests {
         for text in ["", "col:", "col:0", "col:-1", ".", "..a", ".a.", "re:(", "hosts", "-1", "1.5"] {
             assert!(text.parse::<Selector>().is_err(), "{text}");
         }
+    }
+    #[test]
+    fn what_is_no_selector_names_the_one_that_was_meant() {
+        for (text, suggested) in [
+            ("$2", ": try col:2"),
+            ("field:2", ": try col:2"),
+            ("col2", ": try col:2"),
+            ("domain", ": try host"),
+            ("Length", ": try bytes"),
+            ("user.id", "; in JSON, .user.id"),
+            ("a b", "a number"),
+            ("$0", "a number"),
+        ] {
+            let error = text.parse::<Selector>().unwrap_err().to_string();
+            assert!(error.ends_with(suggested), "{text}: {error}");
+        }
+        assert!(Selector::parse_part("2").unwrap_err().to_string().ends_with("such as col:2"));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
     match upkeep {
         Upkeep::List => {
             let names: Vec<_> = store::names().iter().map(|name| escaped(name)).collect();
-            help(&names.join("\n"))
+            if names.is_empty() { Ok(Exit::Done) } else { help(&names.join("\n")) }
         }
         Upkeep::Status(shared) => help(&status(shared)?),
         Upkeep::Hold(shared, length) => {

@@ -1,5 +1,6 @@
 //! Running a command for each item.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ fn failed_items_are_counted() {
 fn a_command_that_cannot_be_run_ends_the_run() {
     let directory = Directory::new();
     let plain = directory.file("plain", "#!/bin/sh\n");
-    std::fs::set_permissions(&plain, PermissionsExt::from_mode(0o644)).unwrap();
+    fs::set_permissions(&plain, PermissionsExt::from_mode(0o644)).unwrap();
     let table = [
         (plain.to_str().unwrap(), plain.to_str().unwrap(), 126),
         (".", ".", 126),
@@ -99,6 +100,24 @@ fn an_input_that_was_empty_from_the_start_is_told() {
         (output.status.code(), text(&output.stdout), text(&output.stderr)),
         (Some(0), String::new(), String::new())
     );
+}
+
+#[test]
+fn a_script_that_names_no_interpreter_is_run_by_sh() {
+    let directory = Directory::new();
+    let script = directory.file("script", "echo \"<$1>\"; cat\n");
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let script = script.to_str().unwrap();
+    let table: [(&[&str], _); 4] = [
+        (&[], "<a b>\n"),
+        (&["-j2", "--tag"], "a b\t<a b>\n"),
+        (&["--timeout=9"], "<a b>\n"),
+        (&["--pipe"], "<>\na b\n"),
+    ];
+    for (args, printed) in table {
+        let run = throttle(&[&[UNLIMITED], args, &["--", script]].concat()).write_stdin("a b\n").assert();
+        run.success().stdout(printed).stderr("");
+    }
 }
 
 #[test]

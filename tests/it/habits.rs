@@ -12,7 +12,7 @@ use crate::support::{Directory, THROTTLE, UNLIMITED, sh, text, throttle};
 fn options_of_other_programs_name_ours() {
     let table: &[(&[&str], &str)] = &[
         (&["--delay", "1", "echo"], "--delay is an option of parallel: use -n 1 -p 1\n"),
-        (&["-L", "10"], "-L is an option of pv: use -r 10/s for items"),
+        (&["-L", "10"], "-L is an option of pv and xargs: use -r 10/s for items"),
         (&["-L1k"], "or -r 1k/s,cost=bytes,algo=bucket for bytes"),
         (&["--joblog", "jobs.log", "echo"], "use --log jobs.log"),
         (&["--bar", "echo"], "use --progress"),
@@ -21,6 +21,8 @@ fn options_of_other_programs_name_ours() {
         (&["--colsep", ",", "echo"], "use -F S, and {col:N} in COMMAND"),
         (&["--max-procs=4", "echo"], "use -j 4"),
         (&["echo", ":::", "a", "b"], "items come from stdin"),
+        (&["-L1", "echo"], "as with xargs, -B 1\n"),
+        (&["--sleep", "1"], "there is no option --sleep; try 'throttle --help'"),
         (&["--dryrun"], "is it --dry-run?"),
         (&["--cuont", "1"], "there is no option --cuont: is it --count?"),
         (&["--st", "x"], "--st is the beginning of --state, --store-timeout, --status, --stats"),
@@ -28,6 +30,43 @@ fn options_of_other_programs_name_ours() {
     for (args, told) in table {
         let assert = throttle(&[&["-n1"], *args].concat()).write_stdin("x\n").assert().code(2).stdout("");
         assert.stderr(contains(*told).and(contains("to pass").not()).and(contains("\n").count(1)));
+    }
+}
+
+#[test]
+fn placeholders_of_parallel_are_told() {
+    let directory = Directory::new();
+    let told = |args: &[&str], printed: &'static str, told: &'static str| {
+        let mut run = throttle(&[&[UNLIMITED], args].concat());
+        run.current_dir(directory.path())
+            .write_stdin("a.d/b.png\n")
+            .assert()
+            .success()
+            .stdout(printed)
+            .stderr(told);
+    };
+    told(
+        &["--", "echo", "{}", "{.}.jpg"],
+        "a.d/b.png {.}.jpg\n",
+        "throttle: {.} is passed on as it is: for that part of a name, use a shell, as in -- sh -c 'echo \
+         \"${1%.*}\"' sh\n",
+    );
+    told(
+        &["--", "echo", "{1}"],
+        "{1} a.d/b.png\n",
+        "throttle: {1} is passed on as it is: for a field of the item, write {col:1}\n",
+    );
+    told(&["-q", "--", "echo", "{/}"], "{/} a.d/b.png\n", "");
+    told(&["--pipe", "--", "echo", "{//}"], "{//}\n", "");
+    told(&["--", "echo", "x{1}", "{1,2}", "{/x}"], "x{1} {1,2} {/x} a.d/b.png\n", "");
+    // What is suggested does what it says.
+    for (part, printed) in [
+        ("${1%.*}", "a.d/b\n"),
+        ("${1##*/}", "b.png\n"),
+        (r#"$(dirname "$1")"#, "a.d\n"),
+        (r#"$(basename "$1" .png)"#, "b\n"),
+    ] {
+        told(&["--", "sh", "-c", &format!("echo \"{part}\""), "sh"], printed, "");
     }
 }
 

@@ -19,12 +19,27 @@ const TABLE: &[(&[&str], &str)] = &[
          write -r1/s --period=5 -- echo 'a b'",
     ),
     (&["grep", "-n", "x"], "no limit given: add one, such as -n 10 -p 1m or -r 10/s"),
-    (&["10/s"], "no limit given: did you mean -r 10/s?"),
-    (&["60rpm", "curl"], "no limit given: did you mean -r 60rpm?"),
+    (&["10/s"], "10/s is a limit, not a command: did you mean -r 10/s?"),
+    (&["60rpm", "curl"], "60rpm is a limit, not a command: did you mean -r 60rpm?"),
+    (&["-r", "10/s", "100/m", "curl"], "100/m is a limit, not a command: did you mean -r 100/m?"),
     (
         &["-n", "10/s"],
         "invalid value '10/s' for '--count <N>': that is a rate: write -r 10/s; try 'throttle --help'",
     ),
+    (
+        &["-p", "10/s"],
+        "invalid value '10/s' for '--period <DUR>': that is a rate: write -r 10/s; try 'throttle --help'",
+    ),
+    // Options behind hyphens that are too few, or none.
+    (&["-rate", "10/s"], "there is no option -rate: is it --rate? See 'throttle --help'"),
+    (&["-count=10"], "there is no option -count: is it --count? See 'throttle --help'"),
+    (&["-n1", "-jobs", "4", "echo"], "there is no option -jobs: is it --jobs? See 'throttle --help'"),
+    (
+        &["-n1", "-timeout", "4", "echo"],
+        "there is no option -timeout: is it --timeout? See 'throttle --help'",
+    ),
+    (&["\u{2014}r", "1/s"], "\u{2014}r begins with a dash in place of a hyphen: write -r"),
+    (&["-n1", "\u{2013}j", "4"], "\u{2013}j begins with a dash in place of a hyphen: write -j"),
     // Lines for a shell, where a command should be.
     (
         &["-r", "1/s", "echo {} | wc -c"],
@@ -60,9 +75,15 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["-L", "1M"],
-        "-L is an option of pv: use -r 1M/s for items, or -r 1M/s,cost=bytes,algo=bucket for bytes",
+        "-L is an option of pv and xargs: use -r 1M/s for items, or -r 1M/s,cost=bytes,algo=bucket for bytes; \
+         as with xargs, -B 1M",
     ),
     // Values.
+    (
+        &["-n1", "--retries=1", "--backoff", "1-5", "echo"],
+        "invalid value '1-5' for '--backoff <WAIT>': '1-5' is not a duration such as 500ms, 2s, 1m30s or 1h; \
+         for a range, write MIN..MAX, as in 1s..5m; try 'throttle --help'",
+    ),
     (
         &["-n1", "-j", "200%", "echo"],
         "invalid value '200%' for '--jobs <N>': \

@@ -69,7 +69,15 @@ impl Parent {
         if !self.ignored.is_empty() || self.blocked.is_some() {
             restore(&mut command, self.ignored.clone(), self.blocked);
         }
-        Ok(Pid::from_raw(command.spawn()?.id().cast_signed()))
+        let child = match command.spawn() {
+            // A script without `#!`, which execvp(3) has sh run: std calls that only in its slower way.
+            Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+                restore(&mut command, Vec::new(), None);
+                command.spawn()
+            }
+            child => child,
+        }?;
+        Ok(Pid::from_raw(child.id().cast_signed()))
     }
 
     /// Sends a signal to a command that was started here and not reaped, so that the number is still its own.

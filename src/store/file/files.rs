@@ -68,7 +68,8 @@ pub(super) fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
 
 pub(super) fn remove_companions(path: &Path) -> Result<(), StoreError> {
     let remove = |path| present(fs::remove_file(path)).or_failed(path, "cannot remove it").map(drop);
-    companions(path).iter().try_for_each(|path| remove(path))
+    // In a file system that is read-only, it is an error to remove what is not there.
+    companions(path).iter().filter(|path| path.symlink_metadata().is_ok()).try_for_each(|path| remove(path))
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

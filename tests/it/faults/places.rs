@@ -57,3 +57,18 @@ fn a_state_without_a_place_is_told_with_what_to_do() {
         command.write_stdin("1\n").assert().code(78).stderr(told);
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_state_in_a_read_only_file_system_cannot_be_created() {
+    let script =
+        "unshare -rm sh -c 'mount -t tmpfs -o ro none /mnt || exit 99; echo | throttle -r9/s -s /mnt/state'";
+    let output = sh_command(script).output().expect("a shell");
+    if [Some(1), Some(99), Some(127)].contains(&output.status.code())
+        && !text(&output.stderr).contains("throttle:")
+    {
+        return eprintln!("skipped: no file systems can be mounted here");
+    }
+    let told = "throttle: /mnt/state: cannot create it: Read-only file system (os error 30)\n";
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(78), told.to_owned()));
+}

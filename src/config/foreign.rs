@@ -1,0 +1,33 @@
+//! Placeholders of parallel that are none here.
+
+use super::template::{Piece, Template};
+
+/// Parts of a file name, and how a shell writes them.
+const PARTS: [(&str, &str); 4] = [
+    ("{.}", "${1%.*}"),
+    ("{/}", "${1##*/}"),
+    ("{//}", "$(dirname \"$1\")"),
+    ("{/.}", "$(basename \"$1\" .EXT)"),
+];
+
+/// Tells of the first of them in a command, where they would be taken for plain text without a word.
+pub(super) fn warning(template: &Template) -> Option<String> {
+    let mut texts = template.args().iter().flatten().filter_map(|piece| match piece {
+        Piece::Text(text) => str::from_utf8(text).ok(),
+        Piece::Item | Piece::Number | Piece::Selected(_) => None,
+    });
+    texts.find_map(advice)
+}
+
+fn advice(text: &str) -> Option<String> {
+    let column = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    if let Some(column) = column.filter(|column| column.parse::<u32>().is_ok()) {
+        return Some(format!(
+            "{text} is passed on as it is: for a field of the item, write {{col:{column}}}"
+        ));
+    }
+    let (name, shell) = PARTS.iter().find(|(name, _)| text.contains(name))?;
+    Some(format!(
+        "{name} is passed on as it is: for that part of a name, use a shell, as in -- sh -c 'echo \"{shell}\"' sh"
+    ))
+}

@@ -143,7 +143,7 @@ impl RateText {
             burst: has_burst.then_some(burst),
             margin,
             hours: zone
-                .map(|zone| Box::new(Hours { week: self.during.clone().unwrap_or_else(Week::all), zone })),
+                .map(|zone| Box::new(Hours { week: self.hours().cloned().unwrap_or_else(Week::all), zone })),
             start: self.start,
             from: self.from,
             cost: self.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
@@ -155,17 +155,20 @@ impl RateText {
         Ok(rate)
     }
 
+    /// The hours at which it is asked, if not always.
+    fn hours(&self) -> Option<&Week> {
+        self.during.as_ref().filter(|week| !week.is_all())
+    }
+
     /// The zone of its hours and its calendar, if it has any.
     fn zone(&self, algorithm: Algorithm) -> Result<Option<Zone>> {
-        if self.during.is_some() || algorithm.facts().takes(Extra::Zone) {
-            return self.zone.map_or_else(Zone::local, Ok).map(Some);
-        }
-        let calendar = Algorithm::taking(Extra::Zone, " and algo=");
+        let has_calendar = algorithm.facts().takes(Extra::Zone);
         ensure!(
-            self.zone.is_none(),
-            "tz= is for during= and algo={calendar}: add one of them, or leave it out"
+            self.zone.is_none() || self.during.is_some() || has_calendar,
+            "tz= is for during= and algo={}: add one of them, or leave it out",
+            Algorithm::taking(Extra::Zone, " and algo=")
         );
-        Ok(None)
+        (self.hours().is_some() || has_calendar).then(|| self.zone.map_or_else(Zone::local, Ok)).transpose()
     }
 }
 
@@ -260,6 +263,8 @@ mod tests {
             "9/12h,algo=calendar,margin=5s,tz=UTC",
             "9/month,algo=calendar,tz=Europe/Berlin",
             "9/s,during=Sat-Mon+Tue@09:00-24:00,tz=America/New_York",
+            "9/s,during=Mon-Sun,tz=America/New_York",
+            "9/d,during=00:00-24:00,algo=calendar,tz=UTC",
             "9/s,cost=bytes,key=re:(a{1,2}),only=a,b",
         ] {
             let rate = resolved(text);

@@ -71,10 +71,6 @@ impl RealWorld {
         Ok(())
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock
-    }
-
     /// The input was empty from the start.
     pub(crate) fn is_over(&self) -> bool {
         self.listener.is_over()

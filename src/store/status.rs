@@ -15,6 +15,14 @@ pub struct Status {
     pub lock: Option<LockStatus>,
 }
 
+#[cfg(feature = "redis")]
+impl Status {
+    /// Keys may be held, each by itself.
+    pub(super) fn has_keys(&self) -> bool {
+        self.limits.iter().any(|limit| limit.rate.key.is_some())
+    }
+}
+
 /// The holder of a state's lock.
 #[derive(Clone, Copy, Debug)]
 pub enum LockStatus {
@@ -30,7 +38,7 @@ pub enum LockStatus {
 }
 
 /// The number of held keys that are told, at most.
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "redis", feature = "sqlite"))]
 pub(super) const MOST_KEYS: u32 = 10;
 
 /// The use of one limit.

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use anyhow::{Context, Result, ensure};
 
 use super::Setup;
-use super::run::share;
+use super::run::{open, share};
 use crate::config::{CountFrom, Once, Plan, Rate, Selector};
 use crate::exit::Exit;
 use crate::printable::quoted;
@@ -19,12 +19,13 @@ use crate::ui::stderr;
 pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let Setup { config, files, rates, reader, reporter, .. } = setup;
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
+    let plain: Vec<_> = rates.iter().map(|rate| plain(rate, once)).collect();
+    let store = config.shared.as_ref().map(|shared| open(shared, &plain, clock)).transpose()?;
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
     world.watch_limits(files, &rates)?;
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
-    if let Some(shared) = &config.shared {
-        let plain: Vec<_> = rates.iter().map(|rate| plain(rate, once)).collect();
-        schedule = schedule.with_bookings(share(shared, &plain, &mut world, &reporter)?);
+    if let Some((shared, store)) = config.shared.as_ref().zip(store) {
+        schedule = schedule.with_bookings(share(shared, &plain, store, &mut world, &reporter)?);
     }
     if let Some(wait) = once.max_wait {
         schedule = schedule.with_patience(world.now(), wait);

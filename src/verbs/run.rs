@@ -15,7 +15,7 @@ use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, Sink, Stdout};
 use crate::source::Delimiter;
-use crate::store::{self, Policy, Quota};
+use crate::store::{self, Policy, Quota, Store};
 use crate::time::SECOND;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
@@ -46,6 +46,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     );
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let log = config.command().map(|run| open_log(config, run)).transpose()?.flatten();
+    let store = config.shared.as_ref().map(|shared| open(shared, &rates, clock)).transpose()?;
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
     if world.is_over() && config.input.file.is_none() && config.command().is_some() {
         reporter.notice(&"no items on standard input");
@@ -53,8 +54,8 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     world.watch_reader().context("cannot start")?;
     world.watch_limits(files, &rates).context("cannot start")?;
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
-    if let Some(shared) = &config.shared {
-        schedule = schedule.with_bookings(share(shared, &rates, &mut world, &reporter)?);
+    if let Some((shared, store)) = config.shared.as_ref().zip(store) {
+        schedule = schedule.with_bookings(share(shared, &rates, store, &mut world, &reporter)?);
     }
     if let Some(run) = config.command() {
         schedule = schedule.with_commands(run, fastrand::u64(..));
@@ -93,18 +94,24 @@ fn counts_rest(config: &Config) -> bool {
     config.queue.until.is_some() && !resumes
 }
 
-/// Nanoseconds that the end of a run waits for an answer of the store, and again for it to take back slots.
+/// Nanoseconds that the end of a run waits for an answer of the store, and again for it to take back slots. A signal
+/// ends a run within 100 ms.
 const FILE_PATIENCE: u64 = SECOND / 50;
-const SERVER_PATIENCE: u64 = SECOND / 5;
+const SERVER_PATIENCE: u64 = SECOND / 25;
+const _: () = assert!(2 * SERVER_PATIENCE < SECOND / 10);
+
+/// Opens the store of limits that are shared. Before signals are listened to: it may wait for the lock of a file.
+pub(super) fn open(shared: &Shared, rates: &[Rate], clock: Clock) -> Result<(Box<dyn Store>, Policy)> {
+    Ok(store::keeper(shared)?.open(rates, Box::new(move || clock.now()))?)
+}
 
 pub(super) fn share(
     shared: &Shared,
     rates: &[Rate],
+    (store, policy): (Box<dyn Store>, Policy),
     world: &mut RealWorld,
     reporter: &Reporter,
 ) -> Result<BookingTerms> {
-    let clock = world.clock();
-    let (store, policy) = store::keeper(shared)?.open(rates, Box::new(move || clock.now()))?;
     reporter.detail(&format_args!("shared by {}", shared.state));
     let is_on_server = matches!(shared.state, State::Server(_));
     // Margins that are not given follow from the distance of the server; then the store tells.

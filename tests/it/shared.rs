@@ -6,6 +6,7 @@ mod given_back;
 mod seen;
 
 use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -119,6 +120,22 @@ fn a_full_disk_ends_the_run() {
     let script = format!("trap '' XFSZ; ulimit -f 0; echo 2 | throttle -r9/h -s {state} 2>&1");
     sh(&script).assert().code(1).stdout(contains(format!("{state}: cannot")));
     throttle(&["-r9/h", "-s", &state]).write_stdin("3\n").assert().success().stdout("3\n").stderr("");
+}
+
+/// Whoever creates or removes a state keeps it locked: here, for longer than anybody waits.
+#[test]
+fn a_run_that_waits_for_the_directory_of_its_state_can_be_stopped() {
+    let directory = Directory::new();
+    let locked = File::open(directory.path()).expect("a directory");
+    locked.lock().expect("nobody else has it");
+    let state = state(&directory);
+    for args in [&["-r1/h", "-s", &state][..], &["--once", "-r1/h", "-s", &state]] {
+        let mut run = Running::throttle(args);
+        run.write("1\n");
+        thread::sleep(Duration::from_millis(100));
+        run.signal(Signal::SIGTERM);
+        assert_eq!(run.wait().signal(), Some(Signal::SIGTERM as i32), "{args:?}");
+    }
 }
 
 #[test]

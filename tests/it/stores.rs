@@ -9,11 +9,12 @@ use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 
 use throttle::charge::Key;
-use throttle::store::{FileStore, Order, Policy, RedisStore, Slot, Store};
+use throttle::config::{Shared, State};
+use throttle::store::{FileStore, Order, Policy, RedisStore, Slot, Store, keeper};
 use throttle::time::Time;
 
 use crate::memory_store::MemoryStore;
-use crate::redis::client::{PATIENT, now, policy};
+use crate::redis::client::{PATIENT, now, policy, rate};
 use crate::redis::server::RedisServer;
 use crate::support::{Directory, Running, throttle};
 
@@ -143,6 +144,47 @@ fn nobody_gets_slots_of_a_key_that_is_held() {
         assert!(
             told.held >= Some(long) && told.ask_again.is_some_and(|at| at.0 < now().0 + 2 * SECOND),
             "{store}"
+        );
+    });
+}
+
+/// A limit of one in ten minutes, of which one slot is booked and the next was given back; and that slot.
+fn with_a_slot_given_back(store: &mut dyn Store, costs: &[u64]) -> Slot {
+    let one = order(costs, 1);
+    store.book(&one).expect("booked");
+    let slots = store.book(&one).expect("booked").slots;
+    store.give_back(&one, &slots).expect("given back");
+    slots[0]
+}
+
+#[test]
+fn whoever_does_not_wait_hears_of_a_slot_that_was_given_back() {
+    for_each_store(|store, open| {
+        let policy = policy(&["1/10m,margin=1m"]);
+        let mut stores = [open("returned", policy.clone()), open("returned", policy)];
+        let returned = with_a_slot_given_back(&mut *stores[0], &[1]);
+        let told = stores[1].book(&Order { within: 0, ..order(&[1], 1) }).expect("told");
+        assert!(told.next.is_some_and(|next| next < returned.until), "{store}: {told:?}, {returned:?}");
+        assert_eq!(told.next.max(told.ask_again), told.ask_again, "{store}");
+        assert!(told.ask_again.is_some_and(|at| at < returned.until), "{store}: {told:?}, {returned:?}");
+    });
+}
+
+#[test]
+fn the_status_tells_of_a_slot_that_was_given_back() {
+    for_each_state(|name| {
+        let state = match name.parse() {
+            Ok(server) => State::Server(Box::new(server)),
+            Err(_) => State::File(name.into()),
+        };
+        let keeper = keeper(&Shared { state, timeout: 20 * SECOND }).expect("a keeper");
+        let rates = ["1/10m,margin=1m", "9/h,margin=1m"].map(rate);
+        let (mut store, _) = keeper.open(&rates, Box::new(now)).expect("a store");
+        let returned = with_a_slot_given_back(&mut *store, &[1, 1]);
+        let status = keeper.status(now()).expect("a status").expect("there is one");
+        assert!(
+            now().0 + status.limits[0].next_in < returned.until.0 + SECOND,
+            "{name}: {status:?}, {returned:?}"
         );
     });
 }

@@ -206,8 +206,10 @@ impl BookingRules {
             let is_turned_away = is_first && self.is_turned_away(ledger, now, at, order);
             let at = if is_turned_away { self.turn(ledger, now, at, order) } else { at };
             if at > latest {
-                answer.next = Some(at);
-                answer.ask_again = Some(Time(at.0 - order.within));
+                // One that was given back is before all that are booked anew.
+                let next = ledger.owned.of(NOBODY, &order.costs).first().map_or(at, |slot| at.min(*slot));
+                answer.next = Some(next);
+                answer.ask_again = Some(Time(next.0 - order.within));
                 break;
             }
             if is_turned_away || at > self.horizon(now) {
@@ -233,7 +235,8 @@ impl BookingRules {
     }
 
     /// The part of a limit that is left at `now`, at most `most`, and the instant of the next slot that charges 1 to it
-    /// alone, for whoever has no turn to wait for: those who have one may be gone.
+    /// alone, or was given back and charges 1 to each limit, for whoever has no turn to wait for: those who have one
+    /// may be gone.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -257,8 +260,10 @@ impl BookingRules {
             *(if is_free { &mut left } else { &mut too_much }) = cost;
         }
         let one = order(1);
-        if let Some(returned) = ledger.owned.of(NOBODY, &one.costs).iter().find(|at| **at >= now) {
-            return Ok((left, *returned));
+        // Most of those that were given back are of runs that were charged by all limits.
+        let returned = [&vec![1; self.rules.len()], &*one.costs].map(|costs| ledger.owned.of(NOBODY, costs));
+        if let Some(first) = returned.into_iter().flatten().filter(|at| **at >= now).min() {
+            return Ok((left, *first));
         }
         // Runs that have turns may be gone.
         Ok((left, self.earliest(ledger, log, now, &one)?))

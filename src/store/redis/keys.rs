@@ -1,6 +1,6 @@
 //! The keys that a server has for a name.
 
-use redis::{Cmd, cmd, pipe};
+use redis::{Cmd, Value, cmd, pipe};
 
 use super::connection::Connection;
 use super::failure::ServerFailure;
@@ -9,11 +9,13 @@ use super::script::redis_key;
 /// The number of keys looked at in one step: none takes the server long.
 const STEP: u32 = 1000;
 
-/// Sends a command for each key of a name that a node keeps.
+/// Sends a command for each key of a name that a node keeps. Calls `hear` with the key and the reply; with some maybe
+/// more than once.
 pub(super) fn for_each_key(
     connection: &mut Connection,
     name: &str,
     command: impl Fn(&[u8]) -> Cmd,
+    mut hear: impl FnMut(Vec<u8>, Value),
 ) -> Result<(), ServerFailure> {
     let pattern = pattern(name);
     let mut cursor = 0;
@@ -23,12 +25,12 @@ pub(super) fn for_each_key(
         let (next, keys): (u64, Vec<Vec<u8>>) = connection.query(&step)?;
         // One by one, but all at once: a cluster takes no command for keys of several slots.
         let mut commands = pipe();
-        let ours = keys.iter().filter(|key| is_of(key, name));
-        ours.for_each(|key| _ = commands.add_command(command(key)));
-        let replies = connection.ask_all(&commands);
-        replies
-            .and_then(|replies| replies.into_iter().try_for_each(|reply| reply.extract_error().map(drop)))
-            .map_err(|error| connection.failure(&error))?;
+        let ours: Vec<_> = keys.into_iter().filter(|key| is_of(key, name)).collect();
+        ours.iter().for_each(|key| _ = commands.add_command(command(key)));
+        let replies = connection.ask_all(&commands).map_err(|error| connection.failure(&error))?;
+        for (key, reply) in ours.into_iter().zip(replies) {
+            hear(key, reply.extract_error().map_err(|error| connection.failure(&error))?);
+        }
         if next == 0 {
             return Ok(());
         }
@@ -43,8 +45,12 @@ fn pattern(name: &str) -> String {
 
 /// True of the key of a name, and of the keys of its limits.
 fn is_of(key: &[u8], name: &str) -> bool {
-    let after = key.strip_prefix(redis_key(name, b"").as_slice());
-    after.is_some_and(|after| after.is_empty() || after.starts_with(b"/"))
+    key == redis_key(name, b"") || limits_key(key, name).is_some()
+}
+
+/// The key of limits that is kept there.
+pub(super) fn limits_key<'k>(key: &'k [u8], name: &str) -> Option<&'k [u8]> {
+    key.strip_prefix(redis_key(name, b"").as_slice())?.strip_prefix(b"/")
 }
 
 #[cfg(test)]

@@ -61,6 +61,7 @@ mod script;
 mod sentinel;
 mod shared_policy;
 mod socket;
+mod stored_script;
 mod terms;
 #[cfg(feature = "tls")]
 mod tls;

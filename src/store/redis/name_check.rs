@@ -40,9 +40,12 @@ impl NameCheck {
         }
         let now = (asker.now)();
         let is_known = self.held.is_some_and(|(asked, _)| now.since(asked) < LOOK);
-        if !order.key.is_empty() && !is_known {
+        // As long as a key is held, it is on record that it belongs to the name.
+        let hold = order.hold.map_or(0, |until| until.since(now) / 1_000_000);
+        if !order.key.is_empty() && (!is_known || hold > 0) {
             // A claim lasts longer than it takes to ask again.
-            let probed = asker.probe(shared, order, shared.claim(), (u64::MAX, 0))?;
+            let keep = shared.claim().saturating_add(hold);
+            let probed = asker.probe(shared, order, keep, (u64::MAX, 0))?;
             self.held = Some((now, probed.held));
         }
         Ok(())

@@ -26,6 +26,14 @@ struct Observation {
     is_distrusted: bool,
 }
 
+impl Observation {
+    /// It still matters at `now`, by the clock of the node that said so: another one's may be ahead.
+    fn matters(&self, clocks: &HashMap<NodeId, ServerClock>, now: Time) -> bool {
+        let shown = clocks.get(&self.node).and_then(|clock| clock.shows(now));
+        shown.is_some_and(|shown| self.seen.matters_until > shown)
+    }
+}
+
 /// The last observations, by key and limit.
 #[derive(Debug, Default)]
 pub(super) struct Observations {
@@ -47,7 +55,7 @@ impl Observations {
         memory: u64,
     ) -> Option<&'static str> {
         let Asked { node, charges, exchange, .. } = asked;
-        let keeper = self.keeper(key, exchange.server).filter(|keeper| keeper != node);
+        let keeper = self.keeper(key, exchange.asked).filter(|keeper| keeper != node);
         let keeper = keeper.and_then(|keeper| self.clocks.get(&keeper));
         let is_ahead = keeper.is_some_and(|clock| clock.is_behind(exchange, deadline, memory));
         if self.clocks.entry(*node).or_default().was_set_forward(exchange, deadline, memory) {
@@ -74,12 +82,9 @@ impl Observations {
     }
 
     /// The node that kept it last, if that still matters at `now`.
-    fn keeper(&self, key: &Key, now: Micros) -> Option<NodeId> {
+    fn keeper(&self, key: &Key, now: Time) -> Option<NodeId> {
         let observations = self.by_key.get(key)?;
-        observations
-            .iter()
-            .find(|observation| observation.seen.matters_until > now)
-            .map(|observation| observation.node)
+        observations.iter().find(|seen| seen.matters(&self.clocks, now)).map(|observation| observation.node)
     }
 
     /// The charges of an order, by the calendar as of the clock of `node`.
@@ -129,15 +134,14 @@ impl Observations {
         for (charge, &seen) in asked.charges.iter().zip(&asked.booked.seen) {
             observations[charge.index] = Observation { seen, node, forward_until, is_distrusted: false };
         }
-        self.evict(now);
+        self.evict(asked.exchange.asked);
     }
 
     /// Forgets keys that matter no more, now and then.
-    fn evict(&mut self, now: Micros) {
-        if self.by_key.len() > self.evict_beyond.max(FEW) {
-            self.by_key.retain(|_, observations| {
-                observations.iter().any(|observation| observation.seen.matters_until > now)
-            });
+    fn evict(&mut self, now: Time) {
+        let Observations { by_key, clocks, .. } = self;
+        if by_key.len() > self.evict_beyond.max(FEW) {
+            by_key.retain(|_, observations| observations.iter().any(|seen| seen.matters(clocks, now)));
             self.evict_beyond = FEW + 2 * self.by_key.len();
         }
     }
@@ -191,6 +195,11 @@ mod tests {
         Asked { node, charges: vec![charge], exchange, booked }
     }
 
+    fn see(observations: &mut Observations, key: &Key, asked: &Asked) {
+        assert_eq!(observations.check_clock(key, asked, 0, 50_000), None);
+        observations.add(key, asked, 1);
+    }
+
     #[test]
     fn each_limit_is_distrusted_until_it_was_asked_again_or_all_is_over() {
         let mut observations = Observations::default();
@@ -213,13 +222,25 @@ mod tests {
     fn a_key_that_moved_is_distrusted_until_it_was_asked_again() {
         let mut observations = Observations::default();
         let (a, b) = (key("a"), key("b"));
-        observations.add(&a, &asked(HERE, 10, 20), 1);
-        assert_eq!((observations.keeper(&a, 19), observations.keeper(&a, 20)), (Some(HERE), None));
+        see(&mut observations, &a, &asked(HERE, 10, 20));
+        assert_eq!([19_999, 20_000].map(|now| observations.keeper(&a, Time(now))), [Some(HERE), None]);
         observations.distrust(&a);
         assert!(observations.is_distrusted(&a, 0, THERE) && !observations.is_distrusted(&b, 0, THERE));
-        observations.add(&a, &asked(THERE, 10, 30), 1);
+        see(&mut observations, &a, &asked(THERE, 10, 30));
         assert!(!observations.is_distrusted(&a, 0, THERE));
-        assert_eq!(observations.keeper(&a, 20), Some(THERE));
+        assert_eq!(observations.keeper(&a, Time(20_000)), Some(THERE));
+    }
+
+    /// The clock that is ahead shows that all is over, and that of the last node does not.
+    #[test]
+    fn a_key_that_moved_matters_by_the_clock_that_it_was_booked_by() {
+        for (now, change) in [(19, Some("another node has taken over, whose clock is ahead")), (20, None)] {
+            let mut observations = Observations::default();
+            see(&mut observations, &key("a"), &asked(HERE, 10, 20));
+            let mut moved = asked(THERE, 50, 60);
+            (moved.exchange.asked, moved.exchange.answered) = (Time(now * 1000), Time(now * 1000));
+            assert_eq!(observations.check_clock(&key("a"), &moved, 0, 50_000), change, "at {now}");
+        }
     }
 
     #[test]
@@ -227,7 +248,7 @@ mod tests {
         let mut observations = Observations::default();
         for number in 0..100_000u64 {
             let key = Key::from_slice(&number.to_le_bytes());
-            observations.add(&key, &asked(HERE, number, number + 100), 1);
+            see(&mut observations, &key, &asked(HERE, number, number + 100));
         }
         assert!(observations.by_key.len() < 2 * FEW);
         assert_eq!(

@@ -1,5 +1,6 @@
 //! What a server keeps under a name, for whoever looks after it: without knowing the limits beforehand.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::{Cmd, Value, cmd, from_redis_value};
@@ -8,15 +9,17 @@ use super::calendar::ScriptCalendar;
 use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::ServerFailure;
-use super::keys::for_each_key;
+use super::keys::{for_each_key, limits_key};
 use super::nodes::Nodes;
-use super::script::{redis_key, rules};
+use super::script::{fingerprint, redis_key, rules, units};
 use super::shared_policy::SharedPolicy;
+use super::stored_script::StoredScript;
 use super::terms::terms;
 use super::{RedisStore, retries};
 use crate::config::{Rate, Server};
 use crate::exit::Exit;
 use crate::store::keeper::{BootClock, Keeper};
+use crate::store::status::MOST_KEYS;
 use crate::store::{LimitStatus, Policy, Quota, Reserve, Status, Store, StoreError};
 use crate::time::Time;
 
@@ -62,18 +65,23 @@ impl Keeper for Remote {
 
     fn reset(&self) -> Result<(), StoreError> {
         let forget = |key: &[u8]| cmd("UNLINK").arg(key).clone();
-        self.persist(|nodes| nodes.ask_all(|connection| for_each_key(connection, &self.server.name, forget)))
+        self.persist(|nodes| {
+            nodes.ask_all(|connection| for_each_key(connection, &self.server.name, forget, |_, _| {}))
+        })
     }
 
     fn hold(&self, length: u64, _: BootClock) -> Result<bool, StoreError> {
-        let key = self.key();
-        let lift = |key: &[u8]| hold_call(key, 0);
+        let (key, script) = (self.key(), StoredScript::new(include_str!("scripts/hold.lua").to_owned()));
+        let hold = |key: &[u8], length: u64| script.call(key).arg(length.div_ceil(1000)).clone();
         self.persist(|nodes| {
             if length == 0 {
-                nodes.ask_all(|connection| for_each_key(connection, &self.server.name, lift))?;
+                nodes.ask_all(|connection| {
+                    connection.query::<()>(&script.load())?;
+                    for_each_key(connection, &self.server.name, |key| hold(key, 0), |_, _| {})
+                })?;
             }
             nodes.ask(&key, |_, connection| {
-                let is_there = connection.query::<u8>(&hold_call(&key, length))? == 1;
+                let is_there = script.ask(connection, &hold(&key, length))? == Value::Int(1);
                 connection.replicate(self.server.replicas, true).map(|()| is_there)
             })
         })
@@ -81,14 +89,37 @@ impl Keeper for Remote {
 
     fn status(&self, _: Time) -> Result<Option<Status>, StoreError> {
         let key = self.key();
-        self.persist(|nodes| nodes.ask(&key, |_, connection| ask_status(connection, &key)))
+        self.persist(|nodes| {
+            let mut status = nodes.ask(&key, |_, connection| ask_status(connection, &key))?;
+            if let Some(status) = status.as_mut().filter(|status| status.has_keys()) {
+                status.held.extend(held_keys(nodes, &self.server.name)?);
+            }
+            Ok(status)
+        })
     }
 }
 
-fn hold_call(key: &[u8], length: u64) -> Cmd {
-    let mut call = cmd("EVAL");
-    call.arg(include_str!("scripts/hold.lua")).arg(1).arg(key).arg(length.div_ceil(1000));
-    call
+/// Keys that are held, each with the nanoseconds that it is.
+fn held_keys(
+    nodes: &mut Nodes,
+    name: &str,
+) -> Result<impl Iterator<Item = (Option<Vec<u8>>, u64)> + use<>, ServerFailure> {
+    let script = StoredScript::new(include_str!("scripts/held.lua").to_owned());
+    let mut held = BTreeMap::new();
+    let mut hear = |key: Vec<u8>, left: Value| {
+        let left = from_redis_value::<Micros>(left).ok().filter(|left| *left > 0);
+        if let Some((key, left)) = limits_key(&key, name).zip(left) {
+            held.insert(key.to_owned(), left.saturating_mul(1000));
+        }
+        if held.len() > MOST_KEYS as usize {
+            held.pop_last();
+        }
+    };
+    nodes.ask_all(|connection| {
+        connection.query::<()>(&script.load())?;
+        for_each_key(connection, name, |key| script.call(key), &mut hear)
+    })?;
+    Ok(held.into_iter().map(|(key, left)| (Some(key), left)))
 }
 
 fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>, ServerFailure> {
@@ -102,23 +133,28 @@ fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>,
     let policy = Policy::new(&rates, Reserve::REMOTE);
     let (seconds, micros): (Micros, Micros) = connection.query(&cmd("TIME"))?;
     let now = seconds.saturating_mul(1_000_000).saturating_add(micros);
-    match connection.query(&status_call(key, &text, &policy, now).map_err(cannot)?)? {
+    let script = StoredScript::new([&rules(), include_str!("scripts/status.lua")].concat());
+    let mut call = script.call(key);
+    tell_limits(&mut call, &text, &policy, now).map_err(cannot)?;
+    match script.ask(connection, &call)? {
         Value::BulkString(other) if other.is_empty() => Ok(None),
         Value::BulkString(_) => Err(ServerFailure::away("its limits change again and again")),
         answer => read(answer, &policy, rates).map(Some).ok_or_else(ServerFailure::nonsense),
     }
 }
 
-fn status_call(key: &[u8], text: &str, policy: &Policy, now: Micros) -> anyhow::Result<Cmd> {
-    let mut call = cmd("EVAL");
-    call.arg([&rules(), include_str!("scripts/status.lua")].concat()).arg(1).arg(key);
-    call.arg(text).arg(policy.quotas.len());
-    for (terms, quota) in terms(policy)?.iter().zip(&policy.quotas) {
-        terms.tell(&mut call);
+/// Adds the limits to the arguments of a call.
+fn tell_limits(call: &mut Cmd, text: &str, policy: &Policy, now: Micros) -> anyhow::Result<()> {
+    let all_terms = terms(policy)?;
+    call.arg(text).arg(policy.quotas.len()).arg(units(&all_terms));
+    call.arg(fingerprint((0..policy.quotas.len()).map(|limit| (limit, 1))));
+    for (limit, (terms, quota)) in all_terms.iter().zip(&policy.quotas).enumerate() {
+        terms.tell(call);
         call.arg(quota.at_once());
-        ScriptCalendar::around(now, quota, policy).tell(&mut call);
+        ScriptCalendar::around(now, quota, policy).tell(call);
+        call.arg(fingerprint([(limit, 1)]));
     }
-    Ok(call)
+    Ok(())
 }
 
 fn read(answer: Value, policy: &Policy, rates: Vec<Rate>) -> Option<Status> {

@@ -1,22 +1,19 @@
 //! The script that books, in the server, with its input and output.
 
-use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, Value, cmd, from_redis_value};
+use redis::{Cmd, Value, from_redis_value};
 
 use super::calendar::ScriptCalendar;
 use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::ServerFailure;
 use super::shared_policy::SharedPolicy;
+use super::stored_script::StoredScript;
 use super::terms::ScriptTerms;
 use crate::rule::Algorithm;
 use crate::store::hold::LOOK;
 use crate::store::ledger::{LONGEST_QUEUE, NEAR};
 use crate::store::{Order, Turn};
 use crate::time::Time;
-
-fn code() -> String {
-    [&rules(), include_str!("scripts/book.lua")].concat()
-}
 
 /// The numbers that are the same in the process, the functions that all rules share, and each rule.
 pub(super) fn rules() -> String {
@@ -33,8 +30,6 @@ const NANOS_A_SLOT: u64 = 40_000;
 
 /// The most microseconds that a script can count.
 const FOREVER: u64 = 1 << 53;
-
-const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
 /// The last observation of a limit; all 0 if there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -138,28 +133,20 @@ pub(super) struct BookedSlots {
     pub(super) seen: Vec<Seen>,
 }
 
-/// The script, with its digest.
-pub(super) struct BookingScript(Script);
+pub(super) struct BookingScript(StoredScript);
 
 impl BookingScript {
     pub(super) fn new() -> Self {
-        BookingScript(Script::new(&code()))
+        BookingScript(StoredScript::new([&rules(), include_str!("scripts/book.lua")].concat()))
     }
 
-    /// Books, by the script's digest if the server knows it.
+    /// Books.
     pub(super) fn ask(
         &self,
         connection: &mut Connection,
         request: &BookingRequest,
     ) -> Result<BookedSlots, ServerFailure> {
-        let call = self.call(request);
-        let mut value = connection.ask(&call);
-        if value.as_ref().is_err_and(|error: &RedisError| error.kind() == NO_SCRIPT) {
-            // Its reply does not matter: the next answer tells if it has the script.
-            let loaded = connection.ask(cmd("SCRIPT").arg("LOAD").arg(code()));
-            value = loaded.and_then(|_| connection.ask(&call));
-        }
-        match value.map_err(|error| connection.failure(&error))? {
+        match self.0.ask(connection, &self.call(request))? {
             Value::BulkString(other) => Err(ServerFailure::OtherLimits(other.escape_ascii().to_string())),
             value => {
                 read(value).filter(|booked| is_sound(booked, request)).ok_or_else(ServerFailure::nonsense)
@@ -170,14 +157,14 @@ impl BookingScript {
     fn call(&self, request: &BookingRequest) -> Cmd {
         let &BookingRequest { shared, order, charges, given, .. } = request;
         let policy = &shared.policy;
-        let units = shared.terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0);
-        let mut call = cmd("EVALSHA");
-        call.arg(self.0.get_hash()).arg(1).arg(request.key);
+        let mut call = self.0.call(request.key);
         call.arg(&policy.text).arg(policy.quotas.len());
         call.arg(fastrand::u64(1..1 << 53)).arg(policy.horizon / 1000);
         call.arg(request.count()).arg(shared.began).arg(request.keep);
-        call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
-        call.arg(fingerprint(charges)).arg(given.len()).arg((order.within / 1000).min(FOREVER));
+        call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span());
+        call.arg(units(&shared.terms));
+        let costs = charges.iter().map(|charge| (charge.index, charge.cost));
+        call.arg(fingerprint(costs)).arg(given.len()).arg((order.within / 1000).min(FOREVER));
         call.arg(request.late()).arg(request.ago()).arg(request.pause());
         for ScriptCharge { index, terms, cost, seen, is_distrusted, calendar } in charges {
             call.arg(index);
@@ -197,11 +184,17 @@ pub(super) fn redis_key(name: &str, key: &[u8]) -> Vec<u8> {
     [b"throttle:", name.as_bytes(), slash.as_bytes(), key].concat()
 }
 
-/// A number for the charges: slots are handed on for the same only. By FNV-1a, in as many bits as a double holds.
-fn fingerprint(charges: &[ScriptCharge]) -> u64 {
-    let numbers = charges.iter().flat_map(|charge| [charge.index as u64, charge.cost]);
+/// A number for the costs of a release, each with the limit that it charges: slots are handed on for the same only. By
+/// FNV-1a, in as many bits as a double holds.
+pub(super) fn fingerprint(costs: impl IntoIterator<Item = (usize, u64)>) -> u64 {
+    let numbers = costs.into_iter().flat_map(|(limit, cost)| [limit as u64, cost]);
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     numbers.flat_map(u64::to_be_bytes).fold(0xcbf2_9ce4_8422_2325, step) >> 11
+}
+
+/// The number of units in all logs.
+pub(super) fn units(terms: &[ScriptTerms]) -> u64 {
+    terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0)
 }
 
 /// True of an answer that the script may give to this request. Numbers below 0 have become large ones.

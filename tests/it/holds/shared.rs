@@ -90,12 +90,11 @@ fn a_key_that_is_held_is_so_in_all_runs_and_no_other_key() {
         run.write("a 2\nb 2\n");
         assert_eq!(run.line(), "b 2\n");
         assert!(run.error_line().contains("the shared limits are held until "));
-        if !name.starts_with("redis") {
-            let status = state(&["--status"], name);
-            assert!(is_for_an_hour(held(&status)[0], "held: key 'a', for "), "{status}");
-        }
+        let status = state(&["--status"], name);
+        assert!(is_for_an_hour(held(&status)[0], "held: key 'a', for "), "{status}");
         state(&["--hold=0"], name);
         assert_eq!(run.line(), "a 2\n");
+        assert_eq!(held(&state(&["--status"], name)), [""; 0], "{name}");
     });
 }
 

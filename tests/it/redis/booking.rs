@@ -9,7 +9,7 @@ use throttle::exit::Exit;
 use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, keeper};
 use throttle::time::{SECOND, Time};
 
-use super::client::{PATIENT, book_out, failure, keyed, policy, some, store, store_at};
+use super::client::{PATIENT, book_out, failure, keyed, now, policy, some, store, store_at};
 use super::model::Model;
 use super::server::{Clock, RedisServer};
 use crate::support::{of_any_period, seeds};
@@ -442,4 +442,15 @@ fn the_status_says_what_would_be_booked() {
             assert_eq!(frozen.server_time(*next) - frozen.micros(), limit.next_in / 1000, "{slots:?}");
         }
     }
+}
+
+/// Or else nobody who asks for the name would be told that a key is held.
+#[test]
+fn a_name_lasts_as_long_as_a_key_is_held() {
+    let Some(server) = RedisServer::start() else { return };
+    let mut store = store(&server.url("web"), &["9/s,key=col:1"]);
+    store.book(&keyed(b"a", 1)).unwrap();
+    let hold = Time(now().0 + 3_600_000_000_000);
+    store.book(&Order { hold: Some(hold), ..keyed(b"a", 0) }).unwrap();
+    assert!(server.ask::<u64>("PTTL throttle:web") > 3_600_000);
 }

@@ -1,9 +1,11 @@
 //! Servers that will not serve us, however long we wait.
 
+use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::Store;
+use throttle::store::{Store, keeper};
+use throttle::time::SECOND;
 
-use super::client::{failure, some, store};
+use super::client::{failure, now, some, store};
 use super::server::RedisServer;
 
 /// At once, and without the password.
@@ -73,7 +75,21 @@ fn what_a_user_must_be_allowed() {
     let allowed = "joe on >hush ~throttle:* -@all +evalsha +script|load +time +getrange +setrange +pexpire \
                    +pttl";
     let Some(server) = server_with_user(allowed) else { return };
-    store(&server.url("web").replace("//", "//joe:hush@"), &["10/h"]).book(&some(1)).unwrap();
+    let url = |name| server.url(name).replace("//", "//joe:hush@");
+    let state = |name| State::Server(Box::new(url(name).parse().unwrap()));
+    let keeper = |name| keeper(&Shared { state: state(name), timeout: 20 * SECOND }).unwrap();
+    store(&url("web"), &["10/h"]).book(&some(1)).unwrap();
+    assert_eq!(keeper("web").status(now()).unwrap().unwrap().limits[0].free, 9);
+    assert!(keeper("web").hold(3600, Box::new(now)).unwrap());
+    // What looks for keys needs more.
+    store(&url("keys"), &["10/h,key=col:1"]).book(&some(1)).unwrap();
+    assert!(keeper("keys").status(now()).is_err() && keeper("keys").hold(0, Box::new(now)).is_err());
+    server.ask::<()>("ACL SETUSER joe +cluster|slots +scan");
+    keeper("keys").status(now()).unwrap();
+    keeper("keys").hold(0, Box::new(now)).unwrap();
+    assert!(keeper("keys").reset().is_err());
+    server.ask::<()>("ACL SETUSER joe +unlink");
+    keeper("keys").reset().unwrap();
 }
 
 #[test]

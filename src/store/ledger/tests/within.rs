@@ -36,7 +36,8 @@ fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
             let first = patient.book(now, &Order { within: u64::MAX, ..order.clone() });
             let first =
                 first.slots.first().map(|slot| slot.at).or(first.next).expect("a slot or the next one");
-            let before = state.clone();
+            let mut before = state.clone();
+            before.ledger.owned.forget(Time(now));
             let answer = state.book(now, &order);
             assert!(answer.slots.iter().all(|slot| slot.at.0 <= now + within), "{answer:?}");
             match answer.slots.first() {
@@ -52,7 +53,10 @@ fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
                 }
             }
             if random.u8(..) < 50 {
-                state.book(now, &Order { within: u64::MAX, ..order });
+                let patient = Order { within: u64::MAX, ..order };
+                let booked = state.book(now, &patient).slots;
+                let returned = if random.bool() { booked } else { Vec::new() };
+                state.give_back(now, &patient, &returned);
             }
         }
     });

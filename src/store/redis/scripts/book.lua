@@ -131,7 +131,8 @@ local function leave_queue(limits)
   end
 end
 
--- Takes slots of this charge that were given back; those that are given back now are for others.
+-- Takes slots of this charge that were given back; those that are given back now are for others. Also returns the first
+-- that is left.
 local function take_back(returned, close)
   local slots, rest = {}, {}
   for _, one in ipairs(returned) do
@@ -151,7 +152,11 @@ local function take_back(returned, close)
     write_returned(returned_at, rest)
     queue.is_changed = true
   end
-  return slots
+  local left = NEVER
+  for _, one in ipairs(rest) do
+    left = one.charge == charge and math.min(left, one.slot) or left
+  end
+  return slots, left
 end
 
 -- Charges releases once more, as they were over only then. What is booked stays booked, and the log is in the order of
@@ -169,7 +174,7 @@ local function charge_late(limits, newest)
   end
 end
 
-local function book(limits, since, slots)
+local function book(limits, since, slots, left)
   local again, its_turn, next_slot, is_first = 0, 0, 0, true
   while #slots < wanted do
     local slot = agreed(limits, since)
@@ -179,7 +184,9 @@ local function book(limits, since, slots)
     local is_away = is_first and is_turned_away(slot)
     slot = is_away and turn_of(slot) or slot
     if slot > latest then
-      next_slot, again = slot, slot - (latest - now)
+      -- One that was given back is before all that are booked anew.
+      next_slot = math.min(slot, left)
+      again = next_slot - (latest - now)
       break
     elseif is_away or slot > now + horizon then
       next_slot, again = slot, slot - horizon
@@ -250,8 +257,8 @@ local close = 0
 for _, state in ipairs(limits) do
   close = math.max(close, state.close)
 end
-local slots = take_back(read_returned(returned_at), close)
-local again, its_turn, next_slot = book(limits, since, slots)
+local slots, left = take_back(read_returned(returned_at), close)
+local again, its_turn, next_slot = book(limits, since, slots, left)
 if held > 0 then
   again, its_turn, next_slot = math.min(held, now + LOOK), turn, 0
 end

@@ -1,9 +1,10 @@
 -- How much of each limit is used. Changes nothing.
 --
 -- KEYS  where all of it is kept
--- ARGV  policy, how many limits it has; for each: how many units are in the logs before its own, rule, count, period,
---       burst, how late a release may be, how many releases may have slots at one instant, what it is told of periods
---       and of hours
+-- ARGV  policy, how many limits it has, how many units are in all logs, a number for a release that costs 1 under each
+--       limit; for each: how many units are in the logs before its own, rule, count, period, burst, how late a release
+--       may be, how many releases may have slots at one instant, what it is told of periods and of hours, a number for
+--       a release that costs 1 under it alone
 -- Returns the other policy, or {now, turns, until when it is held (0: it is not), {for each limit {how many releases
 --       would have a slot right now, when the next slot is}}}.
 
@@ -12,12 +13,15 @@ if not is_kept or other then
   return other or ''
 end
 
+local FIRST, EACH = 5, 10
+
 local function open(index)
-  local at = 3 + (index - 1) * 9
+  local at = FIRST + (index - 1) * EACH
   local state = read_limit(index - 1, at)
   state.most = tonumber(ARGV[at + 6])
   state.seq, state.quiet, state.newest, state.cost = 0, 0, 0, 1
   read_calendar(state, ARGV[at + 7], ARGV[at + 8])
+  state.charge = tonumber(ARGV[at + 9])
   if not read_head(state) then
     state.rule.begin(state)
   end
@@ -44,10 +48,21 @@ local function free(state, since)
   return least
 end
 
+local returned = read_returned(LOGS + tonumber(ARGV[3]) * 8)
+
+-- The first slot that was given back; one that is booked anew is later.
+local function first_returned(charge)
+  for _, one in ipairs(returned) do
+    if one.charge == charge or one.charge == tonumber(ARGV[4]) then
+      return one.slot
+    end
+  end
+end
+
 local answers = {}
 for index = 1, tonumber(ARGV[2]) do
   local state = open(index)
   local since = math.max(now, state.newest)
-  table.insert(answers, { free(state, since), slot_of(state, since, 1) })
+  table.insert(answers, { free(state, since), first_returned(state.charge) or slot_of(state, since, 1) })
 end
 return { now, queue.turns, held_until(), answers }

@@ -19,6 +19,8 @@ pub(super) struct Fingerprint {
     /// A key, and its newest slot.
     key: Vec<u8>,
     newest: Time,
+    /// From then on nothing of the key matters, and it may be forgotten.
+    fresh_from: Time,
     /// The instant at which it was last seen in its place.
     at: Time,
 }
@@ -119,7 +121,8 @@ impl<'a> StateTxn<'a> {
     /// true if it is gone.
     pub(super) fn silence_after_loss(&mut self, known: &Fingerprint, is_replaced: bool) -> Result<bool> {
         let is_another = self.header.generation != known.generation;
-        let is_older = known.key == self.rows.key && !self.is_new && self.ledger.newest < known.newest;
+        let is_known = known.key == self.rows.key && !self.is_new && known.fresh_from > self.now;
+        let is_older = is_known && self.ledger.newest < known.newest;
         if !is_replaced && !is_another && !is_older {
             return Ok(false);
         }
@@ -206,8 +209,13 @@ impl<'a> StateTxn<'a> {
 
     /// By which it is known the next time.
     pub(super) fn fingerprint(&self) -> Fingerprint {
-        let (generation, newest) = (self.header.generation, self.ledger.newest);
-        Fingerprint { generation, key: self.rows.key.to_vec(), newest, at: self.now }
+        Fingerprint {
+            generation: self.header.generation,
+            key: self.rows.key.to_vec(),
+            newest: self.ledger.newest,
+            fresh_from: self.rules.fresh_from(&self.ledger),
+            at: self.now,
+        }
     }
 
     fn ledgers(&self) -> rusqlite::Result<Vec<(Vec<u8>, Ledger)>> {

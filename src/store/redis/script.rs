@@ -7,7 +7,7 @@ use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::ServerFailure;
 use super::shared_policy::SharedPolicy;
-use super::terms::ScriptTerms;
+use super::terms::{EXACT, ScriptTerms};
 use crate::rule::Algorithm;
 use crate::store::hold::LOOK;
 use crate::store::ledger::{LONGEST_QUEUE, NEAR};
@@ -30,9 +30,6 @@ pub(super) fn rules() -> String {
 
 /// A share of D that is many times what the script takes for one slot.
 const NANOS_A_SLOT: u64 = 40_000;
-
-/// The most microseconds that a script can count.
-const FOREVER: u64 = 1 << 53;
 
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
@@ -174,10 +171,10 @@ impl BookingScript {
         let mut call = cmd("EVALSHA");
         call.arg(self.0.get_hash()).arg(1).arg(request.key);
         call.arg(&policy.text).arg(policy.quotas.len());
-        call.arg(fastrand::u64(1..1 << 53)).arg(policy.horizon / 1000);
+        call.arg(fastrand::u64(1..EXACT)).arg(policy.horizon / 1000);
         call.arg(request.count()).arg(shared.began).arg(request.keep);
         call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span()).arg(units);
-        call.arg(fingerprint(charges)).arg(given.len()).arg((order.within / 1000).min(FOREVER));
+        call.arg(fingerprint(charges)).arg(given.len()).arg((order.within / 1000).min(EXACT));
         call.arg(request.late()).arg(request.ago()).arg(request.pause());
         for ScriptCharge { index, terms, cost, seen, is_distrusted, calendar } in charges {
             call.arg(index);

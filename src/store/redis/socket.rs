@@ -10,8 +10,8 @@ use socket2::{Domain, SockAddr, Type};
 use super::failure::ServerFailure;
 use crate::config::Address;
 
-/// The longest answer, in bytes. No honest one is as long.
-const LONGEST_ANSWER: usize = 1 << 20;
+/// The longest answer, in bytes. No honest one is as long, unless a thousand keys are of more than 16 KiB each.
+const LONGEST_ANSWER: usize = 1 << 24;
 
 /// Limits of the wait for an answer.
 #[derive(Clone, Copy, Debug)]

@@ -188,11 +188,11 @@ impl FileStore {
                 self.is_lost |= txn.silence_after_loss(known, self.is_replaced)?;
             }
             if looks {
-                txn.inherit(|owner| database.has_ended(owner), &self.clock);
+                txn.ledger.owned.inherit(|owner| database.has_ended(owner), &self.clock);
             }
             if txn.is_new {
                 if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
-                    txn.evict()?;
+                    tables::evict(&transaction, now)?;
                 }
                 self.new_keys = self.new_keys.wrapping_add(1);
             }

@@ -94,11 +94,6 @@ impl Debit<'_> {
     fn ask(&self, at: Time) -> Ask {
         Ask { since: at, cost: self.cost }
     }
-
-    /// The nanoseconds in which the cost accrues.
-    fn gap(&self) -> u64 {
-        u64::try_from(self.quota.terms.gap(self.cost)).unwrap_or(u64::MAX)
-    }
 }
 
 impl BookingRules {

@@ -209,21 +209,11 @@ fn fingerprint(charges: &[ScriptCharge]) -> u64 {
     numbers.flat_map(u64::to_be_bytes).fold(0xcbf2_9ce4_8422_2325, step) >> 11
 }
 
-/// True of an answer that the script may give to this request. Numbers below 0 have become large ones.
+/// True of an answer that the script may give to this request.
 fn is_sound(booked: &BookedSlots, request: &BookingRequest) -> bool {
     let now = booked.exchange.server;
     let horizon = now.saturating_add(request.shared.policy.horizon / 1000);
-    let numbers =
-        |seen: &Seen| [seen.epoch, seen.seq, seen.newest, seen.matters_until, seen.late, seen.close];
-    let numbers = booked.seen.iter().flat_map(numbers);
-    let numbers = numbers
-        .chain(booked.ask_again)
-        .chain(booked.next)
-        .chain(booked.held)
-        .chain(booked.turn.map(|turn| turn.0))
-        .chain([now]);
-    numbers.max().is_some_and(|most| most < u64::MAX / 2)
-        && booked.seen.len() == if booked.found == Found::NotCovered { 0 } else { request.charges.len() }
+    booked.seen.len() == if booked.found == Found::NotCovered { 0 } else { request.charges.len() }
         && booked.slots.len() as u64 <= request.count()
         && booked.slots.is_sorted()
         && booked.slots.iter().all(|slot| (now..=horizon).contains(slot))
@@ -234,6 +224,11 @@ fn read(value: Value, asked: Time, answered: Time) -> Option<BookedSlots> {
     let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
     let all = [Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted, Found::NotCovered];
     let found = *all.get(found)?;
+    // Those below 0 have become large ones.
+    let numbers = seen.as_flattened().iter().chain([&server, &ask_again, &turn, &held, &next]);
+    if *numbers.max()? >= u64::MAX / 2 {
+        return None;
+    }
     let of_limit = |[epoch, seq, newest, matters_until, late, close]: [u64; 6]| Seen {
         epoch,
         seq,

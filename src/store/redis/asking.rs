@@ -9,7 +9,7 @@ use super::returnable::NodeSlot;
 use super::script::{BookedSlots, BookingRequest, BookingScript, ScriptCharge, Seen, redis_key};
 use super::shared_policy::SharedPolicy;
 use crate::config::Server;
-use crate::store::Order;
+use crate::store::{BootClock, Order};
 use crate::time::Time;
 
 /// If slots are good for less than this, the tenths of a millisecond matter that a server takes to wake up.
@@ -40,7 +40,7 @@ impl Asked {
 /// Asks, over connections that are kept.
 pub(super) struct Asker {
     /// The clock that slots are told by.
-    pub(super) now: Box<dyn Fn() -> Time + Send>,
+    pub(super) now: BootClock,
     booking: BookingScript,
     pub(super) nodes: Nodes,
 }

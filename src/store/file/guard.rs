@@ -58,7 +58,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
     if ![geteuid().as_raw(), 0].contains(&metadata.uid()) && group_of(&metadata).is_none() {
         return Err(refused(directory, "this directory belongs to another user: use one of your own"));
     }
-    // Nor sticky.
+    // Where it is sticky, nobody replaces the files of others.
     if metadata.mode() & 0o1002 == 0o0002 {
         return Err(refused(directory, "all users may write to this directory: use another, or chmod o-w"));
     }

@@ -8,6 +8,7 @@ use super::demands::Demand;
 use super::lease::{Held, Needed};
 use super::order::{Answer, Order, Turn};
 use crate::gate::charges::Claim;
+use crate::gate::instants::FEW;
 use crate::time::{SECOND, Time};
 
 /// Nanoseconds before the last slot is due at which the next ones are asked for; more if answers take longer.
@@ -24,6 +25,8 @@ pub(super) struct Orders {
     /// Slots to come are booked, too.
     waits: bool,
     all: HashMap<Claim, Ordered, RandomState>,
+    /// With more claims than this, those that nobody is likely to ask for again are forgotten.
+    evict_beyond: usize,
     /// The number of slots on their way.
     coming: u64,
     /// Nanoseconds that the last answer took.
@@ -63,7 +66,8 @@ impl NextOrder {
 impl Orders {
     pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
         let longest_span = longest_span.max(span);
-        Orders { span, longest_span, waits, all: HashMap::default(), coming: 0, took: 0, halvings: 0 }
+        let (all, evict_beyond) = (HashMap::default(), FEW);
+        Orders { span, longest_span, waits, all, evict_beyond, coming: 0, took: 0, halvings: 0 }
     }
 
     /// Nanoseconds before it is due at which the next slot is asked for.
@@ -141,6 +145,16 @@ impl Orders {
             if answer.slots.is_empty() && order.count > 0 { now.checked_add(PAUSE.into()) } else { None };
         if let Some(not_before) = answer.ask_again.or(pause) {
             self.all.insert(claim, Ordered::NotBefore(not_before, answer.turn));
+            self.evict(now);
+        }
+    }
+
+    /// Whoever waits until an instant asks then, or soon after.
+    fn evict(&mut self, now: Time) {
+        if self.all.len() > self.evict_beyond {
+            let soon = Time(now.0.saturating_sub(SECOND));
+            self.all.retain(|_, ordered| !matches!(ordered, Ordered::NotBefore(at, _) if *at <= soon));
+            self.evict_beyond = FEW.max(2 * self.all.len());
         }
     }
 
@@ -234,5 +248,16 @@ mod tests {
         assert_eq!(plan(&mut orders, three, 3, 9, &[]), Err(Some(Time(3_010_000_000))));
         // That the first answer took a second is no longer of concern.
         assert_eq!((orders.took, orders.lead()), (0, LEAD));
+    }
+
+    #[test]
+    fn keys_that_are_not_asked_for_again_take_no_memory() {
+        let mut orders = orders();
+        for number in 0..10_000u64 {
+            let (key, now) = (Key::from_slice(&number.to_le_bytes()), Time(number * SECOND));
+            let answer = Answer { ask_again: Some(now), ..Answer::default() };
+            orders.answered(now, &Order::new(key, [1], 2), &answer);
+        }
+        assert!(orders.all.len() < 1000, "{}", orders.all.len());
     }
 }

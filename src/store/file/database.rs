@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
@@ -16,7 +16,7 @@ use super::files::{
 };
 use super::lock::Lock;
 use super::log::Index;
-use super::refusal::{About, Flaw, OrFailed, unusable};
+use super::refusal::{About, Flaw, unusable};
 use super::tables::{Header, SCHEMA};
 use super::{Setting, guard, owner};
 use crate::store::StoreError;
@@ -92,7 +92,7 @@ impl Database {
         let index = index.map_or_else(|| open_index(&path), |index| Ok(Some(index)))?;
         let [_, log, beside] = files_at(&path)?;
         let files = [Some(identity(&path, &file)?), log, beside];
-        let owner = owner::register(&file).or_failed(&path, "cannot lock it")?;
+        let owner = owner::register(&file).context("cannot lock it").about(&path)?;
         let is_good = Cell::new(false);
         Ok(Some(Database { connection, index, file, path, files, owner, is_good, closes: None }))
     }
@@ -104,14 +104,14 @@ impl Database {
         fill: impl Fn(&Connection) -> Result<()>,
     ) -> Result<(), StoreError> {
         const CANNOT: &str = "cannot create it";
-        let directory = fs::canonicalize(guard::directory(path)).or_failed(path, CANNOT)?;
+        let directory = fs::canonicalize(guard::directory(path)).context(CANNOT).about(path)?;
         // Files beside a state that is not there are of one that was removed.
         let creates = lock_directory(&directory, patience, File::try_lock)?;
         if path.symlink_metadata().is_ok() {
             return Ok(());
         }
         remove_companions(path)?;
-        let new = new_file(&directory).or_failed(path, CANNOT)?;
+        let new = new_file(&directory).context(CANNOT).about(path)?;
         write(new.path(), fill).about(path)?;
         let publish = || {
             if guard::shared_group(&directory).is_some() {
@@ -121,7 +121,7 @@ impl Database {
             new.persist_noclobber(path)?;
             creates.0.sync_all()
         };
-        publish().or_failed(path, CANNOT)
+        publish().context(CANNOT).about(path)
     }
 
     /// Removes the state at `path`, under its lock. Returns `false` if there is none.
@@ -137,7 +137,7 @@ impl Database {
             if recognised(&path, &file)? == Err(Flaw::Foreign) {
                 return Err(unusable(&path, Flaw::Foreign));
             }
-            fs::remove_file(&path).or_failed(&path, "cannot remove it")?;
+            fs::remove_file(&path).context("cannot remove it").about(&path)?;
             return remove_companions(&path).map(|()| true);
         }
     }
@@ -197,7 +197,7 @@ fn is_in_place(path: &Path, file: &File) -> Result<bool, StoreError> {
 /// Recognises a state by its first bytes.
 fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> {
     let mut bytes = [0; HEADER];
-    let read = file.read_at(&mut bytes, 0).or_failed(path, "cannot read it")?;
+    let read = file.read_at(&mut bytes, 0).context("cannot read it").about(path)?;
     let number = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
     let is_ours = number(APPLICATION_AT) == APPLICATION;
     Ok(match (bytes.starts_with(MAGIC), is_ours) {
@@ -211,7 +211,7 @@ fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> 
 }
 
 fn open_index(path: &Path) -> Result<Option<Index>, StoreError> {
-    Index::open(path).or_failed(path, "cannot read what is beside it")
+    Index::open(path).context("cannot read what is beside it").about(path)
 }
 
 /// Has SQLite open a file that has our tables.

@@ -5,18 +5,12 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use anyhow::Context;
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 
-use super::refusal::{OrFailed, present, refused};
+use super::refusal::{About, present, refused};
 use crate::store::StoreError;
-
-const OTHERS: u32 = 0o077;
-const ALL_OTHERS: u32 = 0o007;
-const STICKY: u32 = 0o1000;
-const SETGID: u32 = 0o2000;
-const WRITABLE_BY_GROUP: u32 = 0o020;
-const WRITABLE_BY_ALL: u32 = 0o002;
 
 /// Opens the file at `path`, if there is one.
 ///
@@ -28,7 +22,7 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     // It may have become a pipe since: nobody waits for one.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let opened = present(OpenOptions::new().read(true).write(true).custom_flags(flags).open(path));
-    let Some(file) = opened.or_failed(path, "cannot open it")? else { return Ok(None) };
+    let Some(file) = opened.context("cannot open it").about(path)? else { return Ok(None) };
     check_found(path, file.metadata())?;
     is_local(path).map(|()| Some(file))
 }
@@ -42,7 +36,7 @@ pub(super) fn check(path: &Path) -> Result<(), StoreError> {
 }
 
 fn check_found(path: &Path, found: io::Result<Metadata>) -> Result<(), StoreError> {
-    let found = present(found).or_failed(path, "cannot look at it")?;
+    let found = present(found).context("cannot look at it").about(path)?;
     let why = found.and_then(|found| unfit(&found, shared_group(directory(path))));
     why.map_or(Ok(()), |why| Err(refused(path, why)))
 }
@@ -60,11 +54,12 @@ pub(super) fn directory(path: &Path) -> &Path {
 /// # Errors
 /// It may not, as others might put something else in its place, or it is not on this machine.
 pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
-    let metadata = fs::metadata(directory).or_failed(directory, "cannot look at this directory")?;
+    let metadata = fs::metadata(directory).context("cannot look at this directory").about(directory)?;
     if ![geteuid().as_raw(), 0].contains(&metadata.uid()) && group_of(&metadata).is_none() {
         return Err(refused(directory, "this directory belongs to another user: use one of your own"));
     }
-    if metadata.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL {
+    // Where it is sticky, nobody replaces the files of others.
+    if metadata.mode() & 0o1002 == 0o0002 {
         return Err(refused(directory, "all users may write to this directory: use another, or chmod o-w"));
     }
     is_local(directory)
@@ -76,8 +71,7 @@ pub(super) fn shared_group(directory: &Path) -> Option<u32> {
 }
 
 fn group_of(metadata: &Metadata) -> Option<u32> {
-    const SHARED: u32 = SETGID | WRITABLE_BY_GROUP;
-    (metadata.mode() & (SHARED | WRITABLE_BY_ALL) == SHARED).then(|| metadata.gid())
+    (metadata.mode() & 0o2022 == 0o2020).then(|| metadata.gid())
 }
 
 /// The reason that a file cannot be trusted, and what to do about it. In a directory that a group shares, its members
@@ -94,10 +88,8 @@ fn unfit(metadata: &Metadata, group: Option<u32>) -> Option<&'static str> {
             Some("it belongs to another user: use a file of your own, or a Redis server to share limits")
         }
         _ if metadata.nlink() > 1 => Some("it has a second name (a hard link): remove the other one"),
-        _ if is_shared && metadata.mode() & ALL_OTHERS != 0 => {
-            Some("all users have access to it: chmod o= it")
-        }
-        _ if !is_shared && metadata.mode() & OTHERS != 0 => {
+        _ if is_shared && metadata.mode() & 0o007 != 0 => Some("all users have access to it: chmod o= it"),
+        _ if !is_shared && metadata.mode() & 0o077 != 0 => {
             Some("other users have access to it: chmod go= it")
         }
         _ => None,
@@ -105,7 +97,7 @@ fn unfit(metadata: &Metadata, group: Option<u32>) -> Option<&'static str> {
 }
 
 fn is_local(path: &Path) -> Result<(), StoreError> {
-    match network(path).or_failed(path, "cannot tell on which file system it is")? {
+    match network(path).context("cannot tell on which file system it is").about(path)? {
         Some(name) => {
             let why = format!(
                 "it is on {name}, where locks and clocks of several machines meet: \

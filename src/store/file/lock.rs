@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 
-use super::refusal::OrFailed;
+use super::refusal::About;
 use crate::exit::Exit;
 use crate::store::{BEFORE_TELLING, StoreError};
 
@@ -46,7 +46,7 @@ impl Lock {
         match try_lock(file) {
             Ok(()) => Ok(Some(Lock(Arc::clone(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error).or_failed(path, "cannot lock it"),
+            Err(TryLockError::Error(error)) => Err(error).context("cannot lock it").about(path),
         }
     }
 

@@ -52,7 +52,7 @@ pub(super) use self::state_file::StateFile;
 use self::tables::Header;
 use self::txn::{Fingerprint, StateTxn};
 use super::ledger::{BookingRules, Owner};
-use super::{Answer, Order, Policy, Slot, Store, StoreError, Tell};
+use super::{Answer, BootClock, Order, Policy, Slot, Store, StoreError, Tell};
 use crate::exit::Exit;
 use crate::time::{SECOND, Time, Wall, shown};
 
@@ -67,7 +67,7 @@ pub struct FileStore {
     path: PathBuf,
     setting: Setting,
     rules: BookingRules,
-    clock: Box<dyn Fn() -> Time + Send>,
+    clock: BootClock,
     /// `None` while it is not known which file is in its place.
     database: Option<Database>,
     /// The state that was last seen, if any was.
@@ -106,20 +106,15 @@ impl FileStore {
         policy: Policy,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
-        Self::open_in(Setting::ours(path)?, path, policy, now)
+        Self::open_in(Setting::ours(path)?, path, policy, Box::new(now))
     }
 
-    fn open_in(
-        setting: Setting,
-        path: &Path,
-        policy: Policy,
-        now: impl Fn() -> Time + Send + 'static,
-    ) -> Result<Self, StoreError> {
+    fn open_in(setting: Setting, path: &Path, policy: Policy, clock: BootClock) -> Result<Self, StoreError> {
         let mut store = FileStore {
             path: path.to_owned(),
             setting,
             rules: BookingRules::new(policy),
-            clock: Box::new(now),
+            clock,
             database: None,
             known: None,
             is_replaced: false,
@@ -188,11 +183,11 @@ impl FileStore {
                 self.is_lost |= txn.silence_after_loss(known, self.is_replaced)?;
             }
             if looks {
-                txn.inherit(|owner| database.has_ended(owner), &self.clock);
+                txn.ledger.owned.inherit(|owner| database.has_ended(owner), &self.clock);
             }
             if txn.is_new {
                 if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
-                    txn.evict()?;
+                    tables::evict(&transaction, now)?;
                 }
                 self.new_keys = self.new_keys.wrapping_add(1);
             }

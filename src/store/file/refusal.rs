@@ -35,31 +35,27 @@ pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 
 /// Names the file that an error is about.
 pub(super) trait About<T> {
-    /// For an error of SQLite, or of a row that cannot be. A [`StoreError`] stays as it is.
+    /// For an error of a system call, with its purpose as context; of SQLite; or of a row that cannot be. A
+    /// [`StoreError`] stays as it is.
     fn about(self, path: &Path) -> Result<T, StoreError>;
 }
 
 impl<T, E: Into<Error>> About<T> for Result<T, E> {
     fn about(self, path: &Path) -> Result<T, StoreError> {
-        let told = |error: Error| error.downcast().unwrap_or_else(|error| of_sqlite(path, &error));
+        let told = |error: Error| match error.downcast_ref::<io::Error>() {
+            Some(cause) => {
+                StoreError { exit: of_call(cause), error: anyhow!("{}: {error:#}", path.display()) }
+            }
+            None => error.downcast().unwrap_or_else(|error| of_sqlite(path, &error)),
+        };
         self.map_err(|error| told(error.into()))
     }
 }
 
-/// Names the file that a system call failed for, and its purpose.
-pub(super) trait OrFailed<T> {
-    fn or_failed(self, path: &Path, what: &str) -> Result<T, StoreError>;
-}
-
-impl<T> OrFailed<T> for io::Result<T> {
-    fn or_failed(self, path: &Path, what: &str) -> Result<T, StoreError> {
-        self.map_err(|error| {
-            let exit = match error.kind() {
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Exit::BadStore,
-                _ => Exit::Error,
-            };
-            StoreError { exit, error: Error::new(error).context(format!("{}: {what}", path.display())) }
-        })
+fn of_call(error: &io::Error) -> Exit {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Exit::BadStore,
+        _ => Exit::Error,
     }
 }
 

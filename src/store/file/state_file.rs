@@ -60,12 +60,12 @@ fn look(database: &Database, setting: &Setting, now: Time) -> anyhow::Result<Sta
     let transaction = database.connection.unchecked_transaction()?;
     let mut txn = StateTxn::begin(&transaction, &database.path, &rules, b"", (now, false))?;
     txn.carry_over_restart(&setting.clock)?;
-    txn.inherit(|owner| owner::has_ended(&database.file, owner), || now);
+    txn.ledger.owned.inherit(|owner| owner::has_ended(&database.file, owner), || now);
     let held = txn.holds()?.into_iter().map(|(key, until)| (key, until.since(now))).collect();
-    let last_turn = Some(txn.turns().since(now)).filter(|turn| *turn > rules.policy().horizon);
+    let last_turn = Some(txn.ledger.turns.since(now)).filter(|turn| *turn > rules.policy().horizon);
     let limit = |(at, rate): (usize, &Rate)| {
         let capacity = rules.policy().quotas[at].at_once();
-        let (free, next) = txn.left(at, capacity)?;
+        let (free, next) = rules.left(&txn.ledger, &mut txn.rows, now, (at, capacity))?;
         Ok(LimitStatus { rate: rate.clone(), capacity, free, next_in: next.since(now) })
     };
     let limits = rates.iter().enumerate().map(limit).collect::<anyhow::Result<_>>()?;

@@ -19,6 +19,8 @@ pub(super) struct Fingerprint {
     /// A key, and its newest slot.
     key: Vec<u8>,
     newest: Time,
+    /// From then on nothing of the key matters, and it may be forgotten.
+    fresh_from: Time,
     /// The instant at which it was last seen in its place.
     at: Time,
 }
@@ -30,9 +32,9 @@ pub(super) struct StateTxn<'a> {
     /// The instant at which it began.
     now: Time,
     header: Header,
-    rows: KeyRows<'a>,
+    pub(super) rows: KeyRows<'a>,
     /// The numbers of the key.
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     /// There is no row of the key yet.
     pub(super) is_new: bool,
 }
@@ -119,7 +121,8 @@ impl<'a> StateTxn<'a> {
     /// true if it is gone.
     pub(super) fn silence_after_loss(&mut self, known: &Fingerprint, is_replaced: bool) -> Result<bool> {
         let is_another = self.header.generation != known.generation;
-        let is_older = known.key == self.rows.key && !self.is_new && self.ledger.newest < known.newest;
+        let is_known = known.key == self.rows.key && !self.is_new && known.fresh_from > self.now;
+        let is_older = is_known && self.ledger.newest < known.newest;
         if !is_replaced && !is_another && !is_older {
             return Ok(false);
         }
@@ -173,41 +176,28 @@ impl<'a> StateTxn<'a> {
         Ok(holds)
     }
 
-    /// As [`BookingRules::left`].
-    pub(super) fn left(&mut self, limit: usize, most: u64) -> Result<(u64, Time)> {
-        self.rules.left(&self.ledger, &mut self.rows, self.now, (limit, most))
-    }
-
-    /// The first instant that no turn is for.
-    pub(super) fn turns(&self) -> Time {
-        self.ledger.turns
-    }
-
     /// Holds all keys for this number of nanoseconds; with 0, none is held any more.
     pub(super) fn set_hold(&mut self, length: u64) -> Result<()> {
         self.header.hold = Hold::new(self.now, self.now.saturating_add(length));
         self.header.write(self.rows.connection)?;
-        for (key, ledger) in self.ledgers()?.into_iter().filter(|_| length == 0) {
-            let ledger = Ledger { hold: Hold::default(), ..ledger };
-            self.rows_of(&key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;
+        if length == 0 {
+            for (key, ledger) in self.ledgers()? {
+                let ledger = Ledger { hold: Hold::default(), ..ledger };
+                self.rows_of(&key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;
+            }
         }
         self.load()
     }
 
-    /// Has the slots handed on that those who have ended cannot have used, by the clock.
-    pub(super) fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl FnOnce() -> Time) {
-        self.ledger.owned.inherit(has_ended, clock);
-    }
-
-    /// Forgets the keys that are as good as new.
-    pub(super) fn evict(&self) -> Result<()> {
-        Ok(tables::evict(self.rows.connection, self.now)?)
-    }
-
     /// By which it is known the next time.
     pub(super) fn fingerprint(&self) -> Fingerprint {
-        let (generation, newest) = (self.header.generation, self.ledger.newest);
-        Fingerprint { generation, key: self.rows.key.to_vec(), newest, at: self.now }
+        Fingerprint {
+            generation: self.header.generation,
+            key: self.rows.key.to_vec(),
+            newest: self.ledger.newest,
+            fresh_from: self.rules.fresh_from(&self.ledger),
+            at: self.now,
+        }
     }
 
     fn ledgers(&self) -> rusqlite::Result<Vec<(Vec<u8>, Ledger)>> {

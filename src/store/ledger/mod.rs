@@ -94,11 +94,6 @@ impl Debit<'_> {
     fn ask(&self, at: Time) -> Ask {
         Ask { since: at, cost: self.cost }
     }
-
-    /// The nanoseconds in which the cost accrues.
-    fn gap(&self) -> u64 {
-        u64::try_from(self.quota.terms.gap(self.cost)).unwrap_or(u64::MAX)
-    }
 }
 
 impl BookingRules {
@@ -143,11 +138,15 @@ impl BookingRules {
         ends.max().unwrap_or(last)
     }
 
+    /// The first instant at which no slot that was given out matters any more.
+    pub fn fresh_from(&self, ledger: &Ledger) -> Time {
+        let accounts = self.rules.iter().zip(&ledger.accounts);
+        accounts.map(|(rule, account)| rule.fresh_from(account, ledger.newest)).max().unwrap_or_default()
+    }
+
     /// The first instant at which the state cannot be told from that of limits which were never used.
     pub fn idle_at(&self, ledger: &Ledger) -> Time {
-        let accounts = self.rules.iter().zip(&ledger.accounts);
-        let idle = accounts.map(|(rule, account)| rule.fresh_from(account, ledger.newest)).max();
-        idle.unwrap_or_default().max(ledger.turns).max(ledger.hold.until)
+        self.fresh_from(ledger).max(ledger.turns).max(ledger.hold.until)
     }
 
     /// The state once the clock has begun anew at 0: all that was used before counts as used then.

@@ -31,44 +31,40 @@ impl OwnedSlots {
 
     /// Adds slots to those of `owner`.
     pub fn add(&mut self, owner: Owner, costs: &[u64], slots: impl IntoIterator<Item = Time>) {
-        let mut slots: Vec<Time> = slots.into_iter().collect();
-        match self.0.iter_mut().find(|share| share.is_of(owner, costs)) {
-            _ if slots.is_empty() => {}
-            Some(share) => {
-                share.slots.append(&mut slots);
-                share.slots.sort_unstable();
-            }
-            None => {
-                slots.sort_unstable();
-                self.0.push(OwnerSlots { owner, costs: costs.into(), slots });
-            }
+        let mut slots = slots.into_iter().peekable();
+        if slots.peek().is_some() {
+            let share = self.0.iter().position(|share| share.is_of(owner, costs)).unwrap_or_else(|| {
+                self.0.push(OwnerSlots { owner, costs: costs.into(), slots: Vec::new() });
+                self.0.len() - 1
+            });
+            self.0[share].slots.extend(slots);
+            self.0[share].slots.sort_unstable();
         }
     }
 
     /// Takes out those that `owner` has, and returns them.
     pub fn remove(&mut self, owner: Owner, costs: &[u64], slots: &[Time]) -> Vec<Time> {
-        let Some(share) = self.0.iter_mut().find(|share| share.is_of(owner, costs)) else {
-            return Vec::new();
-        };
-        let mut remove =
-            |slot: &Time| share.slots.iter().position(|at| at == slot).map(|at| share.slots.remove(at));
+        let Some(own) = self.of_mut(owner, costs) else { return Vec::new() };
+        let mut remove = |slot: &Time| own.iter().position(|at| at == slot).map(|at| own.remove(at));
         slots.iter().filter_map(&mut remove).collect()
     }
 
     /// Takes out the earliest ones that are nobody's, none of them after `latest`.
     pub(super) fn take(&mut self, costs: &[u64], most: usize, latest: Time) -> Vec<Time> {
-        let Some(share) = self.0.iter_mut().find(|share| share.is_of(NOBODY, costs)) else {
-            return Vec::new();
-        };
-        let count = share.slots.partition_point(|at| *at <= latest);
-        share.slots.drain(..most.min(count)).collect()
+        let Some(free) = self.of_mut(NOBODY, costs) else { return Vec::new() };
+        let count = free.partition_point(|at| *at <= latest);
+        free.drain(..most.min(count)).collect()
+    }
+
+    fn of_mut(&mut self, owner: Owner, costs: &[u64]) -> Option<&mut Vec<Time>> {
+        self.0.iter_mut().find(|share| share.is_of(owner, costs)).map(|share| &mut share.slots)
     }
 
     /// Slots of those who have ended become nobody's. Those that they may have used by then are forgotten: `clock` is
     /// read once it is known who has ended.
     pub fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl FnOnce() -> Time) {
-        let left = self.0.extract_if(.., |share| share.owner != NOBODY && has_ended(share.owner));
-        let left: Vec<_> = left.collect();
+        let is_left = |share: &mut OwnerSlots| share.owner != NOBODY && has_ended(share.owner);
+        let left: Vec<_> = self.0.extract_if(.., is_left).collect();
         let ended_by = clock();
         for OwnerSlots { costs, slots, .. } in left {
             self.add(NOBODY, &costs, slots.into_iter().filter(|at| *at > ended_by));

@@ -42,7 +42,8 @@ impl BookingRules {
 
     /// The turn that follows the one of `order`.
     fn after(&self, turn: Time, order: &Order) -> Time {
-        let gap = self.debits(order).map(|debit| debit.gap()).max();
-        turn.saturating_add(gap.unwrap_or(0))
+        // In this time, the cost accrues.
+        let gap = self.debits(order).map(|debit| debit.quota.terms.gap(debit.cost)).max().unwrap_or(0);
+        turn.saturating_add(u64::try_from(gap).unwrap_or(u64::MAX))
     }
 }

@@ -1,7 +1,7 @@
 //! Checks answers of a server, and turns them into those of a store.
 
 use super::RedisStore;
-use super::asked::Asked;
+use super::asking::Asked;
 use super::clock::Micros;
 use super::distance::too_long;
 use super::failure::ServerFailure;
@@ -32,7 +32,7 @@ impl RedisStore {
             Found::Nothing | Found::Distrusted | Found::NotCovered => {}
         }
         if self.shared_policy.began == 0 {
-            self.shared_policy.began = asked.booked.now;
+            self.shared_policy.began = asked.booked.exchange.server;
         }
         self.observations.add(&order.key, asked, self.shared_policy.policy.quotas.len());
     }
@@ -43,7 +43,8 @@ impl RedisStore {
     }
 
     pub(super) fn answer(&mut self, order: &Order, asked: &Asked) -> Result<Answer, ServerFailure> {
-        let Asked { node, exchange, booked, .. } = asked;
+        let Asked { node, booked, .. } = asked;
+        let exchange = &booked.exchange;
         let deadline = self.policy().deadline;
         let slot = |&micros: &Micros| exchange.slot(micros, deadline).map(|slot| (slot, micros));
         let slots: Vec<_> = booked.slots.iter().filter_map(slot).collect();
@@ -60,7 +61,7 @@ impl RedisStore {
         let first = slots.first().map(|slot| slot.at).or(turn);
         let silent_until = first.filter(|_| warning.is_some());
         let overruns = self.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
-        let held = booked.held.map(|until| exchange.not_before(until));
-        Ok(Answer { slots, ask_again, next, turn: booked.turn, warning, silent_until, held, overruns })
+        let (turn, held) = (booked.turn, booked.held_until());
+        Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns })
     }
 }

@@ -1,36 +1,46 @@
 //! Questions to a server: for slots, and to measure how long it takes to answer.
 
-use super::asked::Asked;
-use super::clock::Exchange;
+use super::connection::Connection;
 use super::distance::round_trip;
 use super::failure::ServerFailure;
-use super::nodes::Nodes;
+use super::nodes::{NodeId, Nodes};
 use super::observations::Observations;
 use super::returnable::NodeSlot;
-use super::script::{BookingRequest, BookingScript, redis_key};
+use super::script::{BookedSlots, BookingRequest, BookingScript, ScriptCharge, Seen, redis_key};
 use super::shared_policy::SharedPolicy;
 use crate::config::Server;
-use crate::store::Order;
+use crate::store::{BootClock, Order};
 use crate::time::Time;
 
 /// If slots are good for less than this, the tenths of a millisecond matter that a server takes to wake up.
 pub(super) const SHORT: u64 = 5_000_000;
 
-/// The answer for a name when nothing is booked.
-#[derive(Clone, Copy)]
-pub(super) struct Probed {
-    /// The nanoseconds of the fastest answer.
-    pub(super) round_trip: u64,
-    /// The policy is in force.
-    pub(super) is_kept: bool,
-    /// The end of a hold of all keys.
-    pub(super) held: Option<Time>,
+/// A question to a node, with its answer.
+pub(super) struct Asked {
+    pub(super) node: NodeId,
+    pub(super) charges: Vec<ScriptCharge>,
+    pub(super) booked: BookedSlots,
+}
+
+impl Asked {
+    /// The server has another history than was seen before, of a limit whose past still matters.
+    pub(super) fn is_of_another_history(&self) -> bool {
+        let is_another = |(charge, seen): (&ScriptCharge, &Seen)| {
+            let known = charge.seen;
+            known.epoch > 0 && known.epoch != seen.epoch && known.matters_until > self.booked.exchange.server
+        };
+        self.charges.iter().zip(&self.booked.seen).any(is_another)
+    }
+
+    pub(super) fn slots(&self) -> Vec<NodeSlot> {
+        self.booked.slots.iter().map(|&micros| NodeSlot { node: self.node, micros }).collect()
+    }
 }
 
 /// Asks, over connections that are kept.
 pub(super) struct Asker {
     /// The clock that slots are told by.
-    pub(super) now: Box<dyn Fn() -> Time + Send>,
+    pub(super) now: BootClock,
     booking: BookingScript,
     pub(super) nodes: Nodes,
 }
@@ -40,27 +50,18 @@ impl Asker {
         Asker { now: Box::new(now), booking: BookingScript::new(), nodes: Nodes::new(server) }
     }
 
-    /// Checks if the limits are those of the name, and how long the answer takes.
+    /// Checks if the limits are those of the name. Returns the nanoseconds of the fastest answer, and the last answer.
     pub(super) fn probe(
         &mut self,
         shared: &SharedPolicy,
         order: &Order,
         keep: u64,
         enough: (u64, u64),
-    ) -> Result<Probed, ServerFailure> {
+    ) -> Result<(u64, BookedSlots), ServerFailure> {
         let key = self.key(b"");
         let nothing = BookingRequest { keep, ..BookingRequest::new(&key, shared, order) };
-        let (now, booking) = (&self.now, &self.booking);
-        self.nodes.ask(&key, |_, connection| {
-            let probe = || {
-                let asked = now();
-                let booked = booking.ask(connection, &nothing)?;
-                Ok((Exchange { asked, server: booked.now, answered: now() }, booked))
-            };
-            let (round_trip, (exchange, booked)) = round_trip(now, enough, probe)?;
-            let held = booked.held.map(|until| exchange.not_before(until));
-            Ok(Probed { round_trip, is_kept: booked.is_kept, held })
-        })
+        let probe = |connection: &mut Connection| self.booking.ask(connection, &nothing, &*self.now);
+        self.nodes.ask(&key, |_, connection| round_trip(enough, || probe(connection)))
     }
 
     /// Books what an order asks for, and gives back slots of whichever node is asked.
@@ -73,23 +74,20 @@ impl Asker {
         shared.prepare(order)?;
         let key = self.key(&order.key);
         let nothing = BookingRequest::new(&key, shared, order);
-        let (now, booking, replicas) = (&self.now, &self.booking, self.nodes.server.replicas);
+        let (now, booking, replicas) = (&*self.now, &self.booking, self.nodes.server.replicas);
         self.nodes.ask(&key, |node, connection| {
             connection.replicate(replicas, false)?;
             if shared.policy.deadline < SHORT {
-                booking.ask(connection, &nothing)?;
+                booking.ask(connection, &nothing, now)?;
             }
             let charges = observations.charges(order, shared, node, now);
             // If the key has moved, the others are by another clock.
             let given: Vec<_> =
                 given.iter().filter(|slot| slot.node == node).map(|slot| slot.micros).collect();
-            let asked = now();
-            let request = BookingRequest { charges: &charges, given: &given, asked, ..nothing };
-            let booked = booking.ask(connection, &request)?;
-            let answered = now();
+            let request = BookingRequest { charges: &charges, given: &given, ..nothing };
+            let booked = booking.ask(connection, &request, now)?;
             connection.replicate(replicas, true)?;
-            let exchange = Exchange { asked, server: booked.now, answered };
-            Ok(Asked { node, charges, exchange, booked })
+            Ok(Asked { node, charges, booked })
         })
     }
 

@@ -8,6 +8,7 @@ use std::ops::Range;
 use redis::Cmd;
 
 use super::clock::Micros;
+use super::terms::EXACT;
 use crate::rule::Extra;
 use crate::store::{Policy, Quota};
 use crate::time::Civil;
@@ -30,7 +31,8 @@ impl ScriptCalendar {
 
     /// The calendar of a limit when the server's clock shows about `now`.
     pub(super) fn around(now: Micros, quota: &Quota, policy: &Policy) -> Self {
-        let (now, horizon) = (i128::from(now) * 1000, i128::from(policy.horizon));
+        // Later, there would be no dates any more.
+        let (now, horizon) = (i128::from(now.min(EXACT)) * 1000, i128::from(policy.horizon));
         // In nanoseconds since 1970.
         let reach = (now - horizon).max(0)..now + 2 * horizon;
         let late = policy.deadline.into();
@@ -114,6 +116,18 @@ mod tests {
         let hours = vec![2, now - hour, now + 2 * hour, midnight + 2 * hour, midnight + 2 * hour + hour / 2];
         assert_eq!(told[1], [vec![], hours]);
         assert!(told[2].iter().all(Vec::is_empty));
+    }
+
+    /// Beyond the last date there would be no next one.
+    #[test]
+    fn a_clock_that_shows_no_date_is_told_of_one() {
+        let rate = |text: &str| text.parse::<Rate>().unwrap();
+        let rates = ["9/d,algo=calendar,tz=UTC", "9/h,during=02:00-03:30,tz=UTC"].map(rate);
+        let policy = Policy::new(&rates, Reserve::REMOTE);
+        for now in [0, Micros::MAX / 1000, Micros::MAX] {
+            let told = policy.quotas.iter().map(|quota| ScriptCalendar::around(now, quota, &policy));
+            assert!(told.map(|told| told.periods.len() + told.hours.len()).sum::<usize>() < 300, "{now}");
+        }
     }
 
     #[test]

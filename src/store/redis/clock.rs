@@ -19,7 +19,7 @@ const DRIFT: u64 = 1000;
 pub(super) type Micros = u64;
 
 /// The instants at which something was asked, answered in between, and the answer was there.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Exchange {
     pub(super) asked: Time,
     pub(super) server: Micros,

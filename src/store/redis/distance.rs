@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::failure::ServerFailure;
+use super::script::BookedSlots;
 use crate::config::format_duration;
-use crate::time::Time;
 
 /// The number of round trips that D has to be long enough for.
 pub(super) const ROUND_TRIPS: u64 = 3;
@@ -17,20 +17,19 @@ pub(super) const CHOOSING: u64 = 50_000_000;
 
 /// The nanoseconds of the fastest answer to `probe`, and the last answer. One that comes within `enough` ends it, or
 /// after `longest` any but the first, which may have had the script to send.
-pub(super) fn round_trip<T>(
-    now: &dyn Fn() -> Time,
+pub(super) fn round_trip(
     (enough, longest): (u64, u64),
-    mut probe: impl FnMut() -> Result<T, ServerFailure>,
-) -> Result<(u64, T), ServerFailure> {
-    let (start, mut nearest, mut trial) = (now(), u64::MAX, 0);
+    mut probe: impl FnMut() -> Result<BookedSlots, ServerFailure>,
+) -> Result<(u64, BookedSlots), ServerFailure> {
+    let (mut start, mut nearest, mut trial) = (None, u64::MAX, 0);
     loop {
-        let asked = now();
-        let found = probe()?;
-        let answered = now();
-        nearest = nearest.min(answered.since(asked));
+        let booked = probe()?;
+        let start = *start.get_or_insert(booked.exchange.asked);
+        nearest = nearest.min(booked.exchange.round_trip());
         trial += 1;
-        if nearest <= enough || trial == TRIALS || (trial > 1 && answered.since(start) > longest) {
-            return Ok((nearest, found));
+        let is_long = trial > 1 && booked.exchange.answered.since(start) > longest;
+        if nearest <= enough || trial == TRIALS || is_long {
+            return Ok((nearest, booked));
         }
     }
 }

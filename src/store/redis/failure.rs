@@ -70,10 +70,8 @@ impl ServerFailure {
     pub(super) fn given_up(self) -> StoreError {
         let why = match self {
             ServerFailure::Final(error) => return error,
-            ServerFailure::OtherLimits(limits) => {
-                return StoreError { exit: Exit::BadState, error: anyhow!("it is kept for {limits}") };
-            }
-            ServerFailure::Away(why) => why,
+            // Whoever books has told of other limits already.
+            ServerFailure::Away(why) | ServerFailure::OtherLimits(why) => why,
             ServerFailure::Redirect(..) => "the keys of its cluster are being moved".to_owned(),
         };
         StoreError { exit: Exit::StoreAway, error: anyhow!(why) }

@@ -1,6 +1,6 @@
 //! Checks the name that limits are kept under: the server is near enough, and all who use the name mean these limits.
 
-use super::asking::{Asker, Probed};
+use super::asking::Asker;
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_long};
 use super::failure::ServerFailure;
 use super::shared_policy::{SharedPolicy, Stage};
@@ -26,7 +26,8 @@ impl NameCheck {
         if shared.stage < Stage::Near {
             let enough = shared.policy.deadline / ROUND_TRIPS;
             let longest = if shared.stage == Stage::Open { CHOOSING } else { u64::MAX };
-            let Probed { round_trip, is_kept, .. } = asker.probe(shared, order, 0, (enough, longest))?;
+            let (round_trip, booked) = asker.probe(shared, order, 0, (enough, longest))?;
+            let is_kept = booked.is_kept;
             match is_kept {
                 true => shared.stage = Stage::Agreed,
                 false => shared.choose_margins(required_margin(round_trip)),
@@ -45,8 +46,8 @@ impl NameCheck {
         if !order.key.is_empty() && (!is_known || hold > 0) {
             // A claim lasts longer than it takes to ask again.
             let keep = shared.claim().saturating_add(hold);
-            let probed = asker.probe(shared, order, keep, (u64::MAX, 0))?;
-            self.held = Some((now, probed.held));
+            let (_, booked) = asker.probe(shared, order, keep, (u64::MAX, 0))?;
+            self.held = Some((now, booked.held_until()));
         }
         Ok(())
     }

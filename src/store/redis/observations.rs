@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use super::asked::Asked;
+use super::asking::Asked;
 use super::calendar::ScriptCalendar;
 use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
-use super::script::{ScriptCharge, Seen};
+use super::script::{BookedSlots, ScriptCharge, Seen};
 use super::shared_policy::SharedPolicy;
 use crate::charge::Key;
 use crate::store::{Order, Overruns};
@@ -54,7 +54,7 @@ impl Observations {
         deadline: u64,
         memory: u64,
     ) -> Option<&'static str> {
-        let Asked { node, charges, exchange, .. } = asked;
+        let Asked { node, charges, booked: BookedSlots { exchange, .. } } = asked;
         let keeper = self.keeper(key, exchange.asked).filter(|keeper| keeper != node);
         let keeper = keeper.and_then(|keeper| self.clocks.get(&keeper));
         let is_ahead = keeper.is_some_and(|clock| clock.is_behind(exchange, deadline, memory));
@@ -125,7 +125,7 @@ impl Observations {
 
     /// Adds the observations of an answer under `key`.
     pub(super) fn add(&mut self, key: &Key, asked: &Asked, limits: usize) {
-        let (node, now) = (asked.node, asked.booked.now);
+        let (node, now) = (asked.node, asked.booked.exchange.server);
         let clock = self.clocks.entry(node).or_default();
         clock.forward_until = clock.forward_until.filter(|&until| now < until);
         let forward_until = clock.forward_until;
@@ -134,7 +134,7 @@ impl Observations {
         for (charge, &seen) in asked.charges.iter().zip(&asked.booked.seen) {
             observations[charge.index] = Observation { seen, node, forward_until, is_distrusted: false };
         }
-        self.evict(asked.exchange.asked);
+        self.evict(asked.booked.exchange.asked);
     }
 
     /// Forgets keys that matter no more, now and then.
@@ -150,7 +150,7 @@ impl Observations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::{BookedSlots, Found};
+    use crate::store::redis::script::Found;
     use crate::store::redis::terms::ScriptTerms;
 
     const HERE: NodeId = NodeId(0);
@@ -180,8 +180,9 @@ mod tests {
         };
         let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, matters_until, ..Seen::default() }];
         let (slots, found) = (Vec::new(), Found::Nothing);
+        let exchange = Exchange { asked: Time(now * 1000), server: now, answered: Time(now * 1000) };
         let booked = BookedSlots {
-            now,
+            exchange,
             ask_again: None,
             next: None,
             turn: None,
@@ -191,8 +192,7 @@ mod tests {
             slots,
             seen,
         };
-        let exchange = Exchange { asked: Time(now * 1000), server: now, answered: Time(now * 1000) };
-        Asked { node, charges: vec![charge], exchange, booked }
+        Asked { node, charges: vec![charge], booked }
     }
 
     fn see(observations: &mut Observations, key: &Key, asked: &Asked) {
@@ -208,7 +208,8 @@ mod tests {
         assert_eq!(observations.check_clock(&a, &asked(HERE, 10, 20), 0, 50_000), None);
         assert!(!observations.is_distrusted(&a, 0, HERE));
         let mut stepped = asked(HERE, 50, 20);
-        (stepped.exchange.asked, stepped.exchange.answered) = (Time(11_000), Time(11_000));
+        let exchange = &mut stepped.booked.exchange;
+        (exchange.asked, exchange.answered) = (Time(11_000), Time(11_000));
         assert_eq!(observations.check_clock(&a, &stepped, 0, 50_000), Some("its clock was set forward"));
         assert!(observations.is_distrusted(&a, 0, HERE) && observations.is_distrusted(&b, 0, HERE));
         assert!(!observations.is_distrusted(&a, 0, THERE));
@@ -238,7 +239,8 @@ mod tests {
             let mut observations = Observations::default();
             see(&mut observations, &key("a"), &asked(HERE, 10, 20));
             let mut moved = asked(THERE, 50, 60);
-            (moved.exchange.asked, moved.exchange.answered) = (Time(now * 1000), Time(now * 1000));
+            (moved.booked.exchange.asked, moved.booked.exchange.answered) =
+                (Time(now * 1000), Time(now * 1000));
             assert_eq!(observations.check_clock(&key("a"), &moved, 0, 50_000), change, "at {now}");
         }
     }

@@ -3,12 +3,12 @@
 use redis::{Cmd, Value, from_redis_value};
 
 use super::calendar::ScriptCalendar;
-use super::clock::Micros;
+use super::clock::{Exchange, Micros};
 use super::connection::Connection;
 use super::failure::ServerFailure;
 use super::shared_policy::SharedPolicy;
 use super::stored_script::StoredScript;
-use super::terms::ScriptTerms;
+use super::terms::{EXACT, ScriptTerms};
 use crate::rule::Algorithm;
 use crate::store::hold::LOOK;
 use crate::store::ledger::{LONGEST_QUEUE, NEAR};
@@ -27,9 +27,6 @@ pub(super) fn rules() -> String {
 
 /// A share of D that is many times what the script takes for one slot.
 const NANOS_A_SLOT: u64 = 40_000;
-
-/// The most microseconds that a script can count.
-const FOREVER: u64 = 1 << 53;
 
 /// The last observation of a limit; all 0 if there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -68,14 +65,12 @@ pub(super) struct BookingRequest<'a> {
     pub(super) charges: &'a [ScriptCharge],
     /// Slots that are given back, which were charged as is now.
     pub(super) given: &'a [Micros],
-    /// The instant at which it is sent, by our clock.
-    pub(super) asked: Time,
 }
 
 impl<'a> BookingRequest<'a> {
     /// Charges nothing.
     pub(super) fn new(key: &'a [u8], shared: &'a SharedPolicy, order: &'a Order) -> Self {
-        BookingRequest { key, shared, keep: 0, order, charges: &[], given: &[], asked: Time::ZERO }
+        BookingRequest { key, shared, keep: 0, order, charges: &[], given: &[] }
     }
 
     /// Many at once make the script take long: less than D, and so that the answer comes in time.
@@ -92,14 +87,14 @@ impl<'a> BookingRequest<'a> {
 
     /// The time since the end of the releases that the order reports; 0 if it does not. The script runs later than it
     /// is asked, so it takes that end to be later than it was.
-    fn ago(&self) -> Micros {
-        self.order.overrun.map_or(0, |over| self.asked.since(over) / 1000)
+    fn ago(&self, asked: Time) -> Micros {
+        self.order.overrun.map_or(0, |over| asked.since(over) / 1000)
     }
 
     /// The length of the hold that the order asks for; 0 if it does not.
-    fn pause(&self) -> Micros {
+    fn pause(&self, asked: Time) -> Micros {
         let hold = self.order.hold.filter(|_| !self.charges.is_empty());
-        hold.map_or(0, |until| until.since(self.asked).div_ceil(1000))
+        hold.map_or(0, |until| until.since(asked).div_ceil(1000))
     }
 }
 
@@ -119,7 +114,7 @@ pub(super) enum Found {
 
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct BookedSlots {
-    pub(super) now: Micros,
+    pub(super) exchange: Exchange,
     pub(super) ask_again: Option<Micros>,
     /// The slot after these, as things stand.
     pub(super) next: Option<Micros>,
@@ -131,6 +126,13 @@ pub(super) struct BookedSlots {
     pub(super) held: Option<Micros>,
     pub(super) slots: Vec<Micros>,
     pub(super) seen: Vec<Seen>,
+}
+
+impl BookedSlots {
+    /// The end of a hold by our clock.
+    pub(super) fn held_until(&self) -> Option<Time> {
+        self.held.map(|until| self.exchange.not_before(until))
+    }
 }
 
 pub(super) struct BookingScript(StoredScript);
@@ -145,27 +147,31 @@ impl BookingScript {
         &self,
         connection: &mut Connection,
         request: &BookingRequest,
+        now: &dyn Fn() -> Time,
     ) -> Result<BookedSlots, ServerFailure> {
-        match self.0.ask(connection, &self.call(request))? {
+        let asked = now();
+        let value = self.0.ask(connection, &self.call(request, asked))?;
+        let answered = now();
+        match value {
             Value::BulkString(other) => Err(ServerFailure::OtherLimits(other.escape_ascii().to_string())),
-            value => {
-                read(value).filter(|booked| is_sound(booked, request)).ok_or_else(ServerFailure::nonsense)
-            }
+            value => read(value, asked, answered)
+                .filter(|booked| is_sound(booked, request))
+                .ok_or_else(ServerFailure::nonsense),
         }
     }
 
-    fn call(&self, request: &BookingRequest) -> Cmd {
+    fn call(&self, request: &BookingRequest, asked: Time) -> Cmd {
         let &BookingRequest { shared, order, charges, given, .. } = request;
         let policy = &shared.policy;
         let mut call = self.0.call(request.key);
         call.arg(&policy.text).arg(policy.quotas.len());
-        call.arg(fastrand::u64(1..1 << 53)).arg(policy.horizon / 1000);
+        call.arg(fastrand::u64(1..EXACT)).arg(policy.horizon / 1000);
         call.arg(request.count()).arg(shared.began).arg(request.keep);
         call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span());
         call.arg(units(&shared.terms));
         let costs = charges.iter().map(|charge| (charge.index, charge.cost));
-        call.arg(fingerprint(costs)).arg(given.len()).arg((order.within / 1000).min(FOREVER));
-        call.arg(request.late()).arg(request.ago()).arg(request.pause());
+        call.arg(fingerprint(costs)).arg(given.len()).arg((order.within / 1000).min(EXACT));
+        call.arg(request.late()).arg(request.ago(asked)).arg(request.pause(asked));
         for ScriptCharge { index, terms, cost, seen, is_distrusted, calendar } in charges {
             call.arg(index);
             terms.tell(&mut call);
@@ -197,30 +203,26 @@ pub(super) fn units(terms: &[ScriptTerms]) -> u64 {
     terms.iter().map(ScriptTerms::end_of_log).max().unwrap_or(0)
 }
 
-/// True of an answer that the script may give to this request. Numbers below 0 have become large ones.
+/// True of an answer that the script may give to this request.
 fn is_sound(booked: &BookedSlots, request: &BookingRequest) -> bool {
-    let horizon = booked.now.saturating_add(request.shared.policy.horizon / 1000);
-    let numbers =
-        |seen: &Seen| [seen.epoch, seen.seq, seen.newest, seen.matters_until, seen.late, seen.close];
-    let numbers = booked.seen.iter().flat_map(numbers);
-    let numbers = numbers
-        .chain(booked.ask_again)
-        .chain(booked.next)
-        .chain(booked.held)
-        .chain(booked.turn.map(|turn| turn.0))
-        .chain([booked.now]);
-    numbers.max().is_some_and(|most| most < u64::MAX / 2)
-        && booked.seen.len() == if booked.found == Found::NotCovered { 0 } else { request.charges.len() }
+    let now = booked.exchange.server;
+    let horizon = now.saturating_add(request.shared.policy.horizon / 1000);
+    booked.seen.len() == if booked.found == Found::NotCovered { 0 } else { request.charges.len() }
         && booked.slots.len() as u64 <= request.count()
         && booked.slots.is_sorted()
-        && booked.slots.iter().all(|slot| (booked.now..=horizon).contains(slot))
+        && booked.slots.iter().all(|slot| (now..=horizon).contains(slot))
 }
 
-fn read(value: Value) -> Option<BookedSlots> {
-    let (now, ask_again, found, slots, seen, turn, is_kept, held, next) = from_redis_value(value).ok()?;
+fn read(value: Value, asked: Time, answered: Time) -> Option<BookedSlots> {
+    let (server, ask_again, found, slots, seen, turn, is_kept, held, next) = from_redis_value(value).ok()?;
     let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
     let all = [Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted, Found::NotCovered];
     let found = *all.get(found)?;
+    // Those below 0 have become large ones.
+    let numbers = seen.as_flattened().iter().chain([&server, &ask_again, &turn, &held, &next]);
+    if *numbers.max()? >= u64::MAX / 2 {
+        return None;
+    }
     let of_limit = |[epoch, seq, newest, matters_until, late, close]: [u64; 6]| Seen {
         epoch,
         seq,
@@ -231,7 +233,8 @@ fn read(value: Value) -> Option<BookedSlots> {
     };
     let [ask_again, turn, held, next] = [ask_again, turn, held, next].map(|at| Some(at).filter(|&at| at > 0));
     let (turn, is_kept, seen) = (turn.map(Turn), is_kept == 1, seen.into_iter().map(of_limit).collect());
-    Some(BookedSlots { now, ask_again, next, turn, found, is_kept, held, slots, seen })
+    let exchange = Exchange { asked, server, answered };
+    Some(BookedSlots { exchange, ask_again, next, turn, found, is_kept, held, slots, seen })
 }
 
 #[cfg(test)]
@@ -276,13 +279,13 @@ mod tests {
         let order = Order::new(Key::new(), [1], 2);
         let shared = SharedPolicy::new(policy, &[]);
         let request = BookingRequest { charges: &[charge], ..BookingRequest::new(b"", &shared, &order) };
-        read(value).filter(|booked| is_sound(booked, &request))
+        read(value, Time(0), Time(1)).filter(|booked| is_sound(booked, &request))
     }
 
     #[test]
     fn an_answer() {
         let booked = accepted(reply(100, 1, &[100, 110])).unwrap();
-        assert_eq!((booked.now, booked.ask_again, booked.found), (100, None, Found::Lost));
+        assert_eq!((booked.exchange.server, booked.ask_again, booked.found), (100, None, Found::Lost));
         assert!(booked.is_kept && booked.held == Some(120));
         assert_eq!((booked.slots, booked.turn), (vec![100, 110], Some(Turn(9))));
         assert_eq!(

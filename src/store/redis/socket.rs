@@ -2,14 +2,16 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockAddr, Type};
 
 use super::failure::ServerFailure;
 use crate::config::Address;
 
-/// The longest answer, in bytes. No honest one is as long.
-const LONGEST_ANSWER: usize = 1 << 20;
+/// The longest answer, in bytes. No honest one is as long, unless a thousand keys are of more than 16 KiB each.
+const LONGEST_ANSWER: usize = 1 << 24;
 
 /// Limits of the wait for an answer.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +52,7 @@ impl Socket {
             Address::Tcp { host, port, .. } => {
                 connect(&resolve(host, *port, was_there)?, until).map(Into::into)
             }
-            Address::Unix(path) => UnixStream::connect(path).map(Into::into),
+            Address::Unix(path) => connect_unix(path, until),
         };
         connected
             .map(|inner| Socket::over(inner, until))
@@ -99,6 +101,14 @@ fn connect(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
+/// As long as others wait to be accepted, there may be no room for one more.
+fn connect_unix(path: &Path, until: Instant) -> io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(Some(time_left(until)?))?;
+    socket.connect(&SockAddr::unix(path)?).map_err(in_time)?;
+    Ok(socket)
+}
+
 /// Less than a microsecond is over: a socket would take it for no limit at all.
 fn time_left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
@@ -139,6 +149,7 @@ fn in_time(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
     use std::thread;
 
     use super::*;
@@ -177,6 +188,25 @@ mod tests {
         assert!(start.elapsed() >= Duration::from_micros(199_999));
         drop(socket);
         slow.join().unwrap();
+    }
+
+    /// Such a socket has no room for one more who waits to be accepted.
+    #[test]
+    fn a_server_that_accepts_nobody_is_not_waited_for_for_ever() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = socket2::Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        listener.listen(0).unwrap();
+        let _waiting = UnixStream::connect(&path).unwrap();
+        let (done, opened) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let patience = Timeouts::within(Duration::from_millis(50));
+            let failure = Socket::open(&Address::Unix(path), false, patience).err();
+            done.send(format!("{failure:?}")).unwrap();
+        });
+        let failure = opened.recv_timeout(Duration::from_secs(20)).expect("it is over");
+        assert!(failure.contains("no answer in time"), "{failure}");
     }
 
     #[test]

@@ -7,10 +7,10 @@ use crate::config::format_duration;
 use crate::rule::{Algorithm, Terms};
 use crate::store::{Policy, Quota};
 
-/// Whole numbers up to here are exact in Lua.
-const MOST: u128 = 1 << 53;
+/// Whole numbers up to here are exact in Lua; of microseconds, up to the year 2255.
+pub(super) const EXACT: u64 = 1 << 53;
 
-/// Added to an instant of this century it stays below [`MOST`]. Some 35 years.
+/// Added to an instant of this century it stays below [`EXACT`]. Some 35 years.
 const LONGEST: u64 = 1 << 50;
 
 /// A log of more slots than this is a heavy thing to keep, and there are rules that need none.
@@ -47,7 +47,7 @@ impl ScriptTerms {
         let (count, period) =
             if accrues { reduced(count.checked_mul(1000), period) } else { (Some(count), micros) };
         let too_large = || anyhow!("a count of {} is too large for Redis", quota.terms.count);
-        let count = count.filter(|&count| u128::from(count) < MOST).ok_or_else(too_large)?;
+        let count = count.filter(|&count| count < EXACT).ok_or_else(too_large)?;
         ensure!(
             !algorithm.facts().is_logged || count <= LONGEST_LOG,
             "{count} per period are too many for algo={algorithm} on Redis, which logs each: the most is 1000000; \
@@ -69,10 +69,9 @@ impl ScriptTerms {
     /// A cost that the scripts cannot reckon with exactly.
     pub(super) fn ensure_exact(&self, cost: u64) -> Result<()> {
         let unit = if self.algorithm.facts().accrues { self.period } else { 1 };
-        let most = u128::from(cost) * u128::from(unit);
         // Half of it, so that sums stay exact, too.
         ensure!(
-            most < MOST / 2,
+            cost.checked_mul(unit).is_some_and(|most| most < EXACT / 2),
             "{cost} units at once are too many for Redis to reckon with exactly: make the unit larger, such as \
              kilobytes in place of bytes"
         );

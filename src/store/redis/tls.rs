@@ -30,21 +30,21 @@ pub(super) fn handshake(host: &str, mut socket: Socket) -> Result<impl Stream + 
 
 /// Read once: it takes some milliseconds.
 fn config() -> Result<Arc<ClientConfig>, ServerFailure> {
-    static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
-    if let Some(config) = CONFIG.get() {
-        return Ok(Arc::clone(config));
-    }
+    static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
+    CONFIG.get_or_init(trusting_the_system).clone().map_err(ServerFailure::refused)
+}
+
+fn trusting_the_system() -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
-        return Err(ServerFailure::refused(format!("no certificates are trusted here{why}")));
+        return Err(format!("no certificates are trusted here{why}"));
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(ServerFailure::refused)?;
-    let config = builder.with_root_certificates(roots).with_no_client_auth();
-    Ok(Arc::clone(CONFIG.get_or_init(|| Arc::new(config))))
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
 fn of_handshake(error: &io::Error) -> ServerFailure {

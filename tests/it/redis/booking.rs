@@ -243,10 +243,10 @@ fn what_comes_too_late_is_given_back_and_asked_for_again_at_once() {
     let Some(frozen) = Frozen::start() else { return };
     let (looks, is_slow) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
     let is_slow_now = Arc::clone(&is_slow);
-    // The third look at the clock of an order is when the answer is there.
+    // The fifth look at the clock of an order is when the answer is there: two were for the question that wakes it.
     let clock = move || match is_slow_now.load(Relaxed) {
         0 => Time(START),
-        _ if looks.fetch_add(1, Relaxed) < 2 => Time(START),
+        _ if looks.fetch_add(1, Relaxed) < 4 => Time(START),
         _ => Time(START + 3_500_000),
     };
     let policy = Policy { span: 16, horizon: 3_000_000_000, ..policy(&["2/s,margin=4ms"]) };

@@ -72,6 +72,16 @@ fn what_was_recorded_can_be_forgotten() {
     throttle(&["-r2/h", "-s", &url]).write_stdin("1\n").assert().success();
 }
 
+/// A server names very many at once.
+#[test]
+fn keys_are_forgotten_however_long_they_are() {
+    let Some(server) = RedisServer::start() else { return };
+    let set = "redis.call('SET','throttle:web/'..i..string.rep('x',2000),'')";
+    server.ask::<()>(&format!("EVAL for\ti=1,2000\tdo\t{set}\tend 0"));
+    throttle(&["--reset-state", "--store-timeout=9s", "-s", &server.url("web")]).assert().success();
+    assert_eq!(server.ask::<u64>("DBSIZE"), 0);
+}
+
 #[test]
 fn a_run_survives_the_servers_restart() {
     let Some(mut server) = RedisServer::start() else { return };

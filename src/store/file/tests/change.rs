@@ -152,6 +152,22 @@ fn an_older_copy_in_its_place_is_noticed() {
     }
 }
 
+/// Its numbers begin anew, with nothing that was booked.
+#[test]
+fn a_key_that_was_forgotten_and_is_held_is_no_loss() {
+    let stage = Stage::new();
+    let by_key = |key: u8| Order { key: Key::from_slice(&[key]), ..order(1) };
+    let (mut store, mut other) = (stage.open(), stage.open());
+    store.book(&by_key(1)).expect("booked");
+    stage.wait(HORIZON);
+    // Whoever adds a key forgets those that are idle.
+    other.book(&by_key(2)).expect("booked");
+    let hold = Order { hold: Some(Time(now(&other).0 + SECOND)), count: 0, ..by_key(1) };
+    other.book(&hold).expect("held");
+    let answer = store.book(&by_key(1)).expect("booked");
+    assert_eq!((answer.warning, answer.held), (None, hold.hold));
+}
+
 /// Later bookings are still in the log beside it.
 #[test]
 fn an_older_copy_written_over_it_changes_nothing() {

@@ -44,9 +44,9 @@ impl Stage {
         self.directory.path().join("state")
     }
 
-    fn clock(&self) -> impl Fn() -> Time + Send + 'static {
+    fn clock(&self) -> BootClock {
         let clock = Arc::clone(&self.clock);
-        move || Time(clock.load(Relaxed))
+        Box::new(move || Time(clock.load(Relaxed)))
     }
 
     fn wait(&self, nanos: u64) {
@@ -204,7 +204,7 @@ fn what_may_have_been_used_before_its_owner_ended_is_not_handed_on() {
     let start = stage.clock()();
     assert_eq!(slots(&mut stage.open(), 8), [0, 0, 0, 0, 10, 10, 10, 10]);
     let clock = Arc::clone(&stage.clock);
-    let delayed = move || Time(clock.fetch_add(4 * SECOND, Relaxed));
+    let delayed: BootClock = Box::new(move || Time(clock.fetch_add(4 * SECOND, Relaxed)));
     let mut store =
         FileStore::open_in(stage.setting.clone(), &stage.path(), policy(), delayed).expect("a state");
     let answer = store.book(&order(1)).expect("booked");
@@ -265,7 +265,7 @@ fn a_state_begins_when_nobody_else_can_create_one() {
         }
         Err(_) => Time(2),
     };
-    FileStore::open_in(stage.setting.clone(), &stage.path(), policy(), now).expect("a state");
+    FileStore::open_in(stage.setting.clone(), &stage.path(), policy(), Box::new(now)).expect("a state");
     let began = "SELECT header ->> 'began' FROM policy";
     assert_eq!(stage.sqlite().query_row(began, [], |row| row.get::<_, i64>(0)), Ok(2));
 }

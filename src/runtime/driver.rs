@@ -139,10 +139,11 @@ impl<'a> Driver<'a> {
     }
 
     /// Brings the metrics up to date, if it is time, or the run ends with `exit`. They are no reason to end it.
-    fn write_metrics(&mut self, schedule: &Schedule, exit: Option<Exit>) {
+    fn write_metrics(&mut self, schedule: &mut Schedule, exit: Option<Exit>) {
         let now = self.world.now();
         let is_due = |metrics: &&mut TextFile| exit.is_some() || metrics.write_at() <= now;
         let Some(metrics) = self.metrics.as_mut().filter(is_due) else { return };
+        schedule.count_time(now);
         if let Err(error) = metrics.write(schedule, now, self.world.wall(), exit) {
             self.reporter.notice(&format_args!("{error:#}"));
         }

@@ -4,7 +4,7 @@
 
 mod exposition;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -262,6 +262,21 @@ fn it_is_written_once_a_second_in_a_long_wait_and_costs_nothing_unless_asked_for
     assert!((3600..=3601).contains(&versions), "{versions}");
     let (waits, versions) = watched("1/h", &hour, false);
     assert!(waits <= 5 && versions == 0, "{waits} {versions}");
+}
+
+#[test]
+fn a_wait_is_counted_while_it_goes_on() {
+    let directory = Directory::new();
+    let file = directory.path().join("m");
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let (waited, args) = (Rc::clone(&seen), ["-r1/m".to_owned(), prom(&file)]);
+    let simulation = Simulation::new(&args).on_wait(move || {
+        let page = file.exists().then(|| page(&file));
+        waited.borrow_mut().extend(page.map(|page| page.value("throttle_waiting_seconds_total{run=\"m\"}")));
+    });
+    simulation.run(vec![block(0, &["1".to_owned(), "2".to_owned()])]);
+    let seen = seen.take();
+    assert!(seen.is_sorted() && seen.iter().any(|waited| (29.0..31.0).contains(waited)), "{seen:?}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(crate) struct ControlArgs {
     ///
     /// Counted from the start of the run; TIME is a date and a time, as for --at. Commands that run by then come to
     /// their end. If items are left, it says how many, and the status is 75; with --log, --resume goes on.
-    #[arg(long, value_name = "DUR|TIME")]
+    #[arg(long, value_name = "DUR|TIME", hide_short_help = true)]
     pub(crate) until: Option<Until>,
 
     /// Print when each item would go, without waiting
@@ -54,7 +54,7 @@ pub(crate) struct ControlArgs {
     #[arg(conflicts_with_all = ["in_order", "lookahead", "progress"])]
     pub(crate) audit: bool,
 
-    /// With --dry-run or --audit: where items tell their time
+    /// Where items tell their time: --dry-run, --audit
     ///
     /// SEL[,tz=ZONE][,year=YEAR]: SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up
     /// to 9 decimals (since 1970, or since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO

@@ -10,13 +10,14 @@ _throttle_selectors()
     [[ $kind != key ]] || candidates+=("${prefix}host")
 }
 
-# Files that begin like `value`. Names are quoted, and a directory ends in a slash.
+# Files that begin like `value`. Readline quotes their names, and ends that of a directory in a slash, but not if
+# something stands before it.
 _throttle_files()
 {
     local before=$1 value=$2 file
     compopt -o filenames
     while IFS= read -r file; do
-        [[ ! -d $file ]] || file+=/
+        [[ ! $before || ! -d $file ]] || file+=/
         candidates+=("$before$file")
     done < <(compgen -f -- "$value")
 }

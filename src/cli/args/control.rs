@@ -51,7 +51,7 @@ pub(crate) struct ControlArgs {
     /// A log of --log, or of the --joblog of parallel, is read as it is: costs and keys are those of its items.
     #[arg(long)]
     #[arg(conflicts_with_all = ["dry_run", "reset_state", "status", "hold", "on_limit", "on_bad", "batch"])]
-    #[arg(conflicts_with_all = ["in_order", "lookahead", "progress"])]
+    #[arg(conflicts_with_all = ["in_order", "lookahead", "progress", "at"])]
     pub(crate) audit: bool,
 
     /// Where items tell their time: --dry-run, --audit

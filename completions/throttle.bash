@@ -10,12 +10,24 @@ _throttle_selectors()
     [[ $kind != key ]] || candidates+=("${prefix}host")
 }
 
+# Files that begin like `value`. Readline quotes their names, and ends that of a directory in a slash, but not if
+# something stands before it.
+_throttle_files()
+{
+    local before=$1 value=$2 file
+    compopt -o filenames
+    while IFS= read -r file; do
+        [[ ! $before || ! -d $file ]] || file+=/
+        candidates+=("$before$file")
+    done < <(compgen -f -- "$value")
+}
+
 # A RATE: its period, then options after commas.
 _throttle_rate()
 {
     local before=$1 value=$2 done name options="algo burst margin start from cost key only during tz"
     if [[ $value == @* ]]; then
-        mapfile -t candidates < <(compgen -P "$before@" -f -- "${value#@}")
+        _throttle_files "$before@" "${value#@}"
         return
     elif [[ $value != *,* ]]; then
         for name in s m h d running; do
@@ -44,24 +56,39 @@ _throttle_rate()
 _throttle_states()
 {
     local before=$1 value=$2 file
-    if [[ $value == */* && $value != *://* ]]; then
-        mapfile -t candidates < <(compgen -P "$before" -f -- "$value")
+    if [[ $value == @* ]]; then
+        _throttle_files "$before@" "${value#@}"
+        return
+    elif [[ $value == */* && $value != *://* ]]; then
+        _throttle_files "$before" "$value"
         return
     fi
     for file in "${XDG_STATE_HOME:-$HOME/.local/state}"/throttle/*; do
         [[ ! -f $file || $file == *-@(wal|shm|journal) ]] || candidates+=("$before${file##*/}")
     done
-    candidates+=("${before}redis://" "${before}rediss://" "${before}unix:///")
+    for file in redis:// rediss:// redis+sentinel:// rediss+sentinel:// unix:///; do
+        candidates+=("$before$file")
+    done
 }
 
 _throttle_stats()
 {
     local before=$1 value=$2
     if [[ $value == prom:* ]]; then
-        mapfile -t candidates < <(compgen -P "${before}prom:" -f -- "${value#prom:}")
+        _throttle_files "${before}prom:" "${value#prom:}"
     else
         candidates=("${before}json" "${before}prom:")
     fi
+}
+
+_throttle_halt()
+{
+    local before=$1 when what
+    for when in soon now; do
+        for what in fail success done; do
+            candidates+=("$before$when,$what=")
+        done
+    done
 }
 
 # What may be the value of an option. The word is `before`, which is complete, and `value`.
@@ -75,16 +102,17 @@ _throttle_value()
         -K | --key) _throttle_selectors "$before" key ;;
         --on-limit) for name in wait drop latest fail; do candidates+=("$before$name"); done ;;
         -s | --state) _throttle_states "$before" "$value" ;;
-        -a | --arg-file) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
+        -a | --arg-file) _throttle_files "$before" "$value" ;;
         --on-bad) for name in fail skip; do candidates+=("$before$name"); done ;;
-        --halt) candidates=("${before}soon,fail=" "${before}now,fail=") ;;
+        --tag) _throttle_selectors "$before" key ;;
+        --halt) _throttle_halt "$before" ;;
         --arrivals) _throttle_selectors "$before" cost ;;
-        --log) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
+        --log) _throttle_files "$before" "$value" ;;
         --log-format) for name in tsv json; do candidates+=("$before$name"); done ;;
         --resume) for name in unfinished new; do candidates+=("$before$name"); done ;;
         --progress) for name in auto always; do candidates+=("$before$name"); done ;;
         --stats) _throttle_stats "$before" "$value" ;;
-        --plot) mapfile -t candidates < <(compgen -P "$before" -f -- "$value") ;;
+        --plot) _throttle_files "$before" "$value" ;;
         --generate) for name in man state reports cookbook complete-bash complete-zsh complete-fish; do candidates+=("$before$name"); done ;;
     esac
 }
@@ -154,6 +182,8 @@ _throttle()
     COMPREPLY=()
     _throttle_words "$2"
     _throttle_find
+    # Readline quotes names again.
+    set -- "$1" "${2//\\/}"
     if [[ ${words[1]} == @(help|--help) && ${#words[@]} == 3 ]]; then
         mapfile -t COMPREPLY < <(compgen -W "rates algorithms keys input commands failures shared reports signals exit" -- "$2")
         return
@@ -161,7 +191,7 @@ _throttle()
         _throttle_command "${starts[command]}"
         return
     fi
-    current=${words[${#words[@]} - 1]}
+    current=${words[${#words[@]} - 1]//\\/}
     if [[ $option ]]; then
         _throttle_value "$option" "" "$current"
     elif [[ $current == --*=* ]]; then

@@ -104,8 +104,13 @@ function __throttle_states
     for file in $directory/throttle/*
         test -f $file; and string match -rv -- '-(wal|shm|journal)$' (string replace -r '.*/' '' -- $file)\t
     end
-    printf '%s\t\n' redis:// rediss:// unix:///
-    __throttle_paths '' (commandline -ct)
+    printf '%s\t\n' redis{,+sentinel}:// rediss{,+sentinel}:// unix:///
+    set -l value (commandline -ct | string replace -r '^(--state=|-[a-zA-Z0]*s)' '')
+    if string match -q '@*' -- $value
+        __throttle_paths @ (string sub -s 2 -- $value)
+    else
+        __throttle_paths '' $value
+    end
 end
 
 complete -c throttle -f
@@ -141,20 +146,20 @@ complete -c throttle -n 'not __throttle_in_command' -s B -l batch -x -d 'Release
 complete -c throttle -n 'not __throttle_in_command' -s j -s P -l jobs -x -d 'Run up to N commands at once [default: 1]'
 complete -c throttle -n 'not __throttle_in_command' -s k -l keep-order -d 'Print output in the order of the input'
 complete -c throttle -n 'not __throttle_in_command' -s u -l ungrouped -d 'Let the outputs of commands mix'
-complete -c throttle -n 'not __throttle_in_command' -l tag -x -d 'Put the item and a tab before each line of output'
+complete -c throttle -n 'not __throttle_in_command' -l tag -f -a '(__throttle_keys)' -d 'Put the item and a tab before each line of output'
 complete -c throttle -n 'not __throttle_in_command' -l pipe -d 'Give the item to COMMAND on its stdin'
 complete -c throttle -n 'not __throttle_in_command' -l timeout -x -d 'End a command that runs longer than DUR'
 complete -c throttle -n 'not __throttle_in_command' -l retries -x -d 'Try a failed item up to N times more'
 complete -c throttle -n 'not __throttle_in_command' -l backoff -x -d 'Wait before a retry: 1s..5m, or 22,75=1s..5m'
 complete -c throttle -n 'not __throttle_in_command' -l max-hold -x -d 'Hold for at most DUR when a server asks for a pause [default: 1h]'
-complete -c throttle -n 'not __throttle_in_command' -l halt -x -a 'soon,fail=\t now,fail=\t' -d 'When to end the run: soon,fail=10%, now,success=1'
+complete -c throttle -n 'not __throttle_in_command' -l halt -x -a '{soon,now},{fail,success,done}=\t' -d 'When to end the run: soon,fail=10%, now,success=1'
 complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each command before it runs'
 complete -c throttle -n 'not __throttle_in_command' -l once -d 'Wait for one release, then become COMMAND'
 complete -c throttle -n 'not __throttle_in_command' -l max-wait -x -d 'Wait at most DUR for a release, or end with 75'
 complete -c throttle -n 'not __throttle_in_command' -l until -x -d 'Start nothing after DUR, or a TIME; end with 75'
 complete -c throttle -n 'not __throttle_in_command' -l dry-run -d 'Print when each item would go, without waiting'
 complete -c throttle -n 'not __throttle_in_command' -l audit -d 'Check time stamps against the limits, release nothing'
-complete -c throttle -n 'not __throttle_in_command' -l arrivals -x -a '(__throttle_selectors)' -d 'With --dry-run or --audit: where items tell their time'
+complete -c throttle -n 'not __throttle_in_command' -l arrivals -x -a '(__throttle_selectors)' -d 'Where items tell their time: --dry-run, --audit'
 complete -c throttle -n 'not __throttle_in_command' -l at -x -d 'With --dry-run: what the clock shows when it starts'
 complete -c throttle -n 'not __throttle_in_command' -l unsorted -x -d 'Sort items that are out of order by up to DUR'
 complete -c throttle -n 'not __throttle_in_command' -l log -r -F -d 'Note the end of each command in FILE'

@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use super::args::Cli;
 use super::once::once;
 use crate::config::{
-    BatchSize, Config, LimitOptions, OnLimit, QueueOptions, Shared, StatsFormat, Upkeep, Verb,
+    BatchSize, Config, LimitOptions, OnLimit, QueueOptions, Rate, Shared, StatsFormat, Upkeep, Verb,
     check_shareable, format_duration,
 };
 
@@ -43,6 +43,7 @@ impl Cli {
         }
         let report = self.report.level();
         let metrics = self.report.metrics(self.only_computes())?;
+        let plot = self.report.plot()?;
         ensure!(
             !limits.count_exits() || !self.command.is_empty() || self.control.once || self.control.audit,
             "from=exit and N/running are for a command: add one, such as -- curl"
@@ -58,7 +59,7 @@ impl Cli {
             progress: self.report.progress,
             as_json: self.report.stats.contains(&StatsFormat::Json),
             metrics,
-            plot: self.report.plot.clone(),
+            plot,
             action: if self.control.once { once(self, &limits)? } else { self.action(&limits)? },
             limits,
         })
@@ -121,7 +122,13 @@ impl Cli {
             limits.check_auditable()?;
             return Ok(Verb::Audit(arrivals.unwrap_or_default()));
         }
+        ensure!(
+            dry_run || self.report.plot.is_none() || !limits.may_change(),
+            "--plot is for limits that stay as they are: give them with -r"
+        );
         let from_file = self.input.file().is_some();
+        let rates = limits.given()?;
+        rates.iter().filter(|rate| rate.only.is_none()).try_for_each(Rate::check_cost)?;
         let run = match &self.command[..] {
             [] => None,
             command => Some(Box::new(self.commands.run(command, from_file, self.log)?)),

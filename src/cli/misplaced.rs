@@ -1,6 +1,7 @@
 //! Limits that stand where they are no limits of ours.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 use crate::config::{RateText, parse_duration, parse_limit_count};
 use crate::printable::quoted;
@@ -9,12 +10,21 @@ use crate::printable::quoted;
 pub(super) fn no_limit(command: &[OsString]) -> String {
     format!(
         "no limit given: {}",
-        after(command).unwrap_or_else(|| "add one, such as -n 10 -p 1m or -r 10/s".to_owned())
+        after(command).unwrap_or_else(|| {
+            "add one, such as -n 10 -p 1m or -r 10/s; throttle -h lists options".to_owned()
+        })
     )
 }
 
 /// A limit among the arguments of the command.
 fn after(command: &[OsString]) -> Option<String> {
+    // Only behind -- may a command look like an option.
+    if command.first()?.as_bytes().starts_with(b"-") {
+        return Some(format!(
+            "{} stands behind --, where COMMAND is: options stand before --",
+            quoted(command)
+        ));
+    }
     let (mut limits, mut others) = (Vec::new(), command.to_vec());
     let mut at = 1;
     while at < others.len() {

@@ -9,7 +9,7 @@ pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --max-record --trim --skip-blank
     --on-limit --in-order --lookahead --arrivals --unsorted --audit --dry-run";
 
 pub(super) const FOR_RUNS: &str =
-    "-j -k -u --tag --pipe --timeout --retries --halt --until --log --progress --stats --plot";
+    "-j -k -u --tag --pipe --timeout --retries --max-hold --halt --until --log --progress --stats --plot";
 
 /// The release that was asked for. Whatever is about items makes no sense with it.
 pub(super) fn once(cli: Cli, limits: &LimitOptions) -> Result<Verb> {
@@ -30,6 +30,7 @@ pub(super) fn once(cli: Cli, limits: &LimitOptions) -> Result<Verb> {
         "from=exit and N/running wait for the end of a command, and --once becomes COMMAND: leave out \
          from=exit, or N/running"
     );
+    limits.given()?.iter().try_for_each(Once::check)?;
     Ok(Verb::Once(Once {
         command: cli.command,
         trace: cli.commands.trace,

@@ -1,6 +1,5 @@
 //! Commands: their place for items, output, input, retries and log.
 
-use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -39,19 +38,6 @@ pub struct Run {
     pub tag: Option<Template>,
     /// The items in the log that are not run again; without it, all are.
     pub resume: Option<Resume>,
-}
-
-/// A single release, and what follows it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Once {
-    /// The command and its arguments; empty if there is none.
-    pub command: Vec<OsString>,
-    /// It is printed before it runs.
-    pub trace: bool,
-    /// Its cost under each limit without a `cost=`.
-    pub cost: Option<u64>,
-    /// The longest wait, in nanoseconds.
-    pub max_wait: Option<u64>,
 }
 
 /// The format of a log of commands.

@@ -98,6 +98,11 @@ impl LimitOptions {
         })
     }
 
+    /// True if some are in a file that is read again when it changes; what is in a pipe cannot be.
+    pub fn may_change(&self) -> bool {
+        self.files().any(Path::is_file)
+    }
+
     fn in_file(&self, file: &Path, text: io::Result<String>) -> Result<Vec<Rate>> {
         let name = file.display();
         let text = text.with_context(|| format!("cannot read {name}"))?;

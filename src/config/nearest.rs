@@ -55,6 +55,12 @@ fn leading_number(text: &str) -> (String, &str) {
     };
     let end = text.char_indices().find(|&at| !is_part(at)).map_or(text.len(), |(at, _)| at);
     let (number, rest) = text.split_at(end);
+    // A comma before other than three digits is a decimal one.
+    let is_decimal = |(_, decimals): (&str, &str)| decimals.len() != 3 && !decimals.contains(['.', ',']);
+    let number = match number.split_once(',') {
+        Some(parts) if is_decimal(parts) => number.replace(',', "."),
+        _ => number.to_owned(),
+    };
     let digits: String = number.chars().filter(|c| !"_,' ".contains(*c)).collect();
     let unit = rest.len() - rest.trim_start_matches(['k', 'K', 'M', 'G', 'T', 'i']).len();
     let (unit, after) = rest.split_at(unit);
@@ -137,6 +143,8 @@ mod tests {
             ("10persec", &["10/sec"]),
             ("10/seconde", &["10/s"]),
             ("1,000/s", &["1000/s"]),
+            ("1,5/s", &["1.5/s"]),
+            ("1,000,000/h", &["1000000/h"]),
             ("1_000/s", &["1000/s"]),
             ("1 000/h", &["1000/h"]),
             ("1e3/s", &["1000/s"]),

@@ -1,6 +1,6 @@
 //! Counts and sizes as people write them: `100`, `1k`, `2M`, `1.5G`, `4Ki`.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 
 const UNITS: [(&str, u64); 10] = [
     ("", 1),
@@ -20,9 +20,25 @@ const UNITS: [(&str, u64); 10] = [
 /// # Errors
 /// Not a number, an unknown unit, not whole, or 2^64 and more.
 pub fn parse_count(text: &str) -> Result<u64> {
-    let (total, scale) = parse_scaled(text)?;
+    let (total, scale) = parse_scaled(text).map_err(|error| match in_digits(text) {
+        Some(digits) => Error::msg(format!("a number is written in digits only: {digits}")),
+        None => error,
+    })?;
     ensure!(total % scale == 0, "'{text}' is not a whole number");
     u64::try_from(total / scale).ok().context("too large, the most is 2^64-1")
+}
+
+/// A number with an exponent, `1e3`, or with something between groups of three digits, `10,000`, without that.
+fn in_digits(text: &str) -> Option<String> {
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((number, exponent)) = text.split_once(['e', 'E']) {
+        let zeros = exponent.parse().ok().filter(|&zeros: &usize| zeros < 20)?;
+        return is_number(number).then(|| format!("{number}{}", "0".repeat(zeros)));
+    }
+    let (first, groups) = text.split_once([',', '_', '\'', ' '])?;
+    let mut all = groups.split([',', '_', '\'', ' ']);
+    let are_groups = is_number(first) && all.all(|group| group.len() == 3 && is_number(group));
+    are_groups.then(|| text.replace([',', '_', '\'', ' '], ""))
 }
 
 /// As [`parse_count`], but not only whole numbers: a fraction of two, the second of which is a power of 10.
@@ -84,5 +100,19 @@ mod tests {
             assert!(parse_count(text).is_err(), "{text}");
         }
         assert_eq!(parse_size("64MiB").unwrap(), 64 << 20);
+    }
+
+    #[test]
+    fn digits_are_suggested_for_a_number_in_another_form() {
+        for (text, digits) in
+            [("10,000", "10000"), ("1e3", "1000"), ("2E0", "2"), ("1_000_000", "1000000"), ("5 000", "5000")]
+        {
+            let error = parse_count(text).unwrap_err().to_string();
+            assert_eq!(error, format!("a number is written in digits only: {digits}"));
+        }
+        for text in ["1,5", "1,00,000", "1e99", "1e", "1ex", "10,000k", "1,,000"] {
+            let error = parse_count(text).unwrap_err().to_string();
+            assert!(error.contains("unknown unit"), "{text}: {error}");
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use anyhow::{Result, ensure};
+
 use super::amount::RUNNING;
 use super::duration::format_duration;
 use super::selector::Selector;
@@ -78,6 +80,24 @@ impl Rate {
     /// The most that an item may ever cost, if there is such a bound.
     pub fn most(&self) -> Option<u64> {
         self.algorithm.facts().dearest(&self.terms()).filter(|&most| most > 0 && self.during().is_none())
+    }
+
+    /// The cost that is the same for all items, if it was given.
+    pub(super) fn common_cost(&self) -> Option<u64> {
+        if let Some(Selector::Constant(cost)) = self.cost { Some(cost) } else { None }
+    }
+
+    /// Checks that a cost that is the same for all items is ever admitted.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(crate) fn check_cost(&self) -> Result<()> {
+        let cost = self.common_cost().unwrap_or(1);
+        ensure!(
+            self.most().is_none_or(|most| cost <= most),
+            "a cost of {cost} is more than the limit {self} ever admits"
+        );
+        Ok(())
     }
 
     /// The hours at which it is asked, if not always.

@@ -161,6 +161,11 @@ pub fn check_shareable(limits: &LimitOptions, on_limit: OnLimit, batch: BatchSiz
         rates.iter().all(|rate| rate.from == CountFrom::Start),
         "from=exit cannot be shared: a slot is booked before its command starts, and nobody knows then when it will end"
     );
+    let is_too_dear =
+        |rate: &&Rate| rate.burst.zip(rate.common_cost()).is_some_and(|(most, cost)| cost > most.max(1));
+    if let Some(rate) = rates.iter().find(is_too_dear) {
+        bail!("items of a shared bucket cannot cost more than its burst: raise that of {rate}");
+    }
     ensure!(
         rates.iter().all(|rate| rate.cost.is_none()) || batch == BatchSize::SINGLE || !on_limit.never_waits(),
         "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, \
@@ -208,6 +213,9 @@ mod tests {
             ("-r 9/s,cost=col:1 -B 3", true),
             ("-r 9/s,cost=col:1 -B 3 --on-limit drop", false),
             ("-r 9/s -B 3 --on-limit drop", true),
+            ("-r 5/s,algo=bucket -c 5", true),
+            ("-r 5/s,algo=bucket -c 6", false),
+            ("-r 5/s,algo=bucket,burst=0 -c 1", true),
         ];
         for (args, expected) in table {
             assert_eq!(is_shareable(args), expected, "{args}");

@@ -57,11 +57,6 @@ impl LimitsFiles {
         Ok(rates)
     }
 
-    /// They may change, now that they are loaded.
-    pub(crate) fn may_change(&self) -> bool {
-        self.changing().next().is_some()
-    }
-
     fn changing(&self) -> impl Iterator<Item = &Path> {
         self.limits.files().filter(|path| !self.read_once.contains_key(*path))
     }

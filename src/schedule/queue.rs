@@ -137,6 +137,8 @@ impl Queue {
 
     /// Looks at the next item that was read. Returns whether there is one.
     pub(super) fn look(&mut self, now: Time, results: &mut Results) -> bool {
+        let warning = self.supply.encoding_warning(self.lanes.batcher.capacity.fills_arguments());
+        warning.into_iter().for_each(|warning| results.course.tell(warning));
         while !results.course.is_stopping() && !self.supply.is_full() {
             match self.supply.look() {
                 Next::Nothing => return false,

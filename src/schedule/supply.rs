@@ -23,6 +23,8 @@ pub(super) struct Supply {
     separator: Option<Vec<u8>>,
     /// Items are lines, and it was not told yet that one ends in CR.
     tells_line_end: bool,
+    /// It was not looked yet for a mark that the input begins with.
+    looks_for_mark: bool,
     /// It was told which limits no item matched.
     unmatched_told: bool,
     /// Set if something else than its end ended the input.
@@ -62,6 +64,7 @@ impl Supply {
             on_bad: plan.on_bad,
             separator,
             tells_line_end: delimiter.is(b"\n"),
+            looks_for_mark: true,
             unmatched_told: false,
             bad_end: None,
         }
@@ -132,6 +135,26 @@ impl Supply {
         Some(Notice::Warning(format!(
             "item {item} ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'"
         )))
+    }
+
+    /// Text from Windows may begin with a mark, which selectors and commands take for a part of the first item, or be in
+    /// UTF-16, where nothing is what it seems. Told once, before that item is looked at.
+    pub(super) fn encoding_warning(&mut self, is_argument: bool) -> Option<Notice> {
+        if !self.looks_for_mark || self.intake.is_empty() {
+            return None;
+        }
+        self.looks_for_mark = false;
+        let is_read = is_argument || self.intake.charger().uniform().is_none();
+        let warning = match self.intake.beginning().filter(|_| is_read)? {
+            [0xef, 0xbb, 0xbf, ..] => {
+                "item 1 begins with a byte order mark, which is taken for a part of it: filter with tail -c +4"
+            }
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+                "the items are in UTF-16: filter with iconv -f UTF-16 -t UTF-8"
+            }
+            _ => return None,
+        };
+        Some(Notice::Warning(warning.to_owned()))
     }
 
     /// A limit for one key that never came is likely to be a mistake, if all items were looked at. Told once.

@@ -172,6 +172,11 @@ impl Intake {
         self.segments.front().map_or(self.bytes, Segment::offset)
     }
 
+    /// What the input begins with, if none of it was taken yet.
+    pub(crate) fn beginning(&self) -> Option<&[u8]> {
+        self.segments.front().filter(|front| front.offset() == 0).map(Segment::bytes)
+    }
+
     /// Takes all that arrived together, where all items are charged the same and need not be told apart.
     pub(crate) fn take_alike(&mut self) -> Option<Items> {
         let charge = self.charger.uniform().filter(|_| !self.singly)?.clone();

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 
 use super::report::Reporter;
 use super::stats::items;
-use super::wall::{clock_to_the_second, whole_seconds};
+use super::wall::clock_to_the_second;
 use crate::config::{CountFrom, HaltOn, Report, rounded_duration};
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
@@ -76,13 +76,13 @@ impl Reporter {
 
     fn hold(&self, hold: &HoldBegun, wall: Wall, now: Time) {
         let HoldBegun { item, text, asked, held, until, by_key } = hold;
-        let most = (held < asked).then(|| format!(", --max-hold allows {}", whole_seconds(*held)));
+        let most = (held < asked).then(|| format!(", --max-hold allows {}", rounded_duration(*held)));
         let what = if *by_key { "all items with its keys" } else { "all items" };
         let until = clock_to_the_second(wall, now, *until);
         self.notice(&format_args!(
             "item {item} {}: the server asks for a pause of {}{}: {what} wait until {until}",
             excerpt(text),
-            whole_seconds(*asked),
+            rounded_duration(*asked),
             most.unwrap_or_default()
         ));
     }

@@ -6,8 +6,14 @@ use jiff::{Timestamp, Zoned};
 use crate::config::rounded_duration;
 use crate::time::{SECOND, Time, Wall, seconds};
 
+/// An instant that is no further away is told to the second: a minute would say little.
+const SOON: u64 = 300 * SECOND;
+
 /// The time that `wall` shows at an instant, and the day if that is not the day of `now`.
 pub(super) fn clock_at(wall: Wall, now: Time, at: Time) -> String {
+    if at.since(now) <= SOON {
+        return clock_to_the_second(wall, now, at);
+    }
     clock(&zoned(wall, now), &zoned(wall, at))
 }
 
@@ -74,6 +80,18 @@ mod tests {
             assert_eq!(clock(&now, &at), shown, "in {seconds} s");
         }
         assert_eq!(zoned(Wall::default(), Time(u64::MAX)).year(), 2554);
+    }
+
+    #[test]
+    fn what_is_soon_is_told_to_the_second_and_not_before_it_is_over() {
+        let ends = |nanos| clock_at(Wall::default(), Time(0), Time(nanos));
+        assert_eq!(ends(1), ends(SECOND));
+        assert_ne!(ends(SECOND), ends(SECOND + 1));
+        // In any zone: those with parts of an hour are whole minutes away.
+        assert!(ends(300 * SECOND).ends_with(":05:00") || ends(300 * SECOND).ends_with(":00"));
+        assert!(ends(41 * SECOND).ends_with(":41"), "{}", ends(41 * SECOND));
+        let later = ends(301 * SECOND);
+        assert_eq!(later.matches(':').count(), 1, "{later}");
     }
 
     #[test]

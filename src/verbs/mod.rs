@@ -16,7 +16,7 @@ pub(crate) use self::once::once;
 pub(crate) use self::plan::plan;
 pub(crate) use self::run::run;
 pub(crate) use self::state::state;
-use crate::config::{Config, CountFrom, Rate, Verb};
+use crate::config::{Config, CountFrom, Once, Rate, Verb};
 use crate::runtime::{Input, InputPosition, LimitsFiles};
 use crate::source::{Delimiter, Reader};
 use crate::ui::plot;
@@ -39,7 +39,6 @@ impl<'a> Setup<'a> {
     /// One of them cannot be read, or a plot not be written.
     pub(crate) fn new(config: &'a Config) -> Result<Self> {
         let reporter = Reporter::of(config);
-        config.plot.as_deref().map(plot::check).transpose()?;
         config.warnings().for_each(|warning| reporter.notice(&warning));
         let mut files = LimitsFiles::new(config.limits.clone(), check_for(&config.action));
         let rates = files.load()?;
@@ -60,6 +59,8 @@ impl<'a> Setup<'a> {
             !writes_items || !input.is_fed_by_stdout(),
             "the input is the output: it would feed itself for ever"
         );
+        // It creates the file, so whatever else may be wrong comes before it.
+        config.plot.as_deref().map(plot::check).transpose()?;
         let position = InputPosition::of(&input);
         let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
         Ok(Setup { config, files, rates, reader, position, reporter })
@@ -76,7 +77,7 @@ impl<'a> Setup<'a> {
 fn check_for(action: &Verb) -> fn(&Rate) -> Result<()> {
     match action {
         Verb::Pass | Verb::DryRun { run: None, .. } => check_without_commands,
-        Verb::Once(_) => once::check,
+        Verb::Once(_) => Once::check,
         _ => |_| Ok(()),
     }
 }

@@ -3,11 +3,11 @@
 use std::env;
 use std::ffi::OsString;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::Setup;
 use super::run::{open, share};
-use crate::config::{CountFrom, Once, Plan, Rate, Selector};
+use crate::config::{Once, Plan, Rate, Selector};
 use crate::exit::Exit;
 use crate::printable::quoted;
 use crate::runtime::{Clock, Driver, RealWorld, World};
@@ -58,25 +58,4 @@ fn plain(rate: &Rate, once: &Once) -> Rate {
 fn ourselves() -> Result<Vec<OsString>> {
     let program = env::current_exe().context("cannot start again")?;
     Ok([program.into_os_string()].into_iter().chain(env::args_os().skip(1)).collect())
-}
-
-/// There is no item that anything could be taken from.
-pub(super) fn check(rate: &Rate) -> Result<()> {
-    let is_constant = rate.cost.as_ref().is_none_or(|cost| matches!(cost, Selector::Constant(_)));
-    ensure!(rate.key.is_none(), "--once reads no items, so that nothing has a key: leave out key= of {rate}");
-    ensure!(is_constant, "--once reads no items: give a number as cost= of {rate}");
-    ensure!(
-        rate.from == CountFrom::Start,
-        "--once does not see the end of COMMAND: leave out {rate}, or its from=exit"
-    );
-    ensure!(
-        rate.most().is_none_or(|most| cost(rate) <= most),
-        "a cost of {} is more than the limit {rate} ever admits",
-        cost(rate)
-    );
-    Ok(())
-}
-
-fn cost(rate: &Rate) -> u64 {
-    if let Some(Selector::Constant(cost)) = rate.cost { cost } else { 1 }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::Setup;
 use super::drawing::{Drawing, after_drawing};
@@ -40,10 +40,6 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
         (display.is_some() || counts_rest).then(|| Count::of_rest(reader.input(), &position, &config.input));
     let total = move |patience| count.as_ref()?.within(patience);
     let reporter = reporter.with_total(total, counts_rest).with_display(display);
-    ensure!(
-        config.plot.is_none() || !files.may_change(),
-        "--plot is for limits that stay as they are: give them with -r"
-    );
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let log = config.command().map(|run| open_log(config, run)).transpose()?.flatten();
     let store = config.shared.as_ref().map(|shared| open(shared, &rates, clock)).transpose()?;

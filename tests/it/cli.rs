@@ -254,7 +254,8 @@ fn a_dry_run_tells_by_the_wall_when_it_ends() {
 #[test]
 fn a_time_for_the_wall_is_refused_where_it_cannot_be() {
     let at = "--at=2026-11-21";
-    let table: [(&[&str], i32, &str); 3] = [
+    let table: [(&[&str], i32, &str); 4] = [
+        (&["--audit", at], 2, "cannot be used with '--at <TIME>'"),
         (&["--dry-run", "--at=noon"], 2, "there are 2026-11-21, 2026-11-21T09:00,"),
         (&[at], 2, "--dry-run"),
         (&["--dry-run", "--arrivals=col:1", at], 1, "--arrivals tell the date and the time: leave out --at"),

@@ -17,10 +17,14 @@ const TYPED: &[(&str, &str)] = &[
     ("--algorithm=in", "<--algorithm=interval>"),
     ("--on-limit dr", "<--on-limit><drop>"),
     ("--on-bad s", "<--on-bad><skip>"),
-    ("--halt s", "<--halt><soon,fail=>"),
+    ("--halt soon,f", "<--halt><soon,fail=>"),
+    ("--halt=now,su", "<--halt=now,success=>"),
+    ("--tag=ho", "<--tag=host>"),
     ("-K ho", "<-K><host>"),
     ("-c by", "<-c><bytes>"),
     ("-s gi", "<-s><github>"),
+    ("-s redis+", "<-s><redis+sentinel://>"),
+    ("-s @it", "<-s><@items.txt>"),
     ("-n 1 -a it", "<-n><1><-a><items.txt>"),
     ("-r 1/s,al", "<-r><1/s,algo=>"),
     ("-r 1/s,algo=bu", "<-r><1/s,algo=bucket>"),
@@ -37,6 +41,11 @@ const TYPED: &[(&str, &str)] = &[
     ("--stats j", "<--stats><json>"),
     ("--stats=pr", "<--stats=prom:>"),
     ("--stats prom:it", "<--stats><prom:items.txt>"),
+    ("-a with", "<-a><with blank.txt>"),
+    ("-a with\\ b", "<-a><with blank.txt>"),
+    ("-r @with", "<-r><@with blank.txt>"),
+    ("--log directory/in", "<--log><directory/inner>"),
+    ("--stats prom:directory/in", "<--stats><prom:directory/inner>"),
     // The command, and its arguments.
     ("-n1 ourcom", "<-n1><ourcommand>"),
     ("-n1 -- ourcom", "<-n1><--><ourcommand>"),
@@ -55,6 +64,13 @@ const FIRST: &[(&str, &str)] = &[
     ("help ", "<help><algorithms>"),
 ];
 
+/// As before, of directories. zsh takes the slash away again if the word ends there.
+const DIRECTORIES: &[(&str, &str)] = &[
+    ("--log dir", "<--log><directory/>"),
+    ("-adir", "<-adirectory/>"),
+    ("--stats prom:dir", "<--stats><prom:directory/>"),
+];
+
 #[test]
 fn bash_completes() {
     let library =
@@ -62,6 +78,7 @@ fn bash_completes() {
     let Some(library) = library else { return };
     let library = format!(". {}\ncomplete -W '--ours-only first' ourcommand\n", library.display());
     bash(&library, TYPED);
+    bash(&library, DIRECTORIES);
     bash(&(library + "bind 'TAB: menu-complete'\n"), FIRST);
 }
 
@@ -159,6 +176,9 @@ impl Place {
     fn new() -> Self {
         let directory = Directory::new();
         directory.file("items.txt", "");
+        directory.file("with blank.txt", "");
+        fs::create_dir(directory.path().join("directory")).expect("a directory");
+        directory.file("directory/inner", "");
         let command = directory.file("ourcommand", "#!/bin/sh\n");
         fs::set_permissions(command, PermissionsExt::from_mode(0o755)).expect("it is ours");
         fs::create_dir(directory.path().join("throttle")).expect("a directory");

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::{env, fs};
 
 use predicates::prelude::*;
-use predicates::str::contains;
+use predicates::str::{contains, starts_with};
 
 use crate::support::{Directory, THROTTLE, UNLIMITED, sh, text, throttle};
 
@@ -230,8 +230,9 @@ fn topics_and_short_help_name_options_that_there_are() {
 }
 
 #[test]
-fn the_short_help_has_the_options_of_the_readme() {
+fn the_short_help_fits_on_a_screen_and_has_the_options_of_the_readme() {
     let help = text(&throttle(&["-h"]).output().unwrap().stdout);
+    assert!(help.lines().count() < 50 && help.lines().all(|line| line.len() <= 80), "{help}");
     let readme = include_str!("../../README.md");
     let runs = readme.lines().filter(|line| line.starts_with("    "));
     for run in runs.filter_map(|line| line.split_once("throttle ").map(|(_, run)| run)) {
@@ -253,6 +254,25 @@ fn lines_from_windows_are_told_once_and_may_be_trimmed() {
     // What only passes is nobody's argument.
     throttle(&[UNLIMITED]).write_stdin("a\r\n").assert().success().stdout("a\r\n").stderr("");
     throttle(&[UNLIMITED, "--pipe", "cat"]).write_stdin("a\r\n").assert().success().stderr("");
+}
+
+#[test]
+fn text_from_windows_that_is_not_plain_utf_8_is_told_once_and_passes_as_it_is() {
+    let told = "throttle: item 1 begins with a byte order mark, which is taken for a part of it: filter with tail -c \
+        +4\n";
+    let marked = "\u{feff}a\n\u{feff}b\n";
+    throttle(&[UNLIMITED, "echo"]).write_stdin(marked).assert().success().stdout(marked).stderr(told);
+    throttle(&["-r9/s,key=host"]).write_stdin(marked).assert().success().stdout(marked).stderr(told);
+    throttle(&["-r9/s,cost=col:1"]).write_stdin("\u{feff}1\n").assert().code(1).stderr(starts_with(told));
+    let utf_16 = b"\xff\xfea\0\n\0".as_slice();
+    let told = "throttle: the items are in UTF-16: filter with iconv -f UTF-16 -t UTF-8\n";
+    throttle(&["-r9/s,key=col:1"]).write_stdin(utf_16).assert().success().stdout(utf_16).stderr(told);
+    // What only passes is nobody's key.
+    for input in [marked.as_bytes(), utf_16] {
+        throttle(&[UNLIMITED]).write_stdin(input).assert().success().stdout(input).stderr("");
+        throttle(&[UNLIMITED, "--pipe", "cat"]).write_stdin(input).assert().success().stderr("");
+    }
+    throttle(&["-q", UNLIMITED, "echo"]).write_stdin(marked).assert().success().stderr("");
 }
 
 #[test]

@@ -142,6 +142,8 @@ fn a_pause_is_told_and_is_no_longer_than_it_may_be() {
     let expected =
         "throttle: item 1 'a 1': the server asks for a pause of 1day1h: all items with its keys wait until ";
     assert!(told.starts_with(expected), "{told}");
+    let told = run(&["--max-hold=1.5s"]);
+    assert!(told.contains("--max-hold allows 1.5s: "), "{told}");
     assert_eq!(run(&["--max-hold=0"]), "");
     assert_eq!(run(&["-q"]), "");
 }

@@ -18,7 +18,14 @@ const TABLE: &[(&[&str], &str)] = &[
         "no limit given: -r1/s --period=5 stands after the command and belongs to it: \
          write -r1/s --period=5 -- echo 'a b'",
     ),
-    (&["grep", "-n", "x"], "no limit given: add one, such as -n 10 -p 1m or -r 10/s"),
+    (
+        &["--", "-r", "10/s", "cat"],
+        "no limit given: -r 10/s cat stands behind --, where COMMAND is: options stand before --",
+    ),
+    (
+        &["grep", "-n", "x"],
+        "no limit given: add one, such as -n 10 -p 1m or -r 10/s; throttle -h lists options",
+    ),
     (&["10/s"], "10/s is a limit, not a command: did you mean -r 10/s?"),
     (&["60rpm", "curl"], "60rpm is a limit, not a command: did you mean -r 60rpm?"),
     (&["-r", "10/s", "100/m", "curl"], "100/m is a limit, not a command: did you mean -r 100/m?"),
@@ -29,6 +36,10 @@ const TABLE: &[(&[&str], &str)] = &[
     (
         &["-p", "10/s"],
         "invalid value '10/s' for '--period <DUR>': that is a rate: write -r 10/s; try 'throttle --help'",
+    ),
+    (
+        &["-n", "10,000"],
+        "invalid value '10,000' for '--count <N>': a number is written in digits only: 10000; try 'throttle --help'",
     ),
     // Options behind hyphens that are too few, or none.
     (&["-rate", "10/s"], "there is no option -rate: is it --rate? See 'throttle --help'"),

@@ -157,6 +157,7 @@ fn whatever_is_about_items_or_many_commands_is_refused_by_name() {
         (&["-j2"], "--once releases once and becomes COMMAND: leave out -j"),
         (&["-k"], "leave out -k"),
         (&["--retries=1"], "leave out --retries"),
+        (&["--max-hold=1s"], "leave out --max-hold"),
         (&["--log=x"], "leave out --log"),
         (&["-r1/s,from=exit"], "leave out from=exit"),
         (&["--status"], "--once"),
@@ -166,9 +167,13 @@ fn whatever_is_about_items_or_many_commands_is_refused_by_name() {
     }
     throttle(&["--once", "-r1/s,key=host"])
         .assert()
-        .code(1)
+        .code(2)
         .stderr(predicate::str::contains("leave out key="));
-    throttle(&["--once", "-r5/s", "-c6"]).assert().code(1).stderr(predicate::str::contains("ever admits"));
+    throttle(&["--once", "-r5/s", "-c6"]).assert().code(2).stderr(predicate::str::contains("ever admits"));
+    // In a file, it is the file that is wrong.
+    let directory = Directory::new();
+    directory.file("limits", "1/s,key=host\n");
+    throttle(&["--once", "-r@limits"]).current_dir(directory.path()).assert().code(1);
 }
 
 #[cfg(feature = "sqlite")]

@@ -1,5 +1,7 @@
 //! Which outputs of commands are printed, and where.
 
+use std::fs;
+
 use nix::sys::signal::Signal;
 
 use crate::support::{Directory, Running, UNLIMITED, eventually, sh, text, throttle};
@@ -93,7 +95,28 @@ fn a_plot_is_not_written_under_the_name_of_another_format() {
         let mut command = throttle(&[UNLIMITED, "--plot", name]);
         command.current_dir(directory.path()).write_stdin("x\n").assert().get_output().status.code()
     };
-    assert_eq!(["run.png", "run.PDF", "run.svg", "run"].map(run), [1, 1, 0, 0].map(Some));
+    assert_eq!(["run.png", "run.PDF"].map(run), [2, 2].map(Some));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    assert_eq!(["run.svg", "run"].map(run), [0, 0].map(Some));
+}
+
+#[test]
+fn a_plot_is_begun_only_if_nothing_else_is_wrong() {
+    let directory = Directory::new();
+    directory.file("limits", "1/s\n");
+    for (args, code) in [
+        (["-r@limits", "-q"], 2),
+        (["-r1/s", "-c2"], 2),
+        (["-r1/s", "-anosuch"], 1),
+        (["-r@nosuch", "-q"], 1),
+    ] {
+        let args = [&args[..], &["--plot", "run.svg"]].concat();
+        throttle(&args).current_dir(directory.path()).write_stdin("x\n").assert().code(code).stdout("");
+    }
+    assert!(!directory.path().join("run.svg").exists());
+    // A dry run reads them once.
+    let dry_run = ["-r@limits", "--dry-run", "--plot", "run.svg"];
+    throttle(&dry_run).current_dir(directory.path()).write_stdin("x\n").assert().success();
 }
 
 #[test]

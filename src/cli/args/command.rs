@@ -19,7 +19,7 @@ pub(crate) struct CommandArgs {
     /// It is replaced wherever it occurs in COMMAND and its arguments. A selector in braces, such as {col:2},
     /// {.user.id} or {host}, stands for what it selects in the item, and {#} for the number of the item. If none of
     /// these occurs, the item becomes the last argument.
-    #[arg(short = 'I', value_name = "STR")]
+    #[arg(short = 'I', value_name = "STR", hide_short_help = true)]
     pub(crate) placeholder: Option<OsString>,
 
     /// Release up to N items together, counted as one
@@ -72,7 +72,7 @@ pub(crate) struct CommandArgs {
     /// Print each command before it runs
     ///
     /// On standard error, quoted so that bash would run the same.
-    #[arg(short, long)]
+    #[arg(short, long, hide_short_help = true)]
     pub(crate) trace: bool,
 }
 

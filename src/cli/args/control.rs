@@ -30,7 +30,7 @@ pub(crate) struct ControlArgs {
     ///
     /// Counted from the start of the run; TIME is a date and a time, as for --at. Commands that run by then come to
     /// their end. If items are left, it says how many, and the status is 75; with --log, --resume goes on.
-    #[arg(long, value_name = "DUR|TIME")]
+    #[arg(long, value_name = "DUR|TIME", hide_short_help = true)]
     pub(crate) until: Option<Until>,
 
     /// Print when each item would go, without waiting
@@ -51,10 +51,10 @@ pub(crate) struct ControlArgs {
     /// A log of --log, or of the --joblog of parallel, is read as it is: costs and keys are those of its items.
     #[arg(long)]
     #[arg(conflicts_with_all = ["dry_run", "reset_state", "status", "hold", "on_limit", "on_bad", "batch"])]
-    #[arg(conflicts_with_all = ["in_order", "lookahead", "progress"])]
+    #[arg(conflicts_with_all = ["in_order", "lookahead", "progress", "at"])]
     pub(crate) audit: bool,
 
-    /// With --dry-run or --audit: where items tell their time
+    /// Where items tell their time: --dry-run, --audit
     ///
     /// SEL[,tz=ZONE][,year=YEAR]: SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up
     /// to 9 decimals (since 1970, or since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO

@@ -31,7 +31,7 @@ pub(crate) struct InputArgs {
     ///
     /// One or more bytes, with C escapes such as \t. Every one of them ends a field, so fields may be empty.
     /// Without it, runs of blanks separate fields, as in awk.
-    #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter)]
+    #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, hide_short_help = true)]
     pub(crate) field_separator: Option<DelimiterBytes>,
 
     /// Longest item allowed [default: 64Mi]
@@ -51,7 +51,7 @@ pub(crate) struct InputArgs {
     ///
     /// They are neither released nor charged, and appear in no count. They keep their numbers, so that those of the
     /// other items are still those of the lines.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) skip_blank: bool,
 
     /// Item without a valid cost: fail (default) or skip
@@ -62,7 +62,7 @@ pub(crate) struct InputArgs {
     ///
     /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1
     /// if nothing worse happens, even with -q.
-    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
+    #[arg(long, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
     #[arg(value_parser = choice::<OnBad>())]
     pub(crate) on_bad: Option<OnBad>,
 }

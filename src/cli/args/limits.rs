@@ -59,7 +59,7 @@ pub(crate) struct LimitArgs {
     /// The most that a bucket releases at once [default: N]
     ///
     /// With -A bucket only. For every bucket that has no burst= of its own.
-    #[arg(short, long, value_name = "N", value_parser = parse_count)]
+    #[arg(short, long, value_name = "N", value_parser = parse_count, hide_short_help = true)]
     pub(crate) burst: Option<u64>,
 
     /// What an item costs: 5, bytes, col:2, .a.b [default: 1]
@@ -109,7 +109,7 @@ pub(crate) struct LimitArgs {
     /// Items that leave here well apart may arrive closer together. A margin somewhat larger than the jitter
     /// on the way keeps a strict receiver content. With -A interval the margin is shared by the N gaps of a
     /// period: say -n 1 -p 50ms rather than -n 20 -p 1s. For every limit that has no margin= of its own.
-    #[arg(long, value_name = "DUR", value_parser = parse_duration)]
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
     pub(crate) margin: Option<u64>,
 
     /// Delay each release at random by up to DUR

@@ -9,6 +9,9 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use super::choice;
 use crate::config::{Report, StatsFormat, When};
 
+/// Formats that a name may promise, and that are not drawn.
+const PICTURES: [&str; 11] = ["png", "jpg", "jpeg", "gif", "webp", "pdf", "ps", "eps", "bmp", "tif", "tiff"];
+
 /// Messages, numbers and drawings.
 #[derive(Args, Debug)]
 #[expect(clippy::doc_markdown)]
@@ -41,7 +44,7 @@ pub(crate) struct ReportArgs {
     ///
     /// prom:FILE: as metrics for Prometheus, in FILE, which is replaced at the start, once a second and at the end. The
     /// textfile collector of node_exporter reads files in its directory whose names end in .prom. Both may be given.
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", hide_short_help = true)]
     #[arg(value_parser = OsStringValueParser::new().try_map(|text| StatsFormat::parse(&text)))]
     pub(crate) stats: Vec<StatsFormat>,
 
@@ -50,7 +53,7 @@ pub(crate) struct ReportArgs {
     /// At the end: what was released against what each limit allowed, and what was in each window against the limit; of
     /// limits with keys, the busiest keys. With -, in characters to the width of the terminal, on standard error; of an
     /// audit, on standard output.
-    #[arg(long, value_name = "FILE", conflicts_with = "reset_state")]
+    #[arg(long, value_name = "FILE", conflicts_with = "reset_state", hide_short_help = true)]
     pub(crate) plot: Option<PathBuf>,
 }
 
@@ -61,6 +64,20 @@ impl ReportArgs {
             (_, true) => Report::Quiet,
             _ => Report::Normal,
         }
+    }
+
+    /// The file for a drawing, whose name must not promise another format.
+    pub(crate) fn plot(&self) -> Result<Option<PathBuf>> {
+        let Some(path) = &self.plot else { return Ok(None) };
+        let format = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        ensure!(
+            !PICTURES.contains(&format.as_str()),
+            "--plot writes SVG, and {} would be taken for {}: name it {}",
+            path.display(),
+            format.to_ascii_uppercase(),
+            path.with_extension("svg").display()
+        );
+        Ok(Some(path.clone()))
     }
 
     /// The file for metrics. What an option only `computes` must not pass for what was released.

@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use self::svg::svg;
 use self::terminal::terminal;
@@ -74,23 +74,12 @@ pub(crate) fn draw(audit: &Audit, path: &Path, mut out: impl Write) -> Result<()
     fs::write(path, svg(&plot)).with_context(|| cannot_write(path))
 }
 
-/// Formats that a name may promise, and that are not drawn.
-const PICTURES: [&str; 11] = ["png", "jpg", "jpeg", "gif", "webp", "pdf", "ps", "eps", "bmp", "tif", "tiff"];
-
 /// Checks that a plot can be written: a long run should not find out at its end. Opening a device or a FIFO might
 /// block.
 ///
 /// # Errors
 /// It cannot.
 pub(crate) fn check(path: &Path) -> Result<()> {
-    let format = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    ensure!(
-        !PICTURES.contains(&format.as_str()),
-        "--plot writes SVG, and {} would be taken for {}: name it {}",
-        path.display(),
-        format.to_ascii_uppercase(),
-        path.with_extension("svg").display()
-    );
     let is_special = fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir());
     if path == Path::new("-") || is_special {
         return Ok(());

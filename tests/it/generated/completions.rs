@@ -35,7 +35,7 @@ fn value(arg: &Arg) -> Value {
         _ if !matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) => Value::Absent,
         "rate" => Value::Rate,
         "cost" | "arrivals" => Value::Cost,
-        "key" => Value::Key,
+        "key" | "tag" => Value::Key,
         "state" => Value::State,
         "halt" => Value::Halt,
         "stats" => Value::Stats,
@@ -108,13 +108,13 @@ fn bash_value(value: &Value) -> Option<String> {
         Value::OneOf(names) => {
             format!("for name in {}; do candidates+=(\"$before$name\"); done", names.join(" "))
         }
-        Value::File => "mapfile -t candidates < <(compgen -P \"$before\" -f -- \"$value\")".to_owned(),
+        Value::File => "_throttle_files \"$before\" \"$value\"".to_owned(),
         Value::Rate => "_throttle_rate \"$before\" \"$value\"".to_owned(),
         Value::Cost => "_throttle_selectors \"$before\" cost".to_owned(),
         Value::Key => "_throttle_selectors \"$before\" key".to_owned(),
         Value::State => "_throttle_states \"$before\" \"$value\"".to_owned(),
         Value::Stats => "_throttle_stats \"$before\" \"$value\"".to_owned(),
-        Value::Halt => "candidates=(\"${before}soon,fail=\" \"${before}now,fail=\")".to_owned(),
+        Value::Halt => "_throttle_halt \"$before\"".to_owned(),
     })
 }
 
@@ -181,9 +181,10 @@ fn fish_option(arg: &Arg) -> String {
         Value::File => " -r -F".to_owned(),
         Value::Rate => " -x -a '(__throttle_rates)'".to_owned(),
         Value::Cost => " -x -a '(__throttle_selectors)'".to_owned(),
+        Value::Key if arg.is_require_equals_set() => " -f -a '(__throttle_keys)'".to_owned(),
         Value::Key => " -x -a '(__throttle_keys)'".to_owned(),
         Value::State => " -x -a '(__throttle_states)'".to_owned(),
-        Value::Halt => r" -x -a 'soon,fail=\t now,fail=\t'".to_owned(),
+        Value::Halt => r" -x -a '{soon,now},{fail,success,done}=\t'".to_owned(),
         Value::Stats => " -x -a '(__throttle_stats)'".to_owned(),
     };
     format!(

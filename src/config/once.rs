@@ -1,0 +1,41 @@
+//! `--once`: a single release.
+
+use std::ffi::OsString;
+
+use anyhow::{Result, ensure};
+
+use super::rate::{CountFrom, Rate};
+use super::selector::Selector;
+
+/// A single release, and what follows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Once {
+    /// The command and its arguments; empty if there is none.
+    pub command: Vec<OsString>,
+    /// It is printed before it runs.
+    pub trace: bool,
+    /// Its cost under each limit without a `cost=`.
+    pub cost: Option<u64>,
+    /// The longest wait, in nanoseconds.
+    pub max_wait: Option<u64>,
+}
+
+impl Once {
+    /// Checks that a limit is one for a release without an item: there is none that anything could be taken from.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(crate) fn check(rate: &Rate) -> Result<()> {
+        let is_constant = rate.cost.as_ref().is_none_or(|cost| matches!(cost, Selector::Constant(_)));
+        ensure!(
+            rate.key.is_none(),
+            "--once reads no items, so that nothing has a key: leave out key= of {rate}"
+        );
+        ensure!(is_constant, "--once reads no items: give a number as cost= of {rate}");
+        ensure!(
+            rate.from == CountFrom::Start,
+            "--once does not see the end of COMMAND: leave out {rate}, or its from=exit"
+        );
+        rate.check_cost()
+    }
+}

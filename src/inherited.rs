@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
 use nix::libc::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ, c_int};
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction};
 
 /// The signals that are ignored in some way by a run, a wait or std, or that must not be caught if they were ignored.
 const WATCHED: [c_int; 8] = [SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ];
@@ -44,15 +44,33 @@ pub(crate) fn inherited() -> Inherited {
 /// Lets the signals through that a run needs. To be called once, before there are threads.
 ///
 /// A file that may not grow any more is to be an error of the write that says so; the signal, which would end the run
-/// without a word, is caught rather than ignored, so that commands find it at its default.
+/// without a word, is caught rather than ignored, so that commands find it at its default. So is USR1 until it is
+/// listened to: it never ends a run.
 pub fn prepare() {
     extern "C" fn nothing(_: c_int) {}
-    let _ = HEARD.into_iter().collect::<SigSet>().thread_unblock();
-    if !inherited().ignores(SIGXFSZ) {
+    let harmless = [Signal::SIGXFSZ, Signal::SIGUSR1].into_iter();
+    for signal in harmless.filter(|&signal| !inherited().ignores(signal as c_int)) {
         let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
         // SAFETY: the handler does nothing.
         #[expect(unsafe_code)]
-        let _ = unsafe { sigaction(Signal::SIGXFSZ, &action) };
+        let _ = unsafe { sigaction(signal, &action) };
+    }
+    let _ = HEARD.into_iter().collect::<SigSet>().thread_unblock();
+}
+
+/// Until it is dropped, signals that end a run wait, and do not reach the threads that are started.
+pub(crate) struct Uninterrupted(Option<SigSet>);
+
+impl Uninterrupted {
+    pub(crate) fn begin() -> Self {
+        let heard: SigSet = HEARD.into_iter().collect();
+        Uninterrupted(heard.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok())
+    }
+}
+
+impl Drop for Uninterrupted {
+    fn drop(&mut self) {
+        let _ = self.0.map(|mask| mask.thread_set_mask());
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use nix::poll::PollTimeout;
 
 use crate::exit::Exit;
+use crate::inherited::Uninterrupted;
 use crate::output::{Leave, Target};
 use crate::printable::escaped;
 
@@ -103,8 +104,9 @@ fn wait(mut queue: MutexGuard<MessageQueue>, patience: Duration) {
     }
 }
 
-/// Starts the thread that writes. Returns whether there is one.
+/// Starts the thread that writes. Returns whether there is one. Signals reach the main thread only.
 fn start() -> bool {
+    let _main_only = Uninterrupted::begin();
     let thread = thread::Builder::new().name("stderr".to_owned()).stack_size(64 << 10);
     thread.spawn(write_pending).is_ok()
 }

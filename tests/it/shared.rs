@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 
-use crate::support::{Directory, Running, cpu_time, needs_program, numbers, sh, throttle};
+use crate::support::{Directory, Running, cpu_time, eventually, needs_program, numbers, sh, throttle};
 
 /// The path of a state that is not there yet.
 fn state(directory: &Directory) -> String {
@@ -136,6 +136,26 @@ fn a_run_that_waits_for_the_directory_of_its_state_can_be_stopped() {
         run.signal(Signal::SIGTERM);
         assert_eq!(run.wait().signal(), Some(Signal::SIGTERM as i32), "{args:?}");
     }
+}
+
+/// It is not listened to yet.
+#[test]
+#[cfg(target_os = "linux")]
+fn usr1_does_not_end_a_run_that_waits_for_the_directory_of_its_state() {
+    let directory = Directory::new();
+    let locked = File::open(directory.path()).expect("a directory");
+    locked.lock().expect("nobody else has it");
+    let mut run = Running::throttle(&["-r1/h", "-s", &state(&directory)]);
+    run.write("1\n");
+    let is_directory = |fd: fs::DirEntry| fs::read_link(fd.path()).is_ok_and(|to| to == directory.path());
+    eventually("it waits for the directory", || {
+        let fds = fs::read_dir(format!("/proc/{}/fd", run.pid())).expect("it is running");
+        fds.flatten().any(is_directory)
+    });
+    run.signal(Signal::SIGUSR1);
+    drop(locked);
+    assert_eq!(run.line(), "1\n");
+    assert!(run.finish().status.success());
 }
 
 #[test]

@@ -19,6 +19,7 @@ use super::log::Index;
 use super::refusal::{About, Flaw, unusable};
 use super::tables::{Header, SCHEMA};
 use super::{Setting, guard, owner};
+use crate::inherited::Uninterrupted;
 use crate::store::StoreError;
 use crate::store::ledger::Owner;
 
@@ -111,6 +112,8 @@ impl Database {
             return Ok(());
         }
         remove_companions(path)?;
+        // Nothing half made is left behind.
+        let _whole = Uninterrupted::begin();
         let new = new_file(&directory).context(CANNOT).about(path)?;
         write(new.path(), fill).about(path)?;
         let publish = || {

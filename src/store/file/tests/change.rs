@@ -3,6 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
+use nix::sys::signal::{SigSet, Signal};
+
 use super::*;
 
 const LOST: &str = "was removed, replaced or reset during the run";
@@ -320,4 +322,17 @@ fn what_takes_its_place_has_to_be_as_good() {
     let mut store = stage.open();
     stage.write(b"");
     assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::BadState);
+}
+
+/// A signal that ended the process would leave it behind.
+#[test]
+fn signals_wait_until_a_new_state_is_whole() {
+    let stage = Stage::new();
+    let is_blocked = || SigSet::thread_get_mask().expect("a mask").contains(Signal::SIGTERM);
+    let look = |_: &Connection| {
+        assert!(is_blocked());
+        Ok(())
+    };
+    Database::create(&stage.path(), stage.setting.patience, look).expect("created");
+    assert!(!is_blocked());
 }

@@ -245,6 +245,46 @@ fn a_clock_that_is_set_while_the_run_waits_is_followed() {
     // A minute after midnight it is set back by an hour: the present day goes on when it is shown again.
     assert_eq!(with_wall(&quota, 5, &[(0, 1430), (11, 1381)]), [0, 0, 10, 10, 1510]);
     assert_eq!(with_wall(&quota, 5, &[(0, 1430), (5, 1440)]), [0, 0, 5, 5, 1445]);
+    // What waits by its key hears of it, too.
+    let quotas = ["-r1/d,algo=calendar,tz=UTC,key=re:[0-9]$"];
+    assert_eq!(with_wall(&quotas, 13, &[(0, 1430), (5, 1440)])[10..], [5, 5, 5]);
+}
+
+/// All that waits has saved up for as long as before.
+#[test]
+fn a_clock_that_is_set_takes_nothing_from_what_waits() {
+    let rate = "-r1/s,algo=bucket,burst=2,cost=col:1,during=00:00-12:00,tz=UTC";
+    let starts = |settings: &[(u64, u64)]| {
+        let simulation = Simulation::new(&[rate]);
+        let set = |run: Simulation, &(at, shown): &_| run.wall_set(at * SECOND, shown * SECOND);
+        let outcome = settings.iter().fold(simulation, set).run(vec![block(0, &["10"])]);
+        outcome.releases.iter().map(|one| one.start / SECOND).collect::<Vec<_>>()
+    };
+    assert_eq!(starts(&[(0, 0), (4, 64)]), starts(&[(0, 0)]));
+}
+
+#[test]
+fn a_quota_that_is_paused_while_the_clock_is_set_goes_by_that_clock() {
+    let (quota, hours) = ("1/d,algo=calendar,tz=UTC", "9/s,during=00:00-00:01,tz=UTC");
+    let simulation = Simulation::new(&["-r", quota, "-r", hours])
+        .wall_set(0, 1430 * MINUTE)
+        .wall_set(4 * MINUTE, 1374 * MINUTE)
+        .relimited(2 * MINUTE, &["0/s", hours])
+        .relimited(6 * MINUTE, &[quota, hours]);
+    // The second arrives in the pause, just after the clock was set back by an hour.
+    let outcome = simulation.run(vec![block(0, &["a"]), block(4 * MINUTE, &["b"])]);
+    let starts: Vec<_> = outcome.releases.iter().map(|one| one.start / MINUTE).collect();
+    assert_eq!(starts, [0, 70]);
+}
+
+/// Though they are charged at one instant, the gap is that after one of them.
+#[test]
+fn what_leaves_together_outside_the_hours_is_not_one_release() {
+    let rate = "-r1/10m,algo=interval,during=00:01-24:00,tz=UTC";
+    let lines = ["a", "b", "c", "d", "e"];
+    let outcome = Simulation::new(&[rate]).run(vec![block(0, &lines), block(MINUTE, &["f"])]);
+    let last = outcome.releases.last().expect("a release");
+    assert_eq!((last.lines.clone(), last.start), (vec!["f".to_owned()], 10 * MINUTE));
 }
 
 #[test]

@@ -59,6 +59,8 @@ struct Case {
     count: u64,
     period: u64,
     jobs: usize,
+    /// Hours that are never over.
+    during: [&'static str; 2],
     lines: Vec<Line>,
 }
 
@@ -74,6 +76,7 @@ impl Case {
             count: random.u64(1..6),
             period: random.u64(1..10),
             jobs: random.usize(1..9),
+            during: [(); 2].map(|()| random.choice(["", ",during=00:00-12:00,tz=UTC"]).expect("hours")),
             lines,
         }
     }
@@ -84,8 +87,8 @@ fn at_random_each_command_starts_at_the_first_instant_at_which_few_enough_run() 
     for seed in seeds(200) {
         let case = Case::new(seed);
         let args = [
-            format!("-r{}/running,key=col:1", case.per_key),
-            format!("-r{}/running", case.all),
+            format!("-r{}/running,key=col:1{}", case.per_key, case.during[0]),
+            format!("-r{}/running{}", case.all, case.during[1]),
             format!("-r{}/{}ms", case.count, case.period),
             format!("-j{}", case.jobs),
         ];

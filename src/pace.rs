@@ -61,7 +61,7 @@
 //! | one limit for each key | yes, what is idle is dropped | yes, `retain_recent` | no |
 //! | charged by when it really happened | yes | when it was allowed | when it was allowed |
 //! | a reservation ahead of time | no: ask again | no | yes, `Reserve` |
-//! | used by many threads at once | in a mutex | lock-free | yes |
+//! | used by many threads at once | no: a thread owns it | lock-free | yes |
 //! | arithmetic | whole nanoseconds | whole nanoseconds | floating point |
 //!
 //! `cargo bench --bench pace` measures a decision beside governor's.

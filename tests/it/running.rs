@@ -210,7 +210,7 @@ fn at_random_no_more_run_than_the_limits_in_force_allow() {
             let list: Vec<_> = list.iter().map(String::as_str).collect();
             simulation.relimited(changes[changes.len() - 1], &list)
         });
-        let fails = |line: &str| line.len() % 2 == 0;
+        let fails = |line: &str| line.len().is_multiple_of(2);
         let outcome = simulation.run_commands(vec![block(0, &lines)], |line, attempt| Behaviour {
             code: i32::from(attempt == 1 && fails(line)),
             ..takes(line.split(' ').nth(2).unwrap().parse().unwrap())

@@ -61,7 +61,7 @@
 //! | one limit for each key | yes, what is idle is dropped | yes, `retain_recent` | no |
 //! | charged by when it really happened | yes | when it was allowed | when it was allowed |
 //! | a reservation ahead of time | no: ask again | no | yes, `Reserve` |
-//! | used by many threads at once | in a mutex | lock-free | yes |
+//! | used by many threads at once | no: a thread owns it | lock-free | yes |
 //! | arithmetic | whole nanoseconds | whole nanoseconds | floating point |
 //!
 //! `cargo bench --bench pace` measures a decision beside governor's.
@@ -70,6 +70,7 @@
 //! time.
 
 use std::fmt;
+use std::rc::{Rc, Weak};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -93,13 +94,13 @@ impl fmt::Display for Error {
 
 /// The request of an item: its costs and keys, and the instant since which it is next in line.
 #[derive(Clone, Debug)]
-pub struct Item(OwnedRequest);
+pub struct Item(Rc<OwnedRequest>);
 
 /// A release that was admitted, and has to be [committed](Pace::commit) once it has happened. One that is dropped has
 /// not happened, and charges nothing.
 #[derive(Debug)]
 #[must_use = "what is not committed is not charged"]
-pub struct Admission(Charges);
+pub struct Admission(Item);
 
 /// Answer to an item that was not admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,6 +116,8 @@ pub struct Pace {
     gate: Own,
     charger: Charger,
     origin: Instant,
+    /// The items that there are, if it matters since when they wait.
+    waiting: Vec<Weak<OwnedRequest>>,
 }
 
 impl Pace {
@@ -130,7 +133,8 @@ impl Pace {
             return Err(Error(anyhow::anyhow!("no limit given: add one, such as 10/s")));
         }
         let charger = Charger::new(&rates, None);
-        let mut pace = Pace { gate: Own::new(rates, Time::ZERO), charger, origin: now };
+        let gate = Own::new(rates, Time::ZERO);
+        let mut pace = Pace { gate, charger, origin: now, waiting: Vec::new() };
         pace.set_clock(now, SystemTime::now());
         Ok(pace)
     }
@@ -150,7 +154,18 @@ impl Pace {
     pub fn item(&mut self, item: &[u8], since: Instant) -> Result<Item, Error> {
         let charged = self.charger.charge(item, item.len());
         let Charge { costs, keys } = charged.map_err(|why| Error(anyhow::Error::msg(why)))?;
-        Ok(Item(OwnedRequest { costs, keys, since: self.time(since) }))
+        let item = Rc::new(OwnedRequest { costs, keys, since: self.time(since) });
+        if self.gate.properties().depends_on_since {
+            self.wait(&item);
+        }
+        Ok(Item(item))
+    }
+
+    fn wait(&mut self, item: &Rc<OwnedRequest>) {
+        if self.waiting.len() == self.waiting.capacity() {
+            self.waiting.retain(|item| item.strong_count() > 0);
+        }
+        self.waiting.push(Rc::downgrade(item));
     }
 
     /// The first instant from `now` on at which `item` may be released, if there is one and nothing else is committed
@@ -165,20 +180,22 @@ impl Pace {
     /// # Errors
     /// It may not be released yet.
     pub fn admit(&mut self, item: &Item, now: Instant) -> Result<Admission, Refusal> {
-        let mut charges = Charges::default();
         let at = self.time(now);
-        if at >= item.0.since && self.gate.admit(&mut charges, at, &item.0.request(), 1).is_ok() {
-            return Ok(Admission(charges));
+        if at >= item.0.since && self.gate.fits(&mut Charges::default(), at, &item.0.request()) {
+            return Ok(Admission(item.clone()));
         }
         Err(self.earliest(item, now.max(self.instant(item.0.since))).map_or(Refusal::Never, Refusal::Until))
     }
 
     /// Charges what was admitted, at `now`, an instant read after it was released.
-    pub fn commit(&mut self, Admission(mut charges): Admission, now: Instant) {
+    pub fn commit(&mut self, Admission(item): Admission, now: Instant) {
         let now = self.time(now);
-        self.gate.commit(&mut charges, now, 1, true);
+        self.gate.charge(now, &item.0.request());
+        drop(item);
         if self.gate.next_change().is_some_and(|at| at <= now) {
-            self.gate.forget(now, now);
+            let waiting = self.waiting.iter().filter_map(Weak::upgrade);
+            let horizon = waiting.map(|item| item.since).fold(now, Time::min);
+            self.gate.forget(now, horizon);
         }
     }
 

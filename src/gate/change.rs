@@ -28,6 +28,11 @@ impl Paused {
         paused.collect()
     }
 
+    /// The wall clock was set at `now`.
+    pub(super) fn set_wall(&mut self, now: Time, wall: Wall) {
+        self.limit.set_wall(now, &self.rate, wall);
+    }
+
     /// A release that was charged before the pause has come to its end at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request) {
         let cost = self.alike.and_then(|at| request.costs.get(at)).copied().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use super::{Limiter, Opening, Request};
 use crate::config::Rate;
-use crate::rule::{Ask, InHours, Terms, Verdict};
+use crate::rule::{Ask, Extra, InHours, Terms, Verdict};
 use crate::time::{Time, Wall};
 
 /// One of several limits.
@@ -29,7 +29,9 @@ impl Limit {
 
     /// The wall clock was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
-        self.limiter.retune(now, Terms { wall, ..rate.padded_terms() });
+        if rate.algorithm.facts().takes(Extra::Zone) {
+            self.limiter.retune(now, Terms { wall, ..rate.padded_terms() });
+        }
         self.hours = hours(rate, wall);
     }
 
@@ -63,10 +65,15 @@ impl Limit {
         })
     }
 
-    /// Charges a release. One that was made when the limit is not asked leaves no debt.
-    pub(super) fn commit(&mut self, account: usize, now: Time, ask: Ask) {
-        self.limiter.commit(account, now, ask);
-        if self.hours.is_some() {
+    /// Charges `count` releases. Those that were made when the limit is not asked leave no debt, and may be more than it
+    /// allows at once, so that they are not charged together.
+    pub(super) fn commit(&mut self, account: usize, now: Time, ask: Ask, count: u64) {
+        if self.hours.is_none() {
+            let cost = ask.cost.saturating_mul(count);
+            return self.limiter.commit(account, now, Ask { cost, ..ask });
+        }
+        for _ in 0..count {
+            self.limiter.commit(account, now, ask);
             self.limiter.waive_debt(account);
         }
     }

@@ -158,11 +158,12 @@ impl Limits {
             let limits = self.all.iter_mut().zip(&mut self.charged).zip(row);
             for ((limit, charged), &(cost, account)) in limits.filter(|(_, (cost, _))| count > 0 && *cost > 0)
             {
-                let ask = Ask { since: release.since, cost: cost.saturating_mul(count) };
-                charged.add(count, ask.cost);
-                limit.commit(account, now, ask);
+                let one = Ask { since: release.since, cost };
+                let all = Ask { cost: cost.saturating_mul(count), ..one };
+                charged.add(count, all.cost);
+                limit.commit(account, now, one, count);
                 if over {
-                    limit.limiter.finish(account, now, ask);
+                    limit.limiter.finish(account, now, all);
                 }
             }
         });
@@ -181,11 +182,11 @@ impl Limits {
         self.all.iter_mut().zip(request.costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
     }
 
-    /// A release that was made under other limits is still running.
-    pub(super) fn occupy(&mut self, now: Time, request: &Request) {
+    /// Charges a release that was not admitted by these limits, or long ago.
+    pub(super) fn charge(&mut self, now: Time, request: &Request) {
         for (limit, &cost) in self.all.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
             let account = limit.limiter.account(request.key(limit), now);
-            limit.commit(account, now, request.ask(cost));
+            limit.commit(account, now, request.ask(cost), 1);
         }
     }
 

@@ -18,16 +18,13 @@ impl Memory {
         self.last = at;
     }
 
-    /// The last instant of which a release may be forgotten at `now`, if each is remembered for `span` nanoseconds.
-    pub(super) fn forgotten(&self, now: Time, span: Option<u64>) -> Option<Time> {
+    /// Terms change that had each release remembered for `span` nanoseconds. Returns the last instant of which one may
+    /// be forgotten at `now`.
+    pub(super) fn change_terms(&mut self, now: Time, span: Option<u64>) -> Option<Time> {
         let horizon = span.and_then(|span| now.0.checked_sub(span)).map(Time);
         let has_begun = |horizon: &Time| self.first.is_some_and(|first| first <= *horizon);
-        horizon.filter(has_begun).map(|horizon| horizon.min(self.last)).max(self.gap)
-    }
-
-    /// Terms change that had releases remembered for `span` nanoseconds. Returns what [`Memory::forgotten`] does.
-    pub(super) fn change_terms(&mut self, now: Time, span: Option<u64>) -> Option<Time> {
-        self.gap = self.forgotten(now, span);
+        let forgotten = horizon.filter(has_begun).map(|horizon| horizon.min(self.last));
+        self.gap = forgotten.max(self.gap);
         self.gap
     }
 }
@@ -39,11 +36,11 @@ mod tests {
     #[test]
     fn what_is_forgotten_is_no_later_than_the_last_release() {
         let mut memory = Memory::default();
-        assert_eq!(memory.forgotten(Time(50), Some(10)), None);
+        assert_eq!(memory.change_terms(Time(50), Some(10)), None);
         [3, 9].into_iter().for_each(|at| memory.note(Time(at)));
-        let forgotten = [12, 13, 14, 50].map(|now| memory.forgotten(Time(now), Some(10)));
+        let forgotten = [12, 13, 14, 50].map(|now| memory.clone().change_terms(Time(now), Some(10)));
         assert_eq!(forgotten, [None, Some(3), Some(4), Some(9)].map(|at| at.map(Time)));
-        assert_eq!([None, Some(51)].map(|span| memory.forgotten(Time(50), span)), [None, None]);
+        assert_eq!([None, Some(51)].map(|span| memory.change_terms(Time(50), span)), [None, None]);
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub struct Own {
     shares_keys: bool,
     /// The revisions of the common limits, and of those that go by key.
     revisions: (u64, u64),
-    /// Something has ended since the last news, or the wall clock was set.
-    has_ended: bool,
+    /// Answers later than this may have become more lenient since the last news.
+    lenient_beyond: Option<Time>,
     /// For each limit: it counts what is running, and has no history of those before it.
     is_new: Vec<bool>,
     start: Time,
@@ -51,14 +51,25 @@ impl Own {
         self.rates = rates;
     }
 
+    /// Charges a release that has happened, and is over, by `now`. What it was admitted by may have been evicted since.
+    pub(crate) fn charge(&mut self, now: Time, request: &Request) {
+        self.limits.charge(now, request);
+        self.finish(now, request);
+    }
+
     fn counts_exits(&self) -> bool {
         self.rates.iter().any(|rate| rate.from != CountFrom::Start)
     }
 
-    /// All answers may have changed, to more lenient ones, too.
-    fn answers_change(&mut self) {
+    /// A limit that waits for ends is asked only at some hours: it says when these are over, and may have to say less.
+    fn waits_for_ends_or_hours(&self) -> bool {
+        self.rates.iter().any(|rate| rate.from != CountFrom::Start && rate.during().is_some())
+    }
+
+    /// All answers may have changed; those later than `at` to more lenient ones, too.
+    fn answers_change(&mut self, at: Time) {
         self.revisions = (self.revisions.0 + 1, self.revisions.1 + 1);
-        self.has_ended = true;
+        self.lenient_beyond = Some(self.lenient_beyond.map_or(at, |other| other.min(at)));
     }
 }
 
@@ -86,7 +97,8 @@ impl Gate for Own {
             None => self.limits = Limits::new(&self.rates, self.start, wall),
             Some(_) => self.limits.set_wall(now, &self.rates, wall),
         }
-        self.answers_change();
+        self.paused.iter_mut().for_each(|paused| paused.set_wall(now, wall));
+        self.answers_change(Time::ZERO);
     }
 
     fn ask(&self, part: Part, request: &Request, from: Time) -> Opening {
@@ -130,14 +142,15 @@ impl Gate for Own {
         self.limits.finish(now, request);
         self.paused.iter_mut().for_each(|paused| paused.finish(now, request));
         if self.counts_exits() {
-            self.answers_change();
+            let never = Time(u64::MAX);
+            self.answers_change(if self.waits_for_ends_or_hours() { Time::ZERO } else { never });
         }
     }
 
     fn resume(&mut self, now: Time, request: &Request) {
         let costs = request.costs.iter().zip(&self.is_new);
         let costs: Vec<_> = costs.map(|(&cost, &is_new)| if is_new { cost } else { 0 }).collect();
-        self.limits.occupy(now, &Request { costs: &costs, ..*request });
+        self.limits.charge(now, &Request { costs: &costs, ..*request });
     }
 
     fn next_change(&self) -> Option<Time> {
@@ -149,7 +162,7 @@ impl Gate for Own {
     }
 
     fn take_news(&mut self) -> Option<News> {
-        mem::take(&mut self.has_ended).then(|| News::new(Time(u64::MAX), false))
+        self.lenient_beyond.take().map(|at| News::new(at, false))
     }
 
     fn change(&mut self, now: Time, rates: Vec<Rate>) {

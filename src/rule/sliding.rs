@@ -61,13 +61,14 @@ impl Sliding {
         now.since(run.at) >= self.period
     }
 
-    /// Forgets all releases but the last `count`, which decide on the next one. The window holds others only if
-    /// releases went over the limit, as an audit finds it.
-    fn forget_excess(&self, log: &mut ReleaseLog) {
+    /// Keeps no run apart but those of the last `count` releases, which decide on the next one. The window holds others
+    /// only if releases went over the limit: it was not asked, or an audit finds it so. They may matter again once the
+    /// count is raised.
+    fn merge_excess(&self, log: &mut ReleaseLog) {
         let Some(older) = &mut log.older else { return };
-        while let Some(run) = older.front().filter(|run| log.used - run.cost >= self.count) {
-            log.used -= run.cost;
+        while let Some(run) = older.front().copied().filter(|run| log.used - run.cost >= self.count) {
             older.pop_front();
+            older.front_mut().unwrap_or(&mut log.newest).cost += run.cost;
         }
     }
 }
@@ -142,12 +143,15 @@ impl Rule for Sliding {
             log.older.get_or_insert_default().push_back(log.newest);
             log.newest.cost = 0;
         }
-        // Releases are known to fit; the bound only keeps the sum of the runs within a u64.
-        let cost = ask.cost.min(u64::MAX - log.used);
-        log.used += cost;
-        log.newest = Usage { at: now, cost: log.newest.cost + cost };
+        let Some(used) = log.used.checked_add(ask.cost) else {
+            // So much was released where the limit is not asked: to count all of it as of now is not too little.
+            *log = ReleaseLog { used: u64::MAX, newest: Usage { at: now, cost: u64::MAX }, older: None };
+            return;
+        };
+        log.used = used;
+        log.newest = Usage { at: now, cost: log.newest.cost + ask.cost };
         if log.used > self.count {
-            self.forget_excess(log);
+            self.merge_excess(log);
         }
     }
 
@@ -296,6 +300,24 @@ mod tests {
         assert_eq!(lowered.instants(&[0, 1]), [0, 1]);
         lowered.retune(2, terms(1, 20));
         assert_eq!(lowered.instants(&[2]), [21]);
+    }
+
+    #[test]
+    fn what_was_released_beyond_the_count_matters_once_that_is_raised() {
+        let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
+        (0..5).for_each(|at| limiter.commit(at, one(at)));
+        assert_eq!(limiter.state.runs().count(), 2);
+        limiter.retune(5, terms(4, 10));
+        assert_eq!(limiter.instants(&[5; 4]), [13, 13, 13, 14]);
+    }
+
+    #[test]
+    fn costs_of_more_than_can_be_counted_leave_no_release_out() {
+        let mut limiter = Stateful::new(Sliding::new(terms(4, 10)));
+        for (at, cost) in [(0, u64::MAX), (3, 4)] {
+            limiter.commit(at, Ask { cost, ..one(at) });
+        }
+        assert_eq!(limiter.instants(&[10]), [13]);
     }
 
     #[test]

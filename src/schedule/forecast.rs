@@ -119,9 +119,9 @@ impl WaitReason {
                 None => WaitReason::Command,
             },
             Some(Why::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
-            None if lanes.held_until(at) > now => WaitReason::Hold,
+            None if lane.hold > now => WaitReason::Hold,
             None if lane.delay.is_some_and(|until| until > now) => WaitReason::Jitter,
-            None if lane.hold > now => WaitReason::Backoff,
+            None if lane.front().is_some_and(|front| front.segment.not_before() > now) => WaitReason::Backoff,
             None => WaitReason::Batch,
         }
     }

@@ -245,6 +245,118 @@ fn a_clock_that_is_set_while_the_run_waits_is_followed() {
     // A minute after midnight it is set back by an hour: the present day goes on when it is shown again.
     assert_eq!(with_wall(&quota, 5, &[(0, 1430), (11, 1381)]), [0, 0, 10, 10, 1510]);
     assert_eq!(with_wall(&quota, 5, &[(0, 1430), (5, 1440)]), [0, 0, 5, 5, 1445]);
+    // What waits by its key hears of it, too.
+    let quotas = ["-r1/d,algo=calendar,tz=UTC,key=re:[0-9]$"];
+    assert_eq!(with_wall(&quotas, 13, &[(0, 1430), (5, 1440)])[10..], [5, 5, 5]);
+}
+
+/// Quotas and limits with hours, some of them by key, minute by minute while the clock is set again and again.
+#[test]
+fn at_random_what_waits_goes_by_the_clock_however_it_is_set() {
+    for_each_seed(25, |random| {
+        let [count, period] = [random.u64(1..4), random.u64(5..90)];
+        let key = |random: &mut Rng| random.choice(["", ",key=re:^."]).expect("a key");
+        let keys = [key(random), key(random)];
+        let rates = [
+            format!("{count}/d,algo=calendar,tz=UTC{}", keys[0]),
+            format!("1/{period}m,during=09:00-17:00+22:00-02:00,tz=UTC{}", keys[1]),
+        ];
+        let (mut at, mut settings) = (0, vec![(0, 1440 + random.u64(0..1440))]);
+        for _ in 0..random.u8(0..5) {
+            at += random.u64(1..900);
+            let &(before, shown) = settings.last().expect("one");
+            settings.push((at, (shown + at - before + random.u64(0..400)).saturating_sub(200)));
+        }
+        let lines: Vec<_> =
+            (0..random.u64(1..12)).map(|number| format!("{} {number}", random.u64(0..3))).collect();
+        let simulation = Simulation::new(&["-r", &rates[0], "-r", &rates[1]]);
+        let set = |run: Simulation, &(at, shown): &_| run.wall_set(at * MINUTE, shown * MINUTE);
+        let outcome = settings.iter().fold(simulation, set).run(vec![block(0, &lines)]);
+        let found = outcome
+            .releases
+            .iter()
+            .flat_map(|one| one.lines.iter().map(|line| (one.start / MINUTE, line.clone())));
+        let mut found: Vec<_> = found.collect();
+        found.sort();
+        let mut expected = by_the_clock(count, period, keys.map(|key| !key.is_empty()), &settings, &lines);
+        expected.sort();
+        assert_eq!(found, expected, "{rates:?} {settings:?}");
+    });
+}
+
+/// When lines leave, of which the first character is the key, under a quota of a day and a sliding window with hours.
+fn by_the_clock(
+    count: u64,
+    period: u64,
+    by_key: [bool; 2],
+    settings: &[(u64, u64)],
+    lines: &[String],
+) -> Vec<(u64, String)> {
+    let mut waiting: Vec<_> = lines.to_vec();
+    let mut days: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut last: BTreeMap<String, u64> = BTreeMap::new();
+    let mut left = Vec::new();
+    for minute in 0.. {
+        let &(at, shown) = settings.iter().rfind(|(at, _)| *at <= minute).expect("the first");
+        let shown = shown + minute - at;
+        let is_asked = (540..1020).contains(&(shown % 1440)) || !(120..1320).contains(&(shown % 1440));
+        waiting.retain(|line| {
+            let [of_day, of_window] =
+                by_key.map(|by_key| if by_key { line[..1].to_owned() } else { String::new() });
+            let (day, used) = days.get(&of_day).copied().unwrap_or((0, 0));
+            let today = shown / 1440;
+            let is_full = today < day || (today == day && used == count);
+            let waits = is_asked && last.get(&of_window).is_some_and(|last| minute < last + period);
+            if is_full || waits {
+                return true;
+            }
+            days.insert(of_day, (today, if today == day { used + 1 } else { 1 }));
+            last.insert(of_window, minute);
+            left.push((minute, line.clone()));
+            false
+        });
+        if waiting.is_empty() {
+            break;
+        }
+    }
+    left
+}
+
+/// All that waits has saved up for as long as before.
+#[test]
+fn a_clock_that_is_set_takes_nothing_from_what_waits() {
+    let rate = "-r1/s,algo=bucket,burst=2,cost=col:1,during=00:00-12:00,tz=UTC";
+    let starts = |settings: &[(u64, u64)]| {
+        let simulation = Simulation::new(&[rate]);
+        let set = |run: Simulation, &(at, shown): &_| run.wall_set(at * SECOND, shown * SECOND);
+        let outcome = settings.iter().fold(simulation, set).run(vec![block(0, &["10"])]);
+        outcome.releases.iter().map(|one| one.start / SECOND).collect::<Vec<_>>()
+    };
+    assert_eq!(starts(&[(0, 0), (4, 64)]), starts(&[(0, 0)]));
+}
+
+#[test]
+fn a_quota_that_is_paused_while_the_clock_is_set_goes_by_that_clock() {
+    let (quota, hours) = ("1/d,algo=calendar,tz=UTC", "9/s,during=00:00-00:01,tz=UTC");
+    let simulation = Simulation::new(&["-r", quota, "-r", hours])
+        .wall_set(0, 1430 * MINUTE)
+        .wall_set(4 * MINUTE, 1374 * MINUTE)
+        .relimited(2 * MINUTE, &["0/s", hours])
+        .relimited(6 * MINUTE, &[quota, hours]);
+    // The second arrives in the pause, just after the clock was set back by an hour.
+    let outcome = simulation.run(vec![block(0, &["a"]), block(4 * MINUTE, &["b"])]);
+    let starts: Vec<_> = outcome.releases.iter().map(|one| one.start / MINUTE).collect();
+    assert_eq!(starts, [0, 70]);
+}
+
+/// Though they are charged at one instant, the gap is that after one of them.
+#[test]
+fn what_leaves_together_outside_the_hours_is_not_one_release() {
+    let rate = "-r1/10m,algo=interval,during=00:01-24:00,tz=UTC";
+    let lines = ["a", "b", "c", "d", "e"];
+    let outcome = Simulation::new(&[rate]).run(vec![block(0, &lines), block(MINUTE, &["f"])]);
+    let last = outcome.releases.last().expect("a release");
+    assert_eq!((last.lines.clone(), last.start), (vec!["f".to_owned()], 10 * MINUTE));
 }
 
 #[test]

@@ -87,6 +87,19 @@ fn an_item_that_backs_off_holds_up_those_of_its_own_key_no_more_than_any_other()
     assert_eq!(starts(&outcome), expected);
 }
 
+/// Even in the order of the input: what backs off for longer is behind it.
+#[test]
+fn an_item_that_backs_off_is_not_held_up_by_another_behind_it() {
+    let behave = |line: &str, attempt| match (line, attempt) {
+        ("a", 1) => ends(10, 1),
+        ("b", 1) => ends(300, 1),
+        _ => ok(1),
+    };
+    let args = ["-r1k/s", "-j9", "--in-order", "--retries=1", "--backoff=0.5..0.5"];
+    let outcome = run(&args, vec![block(0, &["a", "b"])], behave);
+    assert_eq!(starts(&outcome), [("a", 0), ("b", 0), ("a", 510), ("b", 800)]);
+}
+
 #[test]
 fn halting_starts_nothing_more() {
     let fails = |line: &str, _| ends(5, i32::from(line == "x"));

@@ -8,6 +8,7 @@ use throttle::cli;
 use throttle::config::Rate;
 use throttle::exit::Exit;
 use throttle::rule::Algorithm;
+use throttle::time::SECOND;
 
 use crate::random::Told;
 use crate::simulated::{Change, Outcome, Release, Simulation, block};
@@ -15,6 +16,8 @@ use crate::support::{OWN_TESTS, of_any_period, seeds};
 
 /// The number of cases that take less than a second.
 const CASES: u64 = 60;
+
+const MINUTE: u64 = 60 * SECOND;
 
 /// A number of units that all periods of rates divide.
 const COMMON_MULTIPLE: u64 = 360_360;
@@ -28,6 +31,8 @@ struct Case {
     unit: u64,
     /// How late the world wakes, and how slow it sends, at most.
     delays: (u64, u64),
+    /// When hours begin, at which some limits are asked.
+    hours: u64,
     seed: u64,
 }
 
@@ -48,12 +53,15 @@ impl Case {
         lists.push((at + 10 * unit, kinds.iter().map(|kind| format!("5/{unit}ns{kind}")).collect()));
         let items = items(&mut random, unit, at);
         let delays = if random.bool() { (0, 0) } else { (random.u64(0..3 * unit), random.u64(0..3 * unit)) };
-        Case { lists, items, unit, delays, seed }
+        let hours = items[0].0 + random.u64(0..=at + 10 * unit);
+        Case { lists, items, unit, delays, hours, seed }
     }
 
     fn run(&self) -> Outcome {
         let args: Vec<_> = self.lists[0].1.iter().flat_map(|rate| ["-r", rate]).collect();
         let simulation = Simulation::new(&args).late(self.seed, self.delays.0).slow(self.seed, self.delays.1);
+        // The clock is there from the first arrival on.
+        let simulation = simulation.wall_set(0, MINUTE - (self.hours - self.items[0].0));
         let changes = self.lists[1..].iter();
         let simulation = changes.fold(simulation, |simulation, (at, rates)| {
             simulation.relimited(*at, &rates.iter().map(String::as_str).collect::<Vec<_>>())
@@ -67,7 +75,10 @@ fn kind(random: &mut Rng) -> String {
     let algorithm = random.choice(of_any_period()).expect("an algorithm");
     let cost = random.choice(["", ",cost=col:1"]).expect("a cost");
     let key = random.choice(["", ",key=col:2", ",key=col:2", ",key=col:2,only=a"]).expect("a key");
-    format!(",algo={algorithm}{cost}{key}")
+    // Of others, more than the count may have been released before the hours: the model does not go by that.
+    let may_have_hours = ["sliding", "interval"].contains(&algorithm) && random.u8(0..3) == 0;
+    let hours = if may_have_hours { ",during=00:01-24:00,tz=UTC" } else { "" };
+    format!(",algo={algorithm}{cost}{key}{hours}")
 }
 
 /// Counts are no less than any cost, so that all can go. With a 0, in the first list, none could be read.
@@ -123,6 +134,7 @@ struct History<'a> {
     /// One more than changes.
     lists: &'a [Vec<Rate>],
     unit: u64,
+    hours: u64,
 }
 
 impl History<'_> {
@@ -149,7 +161,7 @@ impl History<'_> {
 
     fn check_release(&self, list: usize, rate: &Rate, release: usize) {
         let charge = Charge::new(rate, &self.releases[release]);
-        if charge.cost == 0 {
+        if charge.cost == 0 || rate.during().is_some() && charge.start < self.hours {
             return;
         }
         let known = self.known_since(list, rate);
@@ -257,8 +269,8 @@ fn is_apart(rate: &Rate, charges: &[Charge]) -> bool {
 fn for_each_case(check: impl Fn(&Case)) {
     for seed in seeds(CASES) {
         let case = Case::new(seed);
-        let Case { lists, items, delays, .. } = &case;
-        let _told = Told { seed, case: || format!("{lists:#?}\n{items:?}\n{delays:?}") };
+        let Case { lists, items, delays, hours, .. } = &case;
+        let _told = Told { seed, case: || format!("{lists:#?}\n{items:?}\n{delays:?} {hours}") };
         check(&case);
     }
 }
@@ -276,7 +288,7 @@ fn no_limit_is_exceeded_by_what_those_before_it_have_seen() {
         let lists: Vec<_> = case.lists.iter().map(|(_, list)| rates(list)).collect();
         // What comes after the last release changes nothing.
         let lists = &lists[..=changes.len()];
-        History { releases: &releases, changes: &changes, lists, unit: case.unit }.check();
+        History { releases: &releases, changes: &changes, lists, unit: case.unit, hours: case.hours }.check();
     });
 }
 

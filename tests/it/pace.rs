@@ -55,6 +55,30 @@ fn property_a_release_is_admitted_from_the_first_instant_on_that_all_limits_allo
     }
 }
 
+/// Idle histories are dropped when something is committed.
+#[test]
+fn nothing_is_dropped_that_an_item_or_an_admission_still_depends_on() {
+    let origin = Instant::now();
+    let at = |millis: u64| origin + Duration::from_millis(millis);
+    let mut pace = Pace::new("1/s,algo=bucket,burst=1,key=col:1,cost=col:2", origin).unwrap();
+    let admit = |pace: &mut Pace, text: &[u8], now| {
+        let item = pace.item(text, at(now)).unwrap();
+        pace.admit(&item, at(now)).unwrap()
+    };
+    let first = admit(&mut pace, b"a 1", 0);
+    pace.commit(first, at(0));
+    let dear = pace.item(b"a 3", at(0)).unwrap();
+    let [second, third] = [&b"b 1"[..], b"c 1"].map(|text| admit(&mut pace, text, 1500));
+    pace.commit(second, at(1500));
+    assert_eq!(pace.earliest(&dear, at(1500)), Some(at(3000)));
+    drop(dear);
+    let fourth = admit(&mut pace, b"d 1", 3000);
+    pace.commit(fourth, at(3000));
+    pace.commit(third, at(3100));
+    let next = pace.item(b"c 1", at(3100)).unwrap();
+    assert_eq!(pace.earliest(&next, at(3100)), Some(at(4100)));
+}
+
 #[test]
 fn a_pacer_is_not_early_and_cancelled_permits_are_free() {
     let mut pacer = Pacer::new("2/60ms").unwrap();

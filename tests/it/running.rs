@@ -5,7 +5,7 @@ use predicates::prelude::*;
 use throttle::exit::Exit;
 
 use crate::simulated::block;
-use crate::simulated::commands::{Behaviour, Outcome, run};
+use crate::simulated::commands::{Behaviour, Outcome, of_commands, run};
 use crate::support::{Directory, Running, eventually, seeds, throttle};
 
 const MILLI: u64 = 1_000_000;
@@ -59,6 +59,8 @@ struct Case {
     count: u64,
     period: u64,
     jobs: usize,
+    /// Hours that are never over.
+    during: [&'static str; 2],
     lines: Vec<Line>,
 }
 
@@ -74,6 +76,7 @@ impl Case {
             count: random.u64(1..6),
             period: random.u64(1..10),
             jobs: random.usize(1..9),
+            during: [(); 2].map(|()| random.choice(["", ",during=00:00-12:00,tz=UTC"]).expect("hours")),
             lines,
         }
     }
@@ -84,8 +87,8 @@ fn at_random_each_command_starts_at_the_first_instant_at_which_few_enough_run() 
     for seed in seeds(200) {
         let case = Case::new(seed);
         let args = [
-            format!("-r{}/running,key=col:1", case.per_key),
-            format!("-r{}/running", case.all),
+            format!("-r{}/running,key=col:1{}", case.per_key, case.during[0]),
+            format!("-r{}/running{}", case.all, case.during[1]),
             format!("-r{}/{}ms", case.count, case.period),
             format!("-j{}", case.jobs),
         ];
@@ -175,4 +178,60 @@ fn a_plan_and_an_audit_pass_it_over() {
     let told = throttle(&[&limits[..], &audit].concat()).write_stdin("0 a\n1 b\n").assert().success();
     told.stdout(predicate::str::contains("running").not());
     throttle(&["--audit", "-r2/running"]).write_stdin("0 a\n").assert().code(2);
+}
+
+/// Limits that change while commands run, each by keys of its own or by none, and with retries.
+#[test]
+fn at_random_no_more_run_than_the_limits_in_force_allow() {
+    for seed in seeds(200) {
+        let mut random = Rng::with_seed(seed);
+        let mut list = || {
+            let limits = (0..random.u8(1..3)).map(|_| {
+                let key =
+                    random.choice(["", ",key=col:1", ",key=col:2", ",key=col:1,only=0"]).expect("a key");
+                let hours = random.choice(["", ",during=00:00-12:00,tz=UTC"]).expect("hours");
+                (random.u64(1..4), key, hours)
+            });
+            limits.collect::<Vec<_>>()
+        };
+        let lists: Vec<_> = (0..4).map(|_| list()).collect();
+        let texts = lists.iter().map(|list| {
+            list.iter().map(|(count, key, hours)| format!("{count}/running{key}{hours}")).collect::<Vec<_>>()
+        });
+        let texts: Vec<_> = texts.collect();
+        let lines: Vec<_> = (0..random.u64(1..30))
+            .map(|number| format!("{} {} {} {number}", random.u64(0..3), random.u64(0..2), random.u64(1..20)))
+            .collect();
+        let mut args: Vec<_> = texts[0].iter().flat_map(|text| ["-r", text]).collect();
+        args.extend(["-j9", "--retries=1", "--backoff=0.003..0.01"]);
+        let mut changes = vec![0];
+        let simulation = texts[1..].iter().fold(of_commands(&args), |simulation, list| {
+            changes.push(changes[changes.len() - 1] + random.u64(0..30) * MILLI + 1);
+            let list: Vec<_> = list.iter().map(String::as_str).collect();
+            simulation.relimited(changes[changes.len() - 1], &list)
+        });
+        let fails = |line: &str| line.len().is_multiple_of(2);
+        let outcome = simulation.run_commands(vec![block(0, &lines)], |line, attempt| Behaviour {
+            code: i32::from(attempt == 1 && fails(line)),
+            ..takes(line.split(' ').nth(2).unwrap().parse().unwrap())
+        });
+        let told = || format!("THROTTLE_SEED={seed} {texts:?} {changes:?} {:?}", outcome.runs);
+        assert_eq!(outcome.exit, Exit::Done, "{}", told());
+        let attempts = lines.iter().map(|line| 1 + usize::from(fails(line)));
+        assert_eq!(outcome.runs.len(), attempts.sum::<usize>(), "{}", told());
+        for (at, run) in outcome.runs.iter().enumerate() {
+            let list = changes.iter().rposition(|change| *change <= run.start).expect("a list");
+            let running = || outcome.runs[..at].iter().filter(|other| other.end > run.start);
+            for (count, key, _) in &lists[list] {
+                let of = |line: &str| match *key {
+                    "" => String::new(),
+                    ",key=col:2" => line.split(' ').nth(1).unwrap().to_owned(),
+                    _ => line.split(' ').next().unwrap().to_owned(),
+                };
+                let is_meant = !key.contains("only") || of(&run.line) == "0";
+                let alike = running().filter(|other| of(&other.line) == of(&run.line)).count() as u64;
+                assert!(!is_meant || alike < *count, "{} {}", run.line, told());
+            }
+        }
+    }
 }

@@ -96,8 +96,11 @@ impl Directory {
         while let Some(&(_, at)) = self.emptied.front().filter(|(since, _)| *since <= arrival) {
             self.emptied.pop_front();
             let lane = &self.entries[at].lane;
-            if lane.front().is_none() && lane.previous <= arrival {
-                self.forget(at);
+            match lane.front() {
+                // It is noted again when it becomes empty.
+                Some(_) => {}
+                None if lane.previous <= arrival => self.forget(at),
+                None => self.emptied.push_back((lane.previous, at)),
             }
         }
     }
@@ -158,5 +161,7 @@ mod tests {
         directory.forget_emptied(Time(5));
         assert_eq!((directory.names.len(), directory.free.len()), (1, 199));
         assert_eq!((open(&mut directory, 300), directory.len()), (199, 200));
+        directory.forget_emptied(Time(6));
+        assert_eq!(directory.get(&[Key::from_slice(&7u64.to_le_bytes())]), None);
     }
 }

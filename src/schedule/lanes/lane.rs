@@ -19,14 +19,12 @@ pub(crate) struct Lane {
     pub(super) previous: Time,
     /// The next release is delayed until then, and not again.
     pub(crate) delay: Option<Time>,
-    /// Nothing is released before that, whatever the limits say: a server asked for it, or an item that backs off keeps
-    /// its place.
+    /// Nothing is released before that, whatever the limits say: a server asked for it.
     pub(crate) hold: Time,
 }
 
 impl Lane {
     pub(crate) fn push(&mut self, items: Items, batcher: &Batcher) {
-        self.hold = self.hold.max(items.segment.not_before());
         self.items += items.segment.items();
         if let Some((open, front)) = self.open.as_mut().zip(self.waiting.front()) {
             batcher.extend(open, front, &items, self.items);
@@ -38,10 +36,9 @@ impl Lane {
         }
     }
 
-    /// Puts items in their places among those that wait. Nothing is released before they may go.
+    /// Puts items in their places among those that wait.
     pub(crate) fn requeue(&mut self, items: Vec<Items>, batcher: &Batcher) {
         self.items += items.iter().map(|items| items.segment.items()).sum::<u64>();
-        self.hold = items.iter().map(|items| items.segment.not_before()).fold(self.hold, Time::max);
         let last = items.iter().map(|items| items.segment.first()).max();
         let end = self.waiting.partition_point(|items| Some(items.segment.first()) < last);
         let mut front: Vec<_> = self.waiting.drain(..end).chain(items).collect();

@@ -203,11 +203,6 @@ impl Lanes {
         known
     }
 
-    /// Until when a server asked not to release anything of a lane.
-    pub(super) fn held_until(&self, at: usize) -> Time {
-        self.holds.until(&self.directory[at].name)
-    }
-
     /// Delays the next release of a lane.
     pub(super) fn delay(&mut self, at: usize, until: Time, gate: &dyn Gate) {
         self.directory[at].lane.delay = Some(until);

@@ -25,9 +25,15 @@ pub(crate) struct Intake {
     /// The charge of the item taken last, which the next one shares if it is the same.
     last: Charge,
     filter: Filter,
-    /// Items and bytes put in so far, and the number of those items that are blank and left out.
+    received: Received,
+}
+
+/// All that was put in so far.
+#[derive(Default)]
+struct Received {
     items: u64,
     bytes: u64,
+    /// The number of those items that are blank and left out.
     blank: u64,
     /// The arrival of the newest of them.
     newest: Time,
@@ -68,10 +74,7 @@ impl Intake {
             draft: Draft::default(),
             last: Charge::default(),
             filter: Filter::default(),
-            items: 0,
-            bytes: 0,
-            blank: 0,
-            newest: Time::ZERO,
+            received: Received::default(),
         }
     }
 
@@ -113,11 +116,12 @@ impl Intake {
     }
 
     pub(crate) fn put(&mut self, block: Block) {
-        let segment = Segment::new(block, self.items + 1, self.bytes);
-        self.items += segment.items();
-        self.bytes += segment.bytes().len() as u64;
-        self.blank += self.delimiter.left_out(segment.bytes(), self.filter.cleaning);
-        self.newest = segment.arrival();
+        let received = &mut self.received;
+        let segment = Segment::new(block, received.items + 1, received.bytes);
+        received.items += segment.items();
+        received.bytes += segment.bytes().len() as u64;
+        received.blank += self.delimiter.left_out(segment.bytes(), self.filter.cleaning);
+        received.newest = segment.arrival();
         self.segments.push_back(segment);
     }
 
@@ -149,27 +153,27 @@ impl Intake {
 
     /// The arrival of the newest of all that was put in: what is still to come is no older.
     pub(crate) fn newest(&self) -> Time {
-        self.newest
+        self.received.newest
     }
 
     /// The number of items that have been put in.
     pub(crate) fn total(&self) -> u64 {
-        self.items
+        self.received.items
     }
 
     /// The same without blank ones that are left out.
     pub(crate) fn read(&self) -> u64 {
-        self.items - self.blank
+        self.received.items - self.received.blank
     }
 
     /// The number of the item that can be taken next, or of the next one that is put in.
     pub(crate) fn first(&self) -> u64 {
-        self.segments.front().map_or(self.items + 1, Segment::first)
+        self.segments.front().map_or(self.received.items + 1, Segment::first)
     }
 
     /// Bytes of the input before what can be taken next.
     pub(crate) fn offset(&self) -> u64 {
-        self.segments.front().map_or(self.bytes, Segment::offset)
+        self.segments.front().map_or(self.received.bytes, Segment::offset)
     }
 
     /// What the input begins with, if none of it was taken yet.

@@ -1,7 +1,7 @@
 //! Checks answers of a server, and turns them into those of a store.
 
 use super::RedisStore;
-use super::asking::Asked;
+use super::asked::Asked;
 use super::clock::Micros;
 use super::distance::too_long;
 use super::failure::ServerFailure;

@@ -1,12 +1,13 @@
 //! Questions to a server: for slots, and to measure how long it takes to answer.
 
+use super::asked::Asked;
 use super::connection::Connection;
 use super::distance::round_trip;
 use super::failure::ServerFailure;
-use super::nodes::{NodeId, Nodes};
+use super::nodes::Nodes;
 use super::observations::Observations;
 use super::returnable::NodeSlot;
-use super::script::{BookedSlots, BookingRequest, BookingScript, ScriptCharge, Seen, redis_key};
+use super::script::{BookedSlots, BookingRequest, BookingScript, redis_key};
 use super::shared_policy::SharedPolicy;
 use crate::config::Server;
 use crate::store::{BootClock, Order};
@@ -14,28 +15,6 @@ use crate::time::Time;
 
 /// If slots are good for less than this, the tenths of a millisecond matter that a server takes to wake up.
 pub(super) const SHORT: u64 = 5_000_000;
-
-/// A question to a node, with its answer.
-pub(super) struct Asked {
-    pub(super) node: NodeId,
-    pub(super) charges: Vec<ScriptCharge>,
-    pub(super) booked: BookedSlots,
-}
-
-impl Asked {
-    /// The server has another history than was seen before, of a limit whose past still matters.
-    pub(super) fn is_of_another_history(&self) -> bool {
-        let is_another = |(charge, seen): (&ScriptCharge, &Seen)| {
-            let known = charge.seen;
-            known.epoch > 0 && known.epoch != seen.epoch && known.matters_until > self.booked.exchange.server
-        };
-        self.charges.iter().zip(&self.booked.seen).any(is_another)
-    }
-
-    pub(super) fn slots(&self) -> Vec<NodeSlot> {
-        self.booked.slots.iter().map(|&micros| NodeSlot { node: self.node, micros }).collect()
-    }
-}
 
 /// Asks, over connections that are kept.
 pub(super) struct Asker {

@@ -41,6 +41,7 @@
 //! slots are booked in vain, which costs throughput, never the limit.
 
 mod answering;
+mod asked;
 mod asking;
 mod calendar;
 mod clock;
@@ -71,7 +72,8 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use self::asking::{Asked, Asker, SHORT};
+use self::asked::Asked;
+use self::asking::{Asker, SHORT};
 use self::failure::ServerFailure;
 use self::name_check::NameCheck;
 use self::observations::Observations;

@@ -3,6 +3,7 @@
 use super::asking::Asker;
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, too_long};
 use super::failure::ServerFailure;
+use super::script::BookedSlots;
 use super::shared_policy::{SharedPolicy, Stage};
 use crate::store::hold::LOOK;
 use crate::store::{Answer, Hold, Order};
@@ -26,8 +27,8 @@ impl NameCheck {
         if shared.stage < Stage::Near {
             let enough = shared.policy.deadline / ROUND_TRIPS;
             let longest = if shared.stage == Stage::Open { CHOOSING } else { u64::MAX };
-            let (round_trip, booked) = asker.probe(shared, order, 0, (enough, longest))?;
-            let is_kept = booked.is_kept;
+            let (round_trip, BookedSlots { is_kept, .. }) =
+                asker.probe(shared, order, 0, (enough, longest))?;
             match is_kept {
                 true => shared.stage = Stage::Agreed,
                 false => shared.choose_margins(required_margin(round_trip)),

@@ -142,7 +142,7 @@ impl BookingScript {
         BookingScript(StoredScript::new([&rules(), include_str!("scripts/book.lua")].concat()))
     }
 
-    /// Books.
+    /// Books what is requested. `now` is our clock, which is read before and after.
     pub(super) fn ask(
         &self,
         connection: &mut Connection,

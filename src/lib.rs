@@ -62,9 +62,9 @@
 //! **A store**: a room below `store` with a `Store`, its state in `config/state.rs`, `store/keeper.rs`, and
 //! `tests/it/stores.rs`, which holds every store to the same tests.
 //!
-//! **An option**: its group in `cli/args` (`cli/meaning.rs` if it has to do with other groups), a field in `config`, and
-//! where it is used. In the manual, its line under OPTIONS is made of the short help; a section of `man/throttle.1.in`
-//! tells the rest.
+//! **An option**: its group in `cli/args` (`cli/meaning.rs` if it has to do with other groups), a field in `config`,
+//! and where it is used. In the manual, its line under OPTIONS is made of the short help; a section of
+//! `man/throttle.1.in` tells the rest.
 //!
 //! # The library alone
 //!

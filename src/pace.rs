@@ -191,6 +191,7 @@ impl Pace {
     pub fn commit(&mut self, Admission(item): Admission, now: Instant) {
         let now = self.time(now);
         self.gate.charge(now, &item.0.request());
+        // It waits no more.
         drop(item);
         if self.gate.next_change().is_some_and(|at| at <= now) {
             let waiting = self.waiting.iter().filter_map(Weak::upgrade);

@@ -10,7 +10,7 @@ const PARTS: [(&str, &str); 4] = [
     ("{/.}", "$(basename \"$1\" .EXT)"),
 ];
 
-/// Tells of the first of them in a command, where they would be taken for plain text without a word.
+/// A warning of the first of them in a command, which gets it as plain text.
 pub(super) fn warning(template: &Template) -> Option<String> {
     let mut texts = template.args().iter().flatten().filter_map(|piece| match piece {
         Piece::Text(text) => str::from_utf8(text).ok(),

@@ -4,7 +4,7 @@ use anyhow::Error;
 
 use super::amount::Amount;
 use super::duration::parse_duration;
-use super::quantity::{parse_count, parse_decimal};
+use super::quantity::{parse_count, parse_decimal, without_exponent};
 
 /// Adds to `error` what `text` should perhaps have been. Only RATEs for which `is_rate` holds are suggested.
 pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool) -> Error {
@@ -66,20 +66,12 @@ fn leading_number(text: &str) -> (String, &str) {
     let (unit, after) = rest.split_at(unit);
     let has_unit = !after.starts_with(char::is_alphabetic) && parse_count(&format!("1{unit}")).is_ok();
     let (unit, rest) = if has_unit { (unit, after) } else { ("", rest) };
-    (format!("{}{unit}", without_exponent(&digits)), rest)
-}
-
-/// `1e3` as `1000`.
-fn without_exponent(digits: &str) -> String {
-    let expanded = digits.split_once('e').and_then(|(number, exponent)| {
-        let exponent = exponent.parse().ok().filter(|&exponent: &usize| exponent < 20)?;
-        Some(format!("{number}{}", "0".repeat(exponent))).filter(|_| !number.contains('.'))
-    });
-    match expanded {
+    let number = match without_exponent(&digits) {
         Some(expanded) => expanded,
         None if digits.is_empty() => "1".to_owned(),
-        None => digits.to_owned(),
-    }
+        None => digits,
+    };
+    (format!("{number}{unit}"), rest)
 }
 
 /// Bytes or bits per period, such as `1MB/s` or `100 Mbps`, as the RATE whose items cost their bytes.

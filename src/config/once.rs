@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use anyhow::{Result, ensure};
 
 use super::rate::{CountFrom, Rate};
-use super::selector::Selector;
 
 /// A single release, and what follows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,12 +25,14 @@ impl Once {
     /// # Errors
     /// It is not.
     pub(crate) fn check(rate: &Rate) -> Result<()> {
-        let is_constant = rate.cost.as_ref().is_none_or(|cost| matches!(cost, Selector::Constant(_)));
         ensure!(
             rate.key.is_none(),
             "--once reads no items, so that nothing has a key: leave out key= of {rate}"
         );
-        ensure!(is_constant, "--once reads no items: give a number as cost= of {rate}");
+        ensure!(
+            rate.cost.is_none() || rate.common_cost().is_some(),
+            "--once reads no items: give a number as cost= of {rate}"
+        );
         ensure!(
             rate.from == CountFrom::Start,
             "--once does not see the end of COMMAND: leave out {rate}, or its from=exit"

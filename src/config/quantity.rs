@@ -30,15 +30,25 @@ pub fn parse_count(text: &str) -> Result<u64> {
 
 /// A number with an exponent, `1e3`, or with something between groups of three digits, `10,000`, without that.
 fn in_digits(text: &str) -> Option<String> {
-    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    if let Some((number, exponent)) = text.split_once(['e', 'E']) {
-        let zeros = exponent.parse().ok().filter(|&zeros: &usize| zeros < 20)?;
-        return is_number(number).then(|| format!("{number}{}", "0".repeat(zeros)));
-    }
+    without_exponent(text).or_else(|| without_groups(text))
+}
+
+/// A whole number with an exponent, `1e3`, without that.
+pub(super) fn without_exponent(text: &str) -> Option<String> {
+    let (number, exponent) = text.split_once(['e', 'E'])?;
+    let zeros = exponent.parse().ok().filter(|&zeros: &usize| zeros < 20)?;
+    is_whole(number).then(|| format!("{number}{}", "0".repeat(zeros)))
+}
+
+fn without_groups(text: &str) -> Option<String> {
     let (first, groups) = text.split_once([',', '_', '\'', ' '])?;
-    let mut all = groups.split([',', '_', '\'', ' ']);
-    let are_groups = is_number(first) && all.all(|group| group.len() == 3 && is_number(group));
+    let mut groups = groups.split([',', '_', '\'', ' ']);
+    let are_groups = is_whole(first) && groups.all(|group| group.len() == 3 && is_whole(group));
     are_groups.then(|| text.replace([',', '_', '\'', ' '], ""))
+}
+
+fn is_whole(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// As [`parse_count`], but not only whole numbers: a fraction of two, the second of which is a power of 10.
@@ -113,6 +123,10 @@ mod tests {
         for text in ["1,5", "1,00,000", "1e99", "1e", "1ex", "10,000k", "1,,000"] {
             let error = parse_count(text).unwrap_err().to_string();
             assert!(error.contains("unknown unit"), "{text}: {error}");
+        }
+        for text in ["e3", ",000"] {
+            let error = parse_count(text).unwrap_err().to_string();
+            assert!(error.contains("a number is needed"), "{text}: {error}");
         }
     }
 }

@@ -120,6 +120,7 @@ mod tests {
             assert!(text.parse::<Selector>().is_err(), "{text}");
         }
     }
+
     #[test]
     fn what_is_no_selector_names_the_one_that_was_meant() {
         for (text, suggested) in [

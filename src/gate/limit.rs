@@ -65,8 +65,8 @@ impl Limit {
         })
     }
 
-    /// Charges `count` releases. Those that were made when the limit is not asked leave no debt, and may be more than it
-    /// allows at once, so that they are not charged together.
+    /// Charges `count` releases. Those that were made when the limit is not asked leave no debt, and may be more than
+    /// it allows at once, so that they are not charged together.
     pub(super) fn commit(&mut self, account: usize, now: Time, ask: Ask, count: u64) {
         if self.hours.is_none() {
             let cost = ask.cost.saturating_mul(count);

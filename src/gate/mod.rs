@@ -1,8 +1,8 @@
 //! The gate: decides what may leave when. It is pure: it never reads a clock, it is told the time.
 //!
-//! [`Own`] keeps the limits of this run, each a [`Rule`](crate::rule::Rule) with its [`History`], of all items or of each
-//! key. [`Slots`] keeps slots that a store has booked, for limits that are shared with other runs. The scheduler does not
-//! know which it has.
+//! [`Own`] keeps the limits of this run, each a [`Rule`](crate::rule::Rule) with its [`History`], of all items or of
+//! each key. [`Slots`] keeps slots that a store has booked, for limits that are shared with other runs. The scheduler
+//! does not know which it has.
 //!
 //! Releases that leave together are *admitted* one after the other at one instant, each as though those before it had
 //! been charged: their [`Charges`] are a value of their own. Once they have left, [`Gate::commit`] charges as many as
@@ -55,8 +55,8 @@ use crate::time::{Time, Wall};
 
 /// Decides what may leave when.
 ///
-/// A gate has limits of its own, with their histories, or has a store book slots. What concerns only one of the two has a
-/// body here, for the other: nothing to do, or nothing known. No gate wraps another.
+/// A gate has limits of its own, with their histories, or has a store book slots. What concerns only one of the two has
+/// a body here, for the other: nothing to do, or nothing known. No gate wraps another.
 pub trait Gate {
     /// The limits as given, in the order of the costs of a request.
     fn rates(&self) -> &[Rate];

@@ -61,7 +61,8 @@ impl Own {
         self.rates.iter().any(|rate| rate.from != CountFrom::Start)
     }
 
-    /// A limit that waits for ends is asked only at some hours: it says when these are over, and may have to say less.
+    /// A limit that counts from ends is asked only at some hours: until an end is known it answers with the end of
+    /// these, and then with an earlier instant.
     fn waits_for_ends_or_hours(&self) -> bool {
         self.rates.iter().any(|rate| rate.from != CountFrom::Start && rate.during().is_some())
     }

@@ -28,8 +28,8 @@ pub struct BatchTerms {
 }
 
 impl Properties {
-    /// Of these limits, or of slots that a store books for them on `terms`. `depended_on_since`: the limits before these
-    /// did.
+    /// Of these limits, or of slots that a store books for them on `terms`. `depended_on_since`: the limits before
+    /// these did.
     pub(super) fn new(rates: &[Rate], terms: Option<&BookingTerms>, depended_on_since: bool) -> Self {
         let depends_on_since = depended_on_since || rates.iter().any(depends_on_since);
         let most = match terms {

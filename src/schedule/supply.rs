@@ -23,7 +23,7 @@ pub(super) struct Supply {
     separator: Option<Vec<u8>>,
     /// Items are lines, and it was not told yet that one ends in CR.
     tells_line_end: bool,
-    /// It was not looked yet for a mark that the input begins with.
+    /// The beginning of the input was not looked at yet for a byte order mark.
     looks_for_mark: bool,
     /// It was told which limits no item matched.
     unmatched_told: bool,
@@ -137,8 +137,8 @@ impl Supply {
         )))
     }
 
-    /// Text from Windows may begin with a mark, which selectors and commands take for a part of the first item, or be in
-    /// UTF-16, where nothing is what it seems. Told once, before that item is looked at.
+    /// Text from Windows may begin with a byte order mark, which selectors and commands take for a part of the first
+    /// item, or be in UTF-16, which they cannot read. Told once, before that item is looked at.
     pub(super) fn encoding_warning(&mut self, is_argument: bool) -> Option<Notice> {
         if !self.looks_for_mark || self.intake.is_empty() {
             return None;

@@ -73,7 +73,7 @@ pub trait RunningJobs {
     fn enforce(&mut self, now: Time);
 }
 
-/// Watches these pipes: it is told once, as soon as one of them can be read. Those from before are not watched any more.
+/// Watches these pipes: it is told once, as soon as one of them can be read. Those from before are no longer watched.
 pub(crate) type Watch = Box<dyn FnMut(Vec<Arc<PipeReader>>)>;
 
 /// The result of sending a batch.

@@ -47,8 +47,8 @@ impl Paths {
         number
     }
 
-    /// The values in `text`; texts without their quotes, numbers as they are written, other values as JSON. There is none
-    /// for `null`. Of several members of one name, the last counts.
+    /// The values in `text`; texts without their quotes, numbers as they are written, other values as JSON. There is
+    /// none for `null`. Of several members of one name, the last counts.
     ///
     /// # Errors
     /// It is not JSON, so far as this shows without decoding what is passed over.

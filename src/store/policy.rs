@@ -12,8 +12,8 @@ use crate::time::{Civil, Hours, SECOND, Wall};
 pub struct Quota {
     /// The rule.
     pub algorithm: Algorithm,
-    /// Its numbers, without a wall clock. The reserve makes the period longer and the burst smaller, which is at least 1
-    /// if the rule has one.
+    /// Its numbers, without a wall clock. The reserve makes the period longer and the burst smaller, which is at least
+    /// 1 if the rule has one.
     pub terms: Terms,
     /// The hours at which it is asked, if not always; or else the zone whose calendar it goes by.
     pub hours: Option<Box<Hours>>,

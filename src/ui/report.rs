@@ -23,8 +23,9 @@ pub struct Reporter {
     level: Option<Report>,
     display: Option<Display>,
     as_json: bool,
-    /// The number of failures that were told, or would have been, and of the items whose failure was not.
+    /// The number of failures that were told, or would have been.
     failures: Cell<u64>,
+    /// The number of items whose failure was not.
     unnamed: Cell<u64>,
     /// Someone looks on, and is told why nothing happens.
     is_watched: bool,

@@ -59,8 +59,8 @@ pub(crate) struct ControlArgs {
     /// SEL[,tz=ZONE][,year=YEAR]: SEL, as for --cost, selects it [default for --audit: col:1]. It is in seconds with up
     /// to 9 decimals (since 1970, or since any start), in milliseconds or microseconds since 1970, in RFC 3339 or ISO
     /// 8601 with a time of day, or as syslog and the access logs of web servers write it; a syslog message may be
-    /// selected whole. ZONE, such as UTC, local, +01:00 or Europe/Berlin, is that of times which name none. YEAR is that
-    /// of the first, if they name none; without it, the last one that is not later than now. In a dry run without
+    /// selected whole. ZONE, such as UTC, local, +01:00 or Europe/Berlin, is that of times which name none. YEAR is
+    /// that of the first, if they name none; without it, the last one that is not later than now. In a dry run without
     /// --arrivals, all items arrive at 0.
     #[arg(long, value_name = "SEL")]
     pub(crate) arrivals: Option<Arrivals>,

@@ -24,8 +24,8 @@ pub(crate) struct ReportArgs {
 
     /// Print errors only
     ///
-    /// Leaves out warnings, which items failed, and what was left when the run ends early; the exit status stays the same.
-    /// Errors of throttle itself are printed, and so are items that could not be given to COMMAND.
+    /// Leaves out warnings, which items failed, and what was left when the run ends early; the exit status stays the
+    /// same. Errors of throttle itself are printed, and so are items that could not be given to COMMAND.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 

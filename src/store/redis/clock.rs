@@ -6,8 +6,9 @@
 //!
 //! If the server's clock is set back, that makes slots later. If it is set forward, slots would come too early. Each
 //! answer bounds how far the server's clock is ahead of ours, and if it is further ahead than earlier answers allow, it
-//! was set forward. Steps of up to a quarter of D are not noticed, so it is left free: D' = D − D/4. The same shows
-//! whether another node of a cluster, which has taken over a key, has a clock ahead of the last one's.
+//! was set forward. Steps of up to a quarter of D are not noticed, so it is left free: D' = D − D/4. If all earlier
+//! answers were slow, more is not: up to the time that the fastest of them took. Another node of a cluster, which has
+//! taken over a key, is believed only if the answers show that its clock is not ahead of the last one's by more.
 
 use crate::store::Slot;
 use crate::time::Time;
@@ -53,11 +54,38 @@ fn tolerance(deadline: u64) -> u64 {
     deadline / 4
 }
 
-/// A bound on how far the server's clock is ahead of ours.
+/// The nanoseconds that the server's clock is ahead of ours.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    least: i128,
+    most: i128,
+}
+
+impl Ahead {
+    fn shown_by(exchange: &Exchange) -> Self {
+        let ahead_of = |ours: Time| i128::from(exchange.server) * 1000 - i128::from(ours.0);
+        Ahead { least: ahead_of(exchange.answered), most: ahead_of(exchange.asked) }
+    }
+
+    /// After so many nanoseconds.
+    fn after(self, elapsed: u64) -> Self {
+        let drift = i128::from(elapsed / DRIFT);
+        Ahead { least: self.least - drift, most: self.most + drift }
+    }
+
+    /// With what was known before. Small steps forward add up; a step back ends what was known at least.
+    fn and(self, earlier: Self) -> Self {
+        let was_set_back = self.most < earlier.least;
+        let least = if was_set_back { self.least } else { self.least.max(earlier.least) };
+        Ahead { least, most: self.most.min(earlier.most) }
+    }
+}
+
+/// What is known of a server's clock.
 #[derive(Debug, Default)]
 pub(super) struct ServerClock {
-    /// At most this number of nanoseconds, as of the instant.
-    ahead: Option<(i128, Time)>,
+    /// How far it is ahead, as of the instant.
+    ahead: Option<(Ahead, Time)>,
     /// The instant at which nothing matters any more that was kept before the clock was last set forward. It identifies
     /// that step.
     pub(super) forward_until: Option<Micros>,
@@ -68,33 +96,43 @@ impl ServerClock {
     ///
     /// Nothing matters for longer than `memory` nanoseconds: all slots from before are over.
     pub(super) fn was_set_forward(&mut self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
-        let stepped = self.is_behind(exchange, deadline, memory);
+        let (shown, known) = (Ahead::shown_by(exchange), self.known(exchange, memory));
+        let stepped = known.is_some_and(|known| shown.least > known.most + i128::from(tolerance(deadline)));
         if stepped {
             self.forward_until = Some(exchange.server.saturating_add(memory / 1000));
         }
-        let most = i128::from(exchange.server) * 1000 - i128::from(exchange.asked.0);
-        let known = self.known(exchange, memory).filter(|_| !stepped);
-        self.ahead = Some((known.map_or(most, |known| known.min(most)), exchange.answered));
+        let ahead = known.filter(|_| !stepped).map_or(shown, |known| shown.and(known));
+        self.ahead = Some((ahead, exchange.answered));
         stepped
     }
 
-    /// The clock that an exchange showed is ahead of this one.
-    pub(super) fn is_behind(&self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
-        let least = i128::from(exchange.server) * 1000 - i128::from(exchange.answered.0);
-        let is_ahead = |known| least > known + i128::from(tolerance(deadline));
-        self.known(exchange, memory).is_some_and(is_ahead)
+    /// The clock that an exchange showed may be ahead of this one: nothing shows that it is not.
+    pub(super) fn may_be_behind(&self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
+        let shown = Ahead::shown_by(exchange);
+        let is_not = |known: Ahead| shown.least <= known.least + i128::from(tolerance(deadline));
+        !self.known(exchange, memory).is_some_and(is_not)
     }
 
-    /// The instant that it shows at one of ours, about.
+    /// The instant that it shows at one of ours, at the latest.
     pub(super) fn shows(&self, now: Time) -> Option<Micros> {
-        let (ahead, _) = self.ahead?;
-        Micros::try_from((i128::from(now.0) + ahead) / 1000).ok()
+        self.instant(now, |ahead| ahead.most)
     }
 
-    /// The nanoseconds that it is ahead of ours at most, if that was learned not too long ago.
-    fn known(&self, exchange: &Exchange, memory: u64) -> Option<i128> {
+    /// The instant that it shows at one of ours, at the earliest.
+    pub(super) fn shows_at_least(&self, now: Time) -> Option<Micros> {
+        self.instant(now, |ahead| ahead.least)
+    }
+
+    fn instant(&self, now: Time, bound: impl Fn(Ahead) -> i128) -> Option<Micros> {
+        let (ahead, at) = self.ahead?;
+        let nanos = i128::from(now.0) + bound(ahead.after(now.since(at)));
+        Some(Micros::try_from(nanos.max(0) / 1000).unwrap_or(Micros::MAX))
+    }
+
+    /// How far it is ahead of ours, if that was learned not too long ago.
+    fn known(&self, exchange: &Exchange, memory: u64) -> Option<Ahead> {
         let (ahead, at) = self.ahead.filter(|(_, at)| exchange.asked.since(*at) <= memory)?;
-        Some(ahead + i128::from(exchange.answered.since(at) / DRIFT))
+        Some(ahead.after(exchange.answered.since(at)))
     }
 }
 
@@ -155,5 +193,58 @@ mod tests {
         assert!(clock.was_set_forward(&exchange(10, 9000, 11), D, HOUR));
         assert!(!clock.was_set_forward(&exchange(20, 9010, 21), D, HOUR));
         assert!(!clock.was_set_forward(&exchange(2000, 99000, 2001), D, 1_000_000_000));
+    }
+
+    /// However slow the answers of both were. A slot comes too early by as much as the clock is ahead, and later by the
+    /// time that the answer was on its way.
+    #[test]
+    fn a_node_is_believed_only_if_its_clock_is_not_ahead_by_more() {
+        let (mut random, mut believed) = (fastrand::Rng::with_seed(11), [0, 0]);
+        for _ in 0..20_000 {
+            let (last_ahead, ahead) = (random.i64(0..=60), random.i64(0..=60));
+            let mut last = ServerClock::default();
+            let mut now = 1000;
+            let mut exchange_with = |ahead: i64, random: &mut fastrand::Rng| {
+                let longest = [0, 3, 50][random.usize(..3)];
+                let (there, back) = (random.u64(0..=longest), random.u64(0..=longest));
+                let asked = now + random.u64(0..=20);
+                now = asked + there + back;
+                (exchange(asked, (asked + there).strict_add_signed(ahead), now), back)
+            };
+            for _ in 0..random.usize(1..4) {
+                let (exchange, _) = exchange_with(last_ahead, &mut random);
+                assert!(!last.was_set_forward(&exchange, D, HOUR));
+            }
+            let (exchange, back) = exchange_with(ahead, &mut random);
+            if !last.may_be_behind(&exchange, D, HOUR) {
+                let early = (ahead - last_ahead) * 1_000_000 - i64::try_from(back).unwrap() * 1_000_000;
+                assert!(early <= i64::try_from(tolerance(D)).unwrap(), "{last:?} {exchange:?}");
+                believed[usize::from(ahead > last_ahead)] += 1;
+            }
+        }
+        assert!(believed.iter().all(|&count| count > 1000), "{believed:?}");
+    }
+
+    #[test]
+    fn a_clock_shows_no_less_than_is_known_whichever_way_it_is_set() {
+        let mut random = fastrand::Rng::with_seed(12);
+        for _ in 0..2000 {
+            let (mut clock, mut now, mut ahead) = (ServerClock::default(), 1000, 5000u64);
+            for _ in 0..20 {
+                now += random.u64(0..30);
+                // A step back by less than an answer takes is not noticed.
+                ahead = match random.u8(..8) {
+                    0 => ahead + random.u64(0..10_000),
+                    1 => ahead.saturating_sub(random.u64(20..10_000)),
+                    _ => ahead,
+                };
+                let (there, back) = (random.u64(0..=9), random.u64(0..=9));
+                let shown = exchange(now, now + there + ahead, now + there + back);
+                now += there + back;
+                clock.was_set_forward(&shown, D, HOUR);
+                let least = clock.shows_at_least(Time(now * 1_000_000)).unwrap();
+                assert!(least <= (now + ahead) * 1000, "{clock:?} {shown:?}");
+            }
+        }
     }
 }

@@ -104,8 +104,11 @@ fn connect(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
 /// As long as others wait to be accepted, there may be no room for one more.
 fn connect_unix(path: &Path, until: Instant) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_write_timeout(Some(time_left(until)?))?;
-    socket.connect(&SockAddr::unix(path)?).map_err(in_time)?;
+    let address = SockAddr::unix(path)?;
+    in_time(|| {
+        socket.set_write_timeout(Some(time_left(until)?))?;
+        socket.connect(&address)
+    })?;
     Ok(socket)
 }
 
@@ -121,8 +124,10 @@ impl Read for Socket {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "its answer has no end"));
         }
         let fitting = buffer.len().min(self.left);
-        self.inner.set_read_timeout(Some(time_left(self.until)?))?;
-        let read = self.inner.read(&mut buffer[..fitting]).map_err(in_time)?;
+        let read = in_time(|| {
+            self.inner.set_read_timeout(Some(time_left(self.until)?))?;
+            self.inner.read(&mut buffer[..fitting])
+        })?;
         self.left -= read;
         Ok(read)
     }
@@ -130,8 +135,10 @@ impl Read for Socket {
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.inner.set_write_timeout(Some(time_left(self.until)?))?;
-        self.inner.write(bytes).map_err(in_time)
+        in_time(|| {
+            self.inner.set_write_timeout(Some(time_left(self.until)?))?;
+            self.inner.write(bytes)
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -139,11 +146,17 @@ impl Write for Socket {
     }
 }
 
-/// A timeout of a socket is told as though it had been set not to block.
-fn in_time(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
-        _ => error,
+/// Calls again what a signal interrupts: to stop a process and to continue it does, even if it handles none. A timeout
+/// of a socket is told as though it had been set not to block.
+fn in_time<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            done => return done,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Stores as a process has them, and what a process does with their slots.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -95,6 +95,8 @@ pub(crate) fn impatient_failure(url: &str, rates: &[&str], timeout: Duration, wh
 /// Processes that share a limit, each releasing whenever it has a slot, in time or not at all.
 pub(crate) struct Crowd {
     stop: Arc<AtomicBool>,
+    /// The number of members that have had an answer.
+    answered: Arc<AtomicUsize>,
     released: Arc<Mutex<Vec<u64>>>,
     members: Vec<thread::JoinHandle<Vec<String>>>,
 }
@@ -102,12 +104,22 @@ pub(crate) struct Crowd {
 impl Crowd {
     pub(crate) fn start(size: usize, make: impl Fn() -> RedisStore) -> Self {
         let (stop, released) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let answered = Arc::new(AtomicUsize::new(0));
         let member = |_| {
-            let (store, stop, released) = (make(), Arc::clone(&stop), Arc::clone(&released));
-            thread::spawn(move || release_until(&stop, store, &released))
+            let (mut store, stop, released) = (make(), Arc::clone(&stop), Arc::clone(&released));
+            let answered = Arc::clone(&answered);
+            thread::spawn(move || {
+                let answer = store.book(&some(3)).unwrap();
+                answered.fetch_add(1, Relaxed);
+                release_until(&stop, store, answer, &released)
+            })
         };
         let members = (0..size).map(member).collect();
-        Crowd { stop, released, members }
+        Crowd { stop, answered, released, members }
+    }
+
+    pub(crate) fn has_answers(&self) -> bool {
+        self.answered.load(Relaxed) == self.members.len()
     }
 
     pub(crate) fn released(&self) -> usize {
@@ -124,10 +136,14 @@ impl Crowd {
     }
 }
 
-fn release_until(stop: &AtomicBool, mut store: RedisStore, released: &Mutex<Vec<u64>>) -> Vec<String> {
+fn release_until(
+    stop: &AtomicBool,
+    mut store: RedisStore,
+    mut answer: Answer,
+    released: &Mutex<Vec<u64>>,
+) -> Vec<String> {
     let mut warnings = Vec::new();
-    while !stop.load(Relaxed) {
-        let answer = store.book(&some(3)).unwrap();
+    loop {
         for slot in &answer.slots {
             sleep_until(stop, slot.at);
             let at = now();
@@ -139,8 +155,11 @@ fn release_until(stop: &AtomicBool, mut store: RedisStore, released: &Mutex<Vec<
         if let Some(at) = answer.ask_again {
             sleep_until(stop, at);
         }
+        if stop.load(Relaxed) {
+            return warnings;
+        }
+        answer = store.book(&some(3)).unwrap();
     }
-    warnings
 }
 
 fn sleep_until(stop: &AtomicBool, at: Time) {

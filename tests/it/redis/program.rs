@@ -1,9 +1,13 @@
 //! The whole program, with a server.
 
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
+
 use super::client::store;
+use super::proxy::Proxy;
 use super::server::{RedisServer, free_port};
 use crate::hours::noon;
 use crate::support::{Directory, Running, THROTTLE, eventually, numbers, text, throttle};
@@ -48,6 +52,24 @@ fn eight_processes_share_a_limit() {
         assert_eq!(text(&output.stdout), numbers(4));
     }
     assert_takes_its_time(start, 32);
+}
+
+/// The system interrupts a wait for bytes with a limit of time, whatever the process does about signals.
+#[test]
+fn a_run_that_is_stopped_and_continued_goes_on_to_wait_for_the_answer() {
+    let Some(server) = RedisServer::start() else { return };
+    let way = Proxy::new(server.port, Duration::from_millis(200));
+    let url = format!("redis://127.0.0.1:{}/web", way.port);
+    let mut run = Running::throttle(&["-s", &url, "-r1/h,margin=20m"]);
+    run.write("a\n");
+    eventually("it has connected", || way.connections() > 0);
+    while !run.is_readable() {
+        run.stop();
+        run.signal(Signal::SIGCONT);
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(way.connections(), 1);
+    assert_eq!(text(&run.finish().stdout), "a\n");
 }
 
 #[test]

@@ -33,13 +33,19 @@ fn eight_share_a_limit() {
     assert_eq!(warnings, [""; 0]);
 }
 
+/// Disturbs a crowd and its server until somebody is told of it: on a busy machine, all that was booked before may be
+/// over by then.
+fn is_told(told: &str, disturb: impl Fn(&RedisServer, &Clock)) {
+    eventually(told, || {
+        let Some((server, clock)) = RedisServer::start_with_clock(&[]) else { return true };
+        let warnings = goes_on_without_a_burst(3, &server.url("web"), || disturb(&server, &clock));
+        warnings.iter().any(|warning| warning.contains(told))
+    });
+}
+
 #[test]
 fn the_server_forgets_everything() {
-    let Some(server) = RedisServer::start() else { return };
-    let warnings = goes_on_without_a_burst(3, &server.url("web"), || {
-        server.ask::<()>("FLUSHALL");
-    });
-    assert!(warnings[0].contains("lost"));
+    is_told("lost", |server, _| server.ask("FLUSHALL"));
 }
 
 #[test]
@@ -70,25 +76,17 @@ fn a_replica_takes_over() {
     });
 }
 
-#[track_caller]
-fn survives_a_step(micros: i64, told: &str) {
-    let Some((server, clock)) = RedisServer::start_with_clock(&[]) else { return };
-    let clock: Clock = clock;
-    let warnings = goes_on_without_a_burst(3, &server.url("web"), || clock.step(micros));
-    assert!(warnings.iter().any(|warning| warning.contains(told)), "{warnings:?}");
-}
-
 #[test]
 fn the_servers_clock_is_set_forward_by_a_little() {
-    survives_a_step(100_000, "set forward");
+    is_told("set forward", |_, clock| clock.step(100_000));
 }
 
 #[test]
 fn the_servers_clock_is_set_forward_by_a_day() {
-    survives_a_step(86_400_000_000, "set forward");
+    is_told("set forward", |_, clock| clock.step(86_400_000_000));
 }
 
 #[test]
 fn the_servers_clock_is_set_back_by_a_day() {
-    survives_a_step(-86_400_000_000, "set back");
+    is_told("set back", |_, clock| clock.step(-86_400_000_000));
 }

@@ -46,11 +46,6 @@ impl Proxy {
         }
     }
 
-    /// The number of connections since the last server was led to.
-    pub(crate) fn connections(&self) -> usize {
-        self.shared.lock().unwrap().open.len() / 2
-    }
-
     pub(crate) fn set_delay(&self, delay: Duration) {
         self.shared.lock().unwrap().delay = delay;
     }

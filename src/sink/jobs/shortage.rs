@@ -64,19 +64,19 @@ mod tests {
 
     #[test]
     fn with_nothing_running_it_is_told_once_and_ends_after_a_while() {
-        let (mut shortage, mut paused, mut steps) = (Shortage::default(), 0, Vec::new());
+        let (mut shortage, mut sum, mut steps) = (Shortage::default(), 0, Vec::new());
         loop {
             let next = shortage.persists(false);
             steps.push(next);
             match next {
-                NextTry::Again(pause) | NextTry::Tell(pause) => paused += pause,
+                NextTry::Again(pause) | NextTry::Tell(pause) => sum += pause,
                 NextTry::GiveUp => break,
             }
         }
         let pauses = [50, 100, 200, 400, 800, 1600, 2000].map(|millis| millis * SECOND / 1000);
         assert_eq!(steps[0], NextTry::Tell(pauses[0]));
         assert_eq!(steps[1..7], pauses[1..].iter().map(|&pause| NextTry::Again(pause)).collect::<Vec<_>>());
-        assert!((PATIENCE..PATIENCE + LONGEST_PAUSE).contains(&paused));
+        assert!((PATIENCE..PATIENCE + LONGEST_PAUSE).contains(&sum));
     }
 
     #[test]

@@ -165,12 +165,12 @@ mod tests {
     fn a_lock_is_waited_for_also_by_a_process_that_was_stopped_for_longer() {
         const PATIENCE: Duration = Duration::from_millis(10);
         static HAS_TRIED: AtomicBool = AtomicBool::new(false);
-        let stops_at_first = |file: &File| match HAS_TRIED.swap(true, Relaxed) {
-            true => file.try_lock(),
-            false => {
-                thread::sleep(PATIENCE * 2);
-                Err(TryLockError::WouldBlock)
+        let stops_at_first = |file: &File| {
+            if HAS_TRIED.swap(true, Relaxed) {
+                return file.try_lock();
             }
+            thread::sleep(PATIENCE * 2);
+            Err(TryLockError::WouldBlock)
         };
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         let file = Arc::new(File::open(&path).unwrap());

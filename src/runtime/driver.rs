@@ -81,7 +81,10 @@ impl<'a> Driver<'a> {
         let (items, sent) = (batch.items(), self.sink.send(start, batch));
         let end = self.world.now();
         match sent {
-            Sent::All => schedule.sent(end, admission, items),
+            Sent::All => {
+                self.sink.jobs().into_iter().for_each(|jobs| jobs.has_started(end));
+                schedule.sent(end, admission, items);
+            }
             Sent::Partly(items, cause) => {
                 schedule.sent(end, admission, items);
                 self.fail(schedule, cause);

@@ -48,10 +48,11 @@ impl Schedule {
     /// The first `items` of what was admitted have left, by `now`. The others are put back.
     pub fn sent(&mut self, now: Time, mut admission: Box<Admission>, items: u64) {
         let Schedule { queue, results, .. } = self;
+        let good_until = admission.good_until();
         queue.commit(now, &mut admission, items, results);
         results.account.leave(now, &admission, items);
         if items > 0 {
-            queue.good_until = admission.good_until();
+            queue.good_until = good_until;
             queue.lanes.batcher.was_timely();
         }
         if items == admission.batch.items() && !results.jobs.exist {

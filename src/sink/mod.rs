@@ -47,6 +47,9 @@ pub trait Sink {
 
 /// Commands that were started and run on.
 pub trait RunningJobs {
+    /// The command that was sent last runs at `now`. Its time begins: to start it may have taken long.
+    fn has_started(&mut self, now: Time);
+
     /// Collects the commands that have ended, and prints nothing: a reader may stall, and the ends be told late.
     fn reap(&mut self) -> Vec<JobEnd>;
 

@@ -5,7 +5,11 @@ use crate::source::{Batch, Capacity};
 use crate::time::Time;
 
 /// Takes what is released, and does nothing with it.
-pub struct PermitSink;
+#[derive(Default)]
+pub struct PermitSink {
+    /// The command that is run next, if that is to be shown.
+    pub trace: Option<String>,
+}
 
 impl Sink for PermitSink {
     fn capacity(&self) -> Capacity {
@@ -17,6 +21,6 @@ impl Sink for PermitSink {
     }
 
     fn trace(&self, _: &Batch) -> Option<String> {
-        None
+        self.trace.clone()
     }
 }

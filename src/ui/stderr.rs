@@ -73,6 +73,11 @@ pub fn flush(exit: Exit) {
     wait(queue(), if matches!(exit, Exit::Signal(_)) { PATIENCE } else { LAST_PATIENCE });
 }
 
+/// Nobody has read messages for a moment.
+pub(crate) fn is_stuck() -> bool {
+    queue().is_stuck
+}
+
 fn queue() -> MutexGuard<'static, MessageQueue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }

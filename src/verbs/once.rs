@@ -30,14 +30,16 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     if let Some(wait) = once.max_wait {
         schedule = schedule.with_patience(world.now(), wait);
     }
-    let exit = Driver::new(&mut world, &mut PermitSink, &reporter).run(&mut schedule);
+    let is_traced = once.trace && !once.command.is_empty();
+    let mut permit = PermitSink { trace: is_traced.then(|| quoted(&once.command)) };
+    let exit = Driver::new(&mut world, &mut permit, &reporter).run(&mut schedule);
     if exit != Exit::Done || once.command.is_empty() {
         return Ok(exit);
     }
-    if once.trace {
-        reporter.trace(&quoted(&once.command));
+    // While nobody reads messages, to wait for that would waste one slot after the other.
+    if schedule.good_until().is_none() || !stderr::is_stuck() {
+        stderr::flush(exit);
     }
-    stderr::flush(exit);
     if let Some(Stop::Signal(signal)) = world.last_stop() {
         return Ok(Exit::Signal(signal));
     }

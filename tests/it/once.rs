@@ -213,3 +213,15 @@ fn the_next_one_waits_until_the_limit_admits_it() {
     (0..3).for_each(|_| _ = run());
     assert!(started.elapsed() >= Duration::from_millis(600), "{:?}", started.elapsed());
 }
+
+/// Whoever waits for a reader of messages after the release finds the slot over, each time.
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_reader_of_messages_that_is_stuck_costs_no_more_than_a_slot() {
+    let directory = Directory::new();
+    let (_reader, writer) = narrow_pipe(1);
+    let mut command = Command::new(THROTTLE);
+    command.args(["--once", "-t", "-s", "./state", "-r1/100ms", "--", "echo", "x"]);
+    command.current_dir(directory.path()).stderr(writer).stdout(Stdio::piped());
+    assert_eq!(text(&Running::spawn(&mut command).finish().stdout), "x\n");
+}

@@ -45,6 +45,8 @@ fn a_slot_says_until_when_its_release_may_leave() {
     let Action::Send(admission) = scene.schedule.poll(Time(10), scene.capacity) else { panic!("it may go") };
     assert_eq!(admission.good_until(), Some(Time(15)));
     scene.schedule.sent(Time(11), admission, 1);
+    // Also once it is charged: there may be a command to become.
+    assert_eq!(scene.schedule.good_until(), Some(Time(15)));
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Commands {
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
     }
 
-    fn start(&mut self, at: Time, batch: &Batch, slot: usize) -> Result<(), Trouble> {
+    fn start(&mut self, batch: &Batch, slot: usize) -> Result<(), Trouble> {
         let mut command = self.command(batch).map_err(Trouble::TempFile)?;
         command.env("THROTTLE_SEQ", batch.first().to_string());
         command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
@@ -133,9 +133,8 @@ impl Commands {
         };
         match self.parent.start(command) {
             Ok(pid) => {
-                let deadline = self.run.timeout.and_then(|timeout| at.checked_add(timeout.into()));
                 let first = batch.first();
-                self.jobs.push(Job { pid, first, slot, headers, capture, deadline, is_overdue: false });
+                self.jobs.push(Job { pid, first, slot, headers, capture, deadline: None, is_overdue: false });
                 pipes.into_iter().for_each(|pipes| self.outputs.start_lines(first, &tag, pipes));
                 Ok(())
             }
@@ -163,11 +162,11 @@ impl Commands {
     }
 
     /// A command could not be started: decides whether others can be.
-    fn refuse(&mut self, at: Time, first: u64, trouble: Trouble) -> Sent {
+    fn refuse(&mut self, first: u64, trouble: Trouble) -> Sent {
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Failed(exit, error));
         match trouble {
             Trouble::TempFile(error) | Trouble::Command(error) if is_passing(&error) => {
-                self.put_off(at, first, error)
+                self.put_off(first, error)
             }
             Trouble::TempFile(error) => fatal(
                 Exit::Error,
@@ -183,9 +182,9 @@ impl Commands {
     }
 
     /// The system is short of something: not now, but perhaps later.
-    fn put_off(&mut self, at: Time, first: u64, error: io::Error) -> Sent {
+    fn put_off(&mut self, first: u64, error: io::Error) -> Sent {
         let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
-        let next = self.shortage.persists(at, will_pass);
+        let next = self.shortage.persists(will_pass);
         let error = self.cannot_run(error);
         match next {
             NextTry::Again(pause) => Sent::Busy { pause, why: None },
@@ -235,9 +234,9 @@ impl Sink for Commands {
         Capacity { vacancies, before, ..self.capacity }
     }
 
-    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
+    fn send(&mut self, _: Time, batch: &Batch) -> Sent {
         let slot = self.slots.iter().position(|is_taken| !is_taken).unwrap_or(self.slots.len());
-        match self.start(at, batch, slot) {
+        match self.start(batch, slot) {
             Ok(()) => {
                 self.slots.resize(self.slots.len().max(slot + 1), false);
                 self.slots[slot] = true;
@@ -245,7 +244,7 @@ impl Sink for Commands {
                 self.shortage.over();
                 Sent::All
             }
-            Err(trouble) => self.refuse(at, batch.first(), trouble),
+            Err(trouble) => self.refuse(batch.first(), trouble),
         }
     }
 
@@ -263,6 +262,12 @@ impl Sink for Commands {
 }
 
 impl RunningJobs for Commands {
+    fn has_started(&mut self, now: Time) {
+        if let Some(job) = self.jobs.last_mut() {
+            job.deadline = self.run.timeout.and_then(|timeout| now.checked_add(timeout.into()));
+        }
+    }
+
     fn reap(&mut self) -> Vec<JobEnd> {
         let ended = iter::from_fn(wait::next_ended);
         ended.filter_map(|(pid, end)| self.end(pid, end)).collect()

@@ -22,6 +22,9 @@ const LONGEST_USE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
+/// A pause that took longer was a stop of the process. Nobody may have kept the lock meanwhile.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+
 /// A lock. It lasts until it is dropped, or the process ends in whatever way.
 #[derive(Debug)]
 pub(super) struct Lock(pub(super) Arc<File>);
@@ -66,22 +69,24 @@ impl Lock {
         try_lock: TryLock,
         tell: impl FnOnce(String),
     ) -> Result<Self, StoreError> {
-        let (start, mut pause, mut tell) = (Instant::now(), FIRST_PAUSE, Some(tell));
+        let (mut waited, mut pause, mut tell) = (Duration::ZERO, FIRST_PAUSE, Some(tell));
         loop {
             if let Some(lock) = Lock::at_once(path, file, try_lock)? {
                 return Ok(lock);
             }
-            if start.elapsed() >= patience {
+            if waited >= patience {
                 let (path, patience, holder) = (path.display(), patience.as_secs(), describe_holder(file));
                 let error = anyhow!("{path}: locked for more than {patience} s by {holder}");
                 return Err(StoreError { exit: Exit::StoreAway, error });
             }
-            if start.elapsed() >= Duration::from_secs(BEFORE_TELLING)
+            if waited >= Duration::from_secs(BEFORE_TELLING)
                 && let Some(tell) = tell.take()
             {
                 tell(format!("{}: locked by {}; waiting for it", path.display(), describe_holder(file)));
             }
+            let start = Instant::now();
             thread::sleep(pause);
+            waited += start.elapsed().min(LONGEST_WAIT);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -139,6 +144,8 @@ pub(super) fn is_stopped(pid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
     use super::*;
 
     #[test]
@@ -152,6 +159,22 @@ mod tests {
         let unlocks = thread::spawn(move || drop(lock));
         within(Duration::from_secs(60)).unwrap();
         unlocks.join().unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_also_by_a_process_that_was_stopped_for_longer() {
+        const PATIENCE: Duration = Duration::from_millis(10);
+        static HAS_TRIED: AtomicBool = AtomicBool::new(false);
+        let stops_at_first = |file: &File| {
+            if HAS_TRIED.swap(true, Relaxed) {
+                return file.try_lock();
+            }
+            thread::sleep(PATIENCE * 2);
+            Err(TryLockError::WouldBlock)
+        };
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        let file = Arc::new(File::open(&path).unwrap());
+        Lock::within(PATIENCE, &path, &file, stops_at_first, drop).unwrap();
     }
 
     #[test]

@@ -22,6 +22,9 @@ const BETWEEN_TELLING: Duration = Duration::from_secs(60);
 
 /// Attempts something over and over as long as there is hope, up to `timeout`. Errors name the server. Calls `tell`
 /// with the reason that it takes long.
+///
+/// While the process is stopped, nothing is attempted: if that was for longer than there was time, the last attempt
+/// was cut off whatever the server did, so there is another one, once.
 pub(super) fn persist<T>(
     server: &Server,
     timeout: Duration,
@@ -29,13 +32,13 @@ pub(super) fn persist<T>(
     mut attempt: impl FnMut(Timeouts) -> Result<T, ServerFailure>,
 ) -> Result<T, StoreError> {
     let start = Instant::now();
-    let patience = Timeouts {
+    let mut patience = Timeouts {
         each: (timeout / 4).clamp(LEAST_PATIENCE, MOST_PATIENCE),
         // Some centuries are as good as for ever.
         end: start + timeout.min(Duration::from_secs(1 << 33)),
     };
     let (mut pause, mut tell_at) = (FIRST_PAUSE, start + Duration::from_secs(BEFORE_TELLING));
-    let mut told = String::new();
+    let (mut told, mut is_extended) = (String::new(), false);
     loop {
         let why = match attempt(patience) {
             Ok(done) => return Ok(done),
@@ -58,9 +61,44 @@ pub(super) fn persist<T>(
         pause = (pause * 2).min(LONGEST_PAUSE);
         let left = patience.end.saturating_duration_since(now);
         thread::sleep(this_pause.min(left));
-        if this_pause >= left {
+        if !is_extended && now >= patience.end + patience.each {
+            (is_extended, patience.end) = (true, Instant::now() + patience.each);
+        } else if this_pause >= left {
             let error = anyhow!("{server}: {told}; given up after {timeout:?}");
             return Err(StoreError { exit: Exit::StoreAway, error });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Attempts for a millisecond; the first attempt takes much longer, as though the process were stopped meanwhile.
+    fn persist_with_a_stop(then: fn() -> Result<(), ServerFailure>) -> Result<(), Exit> {
+        let server: Server = "redis://127.0.0.1:1/web".parse().unwrap();
+        let mut is_first = true;
+        let attempt = |_: Timeouts| {
+            if !std::mem::take(&mut is_first) {
+                return then();
+            }
+            thread::sleep(LEAST_PATIENCE + Duration::from_millis(1));
+            Err(ServerFailure::away(TOO_LATE))
+        };
+        persist(&server, Duration::from_millis(1), drop, attempt).map_err(|error| error.exit)
+    }
+
+    #[test]
+    fn a_server_that_answers_is_not_given_up_because_the_process_was_stopped() {
+        assert_eq!(persist_with_a_stop(|| Ok(())), Ok(()));
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_given_up_also_by_a_process_that_was_stopped() {
+        let stops_again = || {
+            thread::sleep(LEAST_PATIENCE * 2);
+            Err(ServerFailure::away(TOO_LATE))
+        };
+        assert_eq!(persist_with_a_stop(stops_again), Err(Exit::StoreAway));
     }
 }

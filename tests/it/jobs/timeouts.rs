@@ -1,12 +1,14 @@
 //! Commands that run too long.
 
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 
 use super::start;
-use crate::support::{Directory, Running, UNLIMITED, eventually, is_alive, text};
+use crate::strace::needs_strace;
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, is_alive, text};
 
 #[test]
 fn a_command_that_runs_too_long_is_ended_with_what_it_started() {
@@ -52,4 +54,21 @@ fn a_command_that_has_ended_in_time_did_not_run_too_long_though_nobody_noticed()
         assert_eq!(output.stdout.len(), 200_000);
         return;
     }
+}
+
+/// The files that its output is kept in take long to make, as though the process were stopped meanwhile.
+#[test]
+fn the_time_of_a_command_begins_once_it_has_started() {
+    let Some(strace) = needs_strace() else { return };
+    let directory = Directory::new();
+    let mut command = Command::new(strace);
+    command.args(["-f", "-o", "/dev/null", "-e", "inject=openat:delay_enter=300ms", "-P"]);
+    command.arg(directory.path()).env("TMPDIR", directory.path());
+    command.args([THROTTLE, UNLIMITED, "-j2", "--timeout=250ms", "--", "true"]);
+    let started = Instant::now();
+    let mut running = Running::start(&mut command);
+    running.write("1\n");
+    let output = running.finish();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(started.elapsed() >= Duration::from_millis(300), "it was delayed");
 }

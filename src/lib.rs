@@ -29,8 +29,8 @@
 //! - `source`: bytes → blocks → items, with their cost and key; time stamps
 //! - `records`: records that tell when they happened, in their order; the log of commands: written, read back, resumed
 //! - `gate`: what may leave when. `Own`: the limits of this run (`Limits`), each a rule with its `History`, of all
-//!   items or of each key. `Slots`: slots that a store has booked (`orders`), for what waits (`demands`), are held
-//!   (`booked`, `lease`) and given back
+//!   items or of each key. `Slots`: slots are booked with a store (`orders`) for what waits (`demands`), held and
+//!   given back (`claims`, `lease`)
 //! - `config`: what it means: rates, selectors, quantities, where state is
 //! - `rule`: all that is known of an algorithm, a file and a script each: name and options, when a release may be and
 //!   what is charged for it (`Rule`), slots (`SlotRule`), everything else (`Facts`)

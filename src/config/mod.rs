@@ -6,7 +6,6 @@ mod cleaning;
 mod command;
 mod delimiter;
 mod duration;
-mod foreign;
 mod fraction;
 mod instant;
 mod limit_count;
@@ -14,6 +13,7 @@ mod limits;
 mod named;
 mod nearest;
 mod once;
+mod placeholders;
 mod plan;
 mod quantity;
 mod queue;
@@ -87,7 +87,7 @@ impl Config {
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
         let placeholder = self.command().filter(|run| run.stdin != Feed::Items);
-        let placeholder = placeholder.and_then(|run| foreign::warning(&run.template));
+        let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
         self.limits.warnings().map(str::to_owned).chain(state).chain(placeholder)
     }
 

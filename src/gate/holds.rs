@@ -1,56 +1,49 @@
 //! Holds: pauses that servers have asked for, by key.
 
-use std::borrow::Borrow;
+use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::instants::Instants;
+use foldhash::fast::RandomState;
+
+use super::evict::Eviction;
 use crate::time::Time;
 
 /// The end of the hold of each key, or lane.
 #[derive(Clone, Debug)]
 pub struct Holds<K> {
-    by_key: Instants<K>,
+    by_key: HashMap<K, Time, RandomState>,
+    eviction: Eviction,
     /// The end of a hold of all keys.
     others: Time,
 }
 
 impl<K> Default for Holds<K> {
     fn default() -> Self {
-        Holds { by_key: Instants::default(), others: Time::ZERO }
+        Holds { by_key: HashMap::default(), eviction: Eviction::default(), others: Time::ZERO }
     }
 }
 
 impl<K: Hash + Eq> Holds<K> {
     /// The end of a key's hold; the origin, if there never was one.
-    pub fn until<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Time
-    where
-        K: Borrow<Q>,
-    {
-        self.by_key.get(key).unwrap_or_default().max(self.others)
+    pub fn until(&self, key: &K) -> Time {
+        self.by_key.get(key).copied().unwrap_or_default().max(self.others)
     }
 
     /// From now on, a key is held until an instant.
     pub fn set(&mut self, now: Time, key: K, until: Time) {
-        self.by_key.set(now, key, until);
-    }
-
-    /// A key is not held any more.
-    pub fn lift<Q: Hash + Eq + ?Sized>(&mut self, key: &Q)
-    where
-        K: Borrow<Q>,
-    {
-        self.by_key.remove(key);
+        self.by_key.insert(key, until);
+        self.eviction.retain(&mut self.by_key, |_, until| *until > now);
     }
 
     /// From now on, keys are others: whatever is held holds all.
     pub fn forget_keys(&mut self) {
-        self.others = self.by_key.drain().fold(self.others, Time::max);
+        self.others = self.by_key.drain().map(|(_, until)| until).fold(self.others, Time::max);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::instants::FEW;
+    use super::super::evict::FEW;
     use super::*;
 
     #[test]
@@ -68,8 +61,7 @@ mod tests {
             assert!(holds.by_key.len() <= FEW + 1);
         }
         assert_eq!(holds.until(&10_000), Time(0));
-        holds.lift(&9_999);
         holds.forget_keys();
-        assert_eq!([1, 9_999].map(|number| holds.until(&number)), [Time(10_018); 2]);
+        assert_eq!([1, 9_999].map(|number| holds.until(&number)), [Time(10_019); 2]);
     }
 }

@@ -14,9 +14,9 @@ mod accounts;
 mod build;
 mod change;
 mod charges;
+mod evict;
 mod history;
 mod holds;
-mod instants;
 mod last_release;
 mod limit;
 mod limiter;
@@ -34,6 +34,7 @@ use anyhow::Result;
 
 pub(crate) use self::accounts::Accounts;
 pub use self::charges::Charges;
+pub(crate) use self::evict::Eviction;
 pub use self::history::History;
 pub use self::holds::Holds;
 pub use self::last_release::last_release;

@@ -66,17 +66,54 @@ const STACK: usize = 1 << 20;
 fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, waker: &Waker) {
     let told = waker.clone();
     store.tell_waits_to(Arc::new(move |why| _ = told.send(Event::BookingWaits(why))));
+    let mut is_heard = true;
     for task in tasks {
         match task {
-            Task::Book(order) => {
+            // Once the run is over, nobody uses slots; but others have to hear of what it reported.
+            Task::Book(order) if is_heard || !order.is_for_slots() => {
                 let answer = store.book(&order);
                 let is_over = answer.is_err();
-                if !waker.send(Event::Booked(order, answer)) || is_over {
+                is_heard = waker.send(Event::Booked(order, answer));
+                if is_over {
                     break;
                 }
             }
+            Task::Book(_) => {}
             // If it fails, the slots stay booked, which costs throughput, never the limit. The next order tells why.
             Task::GiveBack(order, slots) => _ = store.give_back(&order, &slots),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::Key;
+    use crate::interrupt::Interrupt;
+    use crate::runtime::waker;
+    use crate::store::{Answer, StoreError};
+    use crate::time::Time;
+
+    struct Noting(Sender<Order>);
+
+    impl Store for Noting {
+        fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
+            self.0.send(order.clone()).unwrap();
+            Ok(Answer::default())
+        }
+    }
+
+    #[test]
+    fn all_reports_of_a_run_that_is_over_are_made() {
+        let (waker, events) = waker::pair(Arc::new(Interrupt::for_this_thread()));
+        let (noting, noted) = unbounded();
+        let thread = BookingThread::open(Box::new(Noting(noting)), waker, Duration::from_secs(60)).unwrap();
+        drop(events);
+        let order = Order::new(Key::new(), [1], 1);
+        let overrun = Order { overrun: Some(Time(5)), ..order.clone() };
+        let hold = Order { hold: Some(Time(9)), ..order.clone() };
+        [&overrun, &order, &hold].into_iter().for_each(|order| thread.book(order.clone()));
+        drop(thread);
+        assert_eq!(noted.iter().collect::<Vec<_>>(), [overrun, hold]);
     }
 }

@@ -23,31 +23,25 @@ pub(super) struct Recent {
 }
 
 /// The parts of the line, in the order in which they are left out where there is no room.
-const OPTIONAL: [LinePart; 6] = [
-    LinePart::Pace,
-    LinePart::Running,
-    LinePart::Percent,
-    LinePart::Reason,
-    LinePart::End,
-    LinePart::Troubles,
-];
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 enum LinePart {
     Pace,
     Running,
     Percent,
     Reason,
-    Troubles,
     End,
+    Troubles,
 }
+
+/// The number of parts that may be left out.
+const OPTIONAL: usize = LinePart::Troubles as usize + 1;
 
 /// In up to `width` columns, as much as there is room for.
 pub(super) fn line(progress: &Progress, recent: Recent, now: Time, width: usize) -> String {
     let end = end(progress, recent, now);
-    let compose = |omitted: usize| compose(progress, recent, now, end.as_deref(), &OPTIONAL[omitted..]);
-    let fitting = (0..=OPTIONAL.len()).map(compose).find(|line| line.chars().count() <= width);
-    fitting.unwrap_or_else(|| cut(&compose(OPTIONAL.len()), width).to_owned())
+    let compose = |omitted: usize| compose(progress, recent, now, end.as_deref(), omitted);
+    let fitting = (0..=OPTIONAL).map(compose).find(|line| line.chars().count() <= width);
+    fitting.unwrap_or_else(|| cut(&compose(OPTIONAL), width).to_owned())
 }
 
 /// The first `width` characters.
@@ -55,8 +49,8 @@ pub(super) fn cut(line: &str, width: usize) -> &str {
     line.char_indices().nth(width).map_or(line, |(at, _)| &line[..at])
 }
 
-fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, parts: &[LinePart]) -> String {
-    let has = |part| parts.contains(&part);
+fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, omitted: usize) -> String {
+    let has = |part: LinePart| part as usize >= omitted;
     let mut all = vec![done(progress, has(LinePart::Percent))];
     let stats = &progress.stats;
     let counts = [

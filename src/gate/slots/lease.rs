@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Slot;
+use super::order::{Ordered, Slot};
 use crate::time::Time;
 
 /// The slots that are of use, of those for a key and certain costs.
@@ -13,7 +13,7 @@ pub(super) struct Needed {
     pub(super) since: Time,
 }
 
-/// The slots that there are for a key and certain costs.
+/// The slots that there are, or are to come, for a key and certain costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Held {
     pub(super) count: u64,
@@ -21,6 +21,7 @@ pub(super) struct Held {
     pub(super) last: Option<Time>,
     /// The instant at which the store last answered for the key.
     pub(super) heard: Option<Time>,
+    pub(super) ordered: Option<Ordered>,
 }
 
 /// Slots, earliest first.
@@ -46,7 +47,7 @@ impl Lease {
 
     pub(super) fn held(&self) -> Held {
         let [first, last] = [self.all.front(), self.all.back()].map(|slot| slot.map(|slot| slot.at));
-        Held { count: self.all.len() as u64, first, last, heard: None }
+        Held { count: self.all.len() as u64, first, last, ..Held::default() }
     }
 
     /// The number of slots that are not after `at`.
@@ -121,7 +122,7 @@ mod tests {
         slots.put([(3, 5), (7, 9)].map(|(at, until)| Slot { at: Time(at), until: Time(until) }));
         assert_eq!(instants(slots.iter()), [3, 5, 7, 9]);
         let (first, last) = (Some(Time(3)), Some(Time(9)));
-        assert_eq!(slots.held(), Held { count: 4, first, last, heard: None });
+        assert_eq!(slots.held(), Held { count: 4, first, last, ..Held::default() });
         assert_eq!([2, 3, 8, 9].map(|at| slots.until(Time(at))), [0, 1, 3, 4]);
     }
 

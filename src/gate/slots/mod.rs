@@ -1,8 +1,7 @@
 //! Slots of limits that are shared: booked for what waits, and given back when they are not needed.
 
-mod booked;
+mod claims;
 mod demands;
-mod expected;
 mod lease;
 mod news;
 mod order;
@@ -16,9 +15,8 @@ use anyhow::Result;
 pub use self::news::News;
 pub use self::order::{Answer, Order, Overruns, Slot, Turn};
 
-use self::booked::Booked;
+use self::claims::Claims;
 use self::demands::{Demand, Demands};
-use self::expected::Expected;
 use self::lease::Needed;
 use self::orders::{NextOrder, Orders};
 use super::charges::Admitted;
@@ -91,9 +89,7 @@ pub struct Slots {
     rates: Vec<Rate>,
     properties: Properties,
     wall: Wall,
-    /// Slots that are not used yet.
-    booked: Booked,
-    expected: Expected,
+    claims: Claims,
     orders: Orders,
     charged: Vec<Charged>,
     news: Option<News>,
@@ -119,8 +115,7 @@ impl Slots {
             properties: Properties::new(&rates, Some(&terms), false),
             rates,
             wall: Wall::EPOCH,
-            booked: Booked::new(by_key),
-            expected: Expected::default(),
+            claims: Claims::new(by_key),
             orders: Orders::new(terms.span, terms.longest_span, wait && !is_mixed),
             charged: Vec::new(),
             news: None,
@@ -132,28 +127,28 @@ impl Slots {
 
     /// The slots for requests like this, earliest first.
     pub fn slots(&self, request: &Request) -> impl DoubleEndedIterator<Item = Slot> {
-        self.booked.slots(request)
+        self.claims.slots(request)
     }
 
     /// The number of slots held for a key and costs.
     pub fn count(&self, key: &Key, costs: &[u64]) -> u64 {
-        self.booked.held(key, costs).count
+        self.claims.held(key, costs).count
     }
 
     /// Adds the orders for what waits to `needs`.
     fn order(&mut self, now: Time, demands: &Demands, vacancies: u64, needs: &mut Needs) {
         let soon = now.saturating_add(self.orders.lead());
         let is_bounded = vacancies < u64::MAX;
-        let taken = if is_bounded { self.booked.until(soon).saturating_add(self.orders.coming()) } else { 0 };
+        let taken = if is_bounded { self.claims.until(soon).saturating_add(self.orders.coming()) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
         for demand in demands.iter() {
             let Demand { claim: (key, costs), needed, is_open, .. } = demand;
-            let held = self.booked.held(key, costs);
+            let held = self.claims.held(key, costs);
             let plan = self.orders.plan(now, demand, held, vacancies);
             let has_slot = held.count > 0 && needed.since <= now;
             // From here on, a batch costs what its slot is booked for.
             if *is_open && (has_slot || matches!(plan, NextOrder::Ask(_))) {
-                let key = Some(key.clone()).filter(|_| self.booked.is_by_key());
+                let key = Some(key.clone()).filter(|_| self.claims.is_by_key());
                 needs.closed.push(Closed { key, costs: (**costs).into(), has_slot });
             }
             match plan {
@@ -161,6 +156,7 @@ impl Slots {
                 NextOrder::Later(at) => needs.again = needs.again.into_iter().chain([at]).min(),
                 NextOrder::Ask(order) => {
                     vacancies -= order.count;
+                    *self.claims.ordered(key, costs) = Some(self.orders.sent(now, order.count));
                     needs.orders.push(order);
                 }
             }
@@ -178,7 +174,7 @@ impl Slots {
 
     /// Those that wait for later than `at`, for slots of this key, may have to wait for less.
     fn tell(&mut self, at: Time, key: &Key) {
-        let are_keyed = self.booked.is_by_key();
+        let are_keyed = self.claims.is_by_key();
         self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
     }
 }
@@ -206,14 +202,14 @@ impl Gate for Slots {
     fn ask(&self, part: Part, request: &Request, _: Time) -> Opening {
         match part {
             Part::Common => Opening::at(request.since),
-            Part::Keyed | Part::All => self.booked.opening(request),
+            Part::Keyed | Part::All => self.claims.opening(request),
         }
     }
 
     fn judged(&self, request: &Request) -> Opening {
-        match self.expected.next(&self.booked, request) {
+        match self.claims.expected(request) {
             Some(_) => Opening::at(request.since),
-            None => self.booked.opening(request),
+            None => self.claims.opening(request),
         }
     }
 
@@ -223,18 +219,17 @@ impl Gate for Slots {
     }
 
     fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {
-        let allowed =
-            self.expected.next(&self.booked, request).filter(|_| self.slots(request).next().is_none())?;
+        let allowed = self.claims.expected(request).filter(|_| self.slots(request).next().is_none())?;
         Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
     }
 
     fn fits(&mut self, _: &mut Charges, now: Time, request: &Request) -> bool {
-        self.booked.is_open(now, request)
+        self.claims.is_open(now, request)
     }
 
     fn admit(&mut self, charges: &mut Charges, now: Time, request: &Request, most: u64) -> Result<u64, Part> {
         charges.begin(&[]);
-        let taken = (!request.is_free()).then(|| self.booked.take(now, request, most));
+        let taken = (!request.is_free()).then(|| self.claims.take(now, request, most));
         let count = taken.as_ref().map_or(most, |taken| taken.slots.len() as u64);
         if count == 0 {
             return Err(Part::Keyed);
@@ -249,7 +244,7 @@ impl Gate for Slots {
         charges.take_all(left, |release, count, _| {
             let taken = release.taken.into_iter();
             reports
-                .extend(taken.filter_map(|taken| self.booked.commit(now, taken, count, &mut self.charged)));
+                .extend(taken.filter_map(|taken| self.claims.commit(now, taken, count, &mut self.charged)));
         });
         self.revision += 1;
         reports
@@ -279,8 +274,8 @@ impl Gate for Slots {
         vacancies: u64,
     ) -> Result<Needs> {
         self.ends = None;
-        let demands = Demands::gather(wanted, self.booked.is_by_key(), &self.terms.most)?;
-        let returned = self.booked.take_surplus(now, |claim| demands.needed(claim));
+        let demands = Demands::gather(wanted, self.claims.is_by_key(), &self.terms.most)?;
+        let returned = self.claims.take_surplus(now, |claim| demands.needed(claim));
         self.revision += u64::from(!returned.is_empty());
         let mut needs = Needs { returned, ..Needs::default() };
         self.order(now, &demands, vacancies, &mut needs);
@@ -288,18 +283,18 @@ impl Gate for Slots {
     }
 
     fn close(&mut self, now: Time) -> Needs {
-        let returned = self.booked.take_surplus(now, |_| Needed::default());
+        let returned = self.claims.take_surplus(now, |_| Needed::default());
         self.revision += u64::from(!returned.is_empty());
         Needs { returned, again: self.last_answer(now), ..Needs::default() }
     }
 
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
         if order.is_for_slots() {
-            self.orders.answered(now, order, answer);
-            self.expected.told(now, order.claim(), answer.next, order.within > 0);
+            let ordered = self.claims.ordered(&order.key, &order.costs);
+            *ordered = self.orders.answered(now, *ordered, order, answer);
         }
-        let was_held = self.booked.held_by_key(&order.key) > now;
-        self.booked.put(now, order, answer);
+        let was_held = self.claims.held_by_key(&order.key) > now;
+        self.claims.put(now, order, answer);
         self.revision += 1;
         if !order.is_for_slots() || was_held || answer.held.is_some() {
             self.tell(now, &order.key);
@@ -322,22 +317,22 @@ impl Gate for Slots {
     }
 
     fn expire(&mut self, now: Time) {
-        self.revision += u64::from(self.booked.expire(now));
+        self.revision += u64::from(self.claims.expire(now));
     }
 
     fn expected(&self, request: &Request) -> Option<Time> {
-        self.expected.next(&self.booked, request)
+        self.claims.expected(request)
     }
 
     fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
-        let order = self.booked.silence(now, request, until);
+        let order = self.claims.silence(request, until);
         self.revision += 1;
         self.tell(now, &order.key);
         Some(order)
     }
 
     fn held_until(&self, request: &Request) -> Time {
-        self.booked.held_until(request)
+        self.claims.held_until(request)
     }
 }
 
@@ -349,7 +344,6 @@ fn only_charged(costs: &[u64]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::lease::Held;
     use super::*;
 
     /// An answer that is on its way at the end is waited for, but not for ever.
@@ -358,9 +352,11 @@ mod tests {
         let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };
         let mut slots = Slots::new(Vec::new(), terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
-        let needed = Needed { count: 3, since: Time(1) };
-        let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false, within: u64::MAX };
-        assert!(matches!(slots.orders.plan(Time(1), &demand, Held::default(), 9), NextOrder::Ask(_)));
+        let (since, costs) = (Time(1), Rc::from([1]));
+        let wanted =
+            Wanted { since, costs: &costs, keys: &[], count: 3, is_open: false, first: 1, within: u64::MAX };
+        let needs = slots.prepare(Time(1), &mut [wanted].into_iter(), 9).unwrap();
+        assert_eq!(needs.orders.len(), 1);
         assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
         assert_eq!(slots.last_answer(Time(8)), None);
     }

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::charge::Key;
-use crate::gate::charges::Claim;
 use crate::time::Time;
 
 /// The stretch in which a release may happen, on the clock of the process that booked it.
@@ -49,11 +48,6 @@ impl Order {
         Order { key, costs: costs.into(), count, within: u64::MAX, turn: None, overrun: None, hold: None }
     }
 
-    /// The claim that the slots are for.
-    pub(super) fn claim(&self) -> Claim {
-        (self.key.clone(), (*self.costs).into())
-    }
-
     /// It asks for slots, and does not report something.
     pub fn is_for_slots(&self) -> bool {
         self.overrun.is_none() && self.hold.is_none()
@@ -63,6 +57,15 @@ impl Order {
 /// A place in the queue of those who were turned away. The meaning of the number is up to the store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Turn(pub u64);
+
+/// What was ordered for a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ordered {
+    /// An order for this number is on its way, since then.
+    Coming(Time, u64),
+    /// It makes no sense to ask before; then with this turn, if there is one.
+    NotBefore(Time, Option<Turn>),
+}
 
 /// The answer of a store to an order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

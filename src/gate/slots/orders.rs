@@ -1,14 +1,8 @@
 //! Orders to the store: how many slots are asked for at once, and when.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
-
 use super::demands::Demand;
 use super::lease::{Held, Needed};
-use super::order::{Answer, Order, Turn};
-use crate::gate::charges::Claim;
-use crate::gate::instants::FEW;
+use super::order::{Answer, Order, Ordered};
 use crate::time::{SECOND, Time};
 
 /// Nanoseconds before the last slot is due at which the next ones are asked for; more if answers take longer.
@@ -17,6 +11,7 @@ const LEAD: u64 = SECOND / 20;
 /// Nanoseconds after an answer without slots before it is asked again.
 const PAUSE: u64 = SECOND / 100;
 
+/// How orders are paced, for all claims.
 #[derive(Clone)]
 pub(super) struct Orders {
     /// As [`BookingTerms::span`](super::BookingTerms::span).
@@ -24,24 +19,12 @@ pub(super) struct Orders {
     longest_span: u64,
     /// Slots to come are booked, too.
     waits: bool,
-    all: HashMap<Claim, Ordered, RandomState>,
-    /// With more claims than this, those that nobody is likely to ask for again are forgotten.
-    evict_beyond: usize,
     /// The number of slots on their way.
     coming: u64,
     /// Nanoseconds that the last answer took.
     took: u64,
     /// The number of times that the span is halved, as no slot has come in time.
     halvings: u32,
-}
-
-/// The state of a claim.
-#[derive(Clone)]
-enum Ordered {
-    /// An order for this number is on its way, since then.
-    Coming(Time, u64),
-    /// It makes no sense to ask before; then with this turn, if there is one.
-    NotBefore(Time, Option<Turn>),
 }
 
 /// The step to be taken for a demand.
@@ -66,8 +49,7 @@ impl NextOrder {
 impl Orders {
     pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
         let longest_span = longest_span.max(span);
-        let (all, evict_beyond) = (HashMap::default(), FEW);
-        Orders { span, longest_span, waits, all, evict_beyond, coming: 0, took: 0, halvings: 0 }
+        Orders { span, longest_span, waits, coming: 0, took: 0, halvings: 0 }
     }
 
     /// Nanoseconds before it is due at which the next slot is asked for.
@@ -87,39 +69,36 @@ impl Orders {
     }
 
     /// Decides on a demand when only `vacancies` more slots can be used.
-    pub(super) fn plan(&mut self, now: Time, demand: &Demand, held: Held, vacancies: u64) -> NextOrder {
-        let Demand { claim, needed: Needed { count, since }, .. } = demand;
+    pub(super) fn plan(&self, now: Time, demand: &Demand, held: Held, vacancies: u64) -> NextOrder {
+        let Needed { count, since } = demand.needed;
         let lacking = count.saturating_sub(held.count).min(vacancies).min(self.span());
         if lacking == 0 {
             return self.check(now, demand, held);
         }
         // An item that backs off is not ready for a slot yet.
-        let when = held.last.map_or(*since, |last| (*since).max(Time(last.0.saturating_sub(self.lead()))));
-        let (when, turn) = match self.all.get(claim) {
+        let when = held.last.map_or(since, |last| since.max(Time(last.0.saturating_sub(self.lead()))));
+        let (when, turn) = match held.ordered {
             Some(Ordered::Coming(..)) => return NextOrder::Nothing,
-            Some(&Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
+            Some(Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
             None => (when, None),
         };
         if when > now {
             return self.check(now, demand, held).or_later(when);
         }
-        self.all.insert(claim.clone(), Ordered::Coming(now, lacking));
-        self.coming += lacking;
         NextOrder::Ask(Order { within: self.within(demand), turn, ..demand.order(lacking) })
     }
 
     /// Slots that were booked long ago may be too close to a later overrun: asks about those before they are used.
-    fn check(&mut self, now: Time, demand: &Demand, held: Held) -> NextOrder {
+    fn check(&self, now: Time, demand: &Demand, held: Held) -> NextOrder {
         let Some((first, heard)) = held.first.zip(held.heard) else { return NextOrder::Nothing };
         let is_fresh = first.since(heard) <= self.lead().saturating_mul(2);
-        if is_fresh || matches!(self.all.get(&demand.claim), Some(Ordered::Coming(..))) {
+        if is_fresh || matches!(held.ordered, Some(Ordered::Coming(..))) {
             return NextOrder::Nothing;
         }
         let when = Time(first.0.saturating_sub(self.lead()));
         if when > now {
             return NextOrder::Later(when);
         }
-        self.all.insert(demand.claim.clone(), Ordered::Coming(now, 0));
         NextOrder::Ask(Order { within: self.within(demand), ..demand.order(0) })
     }
 
@@ -127,12 +106,24 @@ impl Orders {
         if self.waits { demand.within } else { 0 }
     }
 
-    /// An order has been answered.
-    pub(super) fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
-        let claim = order.claim();
-        if let Some(Ordered::Coming(since, count)) = self.all.remove(&claim) {
+    /// An order for this number of slots is sent.
+    pub(super) fn sent(&mut self, now: Time, count: u64) -> Ordered {
+        self.coming += count;
+        Ordered::Coming(now, count)
+    }
+
+    /// An order has been answered. Returns what is `ordered` of its claim from now on.
+    pub(super) fn answered(
+        &mut self,
+        now: Time,
+        ordered: Option<Ordered>,
+        order: &Order,
+        answer: &Answer,
+    ) -> Option<Ordered> {
+        if let Some(Ordered::Coming(since, count)) = ordered {
             self.took = now.since(since);
-            self.coming -= count;
+            // There are none once they were given up.
+            self.coming = self.coming.saturating_sub(count);
         }
         // The more are booked at once, the longer it takes.
         let is_in_time = answer.slots.iter().any(|slot| slot.until >= now);
@@ -143,24 +134,11 @@ impl Orders {
         }
         let pause =
             if answer.slots.is_empty() && order.count > 0 { now.checked_add(PAUSE.into()) } else { None };
-        if let Some(not_before) = answer.ask_again.or(pause) {
-            self.all.insert(claim, Ordered::NotBefore(not_before, answer.turn));
-            self.evict(now);
-        }
-    }
-
-    /// Whoever waits until an instant asks then, or soon after.
-    fn evict(&mut self, now: Time) {
-        if self.all.len() > self.evict_beyond {
-            let soon = Time(now.0.saturating_sub(SECOND));
-            self.all.retain(|_, ordered| !matches!(ordered, Ordered::NotBefore(at, _) if *at <= soon));
-            self.evict_beyond = FEW.max(2 * self.all.len());
-        }
+        answer.ask_again.or(pause).map(|not_before| Ordered::NotBefore(not_before, answer.turn))
     }
 
     /// No order is going to be answered.
     pub(super) fn give_up(&mut self) {
-        self.all.clear();
         self.coming = 0;
     }
 }
@@ -173,13 +151,25 @@ mod tests {
 
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
 
-    fn orders() -> Orders {
-        Orders::new(20, 30, true)
+    /// For one claim.
+    struct Asker {
+        orders: Orders,
+        ordered: Option<Ordered>,
+    }
+
+    impl Asker {
+        fn new() -> Self {
+            Asker { orders: Orders::new(20, 30, true), ordered: None }
+        }
+
+        fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
+            self.ordered = self.orders.answered(now, self.ordered, order, answer);
+        }
     }
 
     /// The number of slots asked for at an instant, or the instant to look again.
     fn plan(
-        orders: &mut Orders,
+        Asker { orders, ordered }: &mut Asker,
         now: Time,
         count: u64,
         vacancies: u64,
@@ -189,9 +179,12 @@ mod tests {
         let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false, within: u64::MAX };
         let heard = Some(now).filter(|_| !held.is_empty());
         let (first, last) = (held.first().copied(), held.last().copied());
-        let held = Held { count: held.len() as u64, first, last, heard };
+        let held = Held { count: held.len() as u64, first, last, heard, ordered: *ordered };
         match orders.plan(now, &demand, held, vacancies) {
-            NextOrder::Ask(order) => Ok(order.count),
+            NextOrder::Ask(order) => {
+                *ordered = Some(orders.sent(now, order.count));
+                Ok(order.count)
+            }
             NextOrder::Later(at) => Err(Some(at)),
             NextOrder::Nothing => Err(None),
         }
@@ -214,7 +207,7 @@ mod tests {
             (zero, 3, 9, &[], Err(Some(one))),
         ];
         for (now, wanted, vacancies, held, expected) in table {
-            let found = plan(&mut orders(), now, wanted, vacancies, held);
+            let found = plan(&mut Asker::new(), now, wanted, vacancies, held);
             assert_eq!(found, expected, "{wanted} of {vacancies}, {held:?}");
         }
     }
@@ -222,13 +215,13 @@ mod tests {
     #[test]
     fn less_is_asked_for_while_slots_come_too_late() {
         let [_, one, two, three] = SECONDS;
-        let mut orders = orders();
+        let mut asker = Asker::new();
         let order = Order::new(Key::new(), [1], 20);
         let slots = |until| Answer { slots: vec![Slot { at: one, until }], ..Answer::default() };
         let mut spans = Vec::new();
         for until in [one, one, three, three] {
-            orders.answered(two, &order, &slots(until));
-            spans.push(orders.span());
+            asker.answered(two, &order, &slots(until));
+            spans.push(asker.orders.span());
         }
         assert_eq!(spans, [10, 5, 10, 20]);
     }
@@ -236,28 +229,17 @@ mod tests {
     #[test]
     fn one_order_at_a_time_and_none_before_it_makes_sense() {
         let [_, one, two, three] = SECONDS;
-        let mut orders = orders();
+        let mut asker = Asker::new();
         let order = Order::new(Key::new(), [1], 3);
-        assert_eq!(plan(&mut orders, one, 3, 9, &[]), Ok(3));
-        assert_eq!((plan(&mut orders, one, 9, 9, &[]), orders.coming()), (Err(None), 3));
-        orders.answered(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });
-        assert_eq!(plan(&mut orders, two, 3, 9, &[]), Err(Some(three)));
-        assert_eq!(plan(&mut orders, three, 3, 9, &[]), Ok(3));
+        assert_eq!(plan(&mut asker, one, 3, 9, &[]), Ok(3));
+        assert_eq!((plan(&mut asker, one, 9, 9, &[]), asker.orders.coming()), (Err(None), 3));
+        asker.answered(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });
+        assert_eq!(plan(&mut asker, two, 3, 9, &[]), Err(Some(three)));
+        assert_eq!(plan(&mut asker, three, 3, 9, &[]), Ok(3));
         // An answer that is of no use is not asked for again at once.
-        orders.answered(three, &order, &Answer::default());
-        assert_eq!(plan(&mut orders, three, 3, 9, &[]), Err(Some(Time(3_010_000_000))));
+        asker.answered(three, &order, &Answer::default());
+        assert_eq!(plan(&mut asker, three, 3, 9, &[]), Err(Some(Time(3_010_000_000))));
         // That the first answer took a second is no longer of concern.
-        assert_eq!((orders.took, orders.lead()), (0, LEAD));
-    }
-
-    #[test]
-    fn keys_that_are_not_asked_for_again_take_no_memory() {
-        let mut orders = orders();
-        for number in 0..10_000u64 {
-            let (key, now) = (Key::from_slice(&number.to_le_bytes()), Time(number * SECOND));
-            let answer = Answer { ask_again: Some(now), ..Answer::default() };
-            orders.answered(now, &Order::new(key, [1], 2), &answer);
-        }
-        assert!(orders.all.len() < 1000, "{}", orders.all.len());
+        assert_eq!((asker.orders.took, asker.orders.lead()), (0, LEAD));
     }
 }

@@ -10,11 +10,9 @@ use super::nodes::NodeId;
 use super::script::{BookedSlots, ScriptCharge, Seen};
 use super::shared_policy::SharedPolicy;
 use crate::charge::Key;
+use crate::gate::Eviction;
 use crate::store::{Order, Overruns};
 use crate::time::{Time, shown};
-
-/// The number of keys above which those that matter no more are evicted.
-const FEW: usize = 1024;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Observation {
@@ -38,7 +36,7 @@ impl Observation {
 #[derive(Debug, Default)]
 pub(super) struct Observations {
     by_key: HashMap<Key, Box<[Observation]>>,
-    evict_beyond: usize,
+    eviction: Eviction,
     clocks: HashMap<NodeId, ServerClock>,
 }
 
@@ -134,16 +132,9 @@ impl Observations {
         for (charge, &seen) in asked.charges.iter().zip(&asked.booked.seen) {
             observations[charge.index] = Observation { seen, node, forward_until, is_distrusted: false };
         }
-        self.evict(asked.booked.exchange.asked);
-    }
-
-    /// Forgets keys that matter no more, now and then.
-    fn evict(&mut self, now: Time) {
-        let Observations { by_key, clocks, .. } = self;
-        if by_key.len() > self.evict_beyond.max(FEW) {
-            by_key.retain(|_, observations| observations.iter().any(|seen| seen.matters(clocks, now)));
-            self.evict_beyond = FEW + 2 * self.by_key.len();
-        }
+        let Observations { by_key, eviction, clocks } = self;
+        let now = asked.booked.exchange.asked;
+        eviction.retain(by_key, |_, observations| observations.iter().any(|seen| seen.matters(clocks, now)));
     }
 }
 
@@ -253,7 +244,7 @@ mod tests {
             let key = Key::from_slice(&number.to_le_bytes());
             see(&mut observations, &key, &asked(HERE, number, number + 100));
         }
-        assert!(observations.by_key.len() < 2 * FEW);
+        assert!(observations.by_key.len() < 2048);
         assert_eq!(
             observations.of(&Key::from_slice(&99_999u64.to_le_bytes()), 0).seen.matters_until,
             100_099

@@ -1,0 +1,529 @@
+//! Claims to slots of limits that are shared, see [`crate::store`]: which slots are held, ordered and expected.
+
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+
+use super::charged_key;
+use super::lease::{Held, Lease, Needed};
+use super::order::{Answer, Order, Ordered, Slot};
+use crate::charge::Key;
+use crate::gate::charges::{Claim, Taken};
+use crate::gate::{Charged, Eviction, Opening, Request};
+use crate::time::{SECOND, Time};
+
+/// Lets one release go in each slot.
+///
+/// It knows no rule: that was kept when the slots were given out. A slot is for the claim it was booked for, a key and
+/// certain costs; a claim without one is told *never*: not before more slots have come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Claims {
+    /// Each key has slots of its own.
+    by_key: bool,
+    keys: HashMap<Key, OfKey, RandomState>,
+    eviction: Eviction,
+    /// The end of the first slot of each claim; also of one that has been used.
+    ends: BTreeSet<(Time, Key, Rc<[u64]>)>,
+}
+
+/// The claims of a key, and what the store has told of it.
+#[derive(Clone, Debug, Default)]
+struct OfKey {
+    /// By what a release costs. A key is seldom charged in more than one way.
+    claims: SmallVec<[OfClaim; 1]>,
+    /// The costs of overruns, for each limit.
+    overrun: Box<[u64]>,
+    /// The instant of the last answer.
+    heard: Option<Time>,
+    /// The number of reports that have not been answered: until then no slot is used.
+    reports: usize,
+    /// The end of a hold, as far as is known here; the origin, if there is none.
+    held_until: Time,
+}
+
+#[derive(Clone, Debug, Default)]
+struct OfClaim {
+    costs: Rc<[u64]>,
+    lease: Lease,
+    ordered: Option<Ordered>,
+    /// The next slot, which nobody has yet, as far as the store has told of it. None is before it.
+    next: Option<Time>,
+}
+
+impl OfClaim {
+    fn is_of_use(&self) -> bool {
+        !self.lease.is_empty() || self.ordered.is_some() || self.next.is_some()
+    }
+
+    /// Whoever waits until an instant asks then, or soon after; and an item that arrived before is judged soon.
+    fn forget_past(&mut self, now: Time) {
+        let soon = Time(now.0.saturating_sub(SECOND));
+        self.ordered.take_if(|ordered| matches!(ordered, Ordered::NotBefore(at, _) if *at <= soon));
+        self.next.take_if(|at| *at <= soon);
+    }
+}
+
+impl OfKey {
+    fn claim(&self, costs: &[u64]) -> Option<&OfClaim> {
+        self.claims.iter().find(|claim| *claim.costs == *costs)
+    }
+
+    fn claim_mut(&mut self, costs: &[u64]) -> Option<&mut OfClaim> {
+        self.claims.iter_mut().find(|claim| *claim.costs == *costs)
+    }
+
+    fn get_or_open(&mut self, costs: &[u64]) -> &mut OfClaim {
+        let known = self.claims.iter().position(|claim| *claim.costs == *costs);
+        let at = known.unwrap_or_else(|| {
+            self.claims.push(OfClaim { costs: costs.into(), ..OfClaim::default() });
+            self.claims.len() - 1
+        });
+        &mut self.claims[at]
+    }
+
+    /// Without claims, overruns are of no use.
+    fn is_of_use(&mut self) -> bool {
+        self.claims.retain(|claim| claim.is_of_use());
+        self.reports > 0 || self.held_until > Time::ZERO || !self.claims.is_empty()
+    }
+
+    fn forget_past(&mut self, now: Time) {
+        self.claims.iter_mut().for_each(|claim| claim.forget_past(now));
+        if self.held_until <= now {
+            self.held_until = Time::ZERO;
+        }
+    }
+
+    /// Holds it until an instant, and gives up its slots before that.
+    fn hold(&mut self, until: Time) {
+        self.held_until = until;
+        self.claims.iter_mut().for_each(|claim| claim.lease.drop_before(until));
+    }
+
+    /// Gives up the first slots, in place of those that were overrun: slots before `until` that cost as much as is
+    /// `left`.
+    fn give_up_for(&mut self, mut left: Box<[u64]>, until: Time) {
+        let is_charged =
+            |left: &[u64], costs: &[u64]| left.iter().zip(costs).any(|(left, cost)| left.min(cost) > &0);
+        loop {
+            let such = self.claims.iter_mut().filter(|claim| is_charged(&left, &claim.costs));
+            let firsts = such.filter_map(|claim| Some((claim.lease.first()?.at, claim)));
+            let first = firsts.min_by_key(|(at, _)| *at).filter(|(at, _)| *at < until);
+            let Some((_, OfClaim { costs, lease, .. })) = first else { return };
+            lease.drop_first();
+            left.iter_mut().zip(costs.iter()).for_each(|(left, cost)| *left = left.saturating_sub(*cost));
+        }
+    }
+}
+
+impl Claims {
+    pub(super) fn new(by_key: bool) -> Self {
+        Claims { by_key, ..Claims::default() }
+    }
+
+    pub(super) fn is_by_key(&self) -> bool {
+        self.by_key
+    }
+
+    /// The key of a request, if each key has slots of its own.
+    fn key<'a>(&self, request: &Request<'a>) -> &'a [u8] {
+        charged_key(request.keys, self.by_key)
+    }
+
+    /// What was ordered for a claim.
+    pub(super) fn ordered(&mut self, key: &Key, costs: &[u64]) -> &mut Option<Ordered> {
+        &mut self.keys.entry(key.clone()).or_default().get_or_open(costs).ordered
+    }
+
+    /// Takes the answer of a store at `now`.
+    pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
+        // A slot that is over is not given up in place of one that is too close to an overrun.
+        self.expire(now);
+        let known = self.keys.entry(order.key.clone()).or_default();
+        known.reports -= usize::from(!order.is_for_slots()).min(known.reports);
+        let is_first = known.heard.replace(now).is_none();
+        let before = std::mem::replace(&mut known.overrun, answer.overruns.costs.clone());
+        if !is_first {
+            known.give_up_for(answer.overruns.since(&before, order), answer.overruns.until);
+        }
+        match answer.held {
+            Some(until) => known.hold(until),
+            // Not by an answer to an order from before the report of a hold; and a report of an overrun is answered
+            // even while all are held.
+            None if order.overrun.is_none() && known.reports == 0 => known.held_until = Time::ZERO,
+            None => {}
+        }
+        // One that does not wait may still be judged by what was told before.
+        if order.is_for_slots() && (answer.next.is_some() || order.within > 0) {
+            known.get_or_open(&order.costs).next = answer.next;
+        }
+        self.add(&order.key, &order.costs, answer.slots.iter().copied());
+        self.eviction.retain(&mut self.keys, |_, known| {
+            known.forget_past(now);
+            known.is_of_use()
+        });
+    }
+
+    /// Adds slots to those that are held.
+    fn add(&mut self, key: &Key, costs: &[u64], slots: impl IntoIterator<Item = Slot>) {
+        let claim = self.keys.entry(key.clone()).or_default().get_or_open(costs);
+        claim.lease.put(slots);
+        match claim.lease.first() {
+            Some(first) => _ = self.ends.insert((first.until, key.clone(), Rc::clone(&claim.costs))),
+            None => self.forget(key),
+        }
+    }
+
+    /// A server asks for a pause: nothing like this request is released before `until`. Returns the order that tells
+    /// the others; until that is answered, no slot is used.
+    pub(super) fn silence(&mut self, request: &Request, until: Time) -> Order {
+        let key = Key::from(self.key(request));
+        let known = self.keys.entry(key.clone()).or_default();
+        known.reports += 1;
+        known.hold(until.max(known.held_until));
+        Order { hold: Some(until), ..Order::new(key, request.costs, 0) }
+    }
+
+    /// The end of the hold of requests like this, as far as is known.
+    pub(super) fn held_until(&self, request: &Request) -> Time {
+        self.held_by_key(self.key(request))
+    }
+
+    pub(super) fn held_by_key(&self, key: &[u8]) -> Time {
+        self.keys.get(key).map_or(Time::ZERO, |known| known.held_until)
+    }
+
+    /// The slots for requests like this, earliest first.
+    pub(super) fn slots(&self, request: &Request) -> impl DoubleEndedIterator<Item = Slot> {
+        // Slots may be too close to a release that was late, and it is not known yet which.
+        let known = self.keys.get(self.key(request)).filter(|known| known.reports == 0);
+        let claim = known.and_then(|known| known.claim(request.costs));
+        claim.into_iter().flat_map(|claim| claim.lease.iter())
+    }
+
+    pub(super) fn held(&self, key: &Key, costs: &[u64]) -> Held {
+        let Some(known) = self.keys.get(key) else { return Held::default() };
+        let claim = known.claim(costs);
+        let held = claim.map_or_else(Held::default, |claim| claim.lease.held());
+        Held { heard: known.heard, ordered: claim.and_then(|claim| claim.ordered), ..held }
+    }
+
+    /// The instant of the next slot for requests like this, if there was none at `request.since`.
+    pub(super) fn expected(&self, request: &Request) -> Option<Time> {
+        let claim = self.keys.get(self.key(request))?.claim(request.costs)?;
+        claim.next.filter(|at| *at > request.since)
+    }
+
+    /// The number of slots, of all claims, that are not after `at`.
+    pub(super) fn until(&self, at: Time) -> u64 {
+        self.keys.values().flat_map(|known| &known.claims).map(|claim| claim.lease.until(at)).sum()
+    }
+
+    /// The first slot for requests like this. One that is free needs none.
+    pub(super) fn opening(&self, request: &Request) -> Opening {
+        if request.is_free() {
+            return Opening::at(request.since.max(self.held_until(request)));
+        }
+        let opening = |slot: Slot| Opening {
+            until: slot.until.checked_add(1),
+            ..Opening::at(slot.at.max(request.since))
+        };
+        self.slots(request).next().map_or(Opening::NEVER, opening)
+    }
+
+    /// A request may use a slot at `now`.
+    pub(super) fn is_open(&self, now: Time, request: &Request) -> bool {
+        request.is_free() || self.slots(request).next().is_some_and(|slot| slot.is_good(now))
+    }
+
+    /// Takes out up to `most` slots that can be used at `now`.
+    pub(super) fn take(&mut self, now: Time, request: &Request, most: u64) -> Taken {
+        let key = self.key(request);
+        let known = self.keys.get_mut(key).filter(|known| known.reports == 0);
+        let claim = known.and_then(|known| known.claim_mut(request.costs));
+        let slots = claim.map_or_else(Vec::new, |claim| claim.lease.take(now, most));
+        Taken { claim: (key.into(), request.costs.into()), slots }
+    }
+
+    /// The first `releases` of these slots have been used, by releases that were over at `now`; the others are put
+    /// back. Adds their costs to what each limit was `charged`. Returns a report of those that were late.
+    pub(super) fn commit(
+        &mut self,
+        now: Time,
+        taken: Taken,
+        releases: u64,
+        charged: &mut Vec<Charged>,
+    ) -> Option<Order> {
+        let Taken { claim: (key, costs), mut slots } = taken;
+        let unused = slots.split_off(usize::try_from(releases).unwrap_or(usize::MAX).min(slots.len()));
+        self.add(&key, &costs, unused);
+        if slots.is_empty() {
+            return None;
+        }
+        charged.resize(costs.len(), Charged::default());
+        for (charged, &cost) in charged.iter_mut().zip(costs.iter()).filter(|(_, cost)| **cost > 0) {
+            charged.add(releases, cost.saturating_mul(releases));
+        }
+        let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
+        (late > 0).then(|| {
+            self.keys.entry(key.clone()).or_default().reports += 1;
+            Order { overrun: Some(now), ..Order::new(key, &*costs, late) }
+        })
+    }
+
+    /// Gives up the slots that were not used in time. Returns true if there are any.
+    pub(super) fn expire(&mut self, now: Time) -> bool {
+        let mut is_any = false;
+        while let Some((_, key, costs)) = self.ends.first().filter(|(end, ..)| *end < now).cloned() {
+            self.ends.pop_first();
+            if let Some(claim) = self.keys.get_mut(&key).and_then(|known| known.claim_mut(&costs)) {
+                is_any |= claim.lease.is_over(now);
+                claim.lease.expire(now);
+                self.add(&key, &costs, None);
+            }
+        }
+        is_any
+    }
+
+    /// Takes out the slots after `now` that are not needed, the last ones first, to be given back. None of them can be
+    /// used here any more. `needed` is for a claim.
+    pub(super) fn take_surplus(
+        &mut self,
+        now: Time,
+        needed: impl Fn(&Claim) -> Needed,
+    ) -> Vec<(Order, Vec<Slot>)> {
+        let mut surplus = Vec::new();
+        // Of others, some are too close to a release that was late.
+        for (key, known) in self.keys.iter_mut().filter(|(_, known)| known.reports == 0) {
+            for OfClaim { costs, lease, .. } in
+                known.claims.iter_mut().filter(|claim| !claim.lease.is_empty())
+            {
+                let slots = lease.take_surplus(now, needed(&(key.clone(), Rc::clone(costs))));
+                if !slots.is_empty() {
+                    surplus.push((Order::new(key.clone(), &**costs, slots.len() as u64), slots));
+                }
+            }
+        }
+        surplus.iter().for_each(|(order, _)| self.forget(&order.key));
+        // The order of a hash map is random.
+        surplus.sort_by(|(a, _), (b, _)| (&a.key, &a.costs).cmp(&(&b.key, &b.costs)));
+        surplus
+    }
+
+    /// Forgets what is of no use of a key.
+    fn forget(&mut self, key: &Key) {
+        if self.keys.get_mut(key).is_some_and(|known| !known.is_of_use()) {
+            self.keys.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::Overruns;
+    use super::*;
+    use crate::rule::Verdict;
+
+    fn slots(instants: &[(u64, u64)]) -> Vec<Slot> {
+        instants.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }).collect()
+    }
+
+    fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
+        Request { since: Time(since), costs, keys }
+    }
+
+    /// As a store answers to an order at 0, at which nothing is overrun.
+    fn put(claims: &mut Claims, key: &Key, costs: &[u64], instants: &[(u64, u64)]) {
+        let answer = Answer { slots: slots(instants), ..Answer::default() };
+        claims.put(Time(0), &Order::new(key.clone(), costs, 1), &answer);
+    }
+
+    /// The number of slots that may be used at `now`.
+    fn usable(claims: &mut Claims, now: u64, request: &Request) -> usize {
+        let taken = claims.take(Time(now), request, 9);
+        let count = taken.slots.len();
+        claims.commit(Time(now), taken, 0, &mut Vec::new());
+        count
+    }
+
+    #[test]
+    fn one_release_goes_in_each_slot_and_not_after_it() {
+        let (mut claims, mut charged) = (Claims::default(), Vec::new());
+        let one = request(3, &[1], &[]);
+        assert_eq!(claims.opening(&one).from, Verdict::Never);
+        put(&mut claims, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11)]);
+        assert_eq!(claims.opening(&one).from, Verdict::At(Time(5)));
+        assert_eq!([4, 5, 7, 8].map(|now| usable(&mut claims, now, &one)), [0, 2, 2, 0]);
+        let taken = claims.take(Time(5), &one, 1);
+        assert_eq!(claims.commit(Time(7), taken, 1, &mut charged), None);
+        claims.expire(Time(7));
+        assert_eq!(claims.opening(&request(6, &[1], &[])).from, Verdict::At(Time(6)));
+        claims.expire(Time(8));
+        assert_eq!(claims.opening(&one).from, Verdict::At(Time(9)));
+        let taken = claims.take(Time(9), &one, 9);
+        assert_eq!(claims.commit(Time(9), taken, 1, &mut charged), None);
+        assert_eq!((claims.opening(&one).from, claims.keys.len()), (Verdict::Never, 0));
+        assert_eq!(charged, [Charged { releases: 2, cost: 2 }]);
+    }
+
+    #[test]
+    fn a_slot_is_for_the_key_and_the_costs_that_it_was_booked_for() {
+        let mut claims = Claims::new(true);
+        let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+        put(&mut claims, &a[0], &[1, 2], &[(5, 7)]);
+        assert_eq!(claims.opening(&request(0, &[1, 2], &a)).from, Verdict::At(Time(5)));
+        assert_eq!(claims.opening(&request(0, &[1, 2], &b)).from, Verdict::Never);
+        assert_eq!(claims.opening(&request(0, &[2, 2], &a)).from, Verdict::Never);
+        put(&mut claims, &a[0], &[2, 2], &[(8, 9)]);
+        assert_eq!(claims.opening(&request(0, &[1, 2], &a)).from, Verdict::At(Time(5)));
+        assert_eq!(claims.opening(&request(0, &[2, 2], &a)).from, Verdict::At(Time(8)));
+    }
+
+    #[test]
+    fn a_slot_is_for_all_keys_if_they_share_their_limits() {
+        let mut claims = Claims::new(false);
+        let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+        put(&mut claims, &Key::new(), &[1], &[(5, 7)]);
+        assert_eq!(claims.opening(&request(0, &[1], &a)).from, Verdict::At(Time(5)));
+        assert_eq!(claims.take(Time(5), &request(0, &[1], &b), 9).slots.len(), 1);
+        assert_eq!(claims.take(Time(5), &request(0, &[1], &a), 9).slots, []);
+    }
+
+    #[test]
+    fn what_arrived_before_a_slot_is_free_is_refused() {
+        let mut claims = Claims::default();
+        let early = request(6, &[1], &[]);
+        assert_eq!(claims.expected(&early), None);
+        let order = |within| Order { within, ..Order::new(Key::new(), [1], 1) };
+        let next = |at| Answer { next: Some(Time(at)), ..Answer::default() };
+        claims.put(Time(5), &order(0), &next(7));
+        assert_eq!(claims.expected(&early), Some(Time(7)));
+        for other in [request(7, &[1], &[]), request(6, &[2], &[])] {
+            assert_eq!(claims.expected(&other), None);
+        }
+        claims.put(Time(8), &order(0), &Answer::default());
+        assert_eq!(claims.expected(&early), Some(Time(7)), "it may still be judged");
+        claims.put(Time(8), &order(9), &Answer::default());
+        assert_eq!(claims.expected(&early), None);
+        assert_eq!(claims.keys.len(), 0);
+    }
+
+    #[test]
+    fn a_hold_is_lifted_by_an_answer_that_knows_of_its_report() {
+        let mut claims = Claims::default();
+        let one = request(0, &[1], &[]);
+        put(&mut claims, &Key::new(), &[1], &[(5, 7), (20, 22)]);
+        let report = claims.silence(&one, Time(15));
+        put(&mut claims, &Key::new(), &[1], &[]);
+        assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(15), 0));
+        claims.put(Time(1), &report, &Answer { held: Some(Time(16)), ..Answer::default() });
+        assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(16), 1));
+        put(&mut claims, &Key::new(), &[1], &[]);
+        assert_eq!(claims.held_until(&one), Time::ZERO);
+    }
+
+    #[test]
+    fn keys_that_are_not_asked_for_again_take_no_memory() {
+        let mut claims = Claims::new(true);
+        for number in 0..10_000u64 {
+            let (order, now) =
+                (Order::new(Key::from_slice(&number.to_le_bytes()), [1], 2), Time(number * SECOND));
+            *claims.ordered(&order.key, &[1]) = Some(Ordered::NotBefore(now, None));
+            let held = Some(now.saturating_add(SECOND)).filter(|_| number % 2 == 0);
+            claims.put(now, &order, &Answer { next: Some(now), held, ..Answer::default() });
+        }
+        assert!(claims.keys.len() < 1000, "{}", claims.keys.len());
+    }
+
+    /// An overrun takes the place of the first slots that were claims before it was known.
+    #[test]
+    fn slots_are_given_up_for_what_was_overrun() {
+        let overruns = |costs: [u64; 2], until| Overruns { costs: costs.into(), until: Time(until) };
+        // What was overrun, until when that matters, and which slots are left: those at 5, 8 and 12 cost (1, 0), that
+        // at 6 costs (1, 2).
+        let table: [([u64; 2], u64, &[u64]); 7] = [
+            ([0, 0], 0, &[5, 6, 8, 12]),
+            ([1, 0], 99, &[6, 8, 12]),
+            ([2, 0], 99, &[8, 12]),
+            ([0, 1], 99, &[5, 8, 12]),
+            ([2, 1], 99, &[8, 12]),
+            ([9, 9], 12, &[12]),
+            ([9, 0], 5, &[5, 6, 8, 12]),
+        ];
+        for (costs, until, left) in table {
+            let mut claims = Claims::default();
+            let answer =
+                |at: &[(u64, u64)], overruns| Answer { slots: slots(at), overruns, ..Answer::default() };
+            let (cheap, dear) = (Order::new(Key::new(), [1, 0], 9), Order::new(Key::new(), [1, 2], 9));
+            claims.put(Time(0), &cheap, &answer(&[(5, 7), (8, 9), (12, 14)], overruns([3, 4], 4)));
+            claims.put(Time(0), &dear, &answer(&[(6, 7)], overruns([3, 4], 4)));
+            let now = answer(&[(30, 31)], overruns([3 + costs[0], 4 + costs[1]], until));
+            claims.put(Time(1), &cheap, &now);
+            let [mut found, dear] = [[1, 0], [1, 2]].map(|costs| {
+                let request = request(0, &costs, &[]);
+                claims.slots(&request).map(|slot| slot.at.0).filter(|at| *at < 30).collect::<Vec<_>>()
+            });
+            found.extend(dear);
+            found.sort_unstable();
+            assert_eq!(found, left, "{costs:?} until {until}");
+        }
+    }
+
+    /// Which of the others are too close is known only then.
+    #[test]
+    fn no_slot_is_used_until_a_report_is_answered() {
+        let (mut claims, mut charged) = (Claims::default(), Vec::new());
+        let one = request(0, &[1], &[]);
+        put(&mut claims, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11), (20, 22)]);
+        let taken = claims.take(Time(6), &one, 2);
+        let report = claims.commit(Time(8), taken, 2, &mut charged).expect("both were late");
+        assert_eq!((report.overrun, report.count), (Some(Time(8)), 2));
+        // An answer to what was asked before.
+        put(&mut claims, &Key::new(), &[1], &[(10, 12)]);
+        assert_eq!((claims.opening(&one).from, usable(&mut claims, 10, &one)), (Verdict::Never, 0));
+        assert_eq!(claims.take_surplus(Time(8), |_| Needed::default()), []);
+        let overruns = Overruns { costs: [2].into(), until: Time(15) };
+        claims.put(Time(9), &report, &Answer { overruns, ..Answer::default() });
+        assert_eq!(claims.opening(&one).from, Verdict::At(Time(20)));
+    }
+
+    /// A slot that is over allows no release, and would spare one that is too close.
+    #[test]
+    fn no_slot_that_is_over_is_given_up_in_place_of_another() {
+        let mut claims = Claims::default();
+        put(&mut claims, &Key::new(), &[1], &[(5, 7), (9, 11), (20, 22)]);
+        let overruns = Overruns { costs: [1].into(), until: Time(15) };
+        let check = Order::new(Key::new(), [1], 0);
+        claims.put(Time(8), &check, &Answer { overruns, ..Answer::default() });
+        assert_eq!(claims.opening(&request(0, &[1], &[])).from, Verdict::At(Time(20)));
+    }
+
+    /// The store counts from 0 again once its state was lost.
+    #[test]
+    fn slots_are_given_up_for_a_report_whatever_the_store_has_counted() {
+        for counted in [1, 5, 6] {
+            let (mut claims, mut charged) = (Claims::default(), Vec::new());
+            let one = request(0, &[1], &[]);
+            let answer = |slots, overrun, until| {
+                let overruns = Overruns { costs: [overrun].into(), until: Time(until) };
+                Answer { slots, overruns, ..Answer::default() }
+            };
+            let slots = slots(&[(5, 7), (9, 11), (20, 22)]);
+            claims.put(Time(0), &Order::new(Key::new(), [1], 3), &answer(slots, 5, 0));
+            let taken = claims.take(Time(5), &one, 1);
+            let report = claims.commit(Time(8), taken, 1, &mut charged).expect("it was late");
+            claims.put(Time(8), &report, &answer(Vec::new(), counted, 15));
+            assert_eq!(claims.opening(&one).from, Verdict::At(Time(20)), "{counted}");
+        }
+    }
+
+    #[test]
+    fn what_costs_nothing_needs_no_slot() {
+        let claims = Claims::default();
+        let free = request(3, &[0, 0], &[]);
+        assert_eq!(claims.opening(&free).from, Verdict::At(Time(3)));
+        assert!(claims.is_open(Time(3), &free));
+    }
+}

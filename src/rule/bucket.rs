@@ -87,8 +87,8 @@ impl Rule for Bucket {
             return Verdict::Never;
         }
         let since = ask.since.max(lacking.at);
-        let needed = self.lack(lacking, since).saturating_add(self.grains(ask.cost));
-        self.after(since, needed.saturating_sub(self.full()))
+        let (level, owed) = self.level_for(lacking, since, ask);
+        self.after(since, self.grains(ask.cost).saturating_sub(level).saturating_add(owed))
     }
 
     fn available(&self, lacking: &Lacking, now: Time, ask: Ask, pending: u64) -> u64 {
@@ -222,6 +222,9 @@ mod tests {
         let mut limiter = bucket(u64::MAX, u64::MAX, u64::MAX);
         let items = [(0, u64::MAX), (0, 1), (u64::MAX - 1, u64::MAX)];
         assert_eq!(limiter.releases(&items), [Some(0), Some(1), None]);
+        // What it lacks and what the item costs are together more than 128 bits hold.
+        let mut limiter = bucket(u64::MAX, u64::MAX - 1, u64::MAX);
+        assert_eq!(limiter.releases(&[(0, u64::MAX), (0, u64::MAX)]), [Some(0), Some(u64::MAX - 1)]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use fastrand::Rng;
+use throttle::config::Jitter;
 use throttle::exit::Exit;
 
 use crate::simulated::block;
@@ -85,6 +86,19 @@ fn an_item_that_backs_off_holds_up_those_of_its_own_key_no_more_than_any_other()
     let outcome = run(&args, vec![block(0, &["a 1", "a 2", "b 1", "b 2"])], fails);
     let expected = [("a 1", 0), ("b 1", 0), ("a 2", 10), ("b 2", 10), ("a 1", 35)];
     assert_eq!(starts(&outcome), expected);
+}
+
+/// Not by what is left of the delay of the item that it goes in front of.
+#[test]
+fn an_attempt_has_a_random_delay_of_its_own() {
+    let jitter: Jitter = "50ms,seed=1".parse().unwrap();
+    let fails = |line: &str, attempt| ends(0, i32::from(line == "a" && attempt == 1));
+    let args = ["-r1k/ms", "-j9", "--retries=1", "--backoff=1ms..1ms", "--jitter=50ms,seed=1"];
+    let outcome = run(&args, vec![block(0, &["a", "b"])], fails);
+    let first = jitter.delay(1, 1);
+    let again = first + MILLI + jitter.delay(1, 2);
+    let starts: Vec<_> = outcome.runs.iter().map(|run| (run.line.as_str(), run.start)).collect();
+    assert_eq!(starts, [("a", first), ("a", again), ("b", again + jitter.delay(2, 1))]);
 }
 
 /// Even in the order of the input: what backs off for longer is behind it.

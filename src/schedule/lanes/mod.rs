@@ -174,7 +174,13 @@ impl Lanes {
             by_lane.entry(self.find(&items)).or_default().push(items);
         }
         for (at, items) in by_lane {
-            self.directory[at].lane.requeue(items, &self.batcher);
+            let lane = &mut self.directory[at].lane;
+            let front = lane.front().map(|front| front.segment.first());
+            // What goes in front is delayed on its own.
+            if items.iter().any(|items| front > Some(items.segment.first())) {
+                lane.delay = None;
+            }
+            lane.requeue(items, &self.batcher);
             self.place(at, gate);
         }
     }

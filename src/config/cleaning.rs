@@ -15,20 +15,20 @@ impl Cleaning {
         if !self.trim {
             return record;
         }
-        let end = record.iter().rposition(|byte| !is_space(byte)).map_or(0, |last| last + 1);
-        let start = record[..end].iter().position(|byte| !is_space(byte)).unwrap_or(end);
+        let end = record.iter().rposition(|&byte| !is_space(byte)).map_or(0, |last| last + 1);
+        let start = record[..end].iter().position(|&byte| !is_space(byte)).unwrap_or(end);
         &record[start..end]
     }
 
     /// True of a record that is left out.
     pub(crate) fn skips(self, record: &[u8]) -> bool {
-        self.skip_blank && record.iter().all(is_space)
+        self.skip_blank && record.iter().all(|&byte| is_space(byte))
     }
 }
 
 /// White space as C has it: also vertical tabs.
-fn is_space(byte: &u8) -> bool {
-    byte.is_ascii_whitespace() || *byte == b'\x0b'
+fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == b'\x0b'
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::de::Error;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// As serde_json has it: what is nested deeper could overflow the stack.
+/// As `serde_json` has it: what is nested deeper could overflow the stack.
 const MOST_NESTED: usize = 128;
 
 /// `json` without white space, with the names of an object in order and of several alike the last. Digits stay as

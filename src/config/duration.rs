@@ -28,7 +28,9 @@ fn parse_any_duration(text: &str) -> Result<u128> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return parse_seconds(text);
     }
-    match humantime::parse_duration(text) {
+    // As in `.5s`, which humantime does not read.
+    let zero = if text.starts_with('.') { "0" } else { "" };
+    match humantime::parse_duration(&format!("{zero}{text}")) {
         Ok(duration) => Ok(duration.as_nanos()),
         // A number too large, or with more decimals than it reads.
         Err(humantime::DurationError::NumberOverflow) => parse_long(text),
@@ -113,6 +115,8 @@ mod tests {
             ("500ms", SECOND / 2),
             ("1m30s", 90 * SECOND),
             ("1.1s", 1_100_000_000),
+            (".5s", SECOND / 2),
+            (".3333333333333333s", 333_333_334),
             ("0.3s", 300_000_000),
             ("1.3333333333333333s", 1_333_333_334),
             ("0.016666666666666666h", 60 * SECOND),
@@ -128,6 +132,7 @@ mod tests {
         for text in [
             "",
             ".",
+            ".s",
             "s",
             "-1",
             "-1s",

@@ -87,7 +87,7 @@ impl Capacity {
     pub(crate) fn argument_error(&self, item: &[u8]) -> Option<ArgumentError> {
         let line = self.line?;
         match item.len() {
-            _ if memchr::memchr(0, item).is_some() => Some(ArgumentError::Nul),
+            _ if line.times > 0 && memchr::memchr(0, item).is_some() => Some(ArgumentError::Nul),
             length if length > line.longest => Some(ArgumentError::Argument),
             length if line.text(length, line.times).saturating_add(line.pointers) > line.single => {
                 Some(ArgumentError::Line)

@@ -252,7 +252,7 @@ impl Intake {
     /// One item without the white space around it.
     fn trimmed(&self, segment: &Segment) -> Segment {
         let record = self.delimiter.trim(segment.bytes());
-        let (trimmed, delimiter) = (record.trim_ascii(), &segment.bytes()[record.len()..]);
+        let (trimmed, delimiter) = (self.filter.cleaning.trim(record), &segment.bytes()[record.len()..]);
         // With neither text nor delimiter it would be no item at all.
         let delimiter = if trimmed.is_empty() { self.delimiter.bytes() } else { delimiter };
         segment.replaced([trimmed, delimiter].concat())

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use smallvec::{SmallVec, smallvec};
 
+use super::canonical::canonical;
 use super::part::Selected;
 
 /// The paths, as a tree of their names, such that one pass over the text finds all values.
@@ -91,9 +91,7 @@ fn part(json: &str) -> serde_json::Result<Selected<'_>> {
         [b'"', text @ .., b'"'] if !text.contains(&b'\\') => Selected::borrowed(text),
         [b'"', ..] => Selected::owned(serde_json::from_str::<String>(json)?),
         // Objects, arrays, and numbers with an exponent have one form.
-        _ if json.contains(['{', '[', 'e', 'E']) => {
-            Selected::owned(serde_json::from_str::<Value>(json)?.to_string())
-        }
+        _ if json.contains(['{', '[', 'e', 'E']) => Selected::owned(canonical(json)?),
         scalar => Selected::borrowed(scalar),
     })
 }
@@ -111,7 +109,7 @@ impl<'a> DeserializeSeed<'a> for At<'_, '_, 'a> {
         let Some(path) = self.node.path else { return json.deserialize_any(self) };
         let value = <&RawValue>::deserialize(json)?.get();
         self.values[path] = part(value).map_err(D::Error::custom)?;
-        if self.node.children.is_empty() {
+        if self.node.children.is_empty() || !value.starts_with(['{', '[']) {
             return Ok(());
         }
         serde_json::Deserializer::from_str(value).deserialize_any(self).map_err(D::Error::custom)
@@ -235,6 +233,7 @@ mod tests {
             ("1700000000.123456789", "1700000000.123456789"),
             ("-1.10", "-1.10"),
             ("1.5e3", "1500.0"),
+            ("1e400", "1e400"),
         ] {
             for paths in [&[".a"][..], &[".a", ".a.b"]] {
                 let text = format!(r#"{{"a": {number} }}"#);

@@ -1,6 +1,7 @@
 //! From bytes to blocks of records, and to items with their costs and keys.
 
 mod block;
+mod canonical;
 mod capacity;
 mod charger;
 mod delimiter;

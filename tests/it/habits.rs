@@ -283,6 +283,7 @@ fn white_space_may_be_trimmed() {
     trimmed(&[UNLIMITED], " a b \r\n\t\nc  ", "a b\n\nc");
     // An item that is nothing but white space is an item all the same.
     trimmed(&[UNLIMITED], "a\n  ", "a\n\n");
+    trimmed(&[UNLIMITED], "\x0b a\x0c\n", "a\n");
     trimmed(&[UNLIMITED, "--", "printf", "[%s]"], " a \n  ", "[a][]");
     trimmed(&["-n9", "-F,", "--dry-run", "--arrivals=col:2"], "a,1\r\n", "1.000000000\ta,1\n");
     trimmed(&["-r1/s,key=re:.*", "--dry-run"], "a\n a\n", "0.000000000\ta\n1.000000000\ta\n");

@@ -29,6 +29,8 @@ fn selectors_in_braces_stand_for_what_they_select() {
         (&["-t", "true", "{col:2}"], "a b\n", ""),
         (&["--dry-run", "echo", "{col:2}"], "a b\n", "0.000000000\techo b\n"),
         (&["--trim", "echo", "{bytes}"], " ab \r\n", "3\n"),
+        (&["echo", "{col:2}"], "\0 b\n", "b\n"),
+        (&["-B9", "echo", "{#}"], "a\0\n\0\n", "1 2\n"),
     ];
     for (args, input, printed) in table {
         let assert = throttle(&[&[UNLIMITED], *args].concat()).write_stdin(*input).assert().success();

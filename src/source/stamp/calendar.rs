@@ -127,16 +127,26 @@ fn fraction(text: &[u8]) -> Read<'_, u32> {
     Some((number * scale, &decimals[count..]))
 }
 
-/// `Z`, `+01:00`, `+0100` or `+01`, perhaps after a blank, in seconds ahead of UTC. A bracket after it belongs to it.
+/// `Z`, `+01:00`, `+0100` or `+01`, in seconds ahead of UTC; after a blank, only what cannot be any other number. A
+/// bracket after it belongs to it.
 pub(super) fn zone(text: &[u8]) -> Read<'_, i64> {
     let trimmed = text.strip_prefix(b" ").unwrap_or(text);
+    let is_apart = trimmed.len() < text.len();
     let (offset, rest) = match trimmed {
-        [b'Z' | b'z', rest @ ..] if trimmed.len() == text.len() => (0, rest),
+        [b'Z' | b'z', rest @ ..] if !is_apart => (0, rest),
         [b'+', rest @ ..] => offset(rest)?,
         [b'-', rest @ ..] => offset(rest).map(|(offset, rest)| (-offset, rest))?,
         _ => return None,
     };
+    if is_apart && (trimmed.len() - rest.len() == b"+01".len() || goes_on(rest)) {
+        return None;
+    }
     Some((offset, rest.strip_prefix(b"]").unwrap_or(rest)))
+}
+
+/// True of the rest of a longer word or number.
+fn goes_on(rest: &[u8]) -> bool {
+    rest.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
 }
 
 fn offset(text: &[u8]) -> Read<'_, i64> {

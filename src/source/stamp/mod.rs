@@ -231,6 +231,18 @@ mod tests {
     }
 
     #[test]
+    fn the_next_number_is_no_zone() {
+        for rest in ["-10 dBm", "+155512345 x", "-1234.5 W", "-10", "+1200ms", "-1122-33", "+12ab", "-1"] {
+            for stamp in ["2023-11-14 22:13:20", "2023-11-14T22:13:20.0"] {
+                let (field, text) =
+                    (&stamp[..stamp.find(' ').unwrap_or(stamp.len())], format!("{stamp} {rest}"));
+                assert_eq!(read(field, &text, Some("UTC")), Ok(1_700_000_000_000_000_000), "{text}");
+                assert_eq!(read(field, &text, None), Err(Fault::NoZone), "{text}");
+            }
+        }
+    }
+
+    #[test]
     fn a_zone_is_that_of_the_season_and_given_once() {
         for (text, seconds) in
             [("2023-07-01T12:00:00", 1_688_205_600), ("2023-12-01T12:00:00.000", 1_701_428_400)]

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::strace::needs_strace;
-use crate::support::{Directory, Running, THROTTLE, drain, pipe};
+use crate::support::{Directory, Running, THROTTLE, drain, eventually, pipe};
 
 /// A run whose reader stalls.
 #[derive(Clone, Copy)]
@@ -172,6 +172,11 @@ fn a_limit_on_a_server() {
 #[test]
 fn what_is_late_keeps_others_away() {
     let Some(strace) = needs_strace() else { return };
+    eventually("others are kept away", || keeps_others_away(&strace));
+}
+
+/// A run ends without having told of what was late if that takes longer than some milliseconds, as on a busy machine.
+fn keeps_others_away(strace: &Path) -> bool {
     let directory = Directory::new();
     let state = directory.path().join("state").display().to_string();
     let trace = directory.path().join("trace");
@@ -201,9 +206,9 @@ fn what_is_late_keeps_others_away() {
     let trace = fs::read_to_string(trace).expect("a trace");
     let next = writes(&trace).iter().map(|(start, ..)| *start).find(|start| *start > over);
     let next = next.expect("one that was released after it");
-    // If it was about to be released just then, and was asked about before, it was not known to be too close.
+    // If it was about to be released just then, it was not known to be too close.
     let has_asked = bookings(&trace).any(|asked| over < asked && asked < next);
-    assert!(!has_asked || next >= before + 1_000_000, "{} us after", next - over);
+    has_asked && next >= before + 1_000_000
 }
 
 /// The instants at which a state in a file was asked, in microseconds: each booking locks this byte of the index of

@@ -127,11 +127,14 @@ fn fraction(text: &[u8]) -> Read<'_, u32> {
     Some((number * scale, &decimals[count..]))
 }
 
-/// `Z`, `+01:00`, `+0100` or `+01`, in seconds ahead of UTC; after a blank, only what cannot be any other number. A
-/// bracket after it belongs to it.
+/// `Z`, `+01:00`, `+0100` or `+01`, in seconds ahead of UTC; after a blank, only what cannot be any other number, or
+/// `UTC` or `GMT`. A bracket after it belongs to it.
 pub(super) fn zone(text: &[u8]) -> Read<'_, i64> {
     let trimmed = text.strip_prefix(b" ").unwrap_or(text);
     let is_apart = trimmed.len() < text.len();
+    if let Some(rest) = utc(trimmed).filter(|_| is_apart) {
+        return Some((0, rest.strip_prefix(b"]").unwrap_or(rest)));
+    }
     let (offset, rest) = match trimmed {
         [b'Z' | b'z', rest @ ..] if !is_apart => (0, rest),
         [b'+', rest @ ..] => offset(rest)?,
@@ -142,6 +145,12 @@ pub(super) fn zone(text: &[u8]) -> Read<'_, i64> {
         return None;
     }
     Some((offset, rest.strip_prefix(b"]").unwrap_or(rest)))
+}
+
+/// What follows a name of UTC, unless an offset from it does.
+fn utc(text: &[u8]) -> Option<&[u8]> {
+    let rest = text.strip_prefix(b"UTC").or_else(|| text.strip_prefix(b"GMT"))?;
+    (!goes_on(rest) && !rest.starts_with(b"+")).then_some(rest)
 }
 
 /// True of the rest of a longer word or number.

@@ -243,6 +243,18 @@ mod tests {
     }
 
     #[test]
+    fn utc_may_be_named() {
+        let instant = Ok(1_700_000_000_000_000_000);
+        for (stamp, zone) in [("22:13:20 UTC", None), ("22:13:20.0 GMT [7]", Some("Europe/Berlin"))] {
+            assert_eq!(read("2023-11-14", &format!("2023-11-14 {stamp}"), zone), instant, "{stamp}");
+        }
+        for rest in ["UTC+1", "UTC-01:00", "UTCX", "GMTime"] {
+            let text = format!("2023-11-14 22:13:20 {rest}");
+            assert_eq!(read("2023-11-14", &text, None), Err(Fault::NoZone), "{text}");
+        }
+    }
+
+    #[test]
     fn a_zone_is_that_of_the_season_and_given_once() {
         for (text, seconds) in
             [("2023-07-01T12:00:00", 1_688_205_600), ("2023-12-01T12:00:00.000", 1_701_428_400)]

@@ -54,30 +54,30 @@ fn tolerance(deadline: u64) -> u64 {
     deadline / 4
 }
 
-/// The nanoseconds that the server's clock is ahead of ours.
+/// The nanoseconds that the server's clock is ahead of ours: bounds.
 #[derive(Clone, Copy, Debug)]
-struct Ahead {
+struct Offset {
     least: i128,
     most: i128,
 }
 
-impl Ahead {
+impl Offset {
     fn shown_by(exchange: &Exchange) -> Self {
         let ahead_of = |ours: Time| i128::from(exchange.server) * 1000 - i128::from(ours.0);
-        Ahead { least: ahead_of(exchange.answered), most: ahead_of(exchange.asked) }
+        Offset { least: ahead_of(exchange.answered), most: ahead_of(exchange.asked) }
     }
 
     /// After so many nanoseconds.
     fn after(self, elapsed: u64) -> Self {
         let drift = i128::from(elapsed / DRIFT);
-        Ahead { least: self.least - drift, most: self.most + drift }
+        Offset { least: self.least - drift, most: self.most + drift }
     }
 
     /// With what was known before. Small steps forward add up; a step back ends what was known at least.
     fn and(self, earlier: Self) -> Self {
         let was_set_back = self.most < earlier.least;
         let least = if was_set_back { self.least } else { self.least.max(earlier.least) };
-        Ahead { least, most: self.most.min(earlier.most) }
+        Offset { least, most: self.most.min(earlier.most) }
     }
 }
 
@@ -85,7 +85,7 @@ impl Ahead {
 #[derive(Debug, Default)]
 pub(super) struct ServerClock {
     /// How far it is ahead, as of the instant.
-    ahead: Option<(Ahead, Time)>,
+    ahead: Option<(Offset, Time)>,
     /// The instant at which nothing matters any more that was kept before the clock was last set forward. It identifies
     /// that step.
     pub(super) forward_until: Option<Micros>,
@@ -96,7 +96,7 @@ impl ServerClock {
     ///
     /// Nothing matters for longer than `memory` nanoseconds: all slots from before are over.
     pub(super) fn was_set_forward(&mut self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
-        let (shown, known) = (Ahead::shown_by(exchange), self.known(exchange, memory));
+        let (shown, known) = (Offset::shown_by(exchange), self.known(exchange, memory));
         let stepped = known.is_some_and(|known| shown.least > known.most + i128::from(tolerance(deadline)));
         if stepped {
             self.forward_until = Some(exchange.server.saturating_add(memory / 1000));
@@ -108,8 +108,8 @@ impl ServerClock {
 
     /// The clock that an exchange showed may be ahead of this one: nothing shows that it is not.
     pub(super) fn may_be_behind(&self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
-        let shown = Ahead::shown_by(exchange);
-        let is_not = |known: Ahead| shown.least <= known.least + i128::from(tolerance(deadline));
+        let shown = Offset::shown_by(exchange);
+        let is_not = |known: Offset| shown.least <= known.least + i128::from(tolerance(deadline));
         !self.known(exchange, memory).is_some_and(is_not)
     }
 
@@ -123,14 +123,14 @@ impl ServerClock {
         self.instant(now, |ahead| ahead.least)
     }
 
-    fn instant(&self, now: Time, bound: impl Fn(Ahead) -> i128) -> Option<Micros> {
+    fn instant(&self, now: Time, bound: impl Fn(Offset) -> i128) -> Option<Micros> {
         let (ahead, at) = self.ahead?;
         let nanos = i128::from(now.0) + bound(ahead.after(now.since(at)));
         Some(Micros::try_from(nanos.max(0) / 1000).unwrap_or(Micros::MAX))
     }
 
     /// How far it is ahead of ours, if that was learned not too long ago.
-    fn known(&self, exchange: &Exchange, memory: u64) -> Option<Ahead> {
+    fn known(&self, exchange: &Exchange, memory: u64) -> Option<Offset> {
         let (ahead, at) = self.ahead.filter(|(_, at)| exchange.asked.since(*at) <= memory)?;
         Some(ahead.after(exchange.answered.since(at)))
     }

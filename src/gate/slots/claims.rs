@@ -4,15 +4,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
-use smallvec::SmallVec;
 
 use super::charged_key;
-use super::lease::{Held, Lease, Needed};
+use super::key_claims::KeyClaims;
+use super::lease::{Held, Needed};
 use super::order::{Answer, Order, Ordered, Slot};
 use crate::charge::Key;
 use crate::gate::charges::{Claim, Taken};
 use crate::gate::{Charged, Eviction, Opening, Request};
-use crate::time::{SECOND, Time};
+use crate::time::Time;
 
 /// Lets one release go in each slot.
 ///
@@ -22,100 +22,10 @@ use crate::time::{SECOND, Time};
 pub(super) struct Claims {
     /// Each key has slots of its own.
     by_key: bool,
-    keys: HashMap<Key, OfKey, RandomState>,
+    keys: HashMap<Key, KeyClaims, RandomState>,
     eviction: Eviction,
     /// The end of the first slot of each claim; also of one that has been used.
     ends: BTreeSet<(Time, Key, Rc<[u64]>)>,
-}
-
-/// The claims of a key, and what the store has told of it.
-#[derive(Clone, Debug, Default)]
-struct OfKey {
-    /// By what a release costs. A key is seldom charged in more than one way.
-    claims: SmallVec<[OfClaim; 1]>,
-    /// The costs of overruns, for each limit.
-    overrun: Box<[u64]>,
-    /// The instant of the last answer.
-    heard: Option<Time>,
-    /// The number of reports that have not been answered: until then no slot is used.
-    reports: usize,
-    /// The end of a hold, as far as is known here; the origin, if there is none.
-    held_until: Time,
-}
-
-#[derive(Clone, Debug, Default)]
-struct OfClaim {
-    costs: Rc<[u64]>,
-    lease: Lease,
-    ordered: Option<Ordered>,
-    /// The next slot, which nobody has yet, as far as the store has told of it. None is before it.
-    next: Option<Time>,
-}
-
-impl OfClaim {
-    fn is_of_use(&self) -> bool {
-        !self.lease.is_empty() || self.ordered.is_some() || self.next.is_some()
-    }
-
-    /// Whoever waits until an instant asks then, or soon after; and an item that arrived before is judged soon.
-    fn forget_past(&mut self, now: Time) {
-        let soon = Time(now.0.saturating_sub(SECOND));
-        self.ordered.take_if(|ordered| matches!(ordered, Ordered::NotBefore(at, _) if *at <= soon));
-        self.next.take_if(|at| *at <= soon);
-    }
-}
-
-impl OfKey {
-    fn claim(&self, costs: &[u64]) -> Option<&OfClaim> {
-        self.claims.iter().find(|claim| *claim.costs == *costs)
-    }
-
-    fn claim_mut(&mut self, costs: &[u64]) -> Option<&mut OfClaim> {
-        self.claims.iter_mut().find(|claim| *claim.costs == *costs)
-    }
-
-    fn get_or_open(&mut self, costs: &[u64]) -> &mut OfClaim {
-        let known = self.claims.iter().position(|claim| *claim.costs == *costs);
-        let at = known.unwrap_or_else(|| {
-            self.claims.push(OfClaim { costs: costs.into(), ..OfClaim::default() });
-            self.claims.len() - 1
-        });
-        &mut self.claims[at]
-    }
-
-    /// Without claims, overruns are of no use.
-    fn is_of_use(&mut self) -> bool {
-        self.claims.retain(|claim| claim.is_of_use());
-        self.reports > 0 || self.held_until > Time::ZERO || !self.claims.is_empty()
-    }
-
-    fn forget_past(&mut self, now: Time) {
-        self.claims.iter_mut().for_each(|claim| claim.forget_past(now));
-        if self.held_until <= now {
-            self.held_until = Time::ZERO;
-        }
-    }
-
-    /// Holds it until an instant, and gives up its slots before that.
-    fn hold(&mut self, until: Time) {
-        self.held_until = until;
-        self.claims.iter_mut().for_each(|claim| claim.lease.drop_before(until));
-    }
-
-    /// Gives up the first slots, in place of those that were overrun: slots before `until` that cost as much as is
-    /// `left`.
-    fn give_up_for(&mut self, mut left: Box<[u64]>, until: Time) {
-        let is_charged =
-            |left: &[u64], costs: &[u64]| left.iter().zip(costs).any(|(left, cost)| left.min(cost) > &0);
-        loop {
-            let such = self.claims.iter_mut().filter(|claim| is_charged(&left, &claim.costs));
-            let firsts = such.filter_map(|claim| Some((claim.lease.first()?.at, claim)));
-            let first = firsts.min_by_key(|(at, _)| *at).filter(|(at, _)| *at < until);
-            let Some((_, OfClaim { costs, lease, .. })) = first else { return };
-            lease.drop_first();
-            left.iter_mut().zip(costs.iter()).for_each(|(left, cost)| *left = left.saturating_sub(*cost));
-        }
-    }
 }
 
 impl Claims {
@@ -134,31 +44,14 @@ impl Claims {
 
     /// What was ordered for a claim.
     pub(super) fn ordered(&mut self, key: &Key, costs: &[u64]) -> &mut Option<Ordered> {
-        &mut self.keys.entry(key.clone()).or_default().get_or_open(costs).ordered
+        self.keys.entry(key.clone()).or_default().ordered(costs)
     }
 
     /// Takes the answer of a store at `now`.
     pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
         // A slot that is over is not given up in place of one that is too close to an overrun.
         self.expire(now);
-        let known = self.keys.entry(order.key.clone()).or_default();
-        known.reports -= usize::from(!order.is_for_slots()).min(known.reports);
-        let is_first = known.heard.replace(now).is_none();
-        let before = std::mem::replace(&mut known.overrun, answer.overruns.costs.clone());
-        if !is_first {
-            known.give_up_for(answer.overruns.since(&before, order), answer.overruns.until);
-        }
-        match answer.held {
-            Some(until) => known.hold(until),
-            // Not by an answer to an order from before the report of a hold; and a report of an overrun is answered
-            // even while all are held.
-            None if order.overrun.is_none() && known.reports == 0 => known.held_until = Time::ZERO,
-            None => {}
-        }
-        // One that does not wait may still be judged by what was told before.
-        if order.is_for_slots() && (answer.next.is_some() || order.within > 0) {
-            known.get_or_open(&order.costs).next = answer.next;
-        }
+        self.keys.entry(order.key.clone()).or_default().hear(now, order, answer);
         self.add(&order.key, &order.costs, answer.slots.iter().copied());
         self.eviction.retain(&mut self.keys, |_, known| {
             known.forget_past(now);
@@ -168,10 +61,8 @@ impl Claims {
 
     /// Adds slots to those that are held.
     fn add(&mut self, key: &Key, costs: &[u64], slots: impl IntoIterator<Item = Slot>) {
-        let claim = self.keys.entry(key.clone()).or_default().get_or_open(costs);
-        claim.lease.put(slots);
-        match claim.lease.first() {
-            Some(first) => _ = self.ends.insert((first.until, key.clone(), Rc::clone(&claim.costs))),
+        match self.keys.entry(key.clone()).or_default().put(costs, slots) {
+            Some((end, costs)) => _ = self.ends.insert((end, key.clone(), costs)),
             None => self.forget(key),
         }
     }
@@ -181,8 +72,8 @@ impl Claims {
     pub(super) fn silence(&mut self, request: &Request, until: Time) -> Order {
         let key = Key::from(self.key(request));
         let known = self.keys.entry(key.clone()).or_default();
-        known.reports += 1;
-        known.hold(until.max(known.held_until));
+        known.report();
+        known.hold(until.max(known.held_until()));
         Order { hold: Some(until), ..Order::new(key, request.costs, 0) }
     }
 
@@ -192,33 +83,27 @@ impl Claims {
     }
 
     pub(super) fn held_by_key(&self, key: &[u8]) -> Time {
-        self.keys.get(key).map_or(Time::ZERO, |known| known.held_until)
+        self.keys.get(key).map_or(Time::ZERO, KeyClaims::held_until)
     }
 
     /// The slots for requests like this, earliest first.
     pub(super) fn slots(&self, request: &Request) -> impl DoubleEndedIterator<Item = Slot> {
-        // Slots may be too close to a release that was late, and it is not known yet which.
-        let known = self.keys.get(self.key(request)).filter(|known| known.reports == 0);
-        let claim = known.and_then(|known| known.claim(request.costs));
-        claim.into_iter().flat_map(|claim| claim.lease.iter())
+        self.keys.get(self.key(request)).into_iter().flat_map(|known| known.slots(request.costs))
     }
 
     pub(super) fn held(&self, key: &Key, costs: &[u64]) -> Held {
-        let Some(known) = self.keys.get(key) else { return Held::default() };
-        let claim = known.claim(costs);
-        let held = claim.map_or_else(Held::default, |claim| claim.lease.held());
-        Held { heard: known.heard, ordered: claim.and_then(|claim| claim.ordered), ..held }
+        self.keys.get(key).map_or_else(Held::default, |known| known.held(costs))
     }
 
     /// The instant of the next slot for requests like this, if there was none at `request.since`.
     pub(super) fn expected(&self, request: &Request) -> Option<Time> {
-        let claim = self.keys.get(self.key(request))?.claim(request.costs)?;
-        claim.next.filter(|at| *at > request.since)
+        let next = self.keys.get(self.key(request))?.next(request.costs);
+        next.filter(|at| *at > request.since)
     }
 
     /// The number of slots, of all claims, that are not after `at`.
     pub(super) fn until(&self, at: Time) -> u64 {
-        self.keys.values().flat_map(|known| &known.claims).map(|claim| claim.lease.until(at)).sum()
+        self.keys.values().map(|known| known.until(at)).sum()
     }
 
     /// The first slot for requests like this. One that is free needs none.
@@ -241,9 +126,8 @@ impl Claims {
     /// Takes out up to `most` slots that can be used at `now`.
     pub(super) fn take(&mut self, now: Time, request: &Request, most: u64) -> Taken {
         let key = self.key(request);
-        let known = self.keys.get_mut(key).filter(|known| known.reports == 0);
-        let claim = known.and_then(|known| known.claim_mut(request.costs));
-        let slots = claim.map_or_else(Vec::new, |claim| claim.lease.take(now, most));
+        let known = self.keys.get_mut(key);
+        let slots = known.map_or_else(Vec::new, |known| known.take(now, request.costs, most));
         Taken { claim: (key.into(), request.costs.into()), slots }
     }
 
@@ -268,7 +152,7 @@ impl Claims {
         }
         let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
         (late > 0).then(|| {
-            self.keys.entry(key.clone()).or_default().reports += 1;
+            self.keys.entry(key.clone()).or_default().report();
             Order { overrun: Some(now), ..Order::new(key, &*costs, late) }
         })
     }
@@ -278,9 +162,8 @@ impl Claims {
         let mut is_any = false;
         while let Some((_, key, costs)) = self.ends.first().filter(|(end, ..)| *end < now).cloned() {
             self.ends.pop_first();
-            if let Some(claim) = self.keys.get_mut(&key).and_then(|known| known.claim_mut(&costs)) {
-                is_any |= claim.lease.is_over(now);
-                claim.lease.expire(now);
+            if let Some(known) = self.keys.get_mut(&key) {
+                is_any |= known.expire(now, &costs);
                 self.add(&key, &costs, None);
             }
         }
@@ -295,16 +178,10 @@ impl Claims {
         needed: impl Fn(&Claim) -> Needed,
     ) -> Vec<(Order, Vec<Slot>)> {
         let mut surplus = Vec::new();
-        // Of others, some are too close to a release that was late.
-        for (key, known) in self.keys.iter_mut().filter(|(_, known)| known.reports == 0) {
-            for OfClaim { costs, lease, .. } in
-                known.claims.iter_mut().filter(|claim| !claim.lease.is_empty())
-            {
-                let slots = lease.take_surplus(now, needed(&(key.clone(), Rc::clone(costs))));
-                if !slots.is_empty() {
-                    surplus.push((Order::new(key.clone(), &**costs, slots.len() as u64), slots));
-                }
-            }
+        for (key, known) in &mut self.keys {
+            let of_key = known.take_surplus(now, |costs| needed(&(key.clone(), Rc::clone(costs))));
+            let order = |costs: &Rc<[u64]>, count| Order::new(key.clone(), &**costs, count);
+            surplus.extend(of_key.map(|(costs, slots)| (order(costs, slots.len() as u64), slots)));
         }
         surplus.iter().for_each(|(order, _)| self.forget(&order.key));
         // The order of a hash map is random.
@@ -325,6 +202,7 @@ mod tests {
     use super::super::order::Overruns;
     use super::*;
     use crate::rule::Verdict;
+    use crate::time::SECOND;
 
     fn slots(instants: &[(u64, u64)]) -> Vec<Slot> {
         instants.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }).collect()
@@ -437,7 +315,7 @@ mod tests {
         assert!(claims.keys.len() < 1000, "{}", claims.keys.len());
     }
 
-    /// An overrun takes the place of the first slots that were claims before it was known.
+    /// An overrun takes the place of the first slots that were booked before it was known.
     #[test]
     fn slots_are_given_up_for_what_was_overrun() {
         let overruns = |costs: [u64; 2], until| Overruns { costs: costs.into(), until: Time(until) };

@@ -2,6 +2,7 @@
 
 mod claims;
 mod demands;
+mod key_claims;
 mod lease;
 mod news;
 mod order;

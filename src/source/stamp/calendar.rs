@@ -127,24 +127,24 @@ fn fraction(text: &[u8]) -> Read<'_, u32> {
     Some((number * scale, &decimals[count..]))
 }
 
-/// `Z`, `+01:00`, `+0100` or `+01`, in seconds ahead of UTC; after a blank, only what cannot be any other number, or
-/// `UTC` or `GMT`. A bracket after it belongs to it.
+/// A zone after a time, in seconds ahead of UTC. A bracket after it belongs to it.
 pub(super) fn zone(text: &[u8]) -> Read<'_, i64> {
-    let trimmed = text.strip_prefix(b" ").unwrap_or(text);
-    let is_apart = trimmed.len() < text.len();
-    if let Some(rest) = utc(trimmed).filter(|_| is_apart) {
-        return Some((0, rest.strip_prefix(b"]").unwrap_or(rest)));
-    }
-    let (offset, rest) = match trimmed {
-        [b'Z' | b'z', rest @ ..] if !is_apart => (0, rest),
-        [b'+', rest @ ..] => offset(rest)?,
-        [b'-', rest @ ..] => offset(rest).map(|(offset, rest)| (-offset, rest))?,
-        _ => return None,
+    let (offset, rest) = match text {
+        [b'Z' | b'z', rest @ ..] => (0, rest),
+        [b' ', apart @ ..] => zone_apart(apart)?,
+        _ => signed_offset(text)?,
     };
-    if is_apart && (trimmed.len() - rest.len() == b"+01".len() || goes_on(rest)) {
-        return None;
-    }
     Some((offset, rest.strip_prefix(b"]").unwrap_or(rest)))
+}
+
+/// After a blank: a name of UTC, or only what cannot be any other number.
+fn zone_apart(text: &[u8]) -> Read<'_, i64> {
+    if let Some(rest) = utc(text) {
+        return Some((0, rest));
+    }
+    let (offset, rest) = signed_offset(text)?;
+    let has_minutes = text.len() - rest.len() > b"+01".len();
+    (has_minutes && !goes_on(rest)).then_some((offset, rest))
 }
 
 /// What follows a name of UTC, unless an offset from it does.
@@ -156,6 +156,15 @@ fn utc(text: &[u8]) -> Option<&[u8]> {
 /// True of the rest of a longer word or number.
 fn goes_on(rest: &[u8]) -> bool {
     rest.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
+}
+
+/// `+01:00`, `+0100` or `+01`, in seconds.
+fn signed_offset(text: &[u8]) -> Read<'_, i64> {
+    match text {
+        [b'+', rest @ ..] => offset(rest),
+        [b'-', rest @ ..] => offset(rest).map(|(offset, rest)| (-offset, rest)),
+        _ => None,
+    }
 }
 
 fn offset(text: &[u8]) -> Read<'_, i64> {

@@ -150,18 +150,18 @@ fn a_slot_that_is_moved() {
     assert_eq!(ask_until_up::<u64>(&cluster.nodes[then], "EXISTS throttle:web"), 1);
 }
 
-/// Three masters, of which the last has a clock that is ahead, and does not keep the key of this name.
-fn with_one_ahead(name: &str) -> Option<Cluster> {
+/// Three masters, of which the last has a clock that is ahead, and does not keep the key of "web".
+fn with_one_ahead() -> Option<Cluster> {
     let (ahead, clock) = RedisServer::start_with_clock(&OPTIONS.split(' ').collect::<Vec<_>>())?;
     clock.step(AHEAD);
     let cluster = Cluster::of(vec![start_node()?, start_node()?, ahead]);
-    assert_ne!(cluster.keeper(&format!("throttle:{name}")), 2);
+    assert_ne!(cluster.keeper("throttle:web"), 2);
     Some(cluster)
 }
 
 #[test]
 fn a_slot_that_is_moved_to_a_node_whose_clock_is_ahead() {
-    let Some(cluster) = with_one_ahead("web") else { return };
+    let Some(cluster) = with_one_ahead() else { return };
     let rates = ["2/10s,margin=2s"];
     let mut stores = [0; 3].map(|_| store(&url(&cluster.nodes[2], "web"), &rates));
     let booked = stores.each_mut().map(|store| store.book(&some(1)).unwrap().slots[0]);
@@ -179,7 +179,7 @@ fn a_slot_that_is_moved_to_a_node_whose_clock_is_ahead() {
 /// It would come too early there, by as much as that clock is ahead.
 #[test]
 fn a_slot_is_not_given_back_to_another_node() {
-    let Some(cluster) = with_one_ahead("web") else { return };
+    let Some(cluster) = with_one_ahead() else { return };
     let rates = ["2/10s,margin=2s"];
     let mut owner = store(&url(&cluster.nodes[2], "web"), &rates);
     let slots = [0; 4].map(|_| owner.book(&some(1)).unwrap().slots[0]);

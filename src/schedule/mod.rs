@@ -175,11 +175,10 @@ impl Schedule {
         if is_held || backoff.is_some() {
             results.account.begin_wait(now, next, || forecast::binding(&queue.lanes, &*queue.gate));
         }
-        let deadline = queue.lanes.deadlines().next().map(|(deadline, _)| deadline);
         let patience_ends = ends.latest.filter(|at| *at > now);
         // What waits keeps the histories that it may ask for; its release is a wake-up.
         let change = queue.gate.next_change().filter(|_| queue.lanes.is_empty());
-        let times = [again, next, backoff, change, patience_ends, time_is_over, deadline];
+        let times = [again, next, backoff, change, patience_ends, time_is_over, queue.lanes.deadline()];
         Action::Wait { until: times.into_iter().flatten().min(), accepting }
     }
 

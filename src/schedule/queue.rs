@@ -13,7 +13,7 @@ use crate::config::{OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
 use crate::gate::{Gate, Needs, Order, Own, OwnedRequest, Why};
 use crate::rule::Verdict;
-use crate::source::{Delimiter, Segment, SourceError};
+use crate::source::{Delimiter, Items, Segment, SourceError};
 use crate::time::{SECOND, Time};
 
 /// The owner of all that is still to be released, and of the gate.
@@ -198,7 +198,8 @@ impl Queue {
         }
     }
 
-    /// Refuses the first `items` of a lane, which `limit` does not admit; or that ends the run, and is told.
+    /// Refuses the first `items` of a lane that were not sent yet, which `limit` does not admit; or that ends the run,
+    /// and is told.
     pub(super) fn refuse(
         &mut self,
         at: usize,
@@ -207,12 +208,12 @@ impl Queue {
         notice: impl FnOnce(u64, Vec<u8>, Option<Rate>) -> Notice,
         results: &mut Results,
     ) {
-        let front = self.lanes.lane(at).front().map(|front| &front.segment);
-        let Some(front) = front.filter(|_| !results.course.is_stopping()) else { return };
-        let first = front.first();
+        let fresh = self.lanes.lane(at).fresh().filter(|_| !results.course.is_stopping());
+        let Some((_, Items { segment, .. })) = fresh else { return };
+        let first = segment.first();
         if self.lanes.discipline.on_limit == OnLimit::Fail {
             let rate = limit.map(|limit| self.gate.rates()[limit].clone());
-            results.course.tell(notice(first, self.lanes.text(front), rate));
+            results.course.tell(notice(first, self.lanes.text(segment), rate));
             return results.course.end(Exit::Refused);
         }
         self.lanes.discard(at, items, &*self.gate);
@@ -220,7 +221,7 @@ impl Queue {
         results.retire(first, self.ahead().next);
     }
 
-    /// Refuses the fronts that may not wait beyond `now`; if `missed`, only those that could not have gone in time.
+    /// Refuses the items that may not wait beyond `now`; if `missed`, only those that could not have gone in time.
     /// Returns whether there was any: what is behind it may go.
     pub(super) fn refuse_late(&mut self, now: Time, missed: bool, results: &mut Results) -> bool {
         if results.course.is_stopping() {

@@ -143,31 +143,36 @@ struct Case {
     /// How late it wakes, and how long a start takes, at most.
     delays: [u64; 2],
     lines: Vec<String>,
+    /// When each line arrives.
+    arrivals: Vec<u64>,
 }
 
 impl Case {
     fn new(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
-        let lines = (0..random.u64(1..40)).map(|number| format!("{} {number}", random.u64(0..4))).collect();
+        let lines: Vec<_> =
+            (0..random.u64(1..40)).map(|number| format!("{} {number}", random.u64(0..4))).collect();
+        let mut at = 0;
+        let mut next = || {
+            at += random.u64(0..20) * MILLI;
+            at
+        };
+        let arrivals = lines.iter().map(|_| next()).collect();
         let mut up_to = |range: Range<u64>| random.u64(range);
         let (count, period, jobs, retries) = (up_to(1..5), up_to(1..50), up_to(1..8), up_to(0..4));
         let delays = random.choice([[0, 0], [5 * MILLI, 9 * MILLI]]).expect("one");
-        Case { random, count, period, jobs, retries, delays, lines }
+        Case { random, count, period, jobs, retries, delays, lines, arrivals }
     }
 
-    /// Runs it under a limit with these options.
-    fn run(&mut self, options: &str) -> Outcome {
+    /// Runs it under a limit with these options, and with `more` arguments.
+    fn run(&mut self, options: &str, more: &[&str]) -> Outcome {
         let rate = format!("-r{}/{}ms{options}", self.count, self.period);
         let (jobs, retries) = (format!("-j{}", self.jobs), format!("--retries={}", self.retries));
-        let mut at = 0;
-        let mut blocks = Vec::new();
-        for line in &self.lines {
-            at += self.random.u64(0..20) * MILLI;
-            blocks.push(block(at, &[line]));
-        }
+        let arriving = self.arrivals.iter().zip(&self.lines);
+        let blocks = arriving.map(|(at, line)| block(*at, &[line])).collect();
         let (seed, [late, slow]) = (self.random.u64(..), self.delays);
-        let run =
-            of_commands(&[&rate, &jobs, &retries, "--backoff=1ms..30ms"]).late(seed, late).slow(!seed, slow);
+        let args = [&[&rate, &jobs, &retries, "--backoff=1ms..30ms"], more].concat();
+        let run = of_commands(&args).late(seed, late).slow(!seed, slow);
         run.run_commands(blocks, |line, attempt| {
             let number: u64 = line.rsplit(' ').next().expect("a number").parse().expect("a number");
             let mut random = Rng::with_seed(seed ^ number << 8 ^ attempt);
@@ -206,7 +211,7 @@ fn for_each_case(options: &str, check: impl Fn(&Case, &[&Ran])) {
     for seed in seeds(100) {
         println!("seed {seed}, {options}");
         let mut case = Case::new(seed);
-        let outcome = case.run(options);
+        let outcome = case.run(options, &[]);
         case.check(&outcome);
         Case::groups(&outcome, options).iter().for_each(|runs| check(&case, runs));
     }
@@ -234,5 +239,25 @@ fn ends_keep_to_the_limit_retries_included() {
                 assert!(held < case.count, "{held} before {run:?}");
             }
         });
+    }
+}
+
+/// Whatever stands before it: a line that backs off and keeps its place, or others.
+#[test]
+fn a_run_that_is_to_fail_does_so_at_the_first_deadline_that_is_missed() {
+    for seed in seeds(200) {
+        let mut case = Case { delays: [0, 0], ..Case::new(seed) };
+        let wait = case.random.u64(0..40);
+        let options = ["", ",key=col:1"][case.random.usize(..2)];
+        let order = [&[][..], &["--in-order"]][case.random.usize(..2)];
+        println!("seed {seed}, {options}, {order:?}, wait {wait}");
+        let fails = ["--on-limit=fail", &format!("--max-wait={wait}ms")];
+        let outcome = case.run(options, &[&fails, order].concat());
+        let start = |line: &String| outcome.runs.iter().find(|run| run.line == *line).map(|run| run.start);
+        let deadlines = case.lines.iter().zip(&case.arrivals).map(|(line, at)| (line, at + wait * MILLI));
+        let missed = deadlines.filter(|(line, by)| start(line).is_none_or(|at| at > *by)).map(|(_, by)| by);
+        let first = missed.min().unwrap_or(u64::MAX);
+        assert_eq!(outcome.exit == Exit::Refused, first < u64::MAX, "{first}");
+        outcome.runs.iter().for_each(|run| assert!(run.start <= first, "{first}: {run:?}"));
     }
 }

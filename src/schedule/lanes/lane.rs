@@ -91,6 +91,11 @@ impl Lane {
         self.waiting.iter()
     }
 
+    /// The first of those that are to be sent for the first time, and its place. Others may stand before it.
+    pub(crate) fn fresh(&self) -> Option<(usize, &Items)> {
+        self.waiting.iter().enumerate().find(|(_, items)| items.segment.attempt() == 1)
+    }
+
     /// The number of parts in which items are kept.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
@@ -115,25 +120,28 @@ impl Lane {
         Some(since.max(self.previous).max(self.hold))
     }
 
-    /// Takes out the first `count` items, which leave at `at`.
+    /// Takes out `count` items, from the one in this place on. The last release was at `at`.
     pub(crate) fn take(
         &mut self,
+        place: usize,
         count: u64,
         at: Time,
         delimiter: &Delimiter,
         batcher: &Batcher,
     ) -> Segments {
         self.previous = at;
-        self.delay = None;
+        if place == 0 {
+            self.delay = None;
+        }
         let mut left = count;
         let mut taken = Segments::new();
-        while let Some(front) = self.waiting.front_mut().filter(|_| left > 0) {
-            if front.segment.items() > left {
-                taken.push(front.segment.split_off(left, delimiter));
+        while let Some(next) = self.waiting.get_mut(place).filter(|_| left > 0) {
+            if next.segment.items() > left {
+                taken.push(next.segment.split_off(left, delimiter));
                 break;
             }
-            left -= front.segment.items();
-            taken.extend(self.waiting.pop_front().map(|items| items.segment));
+            left -= next.segment.items();
+            taken.extend(self.waiting.remove(place).map(|items| items.segment));
         }
         self.items -= count;
         self.reopen(batcher);
@@ -204,7 +212,7 @@ mod tests {
                     }
                     1 => {
                         let count = random.u64(0..=lane.items.min(6));
-                        out.extend(lane.take(count, Time(0), &delimiter, &batcher));
+                        out.extend(lane.take(0, count, Time(0), &delimiter, &batcher));
                     }
                     _ => {
                         let charge = items(1, 1).charge;

@@ -6,6 +6,7 @@
 //! fronts + log lanes), never a scan of the lanes.
 
 mod batch;
+mod deadlines;
 mod directory;
 mod discipline;
 mod kept;
@@ -22,6 +23,7 @@ use foldhash::fast::RandomState;
 pub(super) use self::batch::Batcher;
 pub(super) use self::lane::Lane;
 
+use self::deadlines::Deadlines;
 use self::directory::Directory;
 use self::discipline::Discipline;
 use self::size::Size;
@@ -41,28 +43,26 @@ pub(super) struct Lanes {
     pub(super) delimiter: Delimiter,
     directory: Directory,
     turns: Turns,
+    deadlines: Option<Deadlines>,
     size: Size,
     holds: Holds<Rc<[Key]>>,
 }
 
 impl Lanes {
     pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
-        let mut lanes = Lanes {
+        Lanes {
             discipline: Discipline::of(plan),
             batcher: Batcher::new(plan.batch, terms),
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),
+            deadlines: plan.wait_of_each().map(Deadlines::new),
             size: Size::default(),
             holds: Holds::default(),
-        };
-        if lanes.discipline.max_wait.is_some() {
-            lanes.track_fronts();
         }
-        lanes
     }
 
-    /// Keeps the fronts at hand in the order of the input, for [`Lanes::first`] and [`Lanes::deadlines`].
+    /// Keeps the fronts at hand in the order of the input, for [`Lanes::first`].
     pub(super) fn track_fronts(&mut self) {
         self.turns.fronts.get_or_insert_default();
     }
@@ -105,22 +105,19 @@ impl Lanes {
         self.turns.fronts.as_ref()?.first().map(|(first, _)| *first)
     }
 
-    /// Until when the fronts that are sent for the first time may wait, in the order of the input, with their lanes;
-    /// none if they may wait for ever.
-    pub(super) fn deadlines(&self) -> impl Iterator<Item = (Time, usize)> {
-        let lanes = self.discipline.max_wait.and(self.turns.fronts.as_ref()).into_iter().flatten();
-        let fronts = lanes.filter_map(|&(_, at)| Some((self.lane(at).front()?, at)));
-        fronts.filter_map(|(front, at)| Some((self.discipline.deadline(front)?, at)))
+    /// The first instant at which an item is refused unless it has gone by then.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.deadlines.as_ref()?.first()
     }
 
-    /// The lanes whose fronts may not wait beyond `now`. `missed`: only those that could not have gone in time. What
-    /// could, and was woken too late, goes.
+    /// The lanes with an item that may not wait beyond `now`, in the order of the input. `missed`: only those that
+    /// could not have gone in time. What could, and was woken too late, goes.
     pub(super) fn late(&self, gate: &dyn Gate, now: Time, missed: bool) -> Vec<usize> {
         let has_missed = |deadline: Time, at| {
             let by = Verdict::At(deadline.max(self.lane(at).previous));
             deadline < now && self.ask(at, gate, Part::All, Time::ZERO).from > by
         };
-        let due = self.deadlines().take_while(|(deadline, _)| *deadline <= now);
+        let due = self.deadlines.iter().flat_map(|deadlines| deadlines.until(now));
         due.filter(|&(deadline, at)| !missed || has_missed(deadline, at)).map(|(_, at)| at).collect()
     }
 
@@ -164,6 +161,13 @@ impl Lanes {
     fn join(&mut self, at: usize, items: Items) {
         self.size.add(&items.segment);
         self.directory[at].lane.push(items, &self.batcher);
+        self.note_deadline(at);
+    }
+
+    fn note_deadline(&mut self, at: usize) {
+        if let Some(deadlines) = &mut self.deadlines {
+            deadlines.set(at, self.directory[at].lane.fresh().map(|(_, items)| &items.segment));
+        }
     }
 
     /// Puts back what was taken out, to be sent again.
@@ -181,6 +185,7 @@ impl Lanes {
                 lane.delay = None;
             }
             lane.requeue(items, &self.batcher);
+            self.note_deadline(at);
             self.place(at, gate);
         }
     }
@@ -226,6 +231,7 @@ impl Lanes {
     /// Gives up all that waits, in the order of the input. If items have `other_keys` from now on, so have the lanes.
     pub(super) fn take_all(&mut self, now: Time, other_keys: bool) -> Vec<Segment> {
         (self.turns, self.size) = (self.turns.emptied(), Size::default());
+        self.deadlines.iter_mut().for_each(Deadlines::clear);
         let waiting = self.directory.take_all(now);
         if other_keys {
             self.holds.forget_keys();
@@ -277,7 +283,7 @@ impl Lanes {
         let charge = self.lane(at).front().map(|front| front.charge.clone());
         let (whole, group) = (self.turns.whole, self.turns.group_of(at));
         let place = self.turns.take(at);
-        let taken = self.take_out(at, count, now, gate);
+        let taken = self.take_out(at, 0, count, now, gate);
         let lane = self.lane(at);
         // What is charged the same gets the same answer until something is charged.
         let is_alike = lane.front().map(|front| &front.charge) == charge.as_ref()
@@ -292,19 +298,25 @@ impl Lanes {
         taken
     }
 
-    /// Takes out the first `count` items of a lane, which are not charged and leave its last release where it was.
+    /// Takes out the first `count` items of a lane that were not sent yet. They are not charged and leave its last
+    /// release where it was.
     pub(super) fn discard(&mut self, at: usize, count: u64, gate: &dyn Gate) {
-        self.take_out(at, count, self.lane(at).previous, gate);
-        self.place(at, gate);
+        let lane = self.lane(at);
+        if let Some((place, _)) = lane.fresh() {
+            self.take_out(at, place, count, lane.previous, gate);
+            self.place(at, gate);
+        }
     }
 
-    fn take_out(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
+    fn take_out(&mut self, at: usize, place: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
         let remember = self.depend_on_since(gate);
         let lane = &mut self.directory[at].lane;
         let before = lane.len();
-        let taken = lane.take(count, now, &self.delimiter, &self.batcher);
+        let taken = lane.take(place, count, now, &self.delimiter, &self.batcher);
         self.size.remove(&taken, before - lane.len());
-        if lane.front().is_none() {
+        let is_empty = lane.front().is_none();
+        self.note_deadline(at);
+        if is_empty {
             self.directory.empty(at, now, remember);
         }
         taken

@@ -225,3 +225,28 @@ fn a_stop_is_passed_on_and_lets_running_commands_end() {
         (11, Ended(1, 1), "failed 1; finish 130"),
     ]);
 }
+
+/// The first one backs off, and keeps its place; what stands behind it waits for it no longer than it may.
+#[test]
+fn what_waits_behind_another_attempt_is_refused_at_its_deadline() {
+    let waits = "-r 1/10ns --in-order -j9 --retries 1 --backoff 100ns..100ns --max-wait 30ns";
+    let schedule = Scene::new(&format!("{waits} --on-limit drop -- cmd")).check(&[
+        (0, Input("a\n"), "send a; wait - or input"),
+        (5, Ended(1, 1), "wait 105 or input"),
+        (7, Input("b\nc\n"), "wait 37 or input"),
+        (20, Input("d\n"), "wait 37 or input"),
+        // Later than it was to be woken.
+        (40, Due, "wait 50 or input"),
+        (50, Due, "wait 105 or input"),
+        (80, Input("e\n"), "wait 105 or input"),
+        (105, Due, "send a; wait 110 or input"),
+        (110, Due, "wait - or input"),
+    ]);
+    assert_eq!((schedule.stats().refused, schedule.stats().left()), (4, 0));
+    Scene::new(&format!("{waits} --on-limit fail -- cmd")).check(&[
+        (0, Input("a\n"), "send a; wait - or input"),
+        (5, Ended(1, 1), "wait 105 or input"),
+        (7, Input("b\nc\n"), "wait 37 or input"),
+        (37, Due, "expired 2; failed 1 so far; finish 75"),
+    ]);
+}

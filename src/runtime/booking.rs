@@ -1,13 +1,15 @@
 //! Asking a store for slots, on a thread of its own: it may take as long as a network does.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::waker::Waker;
 use super::world::Event;
+use crate::interrupt::Interrupt;
 use crate::store::{Order, Slot, Store};
 
 /// Takes orders, and slots that go back; answers are told as events. At the end the store is closed, after all that it
@@ -16,35 +18,53 @@ pub(super) struct BookingThread {
     /// `None` once no more are taken.
     tasks: Option<Sender<Task>>,
     /// Disconnected once the store is closed.
-    closed: Receiver<Never>,
+    closed: Receiver<Infallible>,
     /// A store that is slow, such as one on a server that is away, does not keep the process for longer.
     patience: Duration,
+    /// Others have to hear of what was reported, or they exceed the limit: that is waited for longer.
+    has_reported: bool,
+    /// A run that is to stop has no time for that.
+    interrupt: Arc<Interrupt>,
 }
+
+/// The end of a run waits for its reports for as many pauses as make up a second. They are counted, as a machine may
+/// stand still.
+const PAUSE: Duration = Duration::from_millis(10);
+const REPORT_PAUSES: u128 = 100;
 
 enum Task {
     Book(Box<Order>),
     GiveBack(Box<Order>, Vec<Slot>),
 }
 
-enum Never {}
-
 impl BookingThread {
-    pub(super) fn open(store: Box<dyn Store>, waker: Waker, patience: Duration) -> io::Result<Self> {
+    pub(super) fn open(
+        store: Box<dyn Store>,
+        waker: Waker,
+        patience: Duration,
+        interrupt: Arc<Interrupt>,
+    ) -> io::Result<Self> {
         let (tasks, taken) = unbounded();
         let (open, closed) = bounded(0);
         super::spawn_with(STACK, "store", move || {
             serve(store, &taken, &waker);
             drop(open);
         })?;
-        Ok(BookingThread { tasks: Some(tasks), closed, patience })
+        Ok(BookingThread { tasks: Some(tasks), closed, patience, has_reported: false, interrupt })
     }
 
-    pub(super) fn book(&self, order: Order) {
+    pub(super) fn book(&mut self, order: Order) {
+        self.has_reported |= !order.is_for_slots();
         self.take(Task::Book(Box::new(order)));
     }
 
     pub(super) fn give_back(&self, order: Order, slots: Vec<Slot>) {
         self.take(Task::GiveBack(Box::new(order), slots));
+    }
+
+    fn most_pauses(&self) -> u128 {
+        let has_time = self.has_reported && !self.interrupt.is_raised();
+        if has_time { REPORT_PAUSES } else { self.patience.as_millis().div_ceil(PAUSE.as_millis()) }
     }
 
     fn take(&self, task: Task) {
@@ -56,7 +76,11 @@ impl BookingThread {
 impl Drop for BookingThread {
     fn drop(&mut self) {
         self.tasks = None;
-        let _ = self.closed.recv_timeout(self.patience);
+        let mut pauses = 0;
+        while pauses < self.most_pauses() && self.closed.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout)
+        {
+            pauses += 1;
+        }
     }
 }
 
@@ -87,27 +111,34 @@ fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, waker: &Waker) {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
     use crate::charge::Key;
-    use crate::interrupt::Interrupt;
     use crate::runtime::waker;
     use crate::store::{Answer, StoreError};
     use crate::time::Time;
 
-    struct Noting(Sender<Order>);
+    /// Takes this long for each order, which it notes.
+    struct Noting(Duration, Sender<Order>);
 
     impl Store for Noting {
         fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-            self.0.send(order.clone()).unwrap();
+            thread::sleep(self.0);
+            self.1.send(order.clone()).unwrap();
             Ok(Answer::default())
         }
     }
 
     #[test]
     fn all_reports_of_a_run_that_is_over_are_made() {
-        let (waker, events) = waker::pair(Arc::new(Interrupt::for_this_thread()));
+        let interrupt = Arc::new(Interrupt::for_this_thread());
+        let (waker, events) = waker::pair(Arc::clone(&interrupt));
         let (noting, noted) = unbounded();
-        let thread = BookingThread::open(Box::new(Noting(noting)), waker, Duration::from_secs(60)).unwrap();
+        // Far longer than slots would be waited for.
+        let store = Noting(Duration::from_millis(100), noting);
+        let mut thread =
+            BookingThread::open(Box::new(store), waker, Duration::from_millis(1), interrupt).unwrap();
         drop(events);
         let order = Order::new(Key::new(), [1], 1);
         let overrun = Order { overrun: Some(Time(5)), ..order.clone() };

@@ -109,13 +109,14 @@ impl RealWorld {
     }
 
     /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than
-    /// `patience`.
+    /// `patience`, or a second if others have to hear of something.
     ///
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
         if !self.is_over() {
-            self.booking = Some(BookingThread::open(store, self.listener.waker(), patience)?);
+            let (waker, interrupt) = (self.listener.waker(), self.interrupt());
+            self.booking = Some(BookingThread::open(store, waker, patience, interrupt)?);
         }
         Ok(())
     }
@@ -216,7 +217,7 @@ impl World for RealWorld {
     }
 
     fn book(&mut self, order: Order) {
-        if let Some(booking) = &self.booking {
+        if let Some(booking) = &mut self.booking {
             booking.book(order);
         }
     }

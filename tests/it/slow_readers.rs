@@ -175,7 +175,7 @@ fn what_is_late_keeps_others_away() {
     eventually("others are kept away", || keeps_others_away(&strace));
 }
 
-/// A run ends without having told of what was late if that takes longer than some milliseconds, as on a busy machine.
+/// A run ends without having told of what was late if that takes longer than a second.
 fn keeps_others_away(strace: &Path) -> bool {
     let directory = Directory::new();
     let state = directory.path().join("state").display().to_string();

@@ -82,26 +82,27 @@ impl Recorded {
         if self.cleaning.skips(record) {
             return Ok(None);
         }
-        if self.layout.is_none() {
-            self.layout = Some(Layout::of(record));
-            if let Some(Layout::Table(_)) = self.layout {
-                // The header is no item.
-                self.number = 0;
-                return Ok(None);
-            }
+        // Logs joined by cat(1) have several headers, which are no items.
+        if let None | Some(Layout::Table(_)) = self.layout
+            && let Some(columns) = Columns::of(record)
+        {
+            self.layout = Some(Layout::Table(columns));
+            self.number -= 1;
+            return Ok(None);
         }
-        let read = match self.layout {
-            Some(Layout::Table(columns)) => columns
+        let layout = *self.layout.get_or_insert_with(|| Layout::of(record));
+        let read = match layout {
+            Layout::Table(columns) => columns
                 .read(record)
                 .ok_or_else(|| "is no line of the log that its header announces".to_owned())
                 .and_then(|job| self.read_job(job)),
-            Some(Layout::Json) => json::Line::read(record)
+            Layout::Json => json::Line::read(record)
                 .map_err(|error| format!("is no line of a log: {error}"))
                 .and_then(|line| {
                     let (start, items) = (line.start(), line.items());
                     self.read_job((start, items.ok_or_else(|| "has no item".to_owned())?))
                 }),
-            Some(Layout::Item) | None => {
+            Layout::Item => {
                 let record = self.cleaning.trim(record);
                 self.read_item(record).map(|at| (at, RowItems::from_buf([record.into()])))
             }
@@ -137,12 +138,9 @@ impl Recorded {
 }
 
 impl Layout {
-    /// That of the log whose first line this is.
+    /// That of an input that begins with this record, which is no header.
     fn of(record: &[u8]) -> Layout {
-        if json::is_first(record) {
-            return Layout::Json;
-        }
-        Columns::of(record).map_or(Layout::Item, Layout::Table)
+        if json::is_first(record) { Layout::Json } else { Layout::Item }
     }
 }
 
@@ -188,6 +186,10 @@ mod tests {
             "1\t:\t1700000000.500\t     0.002\t0\t0\t0\t0\techo 1\tx",
         ];
         assert_eq!(read(&parallel), [Ok((1, 1_700_000_000_500_000_000, "echo 1\tx".to_owned()))]);
+        // Two that were joined.
+        let numbers: Vec<_> =
+            read(&[ours, [ours[0], ours[1], ours[1]]].concat()).into_iter().map(Result::unwrap).collect();
+        assert_eq!(numbers.iter().map(|moment| moment.0).collect::<Vec<_>>(), [1, 2, 3, 4]);
         let json = [r#"{"seq":1,"start":1700000000.123456789,"exit":0,"item":"a\"b\t"}"#];
         assert_eq!(read(&json), [Ok((1, 1_700_000_000_123_456_789, "a\"b\t".to_owned()))]);
         let json = [r#"{"seq":1,"start":2,"exit":0,"items":["a\t",[98],""],"seqs":[1,2,3]}"#];

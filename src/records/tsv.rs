@@ -46,6 +46,7 @@ pub(super) struct Columns {
 impl Columns {
     /// Those that a header names.
     pub(super) fn of(header: &[u8]) -> Option<Self> {
+        header.get(..4).filter(|first| first.eq_ignore_ascii_case(b"seq\t"))?;
         let names: Vec<_> = header.split(|&byte| byte == b'\t').collect();
         let column = |name: &[u8]| names.iter().position(|other| *other == name);
         let is_ours = names[0] == b"seq";

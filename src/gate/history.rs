@@ -237,7 +237,7 @@ mod tests {
         assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
 
-    /// While an item waits that asks as of an instant before all of them were idle.
+    /// As long as a waiting item asks as of an instant before they were idle.
     #[test]
     fn what_cannot_be_evicted_is_not_searched_again() {
         let mut limiter = History::keyed(Sliding::new(terms(1, SECOND)), SECOND);

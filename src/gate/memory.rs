@@ -12,7 +12,6 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Notes a release at `at`.
     pub(super) fn note(&mut self, at: Time) {
         self.first.get_or_insert(at);
         self.last = at;

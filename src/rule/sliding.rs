@@ -144,7 +144,7 @@ impl Rule for Sliding {
             log.newest.cost = 0;
         }
         let Some(used) = log.used.checked_add(ask.cost) else {
-            // The sum overflows, which takes releases that the limit was not asked about. Counting all of it as of now
+            // Only releases that the limit was not asked about can make the sum overflow. Counting all of it as of now
             // is strict enough.
             *log = ReleaseLog { used: u64::MAX, newest: Usage { at: now, cost: u64::MAX }, older: None };
             return;

@@ -210,7 +210,6 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Logs the end of a command.
     fn record_end(&mut self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
         let Some(((log, delimiter), attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
             return Ok(());

@@ -14,7 +14,7 @@ pub struct Release<'a> {
     pub at: Time,
     /// Its cost, by limit.
     pub costs: &'a [u64],
-    /// The keys that limits go by.
+    /// The values of the limits' key selectors.
     pub keys: &'a [Key],
 }
 

@@ -67,7 +67,7 @@ pub enum Notice {
     Hold(HoldBegun),
     /// Nothing is released before this instant: a hold that another run reported or a user set.
     SharedHold(Time),
-    /// An item waited for longer than it may, which ends the run.
+    /// An item waited longer than it may, which ends the run.
     Expired {
         /// The number of the item.
         item: u64,

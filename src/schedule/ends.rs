@@ -1,4 +1,4 @@
-//! Limits on time, at which a run ends before its input does.
+//! Time limits, at which a run ends before its input does.
 
 use crate::config::{Plan, Until};
 use crate::time::{Time, Wall};
@@ -15,7 +15,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// The limits on time of a run that starts at `start`.
+    /// The time limits of a run that starts at `start`.
     pub(super) fn new(plan: &Plan, start: Time) -> Self {
         let (patience, until) = (plan.wait_of_all(), plan.queue.until);
         let mut ends = Ends { start, latest: None, patience, until, over: None };

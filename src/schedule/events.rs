@@ -124,7 +124,7 @@ impl Schedule {
         }
     }
 
-    /// Holds what has the same keys for as long as a server asks, whether or not the command failed. Returns true if
+    /// Holds everything with the same keys as long as a server asks, whether or not the command failed. Returns true if
     /// the hold is reported to the other runs that share the limits.
     fn hold(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) -> bool {
         let Schedule { queue, results, .. } = self;
@@ -194,7 +194,7 @@ impl Schedule {
         self.results.account.stats.times.stopped += nanos;
     }
 
-    /// The output of this number of commands was not printed, or not completely.
+    /// The output of this number of commands was not fully printed.
     pub fn not_printed(&mut self, commands: u64) {
         self.results.account.stats.unprinted += commands;
     }

@@ -50,7 +50,6 @@ impl Queue {
         }
     }
 
-    /// Replaces the limits at `now`.
     pub(super) fn change_limits(&mut self, now: Time, rates: &[Rate]) {
         let are_other = keys(self.gate.rates()) != keys(rates);
         self.gate.change(now, rates.to_vec());
@@ -174,7 +173,7 @@ impl Queue {
         self.lanes.requeue(items, &*self.gate);
     }
 
-    /// Recharges a running attempt under the present limits, which are told of its end.
+    /// Recharges a running attempt under the present limits, which will count its end.
     pub(super) fn recharge(&mut self, now: Time, attempt: &mut Attempt) {
         let items = attempt.segments.iter().cloned().flat_map(|segment| self.supply.intake.recharge(segment));
         let sum = items.map(|items| items.charge).reduce(|sum, next| {
@@ -198,8 +197,8 @@ impl Queue {
         }
     }
 
-    /// Refuses the first `items` of a lane that were never sent, as `limit` does not admit them. With `--on-limit
-    /// fail`, ends the run with `notice` instead.
+    /// Refuses the first `items` of a lane that were never sent, as `limit` does not admit them. If refusing is to end
+    /// the run, tells the user with `notice` instead.
     pub(super) fn refuse(
         &mut self,
         at: usize,

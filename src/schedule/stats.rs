@@ -17,13 +17,13 @@ pub struct Stats {
     pub retried: u64,
     /// Items whose command failed, or that could never be sent.
     pub failed: u64,
-    /// Commands whose output was not, or not completely, printed.
+    /// Commands whose output was not fully printed.
     pub unprinted: u64,
     /// Items that need not be released any more, unless their command fails and is retried.
     pub settled: u64,
     /// Bytes of the items that are done, with delimiters, without refused ones.
     pub bytes: u64,
-    /// The start of the run, and time that was not used.
+    /// The start of the run, and the time it spent waiting.
     pub times: Times,
     /// The most items that left in any second of the run.
     pub busiest: u64,

@@ -110,7 +110,7 @@ impl Supply {
         self.rejects.len() >= MOST_REJECTS
     }
 
-    /// The number of input bytes before the next item, including those that wait to be rejected.
+    /// The number of input bytes before the next item, which may be one that waits to be rejected.
     pub(super) fn offset(&self) -> u64 {
         self.rejects.values().next().map_or(u64::MAX, |reject| reject.offset).min(self.intake.offset())
     }

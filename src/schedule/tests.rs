@@ -19,11 +19,9 @@ use crate::source::{Block, Capacity, CommandLine, Delimiter};
 use crate::time::Time;
 use nix::sys::signal::Signal;
 
-/// An event.
 enum Event {
     /// Items arrive, in one block.
     Input(&'static str),
-    /// The input has ended.
     EndOfInput,
     /// The awaited instant has come.
     Due,
@@ -39,9 +37,7 @@ enum Event {
     BookedFor(&'static str, u64, &'static [u64]),
     /// For a cost, slots at these instants were free at once; the instant of the next one.
     Free(u64, &'static [u64], u64),
-    /// Nobody reads the output.
     ReaderGone,
-    /// A signal asks to stop.
     Interrupt,
 }
 

@@ -171,8 +171,8 @@ impl Claims {
         is_any
     }
 
-    /// Takes out the slots after `now` that are not needed, the last ones first, to be given back; they can no longer
-    /// be used here. `needed` returns what a claim needs.
+    /// Takes out the slots after `now` that are not needed, to be given back; keeps the earliest. Those taken out can
+    /// no longer be used here. `needed` returns what a claim needs.
     pub(super) fn take_surplus(
         &mut self,
         now: Time,

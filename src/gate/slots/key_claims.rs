@@ -117,7 +117,7 @@ impl KeyClaims {
         self.held_until
     }
 
-    /// Drops the first slots before `until`, in place of the overruns, until they make up for the costs `left`.
+    /// Drops the first slots before `until`, to make up for overruns, as long as costs are `left`.
     fn give_up_for(&mut self, mut left: Box<[u64]>, until: Time) {
         let is_charged =
             |left: &[u64], costs: &[u64]| left.iter().zip(costs).any(|(left, cost)| left.min(cost) > &0);
@@ -180,7 +180,7 @@ impl KeyClaims {
         is_any
     }
 
-    /// Takes out the slots after `now` that are not needed, the last ones first, with their costs.
+    /// Takes out the slots after `now` that are not needed, with their costs; keeps the earliest.
     pub(super) fn take_surplus(
         &mut self,
         now: Time,

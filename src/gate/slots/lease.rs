@@ -84,7 +84,7 @@ impl Lease {
         self.all.retain(|slot| slot.until >= now);
     }
 
-    /// Takes out those after `now` that are not needed, the last ones first.
+    /// Takes out the slots after `now` that are not needed; keeps the earliest.
     pub(super) fn take_surplus(&mut self, now: Time, Needed { count, since }: Needed) -> Vec<Slot> {
         if self.all.len() as u64 <= count && !self.is_over(since) {
             return Vec::new();

@@ -27,12 +27,12 @@ impl Paused {
         paused.collect()
     }
 
-    /// The wall clock was set at `now`.
+    /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, wall: Wall) {
         self.limit.set_wall(now, &self.rate, wall);
     }
 
-    /// A release that was charged before the pause ended at `now`.
+    /// Notes that a release that was charged before the pause ended at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request) {
         let cost = self.alike.and_then(|at| request.costs.get(at)).copied().unwrap_or(0);
         self.limit.finish(now, request, cost);

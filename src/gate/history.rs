@@ -14,7 +14,7 @@ pub struct History<R: Rule> {
     memory: Memory,
     /// A history at least as strict as any that was evicted.
     evicted: R::State,
-    /// The least nanoseconds between two searches for histories to evict.
+    /// The shortest time between two searches for histories to evict, in nanoseconds.
     pause: u64,
     evict_at: Option<Time>,
     /// No history is idle before this instant, by the last search and what was charged since; `None` if not known.

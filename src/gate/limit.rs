@@ -27,7 +27,7 @@ impl Limit {
         Limit { hours: hours(rate, wall), ..self }
     }
 
-    /// The wall clock was set at `now`.
+    /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
         if rate.algorithm.facts().takes(Extra::Zone) {
             self.limiter.retune(now, Terms { wall, ..rate.padded_terms() });
@@ -79,7 +79,7 @@ impl Limit {
         }
     }
 
-    /// A release that was charged `cost` ended at `now`.
+    /// Notes that a release that was charged `cost` ended at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request, cost: u64) {
         if cost > 0 {
             let account = self.limiter.account(request.key(self), now);

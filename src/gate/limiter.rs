@@ -47,7 +47,7 @@ pub trait Limiter {
     /// As [`Rule::waive_debt`](crate::rule::Rule::waive_debt).
     fn waive_debt(&mut self, account: usize);
 
-    /// A release that was committed ended at `now`.
+    /// Notes that a committed release ended at `now`.
     fn finish(&mut self, account: usize, now: Time, ask: Ask);
 
     /// Uses up the whole limit at `at`, for every key.

@@ -48,7 +48,7 @@ impl Limits {
         rates.iter().zip(key_parts(rates)).map(limit).collect()
     }
 
-    /// The wall clock was set at `now`.
+    /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rates: &[Rate], wall: Wall) {
         let limits = self.all.iter_mut().zip(rates).filter(|(_, rate)| rate.hours.is_some());
         limits.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));
@@ -176,7 +176,7 @@ impl Limits {
         fits
     }
 
-    /// A release that was charged ended at `now`.
+    /// Notes that a charged release ended at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request) {
         self.all.iter_mut().zip(request.costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
     }

@@ -103,7 +103,7 @@ pub trait Gate {
     /// `over`, the releases have ended as well. Returns reports of releases that were late for their slots.
     fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) -> Vec<Order>;
 
-    /// A release that was charged ended at `now`.
+    /// Notes that a charged release ended at `now`.
     fn finish(&mut self, _now: Time, _request: &Request) {}
 
     /// After a change of limits: a release that was charged before is still running, and this is its request under the
@@ -159,7 +159,7 @@ pub trait Gate {
         Ok(Needs::default())
     }
 
-    /// Gives back all slots, as nothing more is released. It waits for those still to come, too: call it again as long
+    /// Gives back all slots, as nothing more is released. Slots still to come are awaited, too: call it again as long
     /// as [`Needs::again`] is an instant.
     fn close(&mut self, _now: Time) -> Needs {
         Needs::default()

@@ -12,7 +12,7 @@ use crate::time::Time;
 pub struct Opening {
     /// The first instant.
     pub from: Verdict,
-    /// The first instant after that at which the answer no longer stands; `None` if it stands for ever.
+    /// The first instant after `from` at which the answer no longer stands; `None` if it stands for ever.
     pub until: Option<Time>,
 }
 

@@ -99,8 +99,8 @@ impl Rule for Bucket {
         u64::try_from(level / self.grains(ask.cost)).unwrap_or(u64::MAX)
     }
 
-    /// As long as one release that costs as much as all together. But if each release empties the bucket, what rounding
-    /// up leaves over is lost each time.
+    /// Takes as long as one release that costs as much as all together. But if each release empties the bucket, what
+    /// rounding up leaves over is lost each time.
     fn last_of(&self, lacking: &Lacking, ask: Ask, count: u64) -> Verdict {
         if let Some(gaps) = count.checked_sub(1).filter(|_| ask.cost >= self.terms.burst) {
             let gap = self.grains(ask.cost).div_ceil(self.terms.count.max(1).into());

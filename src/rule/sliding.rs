@@ -135,7 +135,7 @@ impl Rule for Sliding {
     }
 
     fn commit(&self, log: &mut ReleaseLog, now: Time, ask: Ask) {
-        // With many keys, a look at the oldest run is a cache miss, so expire only when the buffer would have to grow.
+        // With many keys, looking at the oldest run is slow, so expire only when the buffer would have to grow.
         if log.older.as_ref().is_none_or(|older| older.len() == older.capacity()) {
             self.expire(log, now);
         }

@@ -197,8 +197,8 @@ impl Queue {
         }
     }
 
-    /// Refuses the first `items` of a lane that were never sent, as `limit` does not admit them. If refusing is to end
-    /// the run, tells the user with `notice` instead.
+    /// Of the items of a lane that were never sent, refuses the first `items`, as `limit` does not admit them. If
+    /// refusing is to end the run, tells the user with `notice` instead.
     pub(super) fn refuse(
         &mut self,
         at: usize,

@@ -50,7 +50,7 @@ impl Claims {
 
     /// Takes the answer of a store, at `now`.
     pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
-        // Drop the slots that are over first, or they would be given up instead of ones that are too close to an
+        // First drop the slots that are over, or they would be given up instead of ones that are too close to an
         // overrun.
         self.expire(now);
         self.keys.entry(order.key.clone()).or_default().hear(now, order, answer);

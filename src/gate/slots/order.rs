@@ -62,7 +62,7 @@ pub struct Turn(pub u64);
 /// What was ordered for a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ordered {
-    /// An order for this number of slots is unanswered since this instant.
+    /// An order for this number of slots, sent at this instant, is unanswered.
     Coming(Time, u64),
     /// No use asking before this instant; then with this turn, if there is one.
     NotBefore(Time, Option<Turn>),

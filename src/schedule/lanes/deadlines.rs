@@ -25,7 +25,7 @@ impl Deadlines {
         *self = Deadlines::new(self.wait);
     }
 
-    /// Sets the first item of a lane that was never sent.
+    /// Sets which item of a lane is the first that was never sent.
     pub(super) fn set(&mut self, at: usize, fresh: Option<&Segment>) {
         if self.items.len() <= at {
             self.items.resize(at + 1, None);

@@ -220,7 +220,7 @@ impl Lanes {
         self.place(at, gate);
     }
 
-    /// Takes the items that were never sent out of a lane, as a newer one replaces them. Returns their number.
+    /// Removes from a lane the items that were never sent, as a newer one replaces them. Returns their number.
     fn displace(&mut self, at: usize) -> u64 {
         let gone = self.directory[at].lane.take_fresh(&self.batcher);
         self.size.remove(gone.iter().map(|items| &items.segment), gone.len());
@@ -298,8 +298,8 @@ impl Lanes {
         taken
     }
 
-    /// Takes out the first `count` items of a lane that were never sent. They are not charged and do not count as its
-    /// last release.
+    /// Of the items of a lane that were never sent, takes out the first `count`. They are not charged and do not count
+    /// as its last release.
     pub(super) fn discard(&mut self, at: usize, count: u64, gate: &dyn Gate) {
         let lane = self.lane(at);
         if let Some((place, _)) = lane.fresh() {

@@ -1,4 +1,4 @@
-//! The calendar: quotas that start anew at midnight, on Monday, on the first of a month.
+//! Calendar windows: quotas that reset at midnight, on Monday, on the first of a month.
 
 use anyhow::{Result, bail, ensure};
 
@@ -9,7 +9,8 @@ use crate::time::{Civil, Stretch, Time, Wall, Zone};
 
 /// At most `count` in each civil period of a zone.
 ///
-/// Up to `2·count` within less than one period, around a boundary. Nothing is released within the margin of one.
+/// Around a boundary, up to `2·count` may go in less than one period. Nothing is released within the margin of a
+/// boundary.
 #[derive(Clone, Debug)]
 pub struct Calendar {
     count: u64,
@@ -19,8 +20,8 @@ pub struct Calendar {
     wall: Wall,
 }
 
-/// The last period in which something was released; there was none if nothing of it is used. Instants are those that
-/// the wall clock shows, so that it may be set.
+/// The last period in which something was released; there was none if `used` is 0. Instants are those that the wall
+/// clock shows, so they stay right when it is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Page {
     start: Time,
@@ -28,14 +29,14 @@ pub struct Page {
     used: u64,
 }
 
-/// The number of periods, at most, that are looked through one by one for the last of many releases.
+/// The most periods that are stepped through to find the last of many releases.
 const MOST_PERIODS: u64 = 4096;
 
 impl Calendar {
-    /// The period that holds an instant of the wall clock.
+    /// The period around an instant of the wall clock.
     fn around(&self, page: &Page, at: i128) -> Stretch {
         let known = Stretch { start: page.start.0.into(), end: page.end.0.into() };
-        // One that begins before 1970 is not known exactly.
+        // The start of a period that began before 1970 was clamped.
         let is_known = page.start > Time::ZERO && (known.start..known.end).contains(&at);
         if is_known { known } else { self.civil.around(self.zone, at) }
     }
@@ -44,12 +45,13 @@ impl Calendar {
         if page.used > 0 && clamped(period.start) == page.start { page.used } else { 0 }
     }
 
-    /// The wall clock at `at`. It may have been set back; but a period that was over does not begin anew.
+    /// What the wall clock shows at `at`, but nothing before the last period: a clock that was set back does not reopen
+    /// one.
     fn shown(&self, page: &Page, at: Time) -> i128 {
         self.wall.nanos(at).max(if page.used > 0 { page.start.0.into() } else { i128::MIN })
     }
 
-    /// The first stretch in which a release of this cost is allowed, as the wall clock shows it.
+    /// The first stretch, on the wall clock, in which a release of this cost is allowed.
     fn opening(&self, page: &Page, at: i128, cost: u64) -> Option<Stretch> {
         let mut at = at;
         while cost <= self.count && at <= u64::MAX.into() {
@@ -67,7 +69,7 @@ impl Calendar {
         shown.and_then(|shown| self.wall.when(shown)).map_or(Verdict::Never, Verdict::At)
     }
 
-    /// The period of `at`, with this much used of it.
+    /// The period around `at`, with `used` of its quota used.
     fn page(&self, at: i128, used: u64) -> Page {
         let Stretch { start, end } = self.civil.around(self.zone, at);
         Page { start: clamped(start), end: clamped(end), used }
@@ -138,7 +140,7 @@ impl Rule for Calendar {
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
-    /// Exact for some thousand periods, and about right for more.
+    /// Exact up to `MOST_PERIODS` periods, approximate beyond.
     fn last_of(&self, page: &Page, ask: Ask, count: u64) -> Verdict {
         let (mut page, mut ask, mut left) = (*page, ask, count);
         for _ in 0..MOST_PERIODS {
@@ -171,12 +173,12 @@ impl Rule for Calendar {
         *page = self.page(self.shown(page, at), self.count);
     }
 
-    /// A release at the end of a period is forgotten at once.
+    /// A release at the very end of a period is forgotten at once.
     fn memory(&self) -> Option<u64> {
         Some(0)
     }
 
-    /// Releases from before the last period may belong in the one that other terms make of it.
+    /// Under other terms, the current period may also include releases from before the last one, which are not known.
     fn carry_over(&self, page: &mut Page, new: &Self, now: Time, forgotten: Option<Time>) {
         if page.used == 0 || (self.civil, self.zone) == (new.civil, new.zone) {
             return;
@@ -190,7 +192,8 @@ impl Rule for Calendar {
         };
     }
 
-    /// The end of the period less its margin. Without a margin, a release that is allowed in one is so in the next.
+    /// The end of the period minus the margin. Without a margin, a release that is allowed in one period is also
+    /// allowed in the next.
     fn closes(&self, at: Time) -> Option<Time> {
         let end = |at| self.civil.around(self.zone, at).end - self.margin;
         (self.margin > 0).then(|| self.wall.when(end(self.wall.nanos(at)))).flatten()
@@ -203,9 +206,10 @@ impl Rule for Calendar {
     }
 }
 
-/// `at` is the wall clock at the beginning of the period, `used` the cost of the slots in it; 0 if there was none yet.
+/// `at` is what the wall clock shows at the start of the period, `used` the cost of the slots in it; 0 if there was
+/// none yet.
 impl SlotRule for Calendar {
-    /// A release that is as late as it may be must still be in its period.
+    /// A release must be in its period even if it is `late`.
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
         let page = self.page_of(account);
         let mut at = self.shown(&page, ask.since);
@@ -236,7 +240,7 @@ impl SlotRule for Calendar {
         instant(self.idle_at(&self.page_of(account)))
     }
 
-    /// The wall clock goes on.
+    /// Unchanged: the wall clock does not restart.
     fn restarted(&self, account: &SlotAccount, _: Option<Time>) -> SlotAccount {
         *account
     }
@@ -288,7 +292,7 @@ mod tests {
         let mut limiter = Stateful::new(rule);
         let at = limiter.instants(&[0, DAY - HOUR, DAY - HOUR, DAY + 2 * HOUR, 2 * DAY - HOUR - 1]);
         assert_eq!(at, [HOUR, DAY + HOUR, DAY + HOUR, 2 * DAY + HOUR, 2 * DAY + HOUR]);
-        // February 1970 has nothing between 14 days and 14 days.
+        // With a margin of 14 days at both ends, nothing is left of the 28 days of February 1970.
         let month = Calendar::new(Terms { margin: 14 * DAY, ..terms(1, 2_630_016 * SECOND, "UTC") });
         assert_eq!(Stateful::new(month).instants(&[DAY * 20, DAY * 20]), [DAY * (59 + 14), DAY * (90 + 14)]);
     }
@@ -313,7 +317,8 @@ mod tests {
     fn a_clock_that_is_set_back_never_opens_a_period_again() {
         let mut limiter = utc(2, DAY);
         assert_eq!(limiter.instants(&[DAY - 2, DAY - 2, DAY + 5]), [DAY - 2, DAY - 2, DAY + 5]);
-        // An hour back it is the day before, of which nothing is left; the present day begins when it is shown again.
+        // Set back an hour, it shows the day before, whose quota is used up; the present day goes on once it is shown
+        // again.
         set(&mut limiter, DAY + 10, DAY - HOUR);
         assert_eq!(limiter.instants(&[DAY + 10, DAY + 10]), [DAY + 10 + HOUR, 2 * DAY + 10 + HOUR]);
         // A day ahead.
@@ -328,7 +333,7 @@ mod tests {
         limiter.instants(&[5, 6]);
         limiter.retune(7, terms(4, DAY, "UTC"));
         assert_eq!(limiter.instants(&[7, 8, 9]), [7, 8, DAY]);
-        // The use of the day before belongs in the week, too, and is not known any more.
+        // What was used the day before counts for the week, too, but is no longer known.
         limiter.retune_after(Some(DAY), DAY + 1, terms(9, 7 * DAY, "UTC"));
         assert_eq!(limiter.instants(&[DAY + 2]), [4 * DAY]);
         limiter.retune(4 * DAY + 1, terms(9, DAY, "UTC"));

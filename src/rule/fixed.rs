@@ -7,15 +7,15 @@ use crate::time::Time;
 
 /// At most `count` in each of its own windows of length `period`.
 ///
-/// A window starts at the first release after the previous one ended. The guarantee is weak: two windows
-/// that touch let up to `2·count` through within less than one period.
+/// A window starts at the first release after the previous one ended. The guarantee is weak: two adjacent windows let
+/// up to `2·count` through in less than one period.
 #[derive(Clone, Debug)]
 pub struct Fixed {
     count: u64,
     period: u64,
 }
 
-/// The last window; there was none if nothing of it is used.
+/// The last window; there was none if `used` is 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FixedWindow {
     /// The instant of its first release.
@@ -102,7 +102,7 @@ impl Rule for Fixed {
         Some(self.period)
     }
 
-    /// Releases from before the last window may belong in the one that a longer period makes of it.
+    /// A longer period may include releases from before the last window, which are not known.
     fn carry_over(&self, window: &mut FixedWindow, new: &Self, now: Time, forgotten: Option<Time>) {
         *window = match forgotten.filter(|at| now.since(*at) < new.period) {
             None => self.current(*window, now).unwrap_or_default(),
@@ -116,7 +116,7 @@ impl Rule for Fixed {
 impl SlotRule for Fixed {
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
         let end = account.at.saturating_add(self.period);
-        // A release that is as late as it may be must still be in its window.
+        // A release must be in its window even if it is `late`.
         let is_too_late = account.used > 0 && ask.since < end && ask.since.saturating_add(late) >= end;
         if is_too_late { end } else { instant(self.earliest(&window(account), ask)) }
     }
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(limiter.instants(&[0, 1]), [0, 1]);
         limiter.retune(2, terms(3, 20));
         assert_eq!(limiter.instants(&[2, 3]), [2, 20]);
-        // The window that began at 20 would have begun earlier.
+        // With a longer period, the window that began at 20 would have begun earlier.
         limiter.retune_after(Some(20), 40, terms(4, 30));
         assert_eq!(limiter.instants(&[40]), [50]);
         limiter.retune_after(Some(60), 90, terms(4, 30));

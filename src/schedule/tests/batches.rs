@@ -37,7 +37,7 @@ fn a_batch_that_lingers_closes_with_the_item_that_fills_it() {
         (20, Input("b\n"), "wait 50 or input"),
         (30, Input("c\nd\ne\n"), "wait 30 or input"),
         (30, Due, "send a b c; wait 80 or input"),
-        // At its end, what arrives may still join.
+        // What arrives at the very instant it closes may still join.
         (80, Input("f\n"), "wait 80 or input"),
         (80, Due, "send d e f; wait - or input"),
     ]);
@@ -78,7 +78,7 @@ fn a_batch_for_a_command_is_no_heavier_than_its_line() {
         let scene = Scene::new(args);
         Scene { capacity: Capacity { line: Some(line), ..scene.capacity }, ..scene }
     };
-    // Each weighs 4 with its delimiter.
+    // Each item weighs 4 with its delimiter.
     for (args, expected) in
         [("-r 9/s -B 9 -- cmd", "send a b c; wait -"), ("-r 9/s -B 2 -- cmd", "send a b; wait -")]
     {

@@ -178,6 +178,9 @@ pub trait Rule: Clone + 'static {
     /// at first, be no more lenient under any terms.
     fn note_evicted(&self, _evicted: &mut Self::State, _state: &Self::State) {}
 
+    /// `state` may be that of a key that was evicted before: whatever those had that were is forgotten of it, too.
+    fn recall(&self, _state: &mut Self::State, _evicted: &Self::State) {}
+
     /// The end of an answer that allows a release at `at`, as long as nothing is committed: from then on it may be
     /// refused again, so it is asked again. `None` if the answer stands for ever, as those of a rule that accrues do.
     fn closes(&self, _at: Time) -> Option<Time> {

@@ -73,17 +73,18 @@ pub(super) fn change(
     (limits.collect(), paused, is_new)
 }
 
-/// The histories that there are. A pause has none of its own.
+/// The histories that there are. A pause has none of its own; a count of 0 at some hours has, as it counts always.
 fn known(old: &[Rate], limits: Limits, paused: Vec<Paused>) -> Vec<OldLimit> {
-    let in_force = old.iter().cloned().zip(limits.all).filter(|(rate, _)| rate.count > 0);
+    let in_force = old.iter().cloned().zip(limits.all).filter(|(rate, _)| !rate.pauses());
     let known = in_force.chain(paused.into_iter().map(|paused| (paused.rate, paused.limit)));
     known.map(|(rate, limit)| OldLimit { rate, limiter: Rc::new(limit.limiter) }).collect()
 }
 
 /// The history with which a limit goes on, if there is one: its own, if it is known.
 fn nearest<'a>(rate: &Rate, known: &'a [OldLimit]) -> Option<&'a OldLimit> {
-    let candidates = known.iter().filter(|known| rate.count > 0 && has_same_history(&known.rate, rate));
-    candidates.min_by_key(|known| (known.rate != *rate, distance(&known.rate, rate)))
+    let candidates = known.iter().filter(|known| !rate.pauses() && has_same_history(&known.rate, rate));
+    // One with a count of 0 tells the least of when each release was.
+    candidates.min_by_key(|known| (known.rate != *rate, known.rate.count == 0, distance(&known.rate, rate)))
 }
 
 /// The ratios of the terms, by which limits are near each other: first of the periods, then counts, then bursts.

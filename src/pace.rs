@@ -118,6 +118,8 @@ pub struct Pace {
     origin: Instant,
     /// The items that there are, if it matters since when they wait.
     waiting: Vec<Weak<OwnedRequest>>,
+    /// Nothing was asked for yet.
+    is_new: bool,
 }
 
 impl Pace {
@@ -134,14 +136,18 @@ impl Pace {
         }
         let charger = Charger::new(&rates, None);
         let gate = Own::new(rates, Time::ZERO);
-        let mut pace = Pace { gate, charger, origin: now, waiting: Vec::new() };
+        let mut pace = Pace { gate, charger, origin: now, waiting: Vec::new(), is_new: true };
         pace.set_clock(now, SystemTime::now());
         Ok(pace)
     }
 
     /// Sets the time that the clock on the wall shows `now`: needed again when that was set, by limits that go by the
-    /// calendar or have hours.
+    /// calendar or have hours. Before the first item, it takes the place of the system's clock.
     pub fn set_clock(&mut self, now: Instant, shown: SystemTime) {
+        if self.is_new {
+            // With `start=empty`, a period of another clock would be used up.
+            self.gate = Own::new(self.gate.rates().to_vec(), Time::ZERO);
+        }
         let shown = nanos(shown.duration_since(UNIX_EPOCH).unwrap_or_default());
         let now = self.time(now);
         self.gate.set_wall(now, Wall::new(now, Time(shown)));
@@ -152,6 +158,7 @@ impl Pace {
     /// # Errors
     /// It has no cost where a limit selects one, or a cost that a limit never admits.
     pub fn item(&mut self, item: &[u8], since: Instant) -> Result<Item, Error> {
+        self.is_new = false;
         let charged = self.charger.charge(item, item.len());
         let Charge { costs, keys } = charged.map_err(|why| Error(anyhow::Error::msg(why)))?;
         let item = Rc::new(OwnedRequest { costs, keys, since: self.time(since) });

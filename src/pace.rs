@@ -115,6 +115,8 @@ pub struct Pace {
     origin: Instant,
     /// The items that are waiting; kept only if an answer depends on when they became next in line.
     waiting: Vec<Weak<OwnedRequest>>,
+    /// Nothing was asked for yet.
+    is_new: bool,
 }
 
 impl Pace {
@@ -131,14 +133,18 @@ impl Pace {
         }
         let charger = Charger::new(&rates, None);
         let gate = Own::new(rates, Time::ZERO);
-        let mut pace = Pace { gate, charger, origin: now, waiting: Vec::new() };
+        let mut pace = Pace { gate, charger, origin: now, waiting: Vec::new(), is_new: true };
         pace.set_clock(now, SystemTime::now());
         Ok(pace)
     }
 
     /// Sets the time that the wall clock shows `now`. Call it again after the wall clock was set, if a limit goes by
-    /// the calendar or has hours.
+    /// the calendar or has hours. Called before the first item, it replaces the system's clock.
     pub fn set_clock(&mut self, now: Instant, shown: SystemTime) {
+        if self.is_new {
+            // With `start=empty`, a period of another clock would be used up.
+            self.gate = Own::new(self.gate.rates().to_vec(), Time::ZERO);
+        }
         let shown = nanos(shown.duration_since(UNIX_EPOCH).unwrap_or_default());
         let now = self.time(now);
         self.gate.set_wall(now, Wall::new(now, Time(shown)));
@@ -149,6 +155,7 @@ impl Pace {
     /// # Errors
     /// The item has no cost where a limit selects one, or costs more than a limit ever admits.
     pub fn item(&mut self, item: &[u8], since: Instant) -> Result<Item, Error> {
+        self.is_new = false;
         let charged = self.charger.charge(item, item.len());
         let Charge { costs, keys } = charged.map_err(|why| Error(anyhow::Error::msg(why)))?;
         let item = Rc::new(OwnedRequest { costs, keys, since: self.time(since) });

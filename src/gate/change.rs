@@ -73,17 +73,18 @@ pub(super) fn change(
     (limits.collect(), paused, is_new)
 }
 
-/// The known histories. A pause has none of its own.
+/// The known histories. A pause has none of its own; a count of 0 at some hours has, as it counts always.
 fn known(old: &[Rate], limits: Limits, paused: Vec<Paused>) -> Vec<OldLimit> {
-    let in_force = old.iter().cloned().zip(limits.all).filter(|(rate, _)| rate.count > 0);
+    let in_force = old.iter().cloned().zip(limits.all).filter(|(rate, _)| !rate.pauses());
     let known = in_force.chain(paused.into_iter().map(|paused| (paused.rate, paused.limit)));
     known.map(|(rate, limit)| OldLimit { rate, limiter: Rc::new(limit.limiter) }).collect()
 }
 
 /// The history that a limit continues, if there is one: its own if it is known.
 fn nearest<'a>(rate: &Rate, known: &'a [OldLimit]) -> Option<&'a OldLimit> {
-    let candidates = known.iter().filter(|known| rate.count > 0 && has_same_history(&known.rate, rate));
-    candidates.min_by_key(|known| (known.rate != *rate, distance(&known.rate, rate)))
+    let candidates = known.iter().filter(|known| !rate.pauses() && has_same_history(&known.rate, rate));
+    // One with a count of 0 tells the least of when each release was.
+    candidates.min_by_key(|known| (known.rate != *rate, known.rate.count == 0, distance(&known.rate, rate)))
 }
 
 /// How far apart two limits are: the ratio of their periods, then of their counts, then of their bursts.

@@ -122,10 +122,14 @@ impl<R: Rule> Limiter for History<R> {
         let new = R::new(terms);
         let forgotten = self.memory.change_terms(now, self.rule.memory());
         self.evict_idle(now);
-        self.accounts.iter_mut().for_each(|state| self.rule.carry_over(state, &new, now, forgotten));
+        let History { rule, accounts, evicted, .. } = self;
+        accounts.iter_mut().for_each(|state| {
+            rule.recall(state, evicted);
+            rule.carry_over(state, &new, now, forgotten);
+        });
         // An unknown key may be one that was evicted.
-        if new.idle_at(&self.evicted) > new.idle_at(&self.accounts.fresh) {
-            self.accounts.fresh = self.evicted.clone();
+        if new.idle_at(evicted) > new.idle_at(&accounts.fresh) {
+            accounts.fresh = evicted.clone();
         }
         self.rule = new;
         self.idle_from = None;
@@ -151,7 +155,7 @@ impl<R: Rule> Limiter for History<R> {
 mod tests {
     use super::*;
     use crate::rule::tests::{one, terms};
-    use crate::rule::{FromExit, Interval, Sliding};
+    use crate::rule::{Calendar, Fixed, FromExit, Interval, Sliding};
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
         let account = limiter.account(key, Time(at));
@@ -219,6 +223,30 @@ mod tests {
         commit(&mut limiter, b"b", 1);
         let answers = [&b"a"[..], b"b"].map(|key| earliest(&limiter, key, one(2)));
         assert_eq!(answers, [20, 21].map(|at| Verdict::At(Time(at))));
+    }
+
+    /// A day after its release, the first one is evicted, as by the day it is idle.
+    #[test]
+    fn what_a_key_had_before_it_was_evicted_counts_as_used_under_longer_terms() {
+        const DAY: u64 = 86_400 * SECOND;
+        let mut limiter = History::keyed(Calendar::new(terms(1, DAY)), DAY);
+        commit(&mut limiter, b"a", DAY);
+        limiter.evict(Time(2 * DAY), Time(2 * DAY));
+        assert_eq!(limiter.accounts.len(), 0);
+        commit(&mut limiter, b"a", 2 * DAY);
+        limiter.retune(Time(2 * DAY), terms(2, 7 * DAY));
+        // Monday is the 5th of January 1970.
+        let answers = [&b"a"[..], b"b"].map(|key| earliest(&limiter, key, one(2 * DAY + 1)));
+        assert_eq!(answers, [Verdict::At(Time(4 * DAY)); 2]);
+    }
+
+    #[test]
+    fn an_exhausted_limit_does_not_forget_what_its_evicted_keys_had() {
+        let mut limiter = History::keyed(Fixed::new(terms(1, 3)), 3);
+        limiter.exhaust(Time(0));
+        commit(&mut limiter, b"a", 15);
+        limiter.retune(Time(19), terms(1, 12));
+        assert_eq!(earliest(&limiter, b"a", one(19)), Verdict::At(Time(27)));
     }
 
     #[test]

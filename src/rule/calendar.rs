@@ -27,6 +27,15 @@ pub struct Page {
     start: Time,
     end: Time,
     used: u64,
+    /// The end of the earlier periods in which something was released; how much is no longer known.
+    forgotten: Time,
+}
+
+impl Page {
+    /// The end of all periods in which something was released.
+    fn last_end(&self) -> Time {
+        if self.used > 0 { self.forgotten.max(self.end) } else { self.forgotten }
+    }
 }
 
 /// The most periods that are stepped through to find the last of many releases.
@@ -72,7 +81,7 @@ impl Calendar {
     /// The period around `at`, with `used` of its quota used.
     fn page(&self, at: i128, used: u64) -> Page {
         let Stretch { start, end } = self.civil.around(self.zone, at);
-        Page { start: clamped(start), end: clamped(end), used }
+        Page { start: clamped(start), end: clamped(end), used, forgotten: Time::ZERO }
     }
 
     fn page_of(&self, account: &SlotAccount) -> Page {
@@ -159,7 +168,8 @@ impl Rule for Calendar {
     fn commit(&self, page: &mut Page, now: Time, ask: Ask) {
         let at = self.shown(page, now);
         let used = Self::used(page, self.around(page, at)).saturating_add(ask.cost);
-        *page = if used > ask.cost { Page { used, ..*page } } else { self.page(at, used) };
+        let next = || Page { forgotten: page.last_end(), ..self.page(at, used) };
+        *page = if used > ask.cost { Page { used, ..*page } } else { next() };
     }
 
     fn idle_at(&self, page: &Page) -> Verdict {
@@ -170,25 +180,25 @@ impl Rule for Calendar {
     }
 
     fn exhaust(&self, page: &mut Page, at: Time) {
-        *page = self.page(self.shown(page, at), self.count);
+        let shown = self.shown(page, at);
+        let used = Self::used(page, self.around(page, shown));
+        let forgotten = if used > 0 { page.forgotten } else { page.last_end() };
+        *page = Page { forgotten, ..self.page(shown, used.max(self.count)) };
     }
 
-    /// A release at the very end of a period is forgotten at once.
-    fn memory(&self) -> Option<u64> {
-        Some(0)
-    }
-
-    /// Under other terms, the current period may also include releases from before the last one, which are not known.
-    fn carry_over(&self, page: &mut Page, new: &Self, now: Time, forgotten: Option<Time>) {
-        if page.used == 0 || (self.civil, self.zone) == (new.civil, new.zone) {
+    /// Under other terms, the current period may also include releases from before the last one, which are not known:
+    /// then all of it counts as used, whatever the new count.
+    fn carry_over(&self, page: &mut Page, new: &Self, now: Time, _: Option<Time>) {
+        if page.used > 0 && (self.civil, self.zone) == (new.civil, new.zone) {
             return;
         }
-        let period = new.page(new.wall.nanos(now), page.used);
-        let may_hold_more = period.start < page.start && forgotten.is_some();
-        *page = match page.end > period.start {
-            true if may_hold_more => Page { used: period.used.max(new.count), ..period },
-            true => period,
-            false => Page::default(),
+        let period = new.page(new.wall.nanos(now), u64::MAX);
+        let is_within = page.used > 0 && page.end > period.start;
+        let forgotten = if is_within { page.forgotten } else { page.last_end() };
+        *page = match is_within {
+            _ if forgotten > period.start => Page { forgotten, ..period },
+            true => Page { used: page.used, forgotten, ..period },
+            false => Page { forgotten, ..Page::default() },
         };
     }
 
@@ -200,9 +210,11 @@ impl Rule for Calendar {
     }
 
     fn note_evicted(&self, evicted: &mut Page, page: &Page) {
-        if page.end > evicted.end {
-            *evicted = Page { used: u64::MAX, ..*page };
-        }
+        evicted.forgotten = evicted.forgotten.max(page.last_end());
+    }
+
+    fn recall(&self, page: &mut Page, evicted: &Page) {
+        page.forgotten = page.forgotten.max(evicted.forgotten);
     }
 }
 
@@ -338,6 +350,43 @@ mod tests {
         assert_eq!(limiter.instants(&[DAY + 2]), [4 * DAY]);
         limiter.retune(4 * DAY + 1, terms(9, DAY, "UTC"));
         assert_eq!(limiter.instants(&[5 * DAY]), [5 * DAY]);
+    }
+
+    /// 1970-01-01 was a Thursday.
+    #[test]
+    fn what_is_forgotten_of_a_longer_period_counts_as_used() {
+        let week = |count| terms(count, 7 * DAY, "UTC");
+        let used = |used: &[u64]| {
+            let mut limiter = utc(3, DAY);
+            limiter.instants(used);
+            limiter
+        };
+        // What was released in the first period of all is known.
+        let mut first = used(&[DAY + 5, DAY + 6]);
+        first.retune(DAY + 7, week(4));
+        assert_eq!(first.instants(&[DAY + 7; 3]), [DAY + 7, DAY + 7, 4 * DAY]);
+        // Thursday is not known any more on Friday, nor is Friday on Saturday, before anything is released.
+        for (released, now) in [(&[5, DAY][..], DAY + 1), (&[DAY], 2 * DAY)] {
+            let mut second = used(released);
+            second.retune(now, terms(3, 6 * HOUR, "UTC"));
+            second.retune(now + 1, week(3));
+            second.retune(now + 2, week(1000));
+            assert_eq!(second.instants(&[now + 3]), [4 * DAY], "{released:?}");
+        }
+        // Those of another week do not matter.
+        let mut third = used(&[DAY, 5 * DAY]);
+        third.retune(5 * DAY, week(2));
+        assert_eq!(third.instants(&[5 * DAY; 2]), [5 * DAY, 11 * DAY]);
+    }
+
+    #[test]
+    fn exhausted_it_has_not_used_less_than_before() {
+        let mut limiter = utc(3, DAY);
+        limiter.instants(&[5, 5, 5]);
+        limiter.retune(6, terms(1, DAY, "UTC"));
+        limiter.exhaust(6);
+        limiter.retune(7, terms(3, DAY, "UTC"));
+        assert_eq!(limiter.instants(&[7]), [DAY]);
     }
 
     #[test]

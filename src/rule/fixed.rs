@@ -95,7 +95,9 @@ impl Rule for Fixed {
     }
 
     fn exhaust(&self, window: &mut FixedWindow, at: Time) {
-        *window = FixedWindow { start: at, used: self.count };
+        // By other terms, more than the count may have been released in it.
+        let used = self.current(*window, at).map_or(0, |window| window.used);
+        *window = FixedWindow { start: at, used: used.max(self.count) };
     }
 
     fn memory(&self) -> Option<u64> {
@@ -104,10 +106,12 @@ impl Rule for Fixed {
 
     /// A longer period may include releases from before the last window, which are not known.
     fn carry_over(&self, window: &mut FixedWindow, new: &Self, now: Time, forgotten: Option<Time>) {
-        *window = match forgotten.filter(|at| now.since(*at) < new.period) {
-            None => self.current(*window, now).unwrap_or_default(),
-            Some(at) if window.used == 0 => FixedWindow { start: at, used: new.count },
-            Some(_) => FixedWindow { start: window.start, used: window.used.max(new.count) },
+        let current = self.current(*window, now);
+        *window = match (forgotten.filter(|at| now.since(*at) < new.period), current) {
+            (None, current) => current.unwrap_or_default(),
+            // One that is over may be older than what was forgotten, as that of a key that was evicted.
+            (Some(at), None) => FixedWindow { start: at, used: new.count },
+            (Some(_), Some(window)) => FixedWindow { used: window.used.max(new.count), ..window },
         };
     }
 }
@@ -163,6 +167,16 @@ mod tests {
         let mut limiter = Stateful::new(Fixed::new(terms(5, 10)));
         let items = [(0, 3), (1, 3), (11, 2), (12, 6), (12, 1)];
         assert_eq!(limiter.releases(&items), [Some(0), Some(10), Some(11), None, Some(20)]);
+    }
+
+    #[test]
+    fn exhausted_it_has_not_used_less_than_before() {
+        let mut limiter = Stateful::new(Fixed::new(terms(3, 10)));
+        limiter.instants(&[5, 5, 5]);
+        limiter.retune(6, terms(1, 10));
+        limiter.exhaust(6);
+        limiter.retune(7, terms(3, 10));
+        assert_eq!(limiter.instants(&[7]), [16]);
     }
 
     #[test]

@@ -92,6 +92,10 @@ impl<R: NamedRule> Rule for FromExit<R> {
         self.inner.note_evicted(&mut evicted.finished, &state.finished);
     }
 
+    fn recall(&self, state: &mut Self::State, evicted: &Self::State) {
+        self.inner.recall(&mut state.finished, &evicted.finished);
+    }
+
     fn closes(&self, at: Time) -> Option<Time> {
         self.inner.closes(at)
     }

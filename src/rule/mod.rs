@@ -178,6 +178,9 @@ pub trait Rule: Clone + 'static {
     /// needed where the `forgotten` of [`Rule::carry_over`] does not cover the eviction.
     fn note_evicted(&self, _evicted: &mut Self::State, _state: &Self::State) {}
 
+    /// Has `state` forget whatever the keys evicted so far had: its key may have been one of them.
+    fn recall(&self, _state: &mut Self::State, _evicted: &Self::State) {}
+
     /// The instant at which an answer that allows a release at `at` ends: from then on it may be refused again, even if
     /// nothing is committed, so ask again. `None` if the answer stands for ever; those of a rule that accrues do.
     fn closes(&self, _at: Time) -> Option<Time> {

@@ -176,8 +176,11 @@ impl Rule for Sliding {
     }
 
     fn exhaust(&self, log: &mut ReleaseLog, at: Time) {
-        // Whatever was released before leaves the window no later than this.
-        *log = ReleaseLog { used: self.count, newest: Usage { at, cost: self.count }, older: None };
+        // Whatever was released before leaves the window no later than this. Under other terms, more than the count may
+        // have been released.
+        self.expire(log, at);
+        let used = log.used.max(self.count);
+        *log = ReleaseLog { used, newest: Usage { at, cost: used }, older: None };
     }
 
     fn memory(&self) -> Option<u64> {
@@ -257,6 +260,16 @@ mod tests {
         let mut limiter = Stateful::new(Sliding::new(terms(10, 100)));
         let items = [(0, 4), (1, 4), (2, 3), (2, 10), (2, 11), (3, 1)];
         assert_eq!(limiter.releases(&items), [Some(0), Some(1), Some(100), Some(200), None, Some(300)]);
+    }
+
+    #[test]
+    fn exhausted_it_has_not_used_less_than_before() {
+        let mut limiter = Stateful::new(Sliding::new(terms(3, 10)));
+        limiter.instants(&[5, 5, 5]);
+        limiter.retune(6, terms(1, 10));
+        limiter.exhaust(6);
+        limiter.retune(7, terms(3, 10));
+        assert_eq!(limiter.instants(&[7]), [16]);
     }
 
     #[test]

@@ -79,7 +79,11 @@ impl Database {
         let quiet = Lock::unless_kept(&path, &file)?;
         let before = open_index(&path)?;
         let written = before.as_ref().filter(|_| quiet.is_some()).and_then(Index::written);
-        let connection = connect(&path, setting.patience).about(&path)?;
+        let connection = match connect(&path, setting.patience) {
+            // It has been removed since.
+            Err(_) if !is_in_place(&path, &file)? => return Ok(None),
+            connected => connected.about(&path)?,
+        };
         let index = before.filter(Index::is_in_use);
         if let Some((index, written)) = index.as_ref().zip(written)
             && index.lacks(&written)

@@ -177,6 +177,11 @@ impl Database {
         Ok(None)
     }
 
+    /// Writes the log into the database, so that the next booking begins it anew, in the space that it has.
+    pub(super) fn empty_log(&self) -> rusqlite::Result<()> {
+        self.connection.execute_batch("PRAGMA wal_checkpoint")
+    }
+
     fn is_cut(&self) -> bool {
         self.index.as_ref().is_some_and(Index::is_cut)
     }
@@ -229,8 +234,9 @@ fn connect(path: &Path, patience: Duration) -> rusqlite::Result<Connection> {
     // Or else statements are compiled anew with each booking, in case that other numbers ask for another plan.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Nothing waits for the disk: with a checkpoint that did, all would wait for it at times, far beyond a deadline.
+    // The log stays small, also where there is little space.
     connection.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 1000; \
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 128; \
          PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON",
     )?;
     if has_schema(&connection)? { Ok(connection) } else { Err(rusqlite::Error::InvalidQuery) }

@@ -7,8 +7,8 @@ use anyhow::{Result, bail, ensure};
 use super::args::Cli;
 use super::once::once;
 use crate::config::{
-    BatchSize, Config, LimitOptions, OnLimit, QueueOptions, Rate, Shared, StatsFormat, Upkeep, Verb,
-    check_shareable, format_duration,
+    BatchSize, Config, LimitOptions, QueueOptions, Rate, Shared, StatsFormat, Upkeep, Verb, check_shareable,
+    format_duration,
 };
 
 const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
@@ -29,17 +29,10 @@ impl Cli {
 
     /// The run that was asked for.
     pub(super) fn config(self) -> Result<Config> {
-        let limits = self.limits()?;
-        let input = self.input.options()?;
-        let batch = self.commands.batch.unwrap_or(BatchSize::SINGLE);
-        let on_limit = self.limits.on_limit.unwrap_or_default();
+        let (limits, input, queue) = (self.limits()?, self.input.options()?, self.queue());
         let shared = self.shared()?;
         if shared.is_some() {
-            ensure!(
-                self.limits.jitter.is_none(),
-                "--jitter cannot be used with shared limits: a slot would be over before the delay is"
-            );
-            check_shareable(&limits, on_limit, batch)?;
+            check_shareable(&limits, &queue)?;
         }
         let report = self.report.level();
         let metrics = self.report.metrics(self.only_computes())?;
@@ -48,13 +41,11 @@ impl Cli {
             !limits.count_exits() || !self.command.is_empty() || self.control.once || self.control.audit,
             "from=exit and N/running are for a command: add one, such as -- curl"
         );
-        self.check_waits(on_limit, batch)?;
+        self.check_waits(&queue)?;
         Ok(Config {
             shared,
-            on_limit,
-            queue: self.queue(),
+            queue,
             input,
-            batch,
             report,
             progress: self.report.progress,
             as_json: self.report.stats.contains(&StatsFormat::Json),
@@ -68,6 +59,8 @@ impl Cli {
     /// The options of the queue. A single release has its own patience.
     fn queue(&self) -> QueueOptions {
         QueueOptions {
+            on_limit: self.limits.on_limit.unwrap_or_default(),
+            batch: self.commands.batch.unwrap_or(BatchSize::SINGLE),
             in_order: self.limits.in_order,
             lookahead: self.limits.lookahead.unwrap_or(LOOKAHEAD),
             max_wait: self.control.max_wait.filter(|_| !self.control.once),
@@ -76,15 +69,14 @@ impl Cli {
         }
     }
 
-    fn check_waits(&self, on_limit: OnLimit, batch: BatchSize) -> Result<()> {
+    fn check_waits(&self, queue: &QueueOptions) -> Result<()> {
         if let Some(option) =
             self.given_among("--max-wait --until --jitter").next().filter(|_| self.control.audit)
         {
             bail!("--audit waits for nothing: leave out {option}");
         }
-        if let Some((wait, linger)) =
-            self.control.max_wait.zip(batch.linger).filter(|_| on_limit.never_waits())
-        {
+        let wait = self.control.max_wait.filter(|_| queue.on_limit.never_waits());
+        if let Some((wait, linger)) = wait.zip(queue.batch.linger) {
             ensure!(
                 wait >= linger,
                 "--max-wait {} is over before a batch is complete: make it at least the {} of --batch",

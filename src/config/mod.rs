@@ -60,14 +60,10 @@ pub struct Config {
     pub limits: LimitOptions,
     /// Where limits are kept that are shared with other runs.
     pub shared: Option<Shared>,
-    /// The fate of an item that cannot go at once.
-    pub on_limit: OnLimit,
-    /// The order, number and time in which items wait.
+    /// The way in which items wait.
     pub queue: QueueOptions,
     /// Where items come from.
     pub input: InputOptions,
-    /// The number of items in one release.
-    pub batch: BatchSize,
     /// The effect of a release.
     pub action: Verb,
     /// The amount of messages on stderr.

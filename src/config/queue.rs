@@ -42,9 +42,13 @@ impl Named for OnLimit {
     ];
 }
 
-/// The order, number and time in which items wait.
+/// The order, number and time in which items wait, and the fate of those that cannot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueOptions {
+    /// The fate of an item that cannot go at once.
+    pub on_limit: OnLimit,
+    /// The number of items in one release.
+    pub batch: BatchSize,
     /// In the order of the input, whatever their keys.
     pub in_order: bool,
     /// The most items that wait in lanes; then reading stops.

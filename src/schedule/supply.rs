@@ -54,14 +54,14 @@ pub(super) enum Next {
 
 impl Supply {
     pub(super) fn new(plan: &Plan, rates: &[Rate], delimiter: &Delimiter) -> Self {
-        let separator = plan.separator.clone();
+        let separator = plan.input.separator.clone();
         let charger = Charger::new(rates, separator.as_deref());
         let needed = Fields::new(&plan.selectors, separator.as_deref());
         let intake = Intake::new(delimiter.clone(), charger, plan.goes_singly());
         Supply {
-            intake: intake.clean(plan.cleaning).needing(needed),
+            intake: intake.clean(plan.input.cleaning).needing(needed),
             rejects: BTreeMap::new(),
-            on_bad: plan.on_bad,
+            on_bad: plan.input.on_bad,
             separator,
             tells_line_end: delimiter.is(b"\n"),
             looks_for_mark: true,

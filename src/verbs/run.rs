@@ -137,7 +137,7 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
 fn open_log(config: &Config, run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
     let Some(path) = &run.log else { return Ok(None) };
     let log = JobLog::open(path, run.log_format)?;
-    let log = if config.batch == BatchSize::SINGLE { log } else { log.of_batches() };
+    let log = if config.queue.batch == BatchSize::SINGLE { log } else { log.of_batches() };
     let completed = run.resume.map(|resume| log.done(resume)).transpose()?;
     Ok(Some((log, completed)))
 }

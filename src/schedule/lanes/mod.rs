@@ -49,7 +49,7 @@ impl Lanes {
     pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
         let mut lanes = Lanes {
             discipline: Discipline::of(plan),
-            batcher: Batcher::new(plan.batch, terms),
+            batcher: Batcher::new(plan.queue.batch, terms),
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),

@@ -82,7 +82,7 @@ fn open_log(config: &Config, run: &Run, schedule: &mut Schedule) -> Option<JobLo
         let mut completed = log.done(resume).expect("a log");
         schedule.skip(Box::new(move |item| completed.take(item)));
     }
-    Some(if config.batch == config::BatchSize::SINGLE { log } else { log.of_batches() })
+    Some(if config.queue.batch == config::BatchSize::SINGLE { log } else { log.of_batches() })
 }
 
 /// The commands of a run, which the world and the sink share.

@@ -1,6 +1,6 @@
 //! The options that the scheduler needs.
 
-use super::{Config, InputOptions, OnLimit, QueueOptions, Selector};
+use super::{Cleaning, Config, InputOptions, OnLimit, QueueOptions, Selector};
 
 /// The options that decide when items go, except for the limits and for how commands end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,7 +29,10 @@ impl Plan {
 
     /// Items are told apart even if all are charged the same.
     pub(crate) fn goes_singly(&self) -> bool {
-        self.queue.jitter.is_some() || self.queue.on_limit != OnLimit::Wait || self.has_command
+        self.queue.jitter.is_some()
+            || self.queue.on_limit != OnLimit::Wait
+            || self.has_command
+            || self.input.cleaning != Cleaning::default()
     }
 
     /// Nanoseconds that each item may wait after its arrival, if it never would otherwise.

@@ -171,7 +171,9 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
         bail!("items of a shared bucket cannot cost more than its burst: raise that of {rate}");
     }
     ensure!(
-        rates.iter().all(|rate| rate.cost.is_none()) || queue.batch == BatchSize::SINGLE || !queue.on_limit.never_waits(),
+        rates.iter().all(|rate| rate.cost.is_none())
+            || queue.batch == BatchSize::SINGLE
+            || !queue.on_limit.never_waits(),
         "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, \
          or let items wait"
     );

@@ -29,11 +29,11 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Opens a log that begins with `start`, or makes a new one, with a header if there is one.
+    /// Opens a log that begins with `start`, or makes a new one; a `start` that is a line is its header.
     ///
     /// # Errors
     /// It cannot be opened, is in use, or is something else.
-    pub(super) fn open(path: &Path, header: &str, start: &str) -> Result<Self> {
+    pub(super) fn open(path: &Path, start: &str) -> Result<Self> {
         let name = path.display();
         // Opening a device or a FIFO must not block.
         let mut options = OpenOptions::new();
@@ -49,8 +49,8 @@ impl LogFile {
         // A piece of a line that a dying machine left must not run into the next one.
         file.set_len(end).with_context(|| format!("cannot write to {name}"))?;
         let mut log = LogFile { file, end, is_torn: false };
-        if end == 0 && !header.is_empty() {
-            log.append(header).with_context(|| format!("cannot write to {name}"))?;
+        if end == 0 && start.ends_with('\n') {
+            log.append(start).with_context(|| format!("cannot write to {name}"))?;
         }
         Ok(log)
     }
@@ -159,14 +159,14 @@ mod tests {
     }
 
     fn error_of(path: &Path) -> String {
-        format!("{:#}", LogFile::open(path, HEADER, HEADER).err().unwrap())
+        format!("{:#}", LogFile::open(path, HEADER).err().unwrap())
     }
 
     #[test]
     fn a_torn_line_is_cut_off_however_long_it_is() {
         for torn in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
             let file = file(&[b"a\tb\n1\t2\n".to_vec(), vec![b'x'; torn]].concat());
-            let mut log = LogFile::open(file.path(), HEADER, HEADER).unwrap();
+            let mut log = LogFile::open(file.path(), HEADER).unwrap();
             log.append("3\t4\n").unwrap();
             assert_eq!(fs::read(file.path()).unwrap(), b"a\tb\n1\t2\n3\t4\n", "{torn}");
             let lines: Vec<_> = log.lines().skip(1).map(Result::unwrap).collect();
@@ -174,7 +174,7 @@ mod tests {
         }
         for torn in ["", "a", "a\tb"] {
             let file = file(torn.as_bytes());
-            LogFile::open(file.path(), HEADER, HEADER).unwrap();
+            LogFile::open(file.path(), HEADER).unwrap();
             assert_eq!(fs::read(file.path()).unwrap(), HEADER.as_bytes());
         }
     }
@@ -192,20 +192,20 @@ mod tests {
     #[test]
     fn a_log_is_for_one_run_at_a_time() {
         let file = file(b"");
-        let _first = LogFile::open(file.path(), HEADER, HEADER).unwrap();
+        let _first = LogFile::open(file.path(), HEADER).unwrap();
         assert!(error_of(file.path()).contains("is in use by another run"));
     }
 
     #[test]
     fn what_is_left_of_a_run_that_was_killed_is_waited_for() {
         let file = file(b"");
-        let killed = LogFile::open(file.path(), HEADER, HEADER).unwrap();
+        let killed = LogFile::open(file.path(), HEADER).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
                 thread::sleep(10 * PAUSE);
                 drop(killed);
             });
-            LogFile::open(file.path(), HEADER, HEADER).unwrap();
+            LogFile::open(file.path(), HEADER).unwrap();
         });
     }
 }

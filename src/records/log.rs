@@ -36,10 +36,7 @@ impl JobLog {
             path.display()
         );
         let format = found.or(format).unwrap_or_default();
-        let file = match format {
-            LogFormat::Tsv => LogFile::open(path, tsv::HEADER, start(format))?,
-            LogFormat::Json => LogFile::open(path, "", start(format))?,
-        };
+        let file = LogFile::open(path, start(format))?;
         Ok(JobLog { file, format, lists: false, unprinted: HashMap::new() })
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{Notice, Stats};
 use crate::config::{OnBad, Plan, Rate};
 use crate::exit::Exit;
-use crate::source::{Charger, Delimiter, Fields, Intake, Segment, SourceError};
+use crate::source::{Charger, Delimiter, Intake, Segment, SourceError};
 
 /// As soon as this number waits for its turn to be rejected, no more are looked for.
 const MOST_REJECTS: usize = 1024;
@@ -56,10 +56,8 @@ impl Supply {
     pub(super) fn new(plan: &Plan, rates: &[Rate], delimiter: &Delimiter) -> Self {
         let separator = plan.input.separator.clone();
         let charger = Charger::new(rates, separator.as_deref());
-        let needed = Fields::new(&plan.selectors, separator.as_deref());
-        let intake = Intake::new(delimiter.clone(), charger, plan.goes_singly());
         Supply {
-            intake: intake.clean(plan.input.cleaning).needing(needed),
+            intake: Intake::new(plan, delimiter.clone(), charger),
             rejects: BTreeMap::new(),
             on_bad: plan.input.on_bad,
             separator,

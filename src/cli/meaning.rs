@@ -7,8 +7,8 @@ use anyhow::{Result, bail, ensure};
 use super::args::Cli;
 use super::once::once;
 use crate::config::{
-    BatchSize, Config, LimitOptions, QueueOptions, Rate, Shared, StatsFormat, Upkeep, Verb, check_shareable,
-    format_duration,
+    BatchSize, Config, LimitOptions, QueueOptions, Rate, Shared, StatsFormat, Upkeep, Verb, check_auditable,
+    check_shareable, format_duration,
 };
 
 const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
@@ -111,7 +111,7 @@ impl Cli {
             if let Some(first) = self.command.first() {
                 bail!("--audit runs no command: to read {0}, use <{0} or -a {0}", first.display());
             }
-            limits.check_auditable()?;
+            check_auditable(&limits.given()?, limits.files().next().is_some())?;
             return Ok(Verb::Audit(arrivals.unwrap_or_default()));
         }
         ensure!(
@@ -123,7 +123,7 @@ impl Cli {
         rates.iter().filter(|rate| rate.only.is_none()).try_for_each(Rate::check_cost)?;
         let run = match &self.command[..] {
             [] => None,
-            command => Some(Box::new(self.commands.run(command, from_file, self.log)?)),
+            command => Some(Box::new(self.commands.run(command, from_file, self.report)?)),
         };
         Ok(match run {
             run if dry_run => Verb::DryRun { arrivals, at, run },

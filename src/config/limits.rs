@@ -112,14 +112,6 @@ impl LimitOptions {
         Ok(rates)
     }
 
-    /// Checks that what does not come from a file can be judged by time stamps.
-    ///
-    /// # Errors
-    /// One counts from the end of commands, or all count how many run.
-    pub fn check_auditable(&self) -> Result<()> {
-        check_auditable(&self.given()?, self.files().next().is_some())
-    }
-
     /// The limits in a file that holds `text`.
     ///
     /// # Errors

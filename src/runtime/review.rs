@@ -1,6 +1,6 @@
 //! The run of `--audit`: every record is judged by the instant at which it says that it was released.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 
@@ -59,11 +59,7 @@ impl Review {
     /// # Errors
     /// The input cannot be read or is out of order, a record does not tell its instant or cost, or the report cannot be
     /// written.
-    pub(crate) fn run<W: Write>(
-        &mut self,
-        world: &mut RealWorld,
-        report: &mut AuditReport<W>,
-    ) -> Result<Exit> {
+    pub(crate) fn run(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Exit> {
         let (stop, result) = match self.judge_all(world, report) {
             Ok(stop) => (stop, self.finish(report)),
             Err(error) => (None, Err(error)),
@@ -77,11 +73,7 @@ impl Review {
     }
 
     /// Judges what is read, until there is no more or it is to stop.
-    fn judge_all<W: Write>(
-        &mut self,
-        world: &mut RealWorld,
-        report: &mut AuditReport<W>,
-    ) -> Result<Option<Stop>> {
+    fn judge_all(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Option<Stop>> {
         let is_watched = io::stdout().is_terminal();
         let mut until = Some(Time::ZERO);
         loop {
@@ -105,7 +97,7 @@ impl Review {
         }
     }
 
-    fn judge_block<W: Write>(&mut self, block: &Block, report: &mut AuditReport<W>) -> Result<()> {
+    fn judge_block(&mut self, block: &Block, report: &mut AuditReport) -> Result<()> {
         let delimiter = self.delimiter.clone();
         for whole in delimiter.split_inclusive(block.bytes()) {
             let record = delimiter.trim(whole);
@@ -122,14 +114,14 @@ impl Review {
         Ok(())
     }
 
-    fn finish<W: Write>(&mut self, report: &mut AuditReport<W>) -> Result<()> {
+    fn finish(&mut self, report: &mut AuditReport) -> Result<()> {
         self.in_order.end();
         self.judge(report)?;
         Ok(report.summary(&self.audit, self.form)?)
     }
 
     /// Judges the records whose turn it is.
-    fn judge<W: Write>(&mut self, report: &mut AuditReport<W>) -> Result<()> {
+    fn judge(&mut self, report: &mut AuditReport) -> Result<()> {
         while let Some((at, number, charges)) = self.in_order.next() {
             let charges = charges.as_deref().unwrap_or(self.uniform.as_slice());
             let mut told = Ok(());

@@ -28,15 +28,18 @@ impl Form {
     }
 }
 
-pub(crate) struct AuditReport<W: Write> {
-    out: BufWriter<W>,
+pub(crate) struct AuditReport {
+    out: BufWriter<Box<dyn Write>>,
     is_quiet: bool,
 }
 
-impl<W: Write> AuditReport<W> {
+impl AuditReport {
     /// Writes to `out`, unless quiet.
-    pub(crate) fn new(level: Report, out: W) -> Self {
-        AuditReport { out: BufWriter::with_capacity(64 << 10, out), is_quiet: level == Report::Quiet }
+    pub(crate) fn new(level: Report, out: impl Write + 'static) -> Self {
+        AuditReport {
+            out: BufWriter::with_capacity(64 << 10, Box::new(out)),
+            is_quiet: level == Report::Quiet,
+        }
     }
 
     /// Writes what is still buffered.

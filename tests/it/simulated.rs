@@ -44,7 +44,7 @@ fn drive(
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose().expect("a file");
-    let (delimiter, reporter) = (Delimiter::new(&config.input.delimiter), Reporter::silent());
+    let (delimiter, reporter) = (Delimiter::new(&config.input.delimiter), Reporter::default());
     let driver = &mut Driver::new(world, sink, &reporter).with_log(log, delimiter).with_metrics(metrics);
     let exit = driver.run(&mut schedule);
     (exit, schedule.stats())

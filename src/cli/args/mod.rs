@@ -2,10 +2,8 @@
 
 mod command;
 mod control;
-mod failure;
 mod input;
 mod limits;
-mod log;
 mod report;
 mod state;
 
@@ -19,7 +17,6 @@ use self::command::CommandArgs;
 use self::control::ControlArgs;
 use self::input::InputArgs;
 use self::limits::LimitArgs;
-use self::log::LogArgs;
 use self::report::ReportArgs;
 use self::state::StateArgs;
 use super::packaged;
@@ -66,9 +63,6 @@ pub struct Cli {
 
     #[command(flatten, next_help_heading = "Control")]
     pub(crate) control: ControlArgs,
-
-    #[command(flatten, next_help_heading = "Control")]
-    pub(crate) log: LogArgs,
 
     #[command(flatten, next_help_heading = "Control")]
     pub(crate) report: ReportArgs,

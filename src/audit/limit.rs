@@ -17,14 +17,15 @@ use crate::time::Time;
 const FEW_KEYS: usize = 4096;
 
 pub(crate) struct AuditedLimit {
-    rate: Rate,
+    pub(crate) rate: Rate,
     terms: Terms,
     /// The index of its cost among those of a release.
     index: usize,
     /// The index of the key that it goes by.
     key: Option<usize>,
     judge: Box<dyn Judge>,
-    tally: Tally,
+    /// The numbers of all keys together; the worst window is that of one key.
+    pub(crate) tally: Tally,
     worst_keys: Ranked<WorstKey>,
     /// Keys that the judge has forgotten, and the number that it may remember before it is asked to forget more.
     forgotten: Distinct,
@@ -113,10 +114,6 @@ impl AuditedLimit {
         self.evict_at = FEW_KEYS.max(left + left / 4);
     }
 
-    pub(crate) fn rate(&self) -> &Rate {
-        &self.rate
-    }
-
     /// The period with its margin, in nanoseconds.
     pub(crate) fn period(&self) -> u64 {
         self.terms.period
@@ -168,11 +165,6 @@ impl AuditedLimit {
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.judge.keys()
-    }
-
-    /// The numbers of all keys together; the worst window is that of one key.
-    pub(crate) fn tally(&self) -> &Tally {
-        &self.tally
     }
 
     /// The mean cost per second; `None` for less than a period, of which a burst would be the mean.

@@ -8,7 +8,6 @@ mod delimiter;
 mod duration;
 mod fraction;
 mod instant;
-mod limit_count;
 mod limits;
 mod named;
 mod nearest;
@@ -27,14 +26,13 @@ mod template;
 
 use std::path::PathBuf;
 
-pub use amount::{Amount, parse_limit_period};
+pub use amount::{Amount, parse_limit_count, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, Run, Share};
 pub use delimiter::parse_delimiter;
 pub use duration::{clamped_duration, format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use instant::{Until, parse_instant, parse_timestamp};
-pub use limit_count::parse_limit_count;
 pub(crate) use limits::check_auditable;
 pub use limits::{LimitOptions, Source};
 pub use named::Named;

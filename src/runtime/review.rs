@@ -68,7 +68,7 @@ impl Review {
         match stop.or_else(|| world.last_stop()) {
             Some(Stop::Signal(signal)) => Ok(Exit::Signal(signal)),
             Some(Stop::ReaderGone) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
-            None => result.map(|()| if self.audit.too_early() > 0 { Exit::Refused } else { Exit::Done }),
+            None => result.map(|()| if self.audit.too_early > 0 { Exit::Refused } else { Exit::Done }),
         }
     }
 

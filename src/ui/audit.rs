@@ -76,17 +76,17 @@ impl AuditReport {
     /// They cannot be written.
     pub(crate) fn summary(&mut self, audit: &Audit, form: Form) -> io::Result<()> {
         if !self.is_quiet {
-            audit.limits().iter().try_for_each(|limit| self.limit(limit, form))?;
+            audit.limits.iter().try_for_each(|limit| self.limit(limit, form))?;
         }
         self.out.flush()
     }
 
     fn limit(&mut self, limit: &AuditedLimit, form: Form) -> io::Result<()> {
-        let (tally, noun, out) = (limit.tally(), form.noun(), &mut self.out);
+        let (tally, noun, out) = (limit.tally, form.noun(), &mut self.out);
         let Numbers { releases, violations, earliest } = tally.numbers;
         let by = (earliest > 0).then(|| format!(", by up to {}", rounded_duration(earliest)));
         let by = by.unwrap_or_default();
-        let (rate, all) = (escaped(&limit.rate().to_string()), count_of(releases, noun));
+        let (rate, all) = (escaped(&limit.rate.to_string()), count_of(releases, noun));
         writeln!(out, "limit {rate}: {violations} of {all} too early{by}")?;
         if releases == 0 {
             return Ok(());
@@ -95,7 +95,7 @@ impl AuditReport {
         let (count, number) = (worst.count, worst.number);
         let (start, end) = (instant(worst.start, form.is_calendar), instant(worst.end, form.is_calendar));
         writeln!(out, "  worst window  {count} in {period}: {start} to {end}, {noun} {number}")?;
-        let [one, all] = if limit.rate().key.is_some() { [" for one key", " for all"] } else { [""; 2] };
+        let [one, all] = if limit.rate.key.is_some() { [" for one key", " for all"] } else { [""; 2] };
         if let Some(share) = limit.share(count) {
             let mean = limit.mean_share().map(|mean| format!(", {} on average", percent(mean)));
             let mean = mean.unwrap_or_default();
@@ -119,17 +119,17 @@ impl AuditReport {
 /// The numbers as one JSON object. Instants are text, since numbers would lose digits.
 pub(crate) fn json(audit: &Audit, exit: Exit) -> Value {
     json!({
-        "read": audit.releases(),
-        "too_early": audit.too_early(),
-        "limits": audit.limits().iter().map(limit_json).collect::<Vec<_>>(),
+        "read": audit.releases,
+        "too_early": audit.too_early,
+        "limits": audit.limits.iter().map(limit_json).collect::<Vec<_>>(),
         "exit": exit.status(),
     })
 }
 
 fn limit_json(limit: &AuditedLimit) -> Value {
-    let tally = limit.tally();
+    let tally = limit.tally;
     let mut numbers = numbers_json(limit, tally.numbers, &tally.worst);
-    numbers["limit"] = limit.rate().to_string().into();
+    numbers["limit"] = limit.rate.to_string().into();
     numbers["share_mean"] = limit.mean_share().into();
     numbers["rate_mean"] = limit.mean_rate().into();
     if let Some(keys) = limit.keys() {

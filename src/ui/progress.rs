@@ -81,8 +81,9 @@ impl Display {
             self.redraw(now, &Progress { stats, running, forecast, wall: wall() });
         }
         let is_next_near = || schedule.next_release().is_some_and(|next| next.since(now) <= FLASH);
-        if self.is_hidden() && schedule.running() == 0 && !is_next_near() {
-            self.unhide();
+        if self.hidden.borrow().is_some() && schedule.running() == 0 && !is_next_near() {
+            // No more items are written for a while.
+            self.hidden.take().into_iter().for_each(|line| self.draw(&line));
         }
     }
 
@@ -126,15 +127,6 @@ impl Display {
             self.hidden.replace(Some(line));
         }
         self.is_in_line.set(self.can_redraw && !ends_line);
-    }
-
-    fn is_hidden(&self) -> bool {
-        self.hidden.borrow().is_some()
-    }
-
-    /// No more items are written for a while.
-    fn unhide(&self) {
-        self.hidden.take().into_iter().for_each(|line| self.draw(&line));
     }
 
     /// Takes it off the screen for good.

@@ -59,22 +59,16 @@ impl Reporter {
         Reporter { resumes, as_json: config.as_json, ..Reporter::new(config.report) }
     }
 
-    /// Shows progress as well, or else explains the first long wait.
-    pub(crate) fn with_display(mut self, display: Option<Display>) -> Self {
-        self.explains.set(self.is_watched && display.is_none());
-        self.display = display;
-        self
-    }
-
-    /// Tells the progress towards a `total`, once that is known, and if it `counts_rest`, the items that are left.
-    pub(crate) fn with_total(
-        mut self,
+    /// Shows progress as well, or else explains the first long wait. Tells the progress towards a `total`, once that is
+    /// known, and if it `counts_rest`, the items that are left.
+    pub(crate) fn with_progress(
+        self,
+        display: Option<Display>,
         total: impl Fn(Duration) -> Option<Total> + 'static,
         counts_rest: bool,
     ) -> Self {
-        self.total = Some(Box::new(total));
-        self.counts_rest = counts_rest;
-        self
+        let explains = Cell::new(self.is_watched && display.is_none());
+        Reporter { display, explains, total: Some(Box::new(total)), counts_rest, ..self }
     }
 
     fn total(&self, within: Duration) -> Option<Total> {
@@ -137,15 +131,11 @@ impl Reporter {
         if let Some(display) = &self.display {
             display.show(schedule, now, || self.total(Duration::ZERO), wall);
         } else if self.explains.get() && hints::is_long(now, schedule.next_release()) {
-            self.explain(&schedule.forecast(now, None), now, wall());
-        }
-    }
-
-    /// Explains a long wait; only the first.
-    fn explain(&self, Forecast { next, wait_reason, .. }: &Forecast, now: Time, wall: Wall) {
-        if let Some(text) = hints::explanation(wall, now, *next, wait_reason) {
-            self.explains.set(false);
-            self.notice(&text);
+            let Forecast { next, wait_reason, .. } = schedule.forecast(now, None);
+            if let Some(text) = hints::explanation(wall(), now, next, &wait_reason) {
+                self.explains.set(false);
+                self.notice(&text);
+            }
         }
     }
 

@@ -39,7 +39,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let count =
         (display.is_some() || counts_rest).then(|| Count::of_rest(reader.input(), &position, &config.input));
     let total = move |patience| count.as_ref()?.within(patience);
-    let reporter = reporter.with_total(total, counts_rest).with_display(display);
+    let reporter = reporter.with_progress(display, total, counts_rest);
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let log = config.command().map(|run| open_log(config, run)).transpose()?.flatten();
     let store = config.shared.as_ref().map(|shared| open(shared, &rates, clock)).transpose()?;

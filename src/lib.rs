@@ -26,7 +26,7 @@
 //!   `Schedule::poll`; `events` is what it is told, `releases` the way of an item
 //! - `store`: slots that processes share: a file, a server
 //! - `sink`: standard output, the dry run, commands (`jobs`)
-//! - `source`: bytes → blocks → items, with their cost and key; time stamps
+//! - `source`: bytes → segments → items, with their cost and key; time stamps
 //! - `records`: records that tell when they happened, in their order; the log of commands: written, read back, resumed
 //! - `gate`: what may leave when. `Own`: the limits of this run (`Limits`), each a rule with its `History`, of all
 //!   items or of each key. `Slots`: slots are booked with a store (`orders`) for what waits (`demands`), held and
@@ -40,9 +40,9 @@
 //!   week
 //! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`: what all may use
 //!
-//! An item's way: `source::Reader` reads a block, `Intake` cuts items off it and charges them, `schedule::lanes` has
+//! An item's way: `source::Reader` reads a `Segment`, `Intake` cuts items off it and charges them, `schedule::lanes` has
 //! them wait, `schedule::releases` puts what may go into an `Admission`, the driver gives it to the `Sink` and tells
-//! the scheduler how many items have left. Items that nothing holds up pass the lanes by, as they lie in their block.
+//! the scheduler how many items have left. Items that nothing holds up pass the lanes by, as they lie in their segment.
 //!
 //! # To add ...
 //!

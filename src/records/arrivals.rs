@@ -5,7 +5,7 @@ use std::io::Read;
 
 use super::recorded::{Moment, Recorded};
 use crate::config::{Arrivals, InputOptions, format_duration};
-use crate::source::{Block, Delimiter, Reader, SourceError};
+use crate::source::{Delimiter, Reader, Segment, SourceError};
 use crate::time::Time;
 
 /// Puts values made of records in the order of the instants that the records tell: holds each until none before it can
@@ -104,20 +104,20 @@ impl<T> Iterator for InOrder<T> {
     }
 }
 
-/// Makes a block of each record, which arrives when the record says. Those that are left out before it, which count as
-/// items, are in its block.
+/// Makes a segment of each record, which arrives when the record says. Those that are left out before it, which count as
+/// items, are in its segment.
 pub(crate) fn stamped<R: Read>(
     mut reader: Reader<R>,
     arrivals: &Arrivals,
     input: &InputOptions,
-) -> impl Iterator<Item = Result<Block, SourceError>> + use<R> {
+) -> impl Iterator<Item = Result<Segment, SourceError>> + use<R> {
     let mut in_order = InOrder::new(arrivals, input);
     let (delimiter, cleaning) = (Delimiter::new(&input.delimiter), input.cleaning);
     let (mut gathered, mut ready) = ((Vec::new(), 0), VecDeque::new());
     let mut is_over = false;
     std::iter::from_fn(move || {
         while ready.is_empty() && !is_over {
-            let block = |(at, _, (bytes, records))| Ok(Block::of(bytes, records, at));
+            let block = |(at, _, (bytes, records))| Ok(Segment::of(bytes, records, at));
             let result = match reader.next() {
                 Some(Ok(read)) => delimiter.split_inclusive(read.bytes()).try_for_each(|whole| {
                     let record = delimiter.trim(whole);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nix::libc::O_NONBLOCK;
 
 use crate::source::FileRange;
@@ -103,30 +103,22 @@ fn lock(file: &File, path: &Path) -> Result<()> {
             Err(TryLockError::WouldBlock) => {
                 bail!("{name} is in use by another run: give each run a log of its own")
             }
-            Err(TryLockError::Error(error)) => {
+            Err(error) => {
                 let what = format!("cannot lock {name}: name a file on another file system");
-                return Err(anyhow!(error).context(what));
+                return Err(error).context(what);
             }
         }
     }
 }
 
-/// The end of the last whole line of a log that begins with `start`.
+/// The end of the last whole line of a log that begins with `start`, or is empty. Of a new one, the header itself may
+/// be torn.
 fn end_of_log(file: &File, start: &str, path: &Path) -> Result<u64> {
-    let name = path.display();
-    let end = whole_lines(file, start).with_context(|| format!("cannot read {name}"))?;
-    end.with_context(|| format!("{name} is no log of throttle: name another file"))
-}
-
-/// The end of the last whole line, if the file begins as a log does or is empty. Of a new log, the header itself may be
-/// torn.
-fn whole_lines(file: &File, header: &str) -> io::Result<Option<u64>> {
-    let mut start = Vec::new();
-    FileRange { file, range: 0..header.len() as u64 }.read_to_end(&mut start)?;
-    if !header.as_bytes().starts_with(&start) {
-        return Ok(None);
-    }
-    if start.len() < header.len() { Ok(Some(0)) } else { end_of_last_line(file).map(Some) }
+    let (name, mut found) = (path.display(), Vec::new());
+    let read = FileRange { file, range: 0..start.len() as u64 }.read_to_end(&mut found);
+    let end = read.and_then(|read| if read < start.len() { Ok(0) } else { end_of_last_line(file) });
+    ensure!(start.as_bytes().starts_with(&found), "{name} is no log of throttle: name another file");
+    end.with_context(|| format!("cannot read {name}"))
 }
 
 fn end_of_last_line(file: &File) -> io::Result<u64> {

@@ -12,7 +12,7 @@ use crate::config::{self, Arrivals, Rate};
 use crate::exit::Exit;
 use crate::records::{InOrder, Moment};
 use crate::schedule::Stop;
-use crate::source::{Block, Charger, Delimiter, SourceError, Together};
+use crate::source::{Charger, Delimiter, Segment, SourceError, Together};
 use crate::time::Time;
 use crate::ui::audit::{AuditReport, Form};
 
@@ -97,7 +97,7 @@ impl Review {
         }
     }
 
-    fn judge_block(&mut self, block: &Block, report: &mut AuditReport) -> Result<()> {
+    fn judge_block(&mut self, block: &Segment, report: &mut AuditReport) -> Result<()> {
         let delimiter = self.delimiter.clone();
         for whole in delimiter.split_inclusive(block.bytes()) {
             let record = delimiter.trim(whole);

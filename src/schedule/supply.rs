@@ -61,7 +61,7 @@ impl Supply {
             rejects: BTreeMap::new(),
             on_bad: plan.input.on_bad,
             separator,
-            tells_line_end: delimiter.is(b"\n"),
+            tells_line_end: plan.input.delimiter == b"\n",
             looks_for_mark: true,
             unmatched_told: false,
             bad_end: None,

@@ -15,7 +15,7 @@ use crate::cli;
 use crate::config::{Defaults, Plan, Rate, RateText, Verb as What};
 use crate::exit::{End, JobEnd};
 use crate::gate::{Answer, BookingTerms, Order, Slot};
-use crate::source::{Block, Capacity, CommandLine, Delimiter};
+use crate::source::{Capacity, CommandLine, Delimiter, Segment};
 use crate::time::Time;
 use nix::sys::signal::Signal;
 
@@ -104,7 +104,7 @@ impl Scene {
         match *event {
             Input(text) => {
                 let records = Delimiter::new(b"\n").whole(text.as_bytes()).0;
-                schedule.input(Block::of(text.into(), records, now));
+                schedule.input(Segment::of(text.into(), records, now));
             }
             EndOfInput => schedule.end_of_input(now, None),
             Due => schedule.due(),

@@ -1,8 +1,8 @@
-//! From blocks, as they were read, to items, as they wait in lanes.
+//! From segments, as they were read, to items, as they wait in lanes.
 
 use std::collections::VecDeque;
 
-use super::{Block, Charger, Delimiter, Fields, Items, Segment, SourceError};
+use super::{Charger, Delimiter, Fields, Items, Segment, SourceError};
 use crate::charge::{Charge, Draft};
 use crate::config::{Cleaning, Plan};
 use crate::time::Time;
@@ -87,9 +87,9 @@ impl Intake {
         &self.charger
     }
 
-    pub(crate) fn put(&mut self, block: Block) {
+    pub(crate) fn put(&mut self, segment: Segment) {
         let received = &mut self.received;
-        let segment = Segment::new(block, received.items + 1, received.bytes);
+        let segment = segment.at(received.items + 1, received.bytes);
         received.items += segment.items();
         received.bytes += segment.bytes().len() as u64;
         received.blank += self.delimiter.left_out(segment.bytes(), self.cleaning);

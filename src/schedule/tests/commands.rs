@@ -51,7 +51,7 @@ fn a_carriage_return_in_an_argument_is_told_once() {
     // It does not become an argument, or is no line.
     scene().check(&[(0, Input(input), "send a; send b; send c; wait - or input")]);
     let mut scene = Scene { capacity, ..Scene::new("-r 9/s -j 9 -d ; -- cmd") };
-    scene.schedule.input(Block::of(b"a\r;b\r;".to_vec(), 2, Time(0)));
+    scene.schedule.input(Segment::of(b"a\r;b\r;".to_vec(), 2, Time(0)));
     assert!(!scene.actions(0).contains("warning"));
 }
 

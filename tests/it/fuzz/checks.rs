@@ -226,7 +226,7 @@ impl Case {
                 Ok(block) => {
                     let before = records.len() as u64;
                     records.extend(delimiter.split(block.bytes()).map(<[u8]>::to_vec));
-                    assert_eq!(before + block.records(), records.len() as u64);
+                    assert_eq!(before + block.items(), records.len() as u64);
                 }
                 Err(SourceError::TooLong { record, offset, .. }) => return (records, Some((record, offset))),
                 Err(error) => panic!("{error}"),

@@ -11,7 +11,7 @@ use throttle::records::JobLog;
 use throttle::runtime::sim::SimClock;
 use throttle::schedule::Schedule;
 use throttle::sink::{Flushed, RunningJobs, Sent, Sink};
-use throttle::source::{Batch, Block, Capacity, Delimiter, Segment};
+use throttle::source::{Batch, Capacity, Delimiter, Segment};
 use throttle::time::Time;
 
 pub(crate) use super::Outcome;
@@ -41,7 +41,7 @@ pub(crate) struct Ran {
 
 /// Runs `throttle` with these arguments on items that arrive in `blocks`, with commands that `behave` as told for each
 /// line and attempt.
-pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
+pub(crate) fn run(args: &[&str], blocks: Vec<Segment>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
     of_commands(args).run_commands(blocks, behave)
 }
 
@@ -54,7 +54,7 @@ impl Simulation {
     /// Runs to the end, with commands that `behave` as told for each line and attempt.
     pub(crate) fn run_commands(
         mut self,
-        blocks: Vec<Block>,
+        blocks: Vec<Segment>,
         behave: impl Fn(&str, u64) -> Behaviour,
     ) -> Outcome {
         let config = Rc::clone(&self.config);

@@ -7,8 +7,8 @@ use anyhow::{Result, bail, ensure};
 use super::args::Cli;
 use super::once::once;
 use crate::config::{
-    BatchSize, Config, LimitOptions, QueueOptions, Rate, Shared, StatsFormat, Upkeep, Verb, check_auditable,
-    check_shareable, format_duration,
+    BatchSize, Config, LimitOptions, QueueOptions, Rate, Run, Shared, StatsFormat, Upkeep, Verb,
+    check_auditable, check_shareable, format_duration,
 };
 
 const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
@@ -42,18 +42,10 @@ impl Cli {
             "from=exit and N/running are for a command: add one, such as -- curl"
         );
         self.check_waits(&queue)?;
-        Ok(Config {
-            shared,
-            queue,
-            input,
-            report,
-            progress: self.report.progress,
-            as_json: self.report.stats.contains(&StatsFormat::Json),
-            metrics,
-            plot,
-            action: if self.control.once { once(self, &limits)? } else { self.action(&limits)? },
-            limits,
-        })
+        let (progress, as_json) = (self.report.progress, self.report.stats.contains(&StatsFormat::Json));
+        let (action, command) =
+            if self.control.once { (once(self, &limits)?, None) } else { self.action(&limits)? };
+        Ok(Config { limits, shared, queue, input, command, action, report, progress, as_json, metrics, plot })
     }
 
     /// The options of the queue. A single release has its own patience.
@@ -100,7 +92,7 @@ impl Cli {
         self.given_among("--dry-run --audit").next()
     }
 
-    fn action(self, limits: &LimitOptions) -> Result<Verb> {
+    fn action(self, limits: &LimitOptions) -> Result<(Verb, Option<Box<Run>>)> {
         if self.command.is_empty()
             && let Some(option) = self.given_among(FOR_COMMANDS).next()
         {
@@ -112,7 +104,7 @@ impl Cli {
                 bail!("--audit runs no command: to read {0}, use <{0} or -a {0}", first.display());
             }
             check_auditable(&limits.given()?, limits.files().next().is_some())?;
-            return Ok(Verb::Audit(arrivals.unwrap_or_default()));
+            return Ok((Verb::Audit(arrivals.unwrap_or_default()), None));
         }
         ensure!(
             dry_run || self.report.plot.is_none() || !limits.may_change(),
@@ -125,10 +117,6 @@ impl Cli {
             [] => None,
             command => Some(Box::new(self.commands.run(command, from_file, self.report)?)),
         };
-        Ok(match run {
-            run if dry_run => Verb::DryRun { arrivals, at, run },
-            Some(run) => Verb::Run(run),
-            None => Verb::Pass,
-        })
+        Ok((if dry_run { Verb::DryRun { arrivals, at } } else { Verb::Run }, run))
     }
 }

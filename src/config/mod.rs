@@ -62,7 +62,9 @@ pub struct Config {
     pub queue: QueueOptions,
     /// Where items come from.
     pub input: InputOptions,
-    /// The effect of a release.
+    /// The command that is run with the items of each release, or would be; without it, they go to stdout.
+    pub command: Option<Box<Run>>,
+    /// What is done with the input.
     pub action: Verb,
     /// The amount of messages on stderr.
     pub report: Report,
@@ -80,18 +82,9 @@ impl Config {
     /// Warnings of what the user may not have meant.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
-        let placeholder = self.command().filter(|run| run.stdin != Feed::Items);
+        let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
         let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
         self.limits.warnings().map(str::to_owned).chain(state).chain(placeholder)
-    }
-
-    /// The command that is run for each release, or would be.
-    pub fn command(&self) -> Option<&Run> {
-        match &self.action {
-            Verb::Run(run) => Some(run),
-            Verb::DryRun { run, .. } => run.as_deref(),
-            Verb::Pass | Verb::Once(_) | Verb::Audit(_) => None,
-        }
     }
 }
 
@@ -139,21 +132,17 @@ impl Named for OnBad {
     const NAMES: &'static [(&'static str, Self)] = &[("fail", OnBad::Fail), ("skip", OnBad::Skip)];
 }
 
-/// The effect of a release.
+/// What is done with the input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// Writes the items to stdout.
-    Pass,
-    /// Runs a command with the items.
-    Run(Box<Run>),
+    /// Releases it as the limits admit it.
+    Run,
     /// Releases nothing: prints when each item would have been released.
     DryRun {
         /// Where a record says when it arrived. Without it, all arrive at 0.
         arrivals: Option<Arrivals>,
         /// The wall clock at its start, since 1970. Without it, arrivals tell, or it is now.
         at: Option<Time>,
-        /// The command that would be run, if any.
-        run: Option<Box<Run>>,
     },
     /// Releases once, and becomes a command.
     Once(Once),

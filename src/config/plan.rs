@@ -18,7 +18,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of a run.
     pub fn of(config: &Config) -> Self {
-        let command = config.command();
+        let command = config.command.as_ref();
         Plan {
             input: config.input.clone(),
             queue: config.queue,

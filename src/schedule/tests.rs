@@ -12,7 +12,7 @@ mod shared;
 use super::{Action, Notice, Schedule, Stop};
 use crate::charge::Key;
 use crate::cli;
-use crate::config::{Defaults, Plan, Rate, RateText, Verb as What};
+use crate::config::{Defaults, Plan, Rate, RateText};
 use crate::exit::{End, JobEnd};
 use crate::gate::{Answer, BookingTerms, Order, Slot};
 use crate::source::{Capacity, CommandLine, Delimiter, Segment};
@@ -71,7 +71,7 @@ impl Scene {
         let rates = config.limits.given().unwrap();
         let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(0));
         let mut capacity = Capacity::UNLIMITED;
-        if let What::Run(run) = &config.action {
+        if let Some(run) = &config.command {
             schedule = schedule.with_commands(run, 7);
             capacity = Capacity { vacancies: run.jobs.get() as u64, at_once: 1, ..capacity };
         }

@@ -54,7 +54,7 @@ impl Reporter {
 
     /// Tells what a run of `config` has to tell: also, at its end, how to go on, and the numbers as JSON.
     pub(crate) fn of(config: &Config) -> Self {
-        let logged = config.command().filter(|run| run.log.is_some());
+        let logged = config.command.as_ref().filter(|run| run.log.is_some());
         let resumes = logged.map(|run| run.resume.is_some());
         Reporter { resumes, as_json: config.as_json, ..Reporter::new(config.report) }
     }

@@ -237,7 +237,7 @@ fn an_item_that_backs_off_in_order_puts_off_the_end() {
     let config = throttle::cli::parse(args.map(Into::into)).unwrap_or_else(|_| panic!("a command line"));
     let rates = config.limits.given().expect("limits");
     let mut schedule = Schedule::new(&throttle::config::Plan::of(&config), rates, Time::ZERO)
-        .with_commands(config.command().unwrap(), 1);
+        .with_commands(config.command.as_ref().unwrap(), 1);
     schedule.input(Segment::of(b"1\n2\n3\n".to_vec(), 3, Time::ZERO));
     schedule.end_of_input(Time::ZERO, None);
     let capacity = Capacity { vacancies: 1, ..Capacity::UNLIMITED };

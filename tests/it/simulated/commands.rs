@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use nix::sys::signal::Signal;
-use throttle::config::{self, Config, Run, Verb};
+use throttle::config::{self, Config, Run};
 use throttle::exit::{End, JobEnd};
 use throttle::records::JobLog;
 use throttle::runtime::sim::SimClock;
@@ -58,7 +58,7 @@ impl Simulation {
         behave: impl Fn(&str, u64) -> Behaviour,
     ) -> Outcome {
         let config = Rc::clone(&self.config);
-        let Verb::Run(run) = &config.action else { panic!("no command") };
+        let Some(run) = &config.command else { panic!("no command") };
         let mut sink = SimulatedJobs {
             clock: self.clock.clone(),
             start: self.sends(),

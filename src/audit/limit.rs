@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::Violation;
-use super::distinct::{Distinct, Number};
+use super::distinct::{Distinct, KeyCount};
 use super::judge::{self, Judge};
 use super::ranked::Ranked;
 use super::tally::{Numbers, Tally, Worst};
@@ -152,14 +152,14 @@ impl AuditedLimit {
     }
 
     /// The number of keys that it was asked about; `None` if it goes by none.
-    pub(crate) fn keys(&self) -> Option<Number> {
+    pub(crate) fn keys(&self) -> Option<KeyCount> {
         self.key?;
-        if let Number::Exactly(0) = self.forgotten.number() {
-            return Some(Number::Exactly(self.judge.keys() as u64));
+        if self.forgotten.count().number == 0 {
+            return Some(KeyCount { number: self.judge.keys() as u64, is_exact: true });
         }
         let mut all = self.forgotten.clone();
         self.judge.for_each_key(&mut |key| all.insert(key));
-        Some(all.number())
+        Some(all.count())
     }
 
     #[cfg(test)]

@@ -10,7 +10,6 @@ mod tally;
 mod trace;
 mod window;
 
-pub(crate) use self::distinct::Number;
 pub(crate) use self::limit::AuditedLimit;
 pub(crate) use self::tally::{Numbers, Worst};
 pub(crate) use self::trace::Trace;

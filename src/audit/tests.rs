@@ -1,3 +1,4 @@
+use super::distinct::KeyCount;
 use super::*;
 use crate::config::Rate;
 use crate::rule::Verdict;
@@ -81,7 +82,7 @@ fn a_limit_of_its_own_for_each_key() {
     let a = Some(b"a".to_vec());
     assert_eq!(found, [(3, a.clone(), Some(5)), (5, a, Some(3))]);
     let [keyed, common] = &audit.limits[..] else { panic!() };
-    assert_eq!((keyed.keys(), common.keys()), (Some(Number::Exactly(2)), None));
+    assert_eq!((keyed.keys(), common.keys()), (Some(KeyCount { number: 2, is_exact: true }), None));
     let worst = keyed.worst_keys(1);
     assert_eq!((worst.len(), worst[0].0, worst[0].1.numbers.violations), (1, &b"a"[..], 2));
     let tally = keyed.tally;
@@ -192,7 +193,7 @@ fn keys_that_are_idle_are_forgotten_and_nothing_is_judged_otherwise_for_it() {
         }
         let limit = &audit.limits[0];
         assert!(limit.remembered() < 5500, "{} are remembered", limit.remembered());
-        assert_eq!(limit.keys(), Some(Number::Exactly(alone.len() as u64)));
+        assert_eq!(limit.keys(), Some(KeyCount { number: alone.len() as u64, is_exact: true }));
         let busiest = &limit.worst_keys(1)[0];
         assert_eq!((busiest.0, busiest.1.numbers), (&[0; 4][..], alone[&0].limits[0].tally.numbers));
         assert_eq!(limit.tally.numbers.violations, alone.values().map(|audit| audit.too_early).sum::<u64>());

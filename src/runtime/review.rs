@@ -14,7 +14,7 @@ use crate::records::{InOrder, Moment};
 use crate::schedule::Stop;
 use crate::source::{Charger, Delimiter, Segment, SourceError, Together};
 use crate::time::Time;
-use crate::ui::audit::{AuditReport, Form};
+use crate::ui::audit::AuditReport;
 
 /// Records on their way from an input to an audit.
 pub(crate) struct Review {
@@ -25,7 +25,6 @@ pub(crate) struct Review {
     uniform: Option<Draft>,
     delimiter: Delimiter,
     audit: Audit,
-    form: Form,
 }
 
 impl Review {
@@ -39,7 +38,6 @@ impl Review {
             charger,
             delimiter: Delimiter::new(&input.delimiter),
             audit: Audit::new(rates),
-            form: Form::default(),
         }
     }
 
@@ -108,8 +106,8 @@ impl Review {
             };
             self.in_order.put(moment.at, moment.number, charges)?;
             self.judge(report)?;
-            self.form.is_calendar = moment.is_calendar;
-            self.form.has_batches |= moment.items.len() > 1;
+            report.is_calendar = moment.is_calendar;
+            report.has_batches |= moment.items.len() > 1;
         }
         Ok(())
     }
@@ -117,17 +115,17 @@ impl Review {
     fn finish(&mut self, report: &mut AuditReport) -> Result<()> {
         self.in_order.end();
         self.judge(report)?;
-        Ok(report.summary(&self.audit, self.form)?)
+        Ok(report.summary(&self.audit)?)
     }
 
     /// Judges the records whose turn it is.
     fn judge(&mut self, report: &mut AuditReport) -> Result<()> {
-        while let Some((at, number, charges)) = self.in_order.next() {
+        for (at, number, charges) in self.in_order.by_ref() {
             let charges = charges.as_deref().unwrap_or(self.uniform.as_slice());
             let mut told = Ok(());
             let tell = |violation: &Violation| {
                 if told.is_ok() {
-                    told = report.violation(violation, self.form);
+                    told = report.violation(violation);
                 }
             };
             let charges = charges.iter().map(|Draft { costs, keys }| (costs.as_slice(), keys.as_slice()));

@@ -194,19 +194,11 @@ impl FromStr for Halt {
             _ => bail!(FORMS),
         };
         let on = HaltOn::named(on).ok().context(FORMS)?;
-        let number = |text: &str| {
-            let number: u64 = text.parse().ok().context(FORMS)?;
-            ensure!(number > 0, "the least is 1");
-            anyhow::Ok(number)
-        };
-        let share = match share.strip_suffix('%') {
-            Some(percent) => {
-                let percent = number(percent)?;
-                ensure!(percent <= 100, "the most is 100%");
-                Share::Percent(percent)
-            }
-            None => Share::Count(number(share)?),
-        };
+        let percent = share.strip_suffix('%');
+        let number = percent.unwrap_or(share).parse().ok().context(FORMS)?;
+        ensure!(number > 0, "the least is 1");
+        ensure!(percent.is_none() || number <= 100, "the most is 100%");
+        let share = if percent.is_some() { Share::Percent(number) } else { Share::Count(number) };
         Ok(Halt { now, on, share })
     }
 }

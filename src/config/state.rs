@@ -177,13 +177,9 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
         "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, \
          or let items wait"
     );
-    check_keys(&rates)
-}
-
-/// All limits are charged by one booking, which has to be the same for all items, or all of a key.
-fn check_keys(rates: &[Rate]) -> Result<()> {
+    // All limits are charged by one booking, which has to be the same for all items, or all of a key.
     let is_keyed = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
-    let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(rates).len() == 1;
+    let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(&rates).len() == 1;
     ensure!(
         !is_keyed || is_same,
         "limits that share a state go all by the same key, or none does: split them over two runs, one after \

@@ -136,8 +136,7 @@ fn open_log(config: &Config) -> Result<(Option<JobLog>, Option<Completed>)> {
     let Some((run, path)) = config.command.as_ref().and_then(|run| Some((run, run.log.as_ref()?))) else {
         return Ok((None, None));
     };
-    let log = JobLog::open(path, run.log_format)?;
-    let log = if config.queue.batch == BatchSize::SINGLE { log } else { log.of_batches() };
+    let log = JobLog::open(path, run.log_format, config.queue.batch != BatchSize::SINGLE)?;
     let completed = run.resume.map(|resume| log.done(resume)).transpose()?;
     Ok((Some(log), completed))
 }

@@ -77,12 +77,13 @@ impl Simulation {
 }
 
 fn open_log(config: &Config, run: &Run, schedule: &mut Schedule) -> Option<JobLog> {
-    let log = JobLog::open(run.log.as_deref()?, run.log_format).expect("a log");
+    let lists = config.queue.batch != config::BatchSize::SINGLE;
+    let log = JobLog::open(run.log.as_deref()?, run.log_format, lists).expect("a log");
     if let Some(resume) = run.resume {
         let mut completed = log.done(resume).expect("a log");
         schedule.skip(Box::new(move |item| completed.take(item)));
     }
-    Some(if config.queue.batch == config::BatchSize::SINGLE { log } else { log.of_batches() })
+    Some(log)
 }
 
 /// The commands of a run, which the world and the sink share.

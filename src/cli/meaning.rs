@@ -30,7 +30,7 @@ impl Cli {
     /// The run that was asked for.
     pub(super) fn config(self) -> Result<Config> {
         let (limits, input, queue) = (self.limits()?, self.input.options()?, self.queue());
-        let shared = self.shared()?;
+        let (rates, shared) = (limits.given()?, self.shared()?);
         if shared.is_some() {
             check_shareable(&limits, &queue)?;
         }
@@ -38,13 +38,16 @@ impl Cli {
         let metrics = self.report.metrics(self.only_computes())?;
         let plot = self.report.plot()?;
         ensure!(
-            !limits.count_exits() || !self.command.is_empty() || self.control.once || self.control.audit,
+            !rates.iter().any(Rate::counts_exits)
+                || !self.command.is_empty()
+                || self.control.once
+                || self.control.audit,
             "from=exit and N/running are for a command: add one, such as -- curl"
         );
         self.check_waits(&queue)?;
         let (progress, as_json) = (self.report.progress, self.report.stats.contains(&StatsFormat::Json));
         let (action, command) =
-            if self.control.once { (once(self, &limits)?, None) } else { self.action(&limits)? };
+            if self.control.once { (once(self, &rates)?, None) } else { self.action(&limits, &rates)? };
         Ok(Config { limits, shared, queue, input, command, action, report, progress, as_json, metrics, plot })
     }
 
@@ -92,7 +95,7 @@ impl Cli {
         self.given_among("--dry-run --audit").next()
     }
 
-    fn action(self, limits: &LimitOptions) -> Result<(Verb, Option<Box<Run>>)> {
+    fn action(self, limits: &LimitOptions, rates: &[Rate]) -> Result<(Verb, Option<Box<Run>>)> {
         if self.command.is_empty()
             && let Some(option) = self.given_among(FOR_COMMANDS).next()
         {
@@ -103,7 +106,7 @@ impl Cli {
             if let Some(first) = self.command.first() {
                 bail!("--audit runs no command: to read {0}, use <{0} or -a {0}", first.display());
             }
-            check_auditable(&limits.given()?, limits.files().next().is_some())?;
+            check_auditable(rates, limits.files().next().is_some())?;
             return Ok((Verb::Audit(arrivals.unwrap_or_default()), None));
         }
         ensure!(
@@ -111,7 +114,6 @@ impl Cli {
             "--plot is for limits that stay as they are: give them with -r"
         );
         let from_file = self.input.file().is_some();
-        let rates = limits.given()?;
         rates.iter().filter(|rate| rate.only.is_none()).try_for_each(Rate::check_cost)?;
         let run = match &self.command[..] {
             [] => None,

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, ensure};
 
 use super::rate::{CountFrom, Defaults, Rate};
 use super::rate_text::RateText;
-use crate::rule::Extra;
 
 /// Where limits come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,19 +62,6 @@ impl LimitOptions {
     /// One that makes no sense.
     pub fn given(&self) -> Result<Vec<Rate>> {
         self.rates().map(|rate| rate.resolve(&self.defaults)).collect()
-    }
-
-    /// True if a limit with a burst is among them, or may be in a file.
-    pub fn may_have_burst(&self) -> bool {
-        self.sources.iter().any(|source| match source {
-            Source::Rate(rate) => rate.algorithm(&self.defaults).facts().takes(Extra::Burst),
-            Source::File(_) => true,
-        })
-    }
-
-    /// True if one that does not come from a file counts commands until they exit.
-    pub fn count_exits(&self) -> bool {
-        self.rates().any(RateText::counts_exits)
     }
 
     /// Warnings of limits, not in files, that the user may not have meant as they are read.

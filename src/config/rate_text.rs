@@ -100,23 +100,15 @@ impl RateText {
         self.amount.warning.as_deref()
     }
 
-    /// It counts commands until they exit.
-    pub(crate) fn counts_exits(&self) -> bool {
-        self.from != CountFrom::Start
-    }
-
-    pub(crate) fn algorithm(&self, defaults: &Defaults) -> Algorithm {
-        let default = if self.amount.is_running { Algorithm::Sliding } else { defaults.algorithm };
-        self.algorithm.unwrap_or(default)
-    }
-
     /// Fills in the options that were left out.
     ///
     /// # Errors
     /// A burst on an algorithm that has none, a period that the margin makes too long, or `only=` with no key.
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
-        let algorithm = self.algorithm(defaults);
-        let margin = self.margin.unwrap_or(if self.amount.is_running { 0 } else { defaults.margin });
+        let (algorithm, margin) = match self.from {
+            CountFrom::Running => (Algorithm::Sliding, 0),
+            _ => (self.algorithm.unwrap_or(defaults.algorithm), self.margin.unwrap_or(defaults.margin)),
+        };
         let has_burst = algorithm.facts().takes(Extra::Burst);
         ensure!(
             has_burst || self.burst.is_none(),

@@ -140,9 +140,10 @@ impl LimitArgs {
         sources.extend(self.rate.iter().cloned());
         ensure!(!is_released || !sources.is_empty(), misplaced::no_limit(command));
         let limits = LimitOptions { sources, defaults };
-        limits.given()?;
+        // What is in a file may have a burst, too.
+        let takes_burst = limits.given()?.iter().any(|rate| rate.burst.is_some());
         ensure!(
-            self.burst.is_none() || limits.may_have_burst(),
+            self.burst.is_none() || takes_burst || limits.files().next().is_some(),
             "--burst is for the token bucket: add -A bucket"
         );
         Ok(limits)

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::duration::parse_duration;
-use super::named::Named;
+use super::named::named;
 use super::template::Template;
 use crate::time::SECOND;
 
@@ -50,10 +50,6 @@ pub enum LogFormat {
     Json,
 }
 
-impl Named for LogFormat {
-    const NAMES: &'static [(&'static str, Self)] = &[("tsv", LogFormat::Tsv), ("json", LogFormat::Json)];
-}
-
 /// Which items of a log are not run again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resume {
@@ -61,11 +57,6 @@ pub enum Resume {
     Unfinished,
     /// All that the log has.
     New,
-}
-
-impl Named for Resume {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("unfinished", Resume::Unfinished), ("new", Resume::New)];
 }
 
 /// Where the output of commands goes.
@@ -166,11 +157,6 @@ pub enum HaltOn {
     Done,
 }
 
-impl Named for HaltOn {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("fail", HaltOn::Failed), ("success", HaltOn::Succeeded), ("done", HaltOn::Done)];
-}
-
 /// A number of items, absolute or relative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Share {
@@ -193,7 +179,8 @@ impl FromStr for Halt {
             "soon" => false,
             _ => bail!(FORMS),
         };
-        let on = HaltOn::named(on).ok().context(FORMS)?;
+        let choices = [("fail", HaltOn::Failed), ("success", HaltOn::Succeeded), ("done", HaltOn::Done)];
+        let on = named(&choices, on).ok().context(FORMS)?;
         let percent = share.strip_suffix('%');
         let number = percent.unwrap_or(share).parse().ok().context(FORMS)?;
         ensure!(number > 0, "the least is 1");

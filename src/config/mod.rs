@@ -35,7 +35,7 @@ pub use duration::{clamped_duration, format_duration, parse_duration, parse_seco
 pub use instant::{Until, parse_instant, parse_timestamp};
 pub(crate) use limits::check_auditable;
 pub use limits::{LimitOptions, Source};
-pub use named::Named;
+pub(crate) use named::named;
 pub use once::Once;
 pub use plan::Plan;
 pub use quantity::{parse_count, parse_size};
@@ -126,10 +126,6 @@ pub enum OnBad {
     Fail,
     /// It is reported like an item that failed, and not released.
     Skip,
-}
-
-impl Named for OnBad {
-    const NAMES: &'static [(&'static str, Self)] = &[("fail", OnBad::Fail), ("skip", OnBad::Skip)];
 }
 
 /// What is done with the input.

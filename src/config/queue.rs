@@ -9,7 +9,6 @@ use fastrand::Rng;
 
 use super::duration::{format_duration, parse_duration};
 use super::instant::Until;
-use super::named::Named;
 use super::quantity::parse_count;
 
 /// The fate of an item that cannot go at the instant of its arrival.
@@ -31,15 +30,6 @@ impl OnLimit {
     pub(crate) fn never_waits(self) -> bool {
         matches!(self, OnLimit::Drop | OnLimit::Fail)
     }
-}
-
-impl Named for OnLimit {
-    const NAMES: &'static [(&'static str, Self)] = &[
-        ("wait", OnLimit::Wait),
-        ("drop", OnLimit::Drop),
-        ("latest", OnLimit::Latest),
-        ("fail", OnLimit::Fail),
-    ];
 }
 
 /// The order, number and time in which items wait, and the fate of those that cannot.

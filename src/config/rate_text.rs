@@ -6,7 +6,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::amount::{Amount, RUNNING};
 use super::duration::parse_duration;
-use super::named::Named;
+use super::named::named;
 use super::nearest::nearest;
 use super::quantity::parse_count;
 use super::rate::{CountFrom, Defaults, Rate, Start};
@@ -85,8 +85,8 @@ impl RateText {
             "margin" => self.margin = Some(parse_duration(value)?),
             "during" => self.during = Some(value.parse()?),
             "tz" => self.zone = Some(value.parse()?),
-            "start" => self.start = Start::named(value)?,
-            "from" => self.from = CountFrom::named(value)?,
+            "start" => self.start = named(&[("full", Start::Full), ("empty", Start::Empty)], value)?,
+            "from" => self.from = named(&[("start", CountFrom::Start), ("exit", CountFrom::Exit)], value)?,
             "cost" => self.cost = Some(value.parse()?),
             "key" => self.key = Some(Selector::parse_part(value)?),
             "only" => self.only = Some(value.to_owned()),
@@ -180,14 +180,6 @@ fn split_options(text: &str) -> (&str, Vec<&str>) {
     }
     parts.push(&text[start..]);
     (parts[0], parts.split_off(1))
-}
-
-impl Named for CountFrom {
-    const NAMES: &'static [(&'static str, Self)] = &[("start", CountFrom::Start), ("exit", CountFrom::Exit)];
-}
-
-impl Named for Start {
-    const NAMES: &'static [(&'static str, Self)] = &[("full", Start::Full), ("empty", Start::Empty)];
 }
 
 impl FromStr for RateText {

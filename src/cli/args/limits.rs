@@ -15,6 +15,9 @@ use crate::config::{
 };
 use crate::rule::Algorithm;
 
+const ON_LIMIT: &[(&str, OnLimit)] =
+    &[("wait", OnLimit::Wait), ("drop", OnLimit::Drop), ("latest", OnLimit::Latest), ("fail", OnLimit::Fail)];
+
 /// Limits, and the discipline of those who wait for them.
 #[derive(Args, Debug)]
 pub(crate) struct LimitArgs {
@@ -89,7 +92,7 @@ pub(crate) struct LimitArgs {
     ///
     /// fail: it ends the run with status 75.
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
-    #[arg(value_parser = choice::<OnLimit>())]
+    #[arg(value_parser = choice(ON_LIMIT))]
     pub(crate) on_limit: Option<OnLimit>,
 
     /// Keep the order of the input, also among different keys

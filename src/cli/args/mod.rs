@@ -20,7 +20,7 @@ use self::limits::LimitArgs;
 use self::report::ReportArgs;
 use self::state::StateArgs;
 use super::packaged;
-use crate::config::Named;
+use crate::config::named;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,7 +112,9 @@ pub(crate) fn name(option: &Arg) -> Option<String> {
     option.get_short().map(|short| format!("-{short}")).or(long)
 }
 
-fn choice<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
-    let names = T::NAMES.iter().map(|(name, _)| *name);
-    PossibleValuesParser::new(names).try_map(|name| T::named(&name))
+fn choice<T: Copy + Send + Sync + 'static>(
+    choices: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = choices.iter().map(|(name, _)| *name);
+    PossibleValuesParser::new(names).try_map(|name| named(choices, &name))
 }

@@ -35,7 +35,7 @@ pub(crate) struct ReportArgs {
         hide_short_help = true,
         hide_possible_values = true
     )]
-    #[arg(value_parser = choice::<LogFormat>())]
+    #[arg(value_parser = choice(&[("tsv", LogFormat::Tsv), ("json", LogFormat::Json)]))]
     pub(crate) log_format: Option<LogFormat>,
 
     /// Do not run again what the log says is done
@@ -45,7 +45,8 @@ pub(crate) struct ReportArgs {
     /// --resume=new, items that the log has as failed are passed over as well, and only those that it does not have are
     /// run.
     #[arg(long, value_name = "WHICH", requires = "log", num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "unfinished", hide_possible_values = true, value_parser = choice::<Resume>())]
+    #[arg(value_parser = choice(&[("unfinished", Resume::Unfinished), ("new", Resume::New)]))]
+    #[arg(default_missing_value = "unfinished", hide_possible_values = true)]
     pub(crate) resume: Option<Resume>,
 
     /// Print the limits at the start, a summary at the end
@@ -67,7 +68,8 @@ pub(crate) struct ReportArgs {
     /// last may go under the limits. With --progress=always also where standard error is no terminal, as lines. Drawn
     /// once a second.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
-    #[arg(value_parser = choice::<When>(), hide_possible_values = true)]
+    #[arg(value_parser = choice(&[("auto", When::Auto), ("always", When::Always)]))]
+    #[arg(hide_possible_values = true)]
     pub(crate) progress: Option<When>,
 
     /// Report numbers: json at the end, or prom:FILE

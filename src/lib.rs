@@ -27,7 +27,7 @@
 //! - `store`: slots shared between processes, in a file or on a server
 //! - `audit`: judges past releases by the limits
 //! - `sink`: standard output, the dry run, commands (`jobs`)
-//! - `source`: bytes → blocks → items, with cost and key; time stamps
+//! - `source`: bytes → segments → items, with cost and key; time stamps
 //! - `records`: time-stamped records, put in order; the job log: written, read back, resumed
 //! - `gate`: what may leave when. `Own`: the limits of this run (`Limits`), each a rule with one `History`, or one per
 //!   key. `Slots`: slots booked from a store (`orders`) for waiting items (`demands`), held and given back (`claims`,
@@ -40,9 +40,10 @@
 //! - `time`: instants (`Time`), the wall clock (`Wall`), and the calendar: zones, civil periods, hours of the week
 //! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`: any room may use these, and `time`
 //!
-//! The path of an item: `source::Reader` reads a block, `Intake` cuts it into items and charges them, `schedule::lanes`
-//! queues them, `schedule::releases` puts those that may go into an `Admission`, the driver hands it to the `Sink` and
-//! tells the scheduler how many items have left. Items that need not wait skip the lanes and stay in their block.
+//! The path of an item: `source::Reader` reads a `Segment`, `Intake` cuts it into items and charges them,
+//! `schedule::lanes` queues them, `schedule::releases` puts those that may go into an `Admission`, the driver hands it
+//! to the `Sink` and tells the scheduler how many items have left. Items that need not wait skip the lanes and stay in
+//! their segment.
 //!
 //! # To add ...
 //!

@@ -1,6 +1,6 @@
 //! The run of `--audit`: every record is judged by the instant at which it says that it was released.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 
@@ -12,9 +12,9 @@ use crate::config::{self, Arrivals, Rate};
 use crate::exit::Exit;
 use crate::records::{InOrder, Moment};
 use crate::schedule::Stop;
-use crate::source::{Block, Charger, Delimiter, SourceError, Together};
+use crate::source::{Charger, Delimiter, Segment, SourceError, Together};
 use crate::time::Time;
-use crate::ui::audit::{AuditReport, Form};
+use crate::ui::audit::AuditReport;
 
 /// Records on their way from an input to an audit.
 pub(crate) struct Review {
@@ -25,7 +25,6 @@ pub(crate) struct Review {
     uniform: Option<Draft>,
     delimiter: Delimiter,
     audit: Audit,
-    form: Form,
 }
 
 impl Review {
@@ -39,7 +38,6 @@ impl Review {
             charger,
             delimiter: Delimiter::new(&input.delimiter),
             audit: Audit::new(rates),
-            form: Form::default(),
         }
     }
 
@@ -59,11 +57,7 @@ impl Review {
     /// # Errors
     /// The input cannot be read or is out of order, a record does not tell its instant or cost, or the report cannot be
     /// written.
-    pub(crate) fn run<W: Write>(
-        &mut self,
-        world: &mut RealWorld,
-        report: &mut AuditReport<W>,
-    ) -> Result<Exit> {
+    pub(crate) fn run(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Exit> {
         let (stop, result) = match self.judge_all(world, report) {
             Ok(stop) => (stop, self.finish(report)),
             Err(error) => (None, Err(error)),
@@ -72,16 +66,12 @@ impl Review {
         match stop.or_else(|| world.last_stop()) {
             Some(Stop::Signal(signal)) => Ok(Exit::Signal(signal)),
             Some(Stop::ReaderGone) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
-            None => result.map(|()| if self.audit.too_early() > 0 { Exit::Refused } else { Exit::Done }),
+            None => result.map(|()| if self.audit.too_early > 0 { Exit::Refused } else { Exit::Done }),
         }
     }
 
     /// Judges what is read, until there is no more or it is to stop.
-    fn judge_all<W: Write>(
-        &mut self,
-        world: &mut RealWorld,
-        report: &mut AuditReport<W>,
-    ) -> Result<Option<Stop>> {
+    fn judge_all(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Option<Stop>> {
         let is_watched = io::stdout().is_terminal();
         let mut until = Some(Time::ZERO);
         loop {
@@ -105,7 +95,7 @@ impl Review {
         }
     }
 
-    fn judge_block<W: Write>(&mut self, block: &Block, report: &mut AuditReport<W>) -> Result<()> {
+    fn judge_block(&mut self, block: &Segment, report: &mut AuditReport) -> Result<()> {
         let delimiter = self.delimiter.clone();
         for whole in delimiter.split_inclusive(block.bytes()) {
             let record = delimiter.trim(whole);
@@ -116,26 +106,26 @@ impl Review {
             };
             self.in_order.put(moment.at, moment.number, charges)?;
             self.judge(report)?;
-            self.form.is_calendar = moment.is_calendar;
-            self.form.has_batches |= moment.items.len() > 1;
+            report.is_calendar = moment.is_calendar;
+            report.has_batches |= moment.items.len() > 1;
         }
         Ok(())
     }
 
-    fn finish<W: Write>(&mut self, report: &mut AuditReport<W>) -> Result<()> {
+    fn finish(&mut self, report: &mut AuditReport) -> Result<()> {
         self.in_order.end();
         self.judge(report)?;
-        Ok(report.summary(&self.audit, self.form)?)
+        Ok(report.summary(&self.audit)?)
     }
 
     /// Judges the records whose turn it is.
-    fn judge<W: Write>(&mut self, report: &mut AuditReport<W>) -> Result<()> {
-        while let Some((at, number, charges)) = self.in_order.next() {
+    fn judge(&mut self, report: &mut AuditReport) -> Result<()> {
+        for (at, number, charges) in self.in_order.by_ref() {
             let charges = charges.as_deref().unwrap_or(self.uniform.as_slice());
             let mut told = Ok(());
             let tell = |violation: &Violation| {
                 if told.is_ok() {
-                    told = report.violation(violation, self.form);
+                    told = report.violation(violation);
                 }
             };
             let charges = charges.iter().map(|Draft { costs, keys }| (costs.as_slice(), keys.as_slice()));

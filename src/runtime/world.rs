@@ -5,7 +5,7 @@ use anyhow::Error;
 use crate::config::Rate;
 use crate::gate::{Answer, Order, Slot};
 use crate::schedule::Stop;
-use crate::source::{Block, SourceError};
+use crate::source::{Segment, SourceError};
 use crate::store::StoreError;
 use crate::time::{Time, Wall};
 
@@ -62,7 +62,7 @@ pub enum Wake {
     /// The instant is so near that nothing else will be waited for.
     Soon,
     /// Items have arrived.
-    Input(Block),
+    Input(Segment),
     /// No more will arrive; with an error, if not for the end of the input.
     End(Option<SourceError>),
     /// Something else has happened.

@@ -7,7 +7,7 @@ use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule, Stop};
 use crate::config::Rate;
 use crate::exit::{Exit, JobEnd};
 use crate::gate::{Answer, Order, Request};
-use crate::source::{ArgumentError, Block, SourceError};
+use crate::source::{ArgumentError, Segment, SourceError};
 use crate::time::{SECOND, Time, Wall};
 
 /// A notice of a shorter pause would be out of date before it is read.
@@ -21,7 +21,7 @@ impl Schedule {
     }
 
     /// Items have arrived.
-    pub fn input(&mut self, block: Block) {
+    pub fn input(&mut self, block: Segment) {
         self.queue.supply.intake.put(block);
     }
 

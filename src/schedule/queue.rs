@@ -35,7 +35,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
-        let delimiter = Delimiter::new(&plan.delimiter);
+        let delimiter = Delimiter::new(&plan.input.delimiter);
         let supply = Supply::new(plan, &rates, &delimiter);
         let gate = Own::new(rates, now);
         Queue {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{Notice, Stats};
 use crate::config::{OnBad, Plan, Rate};
 use crate::exit::Exit;
-use crate::source::{Charger, Delimiter, Fields, Intake, Segment, SourceError};
+use crate::source::{Charger, Delimiter, Intake, Segment, SourceError};
 
 /// The most items that may be waiting to be rejected; no further items are looked at.
 const MOST_REJECTS: usize = 1024;
@@ -54,16 +54,14 @@ pub(super) enum Next {
 
 impl Supply {
     pub(super) fn new(plan: &Plan, rates: &[Rate], delimiter: &Delimiter) -> Self {
-        let separator = plan.separator.clone();
+        let separator = plan.input.separator.clone();
         let charger = Charger::new(rates, separator.as_deref());
-        let needed = Fields::new(&plan.selectors, separator.as_deref());
-        let intake = Intake::new(delimiter.clone(), charger, plan.goes_singly());
         Supply {
-            intake: intake.clean(plan.cleaning).needing(needed),
+            intake: Intake::new(plan, delimiter.clone(), charger),
             rejects: BTreeMap::new(),
-            on_bad: plan.on_bad,
+            on_bad: plan.input.on_bad,
             separator,
-            tells_line_end: delimiter.is(b"\n"),
+            tells_line_end: plan.input.delimiter == b"\n",
             looks_for_mark: true,
             unmatched_told: false,
             bad_end: None,

@@ -12,10 +12,10 @@ mod shared;
 use super::{Action, Notice, Schedule, Stop};
 use crate::charge::Key;
 use crate::cli;
-use crate::config::{Defaults, Plan, Rate, RateText, Verb as What};
+use crate::config::{Defaults, Plan, Rate, RateText};
 use crate::exit::{End, JobEnd};
 use crate::gate::{Answer, BookingTerms, Order, Slot};
-use crate::source::{Block, Capacity, CommandLine, Delimiter};
+use crate::source::{Capacity, CommandLine, Delimiter, Segment};
 use crate::time::Time;
 use nix::sys::signal::Signal;
 
@@ -67,7 +67,7 @@ impl Scene {
         let rates = config.limits.given().unwrap();
         let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(0));
         let mut capacity = Capacity::UNLIMITED;
-        if let What::Run(run) = &config.action {
+        if let Some(run) = &config.command {
             schedule = schedule.with_commands(run, 7);
             capacity = Capacity { vacancies: run.jobs.get() as u64, at_once: 1, ..capacity };
         }
@@ -100,7 +100,7 @@ impl Scene {
         match *event {
             Input(text) => {
                 let records = Delimiter::new(b"\n").whole(text.as_bytes()).0;
-                schedule.input(Block::of(text.into(), records, now));
+                schedule.input(Segment::of(text.into(), records, now));
             }
             EndOfInput => schedule.end_of_input(now, None),
             Due => schedule.due(),

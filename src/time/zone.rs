@@ -21,16 +21,10 @@ const FAR: i128 = 26 * 3600 * SECOND as i128;
 
 /// A zone of the system's database. Zones are never freed, so they are cheap to copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Zone(&'static NamedZone);
-
-#[derive(PartialEq, Eq, Debug)]
-struct NamedZone {
-    name: String,
-    rules: TimeZone,
-}
+pub struct Zone(&'static TimeZone);
 
 /// All zones named so far.
-static ZONES: Mutex<Vec<&'static NamedZone>> = Mutex::new(Vec::new());
+static ZONES: Mutex<Vec<&'static TimeZone>> = Mutex::new(Vec::new());
 
 impl Zone {
     /// The zone of the system: `TZ`, or `/etc/localtime`, or UTC if there is neither.
@@ -52,11 +46,10 @@ impl Zone {
     }
 
     fn known(rules: TimeZone) -> Self {
-        let new = NamedZone { name: rules.iana_name().unwrap_or(LOCAL).to_owned(), rules };
         let mut known = ZONES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let found = known.iter().find(|zone| ***zone == new).copied();
+        let found = known.iter().find(|zone| ***zone == rules).copied();
         Zone(found.unwrap_or_else(|| {
-            let zone = Box::leak(Box::new(new));
+            let zone = Box::leak(Box::new(rules));
             known.push(zone);
             zone
         }))
@@ -65,13 +58,13 @@ impl Zone {
     /// The nanoseconds by which clocks are ahead of UTC from `at` on, and the instant at which that changes.
     pub(super) fn stretch(self, at: i128) -> (i128, i128) {
         let at = timestamp(at);
-        let offset = self.0.rules.to_offset(at);
-        let next = self.0.rules.following(at).next().map(|next| next.timestamp().as_nanosecond());
+        let offset = self.0.to_offset(at);
+        let next = self.0.following(at).next().map(|next| next.timestamp().as_nanosecond());
         (i128::from(offset.seconds()) * i128::from(SECOND), next.unwrap_or(i128::MAX))
     }
 
     pub(super) fn date(self, at: i128) -> Date {
-        self.0.rules.to_datetime(timestamp(at)).date()
+        self.0.to_datetime(timestamp(at)).date()
     }
 
     /// The first instant at which clocks show this date, or a later date if the zone skips it.
@@ -119,7 +112,7 @@ impl FromStr for Zone {
 
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.name)
+        f.write_str(self.0.iana_name().unwrap_or(LOCAL))
     }
 }
 

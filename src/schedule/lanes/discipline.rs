@@ -21,7 +21,7 @@ pub(crate) struct Discipline {
 impl Discipline {
     pub(super) fn of(plan: &Plan) -> Self {
         Discipline {
-            on_limit: plan.on_limit,
+            on_limit: plan.queue.on_limit,
             max_wait: plan.wait_of_each(),
             jitter: plan.queue.jitter,
             in_order: plan.queue.in_order,

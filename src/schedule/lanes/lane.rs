@@ -179,13 +179,13 @@ mod tests {
     use crate::charge::Charge;
     use crate::config::BatchSize;
     use crate::gate::BatchTerms;
-    use crate::source::{Block, Segment};
+    use crate::source::Segment;
 
     /// Items numbered from `first`, which also is the instant of their arrival.
     fn items(first: u64, count: u64) -> Items {
-        let block = Block::of(b"x\n".repeat(usize::try_from(count).unwrap()), count, Time(first));
+        let block = Segment::of(b"x\n".repeat(usize::try_from(count).unwrap()), count, Time(first));
         let charge = Charge { costs: Rc::default(), keys: Rc::default() };
-        Items { segment: Segment::new(block, first, 0), charge }
+        Items { segment: block.at(first, 0), charge }
     }
 
     /// The arrival of each item.

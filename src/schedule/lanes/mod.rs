@@ -52,7 +52,7 @@ impl Lanes {
     pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
         Lanes {
             discipline: Discipline::of(plan),
-            batcher: Batcher::new(plan.batch, terms),
+            batcher: Batcher::new(plan.queue.batch, terms),
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),
@@ -339,7 +339,7 @@ mod tests {
     use crate::charge::Charge;
     use crate::cli;
     use crate::gate::Own;
-    use crate::source::Block;
+    use crate::source::Segment;
 
     #[test]
     fn what_gives_way_to_something_newer_is_not_counted_any_more() {
@@ -348,9 +348,9 @@ mod tests {
         let mut lanes =
             Lanes::new(&Plan::of(&config), Delimiter::new(b"\n"), gate.properties().batches.clone());
         for number in 10..15u64 {
-            let block = Block::of(format!("{number}\n").into_bytes(), 1, Time(5));
+            let block = Segment::of(format!("{number}\n").into_bytes(), 1, Time(5));
             let charge = Charge { costs: Rc::default(), keys: Rc::default() };
-            let displaced = lanes.push(Items { segment: Segment::new(block, number, 0), charge }, &gate);
+            let displaced = lanes.push(Items { segment: block.at(number, 0), charge }, &gate);
             assert_eq!(displaced, u64::from(number > 10));
         }
         assert_eq!(lanes.size, Size { items: 1, bytes: 3, parts: 1 });

@@ -41,7 +41,7 @@ fn in_order_it_is_told_up_to_where_all_have_been_sent() {
 #[test]
 fn a_carriage_return_in_an_argument_is_told_once() {
     let line =
-        CommandLine { several: 99, single: 99, longest: 99, times: 1, overhead: 0, ..CommandLine::NOTHING };
+        CommandLine { several: 99, single: 99, longest: 99, times: 1, overhead: 0, ..CommandLine::default() };
     let warning = "warning item 2 ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'";
     let input = "a\nb\r\nc\r\n";
     let scene = || Scene::new("-r 9/s -j 9 -- cmd");
@@ -51,7 +51,7 @@ fn a_carriage_return_in_an_argument_is_told_once() {
     // No warning if it does not become an argument, or if items are not lines.
     scene().check(&[(0, Input(input), "send a; send b; send c; wait - or input")]);
     let mut scene = Scene { capacity, ..Scene::new("-r 9/s -j 9 -d ; -- cmd") };
-    scene.schedule.input(Block::of(b"a\r;b\r;".to_vec(), 2, Time(0)));
+    scene.schedule.input(Segment::of(b"a\r;b\r;".to_vec(), 2, Time(0)));
     assert!(!scene.actions(0).contains("warning"));
 }
 

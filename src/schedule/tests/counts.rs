@@ -166,7 +166,7 @@ fn in_pieces(items: &[&str], percent: u64, known: bool, random: &mut fastrand::R
     let (mut scene, mut left, mut running) = (Scene::new(&args), items, VecDeque::new());
     if known {
         let text: Vec<u8> = items.iter().flat_map(|item| format!("{item}\n").into_bytes()).collect();
-        scene.schedule.input(Block::of(text, items.len() as u64, Time(0)));
+        scene.schedule.input(Segment::of(text, items.len() as u64, Time(0)));
         scene.schedule.end_of_input(Time(0), None);
     }
     for now in (0..).map(Time) {
@@ -185,7 +185,7 @@ fn in_pieces(items: &[&str], percent: u64, known: bool, random: &mut fastrand::R
                     piece => {
                         let text: Vec<u8> =
                             piece.iter().flat_map(|item| format!("{item}\n").into_bytes()).collect();
-                        scene.schedule.input(Block::of(text, piece.len() as u64, now));
+                        scene.schedule.input(Segment::of(text, piece.len() as u64, now));
                     }
                 }
             }

@@ -27,7 +27,7 @@ fn what_is_trimmed_does_not_leave_as_it_lies_in_its_buffer() {
 fn what_no_command_could_be_given_does_not_take_the_short_way_of_a_dry_run() {
     let scene = Scene::new("-r 9/100ns,cost=col:1");
     let line =
-        CommandLine { several: 99, single: 99, longest: 5, times: 1, overhead: 2, ..CommandLine::NOTHING };
+        CommandLine { several: 99, single: 99, longest: 5, times: 1, overhead: 2, ..CommandLine::default() };
     let capacity = Capacity { line: Some(line), ..scene.capacity };
     let schedule = Scene { capacity, ..scene }.check(&[
         (0, Input("1 a\n1 long\n1 b\n"), "send 1 a 1 b; failed 2; wait - or input"),

@@ -76,7 +76,7 @@ impl ItemValues<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{Block, Segment};
+    use crate::source::Segment;
     use crate::time::Time;
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
             let template = Template::new(&command, placeholder.map(OsStr::new));
             let count = items.trim_end().lines().count() as u64;
             let mut batch = Batch::default();
-            batch.push(Segment::new(Block::of(items.as_bytes().to_vec(), count, Time::ZERO), 7, 0));
+            batch.push(Segment::of(items.as_bytes().to_vec(), count, Time::ZERO).at(7, 0));
             let expander = Expander::new(template, None);
             assert_eq!(expander.expand(&batch, &Delimiter::new(b"\n")), line, "{command:?}");
         }

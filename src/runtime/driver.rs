@@ -117,11 +117,14 @@ impl<'a> Driver<'a> {
         let redraw = self.reporter.display().map(Display::redraw_at);
         let until = [until, deadline, redraw, metrics].into_iter().flatten().min();
         let running = schedule.running() > 0;
-        match self.world.wait(Wait { until, accepting, running, by_wall: schedule.goes_by_wall() }) {
+        let by_wall = schedule.goes_by_wall();
+        let outputs = self.sink.jobs().map_or_else(Vec::new, |jobs| jobs.outputs());
+        match self.world.wait(Wait { until, accepting, running, by_wall, outputs: &outputs }) {
             Wake::Due => self.act(schedule),
             // The scheduler is asked again now, so that its answer is at hand by then.
             Wake::Soon => {}
             Wake::Input(block) => schedule.input(block),
+            Wake::Output => self.flush(schedule),
             Wake::End(error) => schedule.end_of_input(self.world.now(), error),
             Wake::Event(event) => self.hear_all(schedule, event),
             Wake::Stalled => schedule.fail(Exit::Error, anyhow!("the rest would never be released")),
@@ -155,10 +158,8 @@ impl<'a> Driver<'a> {
     fn hear_all(&mut self, schedule: &mut Schedule, first: Event) {
         let mut next = Some(first);
         while let Some(event) = next {
-            // Commands may print all the time, and more than that has its turn.
-            let is_output = matches!(event, Event::Output);
             self.hear(schedule, event);
-            next = if is_output { None } else { self.world.happened() };
+            next = self.world.happened();
         }
     }
 
@@ -180,7 +181,6 @@ impl<'a> Driver<'a> {
                 self.reap(schedule);
                 self.flush(schedule);
             }
-            Event::Output => self.flush(schedule),
             Event::Stop(stop) => schedule.stop(stop),
             Event::Report => {
                 schedule.count_time(now);

@@ -7,7 +7,6 @@ mod driver;
 mod input;
 mod limits;
 mod listener;
-mod output_watch;
 mod precise;
 mod readable;
 mod real_world;

@@ -10,11 +10,10 @@ use super::limits::LimitsFiles;
 use super::listener::Listener;
 use super::reaper::Reaper;
 use super::world::{Event, Wait, Wake, World};
-use super::{limits, output_watch, precise, signals, stdout_reader, waker};
+use super::{limits, precise, signals, stdout_reader, waker};
 use crate::config::Rate;
 use crate::interrupt::Interrupt;
 use crate::schedule::Stop;
-use crate::sink::Watch;
 use crate::source::Reader;
 use crate::store::{Order, Slot, Store};
 use crate::time::{SECOND, Time, Wall, shown};
@@ -92,14 +91,6 @@ impl RealWorld {
         Ok(())
     }
 
-    /// Tells when commands have printed something, from now on.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    pub(crate) fn watch_output(&self) -> anyhow::Result<Watch> {
-        Ok(output_watch::start(self.listener.waker())?)
-    }
-
     /// Tells of changes to `files` of limits, which are `rates` now.
     ///
     /// # Errors
@@ -144,20 +135,17 @@ impl RealWorld {
             Event::Continued { .. } => return Event::Continued { late: self.late(until) },
             Event::Stop(Stop::Signal(_)) => self.interrupt.hear(),
             Event::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
-            Event::Output => {
-                self.listener.output_is_told();
-                // With one output after the other, no wait is for an end of commands only.
-                self.reaper.iter_mut().for_each(Reaper::listen);
-            }
             _ => {}
         }
         event
     }
 
-    fn wait_for_anything(&mut self, until: Option<Time>, accepting: bool) -> Wake {
+    fn wait_for_anything(&mut self, Wait { until, accepting, outputs, .. }: Wait) -> Wake {
         let began = self.now();
         self.began = began;
-        let heard = self.listener.listen(until.map(precise::last_stretch), accepting);
+        // Nothing is printed before it is told why the run is to stop.
+        let outputs = if self.is_interrupted() { &[] } else { outputs };
+        let heard = self.listener.listen(until.map(precise::last_stretch), accepting, outputs);
         heard.unwrap_or_else(|| {
             let is_due = until.is_none_or(|until| precise::sleep(self.clock, began, until));
             if is_due { Wake::Due } else { Wake::Soon }
@@ -180,22 +168,24 @@ impl World for RealWorld {
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {
-        let Wait { until, accepting, running, by_wall } = wait;
+        let Wait { until, accepting, running, by_wall, outputs } = wait;
         let look = self.clock.now().checked_add(SECOND.into());
         if by_wall && until > look {
             let wake = self.wait(Wait { until: look, by_wall: false, ..wait });
             return if let Wake::Due = wake { Wake::Soon } else { wake };
         }
         let wake = match self.reaper.as_mut().filter(|_| running) {
-            Some(_) if until.is_none() && !accepting => self.listener.wait_for_a_command(),
+            Some(_) if until.is_none() && !accepting && outputs.is_empty() => {
+                self.listener.wait_for_a_command()
+            }
             Some(reaper) => {
                 // If there is nothing to wait for, the end of a command may as well be told later.
                 if until.is_none_or(|until| until > self.clock.now()) {
                     reaper.listen();
                 }
-                self.wait_for_anything(until, accepting)
+                self.wait_for_anything(wait)
             }
-            None => self.wait_for_anything(until, accepting),
+            None => self.wait_for_anything(wait),
         };
         let wake = match wake {
             Wake::Event(event) => Wake::Event(self.told(event, until)),

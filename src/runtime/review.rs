@@ -85,7 +85,7 @@ impl Review {
         let is_watched = io::stdout().is_terminal();
         let mut until = Some(Time::ZERO);
         loop {
-            match world.wait(Wait { until, accepting: true, running: false, by_wall: false }) {
+            match world.wait(Wait { until, accepting: true, running: false, by_wall: false, outputs: &[] }) {
                 Wake::Input(block) => {
                     self.judge_block(&block, report)?;
                     if is_watched {
@@ -97,7 +97,7 @@ impl Review {
                 Wake::End(Some(error)) => return Err(error.into()),
                 Wake::Event(Event::Stop(stop)) => return Ok(Some(stop)),
                 Wake::Event(_) => {}
-                Wake::Due | Wake::Soon | Wake::Stalled => {
+                Wake::Due | Wake::Soon | Wake::Output | Wake::Stalled => {
                     report.flush()?;
                     until = None;
                 }

@@ -1,5 +1,7 @@
 //! The world around the driver: what it is asked, and what it tells.
 
+use std::os::fd::BorrowedFd;
+
 use anyhow::Error;
 
 use crate::config::Rate;
@@ -42,8 +44,8 @@ pub trait World {
 }
 
 /// Conditions under which [`World::wait`] returns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wait {
+#[derive(Clone, Copy, Debug)]
+pub struct Wait<'a> {
     /// An instant; without it, the wait is as long as it takes.
     pub until: Option<Time>,
     /// Input is accepted.
@@ -52,6 +54,8 @@ pub struct Wait {
     pub running: bool,
     /// If the clock on the wall is set, that is to be noticed soon.
     pub by_wall: bool,
+    /// Pipes that commands print to.
+    pub outputs: &'a [BorrowedFd<'a>],
 }
 
 /// Reasons for which a wait is over.
@@ -63,6 +67,8 @@ pub enum Wake {
     Soon,
     /// Items have arrived.
     Input(Block),
+    /// A command has printed something.
+    Output,
     /// No more will arrive; with an error, if not for the end of the input.
     End(Option<SourceError>),
     /// Something else has happened.
@@ -84,8 +90,6 @@ pub enum Event {
     BookingWaits(String),
     /// A command has ended.
     Exited,
-    /// A command has printed something.
-    Output,
     /// The run is to end.
     Stop(Stop),
     /// Statistics are asked for.

@@ -126,9 +126,7 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     if let Some(run) = config.command() {
         world.watch_commands().context("cannot start")?;
         let separator = config.input.separator.as_deref();
-        let watch = (run.output == Output::Lines).then(|| world.watch_output()).transpose();
-        let watch = watch.context("cannot start")?;
-        return Ok(Box::new(Commands::new(run.clone(), delimiter, separator, interrupt, watch)?));
+        return Ok(Box::new(Commands::new(run.clone(), delimiter, separator, interrupt)?));
     }
     runtime::sharpen();
     Ok(Box::new(Stdout::new(delimiter, interrupt)))

@@ -21,6 +21,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::iter;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
@@ -45,7 +46,7 @@ use self::room::command_line;
 use self::shortage::{NextTry, Shortage};
 use self::tag::tag;
 use super::writer::Writer;
-use super::{Cause, Flushed, RunningJobs, Sent, Sink, Watch};
+use super::{Cause, Flushed, RunningJobs, Sent, Sink};
 use crate::config::{Feed, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
@@ -74,7 +75,7 @@ pub(crate) struct Commands {
 
 impl Commands {
     /// Runs the command of `run` for what is released. [`RunningJobs::reap`] has to be called when a command has ended.
-    /// Printing ends early once `interrupt` is raised. Where output is printed line by line, `watch` tells of it.
+    /// Printing ends early once `interrupt` is raised.
     ///
     /// # Errors
     /// Standard output was closed.
@@ -83,7 +84,6 @@ impl Commands {
         delimiter: Delimiter,
         separator: Option<&[u8]>,
         interrupt: Arc<Interrupt>,
-        watch: Option<Watch>,
     ) -> Result<Self> {
         inherited().check_stdout()?;
         Ok(Commands {
@@ -95,11 +95,7 @@ impl Commands {
             jobs: Vec::new(),
             slots: Vec::new(),
             shortage: Shortage::default(),
-            outputs: Outputs::new(
-                Writer::new(interrupt),
-                run.output == Output::InOrder,
-                watch.map(Lines::new),
-            ),
+            outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             header_files: HeaderFiles::new(run.retry.times > 0),
             run,
@@ -135,7 +131,7 @@ impl Commands {
             Ok(pid) => {
                 let first = batch.first();
                 self.jobs.push(Job { pid, first, slot, headers, capture, deadline: None, is_overdue: false });
-                pipes.into_iter().for_each(|pipes| self.outputs.start_lines(first, &tag, pipes));
+                pipes.into_iter().for_each(|pipes| self.outputs.lines.start(first, &tag, pipes));
                 Ok(())
             }
             Err(error) => Err(Trouble::Command(error)),
@@ -275,6 +271,10 @@ impl RunningJobs for Commands {
 
     fn captures(&self) -> bool {
         self.run.output != Output::Shared
+    }
+
+    fn outputs(&self) -> Vec<BorrowedFd<'_>> {
+        self.outputs.lines.pipes()
     }
 
     fn retire(&mut self, first: u64, next: u64) {

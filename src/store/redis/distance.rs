@@ -15,12 +15,13 @@ const TRIALS: usize = 8;
 /// Nanoseconds after which any answer will do, while margins are chosen by it.
 pub(super) const CHOOSING: u64 = 50_000_000;
 
-/// The nanoseconds of the fastest answer to `probe`, and the last answer. One that comes within `enough` ends it, or
-/// after `longest` any but the first, which may have had the script to send.
+/// The nanoseconds of the fastest answer to `probe`, and whether the state is kept. One that comes within `enough` ends
+/// it, or after `longest` any but the first, which may have had the script to send.
 pub(super) fn round_trip(
-    (enough, longest): (u64, u64),
+    enough: u64,
+    longest: u64,
     mut probe: impl FnMut() -> Result<BookedSlots, ServerFailure>,
-) -> Result<(u64, BookedSlots), ServerFailure> {
+) -> Result<(u64, bool), ServerFailure> {
     let (mut start, mut nearest, mut trial) = (None, u64::MAX, 0);
     loop {
         let booked = probe()?;
@@ -29,7 +30,7 @@ pub(super) fn round_trip(
         trial += 1;
         let is_long = trial > 1 && booked.exchange.answered.since(start) > longest;
         if nearest <= enough || trial == TRIALS || is_long {
-            return Ok((nearest, booked));
+            return Ok((nearest, booked.is_kept));
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::asked::Asked;
-use super::calendar::ScriptCalendar;
+use super::asking::Asked;
+use super::calendar::calendar;
 use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
 use super::script::{BookedSlots, ScriptCharge, Seen};
@@ -98,7 +98,7 @@ impl Observations {
             let seen = self.of(&order.key, index).seen;
             let is_distrusted = self.is_distrusted(&order.key, index, node);
             let quota = &policy.quotas[index];
-            let by_calendar = |_| ScriptCalendar::around(self.shown_by(node, now()), quota, policy);
+            let by_calendar = |_| calendar(self.shown_by(node, now()), quota, policy);
             let calendar = quota.hours.as_ref().map(by_calendar).unwrap_or_default();
             ScriptCharge { index, terms, cost, seen, is_distrusted, calendar }
         };
@@ -167,7 +167,7 @@ mod tests {
             cost: 1,
             seen: Seen::default(),
             is_distrusted: false,
-            calendar: ScriptCalendar::default(),
+            calendar: Default::default(),
         };
         let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, matters_until, ..Seen::default() }];
         let (slots, found) = (Vec::new(), Found::Nothing);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value, cmd, from_redis_value};
 
-use super::calendar::ScriptCalendar;
+use super::calendar::calendar;
 use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::ServerFailure;
@@ -58,9 +58,9 @@ impl Keeper for Remote {
     fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError> {
         let policy = Policy::new(rates, Reserve::REMOTE);
         terms(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
-        let shared_policy = SharedPolicy::new(policy.clone(), rates);
-        let store = RedisStore::new(self.server.clone(), policy.clone(), self.timeout, now);
-        Ok((Box::new(RedisStore { shared_policy, ..store }), policy))
+        let mut store = RedisStore::new(self.server.clone(), policy.clone(), self.timeout, now);
+        store.asker.shared = SharedPolicy::new(policy.clone(), rates);
+        Ok((Box::new(store), policy))
     }
 
     fn reset(&self) -> Result<(), StoreError> {
@@ -151,8 +151,7 @@ fn tell_limits(call: &mut Cmd, text: &str, policy: &Policy, now: Micros) -> anyh
     for (limit, (terms, quota)) in all_terms.iter().zip(&policy.quotas).enumerate() {
         terms.tell(call);
         call.arg(quota.at_once());
-        ScriptCalendar::around(now, quota, policy).tell(call);
-        call.arg(fingerprint([(limit, 1)]));
+        call.arg(&calendar(now, quota, policy)).arg(fingerprint([(limit, 1)]));
     }
     Ok(())
 }

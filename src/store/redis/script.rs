@@ -73,16 +73,15 @@ impl<'a> BookingRequest<'a> {
         BookingRequest { key, shared, keep: 0, order, charges: &[], given: &[] }
     }
 
-    /// Many at once make the script take long: less than D, and so that the answer comes in time.
+    /// The number of slots. Many at once make the script take long: less than D, and so that the answer comes in time.
     fn count(&self) -> u64 {
-        let books = !self.charges.is_empty() && self.order.overrun.is_none();
-        let most = if books { (self.shared.policy.deadline / NANOS_A_SLOT).max(1) } else { 0 };
-        self.order.count.min(most)
+        let most = (self.shared.policy.deadline / NANOS_A_SLOT).max(1);
+        if self.order.overrun.is_some() { 0 } else { self.order.count.min(most) }
     }
 
     /// The number of releases that were late for their slots.
     fn late(&self) -> u64 {
-        if self.order.overrun.is_some() && !self.charges.is_empty() { self.order.count } else { 0 }
+        if self.order.overrun.is_some() { self.order.count } else { 0 }
     }
 
     /// The time since the end of the releases that the order reports; 0 if it does not. The script runs later than it
@@ -93,8 +92,7 @@ impl<'a> BookingRequest<'a> {
 
     /// The length of the hold that the order asks for; 0 if it does not.
     fn pause(&self, asked: Time) -> Micros {
-        let hold = self.order.hold.filter(|_| !self.charges.is_empty());
-        hold.map_or(0, |until| until.since(asked).div_ceil(1000))
+        self.order.hold.map_or(0, |until| until.since(asked).div_ceil(1000))
     }
 }
 
@@ -177,7 +175,7 @@ impl BookingScript {
             terms.tell(&mut call);
             call.arg(u8::from(terms.starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
             call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.matters_until);
-            calendar.tell(&mut call);
+            call.arg(calendar);
         }
         call.arg(given);
         call

@@ -43,7 +43,7 @@ use self::job::{Job, Parent};
 use self::lines::Lines;
 use self::output::Outputs;
 use self::room::command_line;
-use self::shortage::{NextTry, Shortage};
+use self::shortage::Shortage;
 use self::tag::tag;
 use super::writer::Writer;
 use super::{Cause, Flushed, RunningJobs, Sent, Sink};
@@ -53,7 +53,7 @@ use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::printable::quoted;
 use crate::source::{Batch, Capacity, Delimiter};
-use crate::time::{SECOND, Time};
+use crate::time::Time;
 
 pub(crate) struct Commands {
     expander: Expander,
@@ -162,7 +162,9 @@ impl Commands {
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Failed(exit, error));
         match trouble {
             Trouble::TempFile(error) | Trouble::Command(error) if is_passing(&error) => {
-                self.put_off(first, error)
+                let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
+                let why = self.cannot_run(error);
+                self.shortage.persists(will_pass, why)
             }
             Trouble::TempFile(error) => fatal(
                 Exit::Error,
@@ -175,21 +177,6 @@ impl Commands {
 
     fn cannot_run(&self, error: io::Error) -> Error {
         Error::new(error).context(format!("cannot run {}", exec::named(&self.expander.name())))
-    }
-
-    /// The system is short of something: not now, but perhaps later.
-    fn put_off(&mut self, first: u64, error: io::Error) -> Sent {
-        let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
-        let next = self.shortage.persists(will_pass);
-        let error = self.cannot_run(error);
-        match next {
-            NextTry::Again(pause) => Sent::Busy { pause, why: None },
-            NextTry::Tell(pause) => Sent::Busy { pause, why: Some(error) },
-            NextTry::GiveUp => {
-                let error = error.context(format!("tried for {} s", shortage::PATIENCE / SECOND));
-                Sent::Partly(0, Cause::Failed(Exit::CannotRun, error))
-            }
-        }
     }
 
     /// A child has ended; not every child is a job.

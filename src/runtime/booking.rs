@@ -7,8 +7,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::waker::Waker;
-use super::world::Event;
-use crate::store::{Order, Slot, Store};
+use super::world::{Event, Task};
+use crate::store::Store;
 
 /// Takes orders, and slots that go back; answers are told as events. At the end the store is closed, after all that it
 /// was asked, if that does not take long.
@@ -19,11 +19,6 @@ pub(super) struct BookingThread {
     closed: Receiver<Never>,
     /// A store that is slow, such as one on a server that is away, does not keep the process for longer.
     patience: Duration,
-}
-
-enum Task {
-    Book(Box<Order>),
-    GiveBack(Box<Order>, Vec<Slot>),
 }
 
 enum Never {}
@@ -39,15 +34,7 @@ impl BookingThread {
         Ok(BookingThread { tasks: Some(tasks), closed, patience })
     }
 
-    pub(super) fn book(&self, order: Order) {
-        self.take(Task::Book(Box::new(order)));
-    }
-
-    pub(super) fn give_back(&self, order: Order, slots: Vec<Slot>) {
-        self.take(Task::GiveBack(Box::new(order), slots));
-    }
-
-    fn take(&self, task: Task) {
+    pub(super) fn take(&self, task: Task) {
         // A thread that is gone has told its error.
         let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
     }
@@ -91,7 +78,7 @@ mod tests {
     use crate::charge::Key;
     use crate::interrupt::Interrupt;
     use crate::runtime::waker;
-    use crate::store::{Answer, StoreError};
+    use crate::store::{Answer, Order, StoreError};
     use crate::time::Time;
 
     struct Noting(Sender<Order>);
@@ -112,7 +99,7 @@ mod tests {
         let order = Order::new(Key::new(), [1], 1);
         let overrun = Order { overrun: Some(Time(5)), ..order.clone() };
         let hold = Order { hold: Some(Time(9)), ..order.clone() };
-        [&overrun, &order, &hold].into_iter().for_each(|order| thread.book(order.clone()));
+        [&overrun, &order, &hold].into_iter().for_each(|order| thread.take(Task::Book(order.clone().into())));
         drop(thread);
         assert_eq!(noted.iter().collect::<Vec<_>>(), [overrun, hold]);
     }

@@ -4,7 +4,7 @@ use anyhow::{Error, anyhow};
 use nix::sys::signal::Signal;
 
 use super::text_file::TextFile;
-use super::world::{Event, Wait, Wake, World};
+use super::world::{Event, Task, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
 use crate::records::{Entry, JobLog};
 use crate::schedule::{Action, Admission, Schedule, Stop};
@@ -50,8 +50,8 @@ impl<'a> Driver<'a> {
             }
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(admission) => self.send(schedule, now, admission),
-                Action::Book(order) => self.world.book(order),
-                Action::GiveBack(order, slots) => self.world.give_back(order, slots),
+                Action::Book(order) => self.world.give_store(Task::Book(order.into())),
+                Action::GiveBack(order, slots) => self.world.give_store(Task::GiveBack(order.into(), slots)),
                 Action::Tell(notice) => self.reporter.tell(&notice, self.world.wall(), now),
                 Action::Terminate => self.signal(Signal::SIGTERM),
                 Action::Kill => self.signal(Signal::SIGKILL),
@@ -166,8 +166,8 @@ impl<'a> Driver<'a> {
     fn hear(&mut self, schedule: &mut Schedule, event: Event) {
         let now = self.world.now();
         match event {
-            Event::Limits(rates) => schedule.change_limits(now, rates),
-            Event::BadLimits(error) => {
+            Event::Limits(Ok(rates)) => schedule.change_limits(now, rates),
+            Event::Limits(Err(error)) => {
                 self.reporter.notice(&format_args!("{error:#}: the old limits stay"));
             }
             Event::Booked(order, Ok(answer)) => schedule.booked(now, &order, answer),

@@ -9,13 +9,13 @@ use super::input::Input;
 use super::limits::LimitsFiles;
 use super::listener::Listener;
 use super::reaper::Reaper;
-use super::world::{Event, Wait, Wake, World};
+use super::world::{Event, Task, Wait, Wake, World};
 use super::{limits, precise, signals, stdout_reader, waker};
 use crate::config::Rate;
 use crate::interrupt::Interrupt;
 use crate::schedule::Stop;
 use crate::source::Reader;
-use crate::store::{Order, Slot, Store};
+use crate::store::Store;
 use crate::time::{SECOND, Time, Wall, shown};
 
 pub(crate) struct RealWorld {
@@ -205,15 +205,9 @@ impl World for RealWorld {
         self.interrupt.is_unheard()
     }
 
-    fn book(&mut self, order: Order) {
+    fn give_store(&mut self, task: Task) {
         if let Some(booking) = &self.booking {
-            booking.book(order);
-        }
-    }
-
-    fn give_back(&mut self, order: Order, slots: Vec<Slot>) {
-        if let Some(booking) = &self.booking {
-            booking.give_back(order, slots);
+            booking.take(task);
         }
     }
 }

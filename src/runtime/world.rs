@@ -36,11 +36,17 @@ pub trait World {
         false
     }
 
-    /// Has slots booked. The answer is told as [`Event::Booked`]; a world without a store has none.
-    fn book(&mut self, _order: Order) {}
+    /// Has the store do a task, after all that it was given before. A world without a store has none done.
+    fn give_store(&mut self, _task: Task) {}
+}
 
-    /// Has slots given back that were booked by such an order, after all that was asked of the store before.
-    fn give_back(&mut self, _order: Order, _slots: Vec<Slot>) {}
+/// Tasks for a store.
+#[derive(Debug)]
+pub enum Task {
+    /// To book slots. The answer is told as [`Event::Booked`].
+    Book(Box<Order>),
+    /// To take back slots that were booked by such an order.
+    GiveBack(Box<Order>, Vec<Slot>),
 }
 
 /// Conditions under which [`World::wait`] returns.
@@ -80,10 +86,8 @@ pub enum Wake {
 /// Events that other threads tell of.
 #[derive(Debug)]
 pub enum Event {
-    /// The limits have changed to these.
-    Limits(Vec<Rate>),
-    /// They have changed to something that makes no sense.
-    BadLimits(Error),
+    /// The limits have changed, or to something that makes no sense.
+    Limits(Result<Vec<Rate>, Error>),
     /// Slots have been booked as ordered, or cannot be.
     Booked(Box<Order>, Result<Answer, StoreError>),
     /// Slots are long in coming; why, in words.

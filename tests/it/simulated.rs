@@ -130,7 +130,7 @@ impl Simulation {
     /// The limits change to those of `rates`, as in a file, at the instant `at`. Later than all such changes so far.
     pub(crate) fn relimited(mut self, at: u64, rates: &[&str]) -> Self {
         let rates = self.config.limits.parse(&rates.join("\n")).expect("limits");
-        self.events.push_back((at, Event::Limits(rates)));
+        self.events.push_back((at, Event::Limits(Ok(rates))));
         self
     }
 

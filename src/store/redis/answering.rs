@@ -6,17 +6,16 @@ use super::clock::Micros;
 use super::distance::too_long;
 use super::failure::ServerFailure;
 use super::script::Found;
+use crate::store::ledger::PAUSE;
 use crate::store::{Answer, Order, Slot};
-
-/// Nanoseconds before which nobody asks again.
-const PAUSE: u64 = 1_000_000;
 
 const LOST: &str = "it has lost what was booked before";
 
 impl RedisStore {
     /// The reason that an answer is not to be believed, if there is one. The next question says so.
     pub(super) fn check_clock(&mut self, order: &Order, asked: &Asked) -> Option<&'static str> {
-        let memories = asked.charges.iter().map(|charge| charge.terms.memory(charge.cost));
+        let terms = &self.asker.shared.terms;
+        let memories = asked.charges.iter().map(|charge| terms[charge.index].memory(charge.cost));
         // The nanoseconds for which a slot may matter.
         let memory = memories.max().unwrap_or(0).saturating_mul(1000).saturating_add(self.policy().horizon);
         let deadline = self.policy().deadline;

@@ -6,8 +6,9 @@ use super::failure::ServerFailure;
 use super::nodes::{NodeId, Nodes};
 use super::observations::Observations;
 use super::returnable::NodeSlot;
-use super::script::{BookedSlots, BookingRequest, BookingScript, ScriptCharge, Seen, redis_key};
+use super::script::{BookedSlots, BookingRequest, ScriptCharge, Seen, redis_key, with_rules};
 use super::shared_policy::{SharedPolicy, Stage};
+use super::stored_script::StoredScript;
 use crate::charge::Key;
 use crate::store::hold::LOOK;
 use crate::store::{Answer, BootClock, Hold, Order};
@@ -20,7 +21,7 @@ pub(super) const SHORT: u64 = 5_000_000;
 pub(super) struct Asker {
     /// The clock that slots are told by.
     pub(super) now: BootClock,
-    booking: BookingScript,
+    booking: StoredScript,
     pub(super) nodes: Nodes,
     pub(super) shared: SharedPolicy,
     pub(super) observations: Observations,
@@ -37,7 +38,7 @@ pub(super) struct Asked {
 
 impl Asker {
     pub(super) fn new(nodes: Nodes, shared: SharedPolicy, now: BootClock) -> Self {
-        let (booking, observations) = (BookingScript::new(), Observations::default());
+        let (booking, observations) = (with_rules(include_str!("scripts/book.lua")), Observations::default());
         Asker { now, booking, nodes, shared, observations, held: None }
     }
 
@@ -80,7 +81,7 @@ impl Asker {
     fn look(&mut self, keep: u64) -> Result<BookedSlots, ServerFailure> {
         let (key, nothing) = (self.key(b""), Order::new(Key::new(), [], 0));
         let request = BookingRequest { keep, ..BookingRequest::new(&key, &self.shared, &nothing) };
-        self.nodes.ask(&key, |_, connection| self.booking.ask(connection, &request, &*self.now))
+        self.nodes.ask(&key, |_, connection| request.ask(&self.booking, connection, &*self.now))
     }
 
     /// Books what an order asks for, and gives back slots of whichever node is asked.
@@ -92,15 +93,15 @@ impl Asker {
         nodes.ask(&key, |node, connection| {
             connection.replicate(replicas, false)?;
             if shared.policy.deadline < SHORT {
-                booking.ask(connection, &BookingRequest::new(&key, shared, &nothing), now)?;
+                BookingRequest::new(&key, shared, &nothing).ask(booking, connection, now)?;
             }
-            let charges = observations.charges(order, shared, node, now);
+            let charges = observations.charges(order, &shared.policy, node, now);
             // If the key has moved, the others are by another clock.
             let given: Vec<_> =
                 given.iter().filter(|slot| slot.node == node).map(|slot| slot.micros).collect();
             let all = BookingRequest::new(&key, shared, order);
             let request = BookingRequest { charges: &charges, given: &given, ..all };
-            let booked = booking.ask(connection, &request, now)?;
+            let booked = request.ask(booking, connection, now)?;
             connection.replicate(replicas, true)?;
             Ok(Asked { node, charges, booked })
         })

@@ -45,7 +45,8 @@ pub(super) fn required_margin(round_trip: u64) -> u64 {
 /// changed by one.
 pub(super) fn too_long(round_trip: u64, deadline: u64, is_kept: bool) -> String {
     let (takes, late) = (roughly(round_trip), roughly(deadline));
-    let margin = as_margin(round_trip.saturating_mul(ROUND_TRIPS + 1));
+    let millis = round_trip.saturating_mul(ROUND_TRIPS + 1).div_ceil(1_000_000).next_multiple_of(5);
+    let margin = format_duration(millis * 1_000_000);
     let advice = match is_kept {
         true => format!(
             "the margin of this state, {late}: unless they get faster, begin it anew with margin={margin} or more in \
@@ -54,12 +55,6 @@ pub(super) fn too_long(round_trip: u64, deadline: u64, is_kept: bool) -> String 
         false => format!("releases that may be {late} late: give every limit margin={margin} or more"),
     };
     format!("its answers take {takes}, which is too long for {advice}")
-}
-
-/// A number of milliseconds, rounded up, as it is written in `margin=`.
-fn as_margin(nanos: u64) -> String {
-    let millis = nanos.div_ceil(1_000_000).next_multiple_of(5);
-    format_duration(millis * 1_000_000)
 }
 
 /// For people.

@@ -8,10 +8,9 @@ use super::calendar::calendar;
 use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
 use super::script::{BookedSlots, ScriptCharge, Seen};
-use super::shared_policy::SharedPolicy;
 use crate::charge::Key;
 use crate::gate::Eviction;
-use crate::store::{Order, Overruns};
+use crate::store::{Order, Overruns, Policy, Quota};
 use crate::time::{Time, shown};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,20 +88,19 @@ impl Observations {
     pub(super) fn charges(
         &self,
         order: &Order,
-        SharedPolicy { policy, terms, .. }: &SharedPolicy,
+        policy: &Policy,
         node: NodeId,
         now: &dyn Fn() -> Time,
     ) -> Vec<ScriptCharge> {
-        let limits = terms.iter().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
-        let charge = |(index, (&terms, &cost))| {
+        let limits = policy.quotas.iter().zip(&order.costs).enumerate();
+        let charge = |(index, (quota, &cost)): (usize, (&Quota, &u64))| {
             let seen = self.of(&order.key, index).seen;
             let is_distrusted = self.is_distrusted(&order.key, index, node);
-            let quota = &policy.quotas[index];
             let by_calendar = |_| calendar(self.shown_by(node, now()), quota, policy);
             let calendar = quota.hours.as_ref().map(by_calendar).unwrap_or_default();
-            ScriptCharge { index, terms, cost, seen, is_distrusted, calendar }
+            ScriptCharge { index, cost, seen, is_distrusted, calendar }
         };
-        limits.map(charge).collect()
+        limits.filter(|(_, (_, cost))| **cost > 0).map(charge).collect()
     }
 
     /// The clock of `node`, as far as that is known; or else ours on the wall.
@@ -142,7 +140,6 @@ impl Observations {
 mod tests {
     use super::*;
     use crate::store::redis::script::Found;
-    use crate::store::redis::terms::ScriptTerms;
 
     const HERE: NodeId = NodeId(0);
     const THERE: NodeId = NodeId(1);
@@ -152,18 +149,8 @@ mod tests {
     }
 
     fn asked(node: NodeId, now: Micros, matters_until: Micros) -> Asked {
-        let terms = ScriptTerms {
-            algorithm: crate::rule::Algorithm::Sliding,
-            count: 1,
-            period: 1,
-            burst: 0,
-            lateness: 0,
-            starts_empty: false,
-            log: 0,
-        };
         let charge = ScriptCharge {
             index: 0,
-            terms,
             cost: 1,
             seen: Seen::default(),
             is_distrusted: false,

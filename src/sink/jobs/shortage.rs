@@ -18,14 +18,9 @@ const LONGEST_PAUSE: u64 = 2 * SECOND;
 /// is no part of it: nothing is tried then.
 const PATIENCE: u64 = 30 * SECOND;
 
-/// A shortage, as long as it lasts.
+/// A shortage, as long as it lasts: the sum of the pauses so far, with nothing running.
 #[derive(Default)]
-pub(super) struct Shortage {
-    /// The sum of the pauses so far, with nothing running.
-    paused: Option<u64>,
-    /// The last one.
-    pause: u64,
-}
+pub(super) struct Shortage(u64);
 
 impl Shortage {
     /// A command could not be started, for the reason that `why` tells. If that `will_pass`, something of ours gives
@@ -35,22 +30,20 @@ impl Shortage {
             self.over();
             return Sent::Busy { pause: FIRST_PAUSE, why: None };
         }
-        let Some(paused) = &mut self.paused else {
-            (self.paused, self.pause) = (Some(FIRST_PAUSE), FIRST_PAUSE);
-            return Sent::Busy { pause: FIRST_PAUSE, why: Some(why) };
-        };
-        if *paused >= PATIENCE {
+        if self.0 >= PATIENCE {
             let error = why.context(format!("tried for {} s", PATIENCE / SECOND));
             return Sent::Partly(0, Cause::Failed(Exit::CannotRun, error));
         }
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        *paused += self.pause;
-        Sent::Busy { pause: self.pause, why: None }
+        let is_first = self.0 == 0;
+        // Twice the last one: those before it add up to one less.
+        let pause = (self.0 + FIRST_PAUSE).min(LONGEST_PAUSE);
+        self.0 += pause;
+        Sent::Busy { pause, why: is_first.then_some(why) }
     }
 
     /// A command could be started.
     pub(super) fn over(&mut self) {
-        self.paused = None;
+        self.0 = 0;
     }
 }
 

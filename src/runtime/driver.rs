@@ -30,14 +30,9 @@ impl<'a> Driver<'a> {
         Driver { world, sink, reporter, log: None, metrics: None }
     }
 
-    /// Notes the ends of commands in `log`; their items end at `delimiter`.
-    pub fn with_log(self, log: Option<JobLog>, delimiter: Delimiter) -> Self {
-        Driver { log: log.map(|log| (log, delimiter)), ..self }
-    }
-
-    /// Keeps `metrics` up to date.
-    pub fn with_metrics(self, metrics: Option<TextFile>) -> Self {
-        Driver { metrics, ..self }
+    /// Notes the ends of commands in the log, with the delimiter of their items, and keeps `metrics` up to date.
+    pub fn noting(self, log: Option<(JobLog, Delimiter)>, metrics: Option<TextFile>) -> Self {
+        Driver { log, metrics, ..self }
     }
 
     /// Runs until all items are released and all commands have ended, or the run is stopped.

@@ -17,11 +17,12 @@ use crate::time::Time;
 
 pub(super) struct Listener {
     clock: Clock,
-    reader: Reader<Input>,
+    pub(super) reader: Reader<Input>,
     /// The input has not ended.
     is_fed: bool,
-    events: Events,
-    waker: Waker,
+    pub(super) events: Events,
+    /// For those who notice events.
+    pub(super) waker: Waker,
     /// An output of commands has waited while something else had its turn.
     output_waited: bool,
 }
@@ -29,21 +30,6 @@ pub(super) struct Listener {
 impl Listener {
     pub(super) fn new(clock: Clock, reader: Reader<Input>, (waker, events): (Waker, Events)) -> Self {
         Listener { clock, reader, is_fed: true, events, waker, output_waited: false }
-    }
-
-    /// The input is known to have ended, and all of it was read.
-    pub(super) fn is_over(&self) -> bool {
-        self.reader.is_over()
-    }
-
-    /// For those who notice events.
-    pub(super) fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    /// An event that has come already.
-    pub(super) fn event(&self) -> Option<Event> {
-        self.events.next()
     }
 
     /// Listens until an instant to `outputs`, and to the input if it is `accepting` any.
@@ -133,7 +119,7 @@ mod tests {
         let reader = Reader::new(Input::blank().unwrap(), Delimiter::new(b"\n"), 1024);
         let pair = waker::pair(Arc::new(Interrupt::for_this_thread()));
         let mut listener = Listener::new(Clock::start(), reader, pair);
-        let waker = listener.waker();
+        let waker = listener.waker.clone();
         let (output, mut printing) = io::pipe().unwrap();
         printing.write_all(b"x").unwrap();
         let mut next = || match listener.listen(None, true, &[output.as_fd()]) {

@@ -65,14 +65,14 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn watch_reader(&self) -> anyhow::Result<()> {
         if !self.is_over() {
-            stdout_reader::watch(&self.listener.waker())?;
+            stdout_reader::watch(&self.listener.waker)?;
         }
         Ok(())
     }
 
     /// The input was empty from the start.
     pub(crate) fn is_over(&self) -> bool {
-        self.listener.is_over()
+        self.listener.reader.is_over()
     }
 
     /// Raised when the run is to stop.
@@ -86,7 +86,7 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn watch_commands(&mut self) -> anyhow::Result<()> {
         if !self.is_over() {
-            self.reaper = Some(Reaper::start(self.listener.waker())?);
+            self.reaper = Some(Reaper::start(self.listener.waker.clone())?);
         }
         Ok(())
     }
@@ -96,7 +96,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_limits(&self, files: LimitsFiles, rates: &[Rate]) -> anyhow::Result<()> {
-        Ok(limits::watch(files, rates.to_vec(), self.listener.waker())?)
+        Ok(limits::watch(files, rates.to_vec(), self.listener.waker.clone())?)
     }
 
     /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than
@@ -106,7 +106,7 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
         if !self.is_over() {
-            self.booking = Some(BookingThread::open(store, self.listener.waker(), patience)?);
+            self.booking = Some(BookingThread::open(store, self.listener.waker.clone(), patience)?);
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl World for RealWorld {
     }
 
     fn happened(&mut self) -> Option<Event> {
-        let event = self.listener.event()?;
+        let event = self.listener.events.next()?;
         Some(self.told(event, self.previous))
     }
 

@@ -69,7 +69,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
     let driver = Driver::new(&mut world, sink.as_mut(), &reporter);
-    let exit = driver.with_log(log, delimiter).with_metrics(metrics).run(&mut schedule);
+    let exit = driver.noting(log.zip(Some(delimiter)), metrics).run(&mut schedule);
     *consumed = schedule.consumed();
     reporter.summary(&schedule, world.now(), exit);
     let drawn = drawing.map_or(Ok(()), |drawing| drawing.draw(world.interrupt()));

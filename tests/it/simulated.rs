@@ -45,7 +45,7 @@ fn drive(
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose().expect("a file");
     let (delimiter, reporter) = (Delimiter::new(&config.input.delimiter), Reporter::silent());
-    let driver = &mut Driver::new(world, sink, &reporter).with_log(log, delimiter).with_metrics(metrics);
+    let driver = &mut Driver::new(world, sink, &reporter).noting(log.zip(Some(delimiter)), metrics);
     let exit = driver.run(&mut schedule);
     (exit, schedule.stats())
 }

@@ -26,8 +26,8 @@ struct Observation {
 impl Observation {
     /// It still matters at `now`, by the clock of the node that said so: another one's may be ahead.
     fn matters(&self, clocks: &HashMap<NodeId, ServerClock>, now: Time) -> bool {
-        let shown = clocks.get(&self.node).and_then(|clock| clock.shows_at_least(now));
-        shown.is_some_and(|shown| self.seen.matters_until > shown)
+        let shown = clocks.get(&self.node).and_then(|clock| clock.shows(now));
+        shown.is_some_and(|(least, _)| self.seen.matters_until > least)
     }
 }
 
@@ -105,7 +105,8 @@ impl Observations {
 
     /// The clock of `node`, as far as that is known; or else ours on the wall.
     fn shown_by(&self, node: NodeId, now: Time) -> Micros {
-        self.clocks.get(&node).and_then(|clock| clock.shows(now)).unwrap_or_else(|| shown().0 / 1000)
+        let most = self.clocks.get(&node).and_then(|clock| clock.shows(now)).map(|(_, most)| most);
+        most.unwrap_or_else(|| shown().0 / 1000)
     }
 
     fn of(&self, key: &Key, index: usize) -> Observation {

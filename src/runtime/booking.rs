@@ -76,8 +76,7 @@ fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, waker: &Waker) {
 mod tests {
     use super::*;
     use crate::charge::Key;
-    use crate::interrupt::Interrupt;
-    use crate::runtime::waker;
+    use crate::runtime::waker::Events;
     use crate::store::{Answer, Order, StoreError};
     use crate::time::Time;
 
@@ -92,9 +91,11 @@ mod tests {
 
     #[test]
     fn all_reports_of_a_run_that_is_over_are_made() {
-        let (waker, events) = waker::pair(Arc::new(Interrupt::for_this_thread()));
+        let events = Events::for_this_thread();
         let (noting, noted) = unbounded();
-        let thread = BookingThread::open(Box::new(Noting(noting)), waker, Duration::from_secs(60)).unwrap();
+        let thread =
+            BookingThread::open(Box::new(Noting(noting)), events.waker.clone(), Duration::from_secs(60))
+                .unwrap();
         drop(events);
         let order = Order::new(Key::new(), [1], 1);
         let overrun = Order { overrun: Some(Time(5)), ..order.clone() };

@@ -56,15 +56,12 @@ impl LimitsFiles {
         rates.iter().try_for_each(*check)?;
         Ok(rates)
     }
-
-    fn changing(&self) -> impl Iterator<Item = &Path> {
-        self.limits.files().filter(|path| !self.read_once.contains_key(*path))
-    }
 }
 
 /// Starts a thread that tells of changes to `rates`, which `files` held when they were loaded last.
 pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) -> io::Result<()> {
-    let paths: Vec<_> = files.changing().map(Path::to_owned).collect();
+    let named = files.limits.files().filter(|path| !files.read_once.contains_key(*path));
+    let paths: Vec<_> = named.map(Path::to_owned).collect();
     if paths.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use super::clock::Clock;
 use super::input::Input;
 use super::readable;
 use super::reaper::Reaper;
-use super::waker::{Events, Waker};
+use super::waker::Events;
 use super::world::{Event, Wake};
 use crate::source::{Reader, SourceError};
 use crate::time::Time;
@@ -21,15 +21,13 @@ pub(super) struct Listener {
     /// The input has not ended.
     is_fed: bool,
     pub(super) events: Events,
-    /// For those who notice events.
-    pub(super) waker: Waker,
     /// An output of commands has waited while something else had its turn.
     output_waited: bool,
 }
 
 impl Listener {
-    pub(super) fn new(clock: Clock, reader: Reader<Input>, (waker, events): (Waker, Events)) -> Self {
-        Listener { clock, reader, is_fed: true, events, waker, output_waited: false }
+    pub(super) fn new(clock: Clock, reader: Reader<Input>, events: Events) -> Self {
+        Listener { clock, reader, is_fed: true, events, output_waited: false }
     }
 
     /// Listens until an instant to `outputs`, and to the input if it is `accepting` any.
@@ -106,20 +104,16 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
-    use std::sync::Arc;
 
-    use super::super::waker;
     use super::*;
-    use crate::interrupt::Interrupt;
     use crate::source::Delimiter;
 
     /// As when commands print all the time.
     #[test]
     fn input_and_events_have_their_turn_beside_output() {
         let reader = Reader::new(Input::blank().unwrap(), Delimiter::new(b"\n"), 1024);
-        let pair = waker::pair(Arc::new(Interrupt::for_this_thread()));
-        let mut listener = Listener::new(Clock::start(), reader, pair);
-        let waker = listener.waker.clone();
+        let mut listener = Listener::new(Clock::start(), reader, Events::for_this_thread());
+        let waker = listener.events.waker.clone();
         let (output, mut printing) = io::pipe().unwrap();
         printing.write_all(b"x").unwrap();
         let mut next = || match listener.listen(None, true, &[output.as_fd()]) {

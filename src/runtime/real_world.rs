@@ -9,8 +9,9 @@ use super::input::Input;
 use super::limits::LimitsFiles;
 use super::listener::Listener;
 use super::reaper::Reaper;
+use super::waker::Events;
 use super::world::{Event, Task, Wait, Wake, World};
-use super::{limits, precise, signals, stdout_reader, waker};
+use super::{limits, precise, signals, stdout_reader};
 use crate::config::Rate;
 use crate::interrupt::Interrupt;
 use crate::schedule::Stop;
@@ -22,7 +23,6 @@ pub(crate) struct RealWorld {
     clock: Clock,
     wall: Wall,
     listener: Listener,
-    interrupt: Arc<Interrupt>,
     /// Waits for commands, if any are run.
     reaper: Option<Reaper>,
     /// Books slots, if limits are shared.
@@ -38,20 +38,18 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
     pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
-        let interrupt = Arc::new(Interrupt::for_this_thread());
-        let (waker, events) = waker::pair(Arc::clone(&interrupt));
+        let events = Events::for_this_thread();
         // A signal that comes before it is listened to must not find a file read ahead.
         let is_over =
             !reader.input().has_rest() && reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
         if !is_over {
-            signals::listen(&waker)?;
+            signals::listen(&events.waker)?;
         }
         let shown = shown();
         Ok(RealWorld {
             clock,
             wall: Wall::new(clock.now(), shown),
-            listener: Listener::new(clock, reader, (waker, events)),
-            interrupt,
+            listener: Listener::new(clock, reader, events),
             reaper: None,
             booking: None,
             began: Time::ZERO,
@@ -65,7 +63,7 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn watch_reader(&self) -> anyhow::Result<()> {
         if !self.is_over() {
-            stdout_reader::watch(&self.listener.waker)?;
+            stdout_reader::watch(&self.listener.events.waker)?;
         }
         Ok(())
     }
@@ -77,7 +75,7 @@ impl RealWorld {
 
     /// Raised when the run is to stop.
     pub(crate) fn interrupt(&self) -> Arc<Interrupt> {
-        Arc::clone(&self.interrupt)
+        Arc::clone(&self.listener.events.waker.interrupt)
     }
 
     /// Tells of the ends of commands from now on.
@@ -86,7 +84,7 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn watch_commands(&mut self) -> anyhow::Result<()> {
         if !self.is_over() {
-            self.reaper = Some(Reaper::start(self.listener.waker.clone())?);
+            self.reaper = Some(Reaper::start(self.listener.events.waker.clone())?);
         }
         Ok(())
     }
@@ -96,7 +94,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_limits(&self, files: LimitsFiles, rates: &[Rate]) -> anyhow::Result<()> {
-        Ok(limits::watch(files, rates.to_vec(), self.listener.waker.clone())?)
+        Ok(limits::watch(files, rates.to_vec(), self.listener.events.waker.clone())?)
     }
 
     /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than
@@ -106,7 +104,7 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
         if !self.is_over() {
-            self.booking = Some(BookingThread::open(store, self.listener.waker.clone(), patience)?);
+            self.booking = Some(BookingThread::open(store, self.listener.events.waker.clone(), patience)?);
         }
         Ok(())
     }
@@ -133,7 +131,7 @@ impl RealWorld {
     fn told(&mut self, event: Event, until: Option<Time>) -> Event {
         match event {
             Event::Continued { .. } => return Event::Continued { late: self.late(until) },
-            Event::Stop(Stop::Signal(_)) => self.interrupt.hear(),
+            Event::Stop(Stop::Signal(_)) => self.interrupt().hear(),
             Event::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
             _ => {}
         }
@@ -202,7 +200,7 @@ impl World for RealWorld {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupt.is_unheard()
+        self.interrupt().is_unheard()
     }
 
     fn give_store(&mut self, task: Task) {

@@ -18,8 +18,8 @@ use crate::ui::audit::{AuditReport, Form};
 
 /// Records on their way from an input to an audit.
 pub(crate) struct Review {
-    /// With their charges, unless each item has the same.
-    in_order: InOrder<Option<Box<[Draft]>>>,
+    /// With their charges; none, if it is that of every item.
+    in_order: InOrder<Vec<Draft>>,
     charger: Charger,
     /// The charge of every item, if it is the same.
     uniform: Option<Draft>,
@@ -111,8 +111,8 @@ impl Review {
             let record = delimiter.trim(whole);
             let Some(moment) = self.in_order.read(record)? else { continue };
             let charges = match (&self.uniform, &moment.items[..]) {
-                (Some(_), [_]) => None,
-                _ => Some(charge(&mut self.charger, &moment, whole.len() - record.len())?),
+                (Some(_), [_]) => Vec::new(),
+                _ => charge(&mut self.charger, &moment, whole.len() - record.len())?,
             };
             self.in_order.put(moment.at, moment.number, charges)?;
             self.judge(report)?;
@@ -131,7 +131,7 @@ impl Review {
     /// Judges the records whose turn it is.
     fn judge<W: Write>(&mut self, report: &mut AuditReport<W>) -> Result<()> {
         while let Some((at, number, charges)) = self.in_order.next() {
-            let charges = charges.as_deref().unwrap_or(self.uniform.as_slice());
+            let charges = if charges.is_empty() { self.uniform.as_slice() } else { &charges };
             let mut told = Ok(());
             let tell = |violation: &Violation| {
                 if told.is_ok() {
@@ -146,19 +146,13 @@ impl Review {
     }
 }
 
-fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Box<[Draft]>, SourceError> {
-    let charge_item = |charger: &mut Charger, item: &[u8]| {
-        let mut draft = Draft::default();
-        let result = charger.charge_into(item, item.len() + delimiter, &mut draft);
-        result.map(|()| draft).map_err(|why| SourceError::Item { record: moment.number, why })
-    };
-    if let [item] = &moment.items[..] {
-        return Ok(Box::new([charge_item(charger, item)?]));
-    }
+fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Vec<Draft>, SourceError> {
     let mut release = Together::default();
     for item in &moment.items {
-        let draft = charge_item(charger, item)?;
+        let mut draft = Draft::default();
+        let result = charger.charge_into(item, item.len() + delimiter, &mut draft);
+        result.map_err(|why| SourceError::Item { record: moment.number, why })?;
         release.add(charger, draft);
     }
-    Ok(release.charges().into())
+    Ok(release.charges())
 }

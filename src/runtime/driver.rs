@@ -4,7 +4,7 @@ use anyhow::{Error, anyhow};
 use nix::sys::signal::Signal;
 
 use super::text_file::TextFile;
-use super::world::{Event, Wait, Wake, World};
+use super::world::{Event, Task, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
 use crate::records::{Entry, JobLog};
 use crate::schedule::{Action, Admission, Schedule, Stop};
@@ -30,14 +30,9 @@ impl<'a> Driver<'a> {
         Driver { world, sink, reporter, log: None, metrics: None }
     }
 
-    /// Logs the ends of commands in `log`; items end at `delimiter`.
-    pub fn with_log(self, log: Option<JobLog>, delimiter: Delimiter) -> Self {
-        Driver { log: log.map(|log| (log, delimiter)), ..self }
-    }
-
-    /// Keeps `metrics` up to date.
-    pub fn with_metrics(self, metrics: Option<TextFile>) -> Self {
-        Driver { metrics, ..self }
+    /// Logs the ends of commands, with the delimiter of their items, and keeps `metrics` up to date.
+    pub fn noting(self, log: Option<(JobLog, Delimiter)>, metrics: Option<TextFile>) -> Self {
+        Driver { log, metrics, ..self }
     }
 
     /// Runs until all items are released and all commands have ended, or the run is stopped.
@@ -50,8 +45,8 @@ impl<'a> Driver<'a> {
             }
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(admission) => self.send(schedule, now, admission),
-                Action::Book(order) => self.world.book(order),
-                Action::GiveBack(order, slots) => self.world.give_back(order, slots),
+                Action::Book(order) => self.world.give_store(Task::Book(order.into())),
+                Action::GiveBack(order, slots) => self.world.give_store(Task::GiveBack(order.into(), slots)),
                 Action::Tell(notice) => self.reporter.tell(&notice, self.world.wall(), now),
                 Action::Terminate => self.signal(Signal::SIGTERM),
                 Action::Kill => self.signal(Signal::SIGKILL),
@@ -118,11 +113,14 @@ impl<'a> Driver<'a> {
         let redraw = self.reporter.display().map(Display::redraw_at);
         let until = [until, deadline, redraw, metrics].into_iter().flatten().min();
         let running = schedule.running() > 0;
-        match self.world.wait(Wait { until, accepting, running, by_wall: schedule.goes_by_wall() }) {
+        let by_wall = schedule.goes_by_wall();
+        let outputs = self.sink.jobs().map_or_else(Vec::new, |jobs| jobs.outputs());
+        match self.world.wait(Wait { until, accepting, running, by_wall, outputs: &outputs }) {
             Wake::Due => self.act(schedule),
             // The scheduler is polled again now, so that its answer is ready when the instant comes.
             Wake::Soon => {}
             Wake::Input(block) => schedule.input(block),
+            Wake::Output => self.flush(schedule),
             Wake::End(error) => schedule.end_of_input(self.world.now(), error),
             Wake::Event(event) => self.hear_all(schedule, event),
             Wake::Stalled => schedule.fail(Exit::Error, anyhow!("the rest would never be released")),
@@ -156,18 +154,16 @@ impl<'a> Driver<'a> {
     fn hear_all(&mut self, schedule: &mut Schedule, first: Event) {
         let mut next = Some(first);
         while let Some(event) = next {
-            // Commands may print without pause; other work must get its turn.
-            let is_output = matches!(event, Event::Output);
             self.hear(schedule, event);
-            next = if is_output { None } else { self.world.happened() };
+            next = self.world.happened();
         }
     }
 
     fn hear(&mut self, schedule: &mut Schedule, event: Event) {
         let now = self.world.now();
         match event {
-            Event::Limits(rates) => schedule.change_limits(now, rates),
-            Event::BadLimits(error) => {
+            Event::Limits(Ok(rates)) => schedule.change_limits(now, rates),
+            Event::Limits(Err(error)) => {
                 self.reporter.notice(&format_args!("{error:#}: the old limits stay"));
             }
             Event::Booked(order, Ok(answer)) => schedule.booked(now, &order, answer),
@@ -181,7 +177,6 @@ impl<'a> Driver<'a> {
                 self.reap(schedule);
                 self.flush(schedule);
             }
-            Event::Output => self.flush(schedule),
             Event::Stop(stop) => schedule.stop(stop),
             Event::Report => {
                 schedule.count_time(now);

@@ -18,8 +18,8 @@ use crate::ui::audit::AuditReport;
 
 /// Records on their way from an input to an audit.
 pub(crate) struct Review {
-    /// With their charges, unless each item has the same.
-    in_order: InOrder<Option<Box<[Draft]>>>,
+    /// With their charges; none, if it is that of every item.
+    in_order: InOrder<Vec<Draft>>,
     charger: Charger,
     /// The charge of every item, if it is the same.
     uniform: Option<Draft>,
@@ -75,7 +75,7 @@ impl Review {
         let is_watched = io::stdout().is_terminal();
         let mut until = Some(Time::ZERO);
         loop {
-            match world.wait(Wait { until, accepting: true, running: false, by_wall: false }) {
+            match world.wait(Wait { until, accepting: true, running: false, by_wall: false, outputs: &[] }) {
                 Wake::Input(block) => {
                     self.judge_block(&block, report)?;
                     if is_watched {
@@ -87,7 +87,7 @@ impl Review {
                 Wake::End(Some(error)) => return Err(error.into()),
                 Wake::Event(Event::Stop(stop)) => return Ok(Some(stop)),
                 Wake::Event(_) => {}
-                Wake::Due | Wake::Soon | Wake::Stalled => {
+                Wake::Due | Wake::Soon | Wake::Output | Wake::Stalled => {
                     report.flush()?;
                     until = None;
                 }
@@ -101,8 +101,8 @@ impl Review {
             let record = delimiter.trim(whole);
             let Some(moment) = self.in_order.read(record)? else { continue };
             let charges = match (&self.uniform, &moment.items[..]) {
-                (Some(_), [_]) => None,
-                _ => Some(charge(&mut self.charger, &moment, whole.len() - record.len())?),
+                (Some(_), [_]) => Vec::new(),
+                _ => charge(&mut self.charger, &moment, whole.len() - record.len())?,
             };
             self.in_order.put(moment.at, moment.number, charges)?;
             self.judge(report)?;
@@ -121,7 +121,7 @@ impl Review {
     /// Judges the records whose turn it is.
     fn judge(&mut self, report: &mut AuditReport) -> Result<()> {
         for (at, number, charges) in self.in_order.by_ref() {
-            let charges = charges.as_deref().unwrap_or(self.uniform.as_slice());
+            let charges = if charges.is_empty() { self.uniform.as_slice() } else { &charges };
             let mut told = Ok(());
             let tell = |violation: &Violation| {
                 if told.is_ok() {
@@ -136,19 +136,13 @@ impl Review {
     }
 }
 
-fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Box<[Draft]>, SourceError> {
-    let charge_item = |charger: &mut Charger, item: &[u8]| {
-        let mut draft = Draft::default();
-        let result = charger.charge_into(item, item.len() + delimiter, &mut draft);
-        result.map(|()| draft).map_err(|why| SourceError::Item { record: moment.number, why })
-    };
-    if let [item] = &moment.items[..] {
-        return Ok(Box::new([charge_item(charger, item)?]));
-    }
+fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Vec<Draft>, SourceError> {
     let mut release = Together::default();
     for item in &moment.items {
-        let draft = charge_item(charger, item)?;
+        let mut draft = Draft::default();
+        let result = charger.charge_into(item, item.len() + delimiter, &mut draft);
+        result.map_err(|why| SourceError::Item { record: moment.number, why })?;
         release.add(charger, draft);
     }
-    Ok(release.charges().into())
+    Ok(release.charges())
 }

@@ -66,7 +66,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
     let driver = Driver::new(&mut world, sink.as_mut(), &reporter);
-    let exit = driver.with_log(log, delimiter).with_metrics(metrics).run(&mut schedule);
+    let exit = driver.noting(log.zip(Some(delimiter)), metrics).run(&mut schedule);
     *consumed = schedule.consumed();
     reporter.summary(&schedule, world.now(), exit);
     let drawn = drawing.map_or(Ok(()), |drawing| drawing.draw(world.interrupt()));
@@ -123,9 +123,7 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     if let Some(run) = &config.command {
         world.watch_commands().context("cannot start")?;
         let separator = config.input.separator.as_deref();
-        let watch = (run.output == Output::Lines).then(|| world.watch_output()).transpose();
-        let watch = watch.context("cannot start")?;
-        return Ok(Box::new(Commands::new(Run::clone(run), delimiter, separator, interrupt, watch)?));
+        return Ok(Box::new(Commands::new(Run::clone(run), delimiter, separator, interrupt)?));
     }
     runtime::sharpen();
     Ok(Box::new(Stdout::new(delimiter, interrupt)))

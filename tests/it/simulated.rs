@@ -45,7 +45,7 @@ fn drive(
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose().expect("a file");
     let (delimiter, reporter) = (Delimiter::new(&config.input.delimiter), Reporter::default());
-    let driver = &mut Driver::new(world, sink, &reporter).with_log(log, delimiter).with_metrics(metrics);
+    let driver = &mut Driver::new(world, sink, &reporter).noting(log.zip(Some(delimiter)), metrics);
     let exit = driver.run(&mut schedule);
     (exit, schedule.stats())
 }
@@ -130,7 +130,7 @@ impl Simulation {
     /// The limits change to those of `rates`, as in a file, at the instant `at`. Later than all such changes so far.
     pub(crate) fn relimited(mut self, at: u64, rates: &[&str]) -> Self {
         let rates = self.config.limits.parse(&rates.join("\n")).expect("limits");
-        self.events.push_back((at, Event::Limits(rates)));
+        self.events.push_back((at, Event::Limits(Ok(rates))));
         self
     }
 

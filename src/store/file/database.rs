@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::files::{
-    Files, files_at, guard_companions, identity, locate, lock_directory, new_file, remove_companions,
+    Files, companions, files_at, identity, locate, lock_directory, new_file, remove_companions,
 };
 use super::lock::Lock;
 use super::log::Index;
@@ -72,7 +72,7 @@ impl Database {
             return Ok(None);
         }
         recognised(&path, &file)?.map_err(|flaw| unusable(&path, flaw))?;
-        guard_companions(&path)?;
+        companions(&path).iter().try_for_each(|path| guard::check(path))?;
         let file = Arc::new(file);
         // Of two who open it at once, each would leave it to the other to notice a loss of the log. Whoever keeps it
         // locked has opened it, and will notice.

@@ -207,7 +207,6 @@ impl FileStore {
         task: &mut impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
     ) -> Result<(T, bool)> {
         let mut txn = StateTxn::begin(&transaction, &database.path, &self.rules, key, (now, looks))?;
-        txn.check(&self.setting.clock)?;
         let has_restarted = txn.carry_over_restart(&self.setting.clock)?;
         if let Some(known) = &self.known {
             self.is_lost |= txn.silence_after_loss(known, self.is_replaced)?;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use nix::sys::signal::Signal;
@@ -162,6 +163,10 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for Simulated
 
     fn captures(&self) -> bool {
         false
+    }
+
+    fn outputs(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 
     fn supersede(&mut self, _: u64) {}

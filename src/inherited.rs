@@ -1,11 +1,11 @@
-//! The process as it was found, before the standard library's own start changes it.
+//! The state of the process as it was started, before std changes it.
 //!
 //! Before `main`, std opens /dev/null in place of a closed stdin, stdout or stderr, and ignores SIGPIPE. We need both
-//! as they were: writing to a stdout that was closed is an error, and commands inherit the signal dispositions that we
-//! inherited. So this runs earlier, when the program is loaded.
+//! as they were: writing to a closed stdout must fail, and commands inherit the signal dispositions that we inherited.
+//! So this runs earlier, when the program is loaded.
 //!
 //! Signals that were ignored stay ignored, as in a shell. Blocked ones are unblocked: the mask was rarely meant for us.
-//! Commands get the mask and the dispositions as they were found.
+//! Commands get the original mask and dispositions.
 
 use std::sync::OnceLock;
 
@@ -13,13 +13,13 @@ use anyhow::{Result, ensure};
 use nix::libc::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ, c_int};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction};
 
-/// The signals that are ignored in some way by a run, a wait or std, or that must not be caught if they were ignored.
+/// The signals whose disposition a run, a wait or std changes, or that must not be caught if they were ignored.
 const WATCHED: [c_int; 8] = [SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ];
 
-/// Those of them that we, or std, no longer ignore even if they were ignored.
+/// Those of them that we or std reset even if they were ignored.
 const CHANGED: [c_int; 3] = [SIGCHLD, SIGPIPE, SIGURG];
 
-/// Those that reach us even if they were blocked.
+/// The signals that are unblocked if they were blocked.
 const HEARD: [Signal; 5] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGURG, Signal::SIGUSR1];
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,22 +30,22 @@ pub(crate) struct Inherited {
     pub(crate) stdout_closed: bool,
     /// In the order of `WATCHED`.
     ignored: [bool; WATCHED.len()],
-    /// The signals that were blocked, if that is known.
+    /// The signals that were blocked, if known.
     mask: Option<SigSet>,
 }
 
 static INHERITED: OnceLock<Inherited> = OnceLock::new();
 
-/// The state of the process as it was found, before `main`.
+/// The state of the process before `main`.
 pub(crate) fn inherited() -> Inherited {
     INHERITED.get().copied().unwrap_or_default()
 }
 
-/// Lets the signals through that a run needs. To be called once, before there are threads.
+/// Unblocks the signals that a run needs. To be called once, before any thread starts.
 ///
-/// A file that may not grow any more is to be an error of the write that says so; the signal, which would end the run
-/// without a word, is caught rather than ignored, so that commands find it at its default. So is USR1 until it is
-/// listened to: it never ends a run.
+/// When a file reaches its size limit, the write must fail with an error; SIGXFSZ would end the run without a word. The
+/// signal is caught rather than ignored, so commands find it at its default. So is USR1 until there is a listener: it
+/// never ends a run.
 pub fn prepare() {
     extern "C" fn nothing(_: c_int) {}
     let harmless = [Signal::SIGXFSZ, Signal::SIGUSR1].into_iter();
@@ -58,7 +58,7 @@ pub fn prepare() {
     let _ = HEARD.into_iter().collect::<SigSet>().thread_unblock();
 }
 
-/// Until it is dropped, signals that end a run wait, and do not reach the threads that are started.
+/// While it exists, the signals in `HEARD` stay pending, and threads that are started never receive them.
 pub(crate) struct Uninterrupted(Option<SigSet>);
 
 impl Uninterrupted {
@@ -75,7 +75,7 @@ impl Drop for Uninterrupted {
 }
 
 impl Inherited {
-    /// Checks that there is a standard output: what std opens in its place would take everything and keep nothing.
+    /// Checks that standard output is open: what std opens in its place would take everything and keep nothing.
     ///
     /// # Errors
     /// It was closed.
@@ -87,12 +87,12 @@ impl Inherited {
         Ok(())
     }
 
-    /// The signals that a command is to ignore and would not without our help.
+    /// The signals that a command must ignore, and would not without our help.
     pub(crate) fn to_ignore(self) -> impl Iterator<Item = c_int> {
         CHANGED.into_iter().filter(move |&signal| self.ignores(signal))
     }
 
-    /// The signals that a command is to have blocked, if they are others than we have.
+    /// The signals that a command must have blocked, if they differ from ours.
     pub(crate) fn to_block(self) -> Option<SigSet> {
         self.mask.filter(|mask| HEARD.into_iter().any(|signal| mask.contains(signal)))
     }
@@ -119,11 +119,11 @@ extern "C" fn look() {
     [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().for_each(fill_without_devices);
 }
 
-/// Where there is no /dev/null, std would abort for a stream that is closed. What is opened in its place can be neither
-/// read nor written, and is closed again for commands.
+/// Fills a closed standard stream where there is no /dev/null, as std would abort. The directory that is opened instead
+/// can be neither read nor written, and is closed again for commands.
 #[expect(unsafe_code)]
 fn fill_without_devices(fd: c_int) {
-    // SAFETY: only asks, and opens the lowest descriptor that is free, of which nobody knows yet.
+    // SAFETY: only queries, and opens the lowest free descriptor, which nothing uses yet.
     unsafe {
         if is_closed(fd) && libc::access(c"/dev/null".as_ptr(), libc::F_OK) == -1 {
             libc::open(c"/".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
@@ -133,13 +133,13 @@ fn fill_without_devices(fd: c_int) {
 
 #[expect(unsafe_code)]
 fn is_closed(fd: c_int) -> bool {
-    // SAFETY: only asks.
+    // SAFETY: only queries.
     unsafe { libc::fcntl(fd, libc::F_GETFD) == -1 }
 }
 
 #[expect(unsafe_code)]
 fn is_ignored(signal: c_int) -> bool {
-    // SAFETY: all zero is a valid sigaction, and a null action only asks for the present one.
+    // SAFETY: all zero is a valid sigaction, and a null action only queries the current one.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0

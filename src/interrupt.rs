@@ -7,18 +7,18 @@ use std::time::Duration;
 use nix::sys::pthread::{Pthread, pthread_kill, pthread_self};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-/// Ignored by default, and sent by nobody else to a process that owns no socket. It must not be blocked, see
-/// [`crate::inherited::prepare`].
+/// Ignored by default, and sent by no one else unless the process owns a socket (`F_SETOWN`). It must not be blocked,
+/// see [`crate::inherited::prepare`].
 const NUDGE: Signal = Signal::SIGURG;
 
-/// The pauses between nudges, the first and the longest.
+/// The first and the longest pause between nudges.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LAST_PAUSE: Duration = Duration::from_millis(1);
 
-/// Raised once the run is to stop.
+/// A flag that is raised when the run is to stop.
 ///
-/// A thread that waits on a channel hears of it there. One that is blocked in a system call, such as a write
-/// to a full pipe, has to be nudged out of it: the call returns EINTR, and the thread looks at the flag.
+/// A thread that waits on a channel hears of it there. A thread that is blocked in a system call, such as a write to a
+/// full pipe, must be nudged out of it: the call returns EINTR, and the thread looks at the flag.
 pub(crate) struct Interrupt {
     raised: AtomicBool,
     heard: AtomicBool,
@@ -41,7 +41,7 @@ impl Interrupt {
         self.raised.load(SeqCst)
     }
 
-    /// The run is to stop, and the thread does not know yet why.
+    /// True if the run is to stop, but the thread does not know why yet.
     pub(crate) fn is_unheard(&self) -> bool {
         self.is_raised() && !self.heard.load(SeqCst)
     }
@@ -50,14 +50,14 @@ impl Interrupt {
         self.raised.store(true, SeqCst);
     }
 
-    /// Nudges the thread until it has heard. For another thread to call.
+    /// Nudges the thread until it has heard of the stop. To be called from another thread.
     pub(crate) fn nudge_until_heard(&self) {
         self.nudge_while(|| !self.heard.load(SeqCst));
     }
 
-    /// Nudges the thread out of a call, as long as it is in one.
+    /// Nudges the thread for as long as it is in a call.
     ///
-    /// Once is not enough: the nudge may come just before the call that then blocks.
+    /// One nudge is not enough: it may come just before the call blocks.
     pub(crate) fn nudge_while(&self, is_in_call: impl Fn() -> bool) {
         let mut pause = FIRST_PAUSE;
         while is_in_call() {
@@ -67,7 +67,7 @@ impl Interrupt {
         }
     }
 
-    /// The thread knows.
+    /// Notes that the thread has heard of the stop.
     pub(crate) fn hear(&self) {
         self.heard.store(true, SeqCst);
     }

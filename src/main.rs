@@ -1,4 +1,4 @@
-//! `throttle`: see the library.
+//! The entry point of `throttle`; see the library.
 
 use throttle::{inherited, run, ui};
 

@@ -1,4 +1,4 @@
-//! Standard output and standard error, written to without any buffer of our own.
+//! Unbuffered writes to standard output and standard error.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,10 +7,10 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::write;
 
-/// The number of bytes that a writable pipe takes without blocking, everywhere.
+/// The number of bytes that a writable pipe takes without blocking, on any system.
 const CERTAIN: usize = 512;
 
-/// Milliseconds from one look at something that is not to block to the next.
+/// Milliseconds until a write that must not block asks for leave again.
 const LOOK: u8 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,17 +19,19 @@ pub(crate) enum Target {
     Stderr,
 }
 
-/// Leave to go on with a write.
+/// Permission to continue a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leave {
-    /// The number of bytes that may have been written after it.
+    /// The number of bytes that may be written in total.
     pub(crate) end: usize,
-    /// For as long as it takes. Otherwise it blocks only if somebody else fills the pipe at the same time.
+    /// True if the write may take as long as it needs. Otherwise it blocks only if someone else fills the pipe at the
+    /// same time.
     pub(crate) may_block: bool,
 }
 
 impl Target {
-    /// Writes `bytes` as far as `leave`, which is given how many are `written`, allows; it is asked before each write.
+    /// Writes `bytes` as far as `leave` allows. It is asked before each write, with the number of bytes `written` so
+    /// far.
     pub(crate) fn write(
         self,
         bytes: &[u8],
@@ -46,7 +48,7 @@ impl Target {
             let end = if may_block { end } else { end.min(*written + CERTAIN) };
             match self.write_once(&bytes[*written..end]) {
                 Ok(length) => *written += length,
-                // Somebody else made it non-blocking.
+                // Someone else made it non-blocking.
                 Err(Errno::EAGAIN) if may_block => _ = self.is_writable(PollTimeout::NONE)?,
                 Err(Errno::EAGAIN | Errno::EINTR) => {}
                 Err(errno) => return Err(errno),
@@ -55,7 +57,7 @@ impl Target {
         Ok(())
     }
 
-    /// Writes all of `bytes`, for as long as it takes.
+    /// Writes all of `bytes`, however long it takes.
     pub(crate) fn write_all(self, bytes: &[u8]) -> nix::Result<()> {
         self.write(bytes, &mut 0, |_| Some(Leave { end: bytes.len(), may_block: true }))
     }
@@ -67,12 +69,12 @@ impl Target {
         }
     }
 
-    /// Waits up to `timeout` until something can be written, or its failure be told. Returns whether it can.
+    /// Waits up to `timeout` until a write would succeed or fail at once. Returns whether it would.
     pub(crate) fn is_writable(self, timeout: PollTimeout) -> nix::Result<bool> {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let fd = if self == Target::Stdout { stdout.as_fd() } else { stderr.as_fd() };
         match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], timeout) {
-            // The next write, or the next look, tells more.
+            // Nothing is known yet; the caller writes or polls again.
             Err(Errno::EINTR | Errno::EAGAIN | Errno::ENOMEM) => Ok(false),
             result => result.map(|ready| ready > 0),
         }

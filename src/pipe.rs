@@ -1,15 +1,15 @@
-//! Larger pipes, where the system has them.
+//! Larger pipes, where the system supports them.
 
 use std::os::fd::AsFd;
 
-/// A pipe holds 64 KiB unless told otherwise.
+/// The usual capacity of a pipe, in bytes.
 pub(crate) const USUAL: usize = 64 << 10;
 
-/// As much as Linux lets an unprivileged process have.
+/// The largest pipe that Linux allows an unprivileged process, in bytes.
 #[cfg(target_os = "linux")]
 const LARGE: i32 = 1 << 20;
 
-/// Has a pipe hold more, so that reader and writer take turns less often. It may well stay as it is.
+/// Tries to enlarge a pipe, so that reader and writer take turns less often.
 pub(crate) fn enlarge(fd: impl AsFd) {
     #[cfg(target_os = "linux")]
     if nix::fcntl::fcntl(&fd, nix::fcntl::FcntlArg::F_GETPIPE_SZ).is_ok_and(|size| size < LARGE) {

@@ -1,4 +1,4 @@
-//! The program: from what was typed to a verb.
+//! The program: parses the command line and runs a verb.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use crate::store::StoreError;
 use crate::ui::report::Reporter;
 use crate::verbs::{self, Setup};
 
-/// Runs the program with these arguments, of which the first is its name.
+/// Runs the program with these arguments; the first is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let done = match cli::parse(args) {
         Ok(config) => with_items(&config),

@@ -1,4 +1,4 @@
-//! Text that a terminal shows as it is: names, limits and items may hold what it would take for orders.
+//! Text that is safe to show on a terminal: names, limits and items may contain control sequences.
 
 mod shell;
 
@@ -7,11 +7,11 @@ use std::fmt::Write;
 use self::shell::in_quotes;
 pub(crate) use self::shell::quoted;
 
-/// How many bytes of a text from the input are shown.
+/// The number of bytes shown of a text from the input.
 const SHOWN: usize = 60;
 
-/// Whether a terminal shows a character and does nothing else. Not those that control, and not those that are there to
-/// format: they turn the direction of a text or hide a part of it (Unicode's categories Cc, Cf, Zl and Zp).
+/// True of a character that a terminal only shows. False of control characters, and of format characters, which change
+/// the direction of a text or hide part of it (Unicode categories Cc, Cf, Zl and Zp).
 pub(crate) fn is_printable(c: char) -> bool {
     let formats = matches!(c, '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
         | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -21,7 +21,7 @@ pub(crate) fn is_printable(c: char) -> bool {
     !c.is_control() && !formats
 }
 
-/// A text in which all that does not print is escaped, so that it is one line.
+/// Escapes everything unprintable in a text, which makes it one line.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -30,7 +30,7 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// JSON in which all that does not print is escaped. It can only stand in strings.
+/// Escapes everything unprintable in JSON. Such characters occur only in strings.
 pub(crate) fn escaped_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
@@ -43,12 +43,12 @@ pub(crate) fn escaped_json(json: &str) -> String {
     escaped
 }
 
-/// The beginning of a text from the input, quoted as a shell would read it.
+/// The beginning of a text from the input, in shell quotes.
 pub(crate) fn excerpt(text: &[u8]) -> String {
     if text.len() <= SHOWN {
         return in_quotes(text);
     }
-    // Not in the middle of a character.
+    // Does not cut a character in half.
     let end = (SHOWN - 3..=SHOWN).rev().find(|&end| text[end] & 0xc0 != 0x80).unwrap_or(SHOWN);
     format!("{}...", in_quotes(&text[..end]))
 }

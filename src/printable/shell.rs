@@ -1,11 +1,11 @@
-//! Command lines as one would type them into a shell.
+//! Command lines, quoted for a shell.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use super::is_printable;
 
-/// The line that has a shell run this command. Nothing in it can give orders to a terminal.
+/// The shell command line that runs this command. It contains nothing that a terminal would interpret.
 pub(crate) fn quoted(line: &[OsString]) -> String {
     line.iter().map(|arg| quote(arg)).collect::<Vec<_>>().join(" ")
 }
@@ -13,7 +13,7 @@ pub(crate) fn quoted(line: &[OsString]) -> String {
 fn quote(arg: &OsStr) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./:,+@%=".contains(byte);
     match arg.to_str() {
-        // zsh puts a path in place of =NAME.
+        // zsh expands =NAME to a path.
         Some(text) if arg.as_bytes().iter().all(is_plain) && !text.is_empty() && !text.starts_with('=') => {
             text.to_owned()
         }
@@ -21,11 +21,11 @@ fn quote(arg: &OsStr) -> String {
     }
 }
 
-/// As one word, in quotes in any case.
+/// Quotes a text as one word, even if it needs no quotes.
 pub(super) fn in_quotes(text: &[u8]) -> String {
     match std::str::from_utf8(text) {
         Ok(text) if text.chars().all(is_printable) => format!("'{}'", text.replace('\'', r"'\''")),
-        // What bash, ksh and zsh read, and POSIX since 2024.
+        // Understood by bash, ksh and zsh; in POSIX since 2024.
         _ => format!("$'{}'", text.escape_ascii()),
     }
 }

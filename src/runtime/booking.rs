@@ -1,4 +1,4 @@
-//! Asking a store for slots, on a thread of its own: it may take as long as a network does.
+//! Asks a store for slots on a thread of its own: a store may take as long as a network does.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,23 +12,24 @@ use super::world::{Event, Task};
 use crate::interrupt::Interrupt;
 use crate::store::Store;
 
-/// Takes orders, and slots that go back; answers are told as events. At the end the store is closed, after all that it
-/// was asked, if that does not take long.
+/// Takes orders and slots to give back; answers come as events. When it is dropped, the store does everything that it
+/// was asked and is closed, if that does not take long.
 pub(super) struct BookingThread {
-    /// `None` once no more are taken.
+    /// `None` once no more are accepted.
     tasks: Option<Sender<Task>>,
     /// Disconnected once the store is closed.
     closed: Receiver<Infallible>,
-    /// A store that is slow, such as one on a server that is away, does not keep the process for longer.
+    /// How long the end of a run waits for a slow store, such as one on a server that is away.
     patience: Duration,
-    /// Others have to hear of what was reported, or they exceed the limit: that is waited for longer.
+    /// True if something was reported that other runs must know to keep the limit: the end of the run waits longer for
+    /// that.
     has_reported: bool,
-    /// A run that is to stop has no time for that.
+    /// Raised when the run is to stop: it has no time to wait longer.
     interrupt: Arc<Interrupt>,
 }
 
-/// The end of a run waits for its reports for as many pauses as make up a second. They are counted, as a machine may
-/// stand still.
+/// The end of a run waits a second for its reports, in pauses. These are counted, not timed, as the machine may stand
+/// still.
 const PAUSE: Duration = Duration::from_millis(10);
 const REPORT_PAUSES: u128 = 100;
 
@@ -46,7 +47,7 @@ impl BookingThread {
 
     pub(super) fn take(&mut self, task: Task) {
         self.has_reported |= matches!(&task, Task::Book(order) if !order.is_for_slots());
-        // A thread that is gone has told its error.
+        // If the thread is gone, it has reported its error.
         let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
     }
 
@@ -67,7 +68,7 @@ impl Drop for BookingThread {
     }
 }
 
-/// A handshake needs more than reading does.
+/// In bytes. A handshake needs more than reading does.
 const STACK: usize = 1 << 20;
 
 fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, waker: &Waker) {
@@ -76,7 +77,7 @@ fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, waker: &Waker) {
     let mut is_heard = true;
     for task in tasks {
         match task {
-            // Once the run is over, nobody uses slots; but others have to hear of what it reported.
+            // Once the run is over, no one uses slots, but other runs need its reports.
             Task::Book(order) if is_heard || !order.is_for_slots() => {
                 let answer = store.book(&order);
                 let is_over = answer.is_err();
@@ -86,7 +87,8 @@ fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, waker: &Waker) {
                 }
             }
             Task::Book(_) => {}
-            // If it fails, the slots stay booked, which costs throughput, never the limit. The next order tells why.
+            // If this fails, the slots stay booked: that costs throughput but never breaks the limit. The next order
+            // reports why.
             Task::GiveBack(order, slots) => _ = store.give_back(&order, &slots),
         }
     }
@@ -102,7 +104,7 @@ mod tests {
     use crate::store::{Answer, Order, StoreError};
     use crate::time::Time;
 
-    /// Takes this long for each order, which it notes.
+    /// Takes this long for each order, and notes it.
     struct Noting(Duration, Sender<Order>);
 
     impl Store for Noting {
@@ -117,7 +119,7 @@ mod tests {
     fn all_reports_of_a_run_that_is_over_are_made() {
         let events = Events::for_this_thread();
         let (noting, noted) = unbounded();
-        // Far longer than slots would be waited for.
+        // Far longer than slots are waited for.
         let store = Noting(Duration::from_millis(100), noting);
         let (waker, patience) = (events.waker.clone(), Duration::from_millis(1));
         let mut thread = BookingThread::open(Box::new(store), waker, patience).unwrap();

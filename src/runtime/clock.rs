@@ -1,4 +1,4 @@
-//! The clocks that runs go by.
+//! The clocks of a run.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use crate::time::{Time, nanos};
 /// A clock that never goes back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
-    /// Counts from the instant at which it was made, and not the time that the machine is suspended: so a suspend can
-    /// only make us later.
+    /// Starts at 0 when it is made. Does not count the time for which the machine is suspended, so a suspend can only
+    /// make us later.
     Monotonic(Instant),
-    /// Counts from the start of the machine, suspended or not: the same for all processes.
+    /// Counts from boot, including suspends: the same for all processes.
     Boot,
 }
 
@@ -35,6 +35,6 @@ impl Clock {
 
 #[cfg(target_os = "linux")]
 const BOOT: ClockId = ClockId::CLOCK_BOOTTIME;
-/// Elsewhere the monotonic clock starts with the machine; it may stand still while that is suspended.
+/// Elsewhere the monotonic clock starts at boot; it may stop while the machine is suspended.
 #[cfg(not(target_os = "linux"))]
 const BOOT: ClockId = ClockId::CLOCK_MONOTONIC;

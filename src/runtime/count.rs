@@ -1,4 +1,4 @@
-//! Counting the items of a file on the side, while the first of them are released.
+//! Counts the items of a file in the background, while the first of them are released.
 
 use std::cell::OnceCell;
 use std::io::Read;
@@ -11,18 +11,18 @@ use crate::config::InputOptions;
 use crate::schedule::Total;
 use crate::source::{Delimiter, FileRange, Reader};
 
-/// The most bytes that are read to count items. The items of a larger file are estimated.
+/// The most bytes that are read to count items. For a larger file, the number is estimated.
 const MOST: u64 = 1 << 30;
 
-/// The number of items of the input, which is told once they are counted.
+/// The number of items of the input, known once they are counted.
 pub(crate) struct Count {
     known: OnceCell<Total>,
     told: Receiver<Total>,
 }
 
 impl Count {
-    /// Counts the rest of `input`, if it is a file, on a thread of its own. What cannot be read is not counted: the run
-    /// itself will say so.
+    /// Counts the rest of `input` on a thread of its own, if it is a file. What cannot be read is not counted: the run
+    /// itself reports that.
     pub(crate) fn of_rest(input: &Input, position: &InputPosition, options: &InputOptions) -> Self {
         let ((tell, told), options) = (bounded(1), options.clone());
         if let Some((range, Ok(file))) = position.range().map(|range| (range, input.copied())) {
@@ -34,7 +34,7 @@ impl Count {
         Count { known: OnceCell::new(), told }
     }
 
-    /// The number, if it is known within this time. What is not counted is not waited for.
+    /// The number, if it is known within this time. Returns at once if nothing is being counted.
     pub(crate) fn within(&self, patience: Duration) -> Option<Total> {
         let told = || self.told.recv_timeout(patience).ok();
         let known = self.known.get().copied().or_else(told)?;

@@ -18,15 +18,15 @@ use crate::inherited::inherited;
 use crate::pipe;
 
 pub(crate) struct Input {
-    /// The file; of standard input a descriptor of our own, without the buffer that std has for it.
+    /// The file; for standard input, a descriptor of our own, which bypasses std's buffer.
     file: File,
     is_stdin: bool,
-    /// So much has come at once that a larger pipe was asked for.
+    /// True once a read has filled a usual pipe and a larger one was requested.
     is_fast: bool,
 }
 
 impl Input {
-    /// The file at `path`, or else standard input.
+    /// Opens the file at `path`, or else standard input.
     ///
     /// # Errors
     /// The file cannot be opened, or stdin was closed when the process started.
@@ -41,18 +41,18 @@ impl Input {
         Ok(Input { file, is_stdin: path.is_none(), is_fast: false })
     }
 
-    /// A single blank line.
+    /// An input of a single blank line.
     ///
     /// # Errors
-    /// There are no pipes left.
+    /// No pipe can be made.
     pub(crate) fn blank() -> Result<Self> {
         let (reader, mut writer) = io::pipe().context("cannot make a pipe")?;
         writer.write_all(b"\n").context("cannot write to a pipe")?;
         Ok(Input { file: OwnedFd::from(reader).into(), is_stdin: false, is_fast: false })
     }
 
-    /// Reports whether what is written to standard output is read again from here, for ever. As cat has it: it is the
-    /// same file, and writing goes on behind what is still to be read.
+    /// Returns whether what is written to standard output would be read again from here, for ever. The test is that of
+    /// cat: both are the same file, and writing is ahead of reading.
     pub(crate) fn is_fed_by_stdout(&self) -> bool {
         let stdout = io::stdout();
         let (Ok(ours), Some((at, size))) = (fstat(&self.file), place(&self.file)) else { return false };
@@ -63,13 +63,13 @@ impl Input {
         is_same && at < if appends { size } else { written }
     }
 
-    /// It is a file that is not read to its end.
+    /// True if it is a file that was not read to its end.
     pub(super) fn has_rest(&self) -> bool {
         place(&self.file).is_some_and(|(here, size)| here < size)
     }
 
-    /// Waits until reading would not block, or a signal comes, or for as long as `timeout`. Returns whether it was the
-    /// first.
+    /// Waits until a read would not block, a signal comes, or `timeout` has passed. Returns whether a read would not
+    /// block.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
         readable::wait(Some(self.as_fd()), &[], timeout).0
     }
@@ -103,8 +103,8 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     nix::unistd::read(fd, buffer).map_err(|errno| match errno {
-        // Somebody else made the descriptor non-blocking, and may have read what was there: who waits for input has
-        // more to listen to.
+        // Someone else made the descriptor non-blocking, and may have read what was there. Wait only briefly: the
+        // caller has other things to listen to.
         Errno::EAGAIN => {
             readable::wait(Some(fd.as_fd()), &[], Some(readable::AGAIN));
             io::ErrorKind::Interrupted.into()
@@ -113,10 +113,10 @@ fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     })
 }
 
-/// The place at which the input stood at the start, if it is a file that can be read from anywhere.
+/// Where the input stood at the start, if it is a regular file.
 ///
-/// We read ahead of what is released. Of standard input, the rest is left for whoever reads the file next, as POSIX
-/// asks of utilities.
+/// We read ahead of what is released. The rest of standard input is left for whoever reads the file next, as POSIX asks
+/// of utilities.
 #[derive(Clone, Copy)]
 pub(crate) struct InputPosition {
     is_stdin: bool,
@@ -129,18 +129,18 @@ impl InputPosition {
         InputPosition { is_stdin: input.is_stdin, place: place(&input.file) }
     }
 
-    /// The part of its file that the input is; `None` if it is no file.
+    /// The part of the file that is the input; `None` if it is no file.
     pub(super) fn range(&self) -> Option<Range<u64>> {
         let (here, size) = self.place?;
         Some(u64::try_from(here).ok()?..u64::try_from(size).ok()?)
     }
 
-    /// The rest that is not released has to be left for others.
+    /// True if what is not released must be left for others.
     pub(crate) fn is_shared(&self) -> bool {
         self.is_stdin && self.place.is_some()
     }
 
-    /// Sets standard input to `bytes` after the place where it stood.
+    /// Moves standard input to `bytes` after where it stood at the start.
     pub(crate) fn advance(&self, bytes: u64) {
         if let (Some((here, _)), Ok(bytes)) = (self.place, i64::try_from(bytes)) {
             let _ = lseek(io::stdin(), here + bytes, Whence::SeekSet);

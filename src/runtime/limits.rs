@@ -1,4 +1,4 @@
-//! Limits in files, and noticing that they have changed.
+//! Limits in files, and a watch for changes to them.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -14,10 +14,10 @@ use super::waker::Waker;
 use super::world::Event;
 use crate::config::{LimitOptions, Rate};
 
-/// The pause between two looks at files. With the time to settle, a change is noticed within 200 ms.
+/// The pause between two looks at the files. With the time to settle, a change is noticed within 200 ms.
 const LOOK: Duration = Duration::from_millis(180);
 
-/// The time in which a change is to be complete: a file may be emptied before it is written.
+/// How long a change may take to complete: a file may be emptied before it is written.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// All limits of a run, and the files that they are read from.
@@ -25,21 +25,20 @@ pub(crate) struct LimitsFiles {
     limits: LimitOptions,
     /// Fails for a limit that makes no sense in this run.
     check: fn(&Rate) -> Result<()>,
-    /// The content of files that can be read only once, as pipes can.
+    /// The content of files that can be read only once, such as pipes.
     read_once: HashMap<PathBuf, String>,
 }
 
 impl LimitsFiles {
-    /// The files that `limits` name. They are not read before [`load`](Self::load); each limit has to pass `check`
-    /// then.
+    /// The files that `limits` name. They are read by [`load`](Self::load), where each limit must pass `check`.
     pub(crate) fn new(limits: LimitOptions, check: fn(&Rate) -> Result<()>) -> Self {
         LimitsFiles { limits, check, read_once: HashMap::new() }
     }
 
-    /// The limits as they are now.
+    /// Loads the limits as they are now.
     ///
     /// # Errors
-    /// A file that cannot be read or holds no limit, or a limit that makes no sense, with its place.
+    /// A file cannot be read or holds no limit, or a limit makes no sense. The error names the place.
     pub(crate) fn load(&mut self) -> Result<Vec<Rate>> {
         let LimitsFiles { limits, check, read_once } = self;
         let rates = limits.resolve(|path| {
@@ -58,7 +57,7 @@ impl LimitsFiles {
     }
 }
 
-/// Starts a thread that tells of changes to `rates`, which `files` held when they were loaded last.
+/// Starts a thread that reports changes to `rates`, the limits that `files` held when they were last loaded.
 pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) -> io::Result<()> {
     let named = files.limits.files().filter(|path| !files.read_once.contains_key(*path));
     let paths: Vec<_> = named.map(Path::to_owned).collect();
@@ -66,7 +65,7 @@ pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) 
         return Ok(());
     }
     super::spawn("limits", move || {
-        // The error that was told last, unless all is well again.
+        // `told` is the error that was reported last; empty if all is well.
         let (mut seen, mut was_new, mut told) = (Vec::new(), false, String::new());
         loop {
             let found: Vec<_> = paths.iter().map(|path| stamp(path)).collect();
@@ -74,7 +73,8 @@ pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) 
             if is_new {
                 thread::sleep(SETTLE);
             }
-            // Two changes within a tick of the system's clock may leave size and time alike, so it is read once more.
+            // Two changes within a tick of the system's clock may leave the same size and time, so the files are read
+            // once more.
             if is_new || was_new {
                 let limits = files.load();
                 let error = limits.as_ref().err().map_or_else(String::new, |error| format!("{error:#}"));
@@ -91,7 +91,7 @@ pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) 
     })
 }
 
-/// The marks that tell one state of a file from another; none, if it cannot be looked at.
+/// What distinguishes one version of a file from another; `None` if it cannot be examined.
 fn stamp(file: &Path) -> Option<([u64; 3], [i64; 2])> {
     let data = fs::metadata(file).ok()?;
     Some(([data.dev(), data.ino(), data.size()], [data.mtime(), data.mtime_nsec()]))

@@ -1,7 +1,7 @@
-//! Listens to the input and to whatever other threads tell.
+//! Listens to the input and to events from other threads.
 //!
-//! The input is read by the thread that waits, for that is the shortest way for an item: from a thread of its own it
-//! would have to be handed over. Whatever happens meanwhile is told by other threads, which interrupt the wait.
+//! The thread that waits also reads the input, which is the shortest path for an item: a reading thread would have to
+//! hand it over. Everything else is reported by other threads, which interrupt the wait.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Listener {
     /// The input has not ended.
     is_fed: bool,
     pub(super) events: Events,
-    /// An output of commands has waited while something else had its turn.
+    /// True if command output has waited while the input had its turn.
     output_waited: bool,
 }
 
@@ -30,7 +30,7 @@ impl Listener {
         Listener { clock, reader, is_fed: true, events, output_waited: false }
     }
 
-    /// Listens until an instant to `outputs`, and to the input if it is `accepting` any.
+    /// Listens until an instant: to events, to `outputs`, and to the input if `accepting`. `None` if nothing comes.
     pub(super) fn listen(
         &mut self,
         until: Option<Time>,
@@ -53,8 +53,8 @@ impl Listener {
         }
     }
 
-    /// Waits up to `left` for `outputs`, and for input if it `reads` any. Commands may print all the time, so the two
-    /// take turns.
+    /// Waits up to `left` for `outputs`, and for input if it `reads` any. The two take turns, as commands may print
+    /// without pause.
     fn poll(&mut self, left: Option<Duration>, reads: bool, outputs: &[BorrowedFd]) -> Option<Wake> {
         let Listener { reader, events, output_waited, .. } = self;
         let (mut has_input, mut has_output, mut read) = (reads && !reader.is_waiting(), false, Ok(None));
@@ -86,7 +86,7 @@ impl Listener {
         Wake::End(error)
     }
 
-    /// Waits for a command or another event, and for nothing else: the shortest way from one command to the next.
+    /// Waits only for the end of a command or for another event: the shortest path from one command to the next.
     pub(super) fn wait_for_a_command(&mut self) -> Wake {
         loop {
             if let Some(event) = self.events.next() {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::source::Delimiter;
 
-    /// As when commands print all the time.
+    /// The output is always readable, as when commands print without pause.
     #[test]
     fn input_and_events_have_their_turn_beside_output() {
         let reader = Reader::new(Input::blank().unwrap(), Delimiter::new(b"\n"), 1024);

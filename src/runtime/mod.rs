@@ -33,12 +33,12 @@ pub use self::text_file::TextFile;
 pub use self::world::{Event, Task, Wait, Wake, World};
 use crate::inherited::Uninterrupted;
 
-/// Starts a thread that runs until the process ends. Signals reach the main thread only.
+/// Starts a detached thread. Signals reach only the main thread.
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     spawn_with(64 << 10, name, run)
 }
 
-/// As [`spawn`], with a stack of this number of bytes.
+/// As [`spawn`], with a stack of `stack` bytes.
 fn spawn_with(stack: usize, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let _main_only = Uninterrupted::begin();
     thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run).map(drop)

@@ -8,11 +8,11 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use smallvec::SmallVec;
 
-/// The pause before another try after an error.
+/// The pause before a retry after an error.
 pub(super) const AGAIN: Duration = Duration::from_millis(10);
 
-/// Waits until `input`, if there is one, or one of `others` can be read, or a signal comes, or for as long as `timeout`.
-/// Returns whether the input can be read, and whether any of the others.
+/// Waits until `input`, if there is one, or one of `others` is readable, a signal comes, or `timeout` has passed.
+/// Returns whether the input is readable, and whether any of the others is.
 pub(super) fn wait(
     input: Option<BorrowedFd>,
     others: &[BorrowedFd],
@@ -25,13 +25,13 @@ pub(super) fn wait(
     (input.is_some() && are_ready.next() == Some(true), are_ready.any(|is_ready| is_ready))
 }
 
-/// As [`wait`], for whatever is asked of these. Returns whether any of it has come.
+/// As [`wait`], for the events that these ask for. Returns whether any has come.
 pub(super) fn wait_for(fds: &mut [PollFd], timeout: Option<Duration>) -> bool {
     match poll(fds, timeout) {
         Ok(ready) => ready > 0,
         Err(Errno::EINTR) => false,
         Err(_) => {
-            // The system is short of something. The caller tries again, but must not do so all the time.
+            // The system is short of a resource. The caller retries, but must not spin.
             thread::sleep(timeout.unwrap_or(AGAIN).min(AGAIN));
             false
         }
@@ -43,7 +43,7 @@ fn poll(fds: &mut [PollFd], timeout: Option<Duration>) -> nix::Result<i32> {
     nix::poll::ppoll(fds, timeout.map(Into::into), None)
 }
 
-/// To the millisecond, and rather too long.
+/// Rounds the timeout up to the millisecond.
 #[cfg(not(target_os = "linux"))]
 fn poll(fds: &mut [PollFd], timeout: Option<Duration>) -> nix::Result<i32> {
     use nix::poll::PollTimeout;

@@ -1,4 +1,4 @@
-//! The real world: a monotonic clock, input, a channel that tells what else happens, and blocking sleep.
+//! The real world: a monotonic clock, input, a channel of events, and blocking sleep.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,23 +23,23 @@ pub(crate) struct RealWorld {
     clock: Clock,
     wall: Wall,
     listener: Listener,
-    /// Waits for commands, if any are run.
+    /// Waits for commands to end, if any are run.
     reaper: Option<Reaper>,
     /// Books slots, if limits are shared.
     booking: Option<BookingThread>,
-    /// The instant at which the present wait began, and that at which the one before it should have ended.
+    /// When the present wait began, and when the one before it should have ended.
     began: Time,
     previous: Option<Time>,
 }
 
 impl RealWorld {
-    /// Goes by `clock`. Listens to signals, unless the input is empty and has ended: such a run is over at once.
+    /// Starts to listen to signals, unless the input is empty and has ended: such a run is over at once.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
     pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
         let events = Events::for_this_thread();
-        // A signal that comes before it is listened to must not find a file read ahead.
+        // A file is not read ahead yet: a signal that comes before there is a listener must find it unread.
         let is_over =
             !reader.input().has_rest() && reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
         if !is_over {
@@ -57,7 +57,7 @@ impl RealWorld {
         })
     }
 
-    /// Tells if the reader of stdout goes away.
+    /// Reports from now on if the reader of stdout goes away.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -68,7 +68,7 @@ impl RealWorld {
         Ok(())
     }
 
-    /// The input was empty from the start.
+    /// True if the input was empty from the start.
     pub(crate) fn is_over(&self) -> bool {
         self.listener.reader.is_over()
     }
@@ -78,7 +78,7 @@ impl RealWorld {
         Arc::clone(&self.listener.events.waker.interrupt)
     }
 
-    /// Tells of the ends of commands from now on.
+    /// Reports the ends of commands from now on.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -89,7 +89,7 @@ impl RealWorld {
         Ok(())
     }
 
-    /// Tells of changes to `files` of limits, which are `rates` now.
+    /// Reports changes to `files`, whose limits are `rates` now.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -97,8 +97,8 @@ impl RealWorld {
         Ok(limits::watch(files, rates.to_vec(), self.listener.events.waker.clone())?)
     }
 
-    /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than
-    /// `patience`, or a second if others have to hear of something.
+    /// Books slots from `store` from now on. The end of the run waits for what the store was asked: up to `patience`,
+    /// or a second if other runs need its reports.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -109,7 +109,8 @@ impl RealWorld {
         Ok(())
     }
 
-    /// The stop that has come since the last look at events. One that has interrupted a write is about to be told.
+    /// The stop that has come since events were last looked at. If one has interrupted a write, its event is waited
+    /// for.
     pub(crate) fn last_stop(&mut self) -> Option<Stop> {
         loop {
             match self.happened() {
@@ -120,14 +121,14 @@ impl RealWorld {
         }
     }
 
-    /// Nanoseconds by which a stop made us late. Its end may be heard of only in the wait after the one that it
-    /// prolonged.
+    /// The nanoseconds by which being stopped (SIGSTOP) made us late. We may hear of its end only in the wait after the
+    /// one that it prolonged.
     fn late(&self, until: Option<Time>) -> u64 {
         let now = until.map_or(0, |until| self.now().since(until.max(self.began)));
         now + self.previous.map_or(0, |previous| self.began.since(previous))
     }
 
-    /// An event as it is told to whom has waited until an instant.
+    /// Notes an event that is passed on, and fills in how late it makes a wait until `until`.
     fn told(&mut self, event: Event, until: Option<Time>) -> Event {
         match event {
             Event::Continued { .. } => return Event::Continued { late: self.late(until) },
@@ -141,7 +142,7 @@ impl RealWorld {
     fn wait_for_anything(&mut self, Wait { until, accepting, outputs, .. }: Wait) -> Wake {
         let began = self.now();
         self.began = began;
-        // Nothing is printed before it is told why the run is to stop.
+        // No output of commands is passed on until it is known why the run is to stop.
         let outputs = if self.is_interrupted() { &[] } else { outputs };
         let heard = self.listener.listen(until.map(precise::last_stretch), accepting, outputs);
         heard.unwrap_or_else(|| {
@@ -160,7 +161,7 @@ impl World for RealWorld {
         let before = self.clock.now();
         let shown = shown();
         let after = self.clock.now();
-        // Read like this, it is not believed to be ahead of what it shows.
+        // Paired with `after`, it is never taken to be ahead of what it shows.
         self.wall.follow(after, shown, after.since(before));
         self.wall
     }
@@ -177,7 +178,7 @@ impl World for RealWorld {
                 self.listener.wait_for_a_command()
             }
             Some(reaper) => {
-                // If there is nothing to wait for, the end of a command may as well be told later.
+                // If the wait is already due, the end of a command may be reported later.
                 if until.is_none_or(|until| until > self.clock.now()) {
                     reaper.listen();
                 }
@@ -189,7 +190,7 @@ impl World for RealWorld {
             Wake::Event(event) => Wake::Event(self.told(event, until)),
             wake => wake,
         };
-        // What was overdue already when this wait began is counted by the one before.
+        // What was overdue before this wait began counts for the wait before.
         self.previous = until.map(|until| until.max(self.began));
         wake
     }

@@ -1,4 +1,4 @@
-//! Noticing that a command has ended.
+//! Notices that a command has ended.
 
 use std::io;
 
@@ -10,13 +10,13 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use super::waker::Waker;
 use super::world::Event;
 
-/// Waits for the end of commands, without reaping them.
+/// Waits for commands to end, without reaping them.
 ///
-/// Until the driver's thread reaps a command, its number cannot be given to another process, so that thread may safely
-/// send signals to it.
+/// Until the driver's thread reaps a command, its process ID cannot be reused, so that thread may safely send it
+/// signals.
 pub(super) struct Reaper {
     ask: Sender<()>,
-    /// The thread is waiting for an end that it has not told of.
+    /// True while the thread waits for an end that was not reported yet.
     is_asked: bool,
 }
 
@@ -29,25 +29,25 @@ impl Reaper {
         Ok(Reaper { ask, is_asked: false })
     }
 
-    /// Has the next end told as an event, for a wait that listens to others, too.
+    /// Has the next end reported as an event, for waits that also listen to other things.
     pub(super) fn listen(&mut self) {
         if !self.is_asked {
             self.is_asked = self.ask.send(()).is_ok();
         }
     }
 
-    /// An end was told as an event.
+    /// Notes that an end was reported as an event.
     pub(super) fn has_told(&mut self) {
         self.is_asked = false;
     }
 
-    /// Blocks until a command ends, or a signal comes. Returns whether it was the former.
+    /// Blocks until a command ends or a signal comes. Returns whether a command has ended.
     pub(super) fn wait() -> bool {
         wait_for_an_end().is_ok()
     }
 }
 
-/// A SIGCHLD that was ignored by whoever started us would have the kernel reap commands, and lose their statuses.
+/// Restores the default of SIGCHLD: if our parent ignored it, the kernel would reap commands and lose their statuses.
 fn heed_ends() {
     // SAFETY: the default action runs none of our code.
     #[expect(unsafe_code)]
@@ -61,7 +61,7 @@ fn run(asked: &Receiver<()>, waker: &Waker) {
     }
 }
 
-/// Blocks until some child has ended. nix has `waitid` only for some of the systems that do.
+/// Blocks until some child has ended. Uses libc, as nix has `waitid` only for some of the systems that do.
 #[expect(unsafe_code)]
 fn wait_for_an_end() -> nix::Result<()> {
     // SAFETY: all zero is a valid siginfo_t, and it outlives the call.

@@ -1,4 +1,4 @@
-//! The run of `--audit`: every record is judged by the instant at which it says that it was released.
+//! The run of `--audit`: judges each record by the instant at which it says that it was released.
 
 use std::io::{self, IsTerminal};
 
@@ -18,17 +18,17 @@ use crate::ui::audit::AuditReport;
 
 /// Records on their way from an input to an audit.
 pub(crate) struct Review {
-    /// With their charges; none, if it is that of every item.
+    /// Records with their charges; none, if it is the charge of every item.
     in_order: InOrder<Vec<Draft>>,
     charger: Charger,
-    /// The charge of every item, if it is the same.
+    /// The charge of every item, if all have the same.
     uniform: Option<Draft>,
     delimiter: Delimiter,
     audit: Audit,
 }
 
 impl Review {
-    /// Judges by `rates`; `arrivals` says where records tell their instants.
+    /// Judges by `rates`; `arrivals` says where records give their instants.
     pub(crate) fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::InputOptions) -> Self {
         let charger = Charger::new(rates, input.separator.as_deref()).without_bounds();
         let draft = |Charge { costs, keys }: &Charge| Draft { costs: costs.to_vec(), keys: keys.to_vec() };
@@ -41,7 +41,7 @@ impl Review {
         }
     }
 
-    /// Keeps what is needed to draw it.
+    /// Keeps what is needed to plot the audit.
     pub(crate) fn traced(mut self) -> Self {
         self.audit = self.audit.traced();
         self
@@ -51,18 +51,18 @@ impl Review {
         &self.audit
     }
 
-    /// Judges all that is read, to the end or until it is to stop. Findings are told whenever the input pauses, and at
-    /// once to a terminal.
+    /// Judges all records, until the input ends or the run is to stop. Findings are reported whenever the input pauses,
+    /// and at once to a terminal.
     ///
     /// # Errors
-    /// The input cannot be read or is out of order, a record does not tell its instant or cost, or the report cannot be
+    /// The input cannot be read or is out of order, a record does not give its instant or cost, or the report cannot be
     /// written.
     pub(crate) fn run(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Exit> {
         let (stop, result) = match self.judge_all(world, report) {
             Ok(stop) => (stop, self.finish(report)),
             Err(error) => (None, Err(error)),
         };
-        // A stop that has come since the last look counts before the result.
+        // A stop that has come since events were last looked at takes precedence over the result.
         match stop.or_else(|| world.last_stop()) {
             Some(Stop::Signal(signal)) => Ok(Exit::Signal(signal)),
             Some(Stop::ReaderGone) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
@@ -70,7 +70,7 @@ impl Review {
         }
     }
 
-    /// Judges what is read, until there is no more or it is to stop.
+    /// Judges records until the input ends or the run is to stop.
     fn judge_all(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Option<Stop>> {
         let is_watched = io::stdout().is_terminal();
         let mut until = Some(Time::ZERO);

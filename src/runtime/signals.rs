@@ -1,8 +1,7 @@
-//! Signals, told as events: INT is caught by ctrlc, the others by signal-hook.
+//! Signals, reported as events: INT is caught by ctrlc, the others by signal-hook.
 //!
-//! They are caught, not blocked: a caught signal is back at its default in a command, a blocked one would stay
-//! blocked. One that was ignored stays ignored: nohup ignores HUP, and a shell ignores INT in what it runs in the
-//! background.
+//! They are caught, not blocked: in a command, a caught signal is back at its default, but a blocked one would stay
+//! blocked. One that was ignored stays ignored: nohup ignores HUP, and a shell ignores INT in its background jobs.
 
 use anyhow::{Context, Result};
 use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};

@@ -1,6 +1,6 @@
 //! The simulated world: a clock that jumps to whatever is waited for.
 //!
-//! It is what `--dry-run` runs on, and the tests.
+//! `--dry-run` and the tests run in it.
 
 use std::cell::Cell;
 use std::iter::Peekable;
@@ -15,21 +15,21 @@ use crate::time::{SECOND, Time, Wall};
 pub struct SimClock(Rc<Cell<Time>>);
 
 impl SimClock {
-    /// The instant at which it stands.
+    /// The instant that it shows.
     pub fn now(&self) -> Time {
         self.0.get()
     }
 
-    /// Sets it to `at`, unless it is later already.
+    /// Sets it to `at`, unless it is already later.
     pub fn reach(&self, at: Time) {
         self.0.set(self.now().max(at));
     }
 }
 
-/// March 1973. Milliseconds since 1970 are told from seconds by the same instant.
+/// March 1973. From then on, time stamps in milliseconds can be told from those in seconds.
 const DATED: Time = Time(100_000_000 * SECOND);
 
-/// A world with arrivals that are known in advance.
+/// A world whose arrivals are known in advance.
 pub struct Sim<I: Iterator<Item = Result<Segment, SourceError>>> {
     clock: SimClock,
     wall: Wall,
@@ -38,7 +38,7 @@ pub struct Sim<I: Iterator<Item = Result<Segment, SourceError>>> {
 }
 
 impl<I: Iterator<Item = Result<Segment, SourceError>>> Sim<I> {
-    /// A world that starts with its first arrival, or at `clock` if that is later. Its time line is that since 1970.
+    /// A world that starts with its first arrival, or at `clock` if that is later. Its instants count from 1970.
     pub fn new(clock: SimClock, arrivals: I) -> Self {
         let mut arrivals = arrivals.peekable();
         if let Some(Ok(first)) = arrivals.peek() {
@@ -47,17 +47,17 @@ impl<I: Iterator<Item = Result<Segment, SourceError>>> Sim<I> {
         Sim { clock, wall: Wall::default(), arrivals, ended: false }
     }
 
-    /// Its time line can be that since 1970: in seconds since any other start, nothing is so late.
+    /// True if its instants can count from 1970: in seconds since any other start, none is so late.
     pub fn is_dated(&self) -> bool {
         self.now() >= DATED
     }
 
-    /// The clock on the wall shows `shown` now.
+    /// Sets the wall clock, which shows `shown` now.
     pub fn set_wall(&mut self, shown: Time) {
         self.wall = Wall::new(self.now(), shown);
     }
 
-    /// The next arrival, if it is by `until`; or the end.
+    /// The next arrival, if it comes by `until`, or the end of the input.
     fn arrival(&mut self, until: Option<Time>) -> Option<Wake> {
         let is_due = |block: &Segment| until.is_none_or(|until| block.arrival() <= until);
         match self.arrivals.next_if(|next| next.as_ref().map_or(true, is_due)) {

@@ -11,7 +11,7 @@ use super::waker::Waker;
 use super::world::Event;
 use crate::schedule::Stop;
 
-/// Starts a thread that tells once the reader of stdout is gone, if stdout is a pipe or a socket.
+/// Starts a thread that reports once the reader of stdout is gone, if stdout is a pipe or a socket.
 pub(super) fn watch(waker: &Waker) -> io::Result<()> {
     let kind = fstat(io::stdout())
         .map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
@@ -27,7 +27,7 @@ pub(super) fn watch(waker: &Waker) -> io::Result<()> {
 
 fn wait_until_gone() {
     let stdout = io::stdout();
-    // No event is asked for: errors and hang-ups are reported all the same.
+    // No event is asked for: errors and hang-ups are reported anyway.
     let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
     while !readable::wait_for(&mut fds, None) {}
 }

@@ -1,4 +1,4 @@
-//! The numbers of a run in a text file, for the textfile collector of Prometheus' node exporter.
+//! The metrics of a run in a text file, for the textfile collector of Prometheus' node exporter.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
@@ -12,30 +12,30 @@ use crate::schedule::Schedule;
 use crate::time::{SECOND, Time, Wall};
 use crate::ui::prometheus::text;
 
-/// Nanoseconds from one version to the next. It must not keep an idle process awake.
+/// Nanoseconds from one version to the next. Much less would keep an idle process awake.
 const EVERY: u64 = SECOND;
 
 /// The permissions of a new file, before the umask.
 const MODE: u32 = 0o666;
 
-/// A file that readers find complete at any time: each version takes the place of the one before.
+/// A file that readers always find complete: each version replaces the one before.
 pub struct TextFile {
     path: PathBuf,
-    /// The label that tells the run from others whose files are read together.
+    /// The label that distinguishes the run from others whose files are read together.
     run: String,
     write_at: Time,
-    /// It could not be written last time.
+    /// True if the last write failed.
     is_failing: bool,
 }
 
 impl TextFile {
-    /// Writes the first version, at `now`.
+    /// Creates the file with its first version, at `now`.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn create(path: &Path, schedule: &Schedule, now: Time, wall: Wall) -> Result<Self> {
         let name = path.display();
-        // A symbolic link stays; the file that it leads to is replaced.
+        // A symbolic link stays; the file that it points to is replaced.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Ok(found) = fs::metadata(&target) {
             ensure!(!found.is_dir(), "{name} is a directory: name a file in it, such as throttle.prom");
@@ -47,7 +47,7 @@ impl TextFile {
         Ok(file)
     }
 
-    /// The instant at which it is to be written again.
+    /// The instant at which it must be written again.
     pub(super) fn write_at(&self) -> Time {
         self.write_at
     }
@@ -55,7 +55,7 @@ impl TextFile {
     /// Writes the version of `now`, with the `exit` if it is the last one.
     ///
     /// # Errors
-    /// It cannot be written, and could be before.
+    /// It cannot be written, but the time before it could.
     pub(super) fn write(
         &mut self,
         schedule: &Schedule,
@@ -74,8 +74,8 @@ impl TextFile {
     }
 }
 
-/// Writes a temporary file beside `path`, whose name the collector passes over, and renames it. No power failure
-/// matters so much that the disk would have to be waited for.
+/// Writes a temporary file next to `path`, under a name that the collector skips, and renames it. It is not synced: no
+/// power failure matters enough to wait for the disk.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()

@@ -12,9 +12,10 @@ use crate::interrupt::Interrupt;
 #[derive(Clone)]
 pub(super) struct Waker {
     sender: Sender<Event>,
-    /// Incremented when the driver's thread begins or ends a call in which it does not see the channel: odd within one.
+    /// Incremented when the driver's thread begins or ends a call in which it does not see the channel: odd during a
+    /// call.
     calls: Arc<AtomicU64>,
-    /// Of the driver's thread; raised when the run is to stop.
+    /// That of the driver's thread, raised when the run is to stop.
     pub(super) interrupt: Arc<Interrupt>,
 }
 
@@ -25,18 +26,18 @@ pub(super) struct Events {
 }
 
 impl Waker {
-    /// Sends an event, and interrupts the wait for it. Returns whether anybody may receive it.
+    /// Sends an event, and interrupts the wait for it. Returns whether anyone may receive it.
     pub(super) fn send(&self, event: Event) -> bool {
         let is_sent = self.sender.send(event).is_ok();
         let call = self.calls.load(SeqCst);
-        // Only this very call is ended: the next one begins with a look at the channel.
+        // Ends only this very call: the next one begins with a look at the channel.
         self.interrupt.nudge_while(|| call % 2 == 1 && self.calls.load(SeqCst) == call);
         is_sent
     }
 
     /// Sends an event that stops the run, and interrupts whatever call the thread is in.
     pub(super) fn stop(&self, event: Event) {
-        // Raised first: whoever has received the event must not begin a write as though nothing had happened.
+        // Raised first: once the thread has received the event, it must not begin a write as if nothing had happened.
         self.interrupt.raise();
         self.send(event);
         self.interrupt.nudge_until_heard();
@@ -44,7 +45,7 @@ impl Waker {
 }
 
 impl Events {
-    /// Those for the calling thread.
+    /// The events for the calling thread.
     pub(super) fn for_this_thread() -> Self {
         let ((sender, receiver), interrupt) = (unbounded(), Arc::new(Interrupt::for_this_thread()));
         Events { receiver, waker: Waker { sender, calls: Arc::default(), interrupt } }
@@ -54,9 +55,9 @@ impl Events {
         self.receiver.try_recv().ok()
     }
 
-    /// Runs a call that blocks, unless there is an event already; one that comes meanwhile ends the call with EINTR.
+    /// Runs a call that blocks, unless there is already an event; one that comes meanwhile ends the call with EINTR.
     pub(super) fn interruptible(&self, call: impl FnOnce()) {
-        // Counted first: an event that is sent after the look at the channel finds that there is a call.
+        // Counted first: an event that is sent after the look at the channel must find that there is a call.
         self.waker.calls.fetch_add(1, SeqCst);
         if self.receiver.is_empty() {
             call();

@@ -1,4 +1,4 @@
-//! The world around the driver: what it is asked, and what it tells.
+//! The world around the driver: what it is asked, and what it reports.
 
 use std::os::fd::BorrowedFd;
 
@@ -13,69 +13,69 @@ use crate::time::{Time, Wall};
 
 /// Tells a run the time and what happens.
 pub trait World {
-    /// The present instant. Never decreases.
+    /// The current instant. Never decreases.
     fn now(&self) -> Time;
 
-    /// The clock on the wall, as it is set now.
+    /// The wall clock, as it is set now.
     fn wall(&mut self) -> Wall;
 
-    /// Waits for whatever comes first: an instant, input, the end of a command, or something else to hear of.
+    /// Waits for whatever comes first: an instant, input, the end of a command, or another event.
     ///
-    /// What has already happened is told before [`Wake::Due`]; so, what has arrived by an instant is in its lane before
-    /// a release at that instant is chosen.
+    /// What has already happened is reported before [`Wake::Due`], so an item that has arrived by an instant is in its
+    /// lane before a release at that instant is chosen.
     fn wait(&mut self, wait: Wait) -> Wake;
 
-    /// An event that has happened already, before anything is decided of the last one. So, many answers of a store are
-    /// one matter.
+    /// An event that has already happened. The driver takes these before it decides anything, so many answers of a
+    /// store are handled as one.
     fn happened(&mut self) -> Option<Event> {
         None
     }
 
-    /// A signal has come that asks to stop, and was not told yet.
+    /// True if a signal that asks to stop has come, but was not reported yet.
     fn is_interrupted(&self) -> bool {
         false
     }
 
-    /// Has the store do a task, after all that it was given before. A world without a store has none done.
+    /// Has the store do a task, after all that it was given before. A world without a store does none.
     fn give_store(&mut self, _task: Task) {}
 }
 
 /// Tasks for a store.
 #[derive(Debug)]
 pub enum Task {
-    /// To book slots. The answer is told as [`Event::Booked`].
+    /// Book slots. The answer comes as [`Event::Booked`].
     Book(Box<Order>),
-    /// To take back slots that were booked by such an order.
+    /// Take back slots that were booked for such an order.
     GiveBack(Box<Order>, Vec<Slot>),
 }
 
 /// Conditions under which [`World::wait`] returns.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait<'a> {
-    /// An instant; without it, the wait is as long as it takes.
+    /// An instant; `None` for a wait of any length.
     pub until: Option<Time>,
     /// Input is accepted.
     pub accepting: bool,
     /// Commands are running.
     pub running: bool,
-    /// If the clock on the wall is set, that is to be noticed soon.
+    /// True if changes to the wall clock must be noticed soon.
     pub by_wall: bool,
     /// Pipes that commands print to.
     pub outputs: &'a [BorrowedFd<'a>],
 }
 
-/// Reasons for which a wait is over.
+/// Why a wait is over.
 #[derive(Debug)]
 pub enum Wake {
     /// The instant has come.
     Due,
-    /// The instant is so near that nothing else will be waited for.
+    /// The instant is too near to wait for anything else, or it is time to read the wall clock again.
     Soon,
     /// Items have arrived.
     Input(Segment),
     /// A command has printed something.
     Output,
-    /// No more will arrive; with an error, if not for the end of the input.
+    /// No more will arrive: the input has ended, or failed with an error.
     End(Option<SourceError>),
     /// Something else has happened.
     Event(Event),
@@ -83,24 +83,24 @@ pub enum Wake {
     Stalled,
 }
 
-/// Events that other threads tell of.
+/// Events that other threads report.
 #[derive(Debug)]
 pub enum Event {
-    /// The limits have changed, or to something that makes no sense.
+    /// The limits have changed; an error if the new ones cannot be read or make no sense.
     Limits(Result<Vec<Rate>, Error>),
     /// Slots have been booked as ordered, or cannot be.
     Booked(Box<Order>, Result<Answer, StoreError>),
-    /// Slots are long in coming; why, in words.
+    /// Slots take long to come; says why, in words.
     BookingWaits(String),
     /// A command has ended.
     Exited,
     /// The run is to end.
     Stop(Stop),
-    /// Statistics are asked for.
+    /// Statistics are requested.
     Report,
-    /// The process goes on after it was stopped.
+    /// The process continues after it was stopped.
     Continued {
-        /// Nanoseconds by which that made it late for what it was waiting for.
+        /// The nanoseconds by which that made it late for the instant that it was waiting for.
         late: u64,
     },
 }

@@ -1,11 +1,11 @@
-//! `--dry-run`: releases, printed instead of made.
+//! `--dry-run`: prints releases instead of making them.
 
 use super::{Expander, Sent, Sink, Stdout};
 use crate::printable::quoted;
 use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
 
-/// Prints `INSTANT<TAB>ITEM` for each item; or for each release its command, as one would type it.
+/// Prints `INSTANT<TAB>ITEM` for each item; or, for each release, its command line, quoted for a shell.
 pub(crate) struct DryRun {
     stdout: Stdout,
     delimiter: Delimiter,
@@ -13,13 +13,12 @@ pub(crate) struct DryRun {
     /// `None` if the items would be written as they are.
     expander: Option<Expander>,
     lines: Vec<u8>,
-    /// The end of each of them.
+    /// Where each of them ends.
     ends: Vec<usize>,
 }
 
 impl DryRun {
-    /// Prints to `stdout` when items would be sent to a sink of this capacity.
-    /// An `expander` makes command lines of them.
+    /// Prints to `stdout` what would be sent to a sink of this capacity. An `expander` turns items into command lines.
     pub(crate) fn new(
         stdout: Stdout,
         delimiter: Delimiter,
@@ -27,7 +26,7 @@ impl DryRun {
         expander: Option<Expander>,
     ) -> Self {
         let at_once = if expander.is_some() { 1 } else { u64::MAX };
-        // Nothing takes any time here, so no release has to wait for the end of another.
+        // Nothing takes time here, so no release has to wait for the end of another.
         let capacity = Capacity { vacancies: u64::MAX, at_once, ..capacity };
         DryRun { stdout, delimiter, capacity, expander, lines: Vec::new(), ends: Vec::new() }
     }

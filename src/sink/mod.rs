@@ -24,57 +24,58 @@ use crate::time::Time;
 
 /// Takes releases.
 pub trait Sink {
-    /// Its capacity as of now: commands take up some of it as long as they run.
+    /// The capacity now: running commands take up part of it.
     fn capacity(&self) -> Capacity;
 
     /// Sends `batch`, which was admitted at the instant `at`. When it returns, the items have left.
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
-    /// The command that sending `batch` will run, as one would type it, if that is to be shown.
+    /// The command line that sending `batch` will run, quoted for a shell, if it is to be shown.
     fn trace(&self, batch: &Batch) -> Option<String>;
 
-    /// Prints the outputs that are left: nothing more will be sent, nor is anything running.
+    /// Prints the remaining outputs, once nothing is running and nothing more will be sent.
     fn finish(&mut self) -> Flushed {
         Flushed::default()
     }
 
-    /// The commands that were started, if that is what it does.
+    /// The commands that it has started, if it runs commands.
     fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         None
     }
 }
 
-/// Commands that were started and run on.
+/// Commands that a sink has started.
 pub trait RunningJobs {
-    /// The command that was sent last runs at `now`. Its time begins: to start it may have taken long.
+    /// Notes that the command that was sent last runs as of `now`. Its timeout begins here, as starting it may take
+    /// long.
     fn has_started(&mut self, now: Time);
 
-    /// Collects the commands that have ended, and prints nothing: a reader may stall, and the ends be told late.
+    /// Collects the commands that have ended. Prints nothing, as a stalled reader would delay the report of their ends.
     fn reap(&mut self) -> Vec<JobEnd>;
 
-    /// It prints what commands print, rather than they themselves.
+    /// True if the output of commands passes through the sink.
     fn captures(&self) -> bool;
 
-    /// Pipes that commands print to, which [`flush`](Self::flush) is to read as soon as something comes.
+    /// The pipes that commands print to, which [`flush`](Self::flush) must read as soon as something comes.
     fn outputs(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
-    /// sent and may be sent again.
+    /// Notes that the item numbered `first` is done: it will not be sent again. Every item before `next` is either
+    /// done, or has been sent and may be sent again.
     fn retire(&mut self, first: u64, next: u64);
 
-    /// The item of this number, whose command has ended, is going to be sent again.
+    /// Notes that the item numbered `first`, whose command has ended, will be sent again.
     fn supersede(&mut self, first: u64);
 
     /// Prints the outputs of commands whose turn has come.
     fn flush(&mut self) -> Flushed;
 
-    /// Passes a signal on to what is running.
+    /// Passes a signal on to the running commands.
     fn signal(&mut self, signal: Signal);
 
-    /// The next instant at which something has to be done about a command that runs too long.
+    /// The next instant at which something must be done about a command that runs too long.
     fn deadline(&self) -> Option<Time>;
 
-    /// Does what has to be done by `now` about commands that run too long.
+    /// Does what must be done by `now` about commands that run too long.
     fn enforce(&mut self, now: Time);
 }
 
@@ -85,21 +86,21 @@ pub enum Sent {
     All,
     /// This number of items has left, and nothing more can be sent.
     Partly(u64, Cause),
-    /// It cannot be sent just now, for want of something that others use.
+    /// It cannot be sent now, for want of something that others use.
     Busy {
-        /// The number of nanoseconds after which it is worth a try.
+        /// The nanoseconds after which to try again.
         pause: u64,
-        /// Told to the user, unless `None`.
+        /// Reported to the user, unless `None`.
         why: Option<Error>,
     },
-    /// It is more than the system takes. Less of it may do.
+    /// It is more than the system accepts. Fewer items may fit.
     TooLong,
 }
 
-/// Reasons for which nothing more can be sent.
+/// Why nothing more can be sent.
 #[derive(Debug)]
 pub enum Cause {
-    /// Nobody reads what is written.
+    /// Nobody reads the output.
     ReaderGone,
     /// A signal asks to stop.
     Interrupted,
@@ -110,10 +111,10 @@ pub enum Cause {
 /// The result of printing the outputs of commands.
 #[derive(Debug, Default)]
 pub struct Flushed {
-    /// The numbers of the first items of the commands whose output is out, down to the last byte.
+    /// The numbers of the first items of the commands whose output was printed to the last byte.
     pub printed: Vec<u64>,
     /// The number of commands whose output was not printed, or not completely.
     pub unprinted: u64,
-    /// That of the first of them.
+    /// The first failure, if there was one.
     pub cause: Option<Cause>,
 }

@@ -1,13 +1,13 @@
-//! A release of nothing: whoever waits for it may go on.
+//! A release of nothing but permission: whoever waits for it may go on.
 
 use super::{Sent, Sink};
 use crate::source::{Batch, Capacity};
 use crate::time::Time;
 
-/// Takes what is released, and does nothing with it.
+/// Takes releases and does nothing with them.
 #[derive(Default)]
 pub struct PermitSink {
-    /// The command that is run next, if that is to be shown.
+    /// The command that runs next, if it is to be shown.
     pub trace: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Items, written to standard output as they are.
+//! Writes items to standard output as they are.
 
 use std::io;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::time::Time;
 pub(crate) struct Stdout {
     writer: Writer,
     delimiter: Delimiter,
-    /// Reused for items that do not lie next to each other.
+    /// A reused buffer for items that are not contiguous in memory.
     gathered: Vec<u8>,
-    /// So much has gone at once that a larger pipe was asked for.
+    /// True once a write could fill a usual pipe and a larger one was requested.
     is_fast: bool,
 }
 
 impl Stdout {
-    /// Standard output; writing ends early, after a whole item if possible, once `interrupt` is raised.
+    /// Writes to standard output. Once `interrupt` is raised, writing ends early, after a whole item if possible.
     pub(crate) fn new(delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Self {
         Stdout { writer: Writer::new(interrupt), delimiter, gathered: Vec::new(), is_fast: false }
     }
 
-    /// Writes whole records. With an error, it tells the number of bytes that were written before.
+    /// Writes whole records. An error comes with the number of bytes written before it.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, Cause)> {
         if bytes.len() >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
             pipe::enlarge(io::stdout());

@@ -1,4 +1,4 @@
-//! Writes that may be interrupted, with no buffer of our own.
+//! Interruptible writes, with no buffer of our own.
 
 use std::io;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::output::{Leave, Target};
 
-/// The time in which an interrupted write may finish what it is in.
+/// How long an interrupted write may take to complete what it has begun.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// Writes all it is given, unless it is interrupted.
+/// Writes all that it is given, unless it is interrupted.
 #[derive(Clone)]
 pub(crate) struct Writer {
     interrupt: Arc<Interrupt>,
 }
 
 impl Writer {
-    /// Writing ends early once `interrupt` is raised.
+    /// A writer that stops early once `interrupt` is raised.
     pub(crate) fn new(interrupt: Arc<Interrupt>) -> Self {
         Writer { interrupt }
     }
 
-    /// Writes text to `target`.
+    /// A writer of text to `target`.
     pub(crate) fn text(self, target: Target) -> TextWriter {
         TextWriter { writer: self, target }
     }
 
-    /// Writes `bytes`. If interrupted, it goes on to where `boundary` says that something whole ends, given how much
-    /// was written, if that can be done in time.
+    /// Writes `bytes`. If interrupted, it goes on, if time allows, to where `boundary` says that something whole ends,
+    /// given the number of bytes written.
     ///
     /// # Errors
     /// The number of bytes that were written, and why no more.
@@ -52,7 +52,7 @@ impl Writer {
             if !self.interrupt.is_raised() {
                 return Some(Leave { end, may_block: true });
             }
-            // No other signal may come to end another write that blocks.
+            // From here on, no write may block: there may be no other signal to end it.
             let give_up = *give_up.get_or_insert_with(|| Instant::now() + GRACE);
             end = boundary(written).min(end);
             (Instant::now() < give_up).then_some(Leave { end, may_block: false })
@@ -60,7 +60,7 @@ impl Writer {
         match result {
             Ok(()) if written == bytes.len() => Ok(()),
             Ok(()) => Err((written, Cause::Interrupted)),
-            // Messages that nobody reads are no reason to end, as with our own.
+            // As with our own messages, a missing reader of stderr does not end the run.
             Err(Errno::EPIPE) if target == Target::Stderr => Ok(()),
             Err(Errno::EPIPE) => Err((written, Cause::ReaderGone)),
             Err(errno) => Err((written, failed(target, errno))),

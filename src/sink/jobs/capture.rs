@@ -22,7 +22,7 @@ pub(super) struct Capture {
     tag: Rc<[u8]>,
 }
 
-/// The text that a command has printed, to each of its outputs.
+/// What a command has printed to each of its outputs.
 pub(super) struct Captured {
     pub(super) outputs: [Printed; 2],
     pub(super) tag: Rc<[u8]>,
@@ -30,12 +30,12 @@ pub(super) struct Captured {
 
 pub(super) enum Printed {
     Small(Vec<u8>),
-    /// With the length that it had when the command ended: what that left behind may still print.
+    /// With its length when the command ended: processes that were left behind may still print to it.
     Large(File, u64),
 }
 
 impl Capture {
-    /// Has `command` print to files. Each line gets the `tag`.
+    /// Makes `command` print to files. Each line gets the `tag`.
     pub(super) fn of(command: &mut Command, tag: &Rc<[u8]>) -> io::Result<Self> {
         let files = [tempfile::tempfile()?, tempfile::tempfile()?];
         Space::check_now(&files[0])?;
@@ -44,7 +44,7 @@ impl Capture {
         Ok(Capture { files, tag: Rc::clone(tag) })
     }
 
-    /// The text that was printed, if there was space for all of it.
+    /// Reads what was printed, if there was space for all of it.
     pub(super) fn read(self, space: &Space) -> io::Result<Captured> {
         space.check(&self.files[0])?;
         let [stdout, stderr] = self.files.map(Printed::of);
@@ -53,12 +53,12 @@ impl Capture {
 }
 
 impl Captured {
-    /// The number of files that it is held in.
+    /// The number of files that hold it.
     pub(super) fn files(&self) -> usize {
         self.outputs.iter().filter(|printed| matches!(printed, Printed::Large(..))).count()
     }
 
-    /// Takes off what was printed to standard output.
+    /// Removes and returns what was printed to standard output.
     pub(super) fn take_stdout(&mut self) -> Captured {
         let nothing = || Printed::Small(Vec::new());
         let stdout = std::mem::replace(&mut self.outputs[0], nothing());
@@ -85,7 +85,7 @@ impl Printed {
     }
 }
 
-/// The output of the command for the item of this number cannot be had.
+/// The failure to read the output of the command for the item numbered `first`.
 pub(super) fn unreadable(first: u64, error: io::Error) -> Cause {
     let why = match error.kind() {
         ErrorKind::StorageFull => {

@@ -1,4 +1,4 @@
-//! The ways in which services say that a quota is used up, and until when.
+//! How services say that a quota is used up, and until when.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,8 +8,8 @@ use super::headers::Headers;
 use crate::config::{clamped_duration, parse_seconds};
 use crate::time::{SECOND, nanos};
 
-/// The quotas that are known: the field that tells how much is left, and those that tell when there will be more, of
-/// which the first that is there counts; each with where it is described.
+/// The known quotas: the field that says how much is left, and the fields that say when there will be more, of which
+/// the first one present counts; each with its source.
 const QUOTAS: &[(&str, &[&str])] = &[
     // In seconds from now: draft-ietf-httpapi-ratelimit-headers-06. Since 1970: docs.gitlab.com, "User and IP rate
     // limits".
@@ -35,10 +35,10 @@ const QUOTAS: &[(&str, &[&str])] = &[
     ("anthropic-ratelimit-output-tokens-remaining", &["anthropic-ratelimit-output-tokens-reset"]),
 ];
 
-/// A number of seconds below this is a delay (31 years); above, an instant since 1970.
+/// A number of seconds below this (31 years) is a delay; above, an instant since 1970.
 const LONGEST_DELAY: u128 = 1_000_000_000 * SECOND as u128;
 
-/// From here on, an instant since 1970 is in milliseconds (as seconds, the year 5138).
+/// From here on, a number is in milliseconds since 1970 (in seconds, it would be the year 5138).
 const MILLISECONDS: u128 = 100 * LONGEST_DELAY;
 
 /// The value of `Retry-After` as a wait in nanoseconds: seconds, or a date (RFC 9110, section 10.2.3).
@@ -49,7 +49,7 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u64> {
     }
 }
 
-/// Nanoseconds until a quota that is used up has more again; of several, the last one that has.
+/// The nanoseconds until an exhausted quota has more; of several, the longest.
 pub(super) fn exhausted_for(headers: &Headers, now: SystemTime) -> Option<u64> {
     let quotas = QUOTAS.iter().filter_map(|(remaining, resets)| {
         is_none_left(headers.get(remaining)?).then_some(())?;
@@ -59,7 +59,7 @@ pub(super) fn exhausted_for(headers: &Headers, now: SystemTime) -> Option<u64> {
     quotas.chain(structured(headers)).max()
 }
 
-/// The field `RateLimit`: a list of quotas with what is left (r) and for how many seconds (t), as in
+/// The same for the field `RateLimit`: a list of quotas with what is left (r) and for how many seconds (t), as in
 /// `"default";r=0;t=30` (draft-ietf-httpapi-ratelimit-headers-10); or one quota, as in `limit=9, remaining=0, reset=30`
 /// (draft 07).
 fn structured(headers: &Headers) -> Option<u64> {
@@ -74,7 +74,7 @@ fn structured(headers: &Headers) -> Option<u64> {
     exhausted.chain(older).max()
 }
 
-/// The length of the window (w) of the policy of this name: there is more by then, if it is not said when.
+/// The length of the window (w) of the policy of this name. If nothing says when there is more, there is by its end.
 fn window<'a>(headers: &Headers<'a>, name: &str) -> Option<&'a str> {
     let policies = headers.all("ratelimit-policy").flat_map(|value| split(value, ','));
     let mut named = policies.filter(|policy| split(policy, ';').next() == Some(name));
@@ -86,7 +86,7 @@ fn parameter<'a>(parts: &[&'a str], name: &str) -> Option<&'a str> {
     values.rev().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
 
-/// The parts of a structured field (RFC 9651); in quotes, `separator` is text.
+/// The parts of a structured field (RFC 9651); inside quotes, `separator` is text.
 fn split(value: &str, separator: char) -> impl Iterator<Item = &str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let parts = value.split(move |c| {
@@ -97,7 +97,7 @@ fn split(value: &str, separator: char) -> impl Iterator<Item = &str> {
     parts.map(str::trim)
 }
 
-/// `0`, `0.0` or, as at Docker Hub, `0;w=21600`. Less than 0 means that there is no limit.
+/// True of `0`, `0.0` and, as at Docker Hub, `0;w=21600`. A negative number means that there is no limit.
 fn is_none_left(value: &str) -> bool {
     let number = value.split(';').next().unwrap_or_default().trim();
     parse_seconds(number).ok() == Some(0)
@@ -107,7 +107,7 @@ fn seconds(value: &str) -> Option<u64> {
     number(value).map(clamped)
 }
 
-/// A number of seconds in nanoseconds; the most that there can be, if it is too large.
+/// A number of seconds, in nanoseconds, saturating.
 fn number(value: &str) -> Option<u128> {
     let digits = value.replacen('.', "", 1);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -118,7 +118,7 @@ fn clamped(nanos: u128) -> u64 {
     u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds until there is more. The number tells whether it is from now or since 1970.
+/// The nanoseconds until there is more. The size of the number shows whether it counts from now or from 1970.
 fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
     let since_1970 = |nanos| wait_until(UNIX_EPOCH + Duration::from_nanos(clamped(nanos)), now);
     match number(value) {
@@ -148,13 +148,13 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000;
 
-    /// The examples of those who say so, at 1700000000.
+    /// The examples that services give, at 1700000000.
     #[test]
     fn services_say_until_when_a_quota_is_used_up() {
         let table: &[(&str, Option<f64>)] = &[
             ("x-ratelimit-limit: 5000\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1700000060", Some(60.0)),
             ("x-ratelimit-limit: 5000\nx-ratelimit-remaining: 7\nx-ratelimit-reset: 1700000060", None),
-            // It wins, though it is shorter.
+            // `Retry-After` wins, though it is shorter.
             ("retry-after: 1\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1700000060", Some(1.0)),
             ("RateLimit-Remaining: 0\nRateLimit-Reset: 1700000060\nRateLimit-ResetTime: x", Some(60.0)),
             ("RateLimit-Limit: 100, 100;w=60\nRateLimit-Remaining: 0\nRateLimit-Reset: 50", Some(50.0)),
@@ -190,7 +190,7 @@ mod tests {
             ("RateLimit: \"day\";r=9;t=30, \"hour\" ; t=20 ; r=0", Some(20.0)),
             ("RateLimit: \"day\";r=0;t=30\nRateLimit: \"hour\";r=0;t=20", Some(30.0)),
             ("RateLimit: \"a,\\\";r=0;t=9\";r=1;t=2, x;r=0;t=3", Some(3.0)),
-            // It is not said when: by the end of the window.
+            // Nothing says when: by the end of the window.
             ("RateLimit-Policy: \"a\";w=10, \"b\";q=7;w=60\nRateLimit: \"b\";r=0", Some(60.0)),
             ("RateLimit: \"b\";r=0", None),
             ("RateLimit: limit=100, remaining=0, reset=5", Some(5.0)),

@@ -1,4 +1,4 @@
-//! Becoming a command.
+//! Replaces the process with a command.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::config::{State, VARIABLE};
 use crate::exit::Exit;
 use crate::inherited::inherited;
 
-/// Has this process become a command, with signals and descriptors as they were found. Returns only if it cannot.
+/// Turns this process into a command, with signals and descriptors as they were found. Returns only if that fails.
 pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
     let mut command = Command::new(&line[0]);
     command.args(&line[1..]);
@@ -24,7 +24,7 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
     }
     let inherited = inherited();
     restore(&mut command, inherited.to_ignore().collect(), inherited.to_block());
-    // A descriptor that was closed leads to something of ours now, which the command is not to have.
+    // A descriptor that was closed is one of ours now, which the command must not get.
     if inherited.stdin_closed {
         let _ = fcntl(io::stdin(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
@@ -32,7 +32,7 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
         let _ = fcntl(io::stdout(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
     let error = command.exec();
-    // std has restored it for the command. There is none, and what is told next is not to end us.
+    // std has restored SIGPIPE for the command. There is no command, and the message that follows must not end us.
     // SAFETY: an action that runs none of our code.
     #[expect(unsafe_code)]
     let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn) };

@@ -7,23 +7,23 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use crate::config::{Piece, Template};
 use crate::source::{Batch, Delimiter, Fields};
 
-/// Puts items into their places on a command line.
+/// Puts items in place of the placeholders of a command line.
 pub(crate) struct Expander {
     template: Template,
     fields: Fields,
 }
 
-/// An item with its number and what is selected of it.
+/// An item with its number and the values selected from it.
 type ItemValues<'a> = (u64, &'a [u8], Vec<Option<Cow<'a, [u8]>>>);
 
 impl Expander {
-    /// Puts them into `template`, where `separator` stands between columns.
+    /// An expander for `template`, with `separator` between columns.
     pub(crate) fn new(template: Template, separator: Option<&[u8]>) -> Self {
         let fields = Fields::new(template.selectors(), separator);
         Expander { template, fields }
     }
 
-    /// The command line for a batch: an argument with a place in it is repeated for each item.
+    /// The command line for a batch: an argument with a placeholder is repeated for each item.
     pub(in crate::sink) fn expand(&self, batch: &Batch, delimiter: &Delimiter) -> Vec<OsString> {
         let items: Vec<ItemValues> = batch
             .numbered(delimiter)
@@ -59,7 +59,7 @@ fn fill(pieces: &[Piece], (number, item, selected): &ItemValues) -> OsString {
             Piece::Text(text) => filled.extend_from_slice(text),
             Piece::Item => filled.extend_from_slice(item),
             Piece::Number => filled.extend_from_slice(number.to_string().as_bytes()),
-            // It was checked before that the item has such a part.
+            // It was checked earlier that the item has this part.
             Piece::Selected(index) => {
                 selected[*index].iter().for_each(|text| filled.extend_from_slice(text));
             }

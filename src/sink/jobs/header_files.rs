@@ -1,4 +1,4 @@
-//! The files that `$THROTTLE_HEADERS` names, into which commands write what servers have said.
+//! The files that `$THROTTLE_HEADERS` names, to which commands write what servers have said.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,10 +7,9 @@ use tempfile::TempDir;
 
 use crate::source::Batch;
 
-/// A directory with a file for each command: what one leaves behind may write to its own later.
+/// A directory with a file for each command: processes that a command left behind may write to its file later.
 ///
-/// It is made for the first command. Where nothing can be written, commands run all the same, but cannot tell, unless
-/// what they tell is `needed`.
+/// It is made for the first command. If it cannot be made, commands run without it, unless it is `needed`.
 pub(super) struct HeaderFiles {
     directory: Option<TempDir>,
     is_tried: bool,
@@ -25,7 +24,7 @@ impl HeaderFiles {
     /// The file of the command for `batch`, if there is one.
     ///
     /// # Errors
-    /// It is needed, and there is no place for it.
+    /// It is needed, but cannot be made.
     pub(super) fn file_of(&mut self, batch: &Batch) -> io::Result<Option<PathBuf>> {
         if !self.is_tried {
             let made = TempDir::with_prefix("throttle-");

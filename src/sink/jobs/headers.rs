@@ -8,8 +8,8 @@ pub(super) struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    /// Those of the last block: there are several after a redirection. A block ends at an empty line; what follows, up
-    /// to the next status line, is content. Without any status line, each block counts.
+    /// The fields of the last block: after a redirection, there are several. A block ends at an empty line; what
+    /// follows, up to the next status line, is content. Without any status line, each block counts.
     pub(super) fn last(text: &'a str) -> Self {
         let (mut last, mut has_ended, mut has_status) = (Headers::default(), false, false);
         for line in text.lines().map(str::trim) {
@@ -29,18 +29,18 @@ impl<'a> Headers<'a> {
         self.fields.is_empty()
     }
 
-    /// The value of the last field of a name.
+    /// The value of the last field with this name.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.all(name).next_back()
     }
 
-    /// The values of all fields of a name: together, they are one list.
+    /// The values of all fields with this name: together, they are one list.
     pub(super) fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &'a str> {
         self.fields.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 
-    /// The time by the server's clock, by which it tells instants: ours may differ. A response that comes from a cache
-    /// is older than that by its age (RFC 9111, section 5.1).
+    /// The time by the server's clock, which its instants go by; ours may differ. A response from a cache was made
+    /// earlier than that by its age (RFC 9111, section 5.1).
     pub(super) fn server_time(&self) -> Option<SystemTime> {
         let date = httpdate::parse_http_date(self.get("date")?).ok()?;
         let age = self.get("age").and_then(|age| age.parse().ok()).unwrap_or(0);
@@ -48,7 +48,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// RFC 9110, section 5. A date has colons as well, but no name before the first.
+/// Parses a field (RFC 9110, section 5). A date has colons, too, but no name before the first.
 fn field(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

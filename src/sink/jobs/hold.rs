@@ -11,7 +11,7 @@ use nix::libc::{O_NOCTTY, O_NONBLOCK};
 use super::dialects;
 use super::headers::Headers;
 
-/// The number of bytes, at the end, in which headers are looked for: what counts is the last response.
+/// The number of bytes at the end of a file in which headers are looked for: the last response counts.
 const MOST: u64 = 1 << 20;
 
 /// The wait that the file at `path` asks for as of `now`, in nanoseconds. The file is removed.
@@ -24,7 +24,7 @@ pub(super) fn take(path: &Path, now: SystemTime) -> Option<u64> {
     parse(&String::from_utf8_lossy(&text.ok()?), now)
 }
 
-/// The end of a file. The command may have put anything in its place: a FIFO would block, a device may never end.
+/// Reads the end of a file. The command may have replaced it with anything: a FIFO would block, a device may never end.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path)?;
     let metadata = file.metadata()?;
@@ -34,7 +34,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let skipped = metadata.len().saturating_sub(MOST);
     file.seek(SeekFrom::Start(skipped))?;
     let mut text = Vec::new();
-    // The file may grow meanwhile, however fast.
+    // The file may be growing, however fast.
     file.take(MOST).read_to_end(&mut text)?;
     if skipped > 0 {
         // The first line may be cut.
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(take(&|| fs::write(&path, padded(MOST + 1, "7")).unwrap()), None);
         let response = "\nHTTP/2 429\r\nretry-after: 7\r\n\r\n";
         assert_eq!(take(&|| fs::write(&path, padded(9 * MOST, response)).unwrap()), Some(7 * SECOND));
-        // It takes no room, but is long.
+        // A sparse file is long, but takes no space.
         let sparse = || fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
         assert_eq!(take(&sparse), None);
         assert_eq!(take(&|| mkfifo(&path, Mode::S_IRWXU).unwrap()), None);
@@ -112,7 +112,7 @@ mod tests {
             ("HTTP/1.1 500 x\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n", None),
             // By the server's clock, which is ahead of ours.
             ("retry-after: Sun, 06 Nov 1994 09:00:01 GMT\ndate: Sun, 06 Nov 1994 09:00:00 GMT", Some(SECOND)),
-            // It is 9 s old, and so its date is.
+            // The response is 9 s old, and so is its date.
             (
                 "retry-after: Sun, 06 Nov 1994 09:00:10 GMT\ndate: Sun, 06 Nov 1994 09:00:00 GMT\nage: 9",
                 Some(SECOND),

@@ -1,4 +1,4 @@
-//! A command that runs, and what it owes to the process that starts it.
+//! A running command, and how it is started and signalled.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use super::capture::Capture;
 use crate::inherited::inherited;
 use crate::time::{SECOND, Time};
 
-/// The time that a command which ran too long has to end in good order.
+/// How long a command may take to end cleanly after its timeout.
 const GRACE: u64 = 2 * SECOND;
 
 pub(super) struct Job {
@@ -23,17 +23,17 @@ pub(super) struct Job {
     /// The number of its first item.
     pub(super) first: u64,
     pub(super) slot: usize,
-    /// The file into which it writes what a server has said.
+    /// The file to which it writes what a server has said.
     pub(super) headers: Option<PathBuf>,
     pub(super) capture: Option<Capture>,
-    /// The instant at which it will have run too long.
+    /// When to signal it next for running too long.
     pub(super) deadline: Option<Time>,
-    /// It did run too long.
+    /// True once it has run too long.
     pub(super) is_overdue: bool,
 }
 
 impl Job {
-    /// The signal to send it, as it has run too long. The next deadline is set.
+    /// The signal to send, now that it has run too long. Sets the next deadline.
     pub(super) fn overrun(&mut self, now: Time) -> Signal {
         let is_first = !std::mem::replace(&mut self.is_overdue, true);
         self.deadline = now.checked_add(GRACE.into()).filter(|_| is_first);
@@ -41,14 +41,14 @@ impl Job {
     }
 }
 
-/// Starts commands, and reaches them by signals.
+/// Starts commands, and sends them signals.
 ///
-/// Where there is no controlling terminal, or where they are timed, each leads a process group of its own, so that a
-/// signal also reaches what it started. Otherwise it stays in ours: there the terminal's Ctrl-C reaches it, and it may
-/// go on asking for passwords on /dev/tty. In a group of its own it gets our Ctrl-C passed on.
+/// Without a controlling terminal, or with a timeout, each command leads a process group of its own, so that a signal
+/// also reaches what it started. Otherwise it stays in our group: the terminal's Ctrl-C reaches it there, and it can
+/// still ask for passwords on /dev/tty. In a group of its own, it gets our Ctrl-C passed on.
 pub(super) struct Parent {
     own_group: bool,
-    /// Signals that commands are to ignore and to have blocked, as we had it.
+    /// The signals that commands must ignore, and must have blocked, as we inherited them.
     ignored: Vec<c_int>,
     blocked: Option<SigSet>,
 }
@@ -65,12 +65,12 @@ impl Parent {
         if self.own_group {
             command.process_group(0);
         }
-        // It makes std start the command in a slower way, so only if needed.
+        // This makes std start the command in a slower way, so only if needed.
         if !self.ignored.is_empty() || self.blocked.is_some() {
             restore(&mut command, self.ignored.clone(), self.blocked);
         }
         let child = match command.spawn() {
-            // A script without `#!`, which execvp(3) has sh run: std calls that only in its slower way.
+            // A script without `#!`, which execvp(3) runs with sh: std calls execvp only in its slower way.
             Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
                 restore(&mut command, Vec::new(), None);
                 command.spawn()
@@ -80,18 +80,18 @@ impl Parent {
         Ok(Pid::from_raw(child.id().cast_signed()))
     }
 
-    /// Sends a signal to a command that was started here and not reaped, so that the number is still its own.
+    /// Sends a signal to a command that was started here and not reaped, so its process ID is still its own.
     pub(super) fn signal(&self, pid: Pid, signal: Signal) {
         let send = if self.own_group { killpg } else { kill };
         let _ = send(pid, signal);
         if signal != Signal::SIGKILL {
-            // A command that is stopped would never hear of it.
+            // A stopped command would never receive it.
             let _ = send(pid, Signal::SIGCONT);
         }
     }
 }
 
-/// Has a command ignore and block these signals.
+/// Makes a command ignore and block these signals.
 pub(super) fn restore(command: &mut Command, ignored: Vec<c_int>, blocked: Option<SigSet>) {
     let restore = move || {
         // SAFETY: an action that runs none of our code, and calls that are allowed between fork and exec.

@@ -16,7 +16,7 @@ use crate::sink::writer::Writer;
 /// A longer line is printed in pieces, each a line of its own.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// The most that a pipe holds, unless root made it larger.
+/// The most that a pipe holds, unless root enlarged it.
 const FULL_PIPE: usize = 1 << 20;
 
 /// The outputs of commands that are being read.
@@ -32,14 +32,14 @@ struct OutputStream {
     tag: Rc<[u8]>,
     target: Target,
     pipe: PipeReader,
-    /// The beginning of a line.
+    /// The beginning of a line whose end has not come.
     begun: Vec<u8>,
-    /// The command has ended; what it left behind may still print.
+    /// True once the command has ended; processes that it left behind may still print.
     has_ended: bool,
 }
 
 impl Lines {
-    /// Has `command` print to pipes.
+    /// Makes `command` print to pipes.
     pub(super) fn capture(command: &mut Command) -> io::Result<Pipes> {
         let pipe = || {
             let (reader, writer) = io::pipe()?;
@@ -51,7 +51,7 @@ impl Lines {
         Ok([stdout, stderr])
     }
 
-    /// The command for the item of this number has started.
+    /// Notes that the command for the item numbered `first` has started.
     pub(super) fn start(&mut self, first: u64, tag: &Rc<[u8]>, pipes: Pipes) {
         let targets = [Target::Stdout, Target::Stderr];
         self.0.extend(targets.into_iter().zip(pipes).map(|(target, pipe)| OutputStream {
@@ -64,19 +64,19 @@ impl Lines {
         }));
     }
 
-    /// The pipes in which more may come.
+    /// The pipes from which more may come.
     pub(super) fn pipes(&self) -> Vec<BorrowedFd<'_>> {
         self.0.iter().map(|stream| stream.pipe.as_fd()).collect()
     }
 
-    /// The command for the item of this number has ended.
+    /// Notes that the command for the item numbered `first` has ended.
     pub(super) fn end(&mut self, first: u64) {
         let own = self.0.iter_mut().filter(|stream| stream.first == first);
         own.for_each(|stream| stream.has_ended = true);
     }
 
-    /// Prints the lines that have come; of commands that have ended, all that they printed. Without a `writer` they are
-    /// lost, so that no command waits for a reader.
+    /// Prints the lines that have come; for commands that have ended, all that they printed. Without a `writer`, output
+    /// is discarded, so that no command waits for a reader.
     pub(super) fn print(&mut self, buffer: &mut [u8], writer: Option<&Writer>) -> Result<(), Cause> {
         let mut result = Ok(());
         self.0.retain_mut(|stream| {
@@ -86,7 +86,7 @@ impl Lines {
             is_open
         });
         if let Err(Cause::ReaderGone) = result {
-            // As it would be without us, commands that go on printing die of SIGPIPE.
+            // As without us, commands that go on printing die of SIGPIPE.
             self.0.clear();
         }
         result
@@ -96,7 +96,7 @@ impl Lines {
 impl OutputStream {
     /// Reads what has come, and prints whole lines. Returns whether more may come.
     fn read(&mut self, buffer: &mut [u8], writer: Option<&Writer>) -> Result<bool, Cause> {
-        // There may be more; others have their turn first.
+        // There may be more, but other streams have their turn first.
         let most = if self.has_ended { FULL_PIPE } else { buffer.len() };
         let mut is_open = true;
         let mut read = 0;
@@ -135,7 +135,7 @@ impl OutputStream {
         self.write(&line, writer)
     }
 
-    /// Prints lines, of which the last may want its end.
+    /// Prints lines, the last of which may lack its newline.
     fn write(&self, lines: &[u8], writer: Option<&Writer>) -> Result<(), Cause> {
         let Some(writer) = writer else { return Ok(()) };
         let mut tagged = Tagged::new(&self.tag);

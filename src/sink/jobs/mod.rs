@@ -1,4 +1,4 @@
-//! Running a command for each release.
+//! Runs a command for each release.
 
 mod capture;
 mod dialects;
@@ -57,14 +57,14 @@ use crate::time::Time;
 
 pub(crate) struct Commands {
     expander: Expander,
-    /// Makes the tag of a command's output of its items.
+    /// Makes the tag of a command's output from its items.
     tagger: Option<Expander>,
     run: Run,
     delimiter: Delimiter,
     capacity: Capacity,
     parent: Parent,
     jobs: Vec<Job>,
-    /// By slot, of those that were ever taken: true while it is.
+    /// For each slot that was ever taken, whether it is taken now.
     slots: Vec<bool>,
     outputs: Outputs,
     shortage: Shortage,
@@ -74,7 +74,7 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// Runs the command of `run` for what is released. [`RunningJobs::reap`] has to be called when a command has ended.
+    /// Runs the command of `run` for each release. [`RunningJobs::reap`] must be called when a command has ended.
     /// Printing ends early once `interrupt` is raised.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Commands {
         })
     }
 
-    /// The capacity for the commands of `run`, with none running.
+    /// The capacity for the commands of `run` when none is running.
     pub(crate) fn capacity_of(run: &Run, delimiter: &Delimiter) -> Capacity {
         let line = (run.stdin != Feed::Items).then(|| command_line(&run.template, delimiter));
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
@@ -113,7 +113,7 @@ impl Commands {
         command.env("THROTTLE_SEQ", batch.first().to_string());
         command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
-        // Always set: some programs do not survive an empty file name.
+        // Always set: some programs fail on an empty file name.
         let headers = self.header_files.file_of(batch).map_err(Trouble::TempFile)?;
         for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
             command.env(name, headers.as_deref().unwrap_or(Path::new(stdin::NOTHING)));
@@ -157,7 +157,7 @@ impl Commands {
         Ok(command)
     }
 
-    /// A command could not be started: decides whether others can be.
+    /// Decides what follows when a command could not be started.
     fn refuse(&mut self, first: u64, trouble: Trouble) -> Sent {
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Failed(exit, error));
         match trouble {
@@ -179,14 +179,13 @@ impl Commands {
         Error::new(error).context(format!("cannot run {}", exec::named(&self.expander.name())))
     }
 
-    /// A child has ended; not every child is a job.
+    /// Handles the end of a child. `None` if the child is not a job.
     fn end(&mut self, pid: Pid, end: End) -> Option<JobEnd> {
         let at = self.jobs.iter().position(|job| job.pid == pid)?;
         let job = self.jobs.swap_remove(at);
         self.slots[job.slot] = false;
         if job.is_overdue {
-            // The processes that it left behind are killed, too. The group's number is not reused while one of them
-            // exists.
+            // Also kills the processes that it left behind. The group's ID is not reused while one of them exists.
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
@@ -196,15 +195,15 @@ impl Commands {
     }
 }
 
-/// Errors of starting a command.
+/// Errors on starting a command.
 enum Trouble {
-    /// There is no file for what it is given or prints.
+    /// A file for its input or output cannot be made.
     TempFile(io::Error),
-    /// The system would not start it.
+    /// The system did not start it.
     Command(io::Error),
 }
 
-/// It is for want of something that commands give back as they end.
+/// True if something is short that commands free as they end.
 fn is_passing(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE))

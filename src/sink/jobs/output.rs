@@ -13,44 +13,44 @@ use crate::output::Target;
 use crate::sink::writer::Writer;
 use crate::sink::{Cause, Flushed};
 
-/// The number of commands that may wait for their turn before no more are started that come after them.
+/// The number of commands whose output may wait for its turn before no later ones are started.
 const MOST_WAITING: usize = 1000;
 
-/// The most that is written at once.
+/// The most bytes written at once.
 const PIECE: usize = 64 << 10;
 
-/// Descriptors for all but the outputs of commands: streams, the input, limits, a log, a state and its threads, and
-/// what starting a command takes.
+/// Descriptors for everything but the outputs of commands: streams, the input, limits, a log, a state and its threads,
+/// and what starting a command takes.
 const OTHER_FILES: usize = 32;
 
 /// Guaranteed by POSIX.
 const LEAST_FILES: usize = 20;
 
-/// Prints the output of commands, as they end or in the order of their items.
+/// Prints the output of commands as they end, or in the order of their items.
 pub(super) struct Outputs {
     writer: Writer,
     space: Space,
     buffer: Box<[u8]>,
     in_order: bool,
-    /// The numbers of the items that are not done with.
+    /// The numbers of the started items that are not done.
     open: BTreeSet<u64>,
-    /// Outputs that wait for their turn, or cannot be read. An item may have several, from one attempt each.
+    /// Outputs that wait for their turn, or cannot be read. An item may have several, one from each attempt.
     waiting: BTreeMap<u64, Vec<io::Result<Captured>>>,
-    /// The output of attempts that others are to follow.
+    /// The standard output of attempts that will be retried.
     superseded: BTreeMap<u64, Captured>,
-    /// What is printed as it comes.
+    /// Output that is printed as it comes.
     pub(super) lines: Lines,
     /// It is the turn of the items before this one.
     next: u64,
-    /// A write broke off: what comes after a piece of an output would only look as though it were whole.
+    /// True once a write broke off: what followed a partial output would only seem to be whole.
     is_broken: bool,
-    /// The number of files of finished commands, and the most that may be open, those of running commands included.
+    /// The number of files of finished commands, and the most that may be open, including those of running commands.
     files: usize,
     most_files: usize,
 }
 
 impl Outputs {
-    /// Prints `in_order` or as commands end what is not printed as it comes.
+    /// Prints captured output `in_order`, or else as commands end.
     pub(super) fn new(writer: Writer, in_order: bool) -> Self {
         let next = if in_order { 0 } else { u64::MAX };
         Outputs {
@@ -69,23 +69,23 @@ impl Outputs {
         }
     }
 
-    /// If no more may wait than does already, with this number of commands running: only items before the one of this
-    /// number may be started. What waits does so for them.
+    /// If no more outputs may wait while `running` commands run, the number of the first item that may not be started.
+    /// The outputs wait for the items before it.
     pub(super) fn bound(&self, running: usize) -> Option<u64> {
         let is_short_of_files = self.in_order && self.files + 2 * (running + 1) > self.most_files;
         let is_full = self.waiting.len() >= MOST_WAITING || is_short_of_files;
-        // An item that is open may have earlier attempts waiting.
+        // An open item may have outputs of earlier attempts waiting.
         let waiting = self.waiting.first_key_value().map(|(first, _)| first);
         let first = waiting.into_iter().chain(self.open.first()).min().filter(|_| is_full)?;
         Some(first + 1)
     }
 
-    /// Files wait that an item before the one of this number will free.
+    /// True if files wait that an item before the one numbered `first` will free.
     pub(super) fn will_free_files(&self, first: u64) -> bool {
         self.files > 0 && self.open.first().is_some_and(|open| *open < first)
     }
 
-    /// A command for the item of this number has started.
+    /// Notes that a command for the item numbered `first` has started.
     pub(super) fn open(&mut self, first: u64) {
         self.files -= self.superseded.remove(&first).map_or(0, |output| output.files());
         if self.in_order {
@@ -93,7 +93,7 @@ impl Outputs {
         }
     }
 
-    /// A command for the item of this number has ended, having printed to `capture`, or else by itself.
+    /// Notes that a command for the item numbered `first` has ended, with its output in `capture` if that is captured.
     pub(super) fn take(&mut self, first: u64, capture: Option<Capture>) {
         let output = capture.map(|capture| capture.read(&self.space));
         self.lines.end(first);
@@ -101,7 +101,8 @@ impl Outputs {
         self.waiting.entry(first).or_default().extend(output);
     }
 
-    /// The item of this number is tried again: its output so far is printed only if that does not happen.
+    /// Notes that the item numbered `first` will be retried. Its standard output so far is printed only if that does
+    /// not happen, and if there was room to keep it.
     pub(super) fn supersede(&mut self, first: u64) {
         let Some(Ok(last)) = self.waiting.get_mut(&first).and_then(|outputs| outputs.last_mut()) else {
             return;
@@ -114,13 +115,13 @@ impl Outputs {
         }
     }
 
-    /// The item of this number is done with; all before `next` have been started.
+    /// Notes that the item numbered `first` is done; all before `next` have been started.
     pub(super) fn retire(&mut self, first: u64, next: u64) {
         self.open.remove(&first);
         self.next = self.open.first().map_or(next, |open| next.min(*open));
     }
 
-    /// All that still waits will not wait any longer.
+    /// Prints everything that still waits.
     pub(super) fn finish(&mut self) -> Flushed {
         self.next = u64::MAX;
         for (first, output) in std::mem::take(&mut self.superseded) {
@@ -136,7 +137,7 @@ impl Outputs {
             let (first, outputs) = waiting.remove_entry();
             self.files -= outputs.iter().map(files).sum::<usize>();
             let printed = match self.is_broken {
-                // The break was told when it happened.
+                // The failure was reported when it happened.
                 true => Err(None),
                 false => outputs.into_iter().try_for_each(|output| self.print(first, output)).map_err(Some),
             };
@@ -151,7 +152,7 @@ impl Outputs {
         flushed
     }
 
-    /// Prints what has come line by line.
+    /// Prints what has come, line by line.
     fn print_lines(&mut self) -> Result<(), Cause> {
         let printed = self.lines.print(&mut self.buffer, (!self.is_broken).then_some(&self.writer));
         self.is_broken |= printed.is_err();
@@ -178,7 +179,7 @@ impl Outputs {
             write(tagged.end())?;
             read?;
             if let Printed::Large(file, _) = printed {
-                // Another command may have found no space left beside this file.
+                // While this file existed, another command may have found no space left.
                 let _ = self.space.check(file);
             }
         }
@@ -186,7 +187,7 @@ impl Outputs {
     }
 }
 
-/// The number of files that an output is kept in.
+/// The number of files that hold an output.
 fn files(output: &io::Result<Captured>) -> usize {
     output.as_ref().map_or(0, Captured::files)
 }
@@ -213,7 +214,7 @@ mod tests {
         Outputs { most_files: 10, ..Outputs::new(writer, true) }
     }
 
-    /// A command for the item of this number starts, prints so much, and ends.
+    /// Starts a command for the item numbered `first`, which prints `length` bytes and ends.
     fn end(outputs: &mut Outputs, first: u64, length: usize) {
         let capture = Capture::of(&mut Command::new("true"), &Rc::default()).unwrap();
         capture.files[0].write_all_at(&vec![b'x'; length], 0).unwrap();
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn files_are_left_for_the_first_item_that_is_not_done() {
         let mut outputs = outputs();
-        // With nothing waiting, those that run may become too many.
+        // With nothing waiting, running commands may use too many files.
         assert_eq!([outputs.bound(4), outputs.bound(5)], [None, None]);
         outputs.open(3);
         assert_eq!([outputs.bound(4), outputs.bound(5)], [None, Some(4)]);

@@ -7,26 +7,26 @@ use nix::unistd::{SysconfVar, sysconf};
 use crate::config::{Piece, Template};
 use crate::source::{CommandLine, Delimiter};
 
-/// As xargs: no command line has more text than this, each argument with the NUL that ends it, though the kernel takes
-/// more.
+/// As xargs: a command line with several items has no more text than this, each argument with the NUL that ends it,
+/// though the kernel takes more.
 const USUAL_LINE: usize = 128 << 10;
 
 /// Guaranteed by POSIX for arguments and environment together.
 const LEAST_LINE: usize = 4096;
 
-/// Linux: `MAX_ARG_STRLEN`, less the NUL that ends it.
+/// Linux's `MAX_ARG_STRLEN`, less the NUL that ends the argument.
 const LONGEST_ARGUMENT: usize = (128 << 10) - 1;
 
-/// The pointer that an argument or a variable takes besides its bytes.
+/// The pointer that an argument or a variable takes in addition to its bytes.
 const POINTER: usize = size_of::<usize>();
 
-/// For the variables that we add, and what POSIX wants to be left.
+/// For the variables that we add, and what POSIX wants to be left free.
 const OUR_VARIABLES: usize = 4096;
 
 /// The most digits of a number.
 const NUMBER: usize = 20;
 
-/// The room that is left for items beside the environment and the rest of a command line.
+/// The room for items that the environment and the rest of a command line leave.
 pub(super) fn command_line(template: &Template, delimiter: &Delimiter) -> CommandLine {
     let environment: usize = env::vars_os().map(|(name, value)| name.len() + value.len() + 2 + POINTER).sum();
     let most = sysconf(SysconfVar::ARG_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
@@ -34,7 +34,7 @@ pub(super) fn command_line(template: &Template, delimiter: &Delimiter) -> Comman
     CommandLine { delimiter: delimiter.len(), ..line }
 }
 
-/// The same, where the kernel takes `most` bytes.
+/// The same, if the kernel takes `most` bytes.
 fn room(template: &Template, most: usize) -> CommandLine {
     let (several, longest) = (USUAL_LINE.min(most), usize::MAX);
     let mut line = CommandLine { single: most, several, longest, ..CommandLine::default() };

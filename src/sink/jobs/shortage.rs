@@ -1,8 +1,7 @@
-//! Trying again while not even one command can be started, for want of processes, descriptors or memory.
+//! Retries while not even one command can be started, for want of processes, descriptors or memory.
 //!
-//! As long as commands are running, their ends will help, as will the end of the item that held outputs wait for. With
-//! neither, it may be others that use everything up, and that passes; or there is too little for ever, and then the run
-//! ends.
+//! While commands are running, their ends will help, as will the end of the item that waiting outputs wait for. With
+//! neither, either others have used everything up, and that passes; or there is too little for ever, and the run ends.
 
 use anyhow::Error;
 
@@ -10,21 +9,21 @@ use crate::exit::Exit;
 use crate::sink::{Cause, Sent};
 use crate::time::SECOND;
 
-/// The pause after the first attempt. Each one after it is twice as long, up to the longest.
+/// The first pause, and the longest. Each pause is twice as long as the one before, up to the longest.
 const FIRST_PAUSE: u64 = SECOND / 20;
 const LONGEST_PAUSE: u64 = 2 * SECOND;
 
-/// The sum of the pauses after which the run ends, with nothing of ours to help. Time for which the process is stopped
-/// is no part of it: nothing is tried then.
+/// The sum of the pauses after which the run ends, if nothing of ours helps. Time for which the process is stopped does
+/// not count: nothing is tried then.
 const PATIENCE: u64 = 30 * SECOND;
 
-/// A shortage, as long as it lasts: the sum of the pauses so far, with nothing running.
+/// A shortage that lasts: the sum of the pauses so far with nothing running.
 #[derive(Default)]
 pub(super) struct Shortage(u64);
 
 impl Shortage {
-    /// A command could not be started, for the reason that `why` tells. If that `will_pass`, something of ours gives
-    /// back what is short.
+    /// Notes that a command could not be started, for the reason `why`. If that `will_pass`, something of ours will
+    /// free what is short.
     pub(super) fn persists(&mut self, will_pass: bool, why: Error) -> Sent {
         if will_pass {
             self.over();
@@ -35,13 +34,13 @@ impl Shortage {
             return Sent::Partly(0, Cause::Failed(Exit::CannotRun, error));
         }
         let is_first = self.0 == 0;
-        // Twice the last one: those before it add up to one less.
+        // Twice the last pause, as all pauses so far add up to that less the first one.
         let pause = (self.0 + FIRST_PAUSE).min(LONGEST_PAUSE);
         self.0 += pause;
         Sent::Busy { pause, why: is_first.then_some(why) }
     }
 
-    /// A command could be started.
+    /// Notes that a command could be started.
     pub(super) fn over(&mut self) {
         self.0 = 0;
     }
@@ -53,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    /// The pause, and whether it is told; `None` for the end of the run.
+    /// The pause, and whether it is reported; `None` for the end of the run.
     fn persists(shortage: &mut Shortage, will_pass: bool) -> Option<(u64, bool)> {
         match shortage.persists(will_pass, anyhow!("short")) {
             Sent::Busy { pause, why } => Some((pause, why.is_some())),

@@ -1,8 +1,8 @@
-//! Space for what commands print.
+//! Checks that there is space for what commands print.
 //!
-//! A command that writes to a full file system is told, but may not care; then its output is shorter than it should be,
-//! and nothing else shows it. So whenever files are about to be given up, and with them their space, the file system
-//! must not be full: if it is, what has been printed meanwhile may be incomplete, whoever printed it.
+//! A command that writes to a full file system gets an error, but may ignore it; then its output is too short, and
+//! nothing else shows it. So whenever files are about to be given up, and their space with them, the file system must
+//! not be full: if it is, whatever was printed meanwhile may be incomplete, whichever command printed it.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::statvfs::{Statvfs, fstatvfs};
 use nix::unistd::geteuid;
 
-/// With less than this, a file system is full: some keep back what they need for themselves.
+/// With less free space than this, a file system is full: some keep a reserve for themselves.
 const LEAST: u64 = 64 << 10;
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Space {
     }
 }
 
-/// A file system that does not say how large it is has no end that is known.
+/// A file system that does not say how large it is has no known end.
 #[expect(clippy::useless_conversion, reason = "some systems count in 32 bits")]
 fn is_full(system: &Statvfs) -> bool {
     let free = if geteuid().is_root() { system.blocks_free() } else { system.blocks_available() };

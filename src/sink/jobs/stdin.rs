@@ -6,20 +6,20 @@ use std::process::Stdio;
 
 use crate::source::{Batch, Segment};
 
-/// A file without content.
+/// An empty file.
 pub(super) const NOTHING: &str = "/dev/null";
 
-/// The most that a pipe is sure to take without anybody reading it.
+/// The most bytes that a pipe is sure to take without a reader.
 const PIPE: usize = 4096;
 
-/// A stdin that is at its end, also where there are no devices, as in some containers.
+/// A stdin that is at its end, even where there are no devices, as in some containers.
 pub(super) fn nothing() -> io::Result<Stdio> {
     let device = File::open(NOTHING).map(Stdio::from);
     device.or_else(|_| io::pipe().map(|(read, _)| read.into()))
 }
 
-/// A stdin that already holds the items, so that no thread has to feed it and the command need not read it. No file is
-/// used twice: what a command leaves behind may still read it.
+/// A stdin that already holds the items, so no thread has to feed it and the command need not read it. No file is used
+/// twice: processes that a command left behind may still read it.
 pub(super) fn of(batch: &Batch) -> io::Result<Stdio> {
     let bytes = batch.segments().iter().map(Segment::bytes).collect::<Vec<_>>().concat();
     if bytes.len() <= PIPE {

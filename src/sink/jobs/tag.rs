@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::expander::Expander;
 use crate::source::{Batch, Delimiter};
 
-/// The tag of a batch, as it stands in a line: what `expander` makes of its items.
+/// The tag of a batch, as it is printed: what `expander` makes of its items.
 pub(super) fn tag(expander: &Expander, batch: &Batch, delimiter: &Delimiter) -> Rc<[u8]> {
     let tags = expander.expand(batch, delimiter);
     let mut text = tags.iter().map(|tag| tag.as_bytes()).collect::<Vec<_>>().join(&b' ');
@@ -26,7 +26,7 @@ impl<'a> Tagged<'a> {
         Tagged { tag, is_in_line: false }
     }
 
-    /// A piece of the text, with tags.
+    /// A piece of the text, tagged.
     pub(super) fn piece<'t>(&mut self, text: &'t [u8]) -> Cow<'t, [u8]> {
         if self.tag.is_empty() {
             return Cow::Borrowed(text);
@@ -45,7 +45,7 @@ impl<'a> Tagged<'a> {
         Cow::Owned(tagged)
     }
 
-    /// The newline that is missing at the end: what comes after it begins a line.
+    /// The newline, if it is missing at the end: what comes next begins a line.
     pub(super) fn end(&self) -> &'static [u8] {
         if self.is_in_line { b"\n" } else { b"" }
     }

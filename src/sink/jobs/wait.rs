@@ -1,4 +1,4 @@
-//! Collecting children that have ended, whatever they ended by.
+//! Reaps children that have ended, however they ended.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -9,10 +9,10 @@ use nix::unistd::Pid;
 
 use crate::exit::End;
 
-/// The next child that has ended, if there is one.
+/// Reaps the next child that has ended, if there is one.
 ///
-/// It may be none of ours: a child that this process had before it became throttle. nix's `waitpid` knows no real-time
-/// signals: it would collect a child that one has killed, and then fail.
+/// It may not be ours: this process may have had children before it became throttle. Uses libc, as nix's `waitpid`
+/// knows no real-time signals: it would reap a child that one has killed, and then fail.
 pub(super) fn next_ended() -> Option<(Pid, End)> {
     loop {
         let mut status = 0;

@@ -1,24 +1,24 @@
-//! Pauses in which nothing is booked.
+//! Pauses during which nothing is booked.
 
 use serde::{Deserialize, Serialize};
 
 use super::Order;
 use crate::time::{SECOND, Time};
 
-/// The nanoseconds after which whoever is held asks again at the latest: it may be lifted.
+/// The nanoseconds after which a process that is held asks again at the latest: the hold may be lifted.
 pub(super) const LOOK: u64 = SECOND;
 
-/// A pause that a server has asked for, or somebody has set.
+/// A pause that a server asked for or a user set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub struct Hold {
-    /// No slot is booked before.
+    /// No slot is booked before this instant.
     pub until: Time,
-    /// Its length in nanoseconds. It lasts no longer, whatever becomes of the clock.
+    /// Its length in nanoseconds. It lasts no longer, whatever happens to the clock.
     pub length: u64,
 }
 
 impl Hold {
-    /// From `now` until an instant.
+    /// A hold from `now` until an instant.
     pub fn new(now: Time, until: Time) -> Self {
         Hold { until, length: until.since(now) }
     }
@@ -29,18 +29,19 @@ impl Hold {
         Some(self.until.min(latest)).filter(|until| *until > now)
     }
 
-    /// The hold after an order; none, once it is over.
+    /// The hold after an order; the default, once it is over.
     pub(super) fn after(self, now: Time, order: &Order) -> Self {
         let until = self.in_force(now).max(order.hold).filter(|until| *until > now);
         until.map_or(Hold::default(), |until| if self.until == until { self } else { Hold::new(now, until) })
     }
 
-    /// The hold once the clock has begun anew by `now`: nobody knows how much of it is over, so all of it is ahead.
+    /// The hold after the clock has restarted, at `now`: no one knows how much of it is over, so all of it is still
+    /// ahead.
     pub fn restarted(self, now: Time) -> Self {
         Hold { until: now.saturating_add(self.length), ..self }
     }
 
-    /// The instant to ask again for whoever is told of it at `now`.
+    /// When a process that is told of it at `now` should ask again.
     pub(super) fn ask_again(now: Time, until: Time) -> Time {
         until.min(now.saturating_add(LOOK))
     }

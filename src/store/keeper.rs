@@ -1,4 +1,4 @@
-//! Finds the keeper of a STATE, if this build has it.
+//! Finds the keeper of a STATE, if this build includes it.
 
 #[cfg(not(all(feature = "redis", feature = "sqlite")))]
 use anyhow::anyhow;
@@ -15,10 +15,10 @@ use crate::config::{Rate, Shared, State};
 use crate::exit::Exit;
 use crate::time::Time;
 
-/// A clock that shows the time since the machine was started; slots are on the same time line.
+/// A clock that shows the time since boot; slots are on the same time line.
 pub type BootClock = Box<dyn Fn() -> Time + Send>;
 
-/// Looks after a state: opens, resets and holds it, and tells how it is used.
+/// Manages a state: opens, resets and holds it, and reports how it is used.
 pub trait Keeper {
     /// Opens the store that shares these limits, and returns it with their policy.
     ///
@@ -26,20 +26,20 @@ pub trait Keeper {
     /// The state is unavailable, unsafe, or kept for other limits. A server is not asked yet.
     fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError>;
 
-    /// Begins the state anew. Processes that use it notice, and are silent for one window.
+    /// Starts the state afresh. Processes that use it notice, and release nothing for one window.
     ///
     /// # Errors
     /// It is unavailable.
     fn reset(&self) -> Result<(), StoreError>;
 
-    /// Holds all that is kept in the state for `length` nanoseconds from now on; with 0, nothing is held any more.
-    /// Returns whether there is such a state: only a run says what the limits are.
+    /// Holds everything in the state for `length` nanoseconds from now on; 0 ends all holds. Returns whether there is
+    /// such a state: only a run defines the limits.
     ///
     /// # Errors
     /// It is unavailable.
     fn hold(&self, length: u64, now: BootClock) -> Result<bool, StoreError>;
 
-    /// The use of the state; `None` if there is no such state. Nothing is booked or written.
+    /// The use of the state; `None` if there is no such state. Books and writes nothing.
     ///
     /// # Errors
     /// It is unavailable, damaged, or not to be trusted.

@@ -1,4 +1,4 @@
-//! Limits that outlive a run, and that several runs share: one log of *slots*, kept by a store.
+//! Limits that outlive a run and that several runs share: one log of *slots*, kept by a store.
 //!
 //! # The promise
 //!
@@ -11,10 +11,10 @@
 //! A process that checks the log, releases and then records the release races with others that check at the same time.
 //! Here a process *books* instead: it records a future instant, its slot, and then sleeps until it. That alone is not
 //! enough: a process may wake up arbitrarily late, and then the log does not say what happened. Measured with eight
-//! processes on an exact log of 100 per 200 ms, up to 129 releases fell into a window.
+//! processes on an exact log of 100 per 200 ms, up to 129 releases fell into one window.
 //!
 //! So a slot is valid only until its deadline, D later. A process that wakes up after the deadline drops the slot and
-//! books another, and the log is kept for P + D. Let release k have the slot s(k), and really start at e(k):
+//! books another, and the log is kept for P + D. Let release k have the slot s(k) and really start at e(k):
 //!
 //! ```text
 //! s(k) ≤ e(k) ≤ s(k) + D          checked against the clock right before it leaves
@@ -22,55 +22,56 @@
 //! e(k+N) ≥ s(k+N) ≥ s(k) + P + D ≥ e(k) + P
 //! ```
 //!
-//! The end of a release is known only when it is over: a write may block for as long as its reader likes. So the clock
-//! is read again after it, and a release that was over after its deadline is *reported*: `e'(k) > s(k) + D`. It is
-//! charged once more, at that instant, so that no slot which is booked from then on is too close to it; and everybody
-//! who holds slots from before gives up the first of them that cost as much, as if the late release had taken their
-//! place. Others learn of it when they next ask, at the latest shortly before they use a slot that they have had for
-//! long. Until the report is answered, the process that was late uses none of its own.
+//! The end of a release is known only afterwards: a write may block for as long as its reader likes. So the clock is
+//! read again after it, and a release that ended after its deadline is *reported*: `e'(k) > s(k) + D`. It is charged
+//! once more, at that instant, so that no slot booked from then on is too close to it. Everyone who holds slots from
+//! before gives up the first of them that cost as much, as if the late release had taken their place. Other processes
+//! learn of it when they next ask, at the latest shortly before they use a slot that they have had for long. Until the
+//! report is answered, the late process uses none of its own slots.
 //!
-//! A dropped slot stays in the log: that costs throughput, never the limit. One that is *given back* in time stays in
-//! the log as well, but has no owner until the next process that asks for slots at the same cost gets the same instant.
-//! To the rules nothing has happened: the log is that of one release, whoever makes it. `margin=` sets D. [`Policy`]
-//! has the reserve for each algorithm.
+//! A dropped slot stays in the log: that costs throughput but never breaks the limit. A slot that is *given back* in
+//! time stays in the log, too, but has no owner until the next process that asks for slots at the same cost gets the
+//! same instant. To the rules nothing has happened: the log is that of one release, whoever makes it. `margin=` sets D.
+//! [`Policy`] has the reserve for each algorithm.
 //!
 //! # Who does what
 //!
-//! A [`Store`] answers one question: [`Store::book`]. All limits of a run are booked as one, so that a release has one
-//! slot. The scheduler asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for
-//! the answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
+//! A [`Store`] answers one question: [`Store::book`]. All limits of a run are booked as one, so a release has one slot.
+//! The scheduler asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
+//! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
 //! [`crate::gate::Slots`], which is pure, like all limiters.
 //!
-//! Slots that no item needs any more, or that a run has left when it ends, are moved out of there and given back: so
-//! none is used by its old owner.
+//! Slots that no item needs any more, or that are left when a run ends, are moved out of there and given back, so their
+//! old owner cannot use them.
 //!
-//! An order says how far ahead a slot is of use: none is booked that nobody would wait for, as a booking cannot be
+//! An order says how far ahead a slot is of use. No slot is booked that no one would wait for, as a booking cannot be
 //! undone.
 //!
 //! Slots are given out in the order of asking, so there is no polling and no thundering herd. None is given out further
-//! ahead than the *horizon*, so that the bookings of dead processes expire soon. A process that would have to wait
-//! longer is turned away: it is told when to ask again, and gets a *turn*. Those who come later go behind it, so nobody
-//! starves; but a turn is no slot, and whoever does not come back costs the others nothing. Where slots are far ahead
-//! they are given out a few at a time, so that all processes get the same.
+//! ahead than the *horizon*, so the bookings of dead processes expire soon. A process that would have to wait longer is
+//! turned away: it is told when to ask again, and gets a *turn*. Processes that come later queue behind it, so none
+//! starves; but a turn is not a slot, and a process that does not come back costs the others nothing. Slots that are
+//! far ahead are given out a few at a time, so that all processes get the same.
 //!
 //! # What is not promised
 //!
-//! - A process that is stopped between its last look at the clock and the system call that releases is late
-//!   unnoticed, by as long as it is stopped.
+//! - A process that is stopped between its last look at the clock and the system call that releases will be late
+//!   without noticing, by as long as it is stopped.
 //! - While a write is blocked, others go on. What they release between its end and their next question may be too close
-//!   to that end: they ask at least once in a lead ([`crate::schedule`]), some 50 ms.
-//! - Once the state was lost, those who hold slots from before may not notice what others overrun: the count of that
-//!   begins anew.
-//! - A process that starts after the state was lost, and before one that knew it has asked again, cannot know that
-//!   there ever was one.
+//!   to that end; they ask at least once in a lead ([`crate::gate::Slots`]), some 50 ms.
+//! - After the state was lost, processes that hold slots from before may not notice what others overrun, as the count
+//!   of overruns starts again.
+//! - A process that starts after the state was lost, and before any process that knew it has asked again, cannot know
+//!   that there ever was one.
 //!
-//! # On the way to internet scale
+//! # Towards internet scale
 //!
-//! One key of one server serves some ten thousands of bookings a second, and the round trip is hidden as long as a
-//! batch lasts longer than it: n slots at N per P last n·P/N, so n ≥ N·RTT/P. With N = 10 000/s and 100 ms that is 1000
-//! at a time. Beyond one server, names, and the keys of a name, spread over a cluster, one key never over two. Beyond
-//! one region, the quota itself is leased: a region holds n of N for a term T, returns what it does not use, and a
-//! lease that is not renewed is dead only T + D later, which is how long its share lies idle after a failure.
+//! One key of one server serves tens of thousands of bookings a second, and the round trip is hidden as long as a batch
+//! lasts longer than it: n slots at N per P last n·P/N, so n ≥ N·RTT/P. With N = 10 000/s and 100 ms, that is 1000 at a
+//! time. Beyond one server, names, and the keys of a name, spread over a cluster; one key is never on two servers.
+//! Beyond one region, the quota itself would be leased: a region holds n of N for a term T, returns what it does not
+//! use, and a lease that is not renewed is dead only T + D later, which is how long its share lies idle after a
+//! failure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -108,47 +109,48 @@ pub use redis::{RedisStore, book_over};
 pub use reserve::Reserve;
 pub use status::{LimitStatus, LockStatus, Status};
 
-/// Why a store cannot be asked any more.
+/// Why a store can no longer be asked.
 #[derive(Debug)]
 pub struct StoreError {
     /// The status that the run ends with.
     pub exit: Exit,
-    /// Why, and what to do about it. Holds no secret.
+    /// The reason, and what to do about it. Contains no secret.
     pub error: Error,
 }
 
 impl std::error::Error for StoreError {}
 
-/// With all causes.
+/// Shows all causes.
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", self.error)
     }
 }
 
-/// Takes messages for the user while a store waits.
+/// Receives messages for the user while a store waits.
 pub type Tell = Arc<dyn Fn(String) + Send + Sync>;
 
-/// Seconds of waiting before the user is told of it.
+/// The seconds of waiting after which the user is told.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 const BEFORE_TELLING: u64 = 2;
 
 /// Keeps the log of slots.
 pub trait Store: Send {
-    /// Books slots, each the first one that all limits allow, and no two the same unless they do.
+    /// Books slots, each at the first instant that all limits allow. No two are the same unless the limits allow that,
+    /// too.
     ///
-    /// Blocks, for as long as there is hope.
+    /// Blocks for as long as there is hope.
     ///
     /// # Errors
     /// There is no hope.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
 
-    /// Calls `tell` with the reason that a booking takes long: after 2 s, and if it goes on, once a minute.
+    /// Calls `tell` with the reason why a booking takes long: after 2 s and, if it goes on, once a minute.
     fn tell_waits_to(&mut self, _tell: Tell) {}
 
     /// Gives back slots that were booked by `order` and will not be used: whoever books next gets the same instants.
     ///
-    /// A store that cannot hand them on leaves them booked, which costs throughput, never the limit.
+    /// A store that cannot hand them on leaves them booked: that costs throughput but never breaks the limit.
     ///
     /// # Errors
     /// They could not be given back.

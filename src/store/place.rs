@@ -1,4 +1,4 @@
-//! The place of a state that is given by a name.
+//! The place of a state that is given by its name.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -13,18 +13,18 @@ use nix::unistd::geteuid;
 use crate::exit::Exit;
 use crate::store::StoreError;
 
-/// The longest name, in bytes: a file name has at most 255, and files that go with the state have longer ones.
+/// The longest name, in bytes: a file name has at most 255, and the files beside the state have longer ones.
 const LONGEST_NAME: usize = 200;
 
-/// The file of the state called `name`. Its directory is made if need be.
+/// The file of the state called `name`. Creates its directory if need be.
 ///
-/// It is `throttle/NAME` in `$XDG_STATE_HOME`; or NAME in `$STATE_DIRECTORY`, which systemd sets for services that have
-/// `StateDirectory=`; or `.local/state/throttle/NAME` in `$HOME`: whichever comes first. Variables that are empty or
-/// relative are passed over, as the XDG base directory specification says. It is never in a directory that others may
-/// write to.
+/// It is the first that there is of: `throttle/NAME` in `$XDG_STATE_HOME`; NAME in `$STATE_DIRECTORY`, which systemd
+/// sets for services with `StateDirectory=`; `.local/state/throttle/NAME` in `$HOME`. Variables that are empty or
+/// relative are skipped, as the XDG base directory specification says. It is never in a directory that others may write
+/// to.
 ///
 /// # Errors
-/// It is no name of a file, there is no place, or the directory is not one of ours alone.
+/// It is no file name, there is no place, or the directory is not ours alone.
 pub fn place(name: &str) -> Result<PathBuf, StoreError> {
     find(name).map_err(|error| StoreError { exit: Exit::BadStore, error })
 }
@@ -35,7 +35,7 @@ pub fn names() -> Vec<String> {
     let entries = directory.and_then(|directory| fs::read_dir(directory).ok()).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let names: BTreeSet<_> = names.filter(|name| !name.starts_with('.')).collect();
-    // What SQLite keeps beside a state.
+    // The files that SQLite keeps beside a state.
     let is_beside = |name: &str| {
         ["-wal", "-shm"].iter().any(|end| name.strip_suffix(end).is_some_and(|state| names.contains(state)))
     };
@@ -54,7 +54,7 @@ fn find(name: &str) -> Result<PathBuf> {
     let no_place = || format!("there is no place for the state '{shown}'");
     let directory = directory(|variable| env::var_os(variable))
         .with_context(|| format!("{}: set HOME or XDG_STATE_HOME, or give a path", no_place()))?;
-    // Nobody means to have his home made by us.
+    // No one expects us to create a home directory.
     if let Some(home) = env::var_os("HOME").map(PathBuf::from)
         && directory.starts_with(&home)
     {
@@ -67,7 +67,7 @@ fn find(name: &str) -> Result<PathBuf> {
 fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |path: PathBuf| Some(path).filter(|path| path.is_absolute());
     let path = |name| variable(name).map(PathBuf::from).and_then(absolute);
-    // It may be a list, of which the first is as good as any.
+    // It may be a list, whose first entry is as good as any.
     let services = || env::split_paths(&variable("STATE_DIRECTORY")?).next().and_then(absolute);
     path("XDG_STATE_HOME")
         .map(|home| home.join("throttle"))

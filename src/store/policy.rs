@@ -1,4 +1,4 @@
-//! The limits as a store keeps them, with the reserve that late wake-ups need.
+//! The limits as a store keeps them, with the reserve for late wake-ups.
 
 use anyhow::{Result, ensure};
 
@@ -7,22 +7,22 @@ use crate::config::{Defaults, Rate, RateText, Start, format_duration};
 use crate::rule::{Algorithm, Extra, InHours, SlotRule, SlotsInHours, Terms};
 use crate::time::{Civil, Hours, SECOND, Wall};
 
-/// One limit, as a store keeps it: the terms hold for slots, and so have the reserve in them.
+/// One limit as a store keeps it: its terms are those for slots, with the reserve included.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quota {
     /// The rule.
     pub algorithm: Algorithm,
-    /// Its numbers, without a wall clock. The reserve makes the period longer and the burst smaller, which is at least
-    /// 1 if the rule has one.
+    /// Its numbers, without a wall clock. The reserve makes the period longer and the burst smaller, but at least 1 if
+    /// the rule has a burst.
     pub terms: Terms,
-    /// The hours at which it is asked, if not always; or else the zone whose calendar it goes by.
+    /// The hours in which it is asked, if not always; or else the zone whose calendar it goes by.
     pub hours: Option<Box<Hours>>,
-    /// A new state begins as though all of it had just been used.
+    /// A new state begins as if all of it had just been used.
     pub starts_empty: bool,
 }
 
 impl Quota {
-    /// With nothing else said.
+    /// A quota that is always asked and starts full.
     pub fn new(algorithm: Algorithm, terms: Terms) -> Self {
         Quota { algorithm, terms, hours: None, starts_empty: false }
     }
@@ -32,17 +32,17 @@ impl Quota {
         if self.during().is_some() { u64::MAX } else { self.dearest() }
     }
 
-    /// The most that one release may cost when the limit is asked.
+    /// The most that one release may cost while the limit is asked.
     fn dearest(&self) -> u64 {
         self.algorithm.facts().dearest_slot(&self.terms)
     }
 
-    /// The hours at which it is asked, if not always.
+    /// The hours in which it is asked, if not always.
     pub fn during(&self) -> Option<&Hours> {
         self.hours.as_deref().filter(|hours| !hours.week.is_all())
     }
 
-    /// Its rule for booking slots, by this wall clock.
+    /// The rule for booking slots, by this wall clock.
     pub fn rule(&self, wall: Wall) -> Box<dyn SlotRule> {
         let rule = (self.algorithm.facts().slots)(Terms { wall, ..self.terms });
         let Some(hours) = self.during() else { return rule };
@@ -65,27 +65,27 @@ impl Quota {
 pub struct Policy {
     /// The limits, in their order. At least one.
     pub quotas: Vec<Quota>,
-    /// D: the nanoseconds for which a slot is good.
+    /// D: the nanoseconds for which a slot is valid.
     pub deadline: u64,
-    /// The nanoseconds that slots are given out ahead, at most.
+    /// The most nanoseconds that slots are given out ahead.
     pub horizon: u64,
     /// The most slots that one order may ask for.
     pub span: u64,
-    /// The limits in words. Processes that share a state have to agree on it.
+    /// The limits in words. Processes that share a state must agree on them.
     pub text: String,
 }
 
-/// The most slots that are booked at once are those for this number of nanoseconds.
+/// An order is for at most the slots of this number of nanoseconds.
 const SPAN: u64 = 50 * MILLISECOND;
 
-/// No more are booked at once, whatever the rate: a store serves one order at a time.
+/// The most slots of an order, whatever the rate: a store serves one order at a time.
 const MOST: u64 = 1000;
 
-/// No slot is as many periods of the calendar ahead.
+/// The most civil periods that slots are given out ahead.
 const MOST_PERIODS: u64 = 60;
 
 impl Policy {
-    /// For these limits, of which there is at least one, with a `reserve` where they do not say.
+    /// The policy for these limits, of which there is at least one. The `reserve` sets the margins that they do not.
     pub fn new(rates: &[Rate], reserve: Reserve) -> Self {
         let rates: Vec<_> =
             rates.iter().map(|rate| Rate { margin: reserve.margin(rate), ..rate.clone() }).collect();
@@ -101,7 +101,7 @@ impl Policy {
     /// Checks that slots are possible at all.
     ///
     /// # Errors
-    /// Periods of the calendar that are shorter than the time to be kept free at their ends.
+    /// Civil periods are shorter than the time to be kept free at their ends.
     pub fn check(&self) -> Result<()> {
         for quota in self.quotas.iter().filter(|quota| quota.algorithm.facts().takes(Extra::Zone)) {
             let free = quota.terms.margin.saturating_mul(2).saturating_add(self.deadline);
@@ -126,24 +126,24 @@ impl Policy {
         text.split_whitespace().map(rate).collect()
     }
 
-    /// The most slots of an order where slots are far ahead: a few at a time, so that all processes get the same.
+    /// The most slots of an order if slots are far ahead: a few at a time, so that all processes get the same.
     pub fn far_span(&self) -> u64 {
         self.span.div_ceil(8)
     }
 
-    /// The most slots that an order may ask for if answers take long: a quarter of the least count.
+    /// The most slots of an order if answers take long: a quarter of the smallest count.
     pub fn longest_span(rates: &[Rate]) -> u64 {
         let counts = rates.iter().map(|rate| rate.count).filter(|count| *count > 0);
         counts.map(|count| (count / 4).clamp(1, MOST)).min().unwrap_or(MOST)
     }
 }
 
-/// The limit in words, as far as processes that share it have to agree.
+/// The limit in words, as far as processes that share it must agree.
 fn text(rate: &Rate) -> String {
     Rate { start: Start::Full, ..rate.clone() }.to_string()
 }
 
-/// The terms that slots have to keep so that releases, which may be late by the margin, keep those of `rate`.
+/// The terms that slots must keep so that releases, which may be late by the margin, keep those of `rate`.
 fn quota(rate: &Rate) -> Quota {
     let terms = Terms { margin: rate.margin, ..rate.terms() };
     let terms = rate.algorithm.facts().slot_terms(&terms, rate.margin);
@@ -157,7 +157,7 @@ fn horizon(rate: &Rate) -> u64 {
     rate.period.saturating_mul(5).clamp(SECOND, 3600 * SECOND)
 }
 
-/// The longest one, but only as many periods of the calendar ahead as a server can be told of.
+/// The longest horizon, but at most as many civil periods as a server can be told of.
 fn horizon_of(rates: &[Rate]) -> u64 {
     let longest = rates.iter().map(horizon).max().unwrap_or(0);
     let calendars = rates.iter().filter(|rate| rate.algorithm.facts().takes(Extra::Zone));
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn slots_are_kept_apart_by_so_much_more_as_releases_may_be_late() {
         let ms = MILLISECOND;
-        // Rate, D, then P and B as slots have to keep them.
+        // Rate, D, then P and B as slots must keep them.
         let table = [
             ("10/s", 10 * ms, 1010 * ms, 0),
             ("10/50ms", ms, 51 * ms, 0),
@@ -200,13 +200,13 @@ mod tests {
             ("10/s,algo=interval", ms, 1010 * ms, 0),
             ("10/30s,algo=interval", 30 * ms, 30_300 * ms, 0),
             ("1000/s,algo=interval", ms / 20, 1050 * ms, 0),
-            // Nobody wakes up more exactly than that.
+            // No wake-up is more exact than that.
             ("10000/s,algo=interval", ms / 20, 1500 * ms, 0),
             ("10/s,algo=bucket", 10 * ms, 1000 * ms, 9),
             ("1000/s,algo=bucket,burst=50", ms, 1000 * ms, 49),
             ("1000/s,algo=bucket,burst=50,margin=10ms", 10 * ms, 1000 * ms, 40),
             ("10/s,algo=bucket,burst=100", 10 * ms, 1000 * ms, 99),
-            // One of the ten that would be held back is not there.
+            // One of the ten to be held back is missing.
             ("1000/s,algo=bucket,burst=10,margin=10ms", 10 * ms, 1100 * ms, 1),
             ("10/s,algo=bucket,burst=1", ms, 1010 * ms, 1),
         ];
@@ -221,8 +221,8 @@ mod tests {
         }
     }
 
-    /// Of a bucket: for any number of releases in a row, as far apart as slots allow, the limit holds for releases of
-    /// which the first is late and the last is not.
+    /// For a bucket: with any number of releases in a row, as close as slots allow, the limit holds even if the first
+    /// is late and the last is not.
     #[test]
     fn a_bucket_of_slots_keeps_the_bucket_of_releases() {
         for (count, period, burst, late) in
@@ -247,7 +247,7 @@ mod tests {
         assert!(error.contains("400ms from its beginning and 800ms from its end"), "{error}");
     }
 
-    /// A script is told of all periods up to there.
+    /// A script is told of all periods until then.
     #[test]
     fn slots_are_at_most_sixty_periods_of_the_calendar_ahead() {
         let table = [

@@ -1,4 +1,4 @@
-//! The cost of the reserve, and the words for it.
+//! What the reserve costs in throughput, and the words for it.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use super::policy::{Policy, Quota};
 use super::reserve::{MILLISECOND, prescribed};
 use crate::config::{Rate, format_duration};
 
-/// The cost of the reserve to one limit.
+/// What the reserve costs one limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reach {
     /// The limit.
     pub rate: Rate,
-    /// Thousandths of its rate that can be reached.
+    /// The share of its rate that can be reached, in thousandths.
     pub permille: u64,
-    /// The nanoseconds that a release may be late.
+    /// The nanoseconds by which a release may be late.
     pub late: u64,
-    /// The `margin=`, in nanoseconds, with which 950 in a thousand can be reached.
+    /// The `margin=`, in nanoseconds, with which 95 % can be reached.
     pub cheaper: u64,
 }
 
 impl Policy {
-    /// The cost of the reserve to each of `rates`, of which this is the policy.
+    /// What the reserve costs each of `rates`, of which this is the policy.
     pub fn reach(&self, rates: &[Rate]) -> impl Iterator<Item = Reach> {
         let reach = |(rate, quota): (&Rate, &Quota)| {
             let share = u128::from(rate.period) * 1000 / u128::from(quota.terms.period.max(1));
@@ -32,7 +32,7 @@ impl Policy {
 }
 
 impl Reach {
-    /// It is worth telling: less than 95 % can be reached.
+    /// True if it is worth reporting: less than 95 % can be reached.
     pub fn is_low(&self) -> bool {
         self.permille < 950
     }
@@ -48,7 +48,7 @@ impl Reach {
     }
 }
 
-/// With advice, if it is low.
+/// Shows advice if it is low.
 impl fmt::Display for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Reach { rate, permille, late, .. } = self;

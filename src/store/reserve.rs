@@ -5,7 +5,7 @@ use crate::time::SECOND;
 
 pub(super) const MILLISECOND: u64 = SECOND / 1000;
 
-/// Finds the time in which a release may follow its slot, if no `margin=` sets it: a share of the time that the limit
+/// Finds how late a release may follow its slot, if no `margin=` sets it: a share of the time that the limit
 /// prescribes, within bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reserve {
@@ -13,13 +13,13 @@ pub struct Reserve {
     pub part: u64,
     /// The least, in nanoseconds.
     pub least: u64,
-    /// `least` is cut to the prescribed time divided by this.
+    /// `least` is at most the prescribed time divided by this.
     pub dearest_part: u64,
-    /// The least of a gap in any case: slots after the first are ahead, and nobody wakes up more exactly.
+    /// The least for a gap in any case: slots after the first are ahead, and no wake-up is more exact.
     pub floor: u64,
-    /// The least of a window in any case: its slots may be due at once, when the answer still has to be passed on.
+    /// The least for a window in any case: its slots may be due at once, when the answer still has to be passed on.
     pub window_floor: u64,
-    /// The most, in nanoseconds, unless that is less than a thousandth of the time, which costs next to nothing.
+    /// The most, in nanoseconds, unless a thousandth of the time is more, which costs next to nothing.
     pub most: u64,
     /// The most in any case.
     pub longest: u64,
@@ -36,7 +36,7 @@ impl Reserve {
         most: 50 * MILLISECOND,
         longest: 2 * SECOND,
     };
-    /// Over a network, where the clocks are known to no more than a round trip.
+    /// Over a network, where clocks are known only to within a round trip.
     pub const REMOTE: Reserve = Reserve {
         part: 50,
         least: 5 * MILLISECOND,
@@ -60,7 +60,7 @@ impl Reserve {
     }
 }
 
-/// The time in nanoseconds that is longer by the reserve.
+/// The time, in nanoseconds, that the reserve makes longer.
 pub(super) fn prescribed(rate: &Rate) -> u64 {
     rate.algorithm.facts().prescribed(&rate.terms())
 }

@@ -5,11 +5,11 @@ use crate::config::Rate;
 /// The use of a state.
 #[derive(Debug)]
 pub struct Status {
-    /// The limits as they are kept: their periods have the reserve for late wake-ups as a margin.
+    /// The limits as they are kept, with the reserve for late wake-ups as their margins.
     pub limits: Vec<LimitStatus>,
-    /// Holds of all keys (`None`) or of one, with the nanoseconds that they last. There may be more than are told.
+    /// Holds of all keys (`None`) or of one, with the nanoseconds that they last. There may be more than are listed.
     pub held: Vec<(Option<Vec<u8>>, u64)>,
-    /// Nanoseconds until the last turn of the runs that were turned away, if any were.
+    /// The nanoseconds until the last turn of the runs that were turned away, if there are any.
     pub last_turn: Option<u64>,
     /// `None` on a server, which has no locks.
     pub lock: Option<LockStatus>,
@@ -18,18 +18,18 @@ pub struct Status {
 /// The holder of a state's lock.
 #[derive(Clone, Copy, Debug)]
 pub enum LockStatus {
-    /// Nobody.
+    /// No one.
     Free,
     /// This process.
     Held {
-        /// Its number.
+        /// Its process ID.
         pid: u32,
-        /// It is stopped, and so keeps the others waiting.
+        /// True if it is stopped, and so keeps the others waiting.
         is_stopped: bool,
     },
 }
 
-/// The number of held keys that are told, at most.
+/// The most held keys that are listed.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 pub(super) const MOST_KEYS: u32 = 10;
 
@@ -40,7 +40,7 @@ pub struct LimitStatus {
     pub rate: Rate,
     /// The most releases that may have slots at one instant.
     pub capacity: u64,
-    /// The number that would have one right now.
+    /// The number of releases that would have one right now.
     pub free: u64,
     /// Nanoseconds until the next slot.
     pub next_in: u64,

@@ -1,9 +1,9 @@
-//! The rules of booking. Pure: they never read a clock, and do not know where their numbers are kept.
+//! The rules of booking. Pure: they read no clock, and do not know where their numbers are kept.
 //!
-//! A state consists of a [`Ledger`] for each key, which has a few numbers for each limit and the slots that may be
-//! handed on, and for sliding windows of a [`UnitLog`] of the instants at which units of cost were used. All zeros and
-//! an empty log is the state of limits that have never been used. To book a slot takes a few reads and writes for each
-//! limit, whatever its count.
+//! A state consists of a [`Ledger`] for each key, with a few numbers for each limit and the slots that may be handed
+//! on; and, for sliding windows, of a [`UnitLog`] of the instants at which units of cost were used. All zeros and an
+//! empty log are the state of limits that were never used. Booking a slot takes a few reads and writes for each limit,
+//! whatever its count.
 
 mod owned;
 #[cfg(test)]
@@ -27,16 +27,16 @@ pub use crate::rule::SlotAccount;
 use crate::rule::{Ask, SlotRule};
 use crate::time::{SECOND, Time, Wall};
 
-/// Nobody is told to ask again sooner than after this.
+/// The nanoseconds after which a process may ask again at the earliest.
 pub(super) const PAUSE: u64 = SECOND / 1000;
 
-/// Slots that are more nanoseconds ahead than this are given out a few at a time: others were booked before.
+/// Slots that are more nanoseconds ahead than this are given out a few at a time: others were booked before them.
 pub(super) const NEAR: u64 = SECOND / 10;
 
 /// The numbers of all limits.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Ledger {
-    /// The newest slot that was given out. None is before it.
+    /// The newest slot that was given out. No other is after it, and no new one before it.
     pub newest: Time,
     /// The first instant that no turn is for.
     pub turns: Time,
@@ -45,7 +45,7 @@ pub struct Ledger {
     /// Slots that may be handed on.
     #[serde(rename = "held")]
     pub owned: OwnedSlots,
-    /// Releases that were overrun since the state began.
+    /// The releases since the state began that were over only after their slots had ended.
     #[serde(default)]
     pub overruns: Overruns,
     /// A hold of this key.
@@ -56,13 +56,13 @@ pub struct Ledger {
 /// The instants at which units of cost were used, for the limits with a sliding window. Units are numbered from 0 in
 /// the order of use.
 pub trait UnitLog {
-    /// The instant at which `unit` was used. It was recorded, and is not forgotten.
+    /// The instant at which `unit` was used. The unit must have been recorded and not forgotten.
     ///
     /// # Errors
     /// It cannot be read.
     fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time>;
 
-    /// Records that `units` were used at `at`, in place of any record with the same first unit.
+    /// Records that `units` were used at `at`, replacing any record with the same first unit.
     ///
     /// # Errors
     /// It cannot be written.
@@ -103,14 +103,14 @@ impl BookingRules {
         BookingRules { policy, rules }
     }
 
-    /// Goes by what the wall clock shows now.
+    /// Sets the wall clock.
     pub fn set_wall(&mut self, wall: Wall) {
         if self.policy.quotas.iter().any(|quota| quota.hours.is_some()) {
             self.rules = self.policy.quotas.iter().map(|quota| quota.rule(wall)).collect();
         }
     }
 
-    /// The policy that they are the rules of.
+    /// The policy of these rules.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -124,15 +124,15 @@ impl BookingRules {
         Ledger { accounts: accounts.collect(), ..Ledger::default() }
     }
 
-    /// The state of limits of which nothing is known but that they were used no later than `last`.
+    /// The state of limits of which nothing is known except that they were used no later than `last`.
     ///
-    /// They behave as though all had been used at `last`, so nothing is released for one window from then on.
+    /// They count as used up at `last`, so nothing is released for one window from then on.
     pub fn silence(&self, last: Time) -> Ledger {
         let accounts = self.rules.iter().map(|rule| rule.silent(last));
         Ledger { accounts: accounts.collect(), ..Ledger::default() }
     }
 
-    /// The first instant at which [`BookingRules::silence`] cannot be told from a new state.
+    /// The first instant at which [`BookingRules::silence`] equals a new state.
     pub fn end_of_silence(&self, last: Time) -> Time {
         let ends = self.rules.iter().map(|rule| rule.fresh_from(&rule.silent(last), Time::ZERO));
         ends.max().unwrap_or(last)
@@ -144,12 +144,12 @@ impl BookingRules {
         accounts.map(|(rule, account)| rule.fresh_from(account, ledger.newest)).max().unwrap_or_default()
     }
 
-    /// The first instant at which the state cannot be told from that of limits which were never used.
+    /// The first instant at which the state equals that of limits that were never used.
     pub fn idle_at(&self, ledger: &Ledger) -> Time {
         self.fresh_from(ledger).max(ledger.turns).max(ledger.hold.until)
     }
 
-    /// The state once the clock has begun anew at 0: all that was used before counts as used then.
+    /// The state after the clock has restarted at 0: all past use counts as made then.
     ///
     /// # Errors
     /// The log cannot be written.
@@ -160,7 +160,7 @@ impl BookingRules {
                 log.forget(limit, account.used)?;
                 log.record(limit, 0..account.used, Time::ZERO)?;
             }
-            // After a silence, nothing has been booked yet, and so nothing follows from when the last one was.
+            // After a silence, nothing has been booked yet, so the newest slot says nothing.
             let is_alone = ledger.accounts.len() == 1 && ledger.newest > Time::ZERO;
             let newest = Some(ledger.newest).filter(|_| is_alone);
             accounts.push(rule.restarted(account, newest));
@@ -168,10 +168,10 @@ impl BookingRules {
         Ok(Ledger { accounts: accounts.into(), hold: ledger.hold.restarted(Time::ZERO), ..Ledger::default() })
     }
 
-    /// Books slots, as [`Store::book`](super::Store::book) does, at `now`. None may cost more than [`Quota::most`].
+    /// Books slots at `now`, as [`Store::book`](super::Store::book) does. None may cost more than [`Quota::most`].
     ///
     /// # Errors
-    /// The log cannot be read or written. The ledger and the log are then not to be used any more.
+    /// The log cannot be read or written. The ledger and the log must then not be used any more.
     pub fn book(
         &self,
         ledger: &mut Ledger,
@@ -187,14 +187,14 @@ impl BookingRules {
         if let Some(until) = ledger.hold.in_force(now) {
             return Ok(self.answer_held(ledger, now, until, order));
         }
-        // None of those is later than the newest slot, and so than any that is booked now.
+        // A slot that was given back is not later than the newest slot, and so not later than any booked now.
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
         ledger.owned.forget(now);
         let latest = now.saturating_add(order.within);
         let returned = ledger.owned.take(&order.costs, most, latest);
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let mut answer = Answer { slots, overruns: ledger.overruns.clone(), ..Answer::default() };
-        // No slot of this order depends on another one of it.
+        // True if no slot of this order depends on another one of it.
         let is_small =
             self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.terms.count);
         let mut unlogged = Unlogged::default();
@@ -205,7 +205,7 @@ impl BookingRules {
             let is_turned_away = is_first && self.is_turned_away(ledger, now, at, order);
             let at = if is_turned_away { self.turn(ledger, now, at, order) } else { at };
             if at > latest {
-                // One that was given back is before all that are booked anew.
+                // A slot that was given back is before all new ones.
                 let next = ledger.owned.of(NOBODY, &order.costs).first().map_or(at, |slot| at.min(*slot));
                 answer.next = Some(next);
                 answer.ask_again = Some(Time(next.0 - order.within));
@@ -233,9 +233,9 @@ impl BookingRules {
         Ok(answer)
     }
 
-    /// The part of a limit that is left at `now`, at most `most`, and the instant of the next slot that charges 1 to it
-    /// alone, or was given back and charges 1 to each limit, for whoever has no turn to wait for: those who have one
-    /// may be gone.
+    /// The part of a limit that is left at `now`, at most `most`, and the instant of the next slot. That slot charges 1
+    /// to this limit alone, or was given back and charges 1 to each limit. It is the next one for a run without a turn:
+    /// runs that have turns may be gone.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -251,7 +251,7 @@ impl BookingRules {
                 (0..self.rules.len()).map(|other| if other == limit { cost } else { 0 }).collect();
             Order::new(Key::new(), costs, 1)
         };
-        // A cost that is allowed at once as one is so in parts, too.
+        // A cost that is allowed at once as a whole is also allowed in parts.
         let (mut left, mut too_much) = (0, most.saturating_add(1));
         while too_much - left > 1 {
             let cost = left + (too_much - left) / 2;
@@ -259,33 +259,33 @@ impl BookingRules {
             *(if is_free { &mut left } else { &mut too_much }) = cost;
         }
         let one = order(1);
-        // Most of those that were given back are of runs that were charged by all limits.
+        // Most slots that were given back are from runs that were charged by all limits.
         let returned = [&vec![1; self.rules.len()], &*one.costs].map(|costs| ledger.owned.of(NOBODY, costs));
         if let Some(first) = returned.into_iter().flatten().filter(|at| **at >= now).min() {
             return Ok((left, *first));
         }
-        // Runs that have turns may be gone.
+        // Turns are ignored, as above.
         Ok((left, self.earliest(ledger, log, now, &one)?))
     }
 
-    /// The answer to an order while nothing is booked. Its turn is kept.
+    /// The answer to an order during a hold. The order keeps its turn.
     pub fn answer_held(&self, ledger: &Ledger, now: Time, until: Time, order: &Order) -> Answer {
         let ask_again = (order.count > 0).then(|| Hold::ask_again(now, until));
         let overruns = ledger.overruns.clone();
         Answer { ask_again, turn: order.turn, held: Some(until), overruns, ..Answer::default() }
     }
 
-    /// Takes back slots that were booked at `costs`. They stay charged, so that no limit sees a difference when they
-    /// are handed on. Those that are not after `now` are of no use, and whoever gives one back may not know yet that it
-    /// is too close to what was overrun.
+    /// Takes back slots that were booked at `costs`. They stay charged, so no limit sees a difference when they are
+    /// handed on. Slots that are not after `now` are of no use and dropped. So are those that are too close to an
+    /// overrun, which the process that gives them back may not know of yet.
     pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<Time>) {
         let is_good = |at: &Time| *at > now && *at >= ledger.overruns.until;
         ledger.owned.add(NOBODY, costs, slots.into_iter().filter(is_good));
     }
 
-    /// Charges releases of an order once more, as they were over only at `over`.
+    /// Charges the releases of an order once more, as they were over only at `over`.
     fn overrun(&self, ledger: &mut Ledger, log: &mut dyn UnitLog, over: Time, order: &Order) -> Result<()> {
-        // Booked slots stay booked, and the log is in the order of time.
+        // Booked slots stay booked, and the log is in time order.
         let at = over.max(ledger.newest);
         let mut unlogged = Unlogged::default();
         if ledger.overruns.costs.is_empty() {
@@ -304,7 +304,7 @@ impl BookingRules {
             overruns.until = overruns.until.max(over.saturating_add(matters_for));
         }
         ledger.newest = at;
-        // Their holders may give them up: then nobody is to have them.
+        // Their holders may give them up; then no one else may get them.
         ledger.owned.forget(ledger.overruns.until);
         unlogged.record(log)?;
         self.forget(ledger, log)
@@ -314,12 +314,12 @@ impl BookingRules {
         now.saturating_add(self.policy.horizon)
     }
 
-    /// The instant at which a slot at `at` is within the horizon.
+    /// The instant at which a slot at `at` comes within the horizon.
     fn ask_again(&self, now: Time, at: Time) -> Time {
         Time(at.0.saturating_sub(self.policy.horizon)).max(now.saturating_add(PAUSE))
     }
 
-    /// The number of slots that one process gets of `count`, if the first is this number of nanoseconds ahead.
+    /// The number of slots that one process gets of `count`, if the first is `ahead` nanoseconds ahead.
     fn share(&self, count: u64, ahead: u64) -> u64 {
         if ahead <= NEAR { count } else { count.min(self.policy.far_span()) }
     }
@@ -339,7 +339,7 @@ impl BookingRules {
 
     /// The first instant that all limits allow.
     ///
-    /// A limit that allows one instant may not allow a later one, so all are asked again until they agree.
+    /// A limit that allows one instant may refuse a later one, so all are asked again until they agree.
     fn earliest(&self, ledger: &Ledger, log: &mut dyn UnitLog, now: Time, order: &Order) -> Result<Time> {
         let mut at = now.max(ledger.newest);
         loop {

@@ -1,20 +1,20 @@
-//! Owners of the slots ahead: those that were given back, or whose owner has ended, are for whoever asks next.
+//! Owners of future slots: slots that were given back, or whose owner has ended, go to whoever asks next.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
-/// A process that books; [`NOBODY`] owns slots that were given back.
+/// A process that books. [`NOBODY`] owns slots that were given back.
 pub type Owner = u32;
 
-/// The owner of slots that are for whoever asks next.
+/// The owner of slots that go to whoever asks next.
 pub const NOBODY: Owner = 0;
 
-/// All slots that may be handed on some day.
+/// All slots that may yet be handed on.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct OwnedSlots(Vec<OwnerSlots>);
 
-/// Those of one owner that are booked at the same costs, earliest first.
+/// The slots of one owner that were booked at the same costs, earliest first.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct OwnerSlots {
     owner: Owner,
@@ -42,14 +42,14 @@ impl OwnedSlots {
         }
     }
 
-    /// Takes out those that `owner` has, and returns them.
+    /// Removes those that `owner` has of these slots, and returns them.
     pub fn remove(&mut self, owner: Owner, costs: &[u64], slots: &[Time]) -> Vec<Time> {
         let Some(own) = self.of_mut(owner, costs) else { return Vec::new() };
         let mut remove = |slot: &Time| own.iter().position(|at| at == slot).map(|at| own.remove(at));
         slots.iter().filter_map(&mut remove).collect()
     }
 
-    /// Takes out the earliest ones that are nobody's, none of them after `latest`.
+    /// Removes and returns the earliest slots without an owner, at most `most`, none of them after `latest`.
     pub(super) fn take(&mut self, costs: &[u64], most: usize, latest: Time) -> Vec<Time> {
         let Some(free) = self.of_mut(NOBODY, costs) else { return Vec::new() };
         let count = free.partition_point(|at| *at <= latest);
@@ -60,8 +60,8 @@ impl OwnedSlots {
         self.0.iter_mut().find(|share| share.is_of(owner, costs)).map(|share| &mut share.slots)
     }
 
-    /// Slots of those who have ended become nobody's. Those that they may have used by then are forgotten: `clock` is
-    /// read once it is known who has ended.
+    /// Frees the slots of owners that have ended, and forgets those that they may have used by then: `clock` is read
+    /// once it is known who has ended.
     pub fn inherit(&mut self, has_ended: impl Fn(Owner) -> bool, clock: impl FnOnce() -> Time) {
         let is_left = |share: &mut OwnerSlots| share.owner != NOBODY && has_ended(share.owner);
         let left: Vec<_> = self.0.extract_if(.., is_left).collect();
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(owned.take(&[2], 9, Time(9)), times(&[4]));
     }
 
-    /// Whoever owned them may have ended right after their use.
+    /// Their owner may have ended right after using them.
     #[test]
     fn what_may_have_been_used_is_not_handed_on() {
         let mut owned = OwnedSlots::default();

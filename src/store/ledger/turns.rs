@@ -1,15 +1,15 @@
-//! The queue of turns: those who are turned away are served later, in the order in which they came.
+//! The queue of turns: orders that are turned away are served later, in the order in which they came.
 
 use super::{BookingRules, Ledger};
 use crate::store::{Order, Turn};
 use crate::time::Time;
 
-/// The last turn is this number of horizons ahead.
+/// The last turn is at most this number of horizons ahead.
 pub(in crate::store) const LONGEST_QUEUE: u64 = 16;
 
 impl BookingRules {
-    /// True if an order whose first slot would be at `at` gets none: it is beyond the horizon, or is for those who were
-    /// turned away before, unless they leave so much time unused that they cannot all be there any more.
+    /// True if an order whose first slot would be at `at` gets none: the slot is beyond the horizon, or is for orders
+    /// that were turned away before, unless these leave so much time unused that they cannot all be there any more.
     pub(super) fn is_turned_away(&self, ledger: &Ledger, now: Time, at: Time, order: &Order) -> bool {
         let horizon = self.horizon(now);
         let is_its_turn = order.turn.is_some_and(|turn| Time(turn.0) <= horizon.min(ledger.turns));
@@ -17,21 +17,21 @@ impl BookingRules {
         at > horizon || (others_wait && !is_its_turn)
     }
 
-    /// The turn of an order that is turned away: the instant at which its slot is expected to be.
+    /// The turn of an order that is turned away: the instant at which its slot is expected.
     pub(super) fn turn(&self, ledger: &Ledger, now: Time, at: Time, order: &Order) -> Time {
         let kept = order.turn.map(|turn| Time(turn.0)).filter(|turn| *turn <= ledger.turns);
-        // Of those who wait, some may never come back.
+        // Some of those that wait may never come back.
         let last = now.saturating_add(self.policy.horizon.saturating_mul(LONGEST_QUEUE));
         kept.unwrap_or(ledger.turns).min(last).max(at)
     }
 
-    /// Has an order wait for its turn.
+    /// Queues an order for its turn.
     pub(super) fn queue(&self, ledger: &mut Ledger, turn: Time, order: &Order) -> Turn {
         ledger.turns = ledger.turns.max(self.after(turn, order));
         Turn(turn.0)
     }
 
-    /// Who was the last of the queue leaves none behind.
+    /// Removes the turn of an order that was the last in the queue.
     pub(super) fn leave_queue(&self, ledger: &mut Ledger, order: &Order) {
         if let Some(turn) = order.turn.map(|turn| Time(turn.0))
             && ledger.turns == self.after(turn, order)
@@ -40,9 +40,9 @@ impl BookingRules {
         }
     }
 
-    /// The turn that follows the one of `order`.
+    /// The turn that follows that of `order`.
     fn after(&self, turn: Time, order: &Order) -> Time {
-        // In this time, the cost accrues.
+        // The cost accrues in this time.
         let gap = self.debits(order).map(|debit| debit.quota.terms.gap(debit.cost)).max().unwrap_or(0);
         turn.saturating_add(u64::try_from(gap).unwrap_or(u64::MAX))
     }

@@ -1,4 +1,4 @@
-//! Units of cost that a booking has used, before they are logged.
+//! Units of cost that a booking has used, but that are not logged yet.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use anyhow::Result;
 use super::{Debit, UnitLog};
 use crate::time::Time;
 
-/// Of a larger count, several units share an entry of the log.
+/// With a larger count, several units share an entry of the log.
 const MOST: u64 = 1 << 16;
 
-/// Units that are not logged yet: those used at one instant are one record.
+/// Units that are not logged yet; those used at one instant become one record.
 ///
-/// Units are logged in groups, each with the instant at which the latest of them was used: so an answer may be later
-/// than need be, by as much as lies between the first and the last of a group, but never earlier. With a count of up to
-/// 65 536 a group is one unit, and answers are exact.
+/// Units are logged in groups, each with the instant at which its latest unit was used. So an answer may be later than
+/// need be, by the time between the first and the last use in a group, but never earlier. With a count of up to 65 536
+/// a group is one unit, and answers are exact.
 #[derive(Default)]
 pub(super) struct Unlogged(Vec<(usize, Range<u128>, Time)>);
 

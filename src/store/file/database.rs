@@ -1,4 +1,4 @@
-//! The database of a state: finds, makes, recognises and removes it.
+//! Finds, creates, recognises and removes the database of a state.
 
 use std::cell::Cell;
 use std::fs::{self, File, Permissions};
@@ -23,41 +23,41 @@ use crate::inherited::Uninterrupted;
 use crate::store::StoreError;
 use crate::store::ledger::Owner;
 
-/// `PRAGMA application_id`, which tells a state from any other database: "thro".
+/// `PRAGMA application_id`, which distinguishes a state from any other database: "thro".
 const APPLICATION: u32 = 0x7468_726f;
 const VERSION: u32 = 1;
 
-/// The first bytes of the first file format, which was none of SQLite's.
+/// The first bytes of the first file format, which was not SQLite's.
 const OLD_MAGIC: &[u8] = b"throttle";
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Offsets in the header of a database: of the version of our format, and of its application.
+/// Offsets in the header of a database: of the version of our format, and of the application ID.
 const VERSION_AT: usize = 60;
 const APPLICATION_AT: usize = 68;
 const HEADER: usize = 100;
 
-/// A state that is open.
+/// An open state.
 pub(super) struct Database {
     pub(super) connection: Connection,
-    /// Open for longer than the connection, as is the file: to close it would take away SQLite's locks.
+    /// Outlives the connection, as does the file: closing either would release SQLite's locks.
     index: Option<Index>,
     pub(super) file: Arc<File>,
     pub(super) path: PathBuf,
     files: Files,
-    /// Our number among those who use it.
+    /// Our number among the processes that use it.
     pub(super) owner: Owner,
-    /// It was found good when it was last looked at. If not, it is left as it is.
+    /// True if it was found good when it was last looked at. If not, it is left as it is.
     pub(super) is_good: Cell<bool>,
-    /// Of the directory, while the connection is closed: SQLite removes the files beside the database by name.
+    /// A lock on the directory while the connection is closed, as SQLite removes the files beside the database by name.
     closes: Option<Lock>,
 }
 
 impl Database {
-    /// Opens the state at `path`; `None` if there is nothing.
+    /// Opens the state at `path`; `None` if there is none.
     pub(super) fn find(path: &Path, setting: &Setting) -> Result<Option<Self>, StoreError> {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(None) };
-            // SQLite opens one file after the other. They have to be of one state.
+            // SQLite opens one file after the other. They must belong to one state.
             let _opens = lock_directory(guard::directory(&path), setting.patience, File::try_lock_shared)?;
             if let Some(found) = Database::open(path, file, setting)? {
                 return Ok(Some(found));
@@ -65,8 +65,8 @@ impl Database {
         }
     }
 
-    /// Opens a file that is a state; `None` if it is not in its place any more. Then the files beside it are those of
-    /// another one: whoever took them for those of this one would remove them at the first booking.
+    /// Opens a file that is a state; `None` if it is no longer in its place. The files beside it would then be those of
+    /// another state: a process that took them for those of this one would remove them at its first booking.
     pub(super) fn open(path: PathBuf, file: File, setting: &Setting) -> Result<Option<Self>, StoreError> {
         if !is_in_place(&path, &file)? {
             return Ok(None);
@@ -74,13 +74,13 @@ impl Database {
         recognised(&path, &file)?.map_err(|flaw| unusable(&path, flaw))?;
         companions(&path).iter().try_for_each(|path| guard::check(path))?;
         let file = Arc::new(file);
-        // Of two who open it at once, each would leave it to the other to notice a loss of the log. Whoever keeps it
-        // locked has opened it, and will notice.
+        // If two processes opened it at once, each would leave it to the other to notice a loss of the log. A process
+        // that keeps it locked has opened it, and will notice.
         let quiet = Lock::unless_kept(&path, &file)?;
         let before = open_index(&path)?;
         let written = before.as_ref().filter(|_| quiet.is_some()).and_then(Index::written);
         let connection = match connect(&path, setting.patience) {
-            // It has been removed since.
+            // It was removed meanwhile.
             Err(_) if !is_in_place(&path, &file)? => return Ok(None),
             connected => connected.about(&path)?,
         };
@@ -102,7 +102,7 @@ impl Database {
         Ok(Some(Database { connection, index, file, path, files, owner, is_good, closes: None }))
     }
 
-    /// Puts a new state at `path`, complete from its first moment, unless somebody else was faster.
+    /// Creates a state at `path`, complete from its first moment, unless another process was faster.
     pub(super) fn create(
         path: &Path,
         patience: Duration,
@@ -110,13 +110,13 @@ impl Database {
     ) -> Result<(), StoreError> {
         const CANNOT: &str = "cannot create it";
         let directory = fs::canonicalize(guard::directory(path)).context(CANNOT).about(path)?;
-        // Files beside a state that is not there are of one that was removed.
+        // Files beside a state that does not exist are left from one that was removed.
         let creates = lock_directory(&directory, patience, File::try_lock)?;
         if path.symlink_metadata().is_ok() {
             return Ok(());
         }
         remove_companions(path)?;
-        // Nothing half made is left behind.
+        // Leaves nothing half made behind.
         let _whole = Uninterrupted::begin();
         let new = new_file(&directory).context(CANNOT).about(path)?;
         write(new.path(), fill).about(path)?;
@@ -149,15 +149,15 @@ impl Database {
         }
     }
 
-    /// An owner of slots has ended, beyond doubt.
+    /// True if an owner of slots has ended, beyond doubt.
     pub(super) fn has_ended(&self, owner: Owner) -> bool {
         owner != self.owner && owner::has_ended(&self.file, owner)
     }
 
-    /// Begins to write, under its lock; `None` if any file of the state is not in its place any more.
+    /// Begins to write, under the lock; `None` if any file of the state is no longer in its place.
     pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
         self.is_good.set(false);
-        // Before it is looked for: a log that is removed in between is not cut.
+        // Checked before the files are looked up: a log that is removed in between is not cut.
         let is_cut = self.is_cut();
         let files = files_at(&self.path)?;
         if files == self.files && !files.contains(&None) {
@@ -169,15 +169,15 @@ impl Database {
         }
         let _removes = lock_directory(guard::directory(&self.path), patience, File::try_lock)?;
         let [_, log, index] = files_at(&self.path)?;
-        // The index of our log does not fit another database or log: SQLite would read the wrong pages. Nor does that
-        // of any log which is gone.
+        // The index of our log does not fit another database or log: SQLite would read the wrong pages. Nor does the
+        // index of a log that is gone.
         if index == self.files[2] || log.is_none() {
             remove_companions(&self.path)?;
         }
         Ok(None)
     }
 
-    /// Writes the log into the database, so that the next booking begins it anew, in the space that it has.
+    /// Writes the log into the database, so that the next booking restarts the log in the space that it has.
     pub(super) fn empty_log(&self) -> rusqlite::Result<()> {
         self.connection.execute_batch("PRAGMA wal_checkpoint")
     }
@@ -187,8 +187,8 @@ impl Database {
     }
 }
 
-/// Writes the log into the database when the last process closes it, and removes it. Not before it was found good: a
-/// damaged one is left as it is.
+/// When the last process closes the state, writes the log into the database and removes it. Only if it was found good:
+/// a damaged state is left as it is.
 impl Drop for Database {
     fn drop(&mut self) {
         if self.is_good.get() && !self.is_cut() {
@@ -226,15 +226,15 @@ fn open_index(path: &Path) -> Result<Option<Index>, StoreError> {
     Index::open(path).context("cannot read what is beside it").about(path)
 }
 
-/// Has SQLite open a file that has our tables.
+/// Makes SQLite open a file that has our tables.
 fn connect(path: &Path, patience: Duration) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags())?;
     connection.busy_timeout(patience)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    // Or else statements are compiled anew with each booking, in case that other numbers ask for another plan.
+    // Otherwise, statements are compiled anew for each booking, in case other numbers need another plan.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Nothing waits for the disk: with a checkpoint that did, all would wait for it at times, far beyond a deadline.
-    // The log stays small, also where there is little space.
+    // Nothing waits for the disk: if a checkpoint did, all would wait for it at times, far beyond a deadline. The log
+    // is kept small for where space is short.
     connection.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 128; \
          PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON",
@@ -242,7 +242,7 @@ fn connect(path: &Path, patience: Duration) -> rusqlite::Result<Connection> {
     if has_schema(&connection)? { Ok(connection) } else { Err(rusqlite::Error::InvalidQuery) }
 }
 
-/// True if there are our tables, and nothing else, such as a trigger.
+/// True if our tables are there and nothing else, such as a trigger.
 fn has_schema(connection: &Connection) -> rusqlite::Result<bool> {
     let mut select = connection.prepare("SELECT sql FROM sqlite_schema ORDER BY rowid")?;
     let found: Vec<String> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;

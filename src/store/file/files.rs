@@ -1,4 +1,4 @@
-//! The files that a state consists of, and their directory.
+//! The files of a state, and their directory.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,11 +16,11 @@ use super::lock::{Lock, TryLock};
 use super::refusal::{About, present};
 use crate::store::StoreError;
 
-/// The files of a state by device and inode: the database, and the two that SQLite keeps beside one that is in use.
+/// The files of a state by device and inode: the database, and the two that SQLite keeps beside it while it is in use.
 pub(super) type Files = [Option<(u64, u64)>; 3];
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
-/// The file at `path`, if it is there, and its path without links: SQLite follows none.
+/// The file at `path`, if it exists, and its path without links, as SQLite follows none.
 pub(super) fn locate(path: &Path) -> Result<Option<(PathBuf, File)>, StoreError> {
     let directory = guard::directory(path);
     let resolved = fs::canonicalize(directory).context("cannot look at this directory").about(directory)?;
@@ -34,7 +34,7 @@ pub(super) fn identity(path: &Path, file: &File) -> Result<(u64, u64), StoreErro
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// The files at `path`, and beside it.
+/// The files at `path` and beside it.
 pub(super) fn files_at(path: &Path) -> Result<Files, StoreError> {
     let mut files = Files::default();
     for (file, path) in files.iter_mut().zip(SUFFIXES.map(|suffix| beside(path, suffix))) {
@@ -48,15 +48,15 @@ pub(super) fn companions(path: &Path) -> [PathBuf; 2] {
     [SUFFIXES[1], SUFFIXES[2]].map(|suffix| beside(path, suffix))
 }
 
-/// While a state is opened, nobody creates or removes one in its directory, or the files beside one: those of a state
-/// which was removed could be those of the next one by then.
+/// Locks a directory. While a state is opened, no one may create or remove one there, or the files beside one: the
+/// files of a state that was removed could by then be those of the next one.
 pub(super) fn lock_directory(directory: &Path, patience: Duration, how: TryLock) -> Result<Lock, StoreError> {
     let own = File::open(directory).context("cannot open it").about(directory)?;
     Lock::within(patience, directory, &Arc::new(own), how, drop)
 }
 
-/// A file that is to become a state. It has the same name each time, and so takes the place of one that was left by
-/// whoever was killed.
+/// A file that is to become a state. It always has the same name, and so replaces one that was left by a process that
+/// was killed.
 pub(super) fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
     let name = format!(".throttle-new-{}", geteuid());
     present(fs::remove_file(directory.join(&name)))?;
@@ -65,7 +65,7 @@ pub(super) fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
 
 pub(super) fn remove_companions(path: &Path) -> Result<(), StoreError> {
     let remove = |path| present(fs::remove_file(path)).context("cannot remove it").about(path).map(drop);
-    // In a file system that is read-only, it is an error to remove what is not there.
+    // In a read-only file system, it is an error to remove what does not exist.
     companions(path).iter().filter(|path| path.symlink_metadata().is_ok()).try_for_each(|path| remove(path))
 }
 

@@ -17,9 +17,9 @@ use crate::store::StoreError;
 /// # Errors
 /// It is not a file of ours alone, or is not on this machine.
 pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
-    // Before it is opened, as to open a device may have consequences.
+    // Checked before it is opened, as opening a device may have side effects.
     check(path)?;
-    // It may have become a pipe since: nobody waits for one.
+    // It may have become a pipe since, and opening that must not block.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let opened = present(OpenOptions::new().read(true).write(true).custom_flags(flags).open(path));
     let Some(file) = opened.context("cannot open it").about(path)? else { return Ok(None) };
@@ -49,23 +49,24 @@ pub(super) fn directory(path: &Path) -> &Path {
     }
 }
 
-/// Checks that a state file may be put into `directory`.
+/// Checks that a state file may be in `directory`.
 ///
 /// # Errors
-/// It may not, as others might put something else in its place, or it is not on this machine.
+/// It may not, as others might replace the file, or it is not on this machine.
 pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
     let metadata = fs::metadata(directory).context("cannot look at this directory").about(directory)?;
     if ![geteuid().as_raw(), 0].contains(&metadata.uid()) && group_of(&metadata).is_none() {
         return Err(refused(directory, "this directory belongs to another user: use one of your own"));
     }
-    // Where it is sticky, nobody replaces the files of others.
+    // In a sticky directory, no one replaces the files of others.
     if metadata.mode() & 0o1002 == 0o0002 {
         return Err(refused(directory, "all users may write to this directory: use another, or chmod o-w"));
     }
     is_local(directory)
 }
 
-/// The group whose members share the states in a directory: it is setgid, they may write to it, and all others may not.
+/// The group whose members share the states in a directory: it is setgid, and they may write to it, but all others may
+/// not.
 pub(super) fn shared_group(directory: &Path) -> Option<u32> {
     fs::metadata(directory).ok().as_ref().and_then(group_of)
 }
@@ -74,8 +75,8 @@ fn group_of(metadata: &Metadata) -> Option<u32> {
     (metadata.mode() & 0o2022 == 0o2020).then(|| metadata.gid())
 }
 
-/// The reason that a file cannot be trusted, and what to do about it. In a directory that a group shares, its members
-/// may use it, too.
+/// Why a file cannot be trusted, and what to do about it. In a directory that a group shares, its members may use the
+/// file, too.
 fn unfit(metadata: &Metadata, group: Option<u32>) -> Option<&'static str> {
     let kind = metadata.file_type();
     let is_shared = group == Some(metadata.gid());
@@ -109,26 +110,27 @@ fn is_local(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The file system that `path` is on, if several machines may have it in common.
+/// The file system that `path` is on, if several machines may share it.
 #[cfg(target_os = "linux")]
 fn network(path: &Path) -> io::Result<Option<&'static str>> {
     Ok(network_of(nix::sys::statfs::statfs(path)?.filesystem_type().0))
 }
 
-/// There is no list of file systems here.
+/// No list of file systems is known here.
 #[cfg(not(target_os = "linux"))]
 fn network(_: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
 }
 
-/// By the number that `statfs` tells. Its type depends on the machine; its lower half is what counts.
+/// Finds a file system by the number that `statfs` reports. The type of the number depends on the machine; only its
+/// lower half counts.
 #[cfg(target_os = "linux")]
 fn network_of(number: impl TryInto<i64>) -> Option<&'static str> {
     let number = format!("{:016x} ", number.try_into().unwrap_or(0));
     SHARED.split(", ").find_map(|known| known.strip_prefix(&number[8..]))
 }
 
-/// File systems that several machines may have in common. Nobody can tell what is behind FUSE: perhaps sshfs.
+/// File systems that several machines may share. What is behind FUSE is unknown: perhaps sshfs.
 #[cfg(target_os = "linux")]
 const SHARED: &str = "00006969 NFS, 0000517b SMB, fe534d42 SMB, ff534d42 CIFS, 5346414f AFS, 6b414653 AFS, \
                       00c36400 Ceph, 73757245 Coda, 01021997 9p, 65735546 FUSE, 7461636f OCFS2, 01161970 GFS2, \

@@ -1,4 +1,4 @@
-//! The one lock in front of a state: `flock`, which the system takes back when a process ends; and who holds it.
+//! The one lock in front of a state: `flock`, which the system releases when a process ends; and who holds it.
 
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
@@ -12,35 +12,35 @@ use super::refusal::About;
 use crate::exit::Exit;
 use crate::store::{BEFORE_TELLING, StoreError};
 
-/// The lock is held only for moments, unless its holder is stopped.
+/// How long the lock is waited for. It is held only for moments, unless its holder is stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Nobody has it for as long, unless stopped.
+/// No one holds it for as long as this, unless stopped.
 const LONGEST_USE: Duration = Duration::from_millis(500);
 
-/// The pauses between two tries: there is no waiting for a lock with a limit of time.
+/// The pauses between two tries, as a lock cannot be waited for with a timeout.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// A pause that took longer was a stop of the process. Nobody may have kept the lock meanwhile.
+/// A longer pause means that the process was stopped. No one may have held the lock meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
-/// A lock. It lasts until it is dropped, or the process ends in whatever way.
+/// A lock, held until it is dropped or the process ends in any way.
 #[derive(Debug)]
 pub(super) struct Lock(pub(super) Arc<File>);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // As long as the file is open, this cannot fail.
+        // This cannot fail while the file is open.
         let _ = self.0.unlock();
     }
 }
 
-/// [`File::try_lock`], or [`File::try_lock_shared`] if others may do the same at the same time.
+/// [`File::try_lock`], or [`File::try_lock_shared`] if others may lock the file like this at the same time.
 pub(super) type TryLock = fn(&File) -> Result<(), TryLockError>;
 
 impl Lock {
-    /// Locks the file at `path` if nobody else does.
+    /// Locks the file at `path`, if no one else has it locked.
     pub(super) fn at_once(
         path: &Path,
         file: &Arc<File>,
@@ -53,7 +53,7 @@ impl Lock {
         }
     }
 
-    /// Locks the file at `path`, unless somebody is stopped who has it.
+    /// Locks the file at `path`, unless a process that is stopped has it locked.
     pub(super) fn unless_kept(path: &Path, file: &Arc<File>) -> Result<Option<Self>, StoreError> {
         match Lock::within(LONGEST_USE, path, file, File::try_lock, drop) {
             Err(error) if error.exit == Exit::StoreAway => Ok(None),
@@ -103,10 +103,10 @@ fn describe_holder(file: &File) -> String {
     }
 }
 
-/// The process that holds the lock of `file`, if the system tells.
+/// The process that holds the lock of `file`, if the system reports it.
 pub(super) fn holder(file: &File) -> Option<u32> {
     let name = name(file)?;
-    // While others come and go, the list is told with gaps.
+    // While processes come and go, the list may have gaps.
     (0..10).find_map(|_| holder_in(&fs::read_to_string("/proc/locks").ok()?, &name))
 }
 
@@ -127,7 +127,7 @@ fn name(_: &File) -> Option<String> {
     None
 }
 
-/// As in `1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`; those who wait have an arrow after the number.
+/// Lines look like `1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`; those that wait have an arrow after the number.
 fn holder_in(locks: &str, file: &str) -> Option<u32> {
     let locks = locks.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
     locks
@@ -135,10 +135,10 @@ fn holder_in(locks: &str, file: &str) -> Option<u32> {
         .find_map(|fields| fields[4].parse().ok().filter(|pid| *pid > 0))
 }
 
-/// A process has been stopped, as by ^Z.
+/// True if a process has been stopped, as by ^Z.
 pub(super) fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // After a name in parentheses, which may hold anything.
+    // The state follows a name in parentheses, which may contain anything.
     stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['T', 't']))
 }
 
@@ -185,7 +185,7 @@ mod tests {
                      4: FLOCK  ADVISORY  WRITE 14 fe:00:56 0 EOF\n";
         assert_eq!(holder_in(locks, "fe:00:56"), Some(14));
         assert_eq!(holder_in(locks, "fe:01:56"), None);
-        // Of another pid namespace.
+        // A holder in another pid namespace.
         assert_eq!(holder_in("1: FLOCK  ADVISORY  WRITE 0 fe:00:56 0 EOF\n", "fe:00:56"), None);
     }
 }

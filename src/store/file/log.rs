@@ -1,8 +1,8 @@
-//! Finds out that the log of a state lacks some of what its index says was written: SQLite would take the rest for
-//! all that there ever was.
+//! Detects that the log of a state lacks some of what its index says was written: SQLite would take the rest for the
+//! whole.
 //!
-//! The index outlives whoever is killed. The first process that opens the state has SQLite build it anew from the good
-//! part of the log, so the index of before is compared with that of after. Its format is that of
+//! The index survives processes that are killed. The first process that opens the state has SQLite rebuild it from the
+//! good part of the log, so the index from before is compared with the one from after. Its format is that of
 //! <https://sqlite.org/walformat.html>.
 
 use std::fs::{self, File};
@@ -16,18 +16,18 @@ use super::refusal::present;
 const LOG_HEADER: u64 = 32;
 const FRAME_HEADER: u64 = 24;
 
-/// A header of 48 bytes, and a copy of it.
+/// A header of 48 bytes and its copy.
 type RawHeader = [u8; 96];
 
-/// An open index, with the log that it is of.
+/// An open index, and the log that it belongs to.
 ///
-/// To close it takes away the locks that SQLite has on it, whatever descriptor they were taken by.
+/// Closing it releases the locks that SQLite has on it, whatever descriptor they were taken by.
 pub(super) struct Index {
     file: File,
     log: PathBuf,
 }
 
-/// The claim of an index: how much was written to the log.
+/// What an index claims: how much was written to the log.
 pub(super) struct IndexClaim {
     header: RawHeader,
     frames: u32,
@@ -43,7 +43,7 @@ impl Index {
         Ok(present(File::options().read(true).write(true).open(index))?.map(|file| Index { file, log }))
     }
 
-    /// The index's claim; `None` if nothing was written, or that is not known.
+    /// The claim; `None` if nothing was written, or if that is not known.
     pub(super) fn written(&self) -> Option<IndexClaim> {
         const VERSION: u32 = 3_007_000;
         let mut header = [0; size_of::<RawHeader>()];
@@ -56,25 +56,26 @@ impl Index {
         Some(IndexClaim { header, frames, salt: *header[32..].first_chunk()?, length })
     }
 
-    /// The log is shorter than the index claims.
+    /// True if the log is shorter than the index claims.
     pub(super) fn is_cut(&self) -> bool {
         let length = || fs::symlink_metadata(&self.log).map_or(0, |log| log.len());
         self.written().is_some_and(|written| length() < written.length)
     }
 
-    /// SQLite has not found all that was `written`. Nobody may have written meanwhile.
+    /// True if SQLite has not found all that was `written`. No one may have written meanwhile.
     pub(super) fn lacks(&self, written: &IndexClaim) -> bool {
         let is_all = |found: IndexClaim| found.salt == written.salt && found.frames >= written.frames;
         self.is_cut() || !self.written().is_some_and(is_all)
     }
 
-    /// Puts the claim of before back, so that the next one who opens the state notices as well.
+    /// Puts back the claim from before, so that the next process that opens the state notices as well.
     pub(super) fn restore(&self, written: &IndexClaim) {
-        // If that fails, whoever looks at it next takes the rest for all.
+        // If that fails, the next process takes the rest for the whole.
         let _ = self.file.write_all_at(&written.header, 0);
     }
 
-    /// It is still that of the state: whoever closes a state last removes the index first, and then the log.
+    /// True if it is still that of the state: the last process to close a state removes the index first, and then the
+    /// log.
     pub(super) fn is_in_use(&self) -> bool {
         self.file.metadata().is_ok_and(|index| index.nlink() > 0)
     }
@@ -105,7 +106,7 @@ mod tests {
         let (whole, written) = (fs::read(&index.log).unwrap(), index.written().unwrap());
         fs::copy(&original, &copy).unwrap();
         let [log, copied_index] = companions(&copy);
-        // As the first who opens it.
+        // Opens it as the first process does.
         let lacks = |bytes: &[u8]| {
             fs::write(&log, bytes).unwrap();
             fs::write(&copied_index, written.header).unwrap();
@@ -114,7 +115,7 @@ mod tests {
             let _ = connection.query_row("SELECT count(*) FROM t", [], |_| Ok(()));
             let index = Index::open(&copy).unwrap().unwrap();
             let lacks = index.lacks(&written);
-            // Or it would be written into the database, and removed.
+            // Otherwise, it would be written into the database and removed.
             fs::remove_file(&log).unwrap();
             lacks
         };
@@ -137,7 +138,7 @@ mod tests {
     fn what_was_written_into_the_database_is_not_missed() {
         let directory = tempfile::tempdir().unwrap();
         let (connection, index) = used(&directory.path().join("state"));
-        // A reader would keep it from being begun anew.
+        // A reader would keep the log from being restarted.
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         assert_eq!(fs::metadata(&index.log).unwrap().len(), 0);
         assert!(index.written().is_none() && !index.is_cut() && index.is_in_use());

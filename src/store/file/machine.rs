@@ -1,4 +1,4 @@
-//! The identity of the clock: instants since the machine was started mean nothing to the same machine, started again.
+//! The identity of the clock: instants since boot mean nothing after the next boot of the same machine.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,23 +6,23 @@ use std::os::unix::fs::MetadataExt;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-/// The time namespace that all processes are in unless they were put into another one.
+/// The time namespace of all processes that were not put into another one.
 const INITIAL: u64 = 0xefff_fffa;
 
-/// Those who agree in it read the same clock.
+/// Processes that agree in it read the same clock.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct ClockOrigin {
-    /// Another one each time that the machine is started.
+    /// Differs for each boot.
     pub(super) boot: String,
-    /// The time namespace, which shifts the clock; 0 where there is no such thing.
+    /// The time namespace, which shifts the clock; 0 where there are none.
     pub(super) namespace: u64,
 }
 
 impl ClockOrigin {
-    /// That of this process.
+    /// The origin of this process's clock.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub(super) fn ours() -> Result<Self> {
         let boot = boot()?.trim().to_owned();
         ensure!(!boot.is_empty(), "the system does not tell one boot from the next");
@@ -30,7 +30,7 @@ impl ClockOrigin {
         Ok(ClockOrigin { boot, namespace })
     }
 
-    /// The clock shows how long the machine has been running, so that nothing happened before 0.
+    /// True if the clock counts from boot, so that nothing happened before 0.
     pub(super) fn counts_from_boot(&self) -> bool {
         matches!(self.namespace, 0 | INITIAL)
     }

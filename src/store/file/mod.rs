@@ -1,26 +1,25 @@
-//! A store in a file, for the processes of one user on one machine: a database of SQLite's.
+//! A store in a file, for the processes of one user or group on one machine: an SQLite database.
 //!
-//! All bookings are made under the file's lock (`flock`), which the system takes back when a process ends in whatever
-//! way. It is held for some ten microseconds, so whoever waits looks again soon, not as SQLite's busy handler does.
-//! Each booking is a transaction. Instants are on the clock that counts from when the machine was started, and goes on
-//! while it is suspended.
+//! All bookings are made under the file's lock (`flock`), which the system releases when a process ends in any way. It
+//! is held for about ten microseconds, so a process that waits looks again soon, unlike SQLite's busy handler. Each
+//! booking is a transaction. Instants are on the clock that counts from boot, including suspends.
 //!
 //! # What survives what
 //!
-//! - **`kill -9`**, at any moment: nothing is lost. The future slots of a process that has ended are handed on.
-//! - **A restart**: the clock begins anew. Whatever was released before counts as released at that instant, whatever
-//!   the wall clock says; so a limit per day is used as much for a day after it as it was before.
+//! - **`kill -9`**, at any moment: nothing is lost. The future slots of the ended process are handed on.
+//! - **A restart**: the clock starts again at 0. Whatever was released before counts as released at that instant,
+//!   whatever the wall clock says; so a limit per day is as used up for a day after it as it was before.
 //! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half
-//!   minute or so, since nothing waits for the disk. A limit with a longer period may be exceeded by as many once; or
+//!   minute or so, as nothing waits for the disk. A limit with a longer period may be exceeded by that many, once; or
 //!   the file is damaged, which is noticed. The file itself is on the disk before it is first used.
-//! - **Damage**: SQLite notices, or the checksum that each row has, or a gap between rows; or the log does not hold all
-//!   that its index says was written since the machine was started. The files are left as they are, for whoever wants
-//!   to look at them, so the next run notices as well.
+//! - **Damage**: noticed by SQLite, by the checksum that each row has, by a gap between rows, or because the log lacks
+//!   some of what its index says was written since boot. The files are left as they are, for anyone who wants to
+//!   examine them, so the next run notices as well.
 //! - **Removal, replacement or a reset** during a run, of the file or of what SQLite keeps beside it: noticed at the
-//!   next booking of a process that knew the state from before. What was lost may hold slots up to a horizon after it
-//!   was lost, so all limits count as used up then; unless, by when the state that is there now began, that is over. A
-//!   process that has not known the lost state cannot notice, and if none does, a state that was reset or removed
-//!   begins as a new one. That is what a reset is for.
+//!   next booking of a process that knew the state from before. What was lost may hold slots up to a horizon after the
+//!   loss, so all limits count as used up then, unless that is over, judging by when the present state began. A process
+//!   that did not know the lost state cannot notice. If no process does, a state that was reset or removed begins as a
+//!   new one: that is what a reset is for.
 
 mod database;
 mod files;
@@ -56,10 +55,10 @@ use super::{Answer, BootClock, Order, Policy, Slot, Store, StoreError, Tell};
 use crate::exit::Exit;
 use crate::time::{SECOND, Time, Wall, shown};
 
-/// Nanoseconds after which past slots are deleted, and ended processes looked for, again.
+/// Nanoseconds between two rounds of deleting past slots and looking for ended processes.
 const BETWEEN_LOOKS: u64 = SECOND / 10;
 
-/// The number of new keys that are added before idle ones are evicted.
+/// The number of new keys that are added between two evictions of idle ones.
 const BETWEEN_EVICTIONS: u32 = 1024;
 
 /// Limits in a file, as one process uses them.
@@ -70,11 +69,11 @@ pub struct FileStore {
     clock: BootClock,
     /// `None` while it is not known which file is in its place.
     database: Option<Database>,
-    /// The state that was last seen, if any was.
+    /// The state that was last seen, if any.
     known: Option<Fingerprint>,
-    /// The files are not those that were last seen.
+    /// True if the files are not those that were last seen.
     is_replaced: bool,
-    /// There is a loss of which the user has not been told yet.
+    /// True if there was a loss that the user has not been told of yet.
     is_lost: bool,
     looked: Option<Time>,
     new_keys: u32,
@@ -89,18 +88,18 @@ struct Setting {
 }
 
 impl FileStore {
-    /// Opens the state at `path`, or begins one there. Its directory has to be there.
+    /// Opens the state at `path`, or begins one there. Its directory must exist.
     ///
-    /// It waits only for those who create or remove a state in the same directory. If this one is locked just then,
-    /// some of what may be wrong with it is told by the first booking.
+    /// Waits only for processes that create or remove a state in the same directory. If this state is locked just then,
+    /// some of what may be wrong with it is reported only by the first booking.
     ///
-    /// `now` shows the time since the machine was started (`CLOCK_BOOTTIME`); slots are on the same time line.
+    /// `now` shows the time since boot (`CLOCK_BOOTTIME`); slots are on the same time line.
     ///
     /// # Errors
-    /// - [`Exit::BadState`]: it is damaged, is no state, or is one of other limits. It is left as it is.
-    /// - [`Exit::BadStore`]: it is not ours alone, or not on this machine; or we may not write to it.
-    /// - [`Exit::StoreAway`]: somebody has kept the directory locked for 10 s.
-    /// - [`Exit::Error`]: anything else that the system objects to.
+    /// - [`Exit::BadState`]: it is damaged, is not a state, or belongs to other limits. It is left as it is.
+    /// - [`Exit::BadStore`]: it is not ours alone, or not on this machine, or we may not write to it.
+    /// - [`Exit::StoreAway`]: another process has kept the directory locked for 10 s.
+    /// - [`Exit::Error`]: any other error of the system.
     pub fn open(
         path: &Path,
         policy: Policy,
@@ -133,18 +132,19 @@ impl FileStore {
         Ok(store)
     }
 
-    /// Forgets the state at `path`, so that the next run begins a new one, with any limits. `false` if there is none.
+    /// Forgets the state at `path`, so that the next run begins a new one, with any limits. Returns `false` if there is
+    /// none.
     ///
     /// The file is removed, so that processes that use it notice; see the notes on this module. A file that never was a
     /// state is not touched.
     ///
     /// # Errors
-    /// As for [`FileStore::open`], and [`Exit::StoreAway`]: somebody has kept it locked for 10 s.
+    /// As for [`FileStore::open`], and [`Exit::StoreAway`]: another process has kept it locked for 10 s.
     pub fn reset(path: &Path) -> Result<bool, StoreError> {
         Database::remove(path, lock::PATIENCE)
     }
 
-    /// Performs `task` under the lock, in whatever file is in its place then.
+    /// Performs `task` under the lock, in whatever file is in its place by then.
     fn act<T>(
         &mut self,
         key: &[u8],
@@ -163,7 +163,7 @@ impl FileStore {
         }
     }
 
-    /// Under the lock; `None` if it is of a file that is not in its place any more.
+    /// Performs `task` under the lock; `None` if the lock is on a file that is no longer in its place.
     fn act_on<T>(
         &mut self,
         database: &Database,
@@ -171,25 +171,25 @@ impl FileStore {
         key: &[u8],
         mut task: impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
     ) -> Result<Option<T>, StoreError> {
-        // Before it is looked for: whoever puts another in its place later does so after this instant.
+        // Read before the file is looked up: if another one replaces it later, that is after this instant.
         let now = self.follow_wall();
         let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
         let mut is_tried = false;
         let (done, has_restarted) = loop {
             let Some(transaction) = database.begin(self.setting.patience)? else { return Ok(None) };
             let result = self.transact(database, transaction, key, (now, looks), &mut task);
-            // It may be the log that takes up all the space. Once it is in the database, it begins anew.
+            // The log may be what takes up the space. Once it is in the database, it is restarted.
             let is_full = result.as_ref().is_err_and(refusal::is_full);
             if is_full && !std::mem::replace(&mut is_tried, true) && database.empty_log().is_ok() {
                 continue;
             }
-            // A refusal that is told already is no damage, nor is a disk that is full.
+            // A refusal is no damage, nor is a full disk.
             let is_damage = |error: &anyhow::Error| !error.is::<StoreError>() && !is_full;
             database.is_good.set(!result.as_ref().is_err_and(is_damage));
             break result.about(&database.path)?;
         };
         if has_restarted {
-            // Pages that are left in the log are as good.
+            // If that fails, pages that stay in the log are as good.
             let _ = database.empty_log();
         }
         self.is_replaced = false;
@@ -227,7 +227,7 @@ impl FileStore {
         Ok((done, has_restarted))
     }
 
-    /// Goes by the wall clock, which is read first: then it is not believed to be ahead. Returns the time.
+    /// Sets the wall clock. It is read first, so it is never taken to be ahead. Returns the time.
     fn follow_wall(&mut self) -> Time {
         let shown = shown();
         let now = (self.clock)();
@@ -235,7 +235,7 @@ impl FileStore {
         now
     }
 
-    /// Opens the state that is in its place. If there is none, creates one that follows from what was known.
+    /// Opens the state that is in place. If there is none, creates one that follows from what was known.
     fn find_or_create(&self) -> Result<Database, StoreError> {
         let patience = self.setting.patience;
         loop {
@@ -246,7 +246,7 @@ impl FileStore {
         }
     }
 
-    /// Begins a state. Until then, somebody may have booked in the one before.
+    /// Begins a state. Until now, another process may have booked in the one before.
     fn fill(&self, new: &Connection) -> Result<()> {
         let now = (self.clock)();
         let mut first = Header::first(&self.rules, self.setting.clock.clone(), now);

@@ -1,8 +1,8 @@
-//! Owners of slots: those of a process that has ended are free for others.
+//! Owners of slots: the slots of a process that has ended are free for others.
 //!
-//! Who owns slots holds a lock on one byte of the file, far beyond its end. The system takes it back when the process
-//! ends in whatever way. So a number that nobody holds is that of somebody who has ended, in whatever pid namespace
-//! that was.
+//! An owner of slots holds a lock on one byte of the file, far beyond its end. The system releases it when the process
+//! ends in any way. So a number that no one holds belongs to a process that has ended, in whatever pid namespace it
+//! was.
 
 use std::fs::File;
 use std::io;
@@ -11,10 +11,10 @@ use crate::store::ledger::Owner;
 
 pub(super) use self::system::has_ended;
 
-/// Takes a number that nobody else has, for as long as the file is open.
+/// Takes a number that no one else has, for as long as the file is open.
 ///
 /// # Errors
-/// The system does not let us.
+/// The system refuses the lock.
 pub(super) fn register(file: &File) -> io::Result<Owner> {
     loop {
         let owner = fastrand::u32(1..);
@@ -35,14 +35,14 @@ mod system {
 
     use super::Owner;
 
-    /// Where SQLite has no locks.
+    /// SQLite has no locks there.
     const FIRST_BYTE: i64 = 1 << 48;
 
     pub(super) fn lock(file: &File, owner: Owner) -> io::Result<()> {
         fcntl(file, FcntlArg::F_OFD_SETLK(&byte(owner))).map(drop).map_err(io::Error::from)
     }
 
-    /// Somebody else who owned slots has ended, beyond doubt.
+    /// True if another owner of slots has ended, beyond doubt.
     pub(crate) fn has_ended(file: &File, owner: Owner) -> bool {
         let mut byte = byte(owner);
         fcntl(file, FcntlArg::F_OFD_GETLK(&mut byte)).is_ok() && i32::from(byte.l_type) == F_UNLCK
@@ -55,7 +55,7 @@ mod system {
     }
 }
 
-/// Where a lock belongs to a process, whatever file it is by, nobody is known to have ended.
+/// Where locks belong to processes, not to open files, no owner is known to have ended.
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::fs::File;

@@ -1,4 +1,4 @@
-//! Messages of a state that cannot be used, and what to do about it.
+//! Messages for a state that cannot be used, and what to do about it.
 
 use std::io;
 use std::path::Path;
@@ -13,20 +13,20 @@ use crate::store::StoreError;
 const FULL: &str = "cannot write to it: the disk is full";
 const FULL_OR_LIMITED: &str = "cannot write to it: the disk is full, or a quota or 'ulimit -f' is used up";
 
-/// Why a file is not to be used.
+/// Why a file must not be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Flaw {
-    /// It does not look as though it ever was a state.
+    /// It does not look as if it ever was a state.
     Foreign,
-    /// It once was one.
+    /// It was a state once.
     Damaged,
-    /// It was written by a throttle that had a file format of its own.
+    /// It was written by a throttle with a file format of its own.
     Old,
     /// It is whole, but written by an incompatible version.
     Version(u32),
 }
 
-/// `None` if there is no such file.
+/// Turns the error for a missing file into `None`.
 pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -36,8 +36,8 @@ pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 
 /// Names the file that an error is about.
 pub(super) trait About<T> {
-    /// For an error of a system call, with its purpose as context; of SQLite; or of a row that cannot be. A
-    /// [`StoreError`] stays as it is.
+    /// For an error of a system call, with its purpose as context; of SQLite; or of an impossible row. A [`StoreError`]
+    /// stays as it is.
     fn about(self, path: &Path) -> Result<T, StoreError>;
 }
 
@@ -60,17 +60,17 @@ fn of_call(error: &io::Error) -> Exit {
     }
 }
 
-/// It is there, and will not do.
+/// The refusal of a file that exists, but will not do.
 pub(super) fn refused(path: &Path, why: &str) -> StoreError {
     StoreError { exit: Exit::BadStore, error: anyhow!("{}: {why}", path.display()) }
 }
 
-/// It is not the state that it should be.
+/// The refusal of a file that is not the state that it should be.
 pub(super) fn bad(path: &Path, why: &str) -> StoreError {
     StoreError { exit: Exit::BadState, error: anyhow!("{}: {why}", path.display()) }
 }
 
-/// There is no space for what was to be written.
+/// True if there was no space for what was to be written.
 pub(super) fn is_full(error: &Error) -> bool {
     cause(error)
         .is_some_and(|cause| cause.code == ErrorCode::DiskFull || cause.extended_code == SQLITE_IOERR_WRITE)
@@ -84,12 +84,12 @@ fn of_sqlite(path: &Path, error: &Error) -> StoreError {
     let cause = cause(error);
     let detail = cause.map(|cause| cause.extended_code);
     let (exit, what) = match cause.map(|cause| cause.code) {
-        // Its log has been cut off.
+        // Its log was cut off.
         _ if detail == Some(SQLITE_IOERR_SHORT_READ) => return unusable(path, Flaw::Damaged),
         _ if matches!(detail, Some(SQLITE_IOERR_SHMSIZE | SQLITE_IOERR_WRITE)) => {
             (Exit::Error, FULL_OR_LIMITED)
         }
-        // `Unknown` is an error in the SQL, which fits the tables that there should be.
+        // `Unknown` is an error in the SQL, which fits the right tables: these are others.
         None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
             return unusable(path, Flaw::Damaged);
         }
@@ -136,7 +136,7 @@ pub(super) fn reset_command(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// SQLite does not tell of it as of a full disk.
+    /// SQLite does not report this as a full disk.
     #[test]
     fn a_disk_without_space_for_the_index_of_the_log_is_full() {
         let error = rusqlite::ffi::Error::new(SQLITE_IOERR_SHMSIZE);

@@ -1,4 +1,4 @@
-//! A state in a file, for whoever looks after it.
+//! Manages a state in a file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn look(database: &Database, setting: &Setting, now: Time) -> anyhow::Result<Sta
     Ok(Status { limits, held, last_turn, lock: Some(lock_of(database)?) })
 }
 
-/// Names its holder, because all others wait for that one. To read takes no lock.
+/// Names the holder of the lock, as all others wait for it. Reading takes no lock.
 fn lock_of(database: &Database) -> Result<LockStatus, StoreError> {
     let is_free = lock::Lock::at_once(&database.path, &database.file, File::try_lock)?.is_some();
     let holder = if is_free { None } else { lock::holder(&database.file) };

@@ -1,4 +1,4 @@
-//! The tables. Each row has a checksum, and no row of the log may be missing: nothing that was altered is used.
+//! The tables. Each row has a checksum, and no row of the log may be missing: altered data is never used.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use crate::store::ledger::{Ledger, UnitLog};
 use crate::store::status::MOST_KEYS;
 use crate::time::Time;
 
-/// Anything but a number is JSON, for whoever looks into it. Instants are nanoseconds since the machine was started,
-/// units are big-endian.
+/// Everything but numbers is JSON, for anyone who looks into it. Instants are nanoseconds since boot; units are
+/// big-endian.
 pub(super) const SCHEMA: &str = "
 CREATE TABLE policy(id INTEGER PRIMARY KEY, header TEXT, sum INTEGER);
 CREATE TABLE account(key BLOB PRIMARY KEY, idle INTEGER, ledger TEXT, sum INTEGER) WITHOUT ROWID;
@@ -25,11 +25,11 @@ CREATE TABLE slot(key BLOB, quota INTEGER, unit BLOB, end BLOB, at INTEGER, sum 
 pub(super) struct Header {
     /// The limits in words.
     pub(super) limits: String,
-    /// Another one whenever the numbers do not follow from those before.
+    /// Changes whenever the numbers do not follow from those before.
     pub(super) generation: u64,
-    /// The instant at which there was nothing yet. The state that it took the place of, if any, was gone by then.
+    /// The instant at which there was nothing yet. The state that it replaced, if any, was gone by then.
     pub(super) began: Time,
-    /// If something was lost: all limits, of whatever key, count as used up then.
+    /// If something was lost, the instant at which all limits, of whatever key, count as used up.
     pub(super) silent: Option<Time>,
     /// A hold of all keys.
     #[serde(default)]
@@ -57,9 +57,9 @@ pub(super) struct KeyRows<'a> {
     pub(super) key: &'a [u8],
     /// Distinguishes the checksums of this key's rows from those of others that are alike.
     salt: Vec<u8>,
-    /// Deletes units now. To do so in bulk, once in a while, is cheaper.
+    /// True if units are deleted now. It is cheaper to do so in bulk, once in a while.
     pub(super) forgets: bool,
-    /// The row of the log that was read last: units in succession are mostly in the same.
+    /// The row of the log that was read last: successive units are mostly in the same row.
     last: Option<(usize, Range<u128>, Time)>,
 }
 
@@ -76,7 +76,7 @@ impl<'a> KeyRows<'a> {
         select.query_row([self.key], read).optional()
     }
 
-    /// Notes the numbers, which are those of unused limits from `idle` on.
+    /// Stores the numbers, which from `idle` on equal those of unused limits.
     pub(super) fn set_ledger(&self, ledger: &Ledger, idle: Time) -> Result<()> {
         let (ledger, idle) = (text(ledger)?, idle.0.min(i64::MAX.cast_unsigned()).cast_signed());
         let sum = sum(&[ledger.as_bytes(), &self.salt, &idle.to_be_bytes()]);
@@ -93,7 +93,7 @@ impl<'a> KeyRows<'a> {
             let units = u128::from_be_bytes(row.get(2)?)..u128::from_be_bytes(row.get(3)?);
             let at: i64 = row.get(0)?;
             checked(row, self.sum_of(limit, &units, at))?;
-            // Or else the row that it should be has been taken away.
+            // Otherwise, the right row has been removed.
             let is_it = units.contains(&unit);
             if is_it { Ok((limit, units, Time(at.cast_unsigned()))) } else { Err(Error::QueryReturnedNoRows) }
         })
@@ -151,7 +151,7 @@ pub(super) fn newest(connection: &Connection) -> Result<Time> {
     connection.query_row(newest, [], |row| row.get(0)).map(|at: i64| Time(at.cast_unsigned()))
 }
 
-/// Forgets the keys that are idle at `now`: they are as good as new.
+/// Evicts the keys that are idle at `now`: they equal new ones.
 pub(super) fn evict(connection: &Connection, now: Time) -> Result<()> {
     let delete = "DELETE FROM account WHERE idle <= ?1 AND key <> x'' RETURNING key";
     let mut delete = connection.prepare(delete)?;
@@ -161,7 +161,7 @@ pub(super) fn evict(connection: &Connection, now: Time) -> Result<()> {
     keys.iter().try_for_each(|key| delete.execute([key]).map(drop))
 }
 
-/// The first column, by the checksum in the second.
+/// The document in the first column, checked by the checksum in the second.
 fn document<T: for<'a> Deserialize<'a>>(row: &Row<'_>, salt: &[&[u8]]) -> Result<T> {
     let text: String = row.get(0)?;
     checked(row, sum(&[&[text.as_bytes()], salt].concat()))?;

@@ -12,20 +12,20 @@ use crate::store::ledger::{BookingRules, Ledger, Owner};
 use crate::store::{Answer, Hold, Order};
 use crate::time::Time;
 
-/// Tells a state from one that took its place.
+/// Distinguishes a state from one that replaced it.
 #[derive(Clone)]
 pub(super) struct Fingerprint {
     generation: u64,
     /// A key, and its newest slot.
     key: Vec<u8>,
     newest: Time,
-    /// From then on nothing of the key matters, and it may be forgotten.
+    /// From then on, nothing about the key matters, and it may be forgotten.
     fresh_from: Time,
     /// The instant at which it was last seen in its place.
     at: Time,
 }
 
-/// A state while it is read and written, or a copy of one.
+/// A state while it is read and written.
 pub(super) struct StateTxn<'a> {
     path: &'a Path,
     rules: &'a BookingRules,
@@ -35,13 +35,13 @@ pub(super) struct StateTxn<'a> {
     pub(super) rows: KeyRows<'a>,
     /// The numbers of the key.
     pub(super) ledger: Ledger,
-    /// There is no row of the key yet.
+    /// True if there is no row of the key yet.
     pub(super) is_new: bool,
 }
 
 impl<'a> StateTxn<'a> {
     /// # Errors
-    /// It is damaged, or a state of other limits.
+    /// It is damaged, or belongs to other limits.
     pub(super) fn begin(
         connection: &'a Connection,
         path: &'a Path,
@@ -66,24 +66,25 @@ impl<'a> StateTxn<'a> {
         Ok(txn)
     }
 
-    /// Reads the numbers of the key, which are those of a new one if there are none.
+    /// Reads the numbers of the key; those of a new key if there are none.
     fn load(&mut self) -> Result<()> {
         let found = self.rows.ledger()?;
         self.is_new = found.is_none();
         self.ledger = match found {
             Some(ledger) if ledger.accounts.len() == self.rules.policy().quotas.len() => ledger,
-            // Those of no key are never removed.
+            // The row of the empty key is never removed.
             None if !self.rows.key.is_empty() => self.header.fresh(self.rules, self.now),
             _ => return Err(rusqlite::Error::InvalidQuery.into()),
         };
         Ok(())
     }
 
-    /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
-    /// clock it may be long ago, but that may be wrong. Returns true if it has begun anew.
+    /// Carries the state over a restart of the machine, which restarts the clock. Whatever was released before counts
+    /// as released at that instant: by the wall clock it may be long ago, but that may be wrong. Returns whether the
+    /// clock has restarted.
     ///
     /// # Errors
-    /// Also, if it is on another clock that goes on.
+    /// Also if it is on another clock that still runs.
     pub(super) fn carry_over_restart(&mut self, ours: &ClockOrigin) -> Result<bool> {
         if self.header.clock == *ours {
             return Ok(false);
@@ -114,8 +115,8 @@ impl<'a> StateTxn<'a> {
         self.load().map(|()| true)
     }
 
-    /// Begins anew, with silence, if the state that was known is gone: `is_replaced` if its files are others. Returns
-    /// true if it is gone.
+    /// Begins anew, with silence, if the known state is gone. `is_replaced` means that its files are others. Returns
+    /// whether it is gone.
     pub(super) fn silence_after_loss(&mut self, known: &Fingerprint, is_replaced: bool) -> Result<bool> {
         let is_another = self.header.generation != known.generation;
         let is_known = known.key == self.rows.key && !self.is_new && known.fresh_from > self.now;
@@ -146,14 +147,15 @@ impl<'a> StateTxn<'a> {
         self.save().map(|()| answer)
     }
 
-    /// Takes back slots that are not yet, as [`Store::give_back`](crate::store::Store::give_back) does.
+    /// Takes back slots that are still ahead, as [`Store::give_back`](crate::store::Store::give_back) does.
     pub(super) fn give_back(&mut self, order: &Order, owner: Owner, slots: &[Time]) -> Result<()> {
         let slots = self.ledger.owned.remove(owner, &order.costs, slots);
         self.rules.give_back(&mut self.ledger, self.now, &order.costs, slots);
         self.save()
     }
 
-    /// The end of the hold of all keys. Once over, it is forgotten: after a restart nobody would know that it is over.
+    /// The end of the hold of all keys. Once over, the hold is removed: after a restart, no one would know that it is
+    /// over.
     fn hold_of_all(&mut self) -> Result<Option<Time>> {
         let until = self.header.hold.in_force(self.now);
         if until.is_none() && self.header.hold != Hold::default() {
@@ -173,7 +175,7 @@ impl<'a> StateTxn<'a> {
         Ok(holds)
     }
 
-    /// Holds all keys for this number of nanoseconds; with 0, none is held any more.
+    /// Holds all keys for `length` nanoseconds; 0 ends all holds.
     pub(super) fn set_hold(&mut self, length: u64) -> Result<()> {
         self.header.hold = Hold::new(self.now, self.now.saturating_add(length));
         self.header.write(self.rows.connection)?;
@@ -186,7 +188,7 @@ impl<'a> StateTxn<'a> {
         self.load()
     }
 
-    /// By which it is known the next time.
+    /// What the state is recognised by next time.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         Fingerprint {
             generation: self.header.generation,
@@ -210,7 +212,7 @@ impl<'a> StateTxn<'a> {
         Ok(self.rows.set_ledger(&self.ledger, self.rules.idle_at(&self.ledger))?)
     }
 
-    /// Puts what follows from the header in place of all numbers.
+    /// Replaces all numbers with what follows from the header.
     fn begin_anew(&mut self) -> Result<()> {
         let connection = self.rows.connection;
         connection.execute_batch("DELETE FROM account; DELETE FROM slot")?;
@@ -236,12 +238,12 @@ impl Header {
         }
     }
 
-    /// Makes it that of the state that follows the one that was known, and was lost since. Returns false if there is
+    /// Turns this into the header of the state that follows the known one, which was lost. Returns false if there is
     /// nothing to do.
     ///
-    /// If this state began after the other was last seen, the other was lost by then. No slot that was lost is later
-    /// than a horizon after, and once that is as good as forgotten, there is nothing to do. No slot that is kept is
-    /// later than `newest`.
+    /// If this state began after the other was last seen, the other was lost by then. No lost slot is later than a
+    /// horizon after the loss; once that no longer matters, there is nothing to do. No slot that is kept is later than
+    /// `newest`.
     pub(super) fn succeed(
         &mut self,
         known: &Fingerprint,

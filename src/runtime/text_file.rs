@@ -47,7 +47,6 @@ impl TextFile {
         Ok(file)
     }
 
-    /// The instant at which it must be written again.
     pub(super) fn write_at(&self) -> Time {
         self.write_at
     }

@@ -264,7 +264,6 @@ impl BookingRules {
         if let Some(first) = returned.into_iter().flatten().filter(|at| **at >= now).min() {
             return Ok((left, *first));
         }
-        // Turns are ignored, as above.
         Ok((left, self.earliest(ledger, log, now, &one)?))
     }
 

@@ -1,4 +1,4 @@
-//! Checks answers of a server, and turns them into those of a store.
+//! Checks a server's answers, and turns them into those of a store.
 
 use super::RedisStore;
 use super::asking::{Asked, Asker};
@@ -12,7 +12,7 @@ use crate::store::{Answer, Order, Slot};
 const LOST: &str = "it has lost what was booked before";
 
 impl RedisStore {
-    /// The reason that an answer is not to be believed, if there is one. The next question says so.
+    /// Why an answer cannot be trusted, if it cannot. The next question says so.
     pub(super) fn check_clock(&mut self, order: &Order, asked: &Asked) -> Option<&'static str> {
         let terms = &self.asker.shared.terms;
         let memories = asked.charges.iter().map(|charge| terms[charge.index].memory(charge.cost));
@@ -26,7 +26,7 @@ impl RedisStore {
         match asked.booked.found {
             Found::SetBack => self.warn("its clock was set back"),
             Found::Lost => self.warn(LOST),
-            // Somebody else has noticed before.
+            // Another process has noticed already.
             Found::Nothing if asked.is_of_another_history() => self.warn(LOST),
             Found::Nothing | Found::Distrusted | Found::NotCovered => {}
         }

@@ -1,5 +1,5 @@
-//! Questions to a server: for slots, and before any are booked, whether it is near enough for these limits, and whether
-//! all who use the name mean them.
+//! Questions to a server: for slots; and, before any are booked, whether it is near enough for these limits, and
+//! whether all processes that use the name mean these limits.
 
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_long};
 use super::failure::ServerFailure;
@@ -14,12 +14,13 @@ use crate::store::hold::LOOK;
 use crate::store::{Answer, BootClock, Hold, Order};
 use crate::time::Time;
 
-/// If slots are good for less than this, the tenths of a millisecond matter that a server takes to wake up.
+/// If slots are valid for less than this, in nanoseconds, it matters that a server takes tenths of a millisecond to
+/// wake up.
 pub(super) const SHORT: u64 = 5_000_000;
 
-/// Asks, over connections that are kept.
+/// Asks over connections that are kept open.
 pub(super) struct Asker {
-    /// The clock that slots are told by.
+    /// The clock on which slots are given.
     pub(super) now: BootClock,
     booking: StoredScript,
     pub(super) nodes: Nodes,
@@ -42,18 +43,18 @@ impl Asker {
         Asker { now, booking, nodes, shared, observations, held: None }
     }
 
-    /// Checks, before anything is booked, that the server is near enough for these limits; and before keys are charged,
-    /// and now and then, that all who use the name mean these limits.
+    /// Checks, before anything is booked, that the server is near enough for these limits; and, before keys are charged
+    /// and now and then, that all processes that use the name mean these limits.
     pub(super) fn check(&mut self, order: &Order) -> Result<(), ServerFailure> {
         if self.shared.stage < Stage::Near {
             self.check_distance()?;
         }
         let now = (self.now)();
         let is_known = self.held.is_some_and(|(asked, _)| now.since(asked) < LOOK);
-        // As long as a key is held, it is on record that it belongs to the name.
+        // While a key is held, the record of the name is kept, too.
         let hold = order.hold.map_or(0, |until| until.since(now) / 1_000_000);
         if !order.key.is_empty() && (!is_known || hold > 0) {
-            // A claim lasts longer than it takes to ask again.
+            // A claim lasts longer than the time until the next question.
             let booked = self.look(self.shared.claim().saturating_add(hold))?;
             self.held = Some((now, booked.held_until()));
         }
@@ -77,14 +78,14 @@ impl Asker {
         Ok(())
     }
 
-    /// Asks if the limits are those of the name, which is on record for `keep` milliseconds then at least.
+    /// Asks whether the limits are those of the name, and keeps them on record for at least `keep` milliseconds.
     fn look(&mut self, keep: u64) -> Result<BookedSlots, ServerFailure> {
         let (key, nothing) = (self.key(b""), Order::new(Key::new(), [], 0));
         let request = BookingRequest { keep, ..BookingRequest::new(&key, &self.shared, &nothing) };
         self.nodes.ask(&key, |_, connection| request.ask(&self.booking, connection, &*self.now))
     }
 
-    /// Books what an order asks for, and gives back slots of whichever node is asked.
+    /// Books what an order asks for, and gives back those `given` slots that are from the node that is asked.
     pub(super) fn ask(&mut self, order: &Order, given: &[NodeSlot]) -> Result<Asked, ServerFailure> {
         self.shared.prepare(order)?;
         let (key, nothing) = (self.key(&order.key), Order::new(Key::new(), [], 0));
@@ -96,7 +97,7 @@ impl Asker {
                 BookingRequest::new(&key, shared, &nothing).ask(booking, connection, now)?;
             }
             let charges = observations.charges(order, &shared.policy, node, now);
-            // If the key has moved, the others are by another clock.
+            // If the key has moved, the other slots are on another node's clock.
             let given: Vec<_> =
                 given.iter().filter(|slot| slot.node == node).map(|slot| slot.micros).collect();
             let all = BookingRequest::new(&key, shared, order);
@@ -107,13 +108,13 @@ impl Asker {
         })
     }
 
-    /// The end of the hold of all keys, if it concerns an order.
+    /// The end of the hold of all keys, if it applies to an order.
     pub(super) fn held(&self, order: &Order) -> Option<Time> {
         let (_, held) = self.held.filter(|_| !order.key.is_empty() && order.is_for_slots())?;
         held.filter(|until| *until > (self.now)())
     }
 
-    /// The answer to an order, if all keys are held.
+    /// The answer to an order, with the hold of all keys if there is one.
     pub(super) fn heed(&self, order: &Order, answer: Answer) -> Answer {
         let Some(until) = self.held(order).max(answer.held) else { return answer };
         let ask_again = (order.count > 0).then(|| Hold::ask_again((self.now)(), until));
@@ -126,7 +127,7 @@ impl Asker {
 }
 
 impl Asked {
-    /// The server has another history than was seen before, of a limit whose past still matters.
+    /// True if the server has another history than was seen before, of a limit whose past still matters.
     pub(super) fn is_of_another_history(&self) -> bool {
         let is_another = |(charge, seen): (&ScriptCharge, &Seen)| {
             let known = charge.seen;

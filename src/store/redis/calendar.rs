@@ -1,7 +1,7 @@
-//! The calendar for a server, which knows no zones: when periods begin, and the hours at which a limit is asked.
+//! The calendar for a server, which knows no zones: when periods begin, and the hours in which a limit is asked.
 //!
-//! It is as of the server's clock, by the zones of this machine, and reaches somewhat further than slots are booked
-//! ahead. If the clock shows another time than was expected, the script says so, and is asked again.
+//! It is on the server's clock, by the zones of this machine, and reaches somewhat further than slots are booked ahead.
+//! If the server's clock shows another time than expected, the script says so, and is asked again.
 
 use std::ops::Range;
 
@@ -11,17 +11,18 @@ use crate::rule::Extra;
 use crate::store::{Policy, Quota};
 use crate::time::Civil;
 
-/// The arguments of a script that tell it the calendar of a limit, in microseconds since 1970; none of both, if it does
-/// not go by the calendar:
+/// The arguments that tell a script the calendar of a limit, in microseconds since 1970; both empty if it does not go
+/// by the calendar:
 ///
-/// - the time from a period's beginning to its opening, that from its closing to its end, and the beginnings of all;
-/// - the time that the last slot is before the hours, the first and last instant that is covered, and the beginning
-///   and end of each of the hours.
+/// - the time from a period's start to its opening, the time from its closing to its end, and the starts of all
+///   periods;
+/// - the time that the last slot is before the hours, the first and last instant that is covered, and the start and end
+///   of each of the hours.
 pub(super) type ScriptCalendar = [String; 2];
 
 /// The calendar of a limit when the server's clock shows about `now`.
 pub(super) fn calendar(now: Micros, quota: &Quota, policy: &Policy) -> ScriptCalendar {
-    // Later, there would be no dates any more.
+    // Any later, there would be no dates.
     let (now, horizon) = (i128::from(now.min(EXACT)) * 1000, i128::from(policy.horizon));
     // In nanoseconds since 1970.
     let reach = (now - horizon).max(0)..now + 2 * horizon;
@@ -29,7 +30,7 @@ pub(super) fn calendar(now: Micros, quota: &Quota, policy: &Policy) -> ScriptCal
     [periods(quota, late, &reach), hours(quota, late, &reach)].map(told)
 }
 
-/// A release that is as late as it may be must still be in its period.
+/// A release that is as late as allowed must still be in its period.
 fn periods(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> {
     let civil = Civil::new(quota.terms.period).filter(|_| quota.algorithm.facts().takes(Extra::Zone))?;
     let zone = quota.terms.zone?;
@@ -44,7 +45,7 @@ fn periods(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> 
     Some(periods)
 }
 
-/// A release that is as late as it may be must not be in the hours.
+/// A release that is as late as allowed must not be in the hours.
 fn hours(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> {
     let hours = quota.during()?;
     let mut told = vec![late / 1000, reach.start / 1000, reach.end / 1000];
@@ -89,7 +90,7 @@ mod tests {
                 "9/h",
             ],
         );
-        // Of the last, releases may be late by 2 s. 2026-03-29 has 23 hours in Berlin, and its clocks do not show
+        // By the last limit, releases may be late by 2 s. 2026-03-29 has 23 hours in Berlin, and its clocks do not show
         // 02:00.
         let midnight = 1_774_738_800;
         let now = midnight + hour / 2;

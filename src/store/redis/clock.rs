@@ -1,25 +1,26 @@
-//! The server's clock, seen from here: maps slots to our own, and finds out that it was set forward.
+//! The server's clock as seen from here: maps slots to our own, and detects that the server's was set forward.
 //!
 //! No clock is synchronised. An answer says what the server's clock showed at some instant between asking, a, and
-//! having the answer, b. A slot that is w after that is not before b + w by our clock, nor after a + w. So releases
-//! start from b + w on, and end by a + w + D': none is early, and the round trip costs time, not the limit.
+//! having the answer, b. A slot that is w after that is, by our clock, between a + w and b + w. So releases start from
+//! b + w on, and end by a + w + D': none is early, and the round trip costs time but never breaks the limit.
 //!
-//! If the server's clock is set back, that makes slots later. If it is set forward, slots would come too early. Each
-//! answer bounds how far the server's clock is ahead of ours, and if it is further ahead than earlier answers allow, it
-//! was set forward. Steps of up to a quarter of D are not noticed, so it is left free: D' = D − D/4. If all earlier
-//! answers were slow, more is not: up to the time that the fastest of them took. Another node of a cluster, which has
-//! taken over a key, is believed only if the answers show that its clock is not ahead of the last one's by more.
+//! If the server's clock is set back, slots come later. If it is set forward, slots would come too early. Each answer
+//! bounds how far the server's clock is ahead of ours. If it is further ahead than earlier answers allow, it was set
+//! forward. Steps of up to a quarter of D are not noticed, so that is left free: D' = D − D/4. If all earlier answers
+//! were slow, larger steps are not noticed either: up to the time that the fastest of them took. Another node of a
+//! cluster that has taken over a key is believed only if the answers show that its clock is ahead of the last one's by
+//! no more than a quarter of D.
 
 use crate::store::Slot;
 use crate::time::Time;
 
-/// Clocks of working machines drift by less than the time divided by this.
+/// Clocks of working machines drift by less than the elapsed time divided by this.
 const DRIFT: u64 = 1000;
 
 /// An instant of the server's clock, in microseconds.
 pub(super) type Micros = u64;
 
-/// The instants at which something was asked, answered in between, and the answer was there.
+/// When something was asked, what the server's clock showed in between, and when the answer was there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Exchange {
     pub(super) asked: Time,
@@ -32,12 +33,12 @@ impl Exchange {
         self.answered.since(self.asked)
     }
 
-    /// An instant of the server's as one of ours that is no earlier.
+    /// An instant on our clock that is not before this one on the server's.
     pub(super) fn not_before(&self, server: Micros) -> Time {
         self.answered.saturating_add(self.nanos_until(server))
     }
 
-    /// The slot, if it is of any use.
+    /// The slot by our clock, if it is of any use.
     pub(super) fn slot(&self, server: Micros, deadline: u64) -> Option<Slot> {
         let at = self.not_before(server);
         let good_for = deadline - tolerance(deadline);
@@ -54,7 +55,7 @@ fn tolerance(deadline: u64) -> u64 {
     deadline / 4
 }
 
-/// The nanoseconds that the server's clock is ahead of ours: bounds.
+/// Bounds on the nanoseconds that the server's clock is ahead of ours.
 #[derive(Clone, Copy, Debug)]
 struct Offset {
     least: i128,
@@ -67,13 +68,13 @@ impl Offset {
         Offset { least: ahead_of(exchange.answered), most: ahead_of(exchange.asked) }
     }
 
-    /// After so many nanoseconds.
+    /// The bounds after `elapsed` nanoseconds.
     fn after(self, elapsed: u64) -> Self {
         let drift = i128::from(elapsed / DRIFT);
         Offset { least: self.least - drift, most: self.most + drift }
     }
 
-    /// With what was known before. Small steps forward add up; a step back ends what was known at least.
+    /// Combines the bounds with earlier ones. Small steps forward add up; a step back voids the earlier lower bound.
     fn and(self, earlier: Self) -> Self {
         let was_set_back = self.most < earlier.least;
         let least = if was_set_back { self.least } else { self.least.max(earlier.least) };
@@ -81,10 +82,10 @@ impl Offset {
     }
 }
 
-/// What is known of a server's clock.
+/// What is known about a server's clock.
 #[derive(Debug, Default)]
 pub(super) struct ServerClock {
-    /// How far it is ahead, as of the instant.
+    /// How far it is ahead, as of an instant.
     ahead: Option<(Offset, Time)>,
     /// The instant at which nothing matters any more that was kept before the clock was last set forward. It identifies
     /// that step.
@@ -92,9 +93,9 @@ pub(super) struct ServerClock {
 }
 
 impl ServerClock {
-    /// Learns from an exchange. Returns true if the server's clock was set forward since the last one.
+    /// Learns from an exchange. Returns whether the server's clock was set forward since the last one.
     ///
-    /// Nothing matters for longer than `memory` nanoseconds: all slots from before are over.
+    /// Nothing matters for longer than `memory` nanoseconds: then all slots from before are over.
     pub(super) fn was_set_forward(&mut self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
         let (shown, known) = (Offset::shown_by(exchange), self.known(exchange, memory));
         let stepped = known.is_some_and(|known| shown.least > known.most + i128::from(tolerance(deadline)));
@@ -106,14 +107,14 @@ impl ServerClock {
         stepped
     }
 
-    /// The clock that an exchange showed may be ahead of this one: nothing shows that it is not.
+    /// True if the clock that an exchange showed may be ahead of this one: nothing shows that it is not.
     pub(super) fn may_be_behind(&self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
         let shown = Offset::shown_by(exchange);
         let is_not = |known: Offset| shown.least <= known.least + i128::from(tolerance(deadline));
         !self.known(exchange, memory).is_some_and(is_not)
     }
 
-    /// The instant that it shows at one of ours: the earliest that it may be, and the latest.
+    /// The time that it shows at an instant of ours: the earliest and the latest that it may be.
     pub(super) fn shows(&self, now: Time) -> Option<(Micros, Micros)> {
         let (ahead, at) = self.ahead?;
         let Offset { least, most } = ahead.after(now.since(at));
@@ -123,7 +124,7 @@ impl ServerClock {
         Some((least, most))
     }
 
-    /// How far it is ahead of ours, if that was learned not too long ago.
+    /// How far it is ahead of ours, if that was learned recently enough.
     fn known(&self, exchange: &Exchange, memory: u64) -> Option<Offset> {
         let (ahead, at) = self.ahead.filter(|(_, at)| exchange.asked.since(*at) <= memory)?;
         Some(ahead.after(exchange.answered.since(at)))
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_step_is_told_from_a_slow_answer() {
-        // Asked, what the server's clock shows, answered; in ms. Whether a step forward shows.
+        // Asked, what the server's clock shows, answered; in ms. Whether a step forward is noticed.
         let table: [(&[(u64, u64, u64)], bool); 8] = [
             (&[(0, 5000, 1), (1000, 6000, 1001)], false),
             // On its way for 200 ms, in one direction or the other.
@@ -189,8 +190,8 @@ mod tests {
         assert!(!clock.was_set_forward(&exchange(2000, 99000, 2001), D, 1_000_000_000));
     }
 
-    /// However slow the answers of both were. A slot comes too early by as much as the clock is ahead, and later by the
-    /// time that the answer was on its way.
+    /// However slow the answers of both were. A slot comes too early by as much as the clock is ahead, less the time
+    /// that the answer was on its way.
     #[test]
     fn a_node_is_believed_only_if_its_clock_is_not_ahead_by_more() {
         let (mut random, mut believed) = (fastrand::Rng::with_seed(11), [0, 0]);

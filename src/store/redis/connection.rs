@@ -1,7 +1,7 @@
-//! A connection that cannot hang and cannot fill the memory, whatever the other end does.
+//! A connection that can neither hang nor fill the memory, whatever the other end does.
 //!
-//! The crate's own connections bound neither: their timeout begins anew with every byte, and an answer may be of any
-//! length. So only its commands and its parser are used here, over streams of our own.
+//! The crate's own connections bound neither: their timeout restarts with every byte, and an answer may have any
+//! length. So only its commands and its parser are used here, over our own streams.
 
 use redis::{
     Cmd, FromRedisValue, Parser, Pipeline, RedisError, RedisResult, Value, cmd, from_redis_value, pipe,
@@ -14,9 +14,9 @@ use super::tls;
 use crate::config::{Address, Server};
 
 pub(super) struct Access<'a> {
-    /// Has the user and password.
+    /// Holds the user and password.
     pub(super) server: &'a Server,
-    /// It has let us in before: then a name that is unknown is no mistake.
+    /// True if it has let us in before: then an unknown host name is no mistake.
     pub(super) was_there: bool,
     pub(super) patience: Timeouts,
 }
@@ -26,15 +26,15 @@ pub(super) struct Connection {
     stream: Box<dyn Stream>,
     parser: Parser,
     pub(super) patience: Timeouts,
-    /// It has not answered yet, and may do so only if it is asked by TLS.
+    /// True if it has not answered yet, perhaps because it wants TLS.
     may_want_tls: bool,
     has_replicas: bool,
-    /// It is asked for a key that is on its way there.
+    /// True if it is asked for a key that is being moved to it.
     pub(super) is_asking: bool,
 }
 
 impl Connection {
-    /// Connects to `address`, and presents user and password.
+    /// Connects to `address` and presents user and password.
     pub(super) fn open(address: &Address, access: &Access) -> Result<Self, ServerFailure> {
         let socket = Socket::open(address, access.was_there, access.patience)?;
         match address {
@@ -47,7 +47,7 @@ impl Connection {
         }
     }
 
-    /// To whoever is at the other end of a stream: presents user and password.
+    /// Uses an open stream to a server, and presents user and password.
     pub(super) fn over(
         stream: impl Stream + 'static,
         may_want_tls: bool,
@@ -96,19 +96,19 @@ impl Connection {
         Ok(values)
     }
 
-    /// Asks, where an answer of any other type makes no sense.
+    /// Asks a question to which an answer of another type makes no sense.
     pub(super) fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, ServerFailure> {
         let value = self.ask(command).map_err(|error| self.failure(&error))?;
         from_redis_value(value).map_err(|_| ServerFailure::nonsense())
     }
 
-    /// Waits until `count` replicas have all that was written by this connection. Before anything `is_written`, checks
-    /// once that there are enough, as otherwise all would be booked in vain.
+    /// Waits until `count` replicas have everything that was written by this connection. Before anything `is_written`,
+    /// checks once that there are enough, as otherwise all would be booked in vain.
     pub(super) fn replicate(&mut self, count: u32, is_written: bool) -> Result<(), ServerFailure> {
         if count == 0 || (self.has_replicas && !is_written) {
             return Ok(());
         }
-        // Half of the time that an answer may take.
+        // Half of the time allowed for an answer.
         let millis = u64::try_from(self.patience.each.as_millis() / 2).unwrap_or(u64::MAX);
         match self.ask(cmd("WAIT").arg(count).arg(millis.max(1))) {
             Ok(Value::Int(found)) if found >= count.into() => {
@@ -119,13 +119,13 @@ impl Connection {
                 Err(ServerFailure::away(format!("{found} of {count} replicas have what was booked")))
             }
             Ok(_) => Err(ServerFailure::nonsense()),
-            // The answer of a replica: the booking will name its master.
+            // A replica answers like this. The booking will name its master.
             Err(error) if !is_written && error.code() == Some("ERR") => Ok(()),
             Err(error) => Err(self.failure(&error)),
         }
     }
 
-    /// The meaning of an error of this connection.
+    /// What an error of this connection means.
     pub(super) fn failure(&self, error: &RedisError) -> ServerFailure {
         match ServerFailure::of(error) {
             ServerFailure::Away(why) if self.may_want_tls && !error.is_timeout() => {

@@ -1,4 +1,4 @@
-//! Measures if a server is near enough for slots that are good until a deadline.
+//! Measures whether a server is near enough for slots that are valid until a deadline.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use super::failure::ServerFailure;
 use super::script::BookedSlots;
 use crate::config::format_duration;
 
-/// The number of round trips that D has to be long enough for.
+/// D must be at least this number of round trips.
 pub(super) const ROUND_TRIPS: u64 = 3;
 
-/// The first answers of a busy machine are slow: this number is waited for until one is fast enough.
+/// The first answers of a busy machine are slow: it is asked up to this number of times until one is fast enough.
 const TRIALS: usize = 8;
 
-/// Nanoseconds after which any answer will do, while margins are chosen by it.
+/// The nanoseconds after which any answer will do while margins are being chosen by it.
 pub(super) const CHOOSING: u64 = 50_000_000;
 
-/// The nanoseconds of the fastest answer to `probe`, and whether the state is kept. One that comes within `enough` ends
-/// it, or after `longest` any but the first, which may have had the script to send.
+/// The nanoseconds of the fastest answer to `probe`, and whether the state is kept. Stops at an answer within `enough`;
+/// or, after `longest`, at any but the first, for which the script may have had to be sent.
 pub(super) fn round_trip(
     enough: u64,
     longest: u64,
@@ -35,14 +35,14 @@ pub(super) fn round_trip(
     }
 }
 
-/// The margin, in nanoseconds, that fits answers which take this long.
+/// The margin, in nanoseconds, for answers that take this long.
 pub(super) fn required_margin(round_trip: u64) -> u64 {
     round_trip.saturating_mul(ROUND_TRIPS).next_multiple_of(100_000)
 }
 
 /// Says that answers take this number of nanoseconds, and what to do about it: a state cannot begin, or nothing is
-/// released while they do. The margin of a state that `is_kept` is in force among all who share it, so it cannot be
-/// changed by one.
+/// released while they do. The margin of a state that `is_kept` applies to all who share it, so one process cannot
+/// change it.
 pub(super) fn too_long(round_trip: u64, deadline: u64, is_kept: bool) -> String {
     let (takes, late) = (roughly(round_trip), roughly(deadline));
     let millis = round_trip.saturating_mul(ROUND_TRIPS + 1).div_ceil(1_000_000).next_multiple_of(5);
@@ -57,7 +57,7 @@ pub(super) fn too_long(round_trip: u64, deadline: u64, is_kept: bool) -> String 
     format!("its answers take {takes}, which is too long for {advice}")
 }
 
-/// For people.
+/// Rounded, for people.
 fn roughly(nanos: u64) -> String {
     format!("{:.1?}", Duration::from_nanos(nanos))
 }

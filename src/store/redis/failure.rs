@@ -8,7 +8,7 @@ use redis::{ErrorKind, RedisError};
 use crate::exit::Exit;
 use crate::store::StoreError;
 
-/// Characters of a server's words that are repeated, at most.
+/// The most characters of a server's words that are repeated.
 const LONGEST: usize = 200;
 
 pub(super) const TOO_LATE: &str = "no answer in time";
@@ -17,7 +17,7 @@ pub(super) const TOO_LATE: &str = "no answer in time";
 pub(super) enum ServerFailure {
     /// It may pass: try again.
     Away(String),
-    /// Another node of the cluster is to be asked, HOST:PORT; only once if true, as the key is on its way there.
+    /// Another node of the cluster must be asked, HOST:PORT; only once if true, as the key is being moved there.
     Redirect(String, bool),
     /// The state is kept for these limits, which are not ours.
     OtherLimits(String),
@@ -66,18 +66,18 @@ impl ServerFailure {
         }
     }
 
-    /// The error once it is not tried again.
+    /// The error when it is not tried again.
     pub(super) fn given_up(self) -> StoreError {
         let why = match self {
             ServerFailure::Final(error) => return error,
-            // Whoever books has told of other limits already.
+            // Booking has reported other limits already.
             ServerFailure::Away(why) | ServerFailure::OtherLimits(why) => why,
             ServerFailure::Redirect(..) => "the keys of its cluster are being moved".to_owned(),
         };
         StoreError { exit: Exit::StoreAway, error: anyhow!(why) }
     }
 
-    /// A failure to present user and password. The server's own words may repeat them, so they are not told.
+    /// A failure to present user and password. The server's own words may repeat them, so they are not shown.
     pub(super) fn of_presenting(code: &str) -> Self {
         match PASSING.contains(&code) {
             true => of_reply(code, ""),
@@ -91,12 +91,12 @@ impl ServerFailure {
 /// Codes of errors that pass.
 const PASSING: [&str; 5] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRYAGAIN"];
 
-/// Words of errors that do not pass, wherever in an error they stand: older servers wrap the errors of scripts in one
+/// Words of errors that do not pass, wherever they occur in an error: older servers wrap the errors of scripts in one
 /// of their own.
 const HOPELESS: [(&str, &str); 10] = [
     ("WRONGPASS", "it does not accept the user and password"),
     ("NOAUTH", "it asks for a password"),
-    // The reply to a command with many arguments, in place of NOAUTH.
+    // The reply to a command with many arguments, instead of NOAUTH.
     ("unauthenticated", "it asks for a password (NOAUTH)"),
     ("NOPERM", MAY_NOT),
     ("ACL failure", MAY_NOT),
@@ -122,7 +122,7 @@ fn of_reply(code: &str, detail: &str) -> ServerFailure {
     }
 }
 
-/// Escaped, so that a terminal obeys nothing in it.
+/// Escaped, so that it cannot control a terminal.
 fn shown(text: &str) -> String {
     text.escape_debug().take(LONGEST).collect()
 }

@@ -1,15 +1,15 @@
-//! The slot of a cluster that a key is in.
+//! The hash slot of a key in a cluster.
 
 const SLOTS: u16 = 16384;
 
-/// By the part of the key in braces, if it is not empty; otherwise by all of it.
+/// The slot by the part of the key in braces, if that is not empty; otherwise by all of the key.
 pub(super) fn hash_slot(key: &[u8]) -> u16 {
     let tag = memchr::memchr(b'{', key).map(|open| &key[open + 1..]);
     let tag = tag.and_then(|rest| memchr::memchr(b'}', rest).map(|close| &rest[..close]));
     crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS
 }
 
-/// The one of XMODEM.
+/// The CRC of XMODEM.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| {
         let shifted = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };

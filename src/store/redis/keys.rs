@@ -1,4 +1,4 @@
-//! The keys that a server has for a name.
+//! The keys that a server keeps for a name.
 
 use redis::{Cmd, Value, cmd, pipe};
 
@@ -6,11 +6,11 @@ use super::connection::Connection;
 use super::failure::ServerFailure;
 use super::script::redis_key;
 
-/// The number of keys looked at in one step: none takes the server long.
+/// The number of keys looked at in one step, so that none takes the server long.
 const STEP: u32 = 1000;
 
-/// Sends a command for each key of a name that a node keeps. Calls `hear` with the key and the reply; with some maybe
-/// more than once.
+/// Sends a command for each key of a name that a node keeps. Calls `hear` with the key and the reply, for some keys
+/// perhaps more than once.
 pub(super) fn for_each_key(
     connection: &mut Connection,
     name: &str,
@@ -23,7 +23,7 @@ pub(super) fn for_each_key(
         let mut step = cmd("SCAN");
         step.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(STEP);
         let (next, keys): (u64, Vec<Vec<u8>>) = connection.query(&step)?;
-        // One by one, but all at once: a cluster takes no command for keys of several slots.
+        // One command for each, but all at once: a cluster takes no command for keys of several slots.
         let mut commands = pipe();
         let ours: Vec<_> = keys.into_iter().filter(|key| is_of(key, name)).collect();
         ours.iter().for_each(|key| _ = commands.add_command(command(key)));
@@ -38,7 +38,7 @@ pub(super) fn for_each_key(
     }
 }
 
-/// Finds the keys of a name, and others, as any character may be in place of a special one.
+/// A pattern that finds the keys of a name, and others, as it has a wildcard for each special character.
 fn pattern(name: &str) -> String {
     format!("throttle:{}*", name.replace(|c| "*?[]\\^-".contains(c), "?"))
 }
@@ -48,7 +48,7 @@ fn is_of(key: &[u8], name: &str) -> bool {
     key == redis_key(name, b"") || limits_key(key, name).is_some()
 }
 
-/// The key of limits that is kept there.
+/// The key of limits whose state is kept under `key`.
 pub(super) fn limits_key<'k>(key: &'k [u8], name: &str) -> Option<&'k [u8]> {
     key.strip_prefix(redis_key(name, b"").as_slice())?.strip_prefix(b"/")
 }

@@ -1,44 +1,44 @@
 //! A store in a Redis server, for limits that several machines share.
 //!
-//! Booking is one script, which runs in the server as one step: so there is one order of all bookings, and one clock,
-//! the server's. All limits of a name, or of one of its keys, are kept under one key: the policy, a few bytes for each
-//! limit, and for `sliding` a log of 8 bytes for each of the N. Keys expire once they no longer matter.
+//! Booking is one script, which the server runs as one step: so there is one order of all bookings, and one clock, the
+//! server's. All limits of a name, or of one of its keys, are kept under one key: the policy, a few bytes for each
+//! limit and, for `sliding`, a log of 8 bytes for each of the N. Keys expire once they no longer matter.
 //!
 //! # When state is lost
 //!
-//! Servers are restarted without what they knew, flushed, and replaced by replicas that lag behind. Each booking tells
-//! what this process has seen of the state before: which history (a random number), how many units, the newest slot.
-//! If less is kept, and what was seen still matters, all that was lost is taken as used up until now and, since slots
-//! may have been booked up to the horizon, until there: nothing is released for a window. The same is done when the
+//! Servers are restarted without their data, flushed, and replaced by replicas that lag behind. Each booking says what
+//! this process has seen of the state before: which history (a random number), how many units, the newest slot. If less
+//! is kept, and what was seen still matters, everything that was lost counts as used up until now and, as slots may
+//! have been booked up to the horizon, until there: nothing is released for a window. The same happens when the
 //! server's clock has been set: back, if there are slots beyond the horizon; forward, if it is further ahead of our own
 //! clock than earlier answers allow (see `clock`).
 //!
 //! # In a cluster
 //!
-//! One key is in one slot, and goes to another node as one. Each booking checks the policy that is kept under its key;
-//! a run with keys checks that of the name as well, when it begins and now and then, which another node may keep. Each
-//! node has a clock of its own. If the node that takes over a key has one that is ahead, slots would come too early by
-//! as much, so it is distrusted, as after a step, and gets no slots back that the other one gave.
+//! A key is in one slot, and moves to another node as a whole. Each booking checks the policy that is kept under its
+//! key. A run with keys also checks that of the name, which another node may keep, when it begins and now and then.
+//! Each node has a clock of its own. If the node that takes over a key has one that is ahead, slots would come too
+//! early by as much; so it is distrusted, as after a step, and gets no slots back that the other node gave.
 //!
-//! A replica that is promoted may lack bookings whose slots are about to be used, and the next who asks gets the same
-//! ones, unless it is who booked them. With `replicas=`, no slot is used before `WAIT` says that this number of them
-//! has it.
+//! A replica that is promoted may lack bookings whose slots are about to be used. The next process that asks gets the
+//! same slots, unless it is the one that booked them. With `replicas=`, no slot is used before `WAIT` says that this
+//! number of replicas has it.
 //!
 //! # The calendar
 //!
-//! A server knows no zones. With each booking it is told when periods begin and at which hours limits are asked (see
-//! `calendar`), on its own clock, which is the one that counts. It keeps the last period that was used: what was over
-//! does not begin anew, also when its clock is set back.
+//! A server knows no zones. Each booking tells it when periods begin and in which hours limits are asked (see
+//! `calendar`), on its own clock, which is the one that counts. It keeps the last period that was used: a period that
+//! is over does not begin again, even when the server's clock is set back.
 //!
 //! # When the server is near
 //!
-//! Then slots may be good for less than a millisecond, of which an answer takes its part. A server that has slept is
-//! woken by a question that books nothing. What comes too late is given back and asked for again at once.
+//! Slots may then be valid for less than a millisecond, of which an answer takes its part. A server that has slept is
+//! woken by a question that books nothing. Slots that come too late are given back and asked for again at once.
 //!
 //! # When the server is away
 //!
-//! Then nothing is released, and it is asked again until a timeout. If an answer is lost after the script ran, its
-//! slots are booked in vain, which costs throughput, never the limit.
+//! Nothing is released then, and it is asked again until a timeout. If an answer is lost after the script ran, its
+//! slots are booked in vain: that costs throughput but never breaks the limit.
 
 mod answering;
 mod asking;
@@ -85,10 +85,10 @@ use crate::config::Server;
 use crate::exit::Exit;
 use crate::time::Time;
 
-/// For how long slots are given back at most.
+/// The most time that giving slots back may take.
 const GIVING_BACK: Duration = Duration::from_millis(200);
 
-/// The number of times that it is asked in a row, as long as no answer can be used.
+/// The most times that it is asked in a row while no answer can be used.
 const CORRECTIONS: usize = 4;
 
 /// Keeps limits in a Redis server, by the server's clock.
@@ -103,8 +103,8 @@ pub struct RedisStore {
 impl RedisStore {
     /// A store that connects with the first booking.
     ///
-    /// `now` is the clock that slots are told by. It must not stand still while the machine sleeps. A booking fails
-    /// once it has been tried for `timeout`.
+    /// `now` is the clock on which slots are given. It must not stop while the machine sleeps. A booking fails once it
+    /// has been tried for `timeout`.
     pub fn new(
         server: Server,
         policy: Policy,
@@ -120,14 +120,15 @@ impl RedisStore {
         }
     }
 
-    /// Asks once; again, if the answer came too late, or says that none could be trusted, or that margins are others.
+    /// Asks once; again if the answer came too late, cannot be trusted, or says that the margins or the calendar are
+    /// wrong.
     fn attempt(&mut self, whole: &Order) -> Result<Answer, ServerFailure> {
         let (mut why, mut given) = (String::new(), Vec::new());
         for _ in 0..CORRECTIONS {
             let checked = self.asker.check(whole);
             let held = self.asker.held(whole).map(|_| Order { count: 0, ..whole.clone() });
             let order = held.as_ref().unwrap_or(whole);
-            // Slots are given back once.
+            // Slots are given back only once.
             let given_back = mem::take(&mut given);
             let asked = match checked.and_then(|()| self.asker.ask(order, &given_back)) {
                 Err(ServerFailure::OtherLimits(theirs)) if self.asker.shared.adopt(&theirs) => {
@@ -149,7 +150,7 @@ impl RedisStore {
             self.observe(order, &asked);
             self.tell_reach();
             match self.answer(order, &asked) {
-                // It may be by chance.
+                // It may be late by chance.
                 Err(ServerFailure::Away(late)) if self.policy().deadline < SHORT => {
                     (why, given) = (late, asked.slots());
                 }
@@ -173,7 +174,7 @@ impl RedisStore {
         ServerFailure::bad(Exit::BadState, error)
     }
 
-    /// Only once something was booked is it known what the margins are.
+    /// Reports, once, limits of which little can be reached: the margins are known only after a booking.
     fn tell_reach(&mut self) {
         if mem::replace(&mut self.asker.shared.stage, Stage::Told) == Stage::Told {
             return;
@@ -196,14 +197,14 @@ impl Store for RedisStore {
         self.tell = tell;
     }
 
-    /// Tried once: a slot that is not given back costs throughput, never the limit.
+    /// Tried once: a slot that is not given back costs throughput but never breaks the limit.
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
         let given = self.returnable.take(order, slots);
         if given.is_empty() {
             return Ok(());
         }
         let order = Order { count: 0, turn: None, ..order.clone() };
-        // Not a second time after an answer that is lost: somebody else may have them by then.
+        // Not repeated if the answer is lost: another process may have them by then.
         self.asker.nodes.patience = Timeouts::within(GIVING_BACK);
         let _ = self.asker.ask(&order, &given);
         Ok(())

@@ -1,7 +1,7 @@
-//! The keeper of a key: the one server that there is, or the nodes of a cluster, of which any may be named.
+//! The keeper of a key: the only server, or the nodes of a cluster, any of which may be named.
 //!
-//! A node that does not keep a key names the one that does. So the map of slots, which is asked for when the named node
-//! is connected to, may be wrong or missing. It is there to know other nodes after a fail-over.
+//! A node that does not keep a key names the one that does. So the map of slots, which is requested on connecting to
+//! the named node, may be wrong or missing. It serves to know other nodes after a fail-over.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -16,10 +16,10 @@ use super::sentinel;
 use super::socket::Timeouts;
 use crate::config::{Address, Server};
 
-/// The number of times that one question is passed on.
+/// The most times that one question is redirected.
 const REDIRECTS: usize = 5;
 
-/// The largest clusters have a thousand.
+/// More than any cluster has: the largest have a thousand.
 const MOST_NODES: usize = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -30,14 +30,14 @@ struct Node {
     connection: Option<Connection>,
 }
 
-/// The nodes that are known. The first is the one that was named.
+/// The known nodes. The first is the one that was named.
 pub(super) struct Nodes {
     pub(super) server: Server,
-    /// With the questions that follow.
+    /// The timeouts of the questions that follow.
     pub(super) patience: Timeouts,
     known: Vec<Node>,
     by_slot: HashMap<u16, NodeId>,
-    /// The one to ask for a key whose keeper is not known.
+    /// The node to ask for a key whose keeper is not known.
     entry: NodeId,
     was_there: bool,
     dial: Dial,
@@ -60,13 +60,13 @@ impl Nodes {
         }
     }
 
-    /// Connects in this way from now on, also to nodes that it was connected to.
+    /// Connects in this way from now on, even to nodes that it was connected to.
     pub(super) fn connect_by(&mut self, dial: Dial) {
         self.known.iter_mut().for_each(|node| node.connection = None);
         self.dial = dial;
     }
 
-    /// Asks whoever keeps `key`.
+    /// Asks the node that keeps `key`.
     pub(super) fn ask<T>(
         &mut self,
         key: &[u8],
@@ -107,7 +107,7 @@ impl Nodes {
     fn keeper(&mut self, slot: u16) -> Result<NodeId, ServerFailure> {
         if !self.by_slot.contains_key(&slot) && self.known[self.entry.0].connection.is_none() {
             self.ask_node(self.entry, |_| Ok(()))?;
-            // Without the permission to ask for the map, redirections tell it by and by.
+            // Without the permission to ask for the map, it is learned from redirections.
             if let Err(failure @ ServerFailure::Away(_)) = self.learn(self.entry) {
                 return Err(failure);
             }
@@ -143,7 +143,7 @@ impl Nodes {
         Ok(connection)
     }
 
-    /// Forgets the slots of a node that failed. If it was the one to ask first, the next one is from now on.
+    /// Forgets the slots of a node that failed. If it was the entry, the next node is from now on.
     fn lose(&mut self, node: NodeId, why: String) -> String {
         self.known[node.0].connection = None;
         self.by_slot.retain(|_, keeper| *keeper != node);
@@ -163,7 +163,7 @@ impl Nodes {
         let ranges: Vec<Vec<Value>> = self.ask_node(teller, |connection| {
             match connection.ask(cmd("CLUSTER").arg("SLOTS")) {
                 Ok(ranges) => Ok(from_redis_value(ranges).unwrap_or_default()),
-                // It is not of a cluster.
+                // It is not in a cluster.
                 Err(error) if error.code() == Some("ERR") => Ok(Vec::new()),
                 Err(error) => Err(connection.failure(&error)),
             }
@@ -180,7 +180,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// The node that `teller` calls HOST:PORT, of which the host may be missing.
+    /// The node that `teller` calls HOST:PORT; the host may be missing.
     fn node_at(&mut self, teller: NodeId, name: &str) -> Result<NodeId, ServerFailure> {
         let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
         let (host, port) = parts.ok_or_else(|| ServerFailure::away("it redirects to nowhere"))?;
@@ -188,7 +188,7 @@ impl Nodes {
             Address::Tcp { host, has_tls, .. } => (host.as_str(), *has_tls),
             Address::Unix(_) => ("127.0.0.1", false),
         };
-        // A node that does not know its own address says nothing, or this.
+        // A node that does not know its own address sends no host, or `?`.
         let host = if host.is_empty() || host == "?" { here } else { host };
         let address = Address::Tcp { host: host.to_owned(), port, has_tls };
         if let Some(number) = self.known.iter().position(|node| node.address == address) {
@@ -202,7 +202,7 @@ impl Nodes {
     }
 }
 
-/// The first and last slot, and those who keep them, by name.
+/// The first and last slot, and the names of the nodes that keep them.
 fn read_range(parts: &[Value]) -> Option<(RangeInclusive<u16>, Vec<String>)> {
     let [first, last, nodes @ ..] = parts else { return None };
     let slots = from_redis_value_ref(first).ok()?..=from_redis_value_ref(last).ok()?;

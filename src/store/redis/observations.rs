@@ -1,5 +1,5 @@
-//! Observations by this process of each limit and each clock. They show if the server has lost bookings, or if these
-//! are younger than they look.
+//! What this process has observed of each limit and each clock. It shows whether the server has lost bookings, or
+//! whether these are younger than they look.
 
 use std::collections::HashMap;
 
@@ -19,12 +19,12 @@ struct Observation {
     /// The node that said so, and the last step of its clock.
     node: NodeId,
     forward_until: Option<Micros>,
-    /// The node that keeps it now has a clock that is ahead of that one.
+    /// True if the node that keeps it now has a clock that may be ahead of that one.
     is_distrusted: bool,
 }
 
 impl Observation {
-    /// It still matters at `now`, by the clock of the node that said so: another one's may be ahead.
+    /// True if it still matters at `now`, by the clock of the node that said so: another node's may be ahead.
     fn matters(&self, clocks: &HashMap<NodeId, ServerClock>, now: Time) -> bool {
         let shown = clocks.get(&self.node).and_then(|clock| clock.shows(now));
         shown.is_some_and(|(least, _)| self.seen.matters_until > least)
@@ -40,8 +40,8 @@ pub(super) struct Observations {
 }
 
 impl Observations {
-    /// The reason that bookings may be younger than they look by the clock that answered, unless they were distrusted
-    /// already. The next charges say so.
+    /// Why bookings may be younger than they look by the clock that answered, unless they were distrusted already. The
+    /// next charges say so.
     ///
     /// Nothing matters for longer than `memory` nanoseconds.
     pub(super) fn check_clock(
@@ -70,7 +70,7 @@ impl Observations {
         observations.for_each(|observation| observation.is_distrusted = true);
     }
 
-    /// Bookings on `node` are to be distrusted: they look older than they are.
+    /// True if bookings on `node` must be distrusted: they look older than they are.
     fn is_distrusted(&self, key: &Key, index: usize, node: NodeId) -> bool {
         let observation = self.of(key, index);
         let forward_until = self.clocks.get(&node).and_then(|clock| clock.forward_until);
@@ -78,7 +78,7 @@ impl Observations {
         observation.is_distrusted || (forward_until.is_some() && !is_known)
     }
 
-    /// The node that kept it last, if that still matters at `now`.
+    /// The node that last kept the key, if that still matters at `now`.
     fn keeper(&self, key: &Key, now: Time) -> Option<NodeId> {
         let observations = self.by_key.get(key)?;
         observations.iter().find(|seen| seen.matters(&self.clocks, now)).map(|observation| observation.node)
@@ -103,7 +103,7 @@ impl Observations {
         limits.filter(|(_, (_, cost))| **cost > 0).map(charge).collect()
     }
 
-    /// The clock of `node`, as far as that is known; or else ours on the wall.
+    /// What the clock of `node` shows, at the latest; if that is not known, our wall clock.
     fn shown_by(&self, node: NodeId, now: Time) -> Micros {
         let most = self.clocks.get(&node).and_then(|clock| clock.shows(now)).map(|(_, most)| most);
         most.unwrap_or_else(|| shown().0 / 1000)
@@ -113,7 +113,7 @@ impl Observations {
         self.by_key.get(key).and_then(|observations| observations.get(index)).copied().unwrap_or_default()
     }
 
-    /// The overruns of all limits of a key, as last heard of.
+    /// The overruns of all limits of a key, as last heard.
     pub(super) fn overruns(&self, key: &Key, limits: usize, exchange: &Exchange) -> Overruns {
         let seen = (0..limits).map(|index| self.of(key, index).seen);
         let until = seen.clone().map(|seen| seen.close).max().unwrap_or(0);
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(observations.keeper(&a, Time(20_000)), Some(THERE));
     }
 
-    /// The clock that is ahead shows that all is over, and that of the last node does not.
+    /// By the clock that is ahead, all is over; by that of the last node, it is not.
     #[test]
     fn a_key_that_moved_matters_by_the_clock_that_it_was_booked_by() {
         let distrusted = "another node has taken over, whose clock may be ahead";

@@ -1,4 +1,4 @@
-//! Bookings without a server: the answers are there already. For tests of whatever a server may say.
+//! Bookings without a server: the answers are already there. For tests of whatever a server may say.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::nodes::Dial;
 use super::socket::{Socket, Timeouts};
 use crate::store::{Answer, Order, StoreError};
 
-/// The wait for an answer, though it is there already or never will be.
+/// The wait for an answer, which is already there or will never come.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Books by the answers that come over `streams`, one for each connection, and asks once only.
+/// Books by the answers that come over `streams`, one for each connection. Asks only once.
 ///
 /// # Errors
 /// As for booking; [`Exit::StoreAway`](crate::exit::Exit::StoreAway) where booking would try again.

@@ -1,4 +1,4 @@
-//! What a server keeps under a name, for whoever looks after it: without knowing the limits beforehand.
+//! Manages what a server keeps under a name, without knowing the limits beforehand.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ const LONGEST_POLICY: u32 = 65_536;
 /// A name on a server.
 pub(in crate::store) struct Remote {
     server: Server,
-    /// For how long it is tried.
+    /// How long the server is tried.
     timeout: Duration,
 }
 
@@ -91,7 +91,7 @@ impl Keeper for Remote {
         let key = self.key();
         self.persist(|nodes| {
             let mut status = nodes.ask(&key, |_, connection| ask_status(connection, &key))?;
-            // Keys may be held, each by itself.
+            // Single keys may be held, too.
             let has_keys = |status: &&mut Status| status.limits.iter().any(|limit| limit.rate.key.is_some());
             if let Some(status) = status.as_mut().filter(has_keys) {
                 status.held.extend(held_keys(nodes, &self.server.name)?);
@@ -101,7 +101,7 @@ impl Keeper for Remote {
     }
 }
 
-/// Keys that are held, each with the nanoseconds that it is.
+/// The keys that are held, each with the nanoseconds that it is held for.
 fn held_keys(
     nodes: &mut Nodes,
     name: &str,

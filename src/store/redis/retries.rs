@@ -1,4 +1,4 @@
-//! Asks a server again that did not answer.
+//! Retries a server that did not answer.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,17 +14,17 @@ use crate::store::{BEFORE_TELLING, StoreError};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The wait for one answer: a quarter of all the time, within these bounds.
+/// The wait for one answer: a quarter of the whole time, within these bounds.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 const MOST_PATIENCE: Duration = Duration::from_secs(2);
 
 const BETWEEN_TELLING: Duration = Duration::from_secs(60);
 
-/// Attempts something over and over as long as there is hope, up to `timeout`. Errors name the server. Calls `tell`
-/// with the reason that it takes long.
+/// Attempts something again and again as long as there is hope, up to `timeout`. Errors name the server. Calls `tell`
+/// with the reason if it takes long.
 ///
-/// While the process is stopped, nothing is attempted: if that was for longer than there was time, the last attempt
-/// was cut off whatever the server did, so there is another one, once.
+/// While the process is stopped, nothing is attempted. If that was for longer than there was time, the last attempt was
+/// cut off whatever the server did, so there is one more, once.
 pub(super) fn persist<T>(
     server: &Server,
     timeout: Duration,
@@ -56,7 +56,7 @@ pub(super) fn persist<T>(
             tell_at = now + BETWEEN_TELLING;
             tell(format!("{server}: {told}; waiting for it, for up to {timeout:?}"));
         }
-        // Those who lost the server at the same time do not come back at the same time.
+        // Processes that lost the server at the same time must not come back at the same time.
         let this_pause = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         pause = (pause * 2).min(LONGEST_PAUSE);
         let left = patience.end.saturating_duration_since(now);
@@ -74,7 +74,7 @@ pub(super) fn persist<T>(
 mod tests {
     use super::*;
 
-    /// Attempts for a millisecond; the first attempt takes much longer, as though the process were stopped meanwhile.
+    /// Attempts for a millisecond; the first attempt takes much longer, as if the process were stopped meanwhile.
     fn persist_with_a_stop(then: fn() -> Result<(), ServerFailure>) -> Result<(), Exit> {
         let server: Server = "redis://127.0.0.1:1/web".parse().unwrap();
         let mut is_first = true;

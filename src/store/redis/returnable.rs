@@ -1,4 +1,4 @@
-//! The slots that may be given back, with the server's names of them.
+//! The slots that may be given back, with the instants by which the server knows them.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Returnable {
         self.0.extend(slots.iter().map(returnable));
     }
 
-    /// Those of an order, each once: there may be several at one instant, of which only some are given back.
+    /// Takes the slots of an order, each once: there may be several at one instant, only some of which are given back.
     pub(super) fn take(&mut self, order: &Order, slots: &[Slot]) -> Vec<NodeSlot> {
         let mut take = |slot: &Slot| {
             let is_it = |(of, known, _): &(Arc<Order>, Slot, NodeSlot)| {

@@ -1,4 +1,4 @@
-//! The script that books, in the server, with its input and output.
+//! The booking script, which runs in the server, with its input and output.
 
 use redis::{Cmd, Value, from_redis_value};
 
@@ -15,18 +15,18 @@ use crate::store::ledger::{LONGEST_QUEUE, NEAR};
 use crate::store::{Order, Turn};
 use crate::time::Time;
 
-/// The script `what`, after the numbers that are the same in the process, the functions that all rules share, and each
-/// rule.
+/// The script `what`, preceded by the numbers that are the same in the process, the functions that all rules share, and
+/// each rule.
 pub(super) fn with_rules(what: &str) -> StoredScript {
     let (near, look) = (NEAR / 1000, LOOK / 1000);
     let shared = format!("local NEAR = {near}\nlocal LONGEST_QUEUE = {LONGEST_QUEUE}\nlocal LOOK = {look}\n");
     let rules = Algorithm::ALL.map(|algorithm| algorithm.facts().script);
-    // Each in a block, so that no rule sees the functions of another.
+    // Each in a block of its own, so that no rule sees the functions of another.
     let rules = rules.map(|rule| format!("do\n{rule}end\n")).concat();
     StoredScript::new([&shared, include_str!("scripts/state.lua"), &rules, what].concat())
 }
 
-/// A share of D that is many times what the script takes for one slot.
+/// A share of D that is many times as long as the script takes for one slot.
 const NANOS_A_SLOT: u64 = 40_000;
 
 /// The last observation of a limit; all 0 if there is none.
@@ -37,11 +37,11 @@ pub(super) struct Seen {
     /// The number of units that were charged in it.
     pub(super) seq: u64,
     pub(super) newest: Micros,
-    /// None of it matters any more then.
+    /// The instant from which none of it matters any more.
     pub(super) matters_until: Micros,
     /// The cost of all releases that were late for their slots.
     pub(super) late: u64,
-    /// No slot is too close to these any more then.
+    /// The instant from which no slot is too close to these.
     pub(super) close: Micros,
 }
 
@@ -58,22 +58,23 @@ pub(super) struct ScriptCharge {
 pub(super) struct BookingRequest<'a> {
     pub(super) key: &'a [u8],
     pub(super) shared: &'a SharedPolicy,
-    /// The milliseconds for which the policy is kept at least.
+    /// The least milliseconds for which the policy is kept.
     pub(super) keep: u64,
     pub(super) order: &'a Order,
-    /// The charges of one slot; none if it is only checked that the limits are ours.
+    /// The charges of one slot; none if the request only checks that the limits are ours.
     pub(super) charges: &'a [ScriptCharge],
-    /// Slots that are given back, which were charged as is now.
+    /// Slots to give back, which had the same charges.
     pub(super) given: &'a [Micros],
 }
 
 impl<'a> BookingRequest<'a> {
-    /// Charges nothing.
+    /// A request that charges nothing.
     pub(super) fn new(key: &'a [u8], shared: &'a SharedPolicy, order: &'a Order) -> Self {
         BookingRequest { key, shared, keep: 0, order, charges: &[], given: &[] }
     }
 
-    /// The number of slots. Many at once make the script take long: less than D, and so that the answer comes in time.
+    /// The number of slots. Many at once make the script take long; it must take less than D, so that the answer comes
+    /// in time.
     fn count(&self) -> u64 {
         let most = (self.shared.policy.deadline / NANOS_A_SLOT).max(1);
         if self.order.overrun.is_some() { 0 } else { self.order.count.min(most) }
@@ -108,7 +109,7 @@ impl<'a> BookingRequest<'a> {
         call.arg(units(&shared.terms));
         let costs = charges.iter().map(|charge| (charge.index, charge.cost));
         call.arg(fingerprint(costs)).arg(given.len()).arg((order.within / 1000).min(EXACT));
-        // The script runs later than it is asked, so it takes the end of what was late to be later than it was.
+        // The script runs later than it is asked, so it takes the end of a late release to be later than it was.
         let (late, ago) = order.overrun.map_or((0, 0), |over| (order.count, asked.since(over) / 1000));
         let pause = order.hold.map_or(0, |until| until.since(asked).div_ceil(1000));
         call.arg(late).arg(ago).arg(pause);
@@ -125,7 +126,7 @@ impl<'a> BookingRequest<'a> {
     }
 }
 
-/// The finding before the booking.
+/// What was found before the booking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Nothing,
@@ -133,9 +134,9 @@ pub(super) enum Found {
     Lost,
     /// Slots are further ahead than they can have been booked.
     SetBack,
-    /// It was distrusted, as was asked for.
+    /// The state was distrusted, as requested.
     Distrusted,
-    /// The calendar in the request is of another time than its clock shows. Nothing was done.
+    /// The calendar in the request is for another time than the server's clock shows. Nothing was done.
     NotCovered,
 }
 
@@ -147,7 +148,7 @@ pub(super) struct BookedSlots {
     pub(super) next: Option<Micros>,
     pub(super) turn: Option<Turn>,
     pub(super) found: Found,
-    /// The policy was in force before.
+    /// True if the policy was in force before.
     pub(super) is_kept: bool,
     /// The end of a hold, if there is one.
     pub(super) held: Option<Micros>,
@@ -162,14 +163,14 @@ impl BookedSlots {
     }
 }
 
-/// The key under which the state of a name is kept, or of a key of its limits.
+/// The key under which the state of a name, or of one key of its limits, is kept.
 pub(super) fn redis_key(name: &str, key: &[u8]) -> Vec<u8> {
     let slash = if key.is_empty() { "" } else { "/" };
     [b"throttle:", name.as_bytes(), slash.as_bytes(), key].concat()
 }
 
-/// A number for the costs of a release, each with the limit that it charges: slots are handed on for the same only. By
-/// FNV-1a, in as many bits as a double holds.
+/// A number for the costs of a release, each with the limit that it charges: slots are only handed on at the same
+/// costs. By FNV-1a, in as many bits as a double holds.
 pub(super) fn fingerprint(costs: impl IntoIterator<Item = (usize, u64)>) -> u64 {
     let numbers = costs.into_iter().flat_map(|(limit, cost)| [limit as u64, cost]);
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -196,7 +197,7 @@ fn read(value: Value, asked: Time, answered: Time) -> Option<BookedSlots> {
     let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
     let all = [Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted, Found::NotCovered];
     let found = *all.get(found)?;
-    // Those below 0 have become large ones.
+    // Negative numbers have become large ones.
     let numbers = seen.as_flattened().iter().chain([&server, &ask_again, &turn, &held, &next]);
     if *numbers.max()? >= u64::MAX / 2 {
         return None;

@@ -1,4 +1,4 @@
-//! Asks a sentinel for the present master.
+//! Asks a sentinel for the current master.
 
 use redis::{cmd, from_redis_value};
 

@@ -1,5 +1,5 @@
-//! The limits that all who share a state have to agree on. Margins are among them: where the user has given none,
-//! whoever is first decides.
+//! The limits that all who share a state must agree on, margins included: where the user has given none, the first
+//! process decides.
 
 use super::clock::Micros;
 use super::failure::ServerFailure;
@@ -8,13 +8,13 @@ use crate::config::Rate;
 use crate::exit::Exit;
 use crate::store::{Order, Policy, Reserve};
 
-/// Milliseconds for which the policy of keys is on record at least.
+/// The least milliseconds for which the policy of keys is on record.
 const LEAST_CLAIM: u64 = 10_000;
 
-/// What is known of a policy, one after the other.
+/// What is known about a policy, stage by stage.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
-    /// Margins are to be chosen.
+    /// Margins are yet to be chosen.
     Open,
     /// They are chosen, or given.
     Agreed,
@@ -26,7 +26,7 @@ pub(super) enum Stage {
 
 pub(super) struct SharedPolicy {
     pub(super) policy: Policy,
-    /// The policy in the numbers of the scripts; none before the first booking.
+    /// The policy in the numbers of the scripts; empty before the first booking.
     pub(super) terms: Vec<ScriptTerms>,
     /// The limits as the user gave them; empty if there is no margin to choose.
     pub(super) rates: Vec<Rate>,
@@ -55,13 +55,13 @@ impl SharedPolicy {
         prepare().map_err(|error| ServerFailure::bad(Exit::Usage, error))
     }
 
-    /// Milliseconds for which it is on record that nobody uses the name for other limits.
+    /// The milliseconds for which it is on record that no one uses the name for other limits.
     pub(super) fn claim(&self) -> u64 {
         let longest = self.policy.quotas.iter().map(|quota| quota.terms.period).max().unwrap_or(0);
         (longest / 1_000_000).saturating_add(LEAST_CLAIM)
     }
 
-    /// Before anything is booked: chooses margins of at least this number of nanoseconds where none are given.
+    /// Before anything is booked, chooses margins of at least `least` nanoseconds where none are given.
     pub(super) fn choose_margins(&mut self, least: u64) {
         if self.stage == Stage::Open {
             let margins = self.rates.iter().map(|rate| Reserve::REMOTE.margin(rate).max(least)).collect();
@@ -69,8 +69,8 @@ impl SharedPolicy {
         }
     }
 
-    /// Agrees to the policy that a state is kept for, if it differs from ours by margins that are not given, and by
-    /// nothing else. Returns true if it does.
+    /// Adopts the policy that a state is kept for, if it differs from ours only by margins that are not given. Returns
+    /// whether it does.
     pub(super) fn adopt(&mut self, theirs: &str) -> bool {
         let theirs_in_full = Policy::rates(theirs).unwrap_or_default();
         if self.rates.is_empty() || theirs_in_full.len() != self.rates.len() {

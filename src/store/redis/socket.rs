@@ -1,4 +1,4 @@
-//! Bytes to and from a server, within limits of time and of length.
+//! Bytes to and from a server, limited in time and length.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -10,10 +10,10 @@ use socket2::{Domain, SockAddr, Type};
 use super::failure::ServerFailure;
 use crate::config::Address;
 
-/// The longest answer, in bytes. No honest one is as long, unless a thousand keys are of more than 16 KiB each.
+/// The longest answer, in bytes. No honest one is as long, unless a thousand keys have more than 16 KiB each.
 const LONGEST_ANSWER: usize = 1 << 24;
 
-/// Limits of the wait for an answer.
+/// Limits on the wait for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
     /// For one answer.
@@ -23,7 +23,7 @@ pub(super) struct Timeouts {
 }
 
 impl Timeouts {
-    /// All of it, from now on.
+    /// All of the time for one answer, from now on.
     pub(super) fn within(each: Duration) -> Self {
         Timeouts { each, end: Instant::now() + each }
     }
@@ -33,7 +33,7 @@ impl Timeouts {
     }
 }
 
-/// A socket of which every read and write ends by one instant, and whose answers are limited in length.
+/// A socket whose reads and writes end by one instant, and whose answers are limited in length.
 pub(super) struct Socket {
     inner: socket2::Socket,
     until: Instant,
@@ -41,7 +41,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Connects to `address`. A name of a host that there is not is a mistake, unless the server `was_there`.
+    /// Connects to `address`. An unknown host name is a mistake, unless the server `was_there`.
     pub(super) fn open(
         address: &Address,
         was_there: bool,
@@ -59,12 +59,12 @@ impl Socket {
             .map_err(|error| ServerFailure::of_connecting(&error))
     }
 
-    /// Over a socket that is open already.
+    /// Uses a socket that is already open.
     pub(super) fn over(inner: socket2::Socket, until: Instant) -> Self {
         Socket { inner, until, left: LONGEST_ANSWER }
     }
 
-    /// The next question is about to be asked.
+    /// Sets the limits for the next question.
     pub(super) fn expect_answer(&mut self, until: Instant) {
         (self.until, self.left) = (until, LONGEST_ANSWER);
     }
@@ -83,7 +83,7 @@ impl Stream for Socket {
 
 fn resolve(host: &str, port: u16, was_there: bool) -> Result<Vec<SocketAddr>, ServerFailure> {
     let found = (host.trim_matches(['[', ']']), port).to_socket_addrs();
-    // The standard library tells a failure that may pass from others in words only.
+    // The standard library distinguishes a failure that may pass from others only in words.
     found.map(Iterator::collect).map_err(|error| match was_there || error.to_string().contains("emporary") {
         true => ServerFailure::of_connecting(&error),
         false => ServerFailure::refused(error),
@@ -101,7 +101,7 @@ fn connect(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// As long as others wait to be accepted, there may be no room for one more.
+/// Connects within the time. While others wait to be accepted, there may be no room for one more.
 fn connect_unix(path: &Path, until: Instant) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let address = SockAddr::unix(path)?;
@@ -112,7 +112,7 @@ fn connect_unix(path: &Path, until: Instant) -> io::Result<socket2::Socket> {
     Ok(socket)
 }
 
-/// Less than a microsecond is over: a socket would take it for no limit at all.
+/// The time that is left. Less than a microsecond counts as none, as a socket would take it for no limit at all.
 fn time_left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.as_micros() == 0 { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -146,8 +146,8 @@ impl Write for Socket {
     }
 }
 
-/// Calls again what a signal interrupts: to stop a process and to continue it does, even if it handles none. A timeout
-/// of a socket is told as though it had been set not to block.
+/// Repeats a call that a signal interrupts: stopping and continuing a process does, even if it handles no signals. A
+/// socket reports a timeout as if it were non-blocking.
 fn in_time<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -197,13 +197,13 @@ mod tests {
         });
         let error = socket.read_to_end(&mut Vec::new()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        // Less than a microsecond is over.
+        // Less than a microsecond counts as none.
         assert!(start.elapsed() >= Duration::from_micros(199_999));
         drop(socket);
         slow.join().unwrap();
     }
 
-    /// Such a socket has no room for one more who waits to be accepted.
+    /// The socket has no room for another connection that waits to be accepted.
     #[test]
     fn a_server_that_accepts_nobody_is_not_waited_for_for_ever() {
         let directory = tempfile::tempdir().unwrap();

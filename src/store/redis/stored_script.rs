@@ -18,25 +18,25 @@ impl StoredScript {
         StoredScript { code, digest }
     }
 
-    /// A call for `key`, still without arguments.
+    /// A call for `key`, without arguments yet.
     pub(super) fn call(&self, key: &[u8]) -> Cmd {
         let mut call = cmd("EVALSHA");
         call.arg(&self.digest).arg(1).arg(key);
         call
     }
 
-    /// Asks by a call. A server that does not have the script is sent it.
+    /// Sends a call; and the script, to a server that does not have it.
     pub(super) fn ask(&self, connection: &mut Connection, call: &Cmd) -> Result<Value, ServerFailure> {
         let mut value = connection.ask(call);
         if value.as_ref().is_err_and(|error: &RedisError| error.kind() == NO_SCRIPT) {
-            // Its reply does not matter: the next answer tells if it has the script.
+            // Its reply does not matter: the next answer shows whether it has the script.
             let loaded = connection.ask(&self.load());
             value = loaded.and_then(|_| connection.ask(call));
         }
         value.map_err(|error| connection.failure(&error))
     }
 
-    /// Sends the script, for calls that are made in another way.
+    /// The command that sends the script, for calls that are made in another way.
     pub(super) fn load(&self) -> Cmd {
         let mut load = cmd("SCRIPT");
         load.arg("LOAD").arg(&self.code);

@@ -7,22 +7,22 @@ use crate::config::format_duration;
 use crate::rule::{Algorithm, Terms};
 use crate::store::{Policy, Quota};
 
-/// Whole numbers up to here are exact in Lua; of microseconds, up to the year 2255.
+/// Whole numbers up to here are exact in Lua; as microseconds, they reach to the year 2255.
 pub(super) const EXACT: u64 = 1 << 53;
 
-/// Added to an instant of this century it stays below [`EXACT`]. Some 35 years.
+/// The longest period, some 35 years: added to an instant of this century, it stays below [`EXACT`].
 const LONGEST: u64 = 1 << 50;
 
-/// A log of more slots than this is a heavy thing to keep, and there are rules that need none.
+/// The most units of a log: a longer one is heavy to keep, and there are rules that need none.
 const LONGEST_LOG: u64 = 1_000_000;
 
-/// One limit, as a script wants it.
+/// One limit, as a script needs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ScriptTerms {
     algorithm: Algorithm,
     /// The count, period and burst.
     terms: Terms,
-    /// The number of units in the logs that stand before its own.
+    /// The number of units in the logs before its own.
     log: u64,
 }
 
@@ -31,7 +31,7 @@ impl ScriptTerms {
         let Terms { count, period, burst, .. } = quota.terms;
         let micros = period.div_ceil(1000);
         ensure!(count > 0 || quota.during().is_some(), "a count of 0 cannot be shared");
-        // Of nothing, there is no rate.
+        // A count of 0 is no rate.
         let algorithm = if count > 0 { quota.algorithm } else { Algorithm::Fixed };
         ensure!(
             micros <= LONGEST,
@@ -73,7 +73,7 @@ impl ScriptTerms {
         Ok(())
     }
 
-    /// The number of units in the logs up to the end of its own.
+    /// The number of units in the logs up to and including its own.
     pub(super) fn end_of_log(&self) -> u64 {
         self.log + if self.algorithm.facts().is_logged { self.terms.count } else { 0 }
     }
@@ -97,12 +97,12 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 /// The terms of all limits.
 ///
 /// # Errors
-/// One that Redis cannot keep exactly; it says what to do about it.
+/// Redis cannot keep one of them exactly. The error says what to do about it.
 pub(super) fn terms(policy: &Policy) -> Result<Vec<ScriptTerms>> {
     policy.check()?;
     let mut terms = policy.quotas.iter().map(ScriptTerms::of).collect::<Result<Vec<_>>>()?;
     let mut logged: Vec<_> = terms.iter_mut().filter(|terms| terms.algorithm.facts().is_logged).collect();
-    // The longest is the last: what stands before a unit takes memory even if it is not used.
+    // The longest log is the last: what stands before a unit takes memory even if it is not used.
     logged.sort_by_key(|terms| terms.terms.count);
     let mut before = 0;
     for terms in logged {

@@ -1,4 +1,4 @@
-//! TLS, by the certificates that the system trusts (or `SSL_CERT_FILE`, `SSL_CERT_DIR`).
+//! TLS, with the certificates that the system trusts (or `SSL_CERT_FILE`, `SSL_CERT_DIR`).
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ impl Stream for StreamOwned<ClientConnection, Socket> {
     }
 }
 
-/// Checks that `host` is at the other end.
+/// Encrypts the connection, and checks that `host` is at the other end.
 pub(super) fn handshake(host: &str, mut socket: Socket) -> Result<impl Stream + use<>, ServerFailure> {
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
     let name =
@@ -28,7 +28,7 @@ pub(super) fn handshake(host: &str, mut socket: Socket) -> Result<impl Stream + 
     Ok(StreamOwned::new(connection, socket))
 }
 
-/// Read once: it takes some milliseconds.
+/// The configuration, which is read once, as that takes some milliseconds.
 fn config() -> Result<Arc<ClientConfig>, ServerFailure> {
     static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
     CONFIG.get_or_init(trusting_the_system).clone().map_err(ServerFailure::refused)

@@ -24,9 +24,9 @@ const HEARD: [Signal; 5] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Sig
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inherited {
-    /// Descriptor 0 was not open.
+    /// True if descriptor 0 was not open.
     pub(crate) stdin_closed: bool,
-    /// Descriptor 1 was not open.
+    /// True if descriptor 1 was not open.
     pub(crate) stdout_closed: bool,
     /// In the order of `WATCHED`.
     ignored: [bool; WATCHED.len()],

@@ -18,7 +18,7 @@ use crate::time::Time;
 pub(super) struct Listener {
     clock: Clock,
     pub(super) reader: Reader<Input>,
-    /// The input has not ended.
+    /// True until the input ends.
     is_fed: bool,
     pub(super) events: Events,
     /// True if command output has waited while the input had its turn.

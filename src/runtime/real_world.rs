@@ -73,7 +73,7 @@ impl RealWorld {
         self.listener.reader.is_over()
     }
 
-    /// Raised when the run is to stop.
+    /// The interrupt of this thread, raised when the run is to stop.
     pub(crate) fn interrupt(&self) -> Arc<Interrupt> {
         Arc::clone(&self.listener.events.waker.interrupt)
     }

@@ -54,9 +54,9 @@ pub enum Task {
 pub struct Wait<'a> {
     /// An instant; `None` for a wait of any length.
     pub until: Option<Time>,
-    /// Input is accepted.
+    /// True if input is accepted.
     pub accepting: bool,
-    /// Commands are running.
+    /// True if commands are running.
     pub running: bool,
     /// True if changes to the wall clock must be noticed soon.
     pub by_wall: bool,

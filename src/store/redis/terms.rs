@@ -61,7 +61,7 @@ impl ScriptTerms {
     }
 
     /// # Errors
-    /// A cost that the scripts cannot reckon with exactly.
+    /// The scripts cannot reckon with this cost exactly.
     pub(super) fn ensure_exact(&self, cost: u64) -> Result<()> {
         let unit = if self.algorithm.facts().accrues { self.terms.period } else { 1 };
         // Half of it, so that sums stay exact, too.

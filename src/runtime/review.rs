@@ -150,5 +150,5 @@ fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Bo
         let draft = charge_item(charger, item)?;
         release.add(charger, draft);
     }
-    Ok(release.charges().into())
+    Ok(release.charges.into())
 }

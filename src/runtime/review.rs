@@ -144,5 +144,5 @@ fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Ve
         result.map_err(|why| SourceError::Item { record: moment.number, why })?;
         release.add(charger, draft);
     }
-    Ok(release.charges())
+    Ok(release.charges)
 }

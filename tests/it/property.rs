@@ -6,7 +6,7 @@ mod judged;
 mod laws;
 mod model;
 
-use throttle::config::{OnLimit, Start};
+use throttle::config::OnLimit;
 use throttle::exit::Exit;
 use throttle::time::SECOND;
 
@@ -58,7 +58,7 @@ fn items_that_are_read_in_one_go_are_paced_as_if_one_by_one() {
 #[test]
 fn what_is_refused_charges_nothing() {
     let is_policed = |case: &Case| {
-        let starts_full = case.rates.iter().all(|rate| rate.start == Start::Full);
+        let starts_full = case.rates.iter().all(|rate| !rate.starts_empty);
         let queue = &case.config.queue;
         // What waits in vain holds up its lane.
         let is_plain = queue.max_wait.is_none() && queue.until.is_none() && queue.jitter.is_none();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use throttle::config::{OnLimit, Rate, Start, Until};
+use throttle::config::{OnLimit, Rate, Until};
 
 use throttle::exit::Exit;
 use throttle::rule::Algorithm;
@@ -115,7 +115,7 @@ fn before(case: &Case, rate: &Rate) -> Vec<Charge> {
         _ => rate.burst.unwrap_or(rate.count),
     };
     let empty = Charge { start: at, end: at, cost };
-    if rate.start == Start::Empty { vec![empty] } else { Vec::new() }
+    if rate.starts_empty { vec![empty] } else { Vec::new() }
 }
 
 /// Whether a limit is kept by what was charged to it.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use throttle::config::{OnLimit, Rate, Start, Until};
+use throttle::config::{OnLimit, Rate, Until};
 
 use throttle::exit::Exit;
 use throttle::rule::Algorithm;
@@ -314,10 +314,7 @@ pub(super) fn period(rate: &Rate) -> u64 {
 /// What a limit remembers when the run starts.
 fn before(rate: &Rate, start: u64) -> Vec<Charge> {
     let cost = if rate.algorithm == Algorithm::Interval { 1 } else { rate.count };
-    match rate.start {
-        Start::Full => Vec::new(),
-        Start::Empty => vec![Charge { at: start, cost, level: 0 }],
-    }
+    if rate.starts_empty { vec![Charge { at: start, cost, level: 0 }] } else { Vec::new() }
 }
 
 /// The rules.

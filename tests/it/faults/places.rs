@@ -1,4 +1,4 @@
-//! Files with limits that are pipes, and places for a state that are none.
+//! Files of limits that are pipes, and unusable places for a state.
 
 use std::fs;
 use std::thread;
@@ -15,7 +15,7 @@ fn a_pipe_with_limits_is_read_once_and_not_watched() {
     assert_eq!(running.error_line(), "throttle: limit 1000/1s,algo=sliding\n");
     running.write("1\n");
     assert_eq!(running.line(), "1\n");
-    // Whoever watches the pipe looks at it within a second.
+    // The pipe is checked within a second.
     thread::sleep(Duration::from_millis(1100));
     fs::write(directory.path().join("limits"), "1G/s\n").unwrap();
     let mut told = String::new();

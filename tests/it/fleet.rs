@@ -301,6 +301,6 @@ fn nobody_releases_anything_in_a_pause_that_all_can_know_of() {
         assert_eq!(releases.len() as u64, items * processes as u64, "all is released");
         let known = at + learned_after(&faults);
         let early = releases.iter().find(|release| known < release.at && release.at < until);
-        assert!(early.is_none(), "{early:?} in the pause that is known by {known}");
+        assert!(early.is_none(), "{early:?} in a pause known from {known} on");
     });
 }

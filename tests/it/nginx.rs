@@ -135,7 +135,7 @@ fn nginx_admits_every_request_that_is_paced() {
 
 fn some_are_refused_without_pacing(nginx: &Nginx) {
     let judgement = nginx.judge_runner(UNPACED, 40);
-    assert!(judgement.refused > 0, "the referee is asleep: {judgement:?}");
+    assert!(judgement.refused > 0, "nginx refused none: {judgement:?}");
 }
 
 /// Makes every other request late by most of the wanted gap, like a start that is slow now and then.

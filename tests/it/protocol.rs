@@ -196,7 +196,7 @@ fn whatever_is_left_out_exceeds_a_window() {
         assert!(way(Broken::Silence, LOSING).is_some(), "{store:?}: no silence after a loss");
         let terms = Terms::new(1, 2, 4, 1).without_reserve();
         let graph = explore(&Protocol { terms, ..protocol(store, LEAVING) });
-        assert!(graph.way_to_bad().is_some(), "{store:?}: slots a period apart, and no more");
+        assert!(graph.way_to_bad().is_some(), "{store:?}: slots only a period apart");
     }
 }
 
@@ -263,8 +263,5 @@ fn a_live_process_can_be_served_whatever_has_happened() {
     }
     let live = without_turns(Store::File, LOSING);
     let graph = explore(&Protocol { broken: Some(Broken::SilenceOnce), ..live });
-    assert!(
-        graph.dead_end(is_served).is_some(),
-        "a silence that is begun anew by all who ask lasts for ever"
-    );
+    assert!(graph.dead_end(is_served).is_some(), "a silence that all who ask restart lasts for ever");
 }

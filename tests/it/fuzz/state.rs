@@ -119,7 +119,7 @@ impl Stage {
             }
             Err(error) => check_error(&error, &self.path()),
         }
-        assert!(self.bytes() == bytes, "to look at it has changed it");
+        assert!(self.bytes() == bytes, "looking at it changed it");
     }
 
     fn bytes(&self) -> Vec<u8> {

@@ -205,7 +205,7 @@ fn about(told: &Value, wanted: Option<f64>) {
         None => assert_eq!(told, &Value::Null),
         Some(wanted) => {
             let told = told.as_f64().expect("a number");
-            assert!((told - wanted).abs() <= 1e-9 * wanted.abs(), "{told} is told, and it is {wanted}");
+            assert!((told - wanted).abs() <= 1e-9 * wanted.abs(), "{told}, expected {wanted}");
         }
     }
 }

@@ -81,7 +81,7 @@ impl Log {
         let (future, turns) = (self.future(terms, now), self.ledger.turns);
         let answer = self.book(terms, now, order);
         assert!(answer.slots.iter().all(|slot| slot.at == now), "a slot that is not free yet: {answer:?}");
-        assert_eq!((answer.turn, self.ledger.turns), (None, turns), "who does not wait is not in the queue");
+        assert_eq!((answer.turn, self.ledger.turns), (None, turns), "without a wait there is no queue");
         let is_refused = answer.slots.is_empty();
         assert!(!is_refused || future == self.future(terms, now), "a refusal books something");
         answer
